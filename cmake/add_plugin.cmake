@@ -1,6 +1,7 @@
-# hekla_add_plugin(TARGET [NAME NAME] [FOLDER FOLDER] MANIFEST FILE SOURCES...): NAME.so of C or C++ with its one export, and NAME.json
-# with its hash beside it, in FOLDER. NAME: as TARGET; FOLDER: plugins/ in the build. For the built-in plugins and, installed, for a stranger's; whoever
-# includes this has set HEKLA_PLUGIN_MAP and made the target hekla::plugin.
+# hekla_add_plugin(TARGET [NAME NAME] [FOLDER FOLDER] MANIFEST FILE SOURCES...): builds NAME.so from C or C++ with its
+# one export, and NAME.json with its hash, in FOLDER. NAME: default TARGET; FOLDER: default plugins/ in the build
+# folder. For the built-in plugins and, when installed, for those of others. Before including this file, set
+# HEKLA_PLUGIN_MAP and create the target hekla::plugin.
 function(hekla_add_plugin target)
   cmake_parse_arguments(PARSE_ARGV 1 plugin "" "NAME;FOLDER;MANIFEST" "")
   if(NOT plugin_MANIFEST OR NOT plugin_UNPARSED_ARGUMENTS)
@@ -23,13 +24,13 @@ function(hekla_add_plugin target)
   if(C IN_LIST languages)
     target_compile_features(${target} PRIVATE c_std_11)
   endif()
-  # What the manifest asks for is what the headers give.
+  # The headers declare the ABI version that the manifest requests.
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${manifest})
   file(READ ${manifest} content)
   string(JSON abi_minor GET "${content}" abi_minor_needed)
   target_compile_definitions(${target} PRIVATE HK_TARGET_ABI_MINOR=${abi_minor})
   if(NOT WIN32)
-    target_link_libraries(${target} PRIVATE m) # C has its mathematics beside it, and undefined names are refused
+    target_link_libraries(${target} PRIVATE m) # C's math functions are in libm, and undefined symbols are errors
   endif()
   if(NOT APPLE AND NOT WIN32)
     target_link_options(${target} PRIVATE -Wl,--version-script=${HEKLA_PLUGIN_MAP} -Wl,--no-undefined)

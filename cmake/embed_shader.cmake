@@ -1,4 +1,4 @@
-# Run by the build: one GLSL compute shader, one set of definitions, to SPIR-V as text that C++ includes.
+# Run by the build: compiles one GLSL compute shader with one set of definitions to SPIR-V, as text for C++ to include.
 #   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DCOMMON= -DDEFINITIONS=a,b=1 -DOPTIMIZE=ON -DVALIDATE= -P embed_shader.cmake
 # OUTPUT: comma-separated words. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
 string(REPLACE "," ";" definitions "${DEFINITIONS}")
@@ -16,14 +16,14 @@ execute_process(COMMAND "${GLSLC}" ${flags} ${optimize} -MD -MF "${DEPFILE}" -MT
 if(failed)
   message(FATAL_ERROR "glslc failed on ${SOURCE} [${DEFINITIONS}]")
 endif()
-# What the compiler wrote is valid, or the build stops: drivers do not check.
+# The compiler's output is validated during the build, since drivers do not check it.
 if(VALIDATE)
   execute_process(COMMAND "${VALIDATE}" --target-env vulkan1.2 --scalar-block-layout "${OUTPUT}.spv" RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR "spirv-val refuses what glslc made of ${SOURCE} [${DEFINITIONS}]")
   endif()
 endif()
-# The module's words, little-endian, as C++ has them.
+# The module's words, little-endian, as C++ literals.
 file(READ "${OUTPUT}.spv" words HEX)
 string(REGEX REPLACE "(..)(..)(..)(..)" "0x\\4\\3\\2\\1," words "${words}")
 file(WRITE "${OUTPUT}" "${words}\n")
@@ -31,7 +31,7 @@ execute_process(COMMAND "${GLSLC}" ${flags} -E "${SOURCE}" OUTPUT_VARIABLE text 
 if(failed)
   message(FATAL_ERROR "glslc -E failed on ${SOURCE} [${DEFINITIONS}]")
 endif()
-# #line carries this checkout's path, which is no part of what the shader means.
+# #line contains this checkout's path, which does not affect the code.
 string(REGEX REPLACE "#line [^\n]*\n" "" text "${text}")
 string(SHA256 hash "${text}")
 file(WRITE "${OUTPUT}.hash" "\"${hash}\"\n")

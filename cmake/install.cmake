@@ -1,12 +1,12 @@
-# cmake --install build --prefix /opt/hekla: the program with its plugins and modules, the recipes, the library for hosts
-# with examples, and what a plugin's author needs: headers, the C and C++ layers, the Rust and Zig ones, their reference, a
-# CMake package and pkg-config files.
+# cmake --install build --prefix /opt/hekla: the program with its plugins and modules, the recipes, the library for
+# hosts with examples, and the files for plugin authors: headers, the C and C++ layers, the Rust and Zig ones, their
+# reference, a CMake package and pkg-config files.
 #     bin/hekla   libexec/hekla-describe   lib/libhekla.so   lib/hekla/plugins/   lib/libhekla_*.so   include/hekla/
 #     include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/   share/hekla/   share/hekla/examples/   share/hekla/rust/   share/hekla/zig/
 #     share/doc/hekla/ (the guide, and reference/)   share/man/man1/   completions for bash, zsh and fish
 # The folders are named `lib` and `bin` everywhere: the program finds plugins and modules relative to itself.
 
-# cmake --build BUILD --target installable builds what is installed, and nothing else.
+# cmake --build BUILD --target installable builds only what is installed.
 add_custom_target(installable)
 add_dependencies(installable hekla hekla-describe hekla_plugins hekla_library ${HEKLA_MODULES})
 set(installed_targets hekla hekla-describe hekla_library ${HEKLA_MODULES})
@@ -18,7 +18,7 @@ if(hekla_static)
   add_dependencies(installable hekla_static_library)
   list(APPEND installed_files ${hekla_static})
 endif()
-# Before anything is copied: whether all of it was built. A component has less.
+# Before copying, checks that everything was built. A component has fewer files.
 install(CODE "
 if(NOT CMAKE_INSTALL_COMPONENT OR CMAKE_INSTALL_COMPONENT STREQUAL \"Unspecified\")
   foreach(file ${installed_files})
@@ -48,7 +48,7 @@ install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/sdk/rust ${hekla_SOURCE_DIR}/plugi
 install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
-# The manual page and shell completions, which the program writes from its own options.
+# The manual page and shell completions, which the program generates from its own options.
 set(generated share/bash-completion/completions/hekla:completion:bash share/zsh/site-functions/_hekla:completion:zsh
   share/fish/vendor_completions.d/hekla.fish:completion:fish share/man/man1/hekla.1:reference:man)
 foreach(row ${generated})
@@ -71,7 +71,7 @@ configure_package_config_file(${hekla_SOURCE_DIR}/cmake/hekla-config.cmake.in ${
 write_basic_package_version_file(${hekla_BINARY_DIR}/hekla-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${hekla_BINARY_DIR}/hekla-config.cmake ${hekla_BINARY_DIR}/hekla-config-version.cmake
   ${hekla_SOURCE_DIR}/cmake/add_plugin.cmake ${hekla_SOURCE_DIR}/cmake/write_manifest.cmake DESTINATION lib/cmake/hekla)
-set(HEKLA_STATIC_LIBRARIES "") # of pkg-config --static
+set(HEKLA_STATIC_LIBRARIES "") # for pkg-config --static
 if(hekla_static)
   set(HEKLA_STATIC_LIBRARIES "\${libdir}/libhekla.a -lstdc++ -lm -ldl -pthread")
 endif()
@@ -80,7 +80,7 @@ foreach(package hekla hekla-shared hekla-plugin)
   install(FILES ${hekla_BINARY_DIR}/${package}.pc DESTINATION lib/pkgconfig)
 endforeach()
 
-# cpack -G TGZ, cpack -G DEB: what is installed, as an archive or a package.
+# cpack -G TGZ, cpack -G DEB: packages the installed files.
 set(CPACK_PACKAGE_NAME hekla)
 set(CPACK_PACKAGE_VENDOR "Hekla")
 set(CPACK_PACKAGE_CONTACT "the authors of Hekla <hekla@localhost>")
@@ -89,7 +89,7 @@ set(CPACK_RESOURCE_FILE_LICENSE ${hekla_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /opt/hekla)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# The modules depend on libraries of this build; the program's own library is in the package itself.
+# The modules depend on libraries of this build; the program's own library is included in the package.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libvulkan1, mesa-vulkan-drivers")

@@ -1,15 +1,15 @@
-# libhekla, for hosts: everything in one shared library that needs only the C and C++ runtime and exports only hk_*,
-# and the same as one object in a static library, which exports only hk_* too.
+# libhekla, for hosts: everything in one shared library that depends only on the C and C++ runtime and exports only
+# hk_*, and the same as one object in a static library, which also exports only hk_*.
 
 # fmt is packaged as a shared library only; engine/library/fmt.cpp compiles it into these.
 add_library(hekla_fmt OBJECT engine/library/fmt.cpp)
 target_link_libraries(hekla_fmt PRIVATE hekla_options fmt::fmt)
-target_compile_options(hekla_fmt PRIVATE -O2 -fkeep-inline-functions -fno-inline)
+target_compile_options(hekla_fmt PRIVATE -O1 -fkeep-inline-functions -fno-inline)
 
 add_library(hekla_library SHARED $<TARGET_OBJECTS:hekla_fmt>)
 set_target_properties(hekla_library PROPERTIES OUTPUT_NAME hekla LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR})
-# As of a library that is installed: the headers give no warnings that their user asked for.
+# Treated as an installed library: its headers cause no warnings that the user did not enable.
 target_include_directories(hekla_library SYSTEM INTERFACE ${hekla_SOURCE_DIR}/engine/include)
 add_library(hekla::hekla ALIAS hekla_library)
 target_link_libraries(hekla_library PRIVATE hekla_options $<LINK_LIBRARY:WHOLE_ARCHIVE,hekla_api>)
@@ -18,7 +18,9 @@ target_link_options(hekla_library PRIVATE -Wl,--version-script=${hekla_SOURCE_DI
 set_property(TARGET hekla_library APPEND PROPERTY LINK_DEPENDS ${hekla_SOURCE_DIR}/engine/library/hekla.map)
 add_dependencies(hekla_library hekla_plugins hekla-describe ${HEKLA_MODULES})
 
-# One object of all rooms and of the archives they need, whose other symbols are made local: a host may have its own zlib. Groups of inline functions are resolved in it, or a local one would be thrown away for the host's.
+# One object of all rooms and of the archives they need, whose other symbols are made local, since a host may have its
+# own zlib. COMDAT groups of inline functions are resolved in it; otherwise the linker would discard a local one in
+# favor of the host's.
 set(hekla_static ${hekla_BINARY_DIR}/lib/libhekla.a)
 set(hekla_room_archives)
 set(hekla_rooms_of_library api train infer batch generate data score program plugin model gpu text graph base)

@@ -1,20 +1,20 @@
-# What the compiler reads once instead of once a file: libraries' headers (precompiled), and with HEKLA_UNITY what the files
-# of a target share.
+# Shared compilation: the headers of libraries (precompiled), and with HEKLA_UNITY the common parts of a target's files.
 set(HEKLA_PRECOMPILED <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map>
   <memory> <optional> <set> <span> <string> <string_view> <unordered_map> <vector> <fmt/format.h>)
-option(HEKLA_UNITY "Compile a room's files some at a time: half the work for all of them, more for a single one" ON)
+option(HEKLA_UNITY "Compile all files of a room at once: a third of the work for a full build, more after a change of one file" ON)
 
 file(CONFIGURE OUTPUT ${hekla_BINARY_DIR}/generated/precompiled.cpp CONTENT "// Stands for headers.\n")
 
-# hekla_headers(KIND HEADERS...): a target that holds precompiled headers for others, whose very options it has to have.
-# The project's own headers are no such: with one changed, everything would be compiled again.
+# hekla_headers(KIND HEADERS...): a target with precompiled headers for others, which must have exactly the same
+# options.
+# The project's own headers are not included, since a change in one would recompile everything.
 function(hekla_headers kind)
   add_library(${kind} OBJECT EXCLUDE_FROM_ALL ${hekla_BINARY_DIR}/generated/precompiled.cpp)
   target_precompile_headers(${kind} PRIVATE ${ARGN})
 endfunction()
 
-# hekla_compile(TARGET OPTIMIZATION HEADERS...): how TARGET's sources are compiled: -O0, -O1 or -O2 in a release, with the
-# usual headers and HEADERS precompiled. A file still includes all that it uses.
+# hekla_compile(TARGET OPTIMIZATION HEADERS...): sets how TARGET's sources are compiled: -O0, -O1 or -O2 in a release,
+# with the usual headers and HEADERS precompiled. A file still includes everything that it uses.
 function(hekla_compile target optimization)
   get_target_property(type ${target} TYPE)
   set(code fPIC)
@@ -32,7 +32,7 @@ function(hekla_compile target optimization)
   target_precompile_headers(${target} REUSE_FROM ${kind})
 endfunction()
 
-# hekla_unite(TARGET): TARGET's files have no two names of their own alike, and may be compiled together.
+# hekla_unite(TARGET): TARGET's files may be compiled together, since they have no conflicting local names.
 function(hekla_unite target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${HEKLA_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${HEKLA_UNITY} UNITY_BUILD_BATCH_SIZE 0)
 endfunction()

@@ -1,11 +1,12 @@
 # hekla_shaders(TARGET NAME FOLDER [AS_WRITTEN]): compiles every FOLDER/**/*.comp (GLSL, SPIR-V 1.5) and adds to TARGET a table
 #     #include "NAME_shaders.hpp"      std::span<const hekla::gpu::EmbeddedShader> hekla::embedded::NAME();
-# A row is named by its path under FOLDER without ".comp": "matmul/tiled". #include looks beside the file, in FOLDER and in shaders/.
-# Variants that change SPIR-V's types or capabilities are asked for in the source, one comment line each:
+# A row is named by its path under FOLDER without ".comp": "matmul/tiled". #include searches the file's folder, FOLDER
+# and shaders/.
+# Variants that change SPIR-V's types or capabilities are declared in the source, one comment line each:
 #     //! variant f16 STORAGE=float16_t HALF    -> the row "matmul/tiled.f16", with -DSTORAGE=float16_t -DHALF
-# A file with variants has no plain row unless a line says so: //! variant plain. Values hold no comma and no space.
-#     //! no-optimizer                          -> spirv-opt stays off (cooperative matrix, bfloat16)
-# AS_WRITTEN: it stays off for all of them.
+# A file with variants has no plain row unless it has the line //! variant plain. Values contain no comma and no space.
+#     //! no-optimizer                          -> without spirv-opt (cooperative matrix, bfloat16)
+# AS_WRITTEN: without spirv-opt for all of them.
 find_program(HEKLA_GLSLC glslc REQUIRED)
 find_program(HEKLA_SPIRV_VAL spirv-val)
 if(NOT HEKLA_SPIRV_VAL)

@@ -33,7 +33,7 @@ std::string_view ${name}_text(std::string_view file) {
 }
 } // namespace hekla::embedded
 ")
-  # Written only when something changed, so that nothing is compiled for nothing.
+  # Written only after a change, so that nothing is recompiled unnecessarily.
   file(CONFIGURE OUTPUT "${out}/${name}_texts.hpp" CONTENT "${header}" @ONLY)
   file(CONFIGURE OUTPUT "${out}/${name}_texts.cpp" CONTENT "${source}" @ONLY)
   target_sources(${target} PRIVATE "${out}/${name}_texts.cpp")

@@ -1,5 +1,5 @@
-# cmake -DMANIFEST=FILE -DLIBRARY=FILE -DOUTPUT=FILE -P write_manifest.cmake: the manifest with the library's hash in it, which Hekla
-# compares before it loads the library.
+# cmake -DMANIFEST=FILE -DLIBRARY=FILE -DOUTPUT=FILE -P write_manifest.cmake: writes the manifest with the library's
+# hash, which Hekla compares before it loads the library.
 file(READ ${MANIFEST} content)
 file(SHA256 ${LIBRARY} hash)
 if(content MATCHES "\"sha256\"")

@@ -1,4 +1,4 @@
-// What the built-in kernels include. A dispatch's push constant is the address of its argument record (record.glsl).
+// Included by the built-in kernels. A dispatch's push constant is the address of its argument record (record.glsl).
 #ifndef HEKLA_COMMON_GLSL
 #define HEKLA_COMMON_GLSL
 
@@ -22,7 +22,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Words16 { ui
 
 uint64_t bytes_of(uint storage) { return storage == kF32 ? 4ul : 2ul; }
 
-// Element i of a tensor at an address.
+// Loads element i of a tensor at an address.
 float load_float(uint64_t address, uint64_t i, uint storage) {
 #ifdef STORAGE16
     if (storage != kF32) return unpack_half(storage, uint(Words16(address + i * 2ul).v[0]));
@@ -41,8 +41,8 @@ void store_float(uint64_t address, uint64_t i, float x, uint storage) {
 int load_int(uint64_t address, uint64_t i) { return Ints(address + i * 4ul).v[0]; }
 void store_int(uint64_t address, uint64_t i, int x) { Ints(address + i * 4ul).v[0] = x; }
 
-// Elements i and i + 1, i even, in one load of 8 (or 4) bytes: the address must allow it, which lowering checks. This
-// halves the cost of reading where a driver gathers lane by lane.
+// Loads elements i and i + 1, i even, with one load of 8 (or 4) bytes: the address must be aligned for it, which
+// lowering checks. This halves the cost of reading if a driver gathers lane by lane.
 vec2 load_pair(uint64_t address, uint64_t i, uint storage) {
 #ifdef STORAGE16
     if (storage != kF32) {
@@ -53,7 +53,7 @@ vec2 load_pair(uint64_t address, uint64_t i, uint storage) {
     return uintBitsToFloat(unpackUint2x32(Pairs(address + i * 4ul).v));
 }
 
-// Not packUint2x32: Mesa 26.2's lavapipe writes past an array of its own when it compiles that for 16 lanes.
+// Not packUint2x32: Mesa 26.2's lavapipe writes past an internal array when it compiles that for 16 lanes.
 void store_pair(uint64_t address, uint64_t i, vec2 x) {
     Pairs(address + i * 4ul).v = uint64_t(floatBitsToUint(x.x)) | (uint64_t(floatBitsToUint(x.y)) << 32);
 }

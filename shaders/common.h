@@ -3,8 +3,7 @@ HK_CONSTANT(kMaxRank, 6);           // dimensions of a tensor
 HK_CONSTANT(kRowsPerGroup, 4);      // rows per workgroup of a row kernel
 HK_CONSTANT(kElementsPerGroup, 512); // elements per workgroup of an elementwise kernel
 
-// How a tensor's elements are stored (enum Storage). Kernels without 16-bit storage read and write float32 whatever they
-// are told.
+// Storage of a tensor's elements (enum Storage). Kernels without 16-bit storage always read and write float32.
 HK_CONSTANT(kF32, 0);
 HK_CONSTANT(kF16, 1);
 HK_CONSTANT(kBF16, 2);

@@ -1,5 +1,6 @@
-// The dispatch convention, the shader's half (engine/gpu/commands.hpp has the host's): workgroups are counted linearly,
-// and the host folds the count into three dimensions. The result may exceed the count: compare, clamp, return.
+// The dispatch convention on the shader's side (the host's side is in engine/gpu/commands.hpp): workgroups are counted
+// linearly, and the host folds the count into three dimensions. The result may exceed the count: compare, clamp,
+// return.
 #ifndef HEKLA_GROUP_GLSL
 #define HEKLA_GROUP_GLSL
 

@@ -1,5 +1,6 @@
-// 16-bit storage of floats, as engine/program/lowering/half.hpp: arithmetic is in float32, and stored values are rounded to
-// the nearest, ties to even. In integers, because drivers choose how packHalf2x16 rounds.
+// 16-bit storage of floats, like engine/program/lowering/half.hpp: arithmetic is in float32, and stored values are
+// rounded to the nearest, ties to even. Implemented with integers, because the rounding of packHalf2x16 depends on the
+// driver.
 #ifndef HEKLA_HALF_GLSL
 #define HEKLA_HALF_GLSL
 
@@ -13,7 +14,7 @@ uint pack_float16(float x) {
     const uint sign = (all >> 16) & 0x8000u;
     const uint bits = all & 0x7FFFFFFFu;
     uint y = (bits + 0xFFFu + ((bits >> 13) & 1u) - 0x38000000u) >> 13;
-    // Under 2^-14: units of 2^-24, which is what a sum with 0.5 is rounded to.
+    // Below 2^-14 the unit is 2^-24, to which a sum with 0.5 is rounded.
     precise float shifted = uintBitsToFloat(bits) + 0.5;
     if (bits < 0x38800000u) y = floatBitsToUint(shifted) - 0x3F000000u;
     if (bits >= 0x477FF000u) y = 0x7C00u; // 65520 and above

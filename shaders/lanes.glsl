@@ -8,9 +8,9 @@
 //     UNIFORM_LOADS      0  1  2  3  0  1  2  3 | 0  1  2  3  0  1  2  3     lanes are neighbors: one load for all lanes
 //                        base = 0                 base = 8
 //
-// An iteration covers S * W elements from `base` on (HEKLA_EACH_SHARE). In it a lane has vec2(element i, element second(i)),
-// where HEKLA_SHARE declares i: load_part gives them, with `other` in place of elements past the row (-), and store_part
-// stores them. With W = 1 the second element is never used.
+// An iteration covers S * W elements from `base` on (HEKLA_EACH_SHARE). In it a lane has vec2(element i, element
+// second(i)), where HEKLA_SHARE declares i: load_part returns them, with `other` in place of elements past the row (-),
+// and store_part stores them. With W = 1 the second element is never used.
 #ifndef HEKLA_LANES_GLSL
 #define HEKLA_LANES_GLSL
 
@@ -21,7 +21,8 @@
 layout(constant_id = 0) const uint S = 8;
 layout(local_size_x_id = 0) in;
 
-// Whether a load whose address is the same for all lanes is one load (capability uniform_loads, engine/gpu/pipeline.hpp).
+// Whether a load with the same address in all lanes is executed as one load (capability uniform_loads,
+// engine/gpu/pipeline.hpp).
 layout(constant_id = 31) const uint UNIFORM_LOADS = 0;
 
 // Returns element `lane` of the S floats at an address that is the same for all lanes. With UNIFORM_LOADS these are S loads
@@ -53,11 +54,11 @@ float lanes_max(float x) {
     return x;
 }
 
-// The second element of a lane whose first is i, and that first element, as pictured above.
+// Returns the second element of a lane whose first is i, as pictured above.
 uint second(uint i) { return i + (UNIFORM_LOADS != 0 ? S : 1); }
 #define HEKLA_SHARE(i, base, W) const uint i = (base) + gl_SubgroupInvocationID * (UNIFORM_LOADS != 0 ? 1 : (W));
 
-// A lane's share of a row of `width` elements in the iteration that begins at `base`.
+// Loads a lane's share of a row of `width` elements in the iteration that begins at `base`.
 vec2 load_part(uint64_t row, uint base, uint width, uint W, float other) {
     HEKLA_SHARE(i, base, W)
     if (UNIFORM_LOADS != 0) {
@@ -80,7 +81,7 @@ void store_part(uint64_t row, uint base, uint width, uint W, vec2 x) {
     }
 }
 
-// Two elements a lane of the 2 S floats at an address that is the same for all lanes and even.
+// Loads two elements per lane of the 2 S floats at an address that is even and the same for all lanes.
 vec2 load_two(uint64_t address) {
     if (UNIFORM_LOADS != 0) return vec2(load_consecutive(address), load_consecutive(address + S * 4ul));
     return load_pair(address, uint64_t(gl_SubgroupInvocationID * 2), kF32);

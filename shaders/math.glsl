@@ -1,6 +1,6 @@
-// Elementary functions of our own, within 4 ulp (tests/program/math_test.cpp): drivers' are off by up to 4e-2.
-// Polynomials are minimax fits or Taylor series whose remainder is less than half an ulp in the reduced interval.
-// Everything is `precise`: a function gives the same bits in every kernel.
+// Elementary functions, within 4 ulp (tests/program/math_test.cpp), because drivers' are off by up to 4e-2. Polynomials
+// are minimax fits or Taylor series whose remainder is less than half an ulp in the reduced interval. Everything is
+// `precise`: a function gives the same bits in every kernel.
 #ifndef HEKLA_MATH_GLSL
 #define HEKLA_MATH_GLSL
 
@@ -10,10 +10,10 @@
 bool is_nan(float x) { return (floatBitsToUint(x) & 0x7FFFFFFFu) > 0x7F800000u; }
 bool is_finite(float x) { return (floatBitsToUint(x) & 0x7F800000u) != 0x7F800000u; }
 
-// 2 to the n, -126 <= n <= 127.
+// Returns 2^n, -126 <= n <= 127.
 precise float exponent_bits(int n) { return uintBitsToFloat(uint(n + 127) << 23); }
 
-// e^r for |r| <= ln 2 / 2.
+// Returns e^r for |r| <= ln 2 / 2.
 precise float exp_reduced(float r) {
     precise float p = 1.9841270e-4;
     p = p * r + 1.3888889e-3;
@@ -25,18 +25,18 @@ precise float exp_reduced(float r) {
 }
 
 precise float exp_(float x) {
-    // exp underflows to 0 under -104 and overflows over 88.73; NaN goes through the comparison at the end.
+    // exp underflows to 0 below -104 and overflows above 88.73; NaN is handled by the comparison at the end.
     precise float c = clamp(x, -104.0, 89.0);
     precise float n = round(c * 1.44269504);
     precise float r = c - n * 0.693359375;  // ln 2 in two parts: the first has few bits, so that the product is exact
     r = r + n * 2.12194440e-4;
     int whole = int(n);
-    int half_ = whole / 2; // in two steps: 2^128 and subnormal results have no single factor
+    int half_ = whole / 2; // in two steps: 2^128 and subnormal results cannot be reached with one factor
     precise float y = exp_reduced(r) * exponent_bits(half_) * exponent_bits(whole - half_);
     return is_nan(x) ? x : y;
 }
 
-// e^x - 1 for |x| <= 0.6, without cancellation.
+// Returns e^x - 1 for |x| <= 0.6, without cancellation.
 precise float expm1_small(float x) {
     precise float p = 2.7557319e-6;
     p = p * x + 2.4801587e-5;
@@ -49,7 +49,7 @@ precise float expm1_small(float x) {
     return (p * x) * x + x;
 }
 
-// log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1, by the series of s = f / (2 + f).
+// Returns log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1, by the series in s = f / (2 + f).
 precise float log_reduced(float f) {
     precise float s = f / (2.0 + f);
     precise float z = s * s;
@@ -104,7 +104,7 @@ precise float sigmoid_(float x) {
 
 precise float softplus_(float x) { return max(x, 0.0) + log1p_(exp_(-abs(x))); }
 
-// Below 1 a polynomial in x^2, above it 1 - exp(-x^2) times a polynomial in 1 / x.
+// A polynomial in x^2 below 1; above, 1 - exp(-x^2) times a polynomial in 1 / x.
 precise float erf_(float x) {
     precise float a = abs(x);
     precise float z = a * a;
@@ -126,13 +126,14 @@ precise float erf_(float x) {
     q = q * t + 4.58379091e-2;
     q = q * t + 5.58479920e-1;
     q = q * t + 3.05017749e-4;
-    precise float far = 1.0 - exp_(-b * b) * q; // 1 from 4 on
+    precise float far = 1.0 - exp_(-b * b) * q; // 1 for arguments of 4 and above
     precise float y = a < 1.0 ? a * p : far;
     y = x < 0.0 ? -y : y;
     return is_nan(x) || x == 0.0 ? x : y;
 }
 
-// Sine and cosine for |x| <= 20,000: pi / 2 is taken away in three parts, the first two of which have few bits.
+// Reduces the argument for |x| <= 20,000 by subtracting multiples of pi / 2 in three parts, the first two of which have
+// few bits.
 precise vec2 sin_cos_reduced(float r) {
     precise float z = r * r;
     precise float s = 2.72499258e-6;

@@ -1,5 +1,5 @@
-// Philox 4x32-10 as in engine/base/philox.hpp, and which word belongs to which element: element e of example b uses
-// word e mod 4 of philox({e / 4, first_example + b, step, stream}, {seed low, seed high}).
+// Philox 4x32-10 as in engine/base/philox.hpp, and the word of each element: element e of example b uses word e mod 4
+// of philox({e / 4, first_example + b, step, stream}, {seed low, seed high}).
 #ifndef HEKLA_PHILOX_GLSL
 #define HEKLA_PHILOX_GLSL
 
@@ -14,7 +14,7 @@ uvec4 philox(uvec4 c, uvec2 k) {
     return c;
 }
 
-// The four words of elements 4 * quad .. 4 * quad + 3 of an example.
+// Returns the four words of elements 4 * quad .. 4 * quad + 3 of an example.
 uvec4 random_quad(uvec4 seed_step_first, uint quad, uint example, uint stream) {
     return philox(uvec4(quad, seed_step_first.w + example, seed_step_first.z, stream), seed_step_first.xy);
 }

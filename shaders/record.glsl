@@ -1,5 +1,5 @@
-// What kernels and the host agree on is written once, in headers that both languages include: constants, argument records
-// (FAMILY/record.h) and buffers. These are the macros of those headers for GLSL; engine/program/lowering/records.hpp has
+// Constants, argument records (FAMILY/record.h) and buffers shared by kernels and the host are written once, in headers
+// that both languages include. These are the macros of those headers for GLSL; engine/program/lowering/records.hpp has
 // them for C++. The layout is scalar.
 #ifndef HEKLA_RECORD_GLSL
 #define HEKLA_RECORD_GLSL
@@ -20,17 +20,17 @@
 #define HK_F32(name) float name
 #define HK_U32_ARRAY(name, size) uint name[size]
 #define HK_I32_ARRAY(name, size) int name[size]
-// The two words that every argument record begins with: the first linear group of this part of the dispatch, and one past
-// the last of all parts. The host fills them in when it records the dispatch.
+// The first two words of every argument record: the first linear group of this part of the dispatch, and one past the
+// last of all parts. The host sets them when it records the dispatch.
 #define HK_RECORD_HEAD                                                                                                 \
     uint first_group;                                                                                                  \
     uint end_group
 
-// Declares `record`, a kernel's argument record: the push constant is its address.
+// Declares `record`, a kernel's argument record, with its address in the push constant.
 #define PUSH_RECORD(name) layout(push_constant, scalar) uniform Push { name record; }
 
-// Declares `name`, the workgroup's number within the whole dispatch, and leaves where folding added groups past the end.
-// `name` is clamped, so that addresses made of it are inside their buffers even where a driver continues with no
+// Declares `name`, the workgroup's index within the whole dispatch, and returns if folding added groups past the end.
+// `name` is clamped, so that addresses computed from it are inside their buffers even if a driver continues with no
 // invocation left.
 #define HEKLA_GROUP(name, record)                                                                                      \
     const uint name##_unclamped = hekla_group() + (record).first_group;                                                \

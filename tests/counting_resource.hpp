@@ -1,4 +1,4 @@
-// Memory of somebody else's, for tests: counted, and aligned as it was asked for and no better.
+// A memory resource for tests that counts, and aligns exactly as requested and no better.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace hekla::test {
 class CountingResource final : public std::pmr::memory_resource {
 public:
     std::size_t live() const { return live_; } // bytes
-    std::size_t most = SIZE_MAX;               // bytes at a time
+    std::size_t most = SIZE_MAX;               // bytes per allocation
 
 private:
     void* do_allocate(std::size_t bytes, std::size_t alignment) override {

@@ -1,4 +1,4 @@
-// Operations as a plugin would describe them, for the tests of the rooms that know no plugin.
+// Operations as a plugin would declare them, for the tests of rooms that do not know plugins.
 #pragma once
 
 #include "graph/builder.hpp"
@@ -86,8 +86,7 @@ inline std::vector<ValueId> emit(Builder& b, const std::shared_ptr<const OwnOper
                       {attributes.begin(), attributes.size()});
 }
 
-// ---- y = x * sigmoid(sharpness * gate): one invocation an element, built-in operations in its gradient
-// -----------------
+// ---- y = x * sigmoid(sharpness * gate): one invocation per element, built-in operations in its gradient ----
 
 inline OwnDeclaration swish_gate_declaration() {
     OwnDeclaration d;
@@ -123,9 +122,8 @@ inline ValueId swish_gate(Builder& b, ValueId x, ValueId gate, double sharpness 
     return emit(b, operation, {x, gate}, use, {{"sharpness", sharpness}})[0];
 }
 
-// ---- picked [R] = x[r, column[r]], column int32 [R] = table[ids[r] mod its size]: an int32 input and output, a list,
-// another own operation in its gradient
-// --------------------------------------------------------------------------------------
+// ---- picked [R] = x[r, column[r]], column int32 [R] = table[ids[r] mod its size]: int32 input and output, a list,
+// another custom operation in its gradient ----
 
 inline OwnDeclaration pick_declaration() {
     OwnDeclaration d;
@@ -188,8 +186,7 @@ inline std::vector<ValueId> pick(Builder& b, ValueId x, ValueId ids, const std::
     return emit(b, made(pick_declaration()), {x, ids}, use, {{"table", table}, {"scales", scales}});
 }
 
-// ---- y = x less the mean of its row: a workgroup a row, shared memory, itself in its gradient
-// ----------------------------
+// ---- y = x - mean(row): one workgroup per row, shared memory, itself in its gradient ---------------------------
 
 inline OwnDeclaration center_declaration() {
     OwnDeclaration d;

@@ -1,12 +1,13 @@
-# Finds every library the project uses and gives each one target, hekla::NAME or the library's own. `third_party/install`
-# installs them; licences are in third_party/LICENSES.md. Nothing is vendored and nothing is downloaded by the build.
+# Finds every library the project uses and gives each one target, hekla::NAME or the library's own.
+# `third_party/install` installs them; licenses are in third_party/LICENSES.md. Nothing is vendored and the build
+# downloads nothing.
 
 function(hekla_not_found what)
   message(FATAL_ERROR "${what} was not found: run third_party/install, or install the package that holds it and tell "
                       "CMake where it is with -DCMAKE_PREFIX_PATH=FOLDER")
 endfunction()
 
-# hekla_package(NAME): a library that brings its own CMake package.
+# hekla_package(NAME): a library with its own CMake package.
 macro(hekla_package name)
   find_package(${name} QUIET)
   if(NOT ${name}_FOUND)
@@ -14,7 +15,7 @@ macro(hekla_package name)
   endif()
 endmacro()
 
-# hekla_header_library(NAME HEADER): a library that is used through its headers alone.
+# hekla_header_library(NAME HEADER): a header-only library.
 function(hekla_header_library name header)
   find_path(HEKLA_INCLUDE_${name} ${header})
   if(NOT HEKLA_INCLUDE_${name})
@@ -25,8 +26,8 @@ function(hekla_header_library name header)
   add_library(hekla::${name} ALIAS hekla_third_party_${name})
 endfunction()
 
-# hekla_compiled_library(NAME HEADER LIBRARY): a library with code to link; its archive where there is one, so that libhekla
-# needs nothing of a host's.
+# hekla_compiled_library(NAME HEADER LIBRARY): a library with code to link; its static archive if there is one, so that
+# libhekla does not depend on the host's libraries.
 function(hekla_compiled_library name header library)
   hekla_header_library(${name} ${header})
   find_library(HEKLA_LIBRARY_${name} NAMES lib${library}.a ${library})
@@ -58,11 +59,11 @@ hekla_compiled_library(zlib zlib.h z)
 hekla_compiled_library(zstd zstd.h zstd)
 hekla_compiled_library(utf8proc utf8proc.h utf8proc)
 
-# Headers only: the engine loads every Vulkan entry point itself, from the vkGetInstanceProcAddr it is given.
+# Headers only: the engine loads every Vulkan function itself, through the given vkGetInstanceProcAddr.
 hekla_header_library(vulkan vulkan/vulkan.h)
 hekla_header_library(vma vk_mem_alloc.h)
 
-# The loader, for test programs that are a host and link Vulkan as a host would. The engine never links it.
+# The loader, for test programs that link Vulkan like a host. The engine never links it.
 if(HEKLA_TESTS)
   find_library(HEKLA_LIBRARY_vulkan_loader vulkan)
   if(NOT HEKLA_LIBRARY_vulkan_loader)
@@ -73,15 +74,15 @@ if(HEKLA_TESTS)
   add_library(hekla::vulkan_loader ALIAS hekla_third_party_vulkan_loader)
 endif()
 
-# The GLSL compiler of the build: compiles shaders/ to SPIR-V that is embedded.
+# The GLSL compiler for the build: compiles shaders/ to SPIR-V that is embedded.
 find_program(HEKLA_GLSLC glslc)
 if(NOT HEKLA_GLSLC)
   hekla_not_found("the program glslc")
 endif()
 
-# The GLSL compiler of run time, linked statically: Debian 12's shared shaderc lacks its own dependencies, and a module
-# that carries it whole shares no symbol with a host's copy. glslang's parts differ by version (Debian 13 has no HLSL and
-# no OGLCompiler), so what exists is taken; the archives need one another, hence the group.
+# The GLSL compiler at run time, linked statically: Debian 12's shared shaderc lacks its own dependencies, and a module
+# that contains it completely shares no symbol with a host's copy. glslang's components differ by version (Debian 13 has
+# no HLSL and no OGLCompiler), so all existing ones are used; the archives depend on each other, hence the group.
 hekla_header_library(shaderc shaderc/shaderc.h)
 set(hekla_shaderc_archives)
 foreach(archive shaderc_combined SPIRV-Tools-opt SPIRV-Tools)
@@ -100,7 +101,7 @@ endforeach()
 target_link_libraries(hekla_third_party_shaderc INTERFACE -Wl,--start-group ${hekla_shaderc_archives} -Wl,--end-group
                                                           Threads::Threads)
 
-# The window of apps/observatory: nothing else needs these, so what is missing is listed in HEKLA_OBSERVATORY_MISSING.
+# For the window of apps/observatory only, so missing ones are listed in HEKLA_OBSERVATORY_MISSING.
 set(HEKLA_OBSERVATORY_MISSING)
 find_package(glfw3 QUIET)
 if(glfw3_FOUND)
@@ -110,7 +111,7 @@ if(glfw3_FOUND)
 else()
   list(APPEND HEKLA_OBSERVATORY_MISSING GLFW)
 endif()
-# With its backends for GLFW and Vulkan. stb reads its fonts and writes PNG files.
+# With its backends for GLFW and Vulkan. stb reads ImGui's fonts and writes PNG files.
 find_path(HEKLA_INCLUDE_imgui backends/imgui_impl_vulkan.h PATH_SUFFIXES imgui)
 find_library(HEKLA_LIBRARY_imgui imgui)
 find_library(HEKLA_LIBRARY_stb NAMES libstb.a stb)

@@ -24,7 +24,7 @@ using hekla::ChildProcess;
 
 constexpr int kUsage = 2, kOtherHost = 3;
 
-// After a crash, reports whether memory was left. Calls only functions that are safe in a signal handler.
+// After a crash, reports whether memory had run out. Calls only async-signal-safe functions.
 extern "C" void tell_why(int signal) {
     constexpr std::size_t kProbe = std::size_t{16} << 20;
     void* const probe = ::mmap(nullptr, kProbe, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -37,7 +37,7 @@ extern "C" void tell_why(int signal) {
         [[maybe_unused]] const ssize_t sent =
             ::send(ChildProcess::kSocket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    ::raise(signal); // SA_RESETHAND: now with the default action
+    ::raise(signal); // SA_RESETHAND: the default action now applies
 }
 
 void watch_crashes() {
@@ -52,12 +52,12 @@ void watch_crashes() {
     for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::sigaction(signal, &action, nullptr);
 }
 
-// A plugin that never comes back must not outlive the host.
+// A plugin that never returns must not outlive the host.
 void end_with_host() {
     std::thread([] {
         pollfd host{ChildProcess::kSocket, POLLRDHUP, 0};
         while (::poll(&host, 1, -1) <= 0) {}
-        std::this_thread::sleep_for(std::chrono::seconds(2)); // for what ends by itself
+        std::this_thread::sleep_for(std::chrono::seconds(2)); // lets the process end by itself first
         ::_exit(0);
     }).detach();
 }
@@ -65,7 +65,7 @@ void end_with_host() {
 void limit(uint64_t memory_bytes) {
     const rlimit none{0, 0};
     ::setrlimit(RLIMIT_CORE, &none);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // these take addresses by the terabyte
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // the sanitizers reserve terabytes of address space
     const rlimit most{memory_bytes, memory_bytes};
     if (memory_bytes > 0) ::setrlimit(RLIMIT_AS, &most);
 #else
@@ -93,7 +93,7 @@ int main(int count, char** words) {
                      hekla::plugin::kProtocol, words[1]);
         return kOtherHost;
     }
-    ::close_range(ChildProcess::kMemory + 1, ~0u, 0); // of the host's, nothing else
+    ::close_range(ChildProcess::kMemory + 1, ~0u, 0); // close all other descriptors of the host
     for (const int descriptor : {ChildProcess::kSocket, ChildProcess::kMemory})
         ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
     limit(memory);

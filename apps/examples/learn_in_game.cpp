@@ -1,9 +1,8 @@
 // Agents that learn while the game runs: learn_in_game FOLDER [FRAMES [PICTURE.ppm]]
 //
-// Each agent looks for its fruit on a grid. A teacher knows the way; a small transformer learns it from what the
-// teacher did ("kc" -> "R": the fruit is 2 to the right and 6 up, go right), within a budget of every frame, on the
-// device and the queue that the frames are drawn with. Whenever the training has saved its weights, the agents think
-// with them.
+// Each agent looks for its fruit on a grid. A teacher knows the way; a small transformer learns from the teacher's
+// moves ("kc" -> "R": the fruit is 2 to the right and 6 up, go right), within a time budget per frame, on the device
+// and the queue that also draw the frames. After each save of the weights, the agents switch to them.
 //
 //     c++ -std=c++20 learn_in_game.cpp -o learn_in_game $(pkg-config --cflags --libs hekla) -lvulkan
 #include <algorithm>
@@ -86,7 +85,7 @@ struct Renderer {
     VkDevice device{};
     VkQueue queue{};
     uint32_t family = 0;
-    std::mutex queue_mutex; // Hekla's sessions prepare on threads of their own, and submit from there
+    std::mutex queue_mutex; // Hekla's sessions prepare on their own threads, and submit from there
     VkImage image{};
     VkImageView view{};
     VkDeviceMemory memory{}, read_memory{};
@@ -103,7 +102,7 @@ struct Renderer {
         fail("no memory of the kind that is needed");
     }
 
-    // The app's own device; Hekla adds what it needs to the structures that are there.
+    // Creates the app's own device. Hekla adds its requirements to the existing structures.
     hk::Context make_device() {
         VkApplicationInfo app{};
         app.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
@@ -121,7 +120,7 @@ struct Renderer {
         hk_device_requirements needs{};
         error.take(hk_device_requirements_create(&where, &needs, error.c()));
         check(error);
-        // One queue that draws; Hekla shares it.
+        // One queue for drawing, shared with Hekla.
         uint32_t families = 0;
         vkGetPhysicalDeviceQueueFamilyProperties(physical, &families, nullptr);
         std::vector<VkQueueFamilyProperties> properties(families);
@@ -309,7 +308,7 @@ struct Renderer {
 
 // ---- learning ----
 
-// What the teacher did, and the recipe, in a folder of the game's.
+// Writes the teacher's moves and the recipe to a folder of the game.
 std::string write_lessons(const fs::path& folder) {
     fs::create_directories(folder);
     Game lessons;
@@ -352,7 +351,7 @@ int main(int argc, char** argv) {
     check(error);
 
     hk::Generation policy, next;
-    int64_t known = 0; // the step whose weights the policy, or the next one, has
+    int64_t known = 0; // the step of the policy's weights, or of those being loaded
     bool asked = false;
     const auto states = [&] {
         std::vector<std::string> all;
@@ -365,7 +364,7 @@ int main(int argc, char** argv) {
     for (int64_t frame = 1; frame <= frames; ++frame) {
         renderer.draw(game);
 
-        // Two milliseconds of the frame to learn, one to think.
+        // Two milliseconds of the frame for learning, one for the policy.
         if (!trained) {
             training.advance(2000, error);
             check(error);
@@ -378,8 +377,8 @@ int main(int argc, char** argv) {
             check(error);
             if (policy.state() == hk::State::idle && asked) {
                 for (std::size_t i = 0; i < game.agents.size(); ++i) {
-                    const std::string said = policy.taken(i);
-                    game.move(game.agents[i], said.empty() ? ' ' : said[0]);
+                    const std::string answer = policy.taken(i);
+                    game.move(game.agents[i], answer.empty() ? ' ' : answer[0]);
                 }
                 policy.prompt(states(), error);
                 check(error);

@@ -21,8 +21,8 @@ using graph::Tensor;
 
 constexpr int64_t kMostWritten = 96; // tokens; a larger map is not readable
 
-// The label of each of `length` positions: the tokens of `ids`, or numbers if the network added positions of its own
-// (patches, a class token).
+// Returns the label of each of `length` positions: the tokens of `ids`, or numbers if the network added its own
+// positions (patches, a class token).
 std::vector<std::string> labels(const std::vector<std::string>& ids, int64_t length) {
     std::vector<std::string> result;
     for (int64_t i = 0; i < length; ++i)
@@ -42,12 +42,12 @@ AttentionPicture picture(const graph::AttentionMap& map, const Tensor& weights, 
         std::ranges::rotate(p.queries, p.queries.begin() + 1);
         p.queries.back() = kEnd;
     }
-    const std::size_t size = p.heads * p.queries.size() * p.keys.size(); // the batch's first row
+    const std::size_t size = p.heads * p.queries.size() * p.keys.size(); // of the first row of the batch
     p.weights.assign(weights.data.begin(), weights.data.begin() + static_cast<std::ptrdiff_t>(size));
     return p;
 }
 
-// What the decoder of an encoder-decoder reads: a start token, then what it writes. Empty if the model does not
+// Returns the decoder's input of an encoder-decoder: a start token, then its own output. Empty if the model does not
 // generate.
 Result<std::vector<int32_t>> decoder_ids(const infer::Model& m, const infer::SourceRows& source,
                                          const std::string& target) {

@@ -21,7 +21,7 @@ inline constexpr const char* kEnd = "(end)";
 // Ids as a field [1, T].
 graph::Tensor row_of(const std::vector<int32_t>& ids);
 
-// The tokens of [1, T] ids as text; without a tokenizer their numbers.
+// Returns the tokens of [1, T] ids as text; without a tokenizer their numbers.
 std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const graph::Tensor& ids);
 
 Result<std::string> show_attention(const Globals& globals, const AttentionArguments& a);

@@ -21,7 +21,7 @@ using Named = std::map<std::string, graph::Tensor, std::less<>>;
 
 std::string output_name(graph::ValueId value) { return fmt::format("value.{}", value); }
 
-// The outputs of a graph as the device computes them.
+// Computes the outputs of a graph on the device.
 Result<Named> run_on_device(program::Runtime& runtime, const graph::Graph& graph, const graph::Feeds& feeds,
                             const std::vector<std::string>& outputs) {
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(graph)));

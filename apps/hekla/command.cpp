@@ -30,7 +30,7 @@ int32_t describe_of(const Globals& globals) {
                                            : HK_DESCRIBE_AUTOMATIC;
 }
 
-// Signal handlers can reach nothing else.
+// A signal handler can access only globals.
 volatile std::sig_atomic_t g_interrupts = 0;
 volatile std::sig_atomic_t g_first_signal = SIGINT;
 
@@ -45,7 +45,7 @@ void on_interrupt(int signal) {
     }
 }
 
-// "llvmpipe Mesa 25.0.7-2 (LLVM 15.0.6)" -> 25; 0 where the driver is another.
+// "llvmpipe Mesa 25.0.7-2 (LLVM 15.0.6)" -> 25; 0 for another driver.
 int mesa_version_of_cpu_driver() {
     Result<std::vector<gpu::DeviceInfo>> devices = gpu::Device::list();
     if (!devices.ok()) return 0;
@@ -64,7 +64,8 @@ void choose_vector_width() {
     if (std::getenv("LP_NATIVE_VECTOR_WIDTH") != nullptr || !__builtin_cpu_supports("avx512f") ||
         !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
         return;
-    // The driver reads the variable once, when it is loaded: a child that is thrown away asks which driver it is.
+    // The driver reads the variable once, when it is loaded, so a short-lived child process finds out which driver it
+    // is.
     int ends[2];
     if (::pipe(ends) != 0) return;
     const pid_t child = ::fork();

@@ -21,39 +21,39 @@
 
 namespace hekla::app {
 
-// Exit statuses: 0 success; 1 failure, with one error on standard error; 2 wrong usage. A training that a signal stopped
-// exits with stopped_status().
+// Exit statuses: 0 success; 1 failure, with one error on standard error; 2 wrong usage. A training that a signal
+// stopped exits with stopped_status().
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
 struct Globals {
     std::string device;
-    std::vector<std::string> plugin_paths; // searched before the others
+    std::vector<std::string> plugin_paths; // searched first
     bool validate = false;                 // the validation layer
     bool verbose = false;
     bool no_cache = false;
     std::string trace; // of calls between plugins and the host: a file, "-" for standard error; empty: none
     bool trace_json = false;
     std::string measure_kernels = "gpus"; // never, gpus, always: for verbs that train or measure
-    std::string describe = "automatic";   // automatic, child, process: where plugins describe
+    std::string describe = "automatic";   // automatic, child, process: where plugins build their graphs
     std::string describe_program;         // empty: next to this program
     double describe_seconds = 60.0;
     uint64_t describe_memory = 4096; // MiB; 0: no limit
     bool isolate_plugins = false;    // collate and decode in worker processes
     std::string capture;             // file of hk_capture; empty: none
 
-    std::vector<std::filesystem::path> plugin_folders() const; // given, the user's, the program's own
+    std::vector<std::filesystem::path> plugin_folders() const; // those given, the user's, the program's own
     std::filesystem::path cache_folder() const;                // empty with no_cache
-    Log log() const;                                           // to standard error
+    Log log() const;                                           // writes to standard error
 };
 
-// A verb: add_* fills its parser; run is called if it was given.
+// A verb: add_* defines its options; run is called if the verb was given.
 struct Verb {
     CLI::App* parser = nullptr;
     std::function<int()> run;
 };
 using Verbs = std::vector<Verb>;
 
-// One file each.
+// Each is defined in its own file.
 void add_train(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs); // eval, predict
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
@@ -73,7 +73,7 @@ void add_export(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
 void add_replay_calls(CLI::App& app, const Globals& globals, Verbs& verbs);
-void add_recipe(CLI::App& app, Verbs& verbs); // recipe keys
+void add_recipe(CLI::App& app, Verbs& verbs);     // recipe keys
 void add_completion(CLI::App& app, Verbs& verbs); // completion, reference
 
 // Called around a verb that runs traced (plugin_trace.cpp). end_trace prints the number of calls and the broken rules,
@@ -81,7 +81,7 @@ void add_completion(CLI::App& app, Verbs& verbs); // completion, reference
 Status begin_trace(const Globals& globals);
 int end_trace(const Globals& globals, int status);
 
-// "hekla: error: MESSAGE" on standard error; kFailed.
+// Prints "hekla: error: MESSAGE" to standard error and returns kFailed.
 int fail(const Status& status);
 int fail(const std::string& message);
 int finish(const Result<int>& result); // the status, or fail()
@@ -91,10 +91,10 @@ int finish(const Result<int>& result); // the status, or fail()
 // the driver is loaded into this process.
 void choose_vector_width();
 
-// The path of this program. Error: io.
+// Returns the path of this program. Error: io.
 Result<std::filesystem::path> own_path();
-// The command that starts it again: its path and the options of device and plugins. plugins: a folder that is searched
-// before the others; may be empty.
+// Returns the command that starts this program again: its path and the options for device and plugins. plugins: a
+// folder that is searched before the others; may be empty.
 Result<std::vector<std::string>> own_command(const Globals& globals, const std::filesystem::path& plugins = {});
 
 plugin::Registry scan_plugins(const Globals& globals);
@@ -102,11 +102,11 @@ gpu::ContextOptions context_options(const Globals& globals);
 program::Measure measure_of(const Globals& globals);
 // Logs a line if there is no GPU.
 Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals, program::RuntimeOptions options = {});
-// On a context that exists, with the cache that the options name; logs nothing.
+// Uses an existing context, with the cache that the options name; logs nothing.
 Result<std::unique_ptr<program::Runtime>> runtime_on(const Globals& globals, gpu::Context context,
                                                      program::RuntimeOptions options = {});
 
-// This machine's device, created when it is first needed, so that a verb's input is checked before.
+// The device of this machine, created when it is first needed, so that a verb's input is checked first.
 class DeviceOnDemand {
 public:
     explicit DeviceOnDemand(const Globals& globals, program::RuntimeOptions options = {})
@@ -122,13 +122,13 @@ private:
     std::unique_ptr<program::Runtime> runtime_;
 };
 
-// hekla.h from C++: an error object, a context, and options filled from the globals.
+// hekla.h from C++: an error object, a context, and options filled in from the globals.
 struct HostError {
     HostError() : error(hk_error_create()) {}
     HostError(const HostError&) = delete;
     HostError& operator=(const HostError&) = delete;
     ~HostError() { hk_error_destroy(error); }
-    int report() const; // prints it; kFailed
+    int report() const; // prints the error; returns kFailed
     hk_error* error;
 };
 struct HostContext {
@@ -136,8 +136,8 @@ struct HostContext {
     HostContext(const HostContext&) = delete;
     HostContext& operator=(const HostContext&) = delete;
     ~HostContext() { hk_context_destroy(context); }
-    // kDone or the status it failed with. kind: HK_DEVICE_*. By default the device is created by the first call that
-    // needs it, so that an error in the verb's input is reported before.
+    // Returns kDone or the status that it failed with. kind: HK_DEVICE_*. By default the device is created by the first
+    // call that needs it, so that an error in the verb's input is reported first.
     int create(const Globals& globals, const HostError& error, bool trains = false, int32_t kind = HK_DEVICE_ON_DEMAND);
     hk_context context{};
 };
@@ -145,11 +145,11 @@ inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 std::vector<hk_string> host_strings(const std::vector<std::string>& from); // they point into `from`
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// Whether SIGINT, SIGTERM or SIGHUP came since watch_interrupts(). The second signal ends the program.
+// Returns whether SIGINT, SIGTERM or SIGHUP came since watch_interrupts(). The second signal ends the program.
 bool interrupted();
 void watch_interrupts(); // a SIGHUP that is ignored (nohup) stays ignored
 int stopped_status();    // 128 + the number of the first signal, as shells report it: 130 after Ctrl+C
-// From now on writing to a closed pipe fails instead of ending the program.
+// Makes writing to a closed pipe fail instead of ending the program.
 void outlive_closed_output();
 
 } // namespace hekla::app

@@ -107,8 +107,8 @@ Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& 
                                                                       std::abs(expected.data[i])));
             continue;
         }
-        // A table that the reference computes is among its parameters, though no file holds it and nothing trains it.
-        // What a file does hold is a parameter here, or loading it had failed.
+        // A table that the reference computes is among its parameters, although no file holds it and nothing trains it.
+        // A table that a file holds is a parameter here, since otherwise loading would have failed.
         if (ours == nullptr && stepped && find(fixture.expected, "grad." + name.substr(6)) == nullptr) continue;
         if (ours == nullptr)
             return corrupt(fmt::format("the reference has {}, the engine computed nothing of that name", name));
@@ -121,7 +121,8 @@ Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& 
             report.has_loss = true;
             report.loss = max_error(*ours, expected);
         } else if (name.starts_with("grad.")) {
-            // A gradient that is truly zero is rounding noise on both sides: measure it against the largest one.
+            // A gradient that is mathematically zero is rounding noise on both sides, so measure it against the largest
+            // one.
             const double size = norm(expected);
             if (size < 1e-6 * largest_gradient) {
                 graph::Tensor none = expected;

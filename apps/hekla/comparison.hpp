@@ -31,7 +31,7 @@ struct FixtureReport {
     Worst outputs, gradients, adamw;
     double loss = 0.0, adamw_loss = 0.0;
     bool has_loss = false, has_adamw = false;
-    std::optional<bool> generation; // equal or not; none without cases
+    std::optional<bool> generation; // whether the outputs are equal; empty without cases
     std::string generation_detail;
     double seconds = 0.0;
 
@@ -43,7 +43,7 @@ struct FixtureReport {
 double max_error(const graph::Tensor& a, const graph::Tensor& b);  // max|a-b| / max|b|
 double norm_error(const graph::Tensor& a, const graph::Tensor& b); // ||a-b|| / ||b||
 
-// What an engine computed from a fixture: "out.*", "loss", "grad.*" in `first`; then per AdamW step the loss before it,
+// The results of an engine for a fixture: "out.*", "loss", "grad.*" in `first`; then per AdamW step the loss before it,
 // and the parameters after the last.
 struct Computed {
     Tensors first;
@@ -57,7 +57,7 @@ Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& 
 // Runs the fixture's generation cases on a decoder and fills in the report's generation; nothing without cases.
 Status compare_generation(const Fixture& fixture, generate::Decoder& decoder, FixtureReport& report);
 
-// The float64 interpreter as the engine.
+// Uses the float64 interpreter as the engine.
 Result<Computed> compute_reference(const Fixture& fixture, const FixtureModel& model);
 Status generate_reference(const Fixture& fixture, const FixtureModel& model, FixtureReport& report);
 

@@ -20,30 +20,31 @@ std::vector<std::string> words(const std::string& text) {
 } // namespace
 
 void add_class_pairs(const PredictedRow& row, ClassPairs& pairs) {
-    const PredictedRow said = row.value("said", PredictedRow::object());
+    const PredictedRow prediction = row.value("said", PredictedRow::object());
     const auto named = [](const PredictedRow& label) {
         return label.is_string() ? label.get<std::string>() : std::string(kNothing);
     };
-    if (said.contains("label_name"))
+    if (prediction.contains("label_name"))
         for (const char* column : {"label", "labels"})
             if (row.contains(column)) {
-                pairs.emplace_back(row[column].get<std::string>(), named(said["label_name"]));
+                pairs.emplace_back(row[column].get<std::string>(), named(prediction["label_name"]));
                 return;
             }
-    if (!said.contains("label_names") || !row.contains("tags")) return;
+    if (!prediction.contains("label_names") || !row.contains("tags")) return;
     const std::vector<std::string> truth = words(row["tags"].get<std::string>());
     for (std::size_t i = 0; i < truth.size(); ++i)
-        pairs.emplace_back(truth[i], i < said["label_names"].size() ? named(said["label_names"][i]) : kNothing);
+        pairs.emplace_back(truth[i],
+                           i < prediction["label_names"].size() ? named(prediction["label_names"][i]) : kNothing);
 }
 
 std::optional<bool> is_correct(const PredictedRow& row) {
     ClassPairs pairs;
     add_class_pairs(row, pairs);
     if (!pairs.empty()) return std::ranges::all_of(pairs, [](const auto& pair) { return pair.first == pair.second; });
-    const PredictedRow said = row.value("said", PredictedRow::object());
+    const PredictedRow prediction = row.value("said", PredictedRow::object());
     for (const char* column : {"target", "completion", "answer"})
-        if (said.contains("text") && row.contains(column))
-            return trimmed(said["text"].get<std::string>(), kLineBlanks) ==
+        if (prediction.contains("text") && row.contains(column))
+            return trimmed(prediction["text"].get<std::string>(), kLineBlanks) ==
                    trimmed(row[column].get<std::string>(), kLineBlanks);
     return {};
 }

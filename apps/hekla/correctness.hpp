@@ -11,14 +11,14 @@
 
 namespace hekla::app {
 
-// One prediction as hk_evaluate gives it: "place", the columns, "group", "said".
+// One prediction as hk_evaluate reports it: "place", the columns, "group", "said".
 using PredictedRow = nlohmann::ordered_json;
 
 // The true class of each classified item, and the predicted one.
 using ClassPairs = std::vector<std::pair<std::string, std::string>>;
 void add_class_pairs(const PredictedRow& row, ClassPairs& pairs);
 
-// Whether the prediction equals the data; nothing if that cannot be decided.
+// Returns whether the prediction equals the data; empty if that cannot be decided.
 std::optional<bool> is_correct(const PredictedRow& row);
 
 // The examples with the same value in the column data.group of the recipe.
@@ -30,7 +30,7 @@ struct Group {
 // Sorted by number if all names are numbers, else by name. Rows whose correctness cannot be decided are not counted.
 std::vector<Group> groups_of(std::span<const PredictedRow> rows);
 
-// The name as an integer, if all groups have one.
+// Returns the name as an integer, if all groups have one.
 std::optional<std::vector<int64_t>> group_numbers(std::span<const Group> groups);
 
 } // namespace hekla::app

@@ -10,7 +10,7 @@
 namespace hekla::app {
 namespace {
 
-// A signal handler can reach nothing but this.
+// The plugin calls in progress. A signal handler can access only globals.
 struct PluginCalls {
     static constexpr int kMost = 8; // nested calls deeper than that are counted, not named
     int depth = 0;

@@ -5,11 +5,11 @@
 
 namespace hekla::app {
 
-// From now on a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) on a thread that is in a function of a plugin is
-// reported on standard error before the program ends by the signal.
+// Installs signal handlers: a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) on a thread that is in a function of a
+// plugin is reported on standard error before the signal ends the program.
 void report_plugin_crashes();
 
-// The calling thread enters or leaves a function of a plugin.
+// Called when the calling thread enters or leaves a function of a plugin.
 void enter_plugin(std::string_view plugin, std::string_view library, std::string_view function);
 void leave_plugin();
 

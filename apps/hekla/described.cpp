@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The run's tokenizer if it exists, else the one that a run would begin with. Null if the recipe gives the number of
-// ids, since nothing else is needed then.
+// Returns the run's tokenizer if it exists, else the one that a new run would start with. Null if the recipe specifies
+// the number of ids, since then no tokenizer is needed.
 Result<std::unique_ptr<text::Tokenizer>> tokenizer_of(const plugin::Registry& registry, const train::Recipe& recipe,
                                                       const train::RunData& data, const Log& log) {
     std::error_code problem;
@@ -52,7 +52,7 @@ plugin::CompositionSpec plain_spec(const train::Recipe& recipe) {
 }
 
 uint64_t arena_bytes(const graph::Graph& graph) {
-    constexpr uint64_t kElements = 256; // tensors of a store begin at multiples of this
+    constexpr uint64_t kElements = 256; // alignment of the tensors in a store
     uint64_t elements = 0;
     for (const program::ParameterEntry& entry : program::parameter_table(graph))
         elements += (static_cast<uint64_t>(entry.shape.elements()) + kElements - 1) / kElements * kElements;
@@ -65,7 +65,7 @@ Result<Described> describe_recipe(const plugin::Registry& registry, const train:
     Described d;
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry, recipe.objective.id, train::objective_before_data(recipe)));
-    // Tables decide how many classes there are, and may be what the tokenizer is made from.
+    // Tables determine the number of classes, and the tokenizer may be trained on them.
     train::RunData data;
     const bool alone = recipe.model.config.contains("vocab_size") && recipe.model.from.empty();
     if (!alone) { HK_ASSIGN(data, train::RunData::read(recipe, needs)); }
@@ -73,7 +73,7 @@ Result<Described> describe_recipe(const plugin::Registry& registry, const train:
     plugin::CompositionSpec spec = plain_spec(recipe);
     if (d.tokenizer != nullptr) {
         train::DataFacts facts = data.facts();
-        if (alone) // the data was not read; what the objective reads is known
+        if (alone) // the data was not read; the objective's fields are known
             facts.numbers = std::ranges::any_of(
                 needs, [](const plugin::ColumnNeed& need) { return need.target && need.kind == HK_COLUMN_NUMBERS; });
         HK_ASSIGN(spec, train::model_spec(recipe, registry, *d.tokenizer, facts));
@@ -124,7 +124,7 @@ Result<Planned> plan_of(const program::Runtime& runtime, const graph::Graph& gra
         else
             options.outputs.push_back(name);
     }
-    if (gradients) options.outputs = {"loss"}; // the others are for reports; a step of training does not keep them
+    if (gradients) options.outputs = {"loss"}; // other outputs are only for reports; a training step does not keep them
     options.gradients = gradients ? program::Gradients::overwrite : program::Gradients::ignore;
     if (options.outputs.empty())
         for (std::size_t i = 0; i < graph.losses.size(); ++i) options.outputs.push_back(fmt::format("loss_sum.{}", i));

@@ -1,4 +1,4 @@
-// Models described without training them: those of recipes and of model folders.
+// Graphs of models, built without training: from recipes and from model folders.
 #pragma once
 
 #include "plugin/compose.hpp"
@@ -17,11 +17,11 @@ struct Described {
     graph::Graph graph; // as the plugins described it
 };
 
-// The model of a recipe in mode train, for its batch. The tokenizer is the run's if there is one, that of
-// [tokenizer] from, or trained on the data (in memory) if only it knows the vocabulary.
+// Builds the model of a recipe in mode train, for its batch. The tokenizer is the run's if there is one, that of
+// [tokenizer] from, or trained on the data (in memory) if only a trained one defines the vocabulary.
 Result<Described> describe_recipe(const plugin::Registry& registry, const train::Recipe& recipe, const Log& log);
 
-// The model of a Hugging Face folder or checkpoint in mode evaluate, for rows of `length` tokens.
+// Builds the model of a Hugging Face folder or checkpoint in mode evaluate, for rows of `length` tokens.
 Result<Described> describe_folder(const plugin::Registry& registry, const std::filesystem::path& folder, int64_t batch,
                                   int64_t length, const Log& log);
 
@@ -30,15 +30,15 @@ struct Planned {
     double flops = 0; // of one pass
 };
 
-// Plans the memory of a graph on this device and counts its operations. Nothing is allocated. A graph that has
-// gradients is planned with AdamW's moments, as for training.
+// Plans the memory of a graph on this device and counts its operations. Allocates nothing. A graph with gradients is
+// planned with AdamW's moments, as for training.
 Result<Planned> plan_of(const program::Runtime& runtime, const graph::Graph& graph);
 
-// A graph as text whose lists of more than 64 numbers are shortened to their first ones and a count. It does not read
-// back.
+// Prints a graph as text, with lists of more than 64 numbers shortened to the first ones and a count. The text cannot
+// be parsed back.
 std::string elide_lists(const std::string& graph_text);
 
-// Elements of all parameters.
+// Returns the number of elements of all parameters.
 int64_t parameter_count(const graph::Graph& graph);
 
 } // namespace hekla::app

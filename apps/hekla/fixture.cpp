@@ -40,7 +40,7 @@ Result<json> read_json(const std::filesystem::path& file) {
     return parse_json_object(text, file.string());
 }
 
-// "hidden_states.*" -> "layer.*.hidden": the port of an output's name, or "" where no pattern fits.
+// "hidden_states.*" -> "layer.*.hidden": the port for an output's name, or "" if no pattern matches.
 std::string port_of(const plugin::ReferenceClass& c, const std::string& output) {
     for (const auto& [from, to] : c.outputs) {
         const std::size_t star = from.find('*');
@@ -146,7 +146,7 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
         else
             m.parameters.emplace(t.tensor.name, std::move(tensor));
     }
-    // The reference does not store a table that it computes, and these fixtures were made with another table. It is
+    // The reference does not store a table that it computes, and these fixtures were made with a different table. It is
     // among the stepped parameters, without a gradient and unchanged.
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(m.graph)) {
         const auto shown = fixture.expected.find("adamw." + tensor.name);

@@ -31,8 +31,7 @@ struct Fixture {
 
 Result<Fixture> read_fixture(const std::filesystem::path& folder);
 
-// The model of a fixture, described: its graph with the ports of `expected` as outputs "out.*", and its parameters'
-// values.
+// The graph of a fixture's model, with the ports of `expected` as outputs "out.*", and the values of its parameters.
 struct FixtureModel {
     std::unique_ptr<plugin::Composition> composition;
     const plugin::ReferenceClass* reference = nullptr;

@@ -16,11 +16,11 @@ namespace fs = std::filesystem;
 using model::DType;
 using nlohmann::ordered_json;
 
-// How a stored matrix becomes the one that llama.cpp multiplies with.
+// How a stored matrix is converted to the layout that llama.cpp expects.
 enum class Form {
     as_is,
     transposed,  // GPT-2 stores [in, out]
-    query_heads, // Llama's rotary positions turn neighbours there, and halves of a head here: rows are interleaved
+    query_heads, // llama.cpp's rotary positions rotate neighbors, ours the halves of a head: rows are interleaved
     key_heads
 };
 
@@ -72,7 +72,7 @@ constexpr Mapping kLlama[] = {
     {"lm_head.weight", "output.weight"},
 };
 
-// The name in GGUF where `pattern` is the name here.
+// Returns the GGUF name of the tensor `name`, if the mapping applies to it.
 std::optional<std::string> mapped_name(const Mapping& mapping, std::string_view name) {
     const std::string_view from = mapping.from;
     const std::size_t place = from.find('#');
@@ -86,7 +86,7 @@ std::optional<std::string> mapped_name(const Mapping& mapping, std::string_view 
     return to.replace(to.find('#'), 1, number);
 }
 
-// The model's configuration, as its architecture writes it: every key is there.
+// The model's configuration as its architecture writes it; every key is present.
 class Settings {
 public:
     explicit Settings(ordered_json config) : config_(std::move(config)) {}
@@ -101,7 +101,7 @@ private:
     ordered_json config_;
 };
 
-// The bytes that `change` makes of a tensor's numbers, under another shape.
+// Returns the bytes of a tensor after `change`, with the new shape.
 model::TensorSource changed_source(const model::TensorInfo& info, const model::TensorView& view,
                                    std::function<void(std::span<const float>, std::span<float>)> change) {
     model::TensorSource source;
@@ -125,7 +125,7 @@ void transpose(std::size_t rows, std::size_t columns, std::span<const float> in,
         for (std::size_t c = 0; c < columns; ++c) out[c * rows + r] = in[r * columns + c];
 }
 
-// Of each head's rows, number i of the first half and of the second become rows 2 i and 2 i + 1.
+// In each head, row i of the first half becomes row 2 i, and row i of the second half row 2 i + 1.
 void interleave_halves(std::size_t heads, std::size_t rows, std::size_t columns, std::span<const float> in,
                        std::span<float> out) {
     const std::size_t half = rows / heads / 2;
@@ -150,7 +150,7 @@ model::TensorSource source_for(const std::string& name, Form form, const model::
                           [=](auto in, auto out) { interleave_halves(heads, rows, columns, in, out); });
 }
 
-// llama.cpp fixes these values; a model with others is refused.
+// llama.cpp hard-codes these values; a model with others is rejected.
 Status require(bool same, const char* key, const std::string& expected) {
     return same ? Status() : unsupported(fmt::format("llama.cpp cannot run this model: {} must be {}", key, expected));
 }
@@ -170,7 +170,7 @@ Status gpt2_keys(const Settings& s, model::GgufKeys& keys) {
     return {};
 }
 
-// Llama 3's slower turning of low frequencies, as a divisor of each: 1 for short waves, `factor` for long ones.
+// Llama 3's scaling of low frequencies, as a divisor for each: 1 for short waves, `factor` for long ones.
 std::vector<float> frequency_divisors(const ordered_json& rotary, uint32_t width) {
     const double base = rotary.at("rope_theta"), factor = rotary.at("factor"), low = rotary.at("low_freq_factor"),
                  high = rotary.at("high_freq_factor"), before = rotary.at("original_max_position_embeddings");
@@ -229,7 +229,7 @@ Status write_gguf_model(const StoredModel& m, const fs::path& to, std::optional<
     const std::span<const Mapping> mappings = gpt2 ? std::span<const Mapping>(kGpt2) : std::span<const Mapping>(kLlama);
 
     std::vector<model::TensorSource> tensors;
-    DType largest = DType::f32; // what matrices are stored as
+    DType largest = DType::f32; // the type that matrices are stored in
     for (const SavedTensor& tensor : m.tensors) {
         std::optional<std::string> name;
         const model::TensorView& view = *tensor.stored;
@@ -248,7 +248,7 @@ Status write_gguf_model(const StoredModel& m, const fs::path& to, std::optional<
     model::GgufKeys keys{{"general.architecture", gpt2 ? "gpt2" : "llama"},
                          {"general.name", fs::absolute(m.folder.path()).lexically_normal().filename().string()},
                          {"general.file_type", file_type(largest)}};
-    std::vector<float> divisors; // lives until the file is written
+    std::vector<float> divisors; // must outlive the writing of the file
     const Status fits = gpt2 ? gpt2_keys(s, keys) : llama_keys(s, keys, divisors);
     HK_TRY(fits.with_context(where));
     if (!divisors.empty()) {

@@ -6,7 +6,7 @@
 
 namespace hekla::app {
 
-// Matrices are stored as `dtype`, or unchanged; vectors and positions always as f32. Without a tokenizer in the model's
+// Stores matrices as `dtype`, or unchanged; vectors and positions always as f32. Without a tokenizer in the model's
 // folder the file has none, and a line is logged. Errors: unsupported if llama.cpp would compute something else
 // (another class, activation, scale, ...) or has no equivalent of the tokenizer.
 Status write_gguf_model(const StoredModel& m, const std::filesystem::path& to, std::optional<model::DType> dtype,

@@ -13,10 +13,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// llama.cpp's kinds of tokens.
+// llama.cpp's token types.
 constexpr int32_t kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5;
 
-// Its names for the expressions that cut a text into words.
+// llama.cpp's names for the regular expressions that split a text into words.
 constexpr std::pair<std::string_view, std::string_view> kExpressions[] = {
     {text::kGpt2Pattern, "gpt-2"},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
@@ -31,9 +31,9 @@ struct Tokens {
     std::vector<std::string> spelled;
     std::vector<int32_t> kinds;
     std::vector<std::string> merges;
-    std::string expression = "gpt-2"; // characters: no merge crosses one, so any will do
+    std::string expression = "gpt-2"; // for characters no merge crosses a boundary, so any expression works
     std::vector<float> scores;        // of SentencePiece's pieces; empty: merges
-    bool space_before = false;        // SentencePiece: one before each text
+    bool space_before = false;        // SentencePiece: a space is added before each text
 };
 
 Tokens tokens_of(const text::Vocabulary& vocabulary, bool characters) {
@@ -52,7 +52,7 @@ Tokens tokens_of(const text::Vocabulary& vocabulary, bool characters) {
     return tokens;
 }
 
-// The bytes of a character, joined from the first on.
+// Merges the bytes of each character from left to right.
 void merge_characters(const text::Vocabulary& vocabulary, std::vector<std::string>& merges) {
     const text::ByteAlphabet alphabet;
     std::set<std::string> known;
@@ -66,7 +66,7 @@ void merge_characters(const text::Vocabulary& vocabulary, std::vector<std::strin
     }
 }
 
-// SentencePiece's merges over characters, which llama.cpp finds by the pieces' scores. Its kinds of tokens are
+// SentencePiece's merges over characters, which llama.cpp derives from the scores of the pieces. Its token types are
 // SentencePiece's own.
 Result<Tokens> pieces_of(const text::SentencePiece& tokenizer, const std::string& where) {
     const text::SpieceModel& model = tokenizer.model();

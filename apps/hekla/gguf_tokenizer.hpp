@@ -1,4 +1,4 @@
-// A model's tokenizer in the keys of llama.cpp.
+// A model's tokenizer as llama.cpp's GGUF keys.
 #pragma once
 
 #include "base/log.hpp"
@@ -10,9 +10,9 @@
 namespace hekla::app {
 
 // Appends tokenizer.ggml.*: byte-level BPE with an expression that llama.cpp knows; SentencePiece's BPE; or characters,
-// as BPE whose merges join the bytes of each character. `ids`: rows of the model's embedding; those without a token
-// get one that is never used. A folder without a tokenizer gets the model "none", and a line is logged. Errors: those
-// of reading it; unsupported (another kind or expression); invalid_argument (more tokens than ids).
+// as BPE whose merges join the bytes of each character. `ids`: rows of the model's embedding; rows without a token get
+// an unused one. A folder without a tokenizer gets the model "none", and a line is logged. Errors: those of reading it;
+// unsupported (another kind or expression); invalid_argument (more tokens than ids).
 Status add_tokenizer_keys(const std::filesystem::path& folder, const nlohmann::ordered_json& config, int64_t ids,
                           model::GgufKeys& keys, const Log& log);
 

@@ -79,7 +79,7 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_verify(app, globals, verbs);
     add_bench(app, globals, verbs);
     add_completion(app, verbs);
-    // Headings of the program's help, in the order of the first verb under each.
+    // Headings of the program's help, ordered by the first verb under each.
     constexpr std::pair<const char*, const char*> kGroups[] = {{"train", "Train and evaluate"},
                                                                {"eval", "Train and evaluate"},
                                                                {"predict", "Use a model"},
@@ -150,7 +150,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
     using namespace hekla::app;
     open_standard_streams();
-    std::signal(SIGPIPE, SIG_IGN); // a reader that is gone is an error of writing, and never ends a training
+    std::signal(SIGPIPE, SIG_IGN); // if the reader closes the pipe, writing fails; the signal must not end a training
     const int status = run(argc, argv);
     const hekla::Status written = flush_output();
     if (written.ok()) return status;

@@ -24,7 +24,7 @@ std::optional<NonFinite> non_finite_in(std::span<const T> values, const std::str
     return std::nullopt;
 }
 
-// Whether a node computes something: leaves are looked at as parameters, or are finite by what they are.
+// Returns whether a node computes something. Leaves are checked as parameters, or are always finite.
 bool computes(const graph::Node& node) {
     return graph::leaf_name_attribute(node.op) == nullptr && node.op != Op::constant && node.op != Op::fill;
 }
@@ -65,7 +65,7 @@ private:
         return std::optional<NonFinite>();
     }
 
-    // What each loss term is divided by: of all micro-batches together.
+    // Computes the divisor of each loss term: the total over all micro-batches.
     Status count_losses() {
         std::vector<double> counts(described_.losses.size(), 0.0);
         std::vector<graph::ValueId> wanted;
@@ -100,7 +100,7 @@ private:
     }
 
     Result<std::optional<NonFinite>> on_device() {
-        constexpr int64_t kMost = int64_t{64} << 20; // bytes of values looked at in one replay
+        constexpr int64_t kMost = int64_t{64} << 20; // bytes of values read back per replay
         for (NodeId first = 0; first < graph_.nodes.size();) {
             Graph watched = graph_;
             program::CompileOptions options;

@@ -1,5 +1,5 @@
-// Finds the first value of a step that is not finite, on the device and in the float64 interpreter, which tells an
-// error of the model from one of precision.
+// Finds the first value of a step that is not finite, on the device and in the float64 interpreter. The interpreter
+// distinguishes an error of the model from a lack of precision.
 #pragma once
 
 #include "data/batcher.hpp"

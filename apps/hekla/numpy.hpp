@@ -7,7 +7,7 @@
 
 namespace hekla::app {
 
-// The whole file. values.size() is the product of dims.
+// Returns the whole file. values.size() is the product of dims.
 std::string numpy_file(std::span<const int64_t> dims, std::span<const float> values);
 
 } // namespace hekla::app

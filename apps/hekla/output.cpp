@@ -27,7 +27,7 @@ Status flush_output() {
     const bool flushed = std::fflush(stdout) == 0;
     const int reason = errno;
     if (flushed && std::ferror(stdout) == 0) return {};
-    ::__fpurge(stdout); // or it would be written, and fail, again
+    ::__fpurge(stdout); // otherwise it would be written again, and fail again
     std::clearerr(stdout);
     return io_error(reason != 0 ? fmt::format("cannot write to standard output: {}", std::strerror(reason))
                                 : std::string("cannot write to standard output"));
@@ -36,7 +36,7 @@ Status flush_output() {
 bool output_failed() { return std::ferror(stdout) != 0; }
 
 void open_standard_streams() {
-    // Standard output is opened for reading, so that writing to it is an error instead of a silent loss.
+    // Standard output is opened read-only, so that writing to it is an error instead of a silent loss.
     constexpr int kModes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
     for (int stream = 0; stream < 3; ++stream)
         if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)

@@ -14,10 +14,10 @@ namespace hekla::app {
 struct SeedRun {
     int64_t seed = 0;
     std::string folder;                 // DIR/seed-N of the recipe's output.dir
-    std::vector<std::string> overrides; // those given, with this run's seed and folder
+    std::vector<std::string> overrides; // those given, plus this run's seed and folder
 };
 
-// `count` runs with the recipe's seed, the next one, and so on.
+// Returns `count` runs with consecutive seeds, starting at the recipe's.
 Result<std::vector<SeedRun>> seed_runs(const std::string& recipe, const std::vector<std::string>& overrides,
                                        int64_t count);
 

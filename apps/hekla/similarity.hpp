@@ -1,4 +1,4 @@
-// Pairs of texts with human similarity scores, and how well the features of a model agree with them.
+// Pairs of texts with human similarity scores, and how well the features of a model correlate with them.
 #pragma once
 
 #include "base/status.hpp"

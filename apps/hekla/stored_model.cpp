@@ -17,8 +17,8 @@ struct Candidate {
     const plugin::ReferenceClass* reference = nullptr;
 };
 
-// Shapes of parameters do not depend on the batch, so the smallest one there is describes them; fields that an
-// architecture does not ask for are not looked at.
+// The shapes of parameters do not depend on the batch, so the smallest possible batch is used. Fields that an
+// architecture does not ask for are ignored.
 std::vector<plugin::BatchField> any_batch(const json& config, const graph::Shape& ids) {
     std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, ids},
                                            {"decoder_input_ids", graph::Kind::int32, ids}};
@@ -34,12 +34,12 @@ std::vector<plugin::BatchField> any_batch(const json& config, const graph::Shape
 Result<graph::Graph> any_graph(const plugin::Composition& composition) {
     Result<graph::Graph> graph = composition.build(HK_MODE_EVALUATE, any_batch(composition.config(), {1, 1}));
     if (graph.ok()) return graph;
-    // A class that chooses among several texts wants rows of them.
+    // A class that chooses among several texts needs rows of them.
     Result<graph::Graph> choices = composition.build(HK_MODE_EVALUATE, any_batch(composition.config(), {1, 1, 1}));
     return choices.ok() ? std::move(choices) : std::move(graph);
 }
 
-// The names that a file of a class without a head has: without the body's prefix, where all have it.
+// Removes the body's prefix, if all names have it, as in files of a class without a head.
 void name_as_saved(std::string_view prefix, const plugin::ReferenceClass& reference,
                    std::vector<SavedTensor>& tensors) {
     if (prefix.empty() || !(reference.head.empty() || reference.head == "pooler")) return;
@@ -83,10 +83,10 @@ void add_classes(const plugin::Registry::Entry& architecture, std::vector<Candid
     }
 }
 
-// What config.json names.
+// What config.json specifies.
 enum class NamedBy { nothing, architecture, class_ };
 
-// The classes that may fit the folder, most likely first.
+// Returns the classes that may fit the folder, most likely first.
 Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, const model::ModelFolder& folder,
                                              const std::string& asked_class, NamedBy& named) {
     std::vector<Candidate> candidates;
@@ -118,7 +118,7 @@ Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, c
     return candidates;
 }
 
-// What the manifest of the architecture that config.json names lacks for this folder; ok where it lacks nothing.
+// Returns an error with the keys that the manifest of config.json's architecture lacks for this folder; ok if none.
 Status missing_in_manifest(const plugin::Registry& registry, const fs::path& folder, const json& config) {
     const json own = config.value("hekla", json());
     const auto text = [](const json& object, const char* key) {

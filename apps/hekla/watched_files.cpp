@@ -18,7 +18,7 @@ constexpr std::string_view kSourceEndings[] = {".c",   ".h",   ".cc",   ".cpp", 
 constexpr std::string_view kBuildFiles[] = {"CMakeLists.txt", "CMakePresets.json", "build.sh",   "Makefile",
                                             "makefile",       "GNUmakefile",       "Cargo.toml", "meson.build"};
 
-// A manifest by its content: other JSON files may lie in the folder too.
+// Recognizes a manifest by its content, since the folder may contain other JSON files.
 bool is_manifest(const fs::path& file) {
     if (file.extension() != ".json") return false;
     const Result<std::string> text = read_file(file);

@@ -1,5 +1,5 @@
 // The files whose change makes `hekla plugin dev` build again: a plugin's sources, build files, manifests and recipe,
-// and not what builds, trainings and editors write.
+// but not the output of builds, trainings and editors.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@ struct FileState {
 };
 using FileStates = std::map<std::filesystem::path, FileState>;
 
-// folder: the plugin's; recipe: also outside of it. Folders named build, target or out, hidden ones, and those with a
-// run (train_log.jsonl or checkpoints) are not searched.
+// folder: the plugin's; recipe: may be outside of it. Folders named build, target or out, hidden folders, and those
+// with a run (train_log.jsonl or checkpoints) are not searched.
 FileStates watched_files(const std::filesystem::path& folder, const std::filesystem::path& recipe);
 
 } // namespace hekla::app

@@ -38,8 +38,8 @@ Result<std::size_t> row_of_word(const VectorTable& table, const text::Tokenizer&
 
 } // namespace
 
-Result<std::vector<Neighbour>> nearest(const VectorTable& table, const text::Tokenizer& tokenizer,
-                                       const std::string& word, std::size_t count) {
+Result<std::vector<Neighbor>> nearest(const VectorTable& table, const text::Tokenizer& tokenizer,
+                                      const std::string& word, std::size_t count) {
     HK_ASSIGN(const std::size_t own, row_of_word(table, tokenizer, word));
     const std::span<const float> vector = row_of(table, own);
     const double length = std::sqrt(dot(vector, vector));
@@ -52,7 +52,7 @@ Result<std::vector<Neighbour>> nearest(const VectorTable& table, const text::Tok
     }
     const std::size_t shown = std::min(count, all.size());
     std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(shown), std::greater<>());
-    std::vector<Neighbour> result;
+    std::vector<Neighbor> result;
     for (std::size_t i = 0; i < shown; ++i) {
         HK_ASSIGN(std::string token, tokenizer.token(static_cast<int32_t>(all[i].second)));
         result.push_back({std::move(token), all[i].first});

@@ -1,4 +1,4 @@
-// What the command line says.
+// The options of the command line.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct Arguments {
     double budget = 4000, seconds = 120, scale = 1.0;
 };
 
-// Panels by the names that --panel takes, in the order of the tabs.
+// Panel names that --panel accepts, in the order of the tabs.
 inline constexpr const char* kPanelNames[] = {"training", "attention", "embeddings", "lens",
                                               "weights",  "write",     "plan"};
 
-// Exits as CLI11 does where it says --help or is not understood: `exit_code` is that, and false comes back.
+// Returns false if the program should exit, after --help or a wrong option, with CLI11's status in `exit_code`.
 bool read_arguments(int argc, char** argv, Arguments& arguments, int& exit_code);
 
 } // namespace observatory

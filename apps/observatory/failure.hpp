@@ -1,4 +1,4 @@
-// What ends the program, or a panel's work, with a sentence: thrown, and caught where it can be shown.
+// An error that ends the program, or a panel's work, with a message; thrown, and caught where it can be displayed.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// The program observatory: shows models and trainings. See README.md.
+// The program observatory: displays models and trainings. See README.md.
 #include "arguments.hpp"
 #include "failure.hpp"
 #include "shell.hpp"
@@ -21,12 +21,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-volatile std::sig_atomic_t end_requested = 0; // by a signal; the same as closing the window
+volatile std::sig_atomic_t end_requested = 0; // by a signal; has the same effect as closing the window
 
 // Runs frames until nothing more changes, then writes the screenshot.
 void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
     constexpr int kStill = 6;
-    constexpr uint64_t kDrawnEvery = 16; // until the screenshot, most frames are not drawn
+    constexpr uint64_t kDrawnEvery = 16; // until the screenshot, only every n-th frame is drawn
     ImageTarget target(device, {static_cast<uint32_t>(arguments.width), static_cast<uint32_t>(arguments.height)});
     Gui gui(device, target, nullptr, arguments.font, static_cast<float>(arguments.scale));
     Shell shell(device, target, engine, gui, arguments);
@@ -47,8 +47,8 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
     WindowTarget target(device, window);
     Gui gui(device, target, &window, arguments.font, static_cast<float>(arguments.scale));
     Shell shell(device, target, engine, gui, arguments);
-    constexpr double kIdleSeconds = 0.2; // without an event, a frame that checks for changes
-    constexpr int kAwake = 3;            // frames that follow an event
+    constexpr double kIdleSeconds = 0.2; // without an event, the interval between frames that check for changes
+    constexpr int kAwake = 3;            // frames drawn after an event
     for (int awake = kAwake; !window.is_closing() && end_requested == 0;) {
         auto begin = Clock::now();
         if (awake > 0) {
@@ -60,7 +60,7 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
         }
         shell.frame();
         awake = shell.is_idle() ? std::max(awake - 1, 0) : kAwake;
-        std::this_thread::sleep_until(begin + kShortest); // where presenting does not wait
+        std::this_thread::sleep_until(begin + kShortest); // if presenting does not wait
     }
     shell.finish();
 }

@@ -1,4 +1,4 @@
-// What the panels share: the model that is looked at, the text, the training, and the parts of the app they draw with.
+// The state that the panels share: the open model, the text, the training, and the parts of the app that draw.
 #pragma once
 
 #include "gui/controls.hpp"
@@ -20,7 +20,7 @@ namespace observatory {
 
 class Observatory {
 public:
-    // wait_for_frames: returns when every frame that was submitted has been executed.
+    // wait_for_frames: returns when all submitted frames have completed.
     Observatory(Engine& engine, Gui& gui, Controls& controls, float scale, std::function<void()> wait_for_frames)
         : engine(engine), gui(gui), controls(controls), scale(scale), wait_for_frames(std::move(wait_for_frames)),
           looking(engine) {}
@@ -28,26 +28,26 @@ public:
     Engine& engine;
     Gui& gui;
     Controls& controls;
-    const float scale; // of pixels
+    const float scale; // scale factor of the window's contents
     const std::function<void()> wait_for_frames;
     uint64_t frame = 0;
 
-    // Between two frames, when no frame reads what Hekla made any more: for what ends sessions.
+    // Defers a change that ends sessions until between two frames, when no frame reads Hekla's outputs.
     void later(std::function<void()> change) { changes_.push_back(std::move(change)); }
-    // Between frames: what was left for later, a model that was opened, a text to look at.
+    // Between frames: runs the deferred changes, and takes over an opened model or a new text.
     void change();
     bool has_more_to_change() const { return !changes_.empty() || look_again_; }
 
-    // On the other thread; model() is the new one some frames later.
+    // Opens a model on the other thread; model() returns it some frames later.
     void open(const std::string& path);
     bool is_opening() const { return opening_; }
     const Model* model() const { return model_.get(); }
-    uint64_t model_number() const { return model_number_; } // grows with every other model
-    const std::string& problem() const { return problem_; } // of opening
+    uint64_t model_number() const { return model_number_; } // increases with every model
+    const std::string& problem() const { return problem_; } // of opening the model
 
-    // What attention and lens are of.
+    // The text of the attention and lens panels.
     std::string text = "The quick brown fox jumps over the lazy dog";
-    void look() { look_again_ = true; } // soon, at text
+    void look() { look_again_ = true; } // soon runs the model on `text`
     Looking looking;
 
     std::unique_ptr<Training> training;
@@ -55,7 +55,7 @@ public:
     std::string training_problem;
 
     FileBrowser browser;
-    // What is done with the path that the browser gives next.
+    // Receives the path that the browser returns next.
     std::function<void(const std::string&)> browsed;
     void browse(FileBrowser::Wanted wanted, const std::string& start, std::function<void(const std::string&)> then) {
         browser.open(wanted, start);
@@ -70,13 +70,13 @@ private:
     std::atomic<bool> opening_{false};
     bool look_again_ = false;
     std::string problem_;
-    // From the other thread.
+    // Set by the other thread.
     std::mutex mutex_;
     std::shared_ptr<Model> opened_;
     std::optional<std::string> open_problem_;
 };
 
-// One side of the model or of a training, in the window's middle.
+// A tab in the middle of the window: one view of the model or of a training.
 class Panel {
 public:
     Panel() = default;
@@ -84,15 +84,15 @@ public:
     Panel(const Panel&) = delete;
     Panel& operator=(const Panel&) = delete;
     virtual const char* name() const = 0;
-    virtual const char* about() const = 0; // a line for a tooltip
-    // Between frames: what ends or begins sessions. shown: the panel is.
+    virtual const char* about() const = 0; // one line for a tooltip
+    // Starts or ends sessions between frames. The argument is whether the panel is shown.
     virtual void change(Observatory&, bool) {}
-    // Before the frame is drawn, outside of its pass.
+    // Records commands before the frame's render pass.
     virtual void record(Observatory&, VkCommandBuffer, bool) {}
     virtual void draw(Observatory& app) = 0;
-    virtual bool needs_weights() const { return false; }     // the model's, on the device
-    virtual bool is_settled(Observatory&) { return true; }   // nothing more comes by itself
-    virtual std::string problem(Observatory&) { return {}; } // why there is nothing to show
+    virtual bool needs_weights() const { return false; }     // the model's weights on the device
+    virtual bool is_settled(Observatory&) { return true; }   // nothing changes any more without input
+    virtual std::string problem(Observatory&) { return {}; } // why there is nothing to display
 };
 
 } // namespace observatory

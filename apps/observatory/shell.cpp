@@ -36,7 +36,7 @@ Shell::Shell(Device& device, Target& target, Engine& engine, Gui& gui, const Arg
     if (!arguments.model.empty()) app_.open(arguments.model);
 }
 
-// Sessions end while nothing reads what they made.
+// Waits until no frame reads the outputs of sessions before they end.
 Shell::~Shell() {
     engine_.jobs().drain();
     frames_.wait_all();
@@ -49,7 +49,7 @@ bool Shell::is_settled() {
 
 void Shell::finish() {
     if (app_.training == nullptr || app_.training->info().state != HK_SESSION_WORKING) return;
-    constexpr double kWhole = 1e6; // microseconds: nobody waits for a frame any more
+    constexpr double kWhole = 1e6; // microseconds; frame times do not matter any more
     app_.training->stop();
     engine_.budget = kWhole;
     while (app_.training->info().state == HK_SESSION_WORKING) frame(false);
@@ -122,7 +122,7 @@ void Shell::draw(VkCommandBuffer commands, VkFramebuffer framebuffer) {
 void Shell::frame(bool draws) {
     app_.change();
     if (const Model* model = app_.model(); model != nullptr) {
-        // They are opened when the first panel that needs them is shown, and go with their model.
+        // The weights are opened when the first panel that needs them is shown, and closed with their model.
         const uint64_t number = app_.model_number();
         if (!table_.keeps(number) && !table_.is_empty()) {
             frames_.wait_all();
@@ -132,7 +132,7 @@ void Shell::frame(bool draws) {
     }
     for (std::size_t i = 0; i < panels_.size(); ++i) panels_[i]->change(app_, i == shown_);
     const std::optional<Target::Image> image = target_.acquire(static_cast<uint32_t>(frames_.number() + 1));
-    if (!image) { // nobody sees it: Hekla goes on
+    if (!image) { // the window is not visible; Hekla continues
         engine_.advance(VK_NULL_HANDLE, hk_timeline{0, frames_.number()});
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         return;

@@ -1,4 +1,5 @@
-// The window's layout: the model above, panels as tabs, the frames' strip below; and what a frame does.
+// The window's layout, with the model at the top, panels as tabs and the frame strip at the bottom, and the work of
+// each frame.
 #pragma once
 
 #include "arguments.hpp"
@@ -22,13 +23,13 @@ public:
     Shell(const Shell&) = delete;
     Shell& operator=(const Shell&) = delete;
 
-    // Lays out, lets Hekla work, draws and presents; without `draws` Hekla works alone. Throws a Failure.
+    // Lays out, lets Hekla work, draws and presents; if `draws` is false, only lets Hekla work. Throws a Failure.
     void frame(bool draws = true);
-    // Before it goes: a training ends after its step, with a checkpoint.
+    // Called before destruction: stops a training after its current step, with a checkpoint.
     void finish();
-    bool is_settled();     // nothing more changes by itself in the panel that is shown
-    bool is_idle();        // nor anywhere else
-    std::string problem(); // why there is no model, or the panel that is shown has nothing to show; "" where it has
+    bool is_settled();     // the displayed panel does not change any more without input
+    bool is_idle();        // neither does anything else
+    std::string problem(); // why there is no model, or nothing to display in the current panel; "" if neither applies
 
 private:
     void layout();
@@ -43,7 +44,7 @@ private:
     std::vector<std::unique_ptr<Panel>> panels_;
     FrameStrip strip_;
     std::size_t shown_ = 0;
-    int wanted_ = 0; // panel to be shown from the next frame on; -1: as it is
+    int wanted_ = 0; // the panel to show from the next frame on; -1: no change
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 

@@ -3,7 +3,7 @@
 
     baselines.py data
 
-A bag of words: counts of words and of pairs of neighbours into logistic (ridge) regression, whose strength is chosen on the
+A bag of words: counts of words and of pairs of neighbors into logistic (ridge) regression, whose strength is chosen on the
 validation split; for pairs of sentences the words of both, those that both have, and those of one alone. Needs scikit-learn
 and SciPy.
 """

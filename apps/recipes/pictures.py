@@ -75,7 +75,7 @@ def logged(run: pathlib.Path, key: str):
 
 
 def smooth(points, count: int = 120):
-    """So many means of neighbouring points."""
+    """So many means of neighboring points."""
     size = max(1, len(points) // count)
     groups = [points[i : i + size] for i in range(0, len(points) - size + 1, size)]
     return [(sum(a for a, _ in g) / len(g), sum(b for _, b in g) / len(g)) for g in groups]

@@ -85,7 +85,7 @@ def tables() -> dict:
     left = load("flaubert-baselines")
     made["french"] = table(["what", "right, %"], [
         ["masked tokens: the most frequent one", f"{left['most_frequent'] * 100:.1f}" if left else NOT_RUN],
-        ["masked tokens: the best guess from the left neighbour",
+        ["masked tokens: the best guess from the left neighbor",
          f"{left['from_the_left'] * 100:.1f}" if left else NOT_RUN],
         ["masked tokens: FlauBERT's form", score("flaubert", "masked_accuracy", **percent)],
         ["parts of speech on Sequoia, fine-tuned", score("tagging-sequoia", "accuracy", **percent)]])
@@ -98,7 +98,7 @@ def tables() -> dict:
     made["vectors"] = table(["vectors", "Pearson", "Spearman"], [
         [title, score(f"likeness-{name}", "pearson"), score(f"likeness-{name}", "spearman")]
         for name, title in {"vectors-random": "random", "skip-gram": "skip-gram", "glove": "GloVe"}.items()])
-    made["neighbours"] = neighbours()
+    made["neighbors"] = neighbors()
     made["samples"] = samples()
     shown = load("in-context-examples") or {}
     prefix = "right where demonstrations = "
@@ -131,11 +131,11 @@ def samples(count: int = 6) -> str:
                   for (source, target), said in rows.items()])
 
 
-def neighbours() -> str:
+def neighbors() -> str:
     """The words nearest to each of twenty, by both kinds of vectors, as `hekla embed --nearest` wrote them."""
     found = {}
     for name in ("skip-gram", "glove"):
-        file = folder / f"neighbours-{name}.jsonl"
+        file = folder / f"neighbors-{name}.jsonl"
         for line in file.read_text().splitlines() if file.exists() else []:
             one = json.loads(line)
             found.setdefault(one["word"], {})[name] = ", ".join(near["token"] for near in one["nearest"])

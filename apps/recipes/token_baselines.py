@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What stands beside masked-token accuracy: the most frequent token, and the best guess from the left neighbour alone.
+"""What stands beside masked-token accuracy: the most frequent token, and the best guess from the left neighbor alone.
 
     token_baselines.py TOKENIZER TRAIN.txt VALID.txt [HEKLA]
 
@@ -42,13 +42,13 @@ def main() -> None:
             after[left][token] += 1
     most = alone.most_common(1)[0][0]
     guess = {left: counts.most_common(1)[0][0] for left, counts in after.items()}
-    count = frequent = neighbour = 0
+    count = frequent = neighbor = 0
     for row in encoded(hekla, sys.argv[1], sys.argv[3]):
         for left, token in zip([None] + row, row):
             count += 1
             frequent += token == most
-            neighbour += token == guess.get(left, most)
-    print(json.dumps({"tokens": count, "most_frequent": frequent / count, "from_the_left": neighbour / count}))
+            neighbor += token == guess.get(left, most)
+    print(json.dumps({"tokens": count, "most_frequent": frequent / count, "from_the_left": neighbor / count}))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ public:
         if (open() && !holds) fail(member, problem);
         return *this;
     }
-    // Checks another struct that this one points to or holds.
+    // Checks another struct that this one points to or contains.
     template<class F>
     Members& then(F&& checked) {
         if (open()) status_ = checked();

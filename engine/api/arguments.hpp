@@ -1,4 +1,4 @@
-// The structs that a host fills in, checked when the call gets them. Each error names the struct, the member and the
+// Checks of the structs that a host fills in, when a call gets them. Each error contains the struct, the member, the
 // value, and what was expected.
 #pragma once
 
@@ -38,7 +38,7 @@ Status check(const hk_advance* advance);
 // Check arguments that are not part of a struct.
 Status check_text(const char* name, hk_string text);
 Status check_texts(const char* name, const hk_string* texts, const char* count_name, uint64_t count);
-// Checks token ids: 0 to vocabulary - 1, or 0 and above where `vocabulary` is 0. name(i) is what id i is called.
+// Checks token ids: 0 to vocabulary - 1, or 0 and above if `vocabulary` is 0. name(i) is the name of id i in messages.
 template<class Name>
 Status check_ids(const int32_t* ids, uint64_t count, int64_t vocabulary, const Name& name) {
     for (uint64_t i = 0; i < count; ++i) {

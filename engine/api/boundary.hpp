@@ -1,4 +1,4 @@
-// The C boundary: the first and the last code of every hk_ function.
+// The C boundary: the entry and exit code of every hk_ function.
 #pragma once
 
 #include "base/status.hpp"

@@ -17,10 +17,10 @@ struct CallEnvironment {
     const plugin::Registry& registry;
     const Log& log;
     program::RuntimeSource device;  // none: the interpreter
-    std::function<bool()> stopping; // whether the call should end
+    std::function<bool()> stopping; // returns whether the call should end
     bool own_threads = true;
     program::WeightsPool* weights = nullptr; // shared with the other sessions; null: not shared
-    // Step scalars that the host has set so far; empty: it cannot set any.
+    // Returns the step scalars that the host has set so far; empty: it cannot set any.
     std::function<std::map<std::string, double, std::less<>>()> scalars = {};
 };
 

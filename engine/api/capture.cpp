@@ -23,7 +23,7 @@ void Capture::write(const ordered_json& line) {
     const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     const std::lock_guard guard(mutex_);
     if (file_ == nullptr) return;
-    // Flushed at once, because the lines before a crash are the useful ones.
+    // Flushed immediately, because the lines before a crash are the useful ones.
     if (std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() && std::fflush(file_.get()) == 0) return;
     file_.reset();
     log_.warning(

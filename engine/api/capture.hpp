@@ -1,4 +1,4 @@
-// Implementation of hekla/capture.h: the file that calls are captured in.
+// Implementation of hekla/capture.h: the file to which calls are captured.
 #pragma once
 
 #include "base/log.hpp"
@@ -14,7 +14,7 @@
 
 namespace hekla::api {
 
-// Thread: any.
+// A file of captured calls. Thread: any.
 class Capture {
 public:
     using Clock = std::chrono::steady_clock;
@@ -37,7 +37,7 @@ private:
     double seconds(Clock::time_point at) const { return std::chrono::duration<double>(at - begun_).count(); }
 
     std::mutex mutex_;
-    std::unique_ptr<std::FILE, Close> file_; // null: it cannot be written any more
+    std::unique_ptr<std::FILE, Close> file_; // null after a failed write
     Log log_;
     Clock::time_point begun_ = Clock::now();
 };

@@ -15,7 +15,7 @@
 namespace hekla::api {
 namespace {
 
-// Vulkan's own types of what a host passes without them.
+// Converts what a host passes without Vulkan's types.
 gpu::WrappedDevice wrapped_from(const hk_vulkan_device& v, const std::shared_ptr<HostFunctions>& functions) {
     using QueueLock = HostFunctions::QueueLock;
     gpu::WrappedDevice wrapped;
@@ -69,7 +69,7 @@ Result<std::shared_ptr<Cache>> cache_of(const hk_context_options& o, const std::
     return std::shared_ptr<Cache>(std::make_shared<HostCache>(functions));
 }
 
-// Null: the host gave none.
+// Returns null if the host has no allocator.
 Result<std::shared_ptr<HostAllocator>> allocator_of(const hk_context_options& o,
                                                     const std::shared_ptr<HostFunctions>& functions) {
     if (o.allocator == nullptr) return std::shared_ptr<HostAllocator>();
@@ -161,7 +161,7 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
     HK_ASSIGN(const std::shared_ptr<Cache> cache, cache_of(options, functions));
     context->create_ = [self = context.get(), options, select = string_of(options.device), cache, functions,
                         allocator]() -> Status {
-        hk_context_options own = options; // what its other pointers refer to may be gone
+        hk_context_options own = options; // other pointers in it may be invalid by then
         own.device = view(select);
         HK_ASSIGN(gpu::Context device, device_of(own, cache, functions, allocator, self->log_));
         program::RuntimeOptions runtime;
@@ -355,7 +355,7 @@ Result<bool> Context::release(std::chrono::nanoseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     std::unique_lock lock(mutex_);
     stopping_.store(true, std::memory_order_relaxed);
-    if (create_) { // nothing to give back, and nothing is created any more
+    if (create_) { // not created yet: nothing to release, and nothing will be created
         create_ = nullptr;
         has_device_ = true;
     }
@@ -375,10 +375,10 @@ Result<bool> Context::release(std::chrono::nanoseconds time) {
             "end; release it when it has");
     if (!ended_.wait_until(lock, until, [&] { return !busy_; })) return false;
     if (runtime_ != nullptr) device_ = runtime_->gpu().device->presence();
-    runtime_.reset(); // waits for what is pending
+    runtime_.reset(); // waits for pending work
     stopping_.store(false, std::memory_order_relaxed);
     lock.unlock();
-    // Calls on sessions that are being made, advanced or destroyed on other threads may hold it a little longer.
+    // Calls on sessions that are being created, advanced or destroyed on other threads may hold it a little longer.
     while (!device_.expired()) {
         if (std::chrono::steady_clock::now() >= until) return false;
         std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -428,7 +428,7 @@ int32_t hk_context_create(const hk_context_options* options, hk_context* out, hk
 void hk_context_destroy(hk_context context) {
     guarded(nullptr, [&]() -> Status {
         const std::shared_ptr<Context> gone = Handles<Context>::all().remove(context.id);
-        // What runs is told to end, and keeps the context until it has.
+        // Tells everything that runs to end; it keeps the context alive until then.
         return gone != nullptr ? gone->close() : Status();
     });
 }

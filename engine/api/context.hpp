@@ -32,18 +32,18 @@ public:
     const Log& log() const { return log_; }
     const plugin::Registry& registry() const { return registry_; }
     std::string_view device_name() const; // "" without a device, and before the one of HK_DEVICE_ON_DEMAND is created
-    program::WeightsPool& weights() { return weights_; } // that its sessions read
+    program::WeightsPool& weights() { return weights_; } // used by its sessions
     bool own_threads() const { return own_threads_; }    // false: hk_context_options.no_threads, or jobs
     bool gives_jobs() const { return gives_jobs_; }      // hk_context_options.job
     void give_job(void(HK_ABI* run)(void* data), void* data) const;
-    // Captures calls into a file (hekla/capture.h); an empty path ends the capture.
+    // Captures calls to a file (hekla/capture.h); an empty path ends the capture.
     Status begin_capture(const std::string& path);
     std::shared_ptr<Capture> capture() const; // null: calls are not captured
 
-    // Replaces the callbacks that the context was made with. invalid_argument: it was made with others;
+    // Replaces the callbacks that the context was created with. invalid_argument: it was created with others;
     // failed_precondition: called from one of them.
     Status replace(const hk_context_callbacks& callbacks);
-    // Whether calls and sessions should end.
+    // Returns whether calls and sessions should end.
     bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
     // A user of the context's device other than calls: a session.
@@ -53,23 +53,24 @@ public:
         virtual ~Client() = default;
         Client(const Client&) = delete;
         Client& operator=(const Client&) = delete;
-        // Ends, and frees everything on the device. Returns false when the time is up.
+        // Ends, and frees everything on the device. Returns false on timeout.
         virtual bool shut_down(std::chrono::steady_clock::time_point until) = 0;
-        // Whether this thread runs the client's code now.
+        // Returns whether this thread is running the client's code.
         virtual bool on_own_thread() const = 0;
-        // Runs the client's code on this thread until it waits, where the context has no threads.
+        // Runs the client's code on this thread until it waits, if the context has no threads.
         virtual ResumeResult resume() = 0;
     };
     // Adds a client and calls `begin`. failed_precondition: the context is being destroyed, or its device released. The
     // client is shut down before that.
     Status add(const std::shared_ptr<Client>& client, const std::function<void()>& begin);
-    // What a client makes its own queue on. failed_precondition: the context has no device, or it was released.
+    // The objects that a client creates its queue with. failed_precondition: the context has no device, or it was
+    // released.
     struct Device {
         gpu::Context gpu;
         program::RuntimeOptions options;
     };
     Result<Device> device();
-    // Stores what was compiled since the last call in the cache; logs a warning where that fails.
+    // Stores data compiled since the last call in the cache; logs a warning if that fails.
     void keep_caches(program::Runtime& runtime) const;
 
     // A call on the context, from begin() to its destructor.
@@ -79,9 +80,9 @@ public:
         Call& operator=(Call&&) = delete;
         ~Call();
         Context& context() const { return *context_; }
-        // failed_precondition: the context has no device, or it was released.
+        // Returns the runtime. failed_precondition: the context has no device, or it was released.
         Result<program::Runtime*> runtime() const;
-        // The same when it is needed. `this` outlives it.
+        // Returns a source that creates the runtime when it is needed. `this` outlives it.
         program::RuntimeSource device() const;
 
     private:
@@ -89,41 +90,41 @@ public:
         explicit Call(std::shared_ptr<Context> context) : context_(std::move(context)) {}
         std::shared_ptr<Context> context_;
     };
-    // Begins a call on the context with this handle. failed_precondition: another call runs, on another thread or as
-    // the one whose callback this is.
+    // Begins a call on the context with this handle. failed_precondition: another call is running, on another thread or
+    // around this callback.
     static Result<Call> begin(hk_context handle);
 
-    // Runs all clients until each waits for the host or the time is up. failed_precondition: the context has threads.
+    // Runs all clients until each waits for the host or time is up. failed_precondition: the context has threads.
     struct Pumped {
         int32_t clients = 0; // that have not ended
         int32_t waiting = 0; // of these, for the host
     };
     Result<Pumped> pump(std::chrono::nanoseconds time);
 
-    // Ends what runs and releases the device. Returns false when the time is up. failed_precondition: called from a
-    // callback of what runs, which ends when that callback has returned.
+    // Ends everything that runs and releases the device. Returns false on timeout. failed_precondition: called from a
+    // callback of something that runs, which can only end after the callback has returned.
     Result<bool> release(std::chrono::nanoseconds time);
-    // Releases the device for good: no call begins any more. Where nothing runs any more, plugins are forgotten now,
+    // Releases the device permanently: no call can begin any more. If nothing runs any more, plugins are released now,
     // although calls and sessions that ended may hold the context a little longer.
     Status close();
 
 private:
     Context() = default;
     Result<program::Runtime*> runtime() const;
-    // Creates the device of HK_DEVICE_ON_DEMAND, if it is still to be created. mutex_ is not held.
+    // Creates the device of HK_DEVICE_ON_DEMAND, if it was not created yet. mutex_ is not held.
     Status create_device();
     Status set_runtime(gpu::Context device, const program::RuntimeOptions& options);
-    Status open() const; // mutex_ is held, as for the next
+    Status open() const; // mutex_ is held, as for the next function
     std::vector<std::shared_ptr<Client>> clients() const;
     Log log_;
-    std::shared_ptr<std::pmr::memory_resource> host_memory_; // null: the process's own
+    std::shared_ptr<std::pmr::memory_resource> host_memory_; // null: the process's default
     plugin::Registry registry_ = plugin::Registry::scan({});
     std::unique_ptr<program::Runtime> runtime_;
     std::string device_name_;
-    bool has_device_ = false;          // or had one
-    std::mutex creating_;              // held while create_ runs; before mutex_
+    bool has_device_ = false;          // or had one before
+    std::mutex creating_;              // held while create_ runs; locked before mutex_
     std::function<Status()> create_;   // HK_DEVICE_ON_DEMAND, until the device is created or released
-    std::weak_ptr<const void> device_; // gpu::Device::presence(), once it is being released
+    std::weak_ptr<const void> device_; // gpu::Device::presence(), while it is being released
     mutable std::mutex capture_mutex_;
     std::shared_ptr<Capture> capture_;
     std::atomic<bool> captured_{false};

@@ -1,4 +1,4 @@
-// Implementation of hekla/device.h: what a host enables for Hekla.
+// Implementation of hekla/device.h: what a host must enable for Hekla.
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/handles.hpp"

@@ -11,7 +11,7 @@
 namespace hekla::api {
 namespace {
 
-// Borrows the host's buffer for a tensor of that size; invalid_argument says what is wrong with it.
+// Borrows the host's buffer for a tensor of that size; invalid_argument contains the reason.
 Result<gpu::Buffer> borrow(const gpu::Device& device, const std::string& name, const hk_buffer& b, uint64_t bytes) {
     const auto refuse = [&](const std::string& why) {
         return invalid_argument(fmt::format("the buffer of '{}' {}", name, why));
@@ -79,7 +79,7 @@ const hk_buffer* ForwardSession::bound(std::string_view name) const {
 Status ForwardSession::work() {
     Loaded loaded;
     HK_TRY(load(loaded));
-    // Passes over zeros are measured; where the host's buffers hold the ids, their content is not known yet.
+    // Measure passes over zeros: if the host's buffers hold the ids, their content is not known yet.
     HK_TRY(write_zeros(loaded));
     if (std::ranges::none_of(loaded.fields, [&](const auto& field) { return bound(field.first) != nullptr; }))
         HK_TRY(calibrate([&] { return loaded.forward->run(); }));

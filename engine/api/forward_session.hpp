@@ -1,4 +1,4 @@
-// A session that runs passes of a model over rows of one length, whose outputs stay on the device.
+// A session that runs passes of a model over rows of one length. Its outputs stay on the device.
 #pragma once
 
 #include "api/session.hpp"
@@ -19,11 +19,11 @@ public:
 
 private:
     friend class Session;
-    // The token ids of one pass; empty where a buffer of the host holds them.
+    // The token ids of one pass; empty if a buffer of the host holds them.
     struct Ids {
         std::vector<int32_t> encoder, mask, decoder;
     };
-    // What work() has loaded.
+    // Objects created by work().
     struct Loaded {
         infer::Model model;
         infer::Tensors fields;
@@ -42,7 +42,7 @@ private:
     hk_tensor describe_tensor(const std::string& name, const graph::Value& value, const gpu::Buffer& buffer) const;
     Status prepared() const; // mutex_ is held
     Result<Ids> ids_of(const int32_t* ids, const uint64_t* lengths, const int32_t* decoder_ids, bool pair) const;
-    const hk_buffer* bound(std::string_view name) const; // null: it lies in a buffer of Hekla's
+    const hk_buffer* bound(std::string_view name) const; // null: it is in a buffer of Hekla's
 
     const std::string model_;
     const std::vector<std::string> ports_;

@@ -41,7 +41,7 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
         HK_ASSIGN(std::vector<int32_t> ids, infer::prompt_ids(model_, style_, prompt));
         request.prompts.push_back(std::move(ids));
     }
-    if (prompts.empty()) { // as a text begins, or else after a line end
+    if (prompts.empty()) { // the beginning of a text, or else after a line end
         Result<std::vector<int32_t>> begin = infer::prompt_ids(model_, style_, "");
         request.prompts.push_back(begin.ok() ? begin.take()
                                              : std::vector<int32_t>{model_.tokenizer->find("\n").value_or(0)});
@@ -74,7 +74,7 @@ Result<generate::Output> Generation::write(const Round& round) {
         for (std::size_t row = 0; row < round.prompts.size(); ++row) o.text(o.user, row, view(round.prompts[row]));
 
     std::vector<text::StreamDecoder> streams(request.prompts.size(), text::StreamDecoder(*model_.tokenizer, true));
-    for (std::size_t row = 0; row < round.prompts.size() && !encodes; ++row) // the first word made stands after a word
+    for (std::size_t row = 0; row < round.prompts.size() && !encodes; ++row) // the first generated word follows a word
         for (const int32_t id : request.prompts[row]) static_cast<void>(streams[row].push(id));
     const auto on_token = [&](std::size_t row, int32_t token) {
         if (o.text != nullptr && row < streams.size()) {

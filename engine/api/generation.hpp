@@ -16,11 +16,12 @@ namespace hekla::api {
 
 class Generation {
 public:
-    // Reads the model. `options`, whose callbacks are called, is copied but for what it points to, which is read here.
+    // Reads the model. `options`, whose callbacks are called, is copied without the data that it points to, which is
+    // read here.
     static Result<std::unique_ptr<Generation>> open(const CallEnvironment& environment,
                                                     const hk_generate_options& options);
 
-    // One text per prompt.
+    // A set of prompts, with one text for each.
     struct Round {
         std::vector<std::string> prompts;                   // empty: one row without a prompt
         int64_t length = 0;                                 // see generate::Request

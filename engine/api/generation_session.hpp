@@ -1,4 +1,4 @@
-// A session that generates text, and waits for the next prompts when it has.
+// A session that generates text, then waits for the next prompts.
 #pragma once
 
 #include "api/session.hpp"
@@ -21,7 +21,7 @@ private:
     std::string model_;
     std::size_t rows_;                                // of the first prompts
     std::optional<std::vector<std::string>> prompts_; // not yet taken; mutex_
-    bool interrupted_ = false;                        // new prompts came while it generates; mutex_
+    bool interrupted_ = false;                        // new prompts arrived during generation; mutex_
 };
 
 } // namespace hekla::api

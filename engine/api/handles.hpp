@@ -1,6 +1,6 @@
-// A table of the host's objects by handle. A handle is checked without reading memory of the object, so that the handle
-// of a destroyed object is an error and not a crash. The table is global, the only global of the engine, so that any
-// number can be checked.
+// A table of the host's objects by handle. A handle is checked without reading memory of the object, so that using the
+// handle of a destroyed object is an error, not a crash. The table is global, the only global of the engine, so that
+// any number can be checked.
 #pragma once
 
 #include "base/status.hpp"
@@ -13,7 +13,7 @@
 
 namespace hekla::api {
 
-// The table of one type of objects. find() shares ownership, so that an object lives while it is used. Thread: any.
+// A table of one type of objects. find() shares ownership, so that an object stays alive while it is used. Thread: any.
 template<class T>
 class Handles {
 public:
@@ -28,7 +28,7 @@ public:
         objects_.emplace(id, std::move(object));
         return id;
     }
-    // invalid_argument names `name`, the argument.
+    // Error: invalid_argument with `name`, the argument.
     Result<std::shared_ptr<T>> find(uint64_t id, const char* name) const {
         const std::lock_guard guard(mutex_);
         const auto found = objects_.find(id);
@@ -38,7 +38,7 @@ public:
             return invalid_argument(fmt::format("{} is not a handle of this kind of object", name));
         return invalid_argument(fmt::format("{} was destroyed", name));
     }
-    // Returns null where there is none.
+    // Returns null if there is none.
     std::shared_ptr<T> remove(uint64_t id) {
         const std::lock_guard guard(mutex_);
         const auto found = objects_.find(id);

@@ -32,7 +32,8 @@ using api::view;
 
 namespace {
 
-// None for the interpreter. The device is used last: files and options are read and checked first.
+// Returns a source without a device for the interpreter. The device is created last, after files and options were
+// checked.
 program::RuntimeSource device_of(const Context::Call& call, int32_t reference = 0) {
     return reference != 0 ? program::RuntimeSource() : call.device();
 }
@@ -58,7 +59,7 @@ Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_
     return {};
 }
 
-// The token ids of all texts and rows.
+// Returns the token ids of all texts and rows.
 Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const hk_embed_options& o) {
     std::vector<std::vector<int32_t>> rows;
     for (uint64_t i = 0; i < o.text_count; ++i) {
@@ -122,7 +123,7 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
         for (const data::TaskColumn& column : run->data().columns())
             if (const std::string text = split->text(example, column.name); !text.empty()) line[column.name] = text;
         if (!recipe.data.group.empty()) line["group"] = split->group(example);
-        line["said"] = result.predictions[i].said;
+        line["said"] = result.predictions[i].predicted;
         const std::string json = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
         o.prediction(o.user, i, view(json));
     }
@@ -149,7 +150,7 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
         }
         found->source = one.substr(equals + 1);
     }
-    if (!given.empty()) // only the named columns are read
+    if (!given.empty()) // read only the named columns
         std::erase_if(columns, [](const data::TaskColumn& column) { return column.optional && column.source.empty(); });
     options.columns = std::move(columns);
     options.reading.stop = data::StopPoll(stop);

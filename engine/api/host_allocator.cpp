@@ -7,7 +7,7 @@
 namespace hekla::api {
 namespace {
 
-// The request, stored in front of the memory: Vulkan frees by address alone.
+// Sizes of an allocation, stored before the memory, because Vulkan frees by address alone.
 struct AskedFor {
     std::size_t bytes;     // of the allocation, with this header
     std::size_t alignment; // of the allocation

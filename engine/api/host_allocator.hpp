@@ -9,12 +9,12 @@
 
 namespace hekla::api {
 
-// Thread: any. Must outlive all memory that was allocated with it.
+// An adapter for an hk_allocator. Thread: any. Must outlive all memory that was allocated with it.
 class HostAllocator final : public std::pmr::memory_resource {
 public:
     explicit HostAllocator(std::shared_ptr<HostFunctions> host) : host_(std::move(host)) {}
     VkAllocationCallbacks callbacks(); // they point to this
-    // Callbacks that use the memory of the process where the host has none.
+    // Returns callbacks that fall back to the process's memory if the host has none.
     VkAllocationCallbacks unfailing_callbacks();
 
 private:

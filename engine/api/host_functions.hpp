@@ -1,4 +1,4 @@
-// The host's functions that a context calls. Those of single calls and sessions are not here.
+// The host's functions that a context calls, except those of single calls and sessions.
 #pragma once
 
 #include "api/replaceable.hpp"
@@ -7,7 +7,7 @@
 
 namespace hekla::api {
 
-// Null functions: the host set none.
+// Functions are null if the host set none.
 struct HostFunctions {
     struct Messages {
         void* user = nullptr;

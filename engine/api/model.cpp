@@ -94,7 +94,7 @@ private:
     bool encoder_decoder_ = false;
     int32_t decoder_start_ = -1;
     std::string prefix_;         // of a source
-    infer::SourceLayout source_; // where source_problem_ is none
+    infer::SourceLayout source_; // valid if source_problem_ is empty
     Status source_problem_;
     std::vector<std::pair<std::string, graph::Shape>> parameters_;
     std::unique_ptr<text::Tokenizer> tokenizer_;

@@ -25,7 +25,7 @@ struct NamedLimits {
     const char* name;
     hk_device_limits limits;
 };
-// Round numbers, of older devices.
+// Round numbers, typical of older devices.
 constexpr std::array kNamedLimits{
     NamedLimits{"cpu", {0, 1, 8, 1024, 32768, 1, 1, 1, 1, 0, 2 * kGiB, 0, 2e10, 5e9}},
     NamedLimits{"desktop", {0, 0, 32, 1024, 49152, 1, 0, 1, 0, 0, 4 * kGiB, 8 * kGiB, 1e13, 3e11}},
@@ -180,7 +180,7 @@ void Report::give(const hk_plan_options& options, uint64_t available) const {
     options.report(options.user, &r);
 }
 
-// `on` is filled when the recipe is read and its model described.
+// `on` is set after the recipe was read and its model described.
 Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o, PlannedOn& on) {
     HK_ASSIGN(const train::Recipe recipe,
               train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
@@ -224,7 +224,7 @@ graph::Tensor tokens_of(int64_t rows, int64_t length) {
     return {graph::Kind::int32, shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
 }
 
-// Fields for rows of tokens, as the model reads them next to `others`.
+// Returns fields for rows of tokens, as the model reads them together with `others`.
 Result<infer::Tensors> fields_of(const infer::Model& model, int64_t rows, int64_t length,
                                  const infer::Tensors& others = {}) {
     infer::Tensors fields{{"input_ids", tokens_of(rows, length)}, {"attention_mask", tokens_of(rows, length)}};
@@ -235,7 +235,7 @@ Result<infer::Tensors> fields_of(const infer::Model& model, int64_t rows, int64_
     return fields;
 }
 
-// Fields of the encoder for rows that are generated; empty where the model has one stack.
+// Returns fields of the encoder for generated rows; empty if the model has one stack.
 Result<infer::Tensors> sources_of(const infer::Model& model, int64_t rows, int64_t length) {
     HK_ASSIGN(const bool encodes, infer::encoder_decoder(model));
     if (!encodes) return infer::Tensors();

@@ -1,4 +1,4 @@
-// Callbacks of a host that may be replaced while they run, for hosts that reload their own code.
+// Callbacks of a host that can be replaced while they run, for hosts that hot-reload their code.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace hekla::api {
 
-// T: a struct of function pointers and their user pointers. Thread: any.
+// A replaceable T, which is a struct of function pointers and their user pointers. Thread: any.
 template<class T>
 class Replaceable {
 public:
     explicit Replaceable(const T& functions = {}) : functions_(functions) {}
 
-    // Calls f(functions) under no lock.
+    // Calls f(functions) without holding a lock.
     template<class F>
     decltype(auto) call(F&& f) {
         const Running running(*this);
@@ -25,7 +25,7 @@ public:
         const std::lock_guard guard(mutex_);
         return functions_;
     }
-    // Replaces the functions and waits until no old one runs any more. Not to be called by one of them.
+    // Replaces the functions and waits until no old one runs any more. Must not be called from one of them.
     void replace(const T& functions) {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return running_[1 - side_] == 0; }); // another replace() ends first
@@ -64,7 +64,7 @@ private:
     std::condition_variable changed_;
     T functions_;
     std::size_t side_ = 0;
-    std::array<uint64_t, 2> running_{}; // calls of the functions before the last replace() and since
+    std::array<uint64_t, 2> running_{}; // number of running calls of the functions before and after the last replace()
 };
 
 } // namespace hekla::api

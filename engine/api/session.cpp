@@ -11,7 +11,7 @@ namespace hekla::api {
 namespace {
 
 constexpr double kDispatchMicroseconds = 250; // the default of hk_session_options.microseconds
-constexpr double kSegmentsPerDispatch = 8;    // segments are shorter, so that budgets are filled well
+constexpr double kSegmentsPerDispatch = 8;    // segments are shorter, to fill budgets well
 constexpr uint64_t kStagingBytes = uint64_t{1} << 20;
 constexpr std::chrono::microseconds kBetweenLastStretches(100);
 
@@ -46,7 +46,7 @@ Status Session::start(const std::shared_ptr<Context>& context, const hk_session_
     gpu::Context gpu = base.gpu;
     HK_ASSIGN(queue_, gpu::BudgetedQueue::create(gpu.device));
     gpu.queue = queue_;
-    HK_ASSIGN(gpu.memory, gpu::Memory::create_beside(*gpu.memory)); // so that it can be evicted alone
+    HK_ASSIGN(gpu.memory, gpu::Memory::create_beside(*gpu.memory)); // separate, to be evicted alone
     HK_ASSIGN(gpu.staging, gpu::Staging::create(gpu.memory, queue_, kStagingBytes));
     program::RuntimeOptions options = base.options;
     options.budget_seconds = microseconds * 1e-6;
@@ -88,7 +88,7 @@ void Session::finish(Status status) {
 
 void Session::finish_in_stretches() {
     if (executor_ == nullptr || !executor_->in_stretches()) return;
-    if (const auto queue = this->queue()) queue->cancel(); // a callback of its own destroyed it
+    if (const auto queue = this->queue()) queue->cancel(); // destroyed by its own callback
     while (resume() != ResumeResult::ended) std::this_thread::sleep_for(kBetweenLastStretches);
 }
 
@@ -133,7 +133,7 @@ void Session::ask_for_job() {
     };
     static_assert(sizeof(void*) >= sizeof handle_);
     context_->give_job(run,
-                       reinterpret_cast<void*>(handle_.load())); // NOLINT(performance-no-int-to-ptr): back there only
+                       reinterpret_cast<void*>(handle_.load())); // only converted back there
 }
 
 CallEnvironment Session::environment() {
@@ -164,10 +164,10 @@ Status Session::replace(const hk_session_callbacks& given) {
 }
 
 Status Session::calibrate(const std::function<Status()>& rehearse) {
-    HK_TRY(rehearse()); // a driver may compile when something first runs
+    HK_TRY(rehearse()); // a driver may compile at the first run
     HK_TRY(queue_->set_mode(gpu::BudgetedQueue::Mode::measuring));
     HK_TRY(rehearse());
-    HK_TRY(runtime_->gpu().staging->reserve()); // before the records of more pieces take the memory that is left
+    HK_TRY(runtime_->gpu().staging->reserve()); // before the records of more slices use up the memory
     HK_ASSIGN(const bool resplit, runtime_->resplit());
     if (!resplit) return {};
     queue_->forget();
@@ -178,7 +178,7 @@ Status Session::enter_metered_mode(Phase next) {
     HK_TRY(queue_->set_mode(gpu::BudgetedQueue::Mode::metered));
     const double longest = queue_->longest();
     context_->keep_caches(*runtime_);
-    if (requests_.stop) queue_->drain(); // it was shut down while it prepared
+    if (requests_.stop) queue_->drain(); // it was shut down during the preparation
     {
         const std::lock_guard guard(mutex_);
         progress_ = 1.0;
@@ -290,7 +290,7 @@ void Session::answer(std::vector<MemoryRequest*>& requests, const Status& status
     requests.clear();
 }
 
-// The queue suspends the submitting thread exactly while there are unanswered requests to release: both change together
+// The queue suspends the submitting thread exactly while there are unanswered release requests: both change together
 // under mutex_.
 Result<bool> Session::release_memory(std::chrono::nanoseconds time) {
     if (on_own_thread()) return failed_precondition("a callback of a session cannot release its memory");
@@ -306,7 +306,7 @@ Result<bool> Session::release_memory(std::chrono::nanoseconds time) {
     executor_->notify();
     executor_->wait_for(lock, until, [&] { return mine.answer || ended(); });
     if (mine.answer) return mine.answer->ok() ? Result<bool>(true) : Result<bool>(*mine.answer);
-    if (requests_.release.size() == 1) queue->set_suspended({}); // no other caller waits
+    if (requests_.release.size() == 1) queue->set_suspended({}); // no other caller is waiting
     if (ended()) return failed_precondition("the session has ended: it holds no memory");
     return false;
 }
@@ -324,7 +324,7 @@ Status Session::restore_memory() {
 Status Session::wait_without_memory() {
     {
         const std::lock_guard guard(mutex_);
-        if (requests_.release.empty()) { // the last caller's time was up
+        if (requests_.release.empty()) { // the last caller timed out
             queue_->set_suspended({});
             return {};
         }
@@ -378,7 +378,7 @@ bool Session::shut_down(std::chrono::steady_clock::time_point until) {
     stop();
     {
         const std::lock_guard guard(mutex_);
-        requests_.shut_down = true; // what is left to do needs the memory
+        requests_.shut_down = true; // the remaining work needs the memory
         answer(requests_.release, failed_precondition("the context's device is being released"));
         if (queue_ != nullptr) queue_->set_suspended({});
     }
@@ -387,7 +387,7 @@ bool Session::shut_down(std::chrono::steady_clock::time_point until) {
     drop_if_not_started();
     std::unique_lock lock(mutex_);
     if (!executor_->wait_for(lock, until, [&] { return ended(); })) return false;
-    const std::shared_ptr<gpu::BudgetedQueue> last = std::move(queue_); // may wait for the host's queue, and lock it
+    const std::shared_ptr<gpu::BudgetedQueue> last = std::move(queue_); // may wait for and lock the host's queue
     lock.unlock();
     return true;
 }
@@ -401,7 +401,7 @@ void Session::destroy() {
     if (const auto queue = this->queue()) queue->cancel();
     drop_if_not_started();
     if (executor_->join() || on_own_thread()) return;
-    std::unique_lock lock(mutex_); // where it has no thread, one of the host's runs it
+    std::unique_lock lock(mutex_); // without its own thread, one of the host's runs it
     executor_->wait_for(lock, in_a_year(), [&] { return ended(); });
 }
 

@@ -1,5 +1,5 @@
 // Implementation of hk_session: code that trains, generates or runs passes on a queue with a time budget, which the
-// host advances. Where that code runs is session_executor.hpp; what it does is in training_session.hpp,
+// host advances. The thread it runs on is defined in session_executor.hpp, the code itself in training_session.hpp,
 // generation_session.hpp and forward_session.hpp.
 #pragma once
 
@@ -25,42 +25,42 @@ class Session : public Context::Client, public std::enable_shared_from_this<Sess
 public:
     static constexpr uint64_t kHandleKind = 3;
 
-    // Sets the handle that the host got. Where the session runs as jobs, asks for the first.
+    // Sets the handle that the host got. If the session runs as jobs, requests the first.
     void set_handle(uint64_t handle);
     std::shared_ptr<Capture> capture() const { return context_->capture(); }
-    // Asks the host for a job where the session runs as jobs and has none. mutex_ is not held.
+    // Requests a job from the host if the session runs as jobs and has none. mutex_ is not held.
     void ask_for_job();
     // Runs a session without a thread on this one until it ends. failed_precondition: it has a thread, or had one.
     Status run();
-    // Waits until the session has prepared or the time is up, and describes it.
+    // Waits until the session is prepared or time is up, and describes it.
     void describe(std::chrono::nanoseconds time, hk_session_info& out);
     Status advance(const hk_advance& advance, hk_advanced* out);
     // failed_precondition: called from a callback of the session.
     Status replace(const hk_session_callbacks& callbacks);
 
-    // Evicts the session's device memory. Returns false when the time is up: it keeps its memory then, unless another
-    // caller waits for it too.
+    // Evicts the session's device memory. Returns false on timeout: it then keeps its memory, unless another caller
+    // waits for it too.
     Result<bool> release_memory(std::chrono::nanoseconds time);
     Status restore_memory();
 
-    void stop();    // after the step or token that runs; the host continues to advance
-    void destroy(); // at once
-    // As stop(), without the host: drains the queue. Returns false when the time is up.
+    void stop();    // after the current step or token; the host continues to advance
+    void destroy(); // immediately
+    // Like stop(), but drains the queue without the host. Returns false on timeout.
     bool shut_down(std::chrono::steady_clock::time_point until) override;
     bool on_own_thread() const override { return executor_->on_own_thread(); }
     ResumeResult resume() override;
 
-    // Of a training or passes, while they are prepared and have not ended.
+    // Only for a training or passes that are prepared and have not ended.
     Status parameters(const std::function<void(const hk_parameter&)>& give);
     Status parameter(const std::string& name, int32_t what, hk_tensor& out);
 
-    // Of a training or passes: sets a step scalar, from the next step or pass on.
+    // Only for a training or passes: sets a step scalar, from the next step or pass on.
     virtual Status set_scalar(const std::string& name, double value);
 
-    // Of a generation.
+    // Only for a generation.
     virtual Status prompt(std::vector<std::string> prompts);
 
-    // Of passes.
+    // Only for passes.
     struct PassShape {
         std::size_t rows = 0, length = 0, decoder_length = 0; // decoder_length 0: the decoder reads the encoder's ids
     };
@@ -81,7 +81,7 @@ protected:
         void(HK_ABI* done)(void* user, uint64_t pass) = nullptr;
         int32_t(HK_ABI* stop)(void* user) = nullptr;
     };
-    // Shows the store's parameters to the host while it lives.
+    // Makes the store's parameters visible to the host during its lifetime.
     class PublishedStore {
     public:
         PublishedStore(Session& session, program::ParameterStore& store);
@@ -94,7 +94,7 @@ protected:
     };
 
     Session() = default;
-    // Makes a session of a derived class, whose code has ended before it is destroyed.
+    // Makes a session of a derived class, whose code must have ended before it is destroyed.
     template<class T, class... A>
     static std::shared_ptr<T> make(A&&... arguments) {
         return std::shared_ptr<T>(new T(std::forward<A>(arguments)...), [](T* session) {
@@ -102,27 +102,27 @@ protected:
             delete session;
         });
     }
-    // Makes the queue and the memory of the session, and begins work().
+    // Creates the queue and the memory of the session, and starts work().
     Status start(const std::shared_ptr<Context>& context, const hk_session_options* own);
 
     // The code of the session. It waits in the budgeted queue, or in wait_for_work().
     virtual Status work() = 0;
-    // Called after the memory was restored, when buffers have other addresses. mutex_ is held.
+    // Called after the memory was restored, when buffers have new addresses. mutex_ is held.
     virtual void memory_restored() {}
 
-    // Runs what the session will do until it is known how long each of its pieces takes.
+    // Runs what the session will do until the time of each slice is known.
     Status calibrate(const std::function<Status()>& rehearse);
     // Ends the preparation: from now on the device works only within the host's budgets.
     Status enter_metered_mode(Phase next);
-    // Waits until `holds` or a request to stop; evicts and restores the memory meanwhile. Returns false for a
-    // request to stop.
+    // Waits until `holds` or a request to stop; meanwhile evicts and restores the memory on request. Returns false for
+    // a request to stop.
     Result<bool> wait_for_work(const std::function<bool()>& holds);
     void set_progress(double progress);
     void set_phase(Phase phase);                                                    // mutex_ is held
     bool ended() const { return phase_ == Phase::done || phase_ == Phase::failed; } // mutex_ is held
     bool stop_requested() const { return requests_.stop; }
     bool asked_to_stop(); // by the host's callback
-    // Tells which step scalars the session's graph has: from now on the host may set them.
+    // Publishes the names of the session's step scalars: from now on the host may set them.
     void publish_scalars(std::vector<std::string> names);
     std::map<std::string, double, std::less<>> scalars(); // those that the host has set
     CallEnvironment environment();
@@ -154,7 +154,7 @@ private:
         std::vector<MemoryRequest*>& requests_;
         std::unique_lock<std::mutex>& lock_;
     };
-    // What the host asked for. Guarded by mutex_, but for `stop`, which other threads read too.
+    // Requests of the host. Guarded by mutex_, except `stop`, which other threads read too.
     struct Requests {
         std::atomic<bool> stop{false};
         bool destroy = false;
@@ -166,7 +166,8 @@ private:
     void finish(Status status);
     void finish_in_stretches();
     void drop_if_not_started();
-    // The code of the session, with nothing pending: evicts the memory, waits until it is wanted again, restores it.
+    // Called in the session's code, with nothing pending: evicts the memory, waits for the restore request, restores
+    // it.
     Status wait_without_memory();
     Status evict_and_wait();
     int32_t state() const; // HK_SESSION_*; mutex_ is held

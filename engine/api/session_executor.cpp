@@ -12,7 +12,7 @@ constexpr std::chrono::microseconds kBetweenStretches(100); // of wait_for(), wh
 } // namespace
 
 SessionExecutor::~SessionExecutor() {
-    if (thread_.joinable()) thread_.detach(); // the thread was the last to hold the session, and is about to end
+    if (thread_.joinable()) thread_.detach(); // the thread held the last reference to the session, and is about to end
 }
 
 void SessionExecutor::start(std::shared_ptr<void> owner, std::function<void()> body) {

@@ -56,7 +56,7 @@ Status Session::parameter(const std::string& name, int32_t what, hk_tensor& out)
     const VkBuffer handle = buffer.handle();
     hk_tensor t{};
     t.struct_size = sizeof t;
-    t.kind = HK_TENSOR_FLOAT32; // as sessions hold their weights
+    t.kind = HK_TENSOR_FLOAT32; // as in a session's store
     t.rank = static_cast<uint32_t>(entry->shape.rank());
     std::ranges::copy(entry->shape.dims(), t.dims);
     t.buffer.struct_size = sizeof t.buffer;

@@ -1,4 +1,4 @@
-// A training run as a host requests it.
+// Creates a training run from a host's options.
 #pragma once
 
 #include "api/call_environment.hpp"
@@ -7,7 +7,7 @@
 
 namespace hekla::api {
 
-// Its events are the host's callbacks. What `options` points to must outlive it.
+// Its events are the host's callbacks. Data that `options` points to must outlive it.
 Result<std::unique_ptr<train::TrainingRun>> training_run_of(const CallEnvironment& place,
                                                             const hk_train_options* options, train::Purpose purpose);
 

@@ -63,7 +63,7 @@ hk_train_options TrainingSession::own_options() {
 Status TrainingSession::work() {
     const hk_train_options options = own_options();
     Result<std::unique_ptr<train::TrainingRun>> made = training_run_of(environment(), &options, train::Purpose::train);
-    if (made.code() == Code::cancelled && !stop_requested()) { // by the host's callback, while data was read
+    if (made.code() == Code::cancelled && !stop_requested()) { // by the host's callback, while data was being read
         const std::lock_guard guard(mutex_);
         stopped_ = true;
         return {};

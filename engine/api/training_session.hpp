@@ -14,10 +14,10 @@ private:
     friend class Session;
     explicit TrainingSession(const hk_train_options& options);
     Status work() override;
-    // The options with callbacks that call the host's of today.
+    // Returns the options with callbacks that call the host's current ones.
     hk_train_options own_options();
 
-    hk_train_options given_; // its callbacks alone
+    hk_train_options given_; // only its callbacks
     std::string recipe_;
     std::vector<std::string> overrides_;
     std::vector<hk_string> override_views_;

@@ -15,7 +15,7 @@ public:
         return std::optional(std::move(content));
     }
     Status store(const std::string& name, std::string_view content) override {
-        std::error_code problem; // what writes says what is wrong
+        std::error_code problem; // errors are reported by the write
         std::filesystem::create_directories(folder_, problem);
         return write_file_atomically(folder_ / name, content);
     }

@@ -13,7 +13,7 @@
 
 namespace hekla {
 
-// Thread: any, several at once.
+// A cache. Thread: any, several at once.
 class Cache {
 public:
     Cache() = default;
@@ -24,7 +24,7 @@ public:
     // Returns nothing if the entry does not exist.
     virtual Result<std::optional<std::string>> load(const std::string& name) = 0;
     virtual Status store(const std::string& name, std::string_view content) = 0;
-    // Returns what messages call an entry: the file's path, or the name.
+    // Returns the name of an entry in messages: the file's path, or the name.
     virtual std::string place(const std::string& name) const { return name; }
 };
 

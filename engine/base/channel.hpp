@@ -17,7 +17,7 @@ struct Message {
     std::string bytes; // aligned as WireReader requires
 };
 
-// Thread: one at a time.
+// One end of the socket. Thread: one at a time.
 class Channel {
 public:
     using Clock = std::chrono::steady_clock;

@@ -22,7 +22,7 @@ constexpr std::size_t kLastWords = 600;
 
 std::string with_reason(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
 
-// Returns the descriptor under a number above those that the child uses.
+// Returns the descriptor with a number above those that the child uses.
 Descriptor above_childs_own(Descriptor descriptor) {
     return Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 16));
 }
@@ -132,7 +132,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::filesystem:
     ::sigfillset(&all);
     ::posix_spawnattr_setsigmask(&actions.attributes, &none);
     ::posix_spawnattr_setsigdefault(&actions.attributes, &all);
-    ::posix_spawnattr_setpgroup(&actions.attributes, 0); // Ctrl+C is for the host alone
+    ::posix_spawnattr_setpgroup(&actions.attributes, 0); // only the host receives Ctrl+C
     ::posix_spawnattr_setflags(&actions.attributes,
                                POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     std::string name = program.string();
@@ -180,7 +180,7 @@ bool ChildProcess::collect(double seconds) {
     while (!ended_) {
         int status = 0;
         const pid_t got = ::waitpid(id_, &status, WNOHANG);
-        if (got == id_ || (got < 0 && errno != EINTR)) { // a host that ignores SIGCHLD gets no status
+        if (got == id_ || (got < 0 && errno != EINTR)) { // if the host ignores SIGCHLD, there is no status
             ended_ = true;
             if (got == id_ && WIFEXITED(status)) end_.status = WEXITSTATUS(status);
             if (got == id_ && WIFSIGNALED(status)) end_.signal = WTERMSIG(status);
@@ -195,14 +195,14 @@ bool ChildProcess::collect(double seconds) {
 
 ProcessEnd ChildProcess::end() {
     if (!ended_ && !collect(0.0)) {
-        // A program that sees the closed socket is about to end; any other is stuck.
+        // A program that waits for messages ends when the socket is closed; any other is stuck.
         ::shutdown(channel_.socket(), SHUT_RDWR);
         if (!collect(0.2)) {
             ::kill(-id_, SIGKILL);
             collect(10.0);
         }
     }
-    ::kill(-id_, SIGKILL); // the processes that it started
+    ::kill(-id_, SIGKILL); // its child processes
     for (errno = 0; read_output() && errno != EAGAIN; errno = 0) {}
     return end_;
 }

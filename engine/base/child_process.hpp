@@ -12,14 +12,14 @@ namespace hekla {
 
 // How a process ended.
 struct ProcessEnd {
-    int status = -1; // exit status; -1 where a signal ended it, or where it is unknown
-    int signal = 0;  // that ended it; 0: none
+    int status = -1; // exit status; -1 if a signal ended it, or if it is unknown
+    int signal = 0;  // the signal that ended it; 0: none
 };
 
-// "SIGSEGV (Segmentation fault)"
+// Returns "SIGSEGV (Segmentation fault)".
 std::string signal_text(int signal);
 
-// Memory shared by two processes, which only grows. The host makes it and passes the descriptor on. Thread: one at a
+// Memory shared by two processes, which only grows. The host creates it and passes the descriptor on. Thread: one at a
 // time.
 class SharedMemory {
 public:
@@ -31,8 +31,8 @@ public:
     ~SharedMemory();
 
     int descriptor() const { return descriptor_.get(); }
-    // Map at least `size` bytes; earlier addresses become invalid. grow(): for the maker, which extends the memory;
-    // map(): for the other side, which maps what exists.
+    // Map at least `size` bytes; earlier addresses become invalid. grow(): for the creator, extends the memory; map():
+    // for the other side, maps the existing memory.
     Status grow(std::size_t size);
     Status map(std::size_t size);
     std::byte* data() const { return data_; }
@@ -45,14 +45,14 @@ private:
     std::size_t size_ = 0;
 };
 
-// Thread: one at a time.
+// A running program with a message socket. Thread: one at a time.
 class ChildProcess {
 public:
     static constexpr int kSocket = 3, kMemory = 4; // the program's descriptors
 
-    // Starts the program in a process group of its own, with /dev/null as its standard input, default signal handlers,
-    // and its output and errors passed to `say` line by line. arguments: without the program's name. Errors: it cannot
-    // be started.
+    // Starts the program in a new process group, with /dev/null as its standard input, default signal handlers, and its
+    // output and errors passed to `say` line by line. arguments: without the program's name. Errors: it cannot be
+    // started.
     static Result<std::unique_ptr<ChildProcess>> start(const std::filesystem::path& program,
                                                        const std::vector<std::string>& arguments,
                                                        std::function<void(std::string_view line)> say);
@@ -62,9 +62,9 @@ public:
 
     Channel& channel() { return channel_; }
     SharedMemory& memory() { return memory_; }
-    // Returns how it ended; kills it, with everything that it started, if it has not ended by itself.
+    // Returns how the process ended; if it has not, kills it with all its child processes.
     ProcessEnd end();
-    const std::string& last_words() const { return last_words_; } // the end of its output and errors
+    const std::string& last_words() const { return last_words_; } // the last part of its output and errors
 
 private:
     ChildProcess(pid_t id, Descriptor socket, Descriptor output, SharedMemory memory,

@@ -12,7 +12,7 @@ namespace hekla {
 
 namespace {
 
-// As a thread's: drivers compile on it. Pages that nobody touches take no memory.
+// The size of a thread's stack, because drivers compile on it. Untouched pages take no memory.
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 } // namespace
@@ -26,13 +26,13 @@ struct Fiber::State {
     ~State() {
         if (stack != MAP_FAILED) munmap(stack, kStackBytes);
     }
-    // makecontext() passes nothing but ints.
+    // makecontext() can only pass ints.
     static void enter(unsigned high, unsigned low) {
         const auto address = (static_cast<uintptr_t>(high) << 16 << 16) | low;
         auto* state = reinterpret_cast<State*>(address); // NOLINT(performance-no-int-to-ptr)
         state->body();
         state->ended = true;
-        swapcontext(&state->here, &state->outside); // for good
+        swapcontext(&state->here, &state->outside); // never resumed again
     }
 };
 
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Fiber>> Fiber::create(std::function<void()> body) {
     state->stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    if (state->stack == MAP_FAILED || mprotect(state->stack, page, PROT_NONE) != 0) // what runs over is seen
+    if (state->stack == MAP_FAILED || mprotect(state->stack, page, PROT_NONE) != 0) // a guard page against overflows
         return out_of_memory(fmt::format("a stack of {} MiB: {}", kStackBytes >> 20, std::strerror(errno)));
     getcontext(&state->here);
     state->here.uc_stack.ss_sp = state->stack;

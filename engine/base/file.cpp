@@ -29,7 +29,7 @@ const char* kind_of(mode_t mode) {
     return "a device";
 }
 
-// Opens a regular file for reading. Never waits: a pipe without a writer is refused like everything else.
+// Opens a regular file for reading. Never blocks: other file types, such as a pipe without a writer, are refused.
 Result<Descriptor> open_regular(const std::filesystem::path& path, struct stat& info) {
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (file.get() < 0) return system_error("cannot open", path, errno);
@@ -61,7 +61,7 @@ Result<std::string> read_file(const std::filesystem::path& path, uint64_t most_b
         if (got < 0) return system_error("cannot read", path, errno);
         if (got == 0) return content;
         content.append(buffer, static_cast<std::size_t>(got));
-        if (content.size() > most_bytes) return too_long(content.size()); // it grew meanwhile
+        if (content.size() > most_bytes) return too_long(content.size()); // the file grew meanwhile
     }
 }
 
@@ -89,7 +89,7 @@ Status write_file_atomically(const std::filesystem::path& path, std::string_view
 
 void remove_leftovers(const std::filesystem::path& path) noexcept {
     constexpr std::size_t kDrawn = 6; // letters that mkostemp() chose
-    constexpr time_t kFresh = 10;     // seconds; a writer locks its file after it has made it
+    constexpr time_t kFresh = 10;     // seconds; a writer locks its file shortly after creating it
     try {
         const std::string stem = path.filename().string() + ".tmp.";
         std::error_code error;
@@ -106,7 +106,7 @@ void remove_leftovers(const std::filesystem::path& path) noexcept {
             const bool is_fresh = info.st_mtime + kFresh > ::time(nullptr);
             if (!is_fresh && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(leftover.c_str());
         }
-    } catch (const std::exception&) { // out of memory: next time
+    } catch (const std::exception&) { // out of memory: retried next time
     }
 }
 
@@ -140,7 +140,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
     const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
     if (descriptor < 0) return system_error("cannot create a temporary file in its folder", path, errno);
     ::fchmod(descriptor, 0644);
-    (void)::flock(descriptor, LOCK_EX | LOCK_NB); // tells remove_leftovers() that the writer lives
+    (void)::flock(descriptor, LOCK_EX | LOCK_NB); // tells remove_leftovers() that the writer is alive
     return AtomicFile(path, temporary, descriptor);
 }
 

@@ -12,8 +12,8 @@
 
 namespace hekla {
 
-// Reads a whole file as bytes. Errors name the path and the system's reason. Refuses everything but a regular file (a
-// folder, a pipe, a device) without waiting for it, and a file of more than `most_bytes` (corrupt).
+// Reads a whole file as bytes. Errors contain the path and the system's reason. Refuses everything but a regular file
+// (a folder, a pipe, a device) without waiting for it, and a file of more than `most_bytes` (corrupt).
 Result<std::string> read_file(const std::filesystem::path& path, uint64_t most_bytes = UINT64_MAX);
 
 // Returns true for the name of an entry of a folder: no separators, not "." or "..", no control characters, at most 255
@@ -24,8 +24,8 @@ bool is_plain_file_name(std::string_view name);
 // file in the same folder, renames it to `path`, and syncs the folder. The temporary is removed on error.
 Status write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-// Deletes the temporary files of `path` that killed writers left; those of living writers, and of the last ten seconds,
-// stay. Errors are ignored: a leftover does no harm and is tried again next time.
+// Deletes the temporary files of `path` from killed writers, except those of living writers or less than ten seconds
+// old. Errors are ignored, because a leftover does no harm and is tried again next time.
 void remove_leftovers(const std::filesystem::path& path) noexcept;
 
 // Flushes a file, or a folder's entries, to the disk.

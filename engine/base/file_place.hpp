@@ -13,11 +13,11 @@ namespace hekla {
 // Files of one folder in memory, by their plain names.
 using HeldFiles = std::map<std::string, std::string_view, std::less<>>;
 
-// Used like a std::filesystem::path. Thread: any.
+// A replacement for std::filesystem::path. Thread: any.
 class FilePlace {
 public:
     FilePlace(std::filesystem::path path) : path_(std::move(path)) {}
-    // A folder of files in memory, which must outlive it; `name` is what messages call it.
+    // Refers to a folder of files in memory, which must outlive it; `name` is its name in messages.
     FilePlace(const HeldFiles& files, std::filesystem::path name)
         : path_(std::move(name)), folder_(path_), files_(&files) {}
 
@@ -30,12 +30,12 @@ public:
     bool exists() const;
     bool is_file() const;
     bool is_folder() const;
-    // As read_file().
+    // Like read_file().
     Result<std::string> read() const;
 
 private:
     FilePlace at(std::filesystem::path path) const;
-    const std::string_view* held() const; // null where it is not a file in memory
+    const std::string_view* held() const; // null if it is not a file in memory
     std::filesystem::path path_, folder_;
     const HeldFiles* files_ = nullptr; // null: on disk
 };

@@ -12,9 +12,9 @@
 namespace hekla {
 namespace {
 
-// Reads a text and counts what was read, because the library does not tell a handler where it is. That the type is
-// local to this file has a second use: the linker cannot replace this optimized parser by a copy of a test or a tool
-// that is compiled without optimization.
+// An input that counts the characters read, because the library does not report the position to a handler. It is also
+// local to this file so that the linker cannot replace this optimized parser by a copy from a test or tool compiled
+// without optimization.
 class CountedText {
 public:
     using iterator_category = std::input_iterator_tag;
@@ -37,7 +37,7 @@ private:
     const char** reached_;
 };
 
-// Builds a value from the parser's events. A handler that returns false ends the parsing.
+// A handler that builds a value from the parser's events. Returning false ends the parsing.
 template<class Json>
 class ValueBuilder {
 public:
@@ -71,7 +71,7 @@ public:
     }
     bool key(string_t& key) {
         auto& object = open_.back()->template get_ref<Object&>();
-        if constexpr (kIsOrdered) { // whose own search is linear, which makes the object quadratic
+        if constexpr (kIsOrdered) { // ordered_json searches linearly, which makes an object quadratic
             if (!keys_.back().insert(key).second) return refuse_key(key);
             object.emplace_back(std::move(key), nullptr);
             slot_ = &object.back().second;
@@ -88,10 +88,10 @@ public:
     }
 
     Json take() { return std::move(root_); }
-    const std::string& problem() const { return problem_; } // why the parsing ended early
+    const std::string& problem() const { return problem_; } // why parsing ended early
     std::optional<std::size_t> place_of_error() const {
         return place_of_error_;
-    } // characters, where the parser gave it
+    } // in characters, if the parser reported it
 
 private:
     bool refuse(std::string problem) {
@@ -120,7 +120,8 @@ private:
         if constexpr (kIsOrdered) keys_.emplace_back();
         return true;
     }
-    // Where the next value belongs. An array grows only while none of its elements is open, so pointers stay valid.
+    // Returns where to store the next value. An array grows only while none of its elements is open, so pointers stay
+    // valid.
     Json& place() {
         if (open_.empty()) return root_;
         if (!open_.back()->is_array()) return *slot_;
@@ -130,16 +131,16 @@ private:
     }
 
     Json root_;
-    std::vector<Json*> open_; // the arrays and objects around the current place, outermost first
-    Json* slot_ = nullptr;    // of the last key
-    std::vector<std::unordered_set<std::string>> keys_; // of open_; only of an ordered value
+    std::vector<Json*> open_;                           // the open arrays and objects, outermost first
+    Json* slot_ = nullptr;                              // of the last key
+    std::vector<std::unordered_set<std::string>> keys_; // of open_; only for an ordered value
     std::string problem_;
     std::optional<std::size_t> place_of_error_;
 };
 
 enum class Source { document, line };
 
-// The place of the `count`-th character, the last one that was read; one past the end stands for the end itself.
+// Returns the position of the `count`-th character, the last one read; one past the end means the end of the text.
 std::string position_of(std::size_t count, std::string_view text, Source source) {
     const std::string_view before = text.substr(0, count > 0 ? count - 1 : 0);
     const std::size_t newline = before.rfind('\n');
@@ -162,7 +163,7 @@ Result<Json> parse_strictly(std::string_view text, const std::string& name, Sour
             place = builder.place_of_error().value_or(static_cast<std::size_t>(reached - text.data()));
             return bad(builder.problem());
         }
-        if (const std::size_t nul = text.find('\0'); nul != text.npos) { // which the library takes for the end
+        if (const std::size_t nul = text.find('\0'); nul != text.npos) { // which the library treats as the end
             place = nul + 1;
             return bad("not valid JSON: a NUL byte");
         }
@@ -221,11 +222,11 @@ std::string json_reason(const std::exception& error) {
     std::string_view reason = error.what();
     if (const std::size_t bracket = reason.find("] "); reason.starts_with('[') && bracket != reason.npos)
         reason.remove_prefix(bracket + 2);
-    // "parse error at line 1, column 5: syntax error ...": the position is given by the caller
+    // Removes "parse error at line 1, column 5: " from the reason, because the caller adds the position.
     if (const std::size_t colon = reason.find(": "); reason.starts_with("parse error at ") && colon != reason.npos)
         reason.remove_prefix(colon + 2);
     std::string text;
-    for (const char c : reason.substr(0, kLongest)) { // what was read need not be UTF-8
+    for (const char c : reason.substr(0, kLongest)) { // the quoted input can be invalid UTF-8
         const auto byte = static_cast<unsigned char>(c);
         if (byte >= 0x20 && byte < 0x7f)
             text += c;

@@ -1,5 +1,5 @@
-// The reader of all JSON that comes from outside the process: strict, bounded in depth, with exact errors. The
-// exceptions of the JSON library end here.
+// The reader of all JSON from outside the process: strict, bounded in depth, with exact errors. Converts the exceptions
+// of the JSON library.
 #pragma once
 
 #include "base/status.hpp"
@@ -10,20 +10,20 @@
 
 namespace hekla {
 
-// Deepest nesting of arrays and objects that is accepted. Code that walks a parsed value may therefore recurse.
+// Deepest accepted nesting of arrays and objects, so that code may walk parsed values recursively.
 inline constexpr std::size_t kJsonDepthLimit = 64;
 
-// Parses a whole document. Errors begin with `name` (a file's path) and give line and column; corrupt: a syntax error,
-// text that is not UTF-8, a key that occurs twice in one object, nesting deeper than kJsonDepthLimit, anything after
-// the document; out_of_memory.
+// Parses a whole document. Errors begin with `name` (a file's path) and contain line and column; corrupt: a syntax
+// error, text that is not UTF-8, a duplicate key in one object, nesting deeper than kJsonDepthLimit, anything after the
+// document; out_of_memory.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& name);
 
-// The same for a document on one line of a file: errors give the column alone.
+// Parses a document on one line of a file; errors contain only the column.
 Result<nlohmann::json> parse_json_line(std::string_view line, const std::string& name);
 
-// The same for a document that must be an object.
+// Parses a document that must be an object.
 Result<nlohmann::json> parse_json_object(std::string_view text, const std::string& name);
-// Keys in the order of the text.
+// Parses an object and keeps the order of its keys.
 Result<nlohmann::ordered_json> parse_ordered_json_object(std::string_view text, const std::string& name);
 
 // Parses a text that may be damaged, such as a line of a log: null where parse_json() would fail.
@@ -34,8 +34,8 @@ nlohmann::ordered_json ordered_json_or_null(std::string_view text);
 // UTF-8.
 Result<std::string> dump_json(const nlohmann::json& value);
 
-// The reason in a message of the JSON library, without its "[json.exception.parse_error.101] " and cut to some 200
-// bytes: the library quotes what it read last, which may be of any length.
+// Returns the reason from a message of the JSON library, without its "[json.exception.parse_error.101] " and shortened
+// to about 200 bytes, because the library quotes the last input, which can have any length.
 std::string json_reason(const std::exception& error);
 
 } // namespace hekla

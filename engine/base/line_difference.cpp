@@ -34,7 +34,7 @@ std::string line_difference(const std::string& before, const std::string& after,
     std::string out;
     std::size_t i = 0, j = 0;
     if (a.size() <= kMost && b.size() <= kMost) {
-        // common[i][j]: of the lines from i and j on.
+        // common[i][j]: length for the lines from i and j on.
         std::vector<std::vector<uint16_t>> common(a.size() + 1, std::vector<uint16_t>(b.size() + 1, 0));
         for (std::size_t x = a.size(); x-- > 0;)
             for (std::size_t y = b.size(); y-- > 0;)

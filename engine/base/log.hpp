@@ -1,4 +1,4 @@
-// Messages of the engine. The library prints nothing: each context owns a Log, and the host decides where lines go.
+// Messages of the engine. The library prints nothing: each context owns a Log, and the host provides the sink.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace hekla {
 
 enum class Severity : int32_t { debug = 0, info = 1, warning = 2, error = 3 };
 
-// Thread: any, if the sink is. An empty sink drops everything.
+// A logger. Thread: any, if the sink is. An empty sink drops everything.
 class Log {
 public:
     using Sink = std::function<void(Severity, std::string_view message)>;

@@ -1,4 +1,4 @@
-// Texts inside XML and HTML.
+// Escapes texts for XML and HTML.
 #pragma once
 
 #include <string>

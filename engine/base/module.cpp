@@ -25,7 +25,7 @@ std::filesystem::path own_folder() {
     Dl_info info{};
     if (!dladdr(reinterpret_cast<const void*>(&own_folder), &info) || !info.dli_fname) return {};
     std::error_code error;
-    // A program that was found by PATH is known by its bare name, which does not mean a file of the current folder.
+    // A program found by PATH has its bare name here, which does not refer to a file in the current folder.
     const bool bare = std::string_view(info.dli_fname).find('/') == std::string_view::npos;
     const fs::path path = fs::canonical(bare ? "/proc/self/exe" : info.dli_fname, error);
     return error ? fs::path() : path.parent_path();
@@ -45,8 +45,8 @@ Result<OpenLibrary> open_library(const ModuleName& name, const fs::path& path,
         }
         void* const entry = dlsym(library.get(), name.entry);
         if (entry != nullptr && accept(entry)) {
-            // Never unloaded: it takes thread-local keys of the process, which are limited (a thousand; glslang takes
-            // two each time it is loaded), and threads run their destructors.
+            // Never unloaded, because it uses thread-local keys of the process, which are limited (a thousand; glslang
+            // takes two each time it is loaded), and threads run their destructors.
             if (void* kept = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(kept);
             return library;
         }

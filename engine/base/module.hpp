@@ -1,4 +1,4 @@
-// Modules: parts of the engine that use third-party libraries. They are loaded privately when they are needed, and the
+// Modules: parts of the engine that use third-party libraries. They are loaded with RTLD_LOCAL when needed, and the
 // engine works without them.
 #pragma once
 
@@ -11,15 +11,15 @@
 
 namespace hekla {
 
-// Returns the folder of the program or library that contains this engine; empty where the system does not tell.
+// Returns the folder of the program or library that contains this engine; empty if the system does not report it.
 std::filesystem::path own_folder();
 
 struct ModuleName {
     const char* file;  // "libhekla_glsl.so"
-    const char* entry; // its function that returns the interface of a version, or null
+    const char* entry; // exported function that returns the interface of a version, or null
     uint32_t version;  // of the interface
-    const char* what;  // "a shader compiler"; in the message about a file with another interface
-    const char* lack;  // the message where no file serves: what is missing, and who needs it
+    const char* what;  // "a shader compiler"; for the message about a file with another interface
+    const char* lack;  // message if no file is usable: what is missing, and which features need it
 };
 
 struct CloseLibrary {
@@ -27,13 +27,12 @@ struct CloseLibrary {
 };
 using OpenLibrary = std::unique_ptr<void, CloseLibrary>;
 
-// Loads `path`, or, where that is empty, name.file: from own_folder(), from own_folder()/../lib, then as dlopen finds
-// it. Takes the first whose `accept(entry)` returns true. Error: unsupported, with everything that was tried.
+// Loads `path`, or, if that is empty, name.file: from own_folder(), from own_folder()/../lib, then by dlopen's search.
+// Takes the first for which `accept(entry)` returns true. Error: unsupported, with all attempts.
 Result<OpenLibrary> open_library(const ModuleName& name, const std::filesystem::path& path,
                                  const std::function<bool(void* entry)>& accept);
 
-// A loaded module; once loaded it stays in the process. Interface: a C struct that begins with its size, uint32_t
-// struct_size.
+// A loaded module, which stays in the process. Interface: a C struct that begins with its size, uint32_t struct_size.
 template<class Interface>
 class Module {
 public:

@@ -27,7 +27,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
 
 namespace {
 
-constexpr std::size_t kCandidates = 20'000; // a hostile file may hold millions of names
+constexpr std::size_t kCandidates = 20'000; // a hostile file may contain millions of names
 
 template<class Name>
 std::string_view nearest_of(std::string_view name, std::span<const Name> candidates) {

@@ -35,7 +35,7 @@ double RandomStream::next_normal() {
 }
 
 uint64_t RandomStream::next_below(uint64_t bound) {
-    const uint64_t reject = (0 - bound) % bound; // 2^64 mod bound: values under it would be drawn once too often
+    const uint64_t reject = (0 - bound) % bound; // 2^64 mod bound: values below it would be drawn once too often
     for (;;) {
         const uint64_t x = next_u64();
         if (x >= reject) return x % bound;

@@ -8,10 +8,10 @@
 
 namespace hekla {
 
-// Four uniform 32-bit words for one counter under one key.
+// Returns four uniform 32-bit words for a counter and a key.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// A stream of numbers for one purpose, chosen by key and stream number; the position counts up.
+// A stream of numbers for one purpose, selected by key and stream number; the position counts up.
 class RandomStream {
 public:
     RandomStream(uint64_t key, uint64_t stream) : key_{lower(key), upper(key)}, stream_(stream) {}

@@ -1,4 +1,4 @@
-// An arena for data that is built once and then only read: texts, and tables of plain data.
+// An arena for texts and tables of plain data that are built once and then only read.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ public:
     explicit ReadOnlyArena(std::pmr::memory_resource* from = std::pmr::new_delete_resource())
         : memory_(std::make_unique<std::pmr::monotonic_buffer_resource>(from)) {}
 
-    // Return copies that live as long as the arena; of an empty text or list, an empty one.
+    // Return copies that live as long as the arena; empty for an empty text or list.
     std::string_view text(std::string_view text) {
         const std::span<const char> copy = list(std::span<const char>(text));
         return {copy.data(), copy.size()};
@@ -38,7 +38,7 @@ public:
     }
 
 private:
-    std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_; // in a pointer because it cannot be moved
+    std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_; // a pointer because the resource cannot be moved
 };
 
 // A table that stores equal texts once, in an arena. The texts outlive the table.

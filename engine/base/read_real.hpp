@@ -1,4 +1,4 @@
-// std::from_chars for double, which libc++ has only from version 20 on.
+// std::from_chars for double, which libc++ only has since version 20.
 #pragma once
 
 #include <charconv>
@@ -22,7 +22,7 @@ inline std::from_chars_result read_real(const char* begin, const char* end, doub
     const bool hexadecimal = end - digits > 1 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
     if (digits == end || *digits == ' ' || *digits == '+' || *digits == '-' || (*digits >= '\t' && *digits <= '\r'))
         return {begin, std::errc::invalid_argument};
-    if (hexadecimal) { // the 0 alone
+    if (hexadecimal) { // only the leading 0
         value = *begin == '-' ? -0.0 : 0.0;
         return {digits + 1, std::errc()};
     }

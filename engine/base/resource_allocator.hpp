@@ -10,10 +10,10 @@
 
 namespace hekla {
 
-// Unlike std::pmr::polymorphic_allocator, where moving between containers of different resources copies, a move takes
-// the resource along, and a copy uses new and delete unless a resource is given. Every allocation is aligned as
-// operator new aligns it, because tables of bytes hold numbers. The resource must outlive what was allocated. Thread:
-// as the resource.
+// Unlike std::pmr::polymorphic_allocator, for which moving between containers of different resources copies, a move
+// also moves the resource, and a copy uses new and delete unless a resource is given. Every allocation is aligned as by
+// operator new, because tables of bytes contain numbers. The resource must outlive the allocations. Thread: as the
+// resource.
 template<class T>
 struct ResourceAllocator {
     using value_type = T;

@@ -1,11 +1,11 @@
-// Words of commands that a message shows for copying.
+// Words of commands that messages print for copying.
 #pragma once
 
 #include <string>
 
 namespace hekla {
 
-// Returns the word as a shell reads it back, in quotes where needed.
+// Returns the word quoted for a shell where needed.
 std::string shell_word(const std::string& word);
 
 } // namespace hekla

@@ -1,4 +1,4 @@
-// Sizes in bytes as text.
+// Formats sizes in bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The one error type of the engine. A function that can fail returns Status or Result<T>; nothing throws across a room.
+// The error type of the engine. A function that can fail returns Status or Result<T>; no exception crosses a room.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ enum class Code : int32_t {
     out_of_memory = 5,       // host or device memory
     io = 6,                  // the operating system refused a file operation
     corrupt = 7,             // a file or message whose content contradicts itself
-    device_lost = 8,         // sticky: the Vulkan device is gone
+    device_lost = 8,         // sticky: the Vulkan device was lost
     cancelled = 9,           // asked to stop
     internal = 10,           // a bug in Hekla
 };
 
 const char* code_name(Code code);
 
-// Success, or a code and a message: what was given, what was expected, what to do. Cheap when ok.
+// Success, or a code and a message: the given value, the expected one, what to do. Cheap when ok.
 class [[nodiscard]] Status {
 public:
     Status() = default;
@@ -38,7 +38,7 @@ public:
     ~Status() = default;
 
     bool ok() const { return detail_ == nullptr; }
-    explicit operator bool() const = delete; // ask ok(): `if (status)` reads both ways
+    explicit operator bool() const = delete; // ask ok(): `if (status)` is ambiguous to readers
     Code code() const { return detail_ ? detail_->code : Code::ok; }
     const std::string& message() const; // empty when ok
 

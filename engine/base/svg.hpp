@@ -1,4 +1,4 @@
-// Pictures in SVG, written element by element.
+// Writes pictures in SVG, element by element.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace hekla {
 // into the element as they are, such as R"(fill="#fff")"; texts are escaped.
 class SvgWriter {
 public:
-    // White, in a font ("sans-serif", "monospace") of a size in pixels.
+    // Starts a white picture with a font ("sans-serif", "monospace") of a size in pixels.
     SvgWriter(double width, double height, std::string_view font, double font_size, std::string_view attributes = {});
 
-    // tip: what is shown when the mouse points at it.
+    // tip: the tooltip.
     void rect(double x, double y, double width, double height, std::string_view attributes, std::string_view tip = {});
     void line(double x1, double y1, double x2, double y2, std::string_view attributes);
     void circle(double x, double y, double radius, std::string_view attributes);
     void path(std::string_view data, std::string_view attributes);
     void text(double x, double y, std::string_view text, std::string_view attributes = {});
-    // Reads upwards; it begins at x, y.
+    // Text that reads upwards, starting at x, y.
     void text_upwards(double x, double y, std::string_view text, std::string_view attributes = {});
     void open_group(std::string_view attributes, std::string_view tip = {});
     void close_group();
@@ -31,7 +31,7 @@ private:
     std::string out_;
 };
 
-// A coordinate as SVG has it: rounded to hundredths, without trailing zeros.
+// Formats a coordinate for SVG: rounded to hundredths, without trailing zeros.
 std::string svg_number(double value);
 
 } // namespace hekla

@@ -1,4 +1,4 @@
-// Texts without leading and trailing blanks.
+// Removes leading and trailing blanks.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,6 @@
-// Values as bytes between two processes of one machine. Everything begins at a multiple of 8 bytes, so that arrays are
-// used in place. The reader trusts nothing: a missing value, or a length beyond the rest, makes the whole message bad.
+// Serializes values as bytes between two processes of one machine. Everything begins at a multiple of 8 bytes, so that
+// arrays are used in place. The reader validates everything: a missing value, or a length beyond the rest, makes the
+// whole message bad.
 #pragma once
 
 #include "base/status.hpp"
@@ -46,8 +47,8 @@ private:
     std::string bytes_;
 };
 
-// Reads from the caller's memory, which is 8-byte aligned and outlives what is read. After the first error every value
-// is zero or empty, and ok() is false.
+// A reader of the caller's memory, which is 8-byte aligned and outlives the values read. After the first error every
+// value is zero or empty, and ok() is false.
 class WireReader {
 public:
     explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -84,7 +85,7 @@ public:
         return values;
     }
     bool ok() const { return ok_; }
-    // Fails unless everything was read and nothing else follows. what: begins the message.
+    // Fails unless everything was read and nothing follows. what: the beginning of the error message.
     Status finish(const char* what) const {
         if (ok_ && rest_.empty()) return {};
         return corrupt(std::string(what) + ": the message is cut off, or holds more than was expected");

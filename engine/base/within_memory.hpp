@@ -8,7 +8,7 @@
 
 namespace hekla {
 
-// Runs `work`; where it throws std::bad_alloc, returns out_of_memory with the message "on the host, " + what_for.
+// Runs `work`; if it throws std::bad_alloc, returns out_of_memory with the message "on the host, " + what_for.
 template<class Work>
 Status within_memory(const char* what_for, const Work& work) {
     try {

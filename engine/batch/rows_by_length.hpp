@@ -1,4 +1,4 @@
-// Batches whose rows have one length, from rows of different lengths.
+// Groups rows of different lengths into batches of one length.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct RowLength {
     int64_t length = 0; // of its batch
 };
 
-// Shortest first; rows of one length keep their order. A batch has 1 to `batch` rows.
+// Returns batches, shortest first; rows of one length keep their order. A batch has 1 to `batch` rows.
 std::vector<std::vector<RowLength>> batches_by_length(std::vector<RowLength> rows, int64_t batch);
 
 } // namespace hekla::batch

@@ -31,7 +31,7 @@ void FailingMemory::count(bool counts) { countdown().counts = counts; }
 
 } // namespace hekla::check
 
-// A program has one operator new, and plugins that link the C++ library use it too.
+// A program has one operator new, and plugins that link the C++ library use it as well.
 void* operator new(std::size_t size) {
     if (hekla::check::has_run_out()) throw std::bad_alloc();
     for (;;) {

@@ -15,13 +15,13 @@ using Fields = std::vector<data::Field>;
 
 bool makes_batches(const plugin::Provided& provided) { return provided.interface_id == HK_OBJECTIVE_INTERFACE; }
 
-// The bytes of one row of a field whose first dimension counts rows.
+// Returns the bytes of one row of a field whose first dimension is the batch.
 std::span<const std::byte> row_of(const data::Field& field, int64_t row, int64_t rows) {
     const std::size_t size = field.bytes.size() / static_cast<std::size_t>(rows);
     return std::span(field.bytes).subspan(static_cast<std::size_t>(row) * size, size);
 }
 
-// The first field that differs between two batches of the same shape; empty if none does.
+// Returns the first field that differs between two batches of the same shape; empty if all are equal.
 std::string differing(const Fields& a, const Fields& b) {
     for (std::size_t i = 0; i < a.size(); ++i)
         if (a[i].bytes != b[i].bytes) return a[i].name;
@@ -101,18 +101,18 @@ Status test_threads(Trial& trial) {
                     for (uint64_t i = 0; i < kBatches; ++i) {
                         const uint64_t number = (i + static_cast<uint64_t>(t) * 5) % kBatches;
                         const auto made = batch_of(small, examples(number), 4, small.length, number);
-                        std::string& said = wrong[static_cast<std::size_t>(t)];
+                        std::string& difference = wrong[static_cast<std::size_t>(t)];
                         if (!made.ok())
-                            said = made.message();
+                            difference = made.message();
                         else if (const std::string field = differing(alone[number], made.value()); !field.empty())
-                            said = fmt::format("a different '{}' than alone", field);
+                            difference = fmt::format("a different '{}' than alone", field);
                     }
             });
         for (std::thread& thread : threads) thread.join();
-        for (const std::string& said : wrong)
-            if (!said.empty()) {
+        for (const std::string& difference : wrong)
+            if (!difference.empty()) {
                 trial.fail(fmt::format("{}: with four threads at once collate gives {}: calls share state",
-                                       name_of(provided), said));
+                                       name_of(provided), difference));
                 break;
             }
     }
@@ -235,8 +235,8 @@ Status test_decoding(Trial& trial) {
                 outputs[ports[i]] = std::move(values[i]);
             }
             trial.doing(fmt::format("{}: decodes outputs scaled by {:g}", name_of(provided), scale));
-            const auto said = infer::decode_rows(*small.composition, outputs, fields, 2);
-            trial.require(said.status(), name_of(provided));
+            const auto decoded = infer::decode_rows(*small.composition, outputs, fields, 2);
+            trial.require(decoded.status(), name_of(provided));
         }
     }
     return {};

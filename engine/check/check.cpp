@@ -33,7 +33,7 @@ struct Test {
     int level; // see CheckOptions
     double seconds;
     std::function<Status(Trial&)> run;
-    Applies applies = Applies::network; // of tests of level 1: always
+    Applies applies = Applies::network; // always, for tests of level 1
 };
 
 std::function<Status(Trial&)> without(const char* interface_id) {
@@ -128,7 +128,7 @@ const std::vector<Test>& tests() {
     return all;
 }
 
-// "graph.same" is a test, "graph." all that begin so.
+// "graph.same" selects a test, "graph." all tests with this prefix.
 bool means(std::string_view one, std::string_view name) {
     return one == name || (one.ends_with('.') && name.starts_with(one));
 }
@@ -155,7 +155,7 @@ const char* needed_text(Applies to) {
     }
 }
 
-// Why this test is not tried with what is provided: "skip" and "waive" of its "check". Empty if it is.
+// Returns why this test is skipped, by "skip" and "waive" of the "check" member; empty if it runs.
 std::string exemption(const plugin::Provided& provided, const json& check, std::string_view test) {
     if (const auto skip = check.find("skip"); skip != check.end())
         return fmt::format("{}: {}", name_of(provided), skip->is_string() ? skip->get<std::string>() : skip->dump());
@@ -165,7 +165,7 @@ std::string exemption(const plugin::Provided& provided, const json& check, std::
     return fmt::format("{}: waived by the manifest: {}", name_of(provided), reason->get<std::string>());
 }
 
-// Refuses waivers of tests that do not exist, and of those of the file, which are of no single thing that it provides.
+// Refuses waivers of unknown tests, and of tests of the file, which are not about a single thing that it provides.
 Status check_waivers(const plugin::Manifest& manifest) {
     for (const plugin::Provided& provided : manifest.provides) {
         const json waived = provided.check.parse().value("waive", json::object());
@@ -193,7 +193,7 @@ bool asked_for(const std::vector<std::string>& only, std::string_view name) {
     return only.empty() || std::ranges::any_of(only, [&](const std::string& one) { return means(one, name); });
 }
 
-// The manifest of a library or of itself.
+// Reads the manifest, given its own path or that of its library.
 Result<plugin::Manifest> manifest_of(const fs::path& given, ReadOnlyArena& kept) {
     std::error_code problem;
     fs::path file = fs::absolute(given, problem);
@@ -227,14 +227,14 @@ TestResult result_of(const Test& test, const ChildResult& child, double limit) {
     bool done = false, skipped = false;
     std::istringstream lines(child.out);
     for (std::string line; std::getline(lines, line);) {
-        const json said = json_or_null(line);
-        if (!said.is_object()) continue; // printed by the plugin itself
-        if (said.contains("doing")) doing = said["doing"].get<std::string>();
-        if (said.contains("done")) done = true;
+        const json message = json_or_null(line);
+        if (!message.is_object()) continue; // printed by the plugin itself
+        if (message.contains("doing")) doing = message["doing"].get<std::string>();
+        if (message.contains("done")) done = true;
         for (const char* kind : {"failed", "skipped", "noted"})
-            if (said.contains(kind)) result.findings.push_back(said[kind].get<std::string>());
-        if (said.contains("failed")) result.outcome = Outcome::failed;
-        if (said.contains("skipped")) skipped = true;
+            if (message.contains(kind)) result.findings.push_back(message[kind].get<std::string>());
+        if (message.contains("failed")) result.outcome = Outcome::failed;
+        if (message.contains("skipped")) skipped = true;
     }
     if (skipped && result.outcome != Outcome::failed) result.outcome = Outcome::skipped;
     if (done && child.status == 0) return result;
@@ -303,7 +303,7 @@ Status run_test(const std::string& name, const CheckOptions& options) {
     std::vector<std::string> exemptions;
     bool applicable = test->level == 1;
     for (const plugin::Provided& provided : manifest.provides) {
-        if (test->level == 1) break; // of the library as a whole
+        if (test->level == 1) break; // tests the library as a whole
         const bool wanted = applies(test->applies, provided.interface_id);
         applicable = applicable || wanted;
         if (const std::string why = exemption(provided, provided.check.parse(), test->name); why.empty())

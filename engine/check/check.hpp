@@ -1,5 +1,5 @@
-// `hekla plugin check`: tests every promise that a plugin makes by its ABI. Each test runs in its own process with
-// limits of time and memory, so that a crash, a hang or excessive memory use is a finding like any other.
+// `hekla plugin check`: tests every requirement that the ABI places on a plugin. Each test runs in its own process with
+// limits of time and memory, so that a crash, a hang or excessive memory use is reported like any other finding.
 #pragma once
 
 #include "base/status.hpp"
@@ -18,7 +18,7 @@ struct TestResult {
     std::string test;  // "network.causal"
     std::string about; // what is tested, in one line
     Outcome outcome = Outcome::passed;
-    std::vector<std::string> findings; // what is wrong and in which part; or why it was skipped; or a note
+    std::vector<std::string> findings; // failures with the part they occur in, reasons for skipping, or notes
     std::string reproduce;             // the command that runs this test alone
     double seconds = 0.0;
 };
@@ -34,11 +34,11 @@ struct CheckOptions {
     double patience = 1.0;              // factor of all time limits, for slow machines
 };
 
-// Runs the tests one after the other; `tell` gets each result at once and returns false to stop. Errors: a file that is
-// not a plugin with a manifest, an unknown test in `only` or in the manifest's "waive".
+// Runs the tests one after the other; `tell` receives each result immediately and returns false to stop. Errors: a file
+// that is not a plugin with a manifest, an unknown test in `only` or in the manifest's "waive".
 Status check_plugin(const CheckOptions& options, const std::function<bool(const TestResult&)>& tell);
 
-// In the child process: runs one test and writes its findings as JSON lines to standard output. Errors of its
+// Runs one test in the child process and writes its findings as JSON lines to standard output. Errors during its
 // preparation are findings too.
 Status run_test(const std::string& name, const CheckOptions& options);
 

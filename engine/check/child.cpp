@@ -32,13 +32,13 @@ Result<Pipe> make_pipe() {
     return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-// What a talkative child says in the middle is left out.
+// Drops the middle of long output.
 void keep(std::string& kept, std::string_view more) {
     kept += more;
     if (kept.size() > kMost) kept = kept.substr(0, kMost / 2) + "\n...\n" + kept.substr(kept.size() - kMost / 4);
 }
 
-// Runs after fork: nothing here may allocate.
+// Runs after fork, so nothing here may allocate.
 [[noreturn]] void become(char* const* arguments, int out, int error, uint64_t memory_bytes) {
     ::setpgid(0, 0);
     ::dup2(out, STDOUT_FILENO);
@@ -66,7 +66,7 @@ Result<ChildResult> run_child(const std::vector<std::string>& command, const Chi
     const pid_t child = ::fork();
     if (child < 0) return io_error(fmt::format("{}: no process: {}", command[0], std::strerror(errno)));
     if (child == 0) become(arguments.data(), out.write.get(), error.write.get(), limits.memory_bytes);
-    ::setpgid(child, child); // whoever comes first
+    ::setpgid(child, child); // in the child too: whichever runs first
     out.write.close();
     error.write.close();
 
@@ -76,7 +76,7 @@ Result<ChildResult> run_child(const std::vector<std::string>& command, const Chi
     std::array<std::string*, 2> kept{&result.out, &result.error};
     int status = 0;
     bool ended = false;
-    // A process that the child leaves behind holds the pipes: the child's own end counts.
+    // A surviving grandchild keeps the pipes open, so the loop ends when the child itself has ended.
     while (!ended || open[0].fd >= 0 || open[1].fd >= 0) {
         if (!ended) ended = ::waitpid(child, &status, WNOHANG) == child;
         if (!ended && elapsed() > limits.seconds) {
@@ -96,7 +96,7 @@ Result<ChildResult> run_child(const std::vector<std::string>& command, const Chi
                 open[i].fd = -1;
         }
     }
-    ::kill(-child, SIGKILL); // what it started
+    ::kill(-child, SIGKILL); // its remaining descendants
     result.seconds = elapsed();
     if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);

@@ -1,4 +1,4 @@
-// Runs a program with limits, so that a crash or hang of it does not affect this process.
+// Runs a program with limits, so that a crash or hang does not affect this process.
 #pragma once
 
 #include "base/status.hpp"
@@ -10,8 +10,8 @@
 namespace hekla::check {
 
 struct ChildLimits {
-    double seconds = 60.0;     // of wall time; then it is killed with its children
-    uint64_t memory_bytes = 0; // limit of its address space; 0: none
+    double seconds = 60.0;     // wall time, after which it is killed with its children
+    uint64_t memory_bytes = 0; // limit of the address space; 0: none
 };
 
 struct ChildResult {
@@ -19,10 +19,10 @@ struct ChildResult {
     int signal = 0;
     bool timed_out = false;
     double seconds = 0.0;
-    std::string out, error; // at most 1 MiB of each: the first half and the last
+    std::string out, error; // at most 1 MiB each: the beginning and the end
 };
 
-// command: the program's absolute path and its arguments. Error: it cannot be started. Thread: any.
+// command: the program's absolute path and its arguments. Error: the program cannot be started. Thread: any.
 Result<ChildResult> run_child(const std::vector<std::string>& command, const ChildLimits& limits);
 
 } // namespace hekla::check

@@ -1,5 +1,5 @@
 // Decode mode against the whole row, in float64: a row that is fed in chunks, next to rows of other lengths, must give
-// the logits that it has when the network reads all of it at once.
+// the same logits as when the network reads all of it at once.
 #include "check/tests.hpp"
 
 #include "base/philox.hpp"
@@ -15,7 +15,7 @@
 namespace hekla::check {
 namespace {
 
-constexpr double kTolerance = 1e-5; // relative; decoders hand out logits in float32
+constexpr double kTolerance = 1e-5; // relative; decoders return logits in float32
 constexpr const char* kLogits = "logits";
 
 using Row = std::vector<int32_t>;
@@ -38,7 +38,7 @@ plugin::BuildRequest logits_request(int32_t mode, const generate::Fields& fields
     return request;
 }
 
-// One network, the rows that it is given, and the logits of every row when it is read at once.
+// One network, its input rows, and the logits of every row when it is read at once.
 class DecodeTrial {
 public:
     DecodeTrial(Trial& trial, const plugin::Provided& provided, const Small& small)
@@ -70,7 +70,7 @@ private:
         return fmt::format("{}", fmt::join(all, ", "));
     }
 
-    // False, with the reason, for networks that have no decode mode.
+    // Returns false and reports the reason for networks without a decode mode.
     Result<bool> prepare(const Small& small) {
         trial_.doing(name_ + ": described for decode mode");
         const graph::Tensor ids = token_tensor({Row{0}}, 1);
@@ -115,7 +115,7 @@ private:
         return true;
     }
 
-    // What the encoder reads.
+    // Reads the encoder's inputs.
     Status take_sources(const Small& small) {
         constexpr std::size_t kRows = 3;
         if (small.examples.size() < kRows) return failed_precondition("the test data has fewer than three examples");

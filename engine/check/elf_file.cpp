@@ -19,7 +19,7 @@ constexpr uint16_t kMachine = EM_AARCH64;
 constexpr uint16_t kMachine = EM_NONE;
 #endif
 
-// Structures of the file, copied out because they may stand at any address.
+// Structures of the file, copied out because they can be at any address.
 class Bytes {
 public:
     explicit Bytes(const std::string& all) : all_(all) {}
@@ -94,7 +94,7 @@ Result<ElfFile> read_elf(const std::filesystem::path& file) {
             const auto symbol = bytes.at<Elf64_Sym>(section.sh_offset + at);
             if (!symbol) return damaged(file, "table of symbols");
             const unsigned binding = ELF64_ST_BIND(symbol->st_info), visible = ELF64_ST_VISIBILITY(symbol->st_other);
-            const bool defined = symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS; // names of versions
+            const bool defined = symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS; // SHN_ABS: version names
             if (!defined || binding == STB_LOCAL || (visible != STV_DEFAULT && visible != STV_PROTECTED)) continue;
             const auto name = bytes.text(names + symbol->st_name);
             if (!name) return damaged(file, "name of a symbol");

@@ -9,7 +9,7 @@
 
 namespace hekla::check {
 
-// A buffer that ends at a guard page: an access of the next byte is a crash.
+// A buffer that ends at a guard page, so that reading or writing the next byte crashes.
 class Fenced {
 public:
     explicit Fenced(std::size_t bytes) {
@@ -29,7 +29,7 @@ public:
         if (begin_ != nullptr) ::munmap(begin_, size_);
     }
     std::byte* data() const { return data_; }
-    // Whether the canary between the beginning of the page and data() is damaged.
+    // Returns whether the canary between the beginning of the page and data() was overwritten.
     bool touched_before() const {
         return std::ranges::any_of(before_, [](std::byte b) { return b != std::byte{0}; });
     }

@@ -21,7 +21,7 @@
 namespace hekla::check {
 namespace {
 
-// The library opened by hand; it stays mapped, as it does in a host.
+// Opens the library directly. It stays mapped, as in a host.
 Result<const hk_plugin_entry*> entry_of(const Trial& trial) {
     const std::string path(trial.manifest().library);
     trial.doing("opening the library");
@@ -60,7 +60,7 @@ struct PartialHost {
             return nullptr;
         };
     }
-    hk_host host{}; // first: the host's pointer is this object's
+    hk_host host{}; // first member, so that the host's pointer is also this object's
     std::string_view without;
 };
 
@@ -130,7 +130,7 @@ Status test_entry(Trial& trial) {
 }
 
 namespace {
-// Threads of this process.
+// Returns the number of threads of this process.
 std::size_t thread_count() {
     std::error_code problem;
     std::filesystem::directory_iterator tasks("/proc/self/task", problem);
@@ -160,7 +160,7 @@ Status test_unknown_ids(Trial& trial) {
         if (ask(i, id) == nullptr)
             trial.fail(fmt::format("its manifest lists {}, the library does not provide it", name_of(provided)));
         if (ask(i, id) != ask(i, id)) trial.fail(fmt::format("{}: two calls give different tables", name_of(provided)));
-        // A string is a pointer and a size; nothing behind it counts.
+        // A string is a pointer and a size; bytes after it must be ignored.
         const std::string longer = id + "tail", longer_interface = i + "0";
         if (ask(i, std::string_view(longer).substr(0, id.size())) == nullptr)
             trial.fail(fmt::format("{}: its id is not found if other letters follow it in memory: strings need not end "
@@ -181,7 +181,7 @@ Status test_unknown_ids(Trial& trial) {
         trial.fail("get_interface() of null strings gives a table; null was expected");
     trial.doing("deinit()");
     entry->deinit();
-    // [entry.7] One that was joined is seen for a moment longer.
+    // [entry.7] A joined thread is still listed for a moment.
     for (int tries = 0; tries < 50 && thread_count() > threads; ++tries)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (const std::size_t left = thread_count(); left > threads)
@@ -201,7 +201,7 @@ Status test_lifecycle(Trial& trial) {
     };
     const auto is_there = [&](const char* when) {
         for (const plugin::Provided& provided : trial.manifest().provides) {
-            if (plugin::is_draft(provided.interface_id)) continue; // file.ids asks for those
+            if (plugin::is_draft(provided.interface_id)) continue; // file.ids tests those
             trial.doing(fmt::format("get_interface() of {} {}", name_of(provided), when));
             if (entry->get_interface(text(provided.interface_id), text(provided.id)) == nullptr)
                 trial.fail(fmt::format("get_interface() does not give {} {}", name_of(provided), when));
@@ -235,7 +235,7 @@ Status test_host_without(Trial& trial, const char* interface_id) {
     hk_error error;
     trial.doing(fmt::format("init() with a host that has no {}", interface_id));
     const int32_t code = entry->init(&host.host, &error);
-    // Either is right: to do without, or to say so.
+    // The plugin may work without the interface, or report an error.
     if (code != HK_OK && error.message.empty() && std::string_view(interface_id) != HK_ERROR_INTERFACE)
         trial.fail(
             fmt::format("init() fails with code {} and no message where the host has no {}", code, interface_id));

@@ -29,7 +29,7 @@ Result<std::unique_ptr<plugin::Composition>> another(const Trial& trial, const S
     return plugin::Composition::create(trial.registry(), spec, small.tokenizer.get());
 }
 
-// Where two texts part: the line of each.
+// Returns the first line in which two texts differ, from each.
 std::string difference(const std::string& a, const std::string& b) {
     std::size_t at = 0;
     while (at < std::min(a.size(), b.size()) && a[at] == b[at]) ++at;
@@ -40,7 +40,7 @@ std::string difference(const std::string& a, const std::string& b) {
     return fmt::format("'{}' and '{}'", line(a), line(b));
 }
 
-// The part of the network's configuration that belongs to what is checked.
+// Returns the part of the network's configuration that belongs to what is tested.
 json& config_of(plugin::CompositionSpec& spec, const plugin::Provided& provided) {
     return provided.interface_id == HK_ARCHITECTURE_INTERFACE ? spec.config
            : provided.interface_id == HK_HEAD_INTERFACE       ? spec.head_config
@@ -101,7 +101,7 @@ Status test_own_configuration(Trial& trial) {
         HK_ASSIGN(const std::string written, small.composition->write_config());
         plugin::CompositionSpec spec = small.spec;
         HK_ASSIGN(spec.config, parse_json_object(written, "the config that write_config gave"));
-        for (const char* key : {"hekla", "architectures"}) spec.config.erase(key); // the host's own
+        for (const char* key : {"hekla", "architectures"}) spec.config.erase(key); // keys for the host, not the model
         spec.refuse_unknown_keys = false;
         HK_ASSIGN(const auto again, another(trial, small, spec));
         HK_ASSIGN(const std::vector<plugin::BatchField> fields, small.composition->batch_fields(2, small.length));
@@ -126,7 +126,7 @@ Status test_odd_shapes(Trial& trial) {
                 trial.doing(what);
                 trial.require(describe(small, HK_MODE_TRAIN, batch, length).status(), what);
             }
-        // Rows too short for what stands around a text may be refused, in words.
+        // Rows too short for the special tokens may be refused, with a message.
         for (const int64_t length : {1, 2, 3}) {
             const std::string what = fmt::format("{}: a row of {} tokens", name_of(provided), length);
             trial.doing(what);
@@ -277,8 +277,8 @@ Status test_leaks(Trial& trial) {
             return batch::make_fields(*one, drawn, &small.data.train().examples(), 1, 2, small.length, made);
         };
         trial.doing(fmt::format("{}: created, described and destroyed repeatedly", name_of(provided)));
-        // What grows once is no leak: the smallest growth of three windows counts. Each is a thread, whose end gives
-        // back the freed pieces that malloc keeps at hand for a thread and counts as used.
+        // Memory that grows only once is not a leak, so the smallest growth of three windows counts. Each window is a
+        // thread, because the end of a thread frees malloc's per-thread cache, which counts as used.
         constexpr std::size_t kCycles = 100, kLeak = kCycles * 8;
         std::size_t least = SIZE_MAX;
         for (int window = 0; window < 4; ++window) {

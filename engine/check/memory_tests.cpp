@@ -11,7 +11,7 @@
 namespace hekla::check {
 namespace {
 
-// Something that is asked of a plugin, with what it said as a text.
+// A call into the plugin, and its result as text.
 struct Asked {
     std::string what;
     std::function<Result<std::string>()> ask;
@@ -24,7 +24,7 @@ std::string bytes_of_fields(const std::vector<data::Field>& fields) {
     return all;
 }
 
-// Fails every allocation in turn, up to some; then, where there are many, some of them.
+// Returns the next allocation to fail: every one up to 500, then with growing gaps.
 int64_t next(int64_t allocation) { return allocation + 1 + allocation / 500; }
 
 } // namespace
@@ -39,14 +39,14 @@ Status test_failing_memory(Trial& trial) {
         all.push_back({"created, and asked for its configuration", [&]() -> Result<std::string> {
                            HK_ASSIGN(const auto made,
                                      plugin::Composition::create(trial.registry(), small.spec, small.tokenizer.get()));
-                           HK_ASSIGN(std::string said, made->write_config());
+                           HK_ASSIGN(std::string text, made->write_config());
                            HK_ASSIGN(const std::vector<plugin::BatchField> described,
                                      made->batch_fields(3, small.length));
                            for (const plugin::BatchField& field : described)
-                               said += fmt::format("{} {}\n", field.name, field.shape.text());
+                               text += fmt::format("{} {}\n", field.name, field.shape.text());
                            HK_ASSIGN(const std::vector<std::string> ports, made->decode_ports());
-                           for (const std::string& port : ports) said += port + "\n";
-                           return said;
+                           for (const std::string& port : ports) text += port + "\n";
+                           return text;
                        }});
         all.push_back({"describes its graph", [&]() -> Result<std::string> {
                            HK_ASSIGN(const graph::Graph graph, small.composition->build(HK_MODE_TRAIN, fields));
@@ -71,9 +71,9 @@ Status test_failing_memory(Trial& trial) {
                       graph::evaluate(graph, feeds_of(graph, batch, trial.seed()), wanted));
             for (std::size_t i = 0; i < ports.size(); ++i) outputs[ports[i]] = std::move(values[i]);
             all.push_back({"decodes outputs", [&]() -> Result<std::string> {
-                               HK_ASSIGN(const auto said, infer::decode_rows(*small.composition, outputs, batch, 2));
+                               HK_ASSIGN(const auto decoded, infer::decode_rows(*small.composition, outputs, batch, 2));
                                std::string text;
-                               for (const auto& row : said) text += row.dump() + "\n";
+                               for (const auto& row : decoded) text += row.dump() + "\n";
                                return text;
                            }});
         }
@@ -87,23 +87,23 @@ Status test_failing_memory(Trial& trial) {
                 const std::string what =
                     fmt::format("{}: {} while allocation {} fails", name_of(provided), one.what, n + 1);
                 trial.doing(what);
-                Status said;
+                Status status;
                 bool same = true, failed = false;
                 {
                     const FailingMemory memory(n);
                     try {
                         const Result<std::string> answer = one.ask();
-                        said = answer.status();
+                        status = answer.status();
                         same = !answer.ok() || answer.value() == right;
-                    } catch (const std::bad_alloc&) {} // it came out of the host's own code, which frees what it had
+                    } catch (const std::bad_alloc&) {} // thrown by the host's own code, which frees what it allocated
                     failed = memory.failed();
                 }
                 if (!failed) break;
                 if (!same)
                     trial.fail(what + ": no error and a different result: the failed allocation is ignored");
-                else if (!said.ok() && said.code() != Code::out_of_memory)
+                else if (!status.ok() && status.code() != Code::out_of_memory)
                     trial.fail(
-                        fmt::format("{}: HK_OUT_OF_MEMORY was expected, the error is: {}", what, said.message()));
+                        fmt::format("{}: HK_OUT_OF_MEMORY was expected, the error is: {}", what, status.message()));
                 else
                     continue;
                 break;

@@ -13,7 +13,7 @@ constexpr double kSame = 1e-9; // of float64 sums in another order
 
 using Tensors = std::map<std::string, graph::Tensor>;
 
-// Every port of the network for these fields, and the terms of its loss as "loss.NAME".
+// Evaluates every port of the network for these fields, and the terms of its loss as "loss.NAME".
 Result<Tensors> ports_of(const Small& small, std::span<const data::Field> fields, uint64_t seed) {
     std::vector<plugin::BatchField> described;
     for (const data::Field& field : fields)
@@ -36,7 +36,7 @@ Result<Tensors> ports_of(const Small& small, std::span<const data::Field> fields
 
 double apart(double a, double b) { return std::abs(a - b) / std::max(1.0, std::max(std::abs(a), std::abs(b))); }
 
-// The greatest difference between row `a_row` of a and row `b_row` of b over their first `tokens` (all where 0).
+// Returns the greatest difference between row `a_row` of a and row `b_row` of b over their first `tokens` (0: all).
 double rows_apart(const graph::Tensor& a, int64_t a_row, const graph::Tensor& b, int64_t b_row, int64_t tokens) {
     const auto size_of = [](const graph::Tensor& t) { return t.shape.elements() / t.shape[0]; };
     int64_t count = std::min(size_of(a), size_of(b));
@@ -120,7 +120,7 @@ Status test_rows_apart(Trial& trial) {
 Status test_padding(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         if (!is_body(provided)) continue;
-        // Rows of a table are shorter than what they stand in.
+        // Uses rows of a table, which are shorter than the rows of the batch.
         nlohmann::json check = provided.check.parse();
         check["objective"] = "classification";
         check["head"] = "classifier";
@@ -139,7 +139,7 @@ Status test_padding(Trial& trial) {
         trial.doing(fmt::format("{}: a row of {} tokens with padding after it", name_of(provided), needed));
         Tensors seen[2];
         const int64_t lengths[2] = {needed, needed + 5};
-        std::vector<int64_t> real[2]; // the places of the row that hold a token: some families pad on the left
+        std::vector<int64_t> real[2]; // positions of the tokens: some families pad on the left
         for (int i = 0; i < 2; ++i) {
             HK_ASSIGN(const std::vector<data::Field> fields,
                       batch_of(small.value(), std::span(small->examples).first(1), 1, lengths[i], 1));
@@ -160,7 +160,7 @@ Status test_padding(Trial& trial) {
             if (!has_rows(value, 1) || value.shape.rank() != padded.shape.rank()) continue;
             const bool by_token = value.shape[1] == lengths[0] && padded.shape[1] == lengths[1];
             if (!by_token && !(value.shape == padded.shape)) continue;
-            bool same_width = true; // of what stands behind the tokens: a map of tokens by tokens grows too
+            bool same_width = true; // of the axes after the tokens: a tokens x tokens map grows too
             for (int axis = 2; axis < value.shape.rank(); ++axis)
                 same_width = same_width && value.shape[axis] == padded.shape[axis];
             if (!same_width) continue;

@@ -25,7 +25,7 @@ using plugin::OwnOperations;
 
 using Shapes = std::vector<Shape>; // of the inputs
 
-// One operation of the plugin's, found as a graph finds it.
+// One operation of the plugin, looked up as a graph does it.
 struct Tried {
     const plugin::Provided* provided = nullptr;
     json check; // of its manifest
@@ -45,7 +45,7 @@ Result<Tried> own_of(const Trial& trial, const plugin::Provided& provided) {
     const std::string name(id.substr(0, slash));
     uint32_t revision = 0;
     if (slash != std::string::npos) std::from_chars(id.data() + slash + 1, id.data() + id.size(), revision);
-    if (revision == 0) revision = std::max(1u, all.newest_revision(name)); // 0: find() says why
+    if (revision == 0) revision = std::max(1u, all.newest_revision(name)); // 0: find() reports the reason
     HK_ASSIGN(const OwnOperations::Known* known, all.find(name, revision));
     return Tried{&provided, provided.check.parse(), *known};
 }
@@ -56,7 +56,8 @@ std::string shapes_text(const Shapes& shapes) {
     return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Attributes by the manifest's "check"; others have their defaults. changed: reals that are not given are no default.
+// Returns attributes from the manifest's "check", otherwise the defaults. changed: reals that are not given differ from
+// their default.
 std::vector<graph::NamedAttribute> given_attributes(const Tried& own, bool changed) {
     std::vector<graph::NamedAttribute> given;
     const json values = own.check.value("attributes", json::object());
@@ -78,7 +79,7 @@ std::vector<graph::NamedAttribute> given_attributes(const Tried& own, bool chang
     return given;
 }
 
-// What the shape rule itself says of these shapes.
+// Calls the shape rule directly with these shapes.
 Status shape_rule(const Tried& own, const Shapes& shapes, const std::vector<graph::NamedAttribute>& given) {
     const graph::OwnDeclaration& d = own.known.operation->declaration();
     HK_ASSIGN(const std::vector<graph::Attribute> attributes,
@@ -95,7 +96,7 @@ Status shape_rule(const Tried& own, const Shapes& shapes, const std::vector<grap
     return plugin::status_of(code, error, d.name);
 }
 
-// A product with the identity: the same numbers, in memory of their own, and in 16 bits where that is the precision.
+// Multiplies by the identity: the same numbers, stored in a separate buffer, in 16 bits if that is the precision.
 ValueId stored(graph::Builder& b, ValueId value) {
     const Shape shape = b.shape(value);
     if (shape.rank() == 0 || shape.elements() == 0) return value;
@@ -113,7 +114,7 @@ ValueId total(graph::Builder& b, ValueId value) {
     return axes.empty() ? value : b(Op::sum, {value}, {{"axes", axes}});
 }
 
-// The operation alone, between what is read and a sum that is minimized.
+// Builds a graph of the operation alone, between inputs and a sum that is minimized.
 Result<Probe> use_of(const Trial& trial, const Tried& own, const Shapes& shapes, bool changed = false) {
     OwnOperations all = operations_of(trial);
     plugin::Joint joint;
@@ -151,7 +152,7 @@ Result<Probe> use_of(const Trial& trial, const Tried& own, const Shapes& shapes,
     std::map<std::string, graph::Tensor, std::less<>> fields = std::move(probe.feeds.fields);
     probe.feeds = feeds_of(probe.graph, {}, trial.seed());
     probe.feeds.fields = std::move(fields);
-    // Where the operation is defined, and how many rows there are to choose from.
+    // The domain of the operation, and the number of rows to choose from.
     const json range = own.check.value("range", json());
     if (range.is_array() && range.size() == 2)
         for (auto& [name, tensor] : probe.feeds.parameters)
@@ -169,7 +170,7 @@ Result<Probe> use_of(const Trial& trial, const Tried& own, const Shapes& shapes,
     return probe;
 }
 
-// The shapes to try: the manifest's, or all inputs alike.
+// Returns the shapes to try: the manifest's, or the same shape for all inputs.
 std::vector<Shapes> shapes_to_try(const Tried& own) {
     const std::size_t inputs = own.known.operation->declaration().inputs.size();
     std::vector<Shapes> all;
@@ -194,8 +195,8 @@ const graph::OwnUse* own_use(const graph::Graph& graph) {
 
 } // namespace
 
-// Uses of every operation of the plugin: in all shapes that its shape rule takes, and once with other attributes. What
-// the rule takes must be possible.
+// Builds uses of every operation of the plugin: in all shapes that its shape rule accepts, and once with other
+// attributes. A use that the rule accepts must succeed.
 Result<std::vector<Probe>> operation_probes(Trial& trial) {
     std::vector<Probe> all;
     for (const plugin::Provided& provided : trial.operations()) {
@@ -247,7 +248,7 @@ Status test_operation_shapes(Trial& trial) {
         for (std::size_t i = 0; i < all.size(); ++i) {
             const std::string what = fmt::format("{} of {}", name_of(provided), shapes_text(all[i]));
             trial.doing(what + ": its shapes and cost");
-            if (i >= usual) { // no tensors are made of these
+            if (i >= usual) { // only the shape rule: no tensors are created
                 plugin::Joint joint;
                 OwnOperations operations = operations_of(trial);
                 joint.own = &operations;
@@ -273,7 +274,7 @@ Status test_operation_shapes(Trial& trial) {
                 trial.fail(what + ": two calls give different shapes, costs or gradients");
             const graph::OwnUse* use = own_use(first->graph);
             if (use == nullptr) continue;
-            double stored_bytes = 0.0; // every element is stored once [operation.8], in 16 bits at least
+            double stored_bytes = 0.0; // every element is stored once [operation.8], in at least 16 bits
             for (const auto& [kind, shape] : use->outputs) stored_bytes += 2.0 * static_cast<double>(shape.elements());
             if (use->bytes < stored_bytes)
                 trial.fail(
@@ -339,11 +340,11 @@ Status test_operation_reference(Trial& trial) {
             for (const auto& piece : memory)
                 if (piece->touched_before())
                     trial.fail(probe.name + ": its reference writes before a tensor's beginning");
-            std::string said;
+            std::string content;
             for (const hk_operation_tensor& tensor : out)
-                said.append(reinterpret_cast<const char*>(tensor.data),
-                            Shape(std::span<const int64_t>(tensor.dims, tensor.rank)).elements() * sizeof(double));
-            answers.push_back(std::move(said));
+                content.append(reinterpret_cast<const char*>(tensor.data),
+                               Shape(std::span<const int64_t>(tensor.dims, tensor.rank)).elements() * sizeof(double));
+            answers.push_back(std::move(content));
             for (std::size_t i = 0; i < values.size(); ++i)
                 if (std::memcmp(in[i].data, values[i].data.data(), values[i].data.size() * sizeof(double)) != 0)
                     trial.fail(fmt::format("{}: its reference writes to input {}", probe.name, i));

@@ -23,13 +23,13 @@ const char* precision_name(Storage precision) {
     return precision == Storage::f16 ? "float16" : precision == Storage::bf16 ? "bfloat16" : "float32";
 }
 
-// The worst element of a tensor, and how far the whole of it is off.
+// The worst element of a tensor, and the error of the whole tensor.
 struct Comparison {
     double error = 0.0;
     std::size_t worst = 0;
 };
 
-// floor: of the size that a difference is measured by. Elements beyond `most` are left out.
+// floor: the smallest magnitude that an error is relative to. Elements beyond `most` are skipped.
 Comparison compare(const std::vector<double>& got, const std::vector<double>& right, Storage precision, double floor,
                    double most = std::numeric_limits<double>::infinity()) {
     Comparison c;
@@ -53,7 +53,7 @@ Comparison compare(const std::vector<double>& got, const std::vector<double>& ri
     return c;
 }
 
-// What a tensor may be off by.
+// Returns the largest accepted error of a tensor.
 double tolerance(Storage precision) {
     return precision == Storage::f16 ? 0.01 : precision == Storage::bf16 ? 0.08 : 2e-4;
 }
@@ -84,7 +84,7 @@ Status set_fields(program::Program& program, const graph::Feeds& feeds) {
     return {};
 }
 
-// What the losses count, by which a trainer divides them.
+// Returns the losses' counts, which a trainer divides by.
 Result<std::vector<double>> loss_counts(const graph::Graph& training, std::size_t losses, const graph::Feeds& feeds) {
     std::vector<graph::ValueId> wanted;
     for (std::size_t i = 0; i < losses; ++i) wanted.push_back(training.outputs.at(fmt::format("loss_count.{}", i)));
@@ -94,7 +94,7 @@ Result<std::vector<double>> loss_counts(const graph::Graph& training, std::size_
     return all;
 }
 
-// As a trainer sets them.
+// Sets the scales as a trainer does.
 void set_loss_scales(const graph::Graph& described, const std::vector<double>& counts, double scale,
                      graph::Feeds& feeds) {
     for (std::size_t i = 0; i < described.losses.size(); ++i)
@@ -191,7 +191,7 @@ Status compare_with_differences(Trial& trial, const Probe& probe) {
         HK_ASSIGN(const double above, loss_at(step));
         HK_ASSIGN(const double below, loss_at(-step));
         const double fine = (above - below) / (2.0 * step);
-        // Where the slopes of both sides differ there is a kink between them, and no gradient to compare with.
+        // If the slopes on both sides differ, there is a kink between them and no gradient to compare with.
         const double scale = std::max({std::abs(fine), 1e-3 * largest, 1e-12});
         if (std::abs((above - here) - (here - below)) / step > 1e-3 * scale) continue;
         const double difference = std::abs(gradients[which].data[at] - fine) / scale;
@@ -210,7 +210,7 @@ Status compare_outputs(Trial& trial, program::Runtime& runtime, const Probe& pro
     std::vector<graph::ValueId> wanted;
     std::vector<std::string> names;
     for (const auto& [name, value] : probe.graph.outputs) {
-        // What is chosen by a comparison is another where two candidates are within a rounding of each other.
+        // The result of a comparison can change if two candidates differ by less than a rounding error.
         if (precision != Storage::f32 && probe.graph.value(value).kind == graph::Kind::int32) continue;
         names.push_back(name);
         wanted.push_back(value);
@@ -242,9 +242,9 @@ Status compare_outputs(Trial& trial, program::Runtime& runtime, const Probe& pro
             trial.fail(
                 fmt::format("{}: {} accesses memory outside its tensors: {} loads, {} stores (which were clamped)",
                             probe.name, one.name, one.loads, one.stores));
-    if (const gpu::ValidationCounts said = runtime.gpu().device->validation_counts(); said.errors > 0)
-        trial.fail(fmt::format("{}: Vulkan's validation reports {} errors, the first: {}", probe.name, said.errors,
-                               said.first));
+    if (const gpu::ValidationCounts counts = runtime.gpu().device->validation_counts(); counts.errors > 0)
+        trial.fail(fmt::format("{}: Vulkan's validation reports {} errors, the first: {}", probe.name, counts.errors,
+                               counts.first));
     return {};
 }
 
@@ -262,7 +262,7 @@ Status compare_gradients(Trial& trial, program::Runtime& runtime, const Probe& p
     options.precision = precision;
     HK_ASSIGN(const auto program, program::Program::compile(runtime, training, *store, options));
     HK_TRY(set_fields(*program, feeds));
-    // As a trainer does in float16: as large as it goes, so that little is lost below.
+    // As a trainer does in float16: the largest scale that does not overflow, to lose little to underflow.
     for (double scale = precision == Storage::f16 ? 65536.0 : 1.0;; scale /= 2.0) {
         set_loss_scales(probe.graph, counts, scale, feeds);
         for (const auto& [name, value] : feeds.step_scalars)
@@ -279,7 +279,7 @@ Status compare_gradients(Trial& trial, program::Runtime& runtime, const Probe& p
         }
         if (!finite && scale > 1.0) continue;
         for (std::size_t i = 0; i < wanted.names.size(); ++i) {
-            // A gradient that is nothing beside the others has nothing but rounding.
+            // A gradient that is negligible next to the others consists of rounding errors.
             const double floor = std::max(1e-12, (precision == Storage::f32 ? 0.1 : 0.3) * usual);
             const Comparison c = compare(got[i], right[i].data, precision, floor);
             if (!got[i].empty())

@@ -1,5 +1,5 @@
-// A graph with everything that it reads, to compare its gradients with finite differences and its results on a device
-// with float64.
+// A graph with all of its inputs, to compare its gradients with finite differences and its results on a device with
+// float64.
 #pragma once
 
 #include "check/trial.hpp"
@@ -17,11 +17,11 @@ struct Probe {
 // Rounds parameters to float32.
 void round_parameters(graph::Feeds& feeds);
 
-// The network around something that the plugin provides, with a batch of `rows` rows: in evaluation mode with every
-// port as an output, and in training mode.
+// Return the network around one thing that the plugin provides, with a batch of `rows` rows: in evaluation mode with
+// every port as an output, and in training mode.
 Result<Probe> evaluation_probe(const Trial& trial, const plugin::Provided& provided, int64_t rows);
 Result<Probe> training_probe(const Trial& trial, const plugin::Provided& provided, int64_t rows);
-// Each of the plugin's own operations, alone, in several shapes (operation_tests.cpp).
+// Returns each of the plugin's own operations, alone, in several shapes (operation_tests.cpp).
 Result<std::vector<Probe>> operation_probes(Trial& trial);
 
 // Compares gradients of the losses with finite differences, in float64, at some elements. Reports the worst.

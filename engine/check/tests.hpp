@@ -34,7 +34,7 @@ Status test_bounds(Trial& trial);
 Status test_strange_examples(Trial& trial);
 Status test_decoding(Trial& trial);
 
-// The network, in float64 on the CPU (network_tests.cpp).
+// Networks, in float64 on the CPU (network_tests.cpp).
 Status test_causal(Trial& trial);
 Status test_rows_apart(Trial& trial);
 Status test_padding(Trial& trial);

@@ -12,7 +12,7 @@
 namespace hekla::check {
 namespace {
 
-// A training from its beginning, or from where its folder stands; the losses of its steps.
+// Trains from the start, or resumes from the run's folder. Returns the losses of the steps.
 Result<std::vector<double>> train(const Trial& trial, program::Runtime& runtime, train::Recipe recipe,
                                   const std::string& run, int64_t steps) {
     recipe.output.dir = (trial.folder() / run).string();
@@ -30,7 +30,7 @@ Result<std::string> weights_of(const Trial& trial, const std::string& run) {
     return read_file((trial.folder() / run / "model.safetensors").string());
 }
 
-// How the operations that plugins bring are written: spirv where one is.
+// Kinds of kernels of plugins' operations in a network: spirv if any is.
 enum class Own { none, glsl, spirv };
 Own own_operations(const graph::Graph& graph) {
     Own found = Own::none;
@@ -77,7 +77,8 @@ Status test_bounds_on_device(Trial& trial) {
                 fmt::format("{}: its network has no operation of a plugin; Hekla tests its own", name_of(provided)));
             continue;
         }
-        // Accessors count what they clamp; a module that a plugin gives has none, so the validation layer watches.
+        // Accessors count clamped accesses. A SPIR-V module from a plugin has no accessors, so the validation layer
+        // checks it.
         if (setting.assisted != (own == Own::spirv)) runtime.reset();
         setting.assisted = own == Own::spirv;
         if (runtime == nullptr) { HK_ASSIGN(runtime, make_runtime(trial, setting)); }
@@ -102,7 +103,7 @@ Status test_learns(Trial& trial) {
             return std::accumulate(of.begin(), of.end(), 0.0) / static_cast<double>(of.size());
         };
         const double first = mean(std::span(losses).first(5)), last = mean(std::span(losses).last(10));
-        // An objective that draws anew what it asks for learns more slowly than one that can be known by heart.
+        // An objective with new random targets in every step learns more slowly than one that can be memorized.
         if (!(last < 0.9 * first))
             trial.fail(fmt::format("{}: after {} steps on 32 examples the loss is {:.4g}; it started at {:.4g}",
                                    name_of(provided), kSteps, last, first));

@@ -22,12 +22,12 @@ using nlohmann::json;
 
 constexpr std::array<const char*, 8> kWords{"ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"};
 constexpr int kExamples = 32;
-constexpr int64_t kLength = 24; // of rows: two sentences and what stands around them
+constexpr int64_t kLength = 24; // of rows: two sentences and special tokens
 constexpr int64_t kMostParameters = 4000000;
 
 void tell(json line) {
     std::printf("%s\n", line.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
-    std::fflush(stdout); // a crash must not take it along
+    std::fflush(stdout); // so that a crash does not lose it
 }
 
 std::vector<std::string> sentence(RandomStream& random) {
@@ -37,7 +37,7 @@ std::vector<std::string> sentence(RandomStream& random) {
     return words;
 }
 
-// A value for one column that can be told from the texts of the row.
+// Returns a value for one column that can be predicted from the texts of the row.
 json value_of(const plugin::ColumnNeed& need, bool of_words, const std::vector<std::string>& words,
               RandomStream& random) {
     const std::string text = fmt::format("{}", fmt::join(words, " "));
@@ -72,10 +72,10 @@ Status write_data(const Trial& trial, const std::vector<plugin::ColumnNeed>& nee
         }
         json row;
         for (const plugin::ColumnNeed& need : needs) {
-            // Where a part of a text begins may be left out, and is.
+            // Start positions within a text are optional, and are left out here.
             if (need.optional && need.kind == HK_COLUMN_NUMBERS) continue;
             row[need.name] = value_of(need, of_words, words, random);
-            // Which choice is right.
+            // The correct choice.
             if (of_choices && need.kind == HK_COLUMN_CLASSES) row[need.name] = "0";
             if (of_choices && need.kind == HK_COLUMN_NUMBERS) row[need.name] = 0;
         }
@@ -89,10 +89,10 @@ Status write_data(const Trial& trial, const std::vector<plugin::ColumnNeed>& nee
     return {};
 }
 
-// An error that is no fault of the plugin.
+// Returns an error that is not caused by the plugin.
 Status not_tried(std::string why) { return Status(Code::cancelled, std::move(why)); }
 
-// What a body, head or objective of this id is checked with, by its manifest.
+// Returns the "check" member of the manifest for a body, head or objective of this id.
 json check_of(const plugin::Registry& registry, const char* interface_id, const std::string& id) {
     const Result<plugin::Registry::Entry> entry = registry.find(interface_id, id);
     return entry.ok() ? entry->provided->check.parse() : json::object();
@@ -232,8 +232,8 @@ graph::Feeds feeds_of(const graph::Graph& graph, std::span<const data::Field> fi
 Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial, const DeviceSetting& setting) {
     gpu::ContextOptions options;
     options.cache = folder_cache(trial.cache_folder());
-    options.memory.poison = true; // what a kernel leaves out is seen
-    // A software driver's subgroups are as wide as its vectors, in floats.
+    options.memory.poison = true; // makes missing writes visible
+    // A software driver's subgroup size is its vector width, in floats.
     if (setting.subgroup > 0) ::setenv("LP_NATIVE_VECTOR_WIDTH", fmt::format("{}", setting.subgroup * 32).c_str(), 1);
     if (setting.shared_memory_bytes > 0) options.device.overrides.shared_memory_bytes = setting.shared_memory_bytes;
     if (setting.assisted) options.device.validation = gpu::Validation::gpu_assisted;

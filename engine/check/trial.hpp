@@ -39,7 +39,7 @@ public:
 
     // Announces an action; a crash or hang is attributed to the last one.
     void doing(const std::string& what) const;
-    void fail(const std::string& what);                          // the test goes on
+    void fail(const std::string& what);                          // the test continues
     void skip(const std::string& why);                           // for one thing that the plugin provides
     void note(const std::string& what);                          // a remark, not a failure
     void require(const Status& status, const std::string& what); // fail() if it is an error
@@ -55,19 +55,19 @@ private:
     std::filesystem::path folder_, cache_;
 };
 
-// What is wrong with a refusal: no reason, or an exception. Empty if nothing is.
+// Returns what is wrong with an error: no message, or an exception. Empty if nothing is.
 std::string bad_refusal(const Status& status);
 
-// "architecture 'mixer'"
+// Returns "architecture 'mixer'".
 std::string name_of(const plugin::Provided& provided);
 
-// Whether the manifest promises that a token sees only those before it, with this configuration.
+// Returns whether the manifest declares that a token depends only on those before it, with this configuration.
 bool is_causal(const plugin::Provided& provided, const nlohmann::json& config);
 
-// A small network around one thing that the plugin provides. "check" of its manifest may set config, head, objective,
-// head_config, objective_config, learning_rate and, for heads and objectives, architecture; plugins/README.md documents
-// it. Data that the network can learn is written to `folder`. Errors: parts that do not fit together; cancelled:
-// nothing to test.
+// Creates a small network around one thing that the plugin provides. "check" of its manifest can set config, head,
+// objective, head_config, objective_config, learning_rate and, for heads and objectives, architecture;
+// plugins/README.md documents it. Data that the network can learn is written to `folder`. Errors: parts that do not fit
+// together; cancelled: nothing to test.
 Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& provided);
 
 // The same network with its tokenizer and examples.
@@ -86,8 +86,8 @@ Result<Small> small_network(const Trial& trial, const plugin::Provided& provided
 Result<std::vector<data::Field>> batch_of(const Small& small, std::span<const data::EncodedExample> examples,
                                           int64_t batch, int64_t length, uint64_t seed);
 
-// Parameters and buffers of a graph for the interpreter: initial values plus noise, so that no gain is exactly 1 and no
-// bias 0. Equal for equal names and seeds.
+// Returns parameters and buffers of a graph for the interpreter: initial values plus noise, so that no gain is exactly
+// 1 and no bias 0. Equal for equal names and seeds.
 graph::Feeds feeds_of(const graph::Graph& graph, std::span<const data::Field> fields, uint64_t seed);
 
 // Overrides of device properties.
@@ -96,7 +96,8 @@ struct DeviceSetting {
     uint32_t shared_memory_bytes = 0; // limit per workgroup; 0: no override
     bool assisted = false;            // with the validation layer, which finds out-of-bounds addresses; slow
 };
-// Call it once per process, since drivers read some settings when they are loaded. cancelled: no device supports them.
+// Creates a runtime. Call it once per process, since drivers read some settings when they are loaded. cancelled: no
+// device supports them.
 Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial, const DeviceSetting& setting = {});
 
 } // namespace hekla::check

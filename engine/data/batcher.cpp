@@ -33,8 +33,8 @@ Status check_fields(const std::vector<Field>& fields) {
 
 } // namespace
 
-// Every micro-step has a ticket, counted from step 0. Workers take tickets in order, up to `depth` beyond those that
-// were returned, and put their batch into the ring's slot for the ticket.
+// The queue's state. Every micro-step has a ticket, counted from step 0. Workers take tickets in order, up to `depth`
+// beyond the returned ones, and store their batch in the ring's slot for the ticket.
 class Batcher::Work {
 public:
     Work(BatcherOptions options, MakeBatch make)
@@ -105,7 +105,7 @@ private:
             Result<Batch> made = make_or_explain(ticket);
             lock.lock();
             --making_;
-            if (!made.ok()) stop_ = true; // earlier ones are being made; later ones are not needed
+            if (!made.ok()) stop_ = true; // earlier ones are still being made; later ones are not needed
             ring_[ticket % ring_.size()] = std::move(made);
             has_made_.notify_all();
         }

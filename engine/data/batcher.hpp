@@ -34,16 +34,16 @@ struct Batch {
     std::vector<Field> fields;
 };
 
-// Fills the batch of one micro-step (step and micro_step are set): a pure function of its numbers. Thread: called on
-// workers, on several at once.
+// Fills the batch of one micro-step (step and micro_step are set): a pure function of these numbers. Thread: called on
+// several workers at once.
 using MakeBatch = std::function<Status(Batch& batch)>;
 
 struct BatcherOptions {
-    uint32_t micro_steps = 1;                                 // of one step
-    uint64_t first_step = 0;                                  // where a resumed run continues
+    uint32_t micro_steps = 1;                                 // per step
+    uint64_t first_step = 0;                                  // first step of a resumed run
     uint64_t end_step = std::numeric_limits<uint64_t>::max(); // no batch of this step or after
     unsigned threads = 1;                                     // 0: next() makes the batch on its caller's thread
-    unsigned depth = 4;                                       // most batches that are prepared in advance
+    unsigned depth = 4;                                       // maximum number of batches prepared in advance
 };
 
 // A queue of batches. Thread: next() from one thread at a time. The destructor waits for running calls.
@@ -58,9 +58,9 @@ public:
     // Waits for and returns the next batch: micro-steps of first_step, then of the next step, and so on; nothing after
     // the last. An error of `make` (or its exception) is returned instead of its batch, and by every later call.
     Result<std::optional<Batch>> next();
-    // Waits until next() would return without waiting; false: it still would after `timeout`.
+    // Waits until next() would not block; false: it would still block after `timeout`.
     bool wait(std::chrono::milliseconds timeout);
-    // Starts no further batch and waits for the calls of `make` that run; false: one still runs after `timeout`.
+    // Starts no further batch and waits for running calls of `make`; false: one is still running after `timeout`.
     bool end(std::chrono::milliseconds timeout);
 
 private:

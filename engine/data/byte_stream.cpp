@@ -28,12 +28,12 @@ private:
     std::size_t at_ = 0;
 };
 
-// Counts what a compressed file has given, against its limits.
+// Counts the output of a compressed file and checks it against the limits.
 class DecompressionCount {
 public:
     explicit DecompressionCount(const DecompressionLimits& limits) : limits_(limits) {}
 
-    // bytes: of text, just decompressed. compressed: bytes of the file that were used so far.
+    // bytes: of decompressed text. compressed: bytes of the file used so far.
     Status add(const std::string& name, std::size_t bytes, std::size_t compressed) {
         bytes_ += bytes;
         if (bytes_ > limits_.max_bytes)
@@ -72,13 +72,13 @@ public:
         state_.avail_out = static_cast<uInt>(std::min<std::size_t>(size, 1u << 30));
         const uInt wanted = state_.avail_out;
         while (state_.avail_out == wanted) {
-            if (ended_) { // a member is complete; another one or the end follows
+            if (ended_) { // a member is complete; followed by another one or the end
                 if (at_ == packed.size()) return std::size_t{0};
                 if (inflateReset(&state_) != Z_OK) return damaged("cannot be reset");
                 ended_ = false;
             }
             const auto given = static_cast<uInt>(std::min<std::size_t>(packed.size() - at_, 1u << 30));
-            // zlib's interface is older than const.
+            // zlib's interface is not const-correct.
             state_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(packed.data() + at_));
             state_.avail_in = given;
             const int result = inflate(&state_, Z_NO_FLUSH);

@@ -1,5 +1,5 @@
-// An order of examples in which every class occurs equally often, however rare it is: classes take turns, in an order
-// that is drawn for each round. Each class goes through its own examples, which are shuffled again after each pass.
+// An order of examples in which every class occurs equally often, however rare it is: one example of each class per
+// round, in a random order for each round. The examples of a class are shuffled again after each pass over them.
 #pragma once
 
 #include "data/window_order.hpp"
@@ -9,13 +9,13 @@
 
 namespace hekla::data {
 
-// Thread: any, many at once.
+// A class-balanced order. Thread: any, many at once.
 class ClassBalance {
 public:
-    // classes: one per example, at least one; those below 0 are never drawn. At least one is 0 or more.
+    // classes: one per example, at least one; examples with classes below 0 are never drawn. At least one is 0 or more.
     ClassBalance(const std::vector<int32_t>& classes, uint64_t seed);
 
-    // As WindowOrder::at: begin is the example, epoch the number of completed passes over its class. A pure function
+    // Like WindowOrder::at: begin is the example, epoch the number of completed passes over its class. A pure function
     // of (classes, seed, number).
     Position at(uint64_t number) const;
 

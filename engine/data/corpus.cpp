@@ -15,17 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kHashedAtOnce = std::size_t{16} << 20; // bytes between two questions whether to stop
+constexpr std::size_t kHashedAtOnce = std::size_t{16} << 20; // bytes between two stop checks
 
 struct Sources {
-    std::vector<fs::path> files; // that are not empty
+    std::vector<fs::path> files; // without empty ones
     Hash128 hash;
     uint64_t bytes = 0;
 };
 
 Status cancelled() { return {Code::cancelled, "stopped while the text was being tokenized"}; }
 
-// Content, not names or times, decides whether two texts are the same.
+// Content, not names or times, identifies a text.
 Result<Sources> inspect(std::span<const std::string> inputs, const StopPoll& stop) {
     HK_ASSIGN(std::vector<fs::path> files, find_text_files(inputs));
     Sources sources;
@@ -67,7 +67,7 @@ void encode(const text::Tokenizer& tokenizer, Encoded& work) {
     }
 }
 
-// One thread per chunk; this thread encodes the first.
+// Encodes on one thread per chunk; this thread encodes the first.
 void encode_all(const text::Tokenizer& tokenizer, std::span<Encoded> wave) {
     std::vector<std::thread> threads;
     std::size_t started = wave.size();
@@ -78,7 +78,7 @@ void encode_all(const text::Tokenizer& tokenizer, std::span<Encoded> wave) {
                 encode(tokenizer, work);
             });
     } catch (const std::system_error&) {
-        // No more threads: slower, with the same result.
+        // No more threads available: slower, with the same result.
     }
     for (Encoded& work : wave.first(started)) encode(tokenizer, work);
     for (std::thread& thread : threads) thread.join();
@@ -147,7 +147,7 @@ Result<Corpus> Corpus::open(const text::Tokenizer& tokenizer, const CorpusOption
     TokenFileIdentity identity;
     identity.tokenizer = tokenizer.hash();
     identity.vocabulary = static_cast<uint32_t>(tokenizer.vocabulary_size());
-    // Separators between files change the tokens as their content does.
+    // Separators between files change the tokens, as the content does.
     identity.source = hash128(to_hex(sources.hash) + (options.separate_files ? " separated" : " joined"));
 
     Corpus corpus;

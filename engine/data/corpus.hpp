@@ -16,29 +16,28 @@
 
 namespace hekla::data {
 
-// Receives the bytes of text that are done, and their total (0: not known yet). Returning false ends the work with
+// Receives the number of processed bytes of text, and the total (0: unknown so far). Returning false ends the work with
 // Code::cancelled. Called on the caller's thread.
 using Progress = std::function<bool(uint64_t done, uint64_t total)>;
 
 struct CorpusOptions {
-    std::vector<std::string> inputs;    // files, folders, patterns: data/text_files.hpp
+    std::vector<std::string> inputs;    // files, folders, patterns: see data/text_files.hpp
     std::filesystem::path cache_folder; // created if absent
     bool separate_files = true; // the eos token, if the tokenizer has one, between two files (none after the last)
-    unsigned threads = 0;       // 0: as many as the machine has
-    std::size_t chunk_bytes = std::size_t{1}
-                              << 20; // text that a thread encodes at a time; memory is threads x 5 x this
+    unsigned threads = 0;       // 0: the number of cores
+    std::size_t chunk_bytes = std::size_t{1} << 20; // text encoded by a thread at a time; memory is threads x 5 x this
     Progress progress = {};
 };
 
 class Corpus {
 public:
-    // Finds the cache file for (texts, tokenizer), or makes it. Text is read in chunks, which are cut where the ids
-    // do not change; a tokenizer without such places reads file by file. A damaged cache file is replaced.
-    // Errors: an input that is not there; text that is empty, not UTF-8 or has a character without a token (file, line
-    // and byte offset); a cache folder that cannot be written.
+    // Finds the cache file for (texts, tokenizer), or creates it. Text is read in chunks, split where this does not
+    // change the ids; a tokenizer without such positions reads file by file. A damaged cache file is replaced. Errors:
+    // a missing input; text that is empty, not UTF-8 or has a character without a token (file, line and byte offset); a
+    // cache folder that cannot be written.
     static Result<Corpus> open(const text::Tokenizer& tokenizer, const CorpusOptions& options);
 
-    TokenView tokens() const { return file_.tokens(); } // valid while this lives; moving keeps it valid
+    TokenView tokens() const { return file_.tokens(); } // valid as long as this, also after a move
     std::size_t file_count() const { return file_count_; }
     uint64_t text_bytes() const { return text_bytes_; }
     const std::filesystem::path& cache_file() const { return cache_file_; }
@@ -54,23 +53,23 @@ private:
 
 struct DatasetOptions {
     CorpusOptions train;
-    std::vector<std::string> valid; // texts of their own for validation, or empty
+    std::vector<std::string> valid; // separate texts for validation, or empty
     double valid_fraction =
-        0.1; // without `valid`: this much of the end of the tokens (nanoGPT: the last tenth); 0 for none
+        0.1; // without `valid`: this share at the end of the tokens (nanoGPT: the last tenth); 0 for none
 };
 
-// Texts to train on and to validate with.
+// Texts for training and validation.
 struct Dataset {
     Corpus corpus;
-    std::optional<Corpus> valid_corpus; // where validation has its own texts
-    TokenView train;                    // views of the above; moving a Dataset keeps them valid
+    std::optional<Corpus> valid_corpus; // if validation has separate texts
+    TokenView train;                    // views of the above; valid after a move
     TokenView valid;                    // empty without validation
 };
 
-// Errors: those of Corpus::open, and a fraction outside [0, 1).
+// Opens both. Errors: those of Corpus::open, and a fraction outside [0, 1).
 Result<Dataset> open_dataset(const text::Tokenizer& tokenizer, const DatasetOptions& options);
 
-// Trains a tokenizer on the texts that `inputs` name, a file at a time. Errors name file, line and byte.
+// Trains a tokenizer on the texts of `inputs`, one file at a time. Errors contain file, line and byte.
 Result<std::unique_ptr<text::Tokenizer>>
 train_tokenizer(text::TokenizerTrainer& trainer, std::span<const std::string> inputs, const Progress& progress = {});
 

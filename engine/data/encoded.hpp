@@ -1,4 +1,4 @@
-// Examples as objectives read them: token ids, classes and numbers by column. The engine's form of the structs in
+// Examples as objectives read them: token ids, classes and numbers by column. Corresponds to the structs in
 // hekla/plugin/example.h.
 #pragma once
 
@@ -42,7 +42,7 @@ protected:
 };
 
 // The windows of a long sequence of tokens; window `index` begins at token `index`. Column "text". `tokens` must
-// outlive it.
+// outlive this.
 class WindowExamples final : public EncodedExamples {
 public:
     WindowExamples(TokenView tokens, uint64_t window) : tokens_(tokens), window_(window) {}

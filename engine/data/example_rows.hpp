@@ -1,4 +1,4 @@
-// Readers of single formats: they find the next row of one file. Internal; data/examples.hpp is the interface.
+// Readers of single formats, which find the next row of one file. Internal; data/examples.hpp is the interface.
 #pragma once
 
 #include "base/status.hpp"
@@ -34,7 +34,7 @@ public:
     virtual Result<bool> next(Row& row) = 0;
 };
 
-using Columns = std::span<const ColumnRequest>; // with every source filled in; outlives the source
+using Columns = std::span<const ColumnRequest>; // with every source filled in; must outlive the RowSource
 
 std::unique_ptr<RowSource> json_rows(LineReader lines, Columns columns);
 Result<std::unique_ptr<RowSource>> table_rows(LineReader lines, Columns columns, bool quotes,
@@ -45,13 +45,13 @@ std::unique_ptr<RowSource> parallel_rows(std::vector<LineReader> lines);
 std::unique_ptr<RowSource> line_rows(LineReader lines, Columns columns);
 std::unique_ptr<RowSource> document_rows(LineReader lines, Columns columns, std::size_t max_bytes);
 
-// Whether a CoNLL-U source is a list: a field, not a comment.
+// Returns whether a CoNLL-U source is a list: a field, not a comment.
 bool is_conllu_field(std::string_view source);
 
-// Shared by the formats.
+// Shared by several formats.
 std::optional<BadRow> check_line(const Line& line); // too long, not UTF-8, NUL
 bool is_blank(std::string_view line);
-std::optional<std::size_t> column_number(std::string_view source); // "3" is 3; from 1
+std::optional<std::size_t> column_number(std::string_view source); // converts "3" to 3; counted from 1
 std::vector<std::string_view> split_tabs(std::string_view line);
 BadRow too_long(std::string_view what, std::size_t max_bytes);
 

@@ -115,7 +115,7 @@ private:
     bool ended_ = false;
 };
 
-// Whether the format has such columns at all.
+// Checks whether the format supports such columns.
 Status check_columns(const ExampleOptions& options, ExampleFormat format) {
     if (options.columns.empty()) return invalid_argument("no column of the examples is asked for");
     for (const ColumnRequest& column : options.columns) {
@@ -213,7 +213,7 @@ Result<std::unique_ptr<ExampleReader>> open_examples(const ExampleOptions& given
     HK_TRY(check_columns(options, *options.format));
     const ExampleFormat format = *options.format;
     auto reader = std::make_unique<Reader>(std::move(options), format, std::move(files));
-    HK_TRY(reader->open_next()); // an error about a missing column of the first file comes before any row
+    HK_TRY(reader->open_next()); // an error about a missing column of the first file is reported before any row
     return std::unique_ptr<ExampleReader>(std::move(reader));
 }
 

@@ -1,5 +1,5 @@
-// Examples to train on and to evaluate, in common formats: JSON lines, tables, tagged words, parallel lines, plain
-// text. They are read one by one, so that a file need not fit in memory, and decompressed on the way (.gz, .zst).
+// Examples for training and evaluation, in common formats: JSON lines, tables, tagged words, parallel lines, plain
+// text. They are read one by one, so that a file need not fit in memory, and decompressed while reading (.gz, .zst).
 #pragma once
 
 #include "base/status.hpp"
@@ -17,12 +17,12 @@
 namespace hekla::data {
 
 enum class ExampleFormat : int32_t {
-    jsonl,  // one object per line; numbers and booleans are read as texts. "a.b" names b inside a; of a list of objects
-            // it names the list of their b ("messages.role", "messages.content")
+    jsonl,  // one object per line; numbers and booleans are read as texts. "a.b" names b inside a; if a is a list of
+            // objects, it names the list of their b ("messages.role", "messages.content")
     csv,    // RFC 4180: quotes, newlines inside them
-    tsv,    // no quotes at all, as GLUE's files
-    conllu, // Universal Dependencies: "words" (FORM), "tags" (UPOS), or a field's own name ("xpos", "lemma", "head"):
-            // lists; "text", "sent_id" and what else the comments hold: texts. Words only: no ranges, no empty nodes
+    tsv,    // without quoting, as in GLUE's files
+    conllu, // Universal Dependencies: lists "words" (FORM), "tags" (UPOS), or a field by its name ("xpos", "lemma",
+            // "head"); texts "text", "sent_id" and other comments. Only words: no ranges, no empty nodes
     tagged, // one word per line, followed by its tags after tabs, an empty line after a sentence: "words" is column 1,
             // "tags" column 2; other columns by number
     parallel, // one file per column, line by line
@@ -30,21 +30,22 @@ enum class ExampleFormat : int32_t {
     text,     // documents with blank lines between them: "text", and "lines" as a list
 };
 const char* format_name(ExampleFormat format);
-Result<ExampleFormat> format_of_name(std::string_view name); // error: lists what there is
-// By a file's name: .jsonl, .ndjson, .csv, .tsv, .conllu, .pos.tsv, .txt, optionally followed by .gz or .zst.
+Result<ExampleFormat> format_of_name(std::string_view name); // error: lists the names
+// Detects the format by a file's name: .jsonl, .ndjson, .csv, .tsv, .conllu, .pos.tsv, .txt, optionally followed by .gz
+// or .zst.
 Result<ExampleFormat> format_of_file(const std::string& path);
 
 enum class OnBadExample : int32_t {
-    refuse, // the first bad example ends reading with an error that names file and line
+    refuse, // the first bad example ends reading with an error that contains file and line
     skip,   // bad examples are counted in skipped()
 };
 
 struct ExampleOptions {
     std::vector<std::string> inputs;     // files, folders, patterns: data/text_files.hpp; none for `parallel`
-    std::optional<ExampleFormat> format; // none: by the first file's name
+    std::optional<ExampleFormat> format; // none: detected from the first file's name
     std::vector<ColumnRequest> columns;
-    std::optional<bool> header; // of csv and tsv: whether the first line holds names. None: yes, unless every column is
-                                // asked for by number
+    std::optional<bool> header; // for csv and tsv: whether the first line contains names. None: yes, unless every
+                                // column is requested by number
     OnBadExample on_bad = OnBadExample::refuse;
     std::size_t max_bytes = std::size_t{1} << 20; // of a line, a quoted record, a sentence, a document
     ReadOptions reading = {};
@@ -58,15 +59,15 @@ struct Skipped {
     std::string describe() const;
 };
 
-// Thread: one at a time.
+// A reader of examples. Thread: one at a time.
 class ExampleReader {
 public:
     virtual ~ExampleReader() = default;
     ExampleReader(const ExampleReader&) = delete;
     ExampleReader& operator=(const ExampleReader&) = delete;
 
-    // The next example, file after file; false at the end. Errors name file and line: a bad example (unless they are
-    // skipped), a required column that the file lacks (names the columns there are), a damaged archive, files of
+    // Reads the next example, file after file; false at the end. Errors contain file and line: a bad example (unless
+    // they are skipped), a required column that the file lacks (with the existing columns), a damaged archive, files of
     // `parallel` with different numbers of lines. After an error the reader is at its end.
     virtual Result<bool> next(Example& example) = 0;
 
@@ -78,8 +79,8 @@ protected:
     ExampleReader() = default;
 };
 
-// Errors: inputs that match nothing, a format that cannot be told from the name, no columns, a source that the format
-// does not have, a column asked for as a list where the format holds texts (or the other way round).
+// Opens examples. Errors: inputs that match nothing, a format that cannot be detected from the name, no columns, a
+// source that the format does not have, a column requested as a list if the format has texts (or the other way round).
 Result<std::unique_ptr<ExampleReader>> open_examples(const ExampleOptions& options);
 
 } // namespace hekla::data

@@ -11,7 +11,7 @@ namespace {
 
 using text::Json;
 
-// A text, a number or a boolean as text; nothing for other types.
+// Returns a text, a number or a boolean as text; nothing for other types.
 std::optional<std::string> as_text(const Json& value) {
     if (value.is_string()) return value.get<std::string>();
     if (value.is_number() || value.is_boolean()) return value.dump();
@@ -47,7 +47,7 @@ private:
         const std::string& source = column.source;
         const Json* at = &object;
         std::string_view rest = source;
-        if (!object.contains(source)) { // a key with a dot in it is that key; otherwise dots lead inside
+        if (!object.contains(source)) { // a key that contains a dot is tried first; otherwise dots select nested keys
             for (std::size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
                 const auto inner = at->find(std::string(rest.substr(0, dot)));
                 if (inner == at->end() || inner->is_null()) return std::nullopt;

@@ -11,14 +11,14 @@
 
 namespace hekla::data {
 
-// Thread: any, many at once.
+// An order by length. Thread: any, many at once.
 class LengthGroups {
 public:
     // lengths: one per example, at least one. batch > 0.
     LengthGroups(std::vector<int64_t> lengths, uint64_t batch, uint64_t seed);
     ~LengthGroups();
 
-    // As WindowOrder::at: begin is the example. A pure function of (lengths, batch, seed, number).
+    // Like WindowOrder::at: begin is the example. A pure function of (lengths, batch, seed, number).
     Position at(uint64_t number) const;
 
 private:

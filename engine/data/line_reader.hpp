@@ -21,10 +21,10 @@ struct Line {
     std::size_t limit = 0; // bytes
 };
 
-// Thread: one at a time.
+// A reader of lines. Thread: one at a time.
 class LineReader {
 public:
-    // Uses at most two times max_line bytes of memory. A UTF-8 byte order mark at the start is skipped.
+    // Opens a file. Uses at most two times max_line bytes of memory. A UTF-8 byte order mark at the start is skipped.
     static Result<LineReader> open(const std::filesystem::path& path, std::size_t max_line,
                                    const ReadOptions& options = {});
     const std::string& name() const { return name_; }

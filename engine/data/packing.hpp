@@ -1,4 +1,5 @@
-// Values as consecutive bytes, for row_store.hpp: written and read by the same process, so in its own byte order.
+// Serializes values as consecutive bytes, for row_store.hpp. Native byte order, because the same process writes and
+// reads them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ void pack(std::string& to, const std::vector<T>& values) {
     to.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Reads what pack() wrote, in the same order, and removes it from the front of `from`.
+// Reads values written by pack(), in the same order, and removes them from the front of `from`.
 template<class T>
 requires std::is_trivially_copyable_v<T>
 void unpack(std::string_view& from, T& value) {

@@ -31,7 +31,7 @@ uint64_t Permutation::network(uint64_t x) const {
 }
 
 uint64_t Permutation::operator()(uint64_t i) const {
-    // The network permutes a larger range, so walking from a point inside comes back inside, and at a point of its own.
+    // The network permutes a larger range, so iterating from a point inside returns to a distinct point inside.
     do { i = network(i); } while (i >= size_);
     return i;
 }

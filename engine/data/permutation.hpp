@@ -1,6 +1,6 @@
-// A keyed permutation of 0 .. size-1 that needs no memory: a Feistel network over the next power of four, walked until
-// it is back in range (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"), with Philox as the round
-// function.
+// A keyed permutation of 0 .. size-1 that needs no memory: a Feistel network over the next power of four, iterated
+// until the result is in range (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"), with Philox as the
+// round function.
 #pragma once
 
 #include <array>

@@ -20,14 +20,14 @@ Status cannot(const char* what, const std::string& folder) {
                     what, std::strerror(errno)));
 }
 
-// A file in `folder` without a name, which is removed when it is closed.
+// Opens an unnamed file in `folder`, which is deleted when it is closed.
 int open_nameless(const std::string& folder) {
     int descriptor = -1;
 #ifdef O_TMPFILE
     descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 #endif
     if (descriptor >= 0) return descriptor;
-    std::string name = folder + "/hekla-rows.XXXXXX"; // the file system does not support unnamed files
+    std::string name = folder + "/hekla-rows.XXXXXX"; // if the file system does not support unnamed files
     descriptor = ::mkostemp(name.data(), O_CLOEXEC);
     if (descriptor >= 0) ::unlink(name.c_str());
     return descriptor;

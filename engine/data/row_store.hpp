@@ -1,5 +1,5 @@
-// Rows that are written once and read in any order: in memory while they are small, else in an unnamed file that the
-// system pages in and out, so that a table may be larger than memory.
+// Rows that are written once and read in any order: in memory while they are small, otherwise in an unnamed file that
+// the system pages in and out, so that a table can be larger than memory.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -12,12 +12,12 @@
 
 namespace hekla::data {
 
-// Thread: reading, many at once after finish(); writing, one.
+// A store of rows. Thread: reading, many at once after finish(); writing, one.
 class Records {
 public:
     static constexpr std::size_t kInMemory = std::size_t{64} << 20;
 
-    // in_memory: from this many bytes on, the rows are in a temporary file (TMPDIR).
+    // in_memory: above this many bytes, the rows are stored in a temporary file (TMPDIR).
     explicit Records(std::pmr::memory_resource* memory = std::pmr::new_delete_resource(),
                      std::size_t in_memory = kInMemory)
         : in_memory_(in_memory), buffer_(memory), ends_(memory) {}
@@ -25,12 +25,12 @@ public:
     Records& operator=(Records&& other) noexcept;
     ~Records();
 
-    // Errors name the folder: it cannot be written, the disk is full.
+    // Errors contain the folder: it cannot be written, the disk is full.
     Status add(std::string_view record);
     Status finish(); // before the first read
 
     uint64_t size() const { return ends_.size(); }
-    // Valid while this lives.
+    // The result is valid as long as this.
     std::string_view operator[](uint64_t index) const;
 
 private:

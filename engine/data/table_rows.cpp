@@ -85,7 +85,7 @@ private:
     static constexpr std::size_t kAbsent = ~std::size_t{0};
     const std::string& name() const { return lines_.name(); }
 
-    // The fields of the next record into fields_.
+    // Reads the fields of the next record into fields_.
     Result<bool> read_fields(Row& row) {
         fields_.clear();
         HK_ASSIGN(std::optional<Line> line, lines_.next());
@@ -145,7 +145,7 @@ private:
     Columns columns_;
     bool quotes_;
     std::size_t max_bytes_;
-    std::size_t width_ = 0; // columns of every line; 0 before it is known
+    std::size_t width_ = 0; // columns per line; 0: not known yet
     std::vector<std::size_t> places_;
     std::vector<std::string> fields_;
 };

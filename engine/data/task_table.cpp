@@ -16,12 +16,12 @@ bool is_text(int32_t kind) { return kind == HK_COLUMN_TOKENS || kind == HK_COLUM
 
 bool is_list(std::span<const TaskColumn> columns, const TaskColumn& column) {
     if (column.kind == HK_COLUMN_WORDS || column.kind == HK_COLUMN_CHOICES) return true;
-    // Classes of words are as many as words.
+    // There is one class per word.
     return column.kind == HK_COLUMN_CLASSES &&
            std::ranges::any_of(columns, [](const TaskColumn& c) { return c.kind == HK_COLUMN_WORDS; });
 }
 
-// Answers and where they begin: SQuAD has lists of both, and its training data one item in each.
+// Answers and their positions: SQuAD has lists of both, and its training data one item in each.
 bool in_answers(std::span<const TaskColumn> columns, const TaskColumn& column) {
     const auto spans = [](const TaskColumn& c) { return c.kind == HK_COLUMN_SPANS; };
     return spans(column) || (column.kind == HK_COLUMN_NUMBERS && std::ranges::any_of(columns, spans));
@@ -35,7 +35,7 @@ std::optional<double> number_of(std::string_view text) {
     return value;
 }
 
-// Ids of one word in a sentence: as the tokenizer would encode it there, with the space before it.
+// Encodes one word as the tokenizer would in the sentence, with the space before it.
 Status encode_word(const text::Tokenizer& tokenizer, std::string_view word, bool first, EncodedColumn& out) {
     out.parts.push_back(out.ids.size());
     const bool spaced = !first && tokenizer.kind() == "byte_bpe";
@@ -66,7 +66,7 @@ std::span<const std::string> texts_of(const Value& value) {
     return value.items.empty() ? std::span<const std::string>(&value.text, 1) : std::span(value.items);
 }
 
-// The byte offset of a character; the text's size after the last one.
+// Returns the byte offset of a character; the text's size after the last one.
 std::size_t byte_of(std::string_view text, double character) {
     std::size_t at = 0;
     for (double i = 0.0; i < character && at < text.size(); i += 1.0)
@@ -74,8 +74,8 @@ std::size_t byte_of(std::string_view text, double character) {
     return at;
 }
 
-// The first token of `part` in the tokens of `text`, and one past its last. begin: a character of the text, where it is
-// known. Nothing if the part is not there.
+// Returns the first token of `part` in the tokens of `text`, and one past its last. begin: a character of the text, if
+// known. Nothing if the part does not occur.
 Result<std::optional<std::pair<int32_t, int32_t>>> tokens_of_part(const text::Tokenizer& tokenizer,
                                                                   std::string_view text, std::string_view part,
                                                                   std::optional<double> begin) {
@@ -114,7 +114,7 @@ void put_before(const std::string& prefix, Value& value) {
     for (std::string& item : value.items) item.insert(0, prefix);
 }
 
-// An error in a row's values, which are text in the files and numbers here.
+// An error in a row's values, which are texts in the files and numbers here.
 struct Fault {
     const char* what = nullptr; // "an unknown label"
     std::string why;

@@ -1,5 +1,5 @@
 // Rows of a table as examples of a task: texts become ids, labels become classes, words become tokens with the position
-// where each begins.
+// of each word.
 #pragma once
 
 #include "data/encoded.hpp"
@@ -23,7 +23,7 @@ struct TaskColumn {
     bool optional = false;
     bool target = false;     // to be predicted
     std::string source;      // ColumnRequest::source
-    std::string prefix = {}; // put before each of its texts
+    std::string prefix = {}; // inserted before each of its texts
 };
 
 struct TaskTableOptions {
@@ -32,41 +32,41 @@ struct TaskTableOptions {
     std::optional<bool> header;
     std::vector<TaskColumn> columns;
     OnBadExample on_bad = OnBadExample::refuse;
-    bool targets = true;    // false: columns that are to be predicted may be missing
+    bool targets = true;    // false: target columns may be missing
     std::string group = {}; // a column of the files that the task does not read: see TaskTable::group. Empty: none
     std::size_t max_bytes = ExampleOptions().max_bytes;
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource(); // of the texts and the encoded examples
     ReadOptions reading = {}; // `stop` also ends the table's own passes over its rows
 };
 
-// The texts of a table as in the files.
+// The texts of a table as they are in the files.
 class TaskTable {
 public:
-    // Reads everything; large tables are on disk (row_store.hpp). Errors: those of open_examples and of its
+    // Reads everything; large tables are stored on disk (row_store.hpp). Errors: those of open_examples and of its
     // reader; no rows; those of Records.
     static Result<TaskTable> read(const TaskTableOptions& options);
 
     uint64_t size() const { return rows_.size(); }
     std::string place(uint64_t row) const; // "FILE: line N"
-    // The text of a column, empty where the row has none; a list's items joined by spaces.
+    // Returns the text of a column, empty if the row has none; a list's items are joined by spaces.
     std::string text(uint64_t row, std::string_view column) const;
-    // What the row has in the column of TaskTableOptions::group; empty where it has none.
+    // Returns the value in the column TaskTableOptions::group; empty if the row has none.
     std::string group(uint64_t row) const;
 
-    // Every class that occurs and how often, by name. A pass over all rows.
+    // Returns every class that occurs and its count, by name. Reads all rows.
     Result<std::map<std::string, uint64_t>> class_counts() const;
-    // Their names in the order of their numbers: as numbers where all are, else as texts.
+    // Returns the names in the order of their ids: sorted as numbers if all are numbers, otherwise as texts.
     static std::vector<std::string> classes(const std::map<std::string, uint64_t>& counts);
-    // Gives the texts to a tokenizer trainer.
+    // Passes the texts to a tokenizer trainer.
     Status train(text::TokenizerTrainer& trainer) const;
-    // Of the texts and of what is to be predicted: the same for the same rows.
+    // Returns a hash of texts and targets, equal for equal rows.
     Result<Hash128> hash() const;
-    // What identifies a row's texts, without what is to be predicted.
+    // Returns a key of a row's texts, without the targets.
     uint64_t row_key(uint64_t row) const;
 
     struct Encoded {
         std::unique_ptr<StoredExamples> examples;
-        std::vector<uint64_t> rows; // of this table, one an example: some may have been skipped
+        std::vector<uint64_t> rows; // of this table, one per example; rows may have been skipped
         std::string skipped;        // "3 with an unknown label (first: ...)"; empty if none was
         uint64_t tokens = 0, unknown_tokens = 0;
     };
@@ -83,7 +83,7 @@ private:
     Skipped skipped_;
 };
 
-// Encodes one row from texts by column name; columns that are to be predicted are left out.
+// Encodes one row from texts by column name, without targets.
 Result<EncodedExample> encode_texts(const text::Tokenizer& tokenizer, std::span<const TaskColumn> columns,
                                     const std::map<std::string, std::vector<std::string>>& texts);
 

@@ -24,7 +24,8 @@ Status TextChunks::check_up_to(std::size_t end) {
 Result<TextChunk> TextChunks::next() {
     TextChunk chunk{{}, origin_};
     if (at_ == text_.size()) return chunk;
-    // The tokenizer sees a window twice as long as wanted. A cut is good only inside it: its end is not the text's end.
+    // The tokenizer gets a window twice as long as wanted. A split is only valid inside, because the window's end is
+    // not the text's end.
     std::size_t cut = 0;
     for (std::size_t window = 2 * chunk_bytes_;; window *= 2) {
         std::size_t end = window < text_.size() - at_ ? at_ + window : text_.size();

@@ -17,14 +17,14 @@ struct TextChunk {
 class TextChunks {
 public:
     // `text` (a mapped file) and `tokenizer` must outlive this. Chunks are about `chunk_bytes` long; longer if the
-    // tokenizer has no place to cut.
+    // tokenizer has no valid split.
     TextChunks(const text::Tokenizer& tokenizer, std::string_view text, std::string name, std::size_t chunk_bytes);
 
-    // The next chunk; an empty one at the end. Error: text that is not UTF-8 (names line and byte offset).
+    // Returns the next chunk; an empty one at the end. Error: text that is not UTF-8 (contains line and byte offset).
     Result<TextChunk> next();
 
 private:
-    Status check_up_to(std::size_t end); // no tokenizer reads bytes that are not UTF-8
+    Status check_up_to(std::size_t end); // tokenizers only read valid UTF-8
 
     const text::Tokenizer& tokenizer_;
     std::string_view text_;

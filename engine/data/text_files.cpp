@@ -17,7 +17,7 @@ Result<std::vector<fs::path>> entries(const fs::path& folder) {
     std::error_code error;
     fs::directory_iterator at(folder.empty() ? "." : folder, error);
     while (!error && at != fs::directory_iterator()) {
-        // "x" in the folder "" stays "x", not "./x": messages show what the user wrote.
+        // Keeps "x" in the folder "" as "x", not "./x", because messages show what the user wrote.
         found.push_back(folder / at->path().filename());
         at.increment(error);
     }
@@ -26,7 +26,7 @@ Result<std::vector<fs::path>> entries(const fs::path& folder) {
     return found;
 }
 
-// Linked folders are not entered: they may lead in a circle.
+// Linked folders are not entered, because links can form a cycle.
 bool is_own_folder(const fs::path& path) {
     std::error_code ignored;
     return fs::is_directory(fs::symlink_status(path, ignored));
@@ -45,7 +45,7 @@ Status all_below(const fs::path& folder, std::vector<fs::path>& found) {
 
 bool has_wildcard(const std::string& text) { return text.find_first_of("*?[") != std::string::npos; }
 
-// Follows the parts of a pattern from `at` on, below `folder`.
+// Matches the parts of a pattern from `at` on, below `folder`.
 Status match(const fs::path& folder, std::span<const fs::path> parts, std::vector<fs::path>& found) {
     const std::string part = parts.front().string();
     const std::span<const fs::path> rest = parts.subspan(1);
@@ -85,7 +85,7 @@ Result<std::vector<fs::path>> find_text_files(std::span<const std::string> input
         if (fs::is_directory(input, ignored)) {
             HK_TRY(all_below(input, found));
             if (found.empty()) return not_found(fmt::format("{}: the folder contains no files", input));
-        } else if (fs::exists(input, ignored)) { // also a name with the characters of a pattern
+        } else if (fs::exists(input, ignored)) { // also a name that contains pattern characters
             found.emplace_back(input);
         } else if (has_wildcard(input)) {
             const fs::path pattern(input);

@@ -1,4 +1,4 @@
-// Plain text as examples: lines, documents with blank lines between them, and files that go line by line together.
+// Plain text as examples: lines, documents separated by blank lines, and parallel files that are read line by line.
 #include "data/example_rows.hpp"
 
 #include <fmt/format.h>

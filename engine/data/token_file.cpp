@@ -20,14 +20,14 @@ struct Header {
     uint64_t source[2] = {};
     uint32_t vocabulary = 0;
     uint32_t zero = 0;
-    uint64_t check = 0; // hash of the bytes before
+    uint64_t check = 0; // hash of the preceding bytes
 };
 static_assert(sizeof(Header) == 64);
 
 struct Trailer {
     uint64_t count = 0;
     uint64_t content[2] = {};
-    uint64_t check = 0; // hash of the bytes before
+    uint64_t check = 0; // hash of the preceding bytes
 };
 static_assert(sizeof(Trailer) == 32);
 

@@ -1,5 +1,5 @@
-// A file of tokens: a header of 64 bytes, the tokens (16 bits where the vocabulary allows, else 32, little endian), and
-// a trailer with their number and hash. The trailer is last because only then both are known; a file cut short has
+// A file of tokens: a header of 64 bytes, the tokens (16 bits if the vocabulary allows, otherwise 32, little endian),
+// and a trailer with their number and hash. The trailer is last because only then both are known; a truncated file has
 // none.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace hekla::data {
 
-// What a file of tokens was made from. A file with another identity is not used.
+// Identifies the source of a token file. A file with another identity is not used.
 struct TokenFileIdentity {
     Hash128 tokenizer;
     Hash128 source;
@@ -24,7 +24,7 @@ struct TokenFileIdentity {
     uint32_t width() const { return vocabulary <= 0x10000u ? 2 : 4; }
 };
 
-// A hash of a long content that arrives in pieces of any size.
+// A hash of a long content that is added in pieces of any size.
 class BlockHash {
 public:
     void add(std::span<const std::byte> bytes);
@@ -41,7 +41,7 @@ class TokenFileWriter {
 public:
     static Result<TokenFileWriter> create(const std::filesystem::path& path, const TokenFileIdentity& identity);
     Status append(std::span<const int32_t> tokens);
-    Status commit(); // the file appears under its name, complete
+    Status commit(); // the complete file appears under its name
     uint64_t count() const { return count_; }
 
 private:
@@ -55,11 +55,11 @@ private:
 
 class TokenFile {
 public:
-    // Maps the file and checks all of it: sizes, identity, every token, the hash. Errors: corrupt (with what is wrong),
+    // Maps the file and checks all of it: sizes, identity, every token, the hash. Errors: corrupt (with the reason),
     // and failed_precondition for a valid file of another identity.
     static Result<TokenFile> open(const std::filesystem::path& path, const TokenFileIdentity& identity,
                                   const StopPoll& stop = {});
-    TokenView tokens() const { return tokens_; } // valid while this lives
+    TokenView tokens() const { return tokens_; } // valid as long as this
 
 private:
     MappedFile file_;

@@ -1,4 +1,4 @@
-// Tokens somewhere in memory, 16 or 32 bits each: what a mapped file of tokens is read through.
+// A view of tokens in memory, 16 or 32 bits each, for mapped token files.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace hekla::data {
 
-// Does not own. Indices are not checked: WindowOrder returns windows inside the data.
+// A non-owning view. Indices are not checked: WindowOrder returns windows inside the data.
 class TokenView {
 public:
     TokenView() = default;
@@ -18,7 +18,7 @@ public:
     TokenView(const std::byte* data, uint64_t size, uint32_t width) : data_(data), size_(size), width_(width) {}
 
     uint64_t size() const { return size_; }
-    uint32_t width() const { return width_; } // bytes a token, 2 or 4
+    uint32_t width() const { return width_; } // bytes per token, 2 or 4
 
     int32_t operator[](uint64_t i) const {
         if (width_ == 2) {

@@ -28,7 +28,7 @@ Position WindowOrder::at(uint64_t number) const {
     position.number = number;
     position.epoch = number / windows_;
     const uint64_t index = number % windows_;
-    // Keys of our own, so that no other user of the seed draws the same numbers.
+    // Distinct keys, so that no other user of the seed draws the same numbers.
     switch (options_.order) {
     case Order::random:
         position.begin = RandomStream(hash64("data.sampler.random", options_.seed), number)

@@ -10,8 +10,8 @@
 namespace hekla::data {
 
 enum class Order : int32_t {
-    random,     // windows drawn with replacement, as nanoGPT does
-    shuffle,    // every window once per epoch, in another order each epoch
+    random,     // windows drawn with replacement, as in nanoGPT
+    shuffle,    // every window once per epoch, in a different order each epoch
     sequential, // every window once per epoch, from the start (evaluation)
 };
 
@@ -27,7 +27,7 @@ struct WindowOrderOptions {
 
 // One window.
 struct Position {
-    uint64_t number = 0; // of the example since the training began; with the seed, the key of its random numbers
+    uint64_t number = 0; // of the example since the start of training; with the seed, the key of its random numbers
     uint64_t epoch = 0;
     uint64_t begin = 0; // first token; begin + window <= tokens
     bool operator==(const Position&) const = default;
@@ -35,15 +35,16 @@ struct Position {
 
 class WindowOrder {
 public:
-    // Errors: data shorter than one window (the message has both lengths and what to change), a window of 0.
+    // Errors: data shorter than one window (the message contains both lengths and what to change), a window of 0.
     static Result<WindowOrder> create(const WindowOrderOptions& options);
 
     Position at(uint64_t number) const;
-    // Windows per epoch; in random order as many as in shuffle.
+    // Returns the number of windows per epoch; in random order the same as in shuffle.
     uint64_t examples_per_epoch() const { return windows_; }
     const WindowOrderOptions& options() const { return options_; }
 
-    // The number of the first example of a micro-step: every step uses micro_steps x batch_size examples, in order.
+    // Returns the number of the first example of a micro-step: every step uses micro_steps x batch_size examples, in
+    // order.
     static uint64_t first_number(uint64_t step, uint64_t micro_step, uint64_t micro_steps, uint64_t batch_size) {
         return (step * micro_steps + micro_step) * batch_size;
     }

@@ -19,7 +19,7 @@ std::optional<std::size_t> conllu_field(std::string_view source) {
     return static_cast<std::size_t>(found - kFields.begin());
 }
 
-// Both formats: lines up to an empty one make a sentence.
+// Both formats: a sentence consists of the lines up to an empty one.
 class SentenceRows : public RowSource {
 public:
     SentenceRows(LineReader lines, Columns columns, std::size_t max_bytes)

@@ -7,7 +7,7 @@
 namespace hekla::generate {
 namespace {
 
-constexpr double kOut = -1e9; // added to the score of what may not be chosen, as the reference does
+constexpr double kOut = -1e9; // added to the score of forbidden tokens, as in the reference
 
 } // namespace
 
@@ -78,7 +78,7 @@ void BeamSearch::keep_finished(std::size_t prompt, std::span<const Candidate> ca
     const bool full = std::ranges::all_of(results, &Beam::finished);
     if (!may_improve_[prompt] || (full && options_.early_stopping == EarlyStopping::when_full)) return;
     const double divisor = std::pow(static_cast<double>(made_ + 1), options_.length_penalty);
-    // Only the first `beams` candidates may be results; the others ensure that enough beams continue.
+    // Only the first `beams` candidates can be results; the others ensure that enough beams continue.
     for (std::size_t i = 0; i < std::min(beams_, candidates.size()); ++i) {
         const Candidate& c = candidates[i];
         if (!c.ends) continue;
@@ -107,14 +107,14 @@ Status BeamSearch::step(std::span<const float> logits) {
     ++made_;
     bool any_improves = false, all_full = true;
     for (std::size_t prompt = 0; prompt < results_.size(); ++prompt) {
-        // A running beam's score can only fall; at which length it is taken is the heuristic.
+        // A running beam's score can only fall; the heuristic is which length it is scored at.
         const bool at_end = options_.early_stopping == EarlyStopping::never && options_.length_penalty > 0.0;
         const auto length = static_cast<double>(at_end ? options_.max_new_tokens : made_);
         const double possible = running_[prompt * beams_].score / std::pow(length, options_.length_penalty);
         const std::vector<Beam>& results = results_[prompt];
         const bool full = std::ranges::all_of(results, &Beam::finished);
         const double worst = results.back().score;
-        // Places that are still empty are beaten by everything above kOut.
+        // Empty slots are replaced by everything above kOut.
         const bool better =
             std::ranges::any_of(results, [&](const Beam& beam) { return possible > (beam.finished ? worst : kOut); });
         may_improve_[prompt] = may_improve_[prompt] && better;

@@ -1,6 +1,5 @@
-// Beam search over scores that the caller computes. It holds ids, scores and parents. The caller's caches are not
-// moved: a step returns the row that each beam continues, and the caller permutes the table through which caches are
-// read.
+// Beam search over scores that the caller computes. Stores ids, scores and parents. The caller's caches are not moved:
+// a step returns the row that each beam continues, and the caller permutes the table through which caches are read.
 #pragma once
 
 #include "generate/sampler.hpp"
@@ -10,7 +9,8 @@
 namespace hekla::generate {
 
 // Row b * beams + k is beam k of prompt b. Same results as transformers' beam search: log probabilities, processors on
-// them, 2 * beams candidates a prompt (more with several end tokens), finished ones kept by score / length ^ penalty.
+// them, 2 * beams candidates per prompt (more with several end tokens), finished beams scored by score / length ^
+// penalty.
 class BeamSearch {
 public:
     // `prompts`: at least one token each; their lengths may differ. `sources` (encoder-decoders) may be empty.
@@ -27,7 +27,7 @@ public:
     const std::vector<int32_t>& tokens() const { return tokens_; }
 
     struct Sequence {
-        std::vector<int32_t> ids; // the prompt included
+        std::vector<int32_t> ids; // including the prompt
         double score = 0.0;       // log probability of the generated tokens / their number ^ length_penalty
     };
     // Returns the best `options.sequences` of each prompt, best first; prompt after prompt. Before done(): the finished

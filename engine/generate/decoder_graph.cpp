@@ -50,7 +50,7 @@ private:
         const Shape& s = b_.shape(value);
         return s.rank() == 3 && s[0] == batch_ && s[1] == length_;
     }
-    // Every input is one of rows, or the same for all places of a row.
+    // Returns whether every input has one value per row, or is the same for all positions of a row.
     bool pointwise_by_rows(const Node& node) const {
         return std::ranges::all_of(node.inputs, [&](ValueId value) {
             if (value == kNone || is_rows(value)) return true;

@@ -1,5 +1,5 @@
-// The graphs of generation, made from a model's description: one step of the decoder for a number of rows, tokens and
-// cache positions, and the encoder's pass. Both decoders use them.
+// The graphs of generation, from a model's description: one step of the decoder for a number of rows, tokens and cache
+// positions, and the encoder's pass. Used by both decoders.
 #pragma once
 
 #include "generate/decoder.hpp"
@@ -11,30 +11,31 @@ namespace hekla::generate {
 
 class DecoderGraphs {
 public:
-    // Describes the model once to learn whether it has an encoder. `composition` must outlive this; it needs a head
+    // Describes the model once to find out whether it has an encoder. `composition` must outlive this; it needs a head
     // that offers the port "logits".
     static Result<DecoderGraphs> create(const plugin::Composition& composition);
 
     bool encoder_decoder() const { return encoder_decoder_; }
-    // Returns whether a state is carried from token to token, so that every step takes one token per row.
+    // Returns whether a state is carried from token to token, in which case every step takes one token per row.
     bool recurrent() const { return recurrent_; }
     // Returns the field for generated tokens.
     const char* token_field() const { return encoder_decoder_ ? "decoder_input_ids" : "input_ids"; }
 
-    // One turn. Inputs: token_field() [rows, chunk], "decode.start", "decode.count", "decode.cache_row" (as far as they
-    // are read), "once.*", "state.*", the sources' fields [rows, ...]. Outputs: "logits" [rows, 1, vocabulary] of each
-    // row's last valid token (the head works on that alone), "state.*".
+    // Returns the graph of one step. Inputs: token_field() [rows, chunk], "decode.start", "decode.count",
+    // "decode.cache_row" (if they are read), "once.*", "state.*", the sources' fields [rows, ...]. Outputs: "logits"
+    // [rows, 1, vocabulary] of each row's last valid token (the head computes only that), "state.*".
     // With `both_sides` its tokens attend to each other in both directions.
     Result<graph::Graph> turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources,
                               bool both_sides = false) const;
-    // Outputs "once.*" and "state.*" from the sources' fields and, for their number of rows, from `rows`.
+    // Returns the encoder's graph: outputs "once.*" and "state.*" from the sources' fields and, for their number of
+    // rows, from `rows`.
     Result<graph::Graph> encode(int64_t rows, const Fields& sources) const;
 
-    // Checks that the model can take rows of `length` tokens; the error is the architecture's.
+    // Checks that the model supports rows of `length` tokens; the error is the architecture's.
     Status check_length(int64_t length, const Fields& sources) const;
-    // Returns the greatest length up to `length` that it can take; the architecture's error where there is none.
+    // Returns the greatest supported length up to `length`; the architecture's error if there is none.
     Result<int64_t> longest(int64_t length, const Fields& sources) const;
-    // Returns the chunk sizes for these caches: 1, 16 and 128 as far as they fit the model; only 1 with a recurrent
+    // Returns the chunk sizes for these caches: 1, 16 and 128 if the model supports them; only 1 with a recurrent
     // state.
     Result<std::vector<int64_t>> chunks(int64_t capacity, const Fields& sources) const;
 
@@ -50,7 +51,7 @@ private:
 int64_t capacity_for(int64_t length);
 
 // Returns `graph` with its output "logits" [B, T, V] replaced by [B, 1, V]: each row's at position max(0, count - 1),
-// where count is the field "decode.count" [B]. Linear and pointwise operations before it compute that position only.
+// where count is the field "decode.count" [B]. Linear and pointwise operations before it compute only that position.
 Result<graph::Graph> last_token_only(graph::Graph graph);
 
 // Returns the rows of a tensor, each `repeats` times.

@@ -18,7 +18,7 @@ using program::HostTensor;
 using program::Program;
 using program::tensor_of;
 
-// The program of a turn. once: "once.NAME" -> state of the store.
+// The program of one decoding step. once: "once.NAME" -> state of the store.
 struct Turn {
     Graph graph;
     program::CompileOptions options;
@@ -28,7 +28,7 @@ Result<Turn> describe_turn(const DecoderGraphs& graphs, int64_t rows, int64_t ch
                            bool both_sides = false) {
     Turn turn;
     HK_ASSIGN(turn.graph, graphs.turn(rows, chunk, capacity, sources, both_sides));
-    // Caches of another shape are others: a state of the store never changes its size.
+    // Caches of another shape get another name, because a state of the store never changes its size.
     for (graph::Node& node : turn.graph.nodes)
         if (node.op == Op::attention_cached)
             node.set("cache", fmt::format("{}.{}x{}", node.text("cache"), rows, capacity));
@@ -127,7 +127,8 @@ public:
     }
 
 private:
-    // Runs the encoder: what it hands to every turn goes into states of the store, row by row for each row it serves.
+    // Runs the encoder and stores its outputs for every step in states of the store, for each row that a source row
+    // serves.
     Status encode(const DecodeBatch& session) {
         if (!encoder_) {
             HK_ASSIGN(const Graph graph, graphs_.encode(session.rows / session.repeats, session.sources));
@@ -181,7 +182,7 @@ private:
         return result;
     }
 
-    // Rows that took no part keep their state.
+    // Rows without tokens in this step keep their state.
     static void keep_state(Tensor& state, const HostTensor& next, std::span<const int32_t> count) {
         const Tensor values = tensor_of(next);
         const std::size_t size = values.data.size() / count.size();
@@ -194,12 +195,12 @@ private:
     program::Runtime& runtime_;
     program::ParameterStore& store_;
     DecoderGraphs graphs_;
-    std::string key_;                         // what the programs were made for
+    std::string key_;                         // identifies what the programs were created for
     Fields sources_;                          // for every row
     Fields states_;                           // recurrent, "state.NAME"
     std::map<std::string, std::string> once_; // "once.NAME" -> state of the store
     std::unique_ptr<Program> encoder_;
-    std::map<std::pair<int64_t, bool>, std::unique_ptr<Program>> turns_; // by chunk, and whether it reads both sides
+    std::map<std::pair<int64_t, bool>, std::unique_ptr<Program>> turns_; // by chunk, and Step::both_sides
     std::vector<int64_t> chunks_;
     int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0, prompt_chunk_ = 0;
 };

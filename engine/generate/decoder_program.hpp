@@ -1,5 +1,5 @@
 // The decoder on a device: one recorded program for each chunk size, replayed for every token. Keys and values stay in
-// states of the parameter store; only the scores of last tokens come back.
+// states of the parameter store; only the scores of last tokens are copied back.
 #pragma once
 
 #include "generate/decoder_graph.hpp"
@@ -16,8 +16,8 @@ namespace hekla::generate {
 Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
                                                       const plugin::Composition& composition);
 
-// Adds the caches of a batch's decoder and its program of every chunk size, without the store. A unit is a token of
-// every row. Errors: as Decoder::begin.
+// Adds the caches of a batch's decoder and its program of every chunk size, without the store. The unit of work is a
+// token of every row. Errors: as Decoder::begin.
 Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition,
                         const DecodeBatch& session);
 

@@ -99,7 +99,7 @@ private:
         return result;
     }
 
-    // Rows that took no part keep their state.
+    // Rows without tokens in this step keep their state.
     static void keep_state(Tensor& state, Tensor next, std::span<const int32_t> count) {
         const std::size_t size = next.data.size() / count.size();
         for (std::size_t row = 0; row < count.size(); ++row)
@@ -112,7 +112,7 @@ private:
     graph::Feeds feeds_; // fields: the sources, once.*, state.*, and those of the last step
     Fields sources_;
     std::map<std::string, Tensor> caches_;
-    std::map<std::pair<int64_t, bool>, Graph> turns_; // by chunk, and whether it reads both sides
+    std::map<std::pair<int64_t, bool>, Graph> turns_; // by chunk, and whether attention is bidirectional
     std::vector<int64_t> chunks_;
     int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0;
 };

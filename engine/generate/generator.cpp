@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
-// Rows of a decoder: how far each cache is filled, and which row's cache holds each position.
+// The rows of a decoder: the fill level of each cache, and the row whose cache holds each position.
 class Rows {
 public:
     // prompt_chunk: DecodeBatch::prompt_chunk.
@@ -30,8 +30,8 @@ public:
         }
     }
 
-    // Feeds whole prompts (empty: the row takes no part); logits [rows, vocabulary] of the last token of each. False
-    // where `stop` ended it between two chunks.
+    // Feeds whole prompts (empty: the row is skipped); logits [rows, vocabulary] of the last token of each. Returns
+    // false if `stop` ended it between two chunks.
     Result<bool> feed_prompts(const std::vector<Ids>& prompts, Logits& logits, const Stop& stop) {
         const std::size_t vocabulary = at(decoder_.vocabulary());
         logits.resize(prompts.size() * vocabulary);
@@ -48,8 +48,8 @@ public:
                 count_[row] = start_[row] = 0;
                 if (prompts[row].size() <= length_[row]) continue;
                 const std::size_t end = std::min(prompts[row].size(), length_[row] + chunk);
-                // A part that does not fill the chunk begins earlier, over tokens that are already there: their keys
-                // and values come out the same, and no position is ever past what the model has been asked to hold.
+                // A part that does not fill the chunk begins earlier, over tokens that were already fed: their keys and
+                // values are the same again, and no position exceeds the length that was requested from the model.
                 const std::size_t begin = end - std::min(end, chunk);
                 start_[row] = static_cast<int32_t>(begin);
                 count_[row] = static_cast<int32_t>(end - begin);
@@ -65,7 +65,7 @@ public:
         }
     }
 
-    // One token for each row; those that are `over` take no part.
+    // Feeds one token for each row, except rows that are `over`.
     Status feed(std::span<const int32_t> tokens, const std::vector<char>& over, Logits& logits) {
         tokens_.assign(tokens.begin(), tokens.end());
         for (std::size_t row = 0; row < length_.size(); ++row) {
@@ -79,14 +79,14 @@ public:
 
     std::size_t length(std::size_t row) const { return length_[row]; }
 
-    // The row's cache is empty, and its own.
+    // Empties the row's cache and makes it its own.
     void forget(std::size_t row) {
         length_[row] = 0;
         std::fill_n(cache_row_.begin() + static_cast<std::ptrdiff_t>(row * capacity_), capacity_,
                     static_cast<int32_t>(row));
     }
 
-    // Row r continues row parents[r]: it attends to the positions of that row, and its new positions are its own.
+    // Makes row r continue row parents[r]: it attends to the positions of that row, and its new positions are its own.
     void follow(std::span<const int32_t> parents) {
         const ResourceVector<int32_t> old = cache_row_;
         const std::vector<std::size_t> lengths = length_;
@@ -109,7 +109,7 @@ private:
     }
 
     Status decode(std::size_t chunk, bool both_sides, Logits& logits) {
-        // A position that this row writes now is its own, whichever row it continued.
+        // Positions that this row writes from now on are its own, whichever row it continued.
         for (std::size_t row = 0; row < length_.size(); ++row)
             for (int32_t i = 0; i < count_[row]; ++i)
                 cache_row_[row * capacity_ + static_cast<std::size_t>(start_[row] + i)] = static_cast<int32_t>(row);
@@ -133,7 +133,7 @@ private:
     bool moved_ = false;
 };
 
-// The encoder's fields: ids made equally long, and a mask where they were not.
+// Returns the encoder's fields: ids padded to the same length, and a mask if they were padded.
 Result<Fields> sources_of(const Request& request, int32_t pad) {
     Fields fields = request.fields;
     const std::size_t rows = request.prompts.size();
@@ -191,7 +191,7 @@ public:
         }
         std::size_t longest = 0;
         for (const Ids& ids : starts_) longest = std::max(longest, ids.size());
-        // The last one is never fed.
+        // The last token is never fed.
         session.length = std::max(request_.length, static_cast<int64_t>(longest) + options_.max_new_tokens - 1);
         HK_TRY(fit_context(session));
         if (request_.both_sides && !decoder_.encoder_decoder()) HK_TRY(make_room_for_prompts(session, longest));
@@ -214,7 +214,7 @@ public:
     }
 
 private:
-    // Where the rows may outgrow the model's context: how long they can be.
+    // Limits the length of rows that may exceed the model's context.
     Status fit_context(DecodeBatch& session) {
         if (!options_.slide_context || options_.beams > 1 || decoder_.encoder_decoder()) return {};
         HK_ASSIGN(const int64_t longest, decoder_.longest(session));
@@ -224,7 +224,7 @@ private:
         output_.context = longest;
         return {};
     }
-    // One chunk for all prompts, now and later: of the sizes that caches have, so that few programs are made.
+    // Chooses one chunk for all prompts, now and later, from the sizes of caches, so that few programs are created.
     Status make_room_for_prompts(DecodeBatch& session, std::size_t longest) const {
         DecodeBatch room = session;
         room.length = capacity_for(std::max({static_cast<int64_t>(context_ > 0 ? std::min(longest, context_) : longest),
@@ -232,7 +232,7 @@ private:
         HK_ASSIGN(session.prompt_chunk, decoder_.longest(room));
         return {};
     }
-    // The tokens that a row continues from when nothing more fits after `ids`.
+    // Returns the tokens that a row continues from when nothing more fits after `ids`.
     Ids last_half(const Ids& ids) const {
         return {ids.end() - static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, context_ / 2)), ids.end()};
     }
@@ -246,7 +246,7 @@ private:
         return {};
     }
 
-    // A prompt goes into the cache of its first copy alone; the others read it there.
+    // Feeds a prompt only into the cache of its first copy; the others read it there.
     std::vector<Ids> first_copies() const {
         std::vector<Ids> prompts(starts_.size() * copies_);
         for (std::size_t i = 0; i < starts_.size(); ++i)
@@ -267,7 +267,7 @@ private:
         rows.follow(parents);
     }
 
-    // Rows as they began: the prompts alone.
+    // Returns rows that contain only the prompts.
     Output stopped_before_the_first() {
         output_.stopped = true;
         for (const Ids& ids : starts_)
@@ -313,7 +313,7 @@ private:
         }
     }
 
-    // The next token of every row. A row without room for it restarts from the last half of its text, so that its
+    // Feeds the next token of every row. A row without room for it restarts from the last half of its text, so that its
     // tokens do not depend on the other rows.
     Status feed(Rows& rows, const Ids& tokens, const std::vector<char>& over, Logits& logits) {
         if (context_ == 0) return rows.feed(tokens, over, logits);
@@ -370,8 +370,8 @@ private:
     const OnToken& on_token_;
     const Stop& stop_;
     std::size_t copies_ = 1;
-    std::size_t context_ = 0; // tokens that a row can hold where it may outgrow them; 0: all fit
-    std::vector<Ids> starts_; // what each row of the decoder begins with, prompt by prompt
+    std::size_t context_ = 0; // maximum tokens per row if rows may exceed it; 0: all fit
+    std::vector<Ids> starts_; // initial tokens of each row of the decoder, prompt by prompt
     Output output_;
 };
 

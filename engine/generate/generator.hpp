@@ -1,4 +1,5 @@
-// Generation of whole batches: prompts into the caches chunk by chunk, then token by token until every row has ended.
+// Generation of whole batches: prompts are fed into the caches by chunks, then token by token until every row has
+// ended.
 #pragma once
 
 #include "generate/decoder.hpp"
@@ -9,28 +10,28 @@
 namespace hekla::generate {
 
 struct Request {
-    // Token ids; rows may differ in length, none may be empty. Of an encoder-decoder these are the encoder's rows: its
-    // own begin with Options::decoder_start.
+    // Token ids; rows may differ in length, none may be empty. For an encoder-decoder these are the encoder's rows: the
+    // decoder's rows begin with Options::decoder_start.
     std::vector<std::vector<int32_t>> prompts;
-    // Encoder-decoders: more fields of the encoder, [prompts, ...]. Without "attention_mask" one is made where prompts
+    // Encoder-decoders: more fields of the encoder, [prompts, ...]. Without "attention_mask" one is created if prompts
     // differ in length.
     Fields fields;
-    // Length of the rows to prepare, in tokens, where the prompts need less: a later request of as many rows that needs
-    // no more finds everything ready. 0: what is needed now.
+    // Length of the rows to prepare, in tokens, if it is more than the prompts need, so that a later request with as
+    // many rows finds everything ready. 0: the current need.
     int64_t length = 0;
-    // The model was trained to read prompts from both sides (a prefix language model): each is fed in one step, and the
-    // generated tokens attend to all of it. With Options::slide_context the text that a row restarts from is such a
-    // prompt too.
+    // The model was trained with bidirectional attention over prompts (a prefix language model): each is fed in one
+    // step, and the generated tokens attend to all of it. With Options::slide_context the text that a row restarts from
+    // is such a prompt too.
     bool both_sides = false;
     std::function<Status()> begun = {}; // called before the first token is fed
 };
 
-// Called for every token when it is chosen, with its row of Output::rows; with beams, when all are done. Returns false
-// to end generation: rows stay as they are then.
+// Called for every token when it is chosen, with its row of Output::rows; with beams, when all are done. Returning
+// false ends generation: rows stay as they are then.
 using OnToken = std::function<bool(std::size_t row, int32_t token)>;
 
-// Called before every step of the model, also with beams; true ends generation: rows stay as they are then, and beams
-// return the best so far.
+// Called before every step of the model, also with beams. Returning true ends generation: rows stay as they are then,
+// and beams return the best so far.
 using Stop = std::function<bool()>;
 
 struct Statistics {
@@ -43,17 +44,17 @@ struct Statistics {
 
 struct Output {
     struct Row {
-        std::vector<int32_t> ids; // with the prompt (an encoder-decoder's: its first token); no padding
-        std::size_t made = 0;     // how many of them, at the end, were generated
+        std::vector<int32_t> ids; // with the prompt (an encoder-decoder's: its first token); without padding
+        std::size_t made = 0;     // number of generated ids, at the end
         double score = 0.0;       // of beams
     };
     std::vector<Row> rows; // Options::sequences of each prompt, prompt after prompt
-    int64_t context = 0;   // with Options::slide_context: the model's, where the rows could outgrow it
+    int64_t context = 0;   // with Options::slide_context: the model's, if rows could exceed it
     bool stopped = false;  // by OnToken or Stop, before every row had ended
     Statistics statistics;
 };
 
-// Errors: options (see check()), empty prompts, ids outside the vocabulary, a length that the model cannot take.
+// Generates. Errors: options (see check()), empty prompts, ids outside the vocabulary, an unsupported length.
 Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token = {},
                         const Stop& stop = {});
 

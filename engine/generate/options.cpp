@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// Arguments without an effect here: extra outputs besides the ids, and how the reference computes.
+// Arguments without an effect here: extra outputs, and implementation settings of the reference.
 constexpr const char* kWithoutEffect[] = {"use_cache",
                                           "return_dict_in_generate",
                                           "output_scores",
@@ -63,7 +63,7 @@ struct Reading {
     std::optional<int64_t> max_length, min_length;
     bool top_k_given = false, max_new_tokens_given = false;
 
-    // Whether the key is one of generation's.
+    // Returns whether the key is an argument of generation.
     Result<bool> take(const std::string& key, const json& value) {
         Options& o = options;
         Status status;
@@ -184,7 +184,7 @@ Result<Options> options_from(const json& config, const json& arguments, int64_t 
                 return unsupported(fmt::format("generation has no argument '{}' (given {})", key, value.dump()));
         }
     Options& o = reading.options;
-    if (o.sample && !reading.top_k_given) o.top_k = 50; // the reference's
+    if (o.sample && !reading.top_k_given) o.top_k = 50; // the reference's default
     if (reading.max_length && !reading.max_new_tokens_given) o.max_new_tokens = *reading.max_length - prompt_length;
     if (reading.min_length) o.min_new_tokens = std::max(o.min_new_tokens, *reading.min_length - prompt_length);
     HK_TRY(check(o));

@@ -12,29 +12,29 @@
 
 namespace hekla::generate {
 
-// When beam search may end before every beam has reached its greatest length.
+// The condition for ending beam search before every beam has reached its greatest length.
 enum class EarlyStopping : uint8_t {
-    heuristic, // false: when the best running beam, scored at today's length, cannot pass the worst finished one
+    heuristic, // false: when the best running beam, scored at its current length, cannot beat the worst finished one
     when_full, // true: as soon as there are as many finished sequences as beams
-    never,     // "never": as heuristic, but scored at the greatest length where that is better
+    never,     // "never": like heuristic, but scored at the greatest length if that is better
 };
 
 struct Options {
     int64_t max_new_tokens = 20; // at least 1
-    // A row that fills the model's context restarts from its last half and continues. false, with beams and in an
+    // A row that fills the model's context restarts from its last half and continues. false, or with beams or an
     // encoder-decoder: more tokens than the context holds are an error before anything is generated.
     bool slide_context = false;
-    int64_t min_new_tokens = 0; // the least number before an end token
+    int64_t min_new_tokens = 0; // minimum number before an end token
     std::vector<int32_t> eos;   // any of these ends a row; empty: only the length does
-    std::optional<int32_t> pad; // only where rows are made equally long for a caller
+    std::optional<int32_t> pad; // only if rows are padded to the same length for a caller
     // Encoder-decoders: the first token of every row.
     std::optional<int32_t> decoder_start;
     std::optional<int32_t> forced_bos;        // the token after a prompt of one token
-    std::vector<int32_t> forced_eos;          // the only ones allowed at the greatest length
-    std::vector<int32_t> suppress;            // never
-    double repetition_penalty = 1.0;          // above 1 makes what was there less likely (Keskar et al. 2019)
+    std::vector<int32_t> forced_eos;          // the only tokens allowed at the greatest length
+    std::vector<int32_t> suppress;            // forbidden tokens
+    double repetition_penalty = 1.0;          // above 1 makes earlier tokens less likely (Keskar et al. 2019)
     int64_t no_repeat_ngram_size = 0;         // 0: off
-    int64_t encoder_no_repeat_ngram_size = 0; // no n-gram of the source
+    int64_t encoder_no_repeat_ngram_size = 0; // forbids n-grams of the source
     bool sample = false;                      // false: the most likely token (greedy)
     double temperature = 1.0;                 // above 0
     int64_t top_k = 0;                        // 0: all
@@ -54,7 +54,7 @@ Status check(const Options& options);
 // `prompt_length` converts max_length to new tokens.
 Result<Options> options_from(const nlohmann::json& config, const nlohmann::json& arguments, int64_t prompt_length);
 
-// Sets the end token that a configuration does not name: the tokenizer's, or the end of a target in an encoder-decoder.
+// Sets the end token if the configuration has none: the tokenizer's, or the end of a target in an encoder-decoder.
 // Removes ids that the tokenizer does not have (a default of another model).
 void end_as(Options& options, const text::Tokenizer& tokenizer, bool encoder_decoder);
 

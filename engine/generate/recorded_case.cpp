@@ -8,8 +8,8 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// The reference masks padding by itself where nothing was given: all tokens equal to the padding id, unless that ends
-// rows too.
+// Without a mask the reference masks padding itself: all tokens equal to the padding id, unless that is also the end
+// token.
 graph::Tensor mask_of(const RecordedCase& recorded, const Options& options, std::size_t length) {
     graph::Tensor mask{graph::Kind::int32,
                        graph::Shape{static_cast<int64_t>(recorded.prompts.size()), static_cast<int64_t>(length)},

@@ -19,8 +19,8 @@ struct CaseReport {
     Statistics statistics;
 };
 
-// `config` is the model's: its ids of start, end and padding are the defaults of the arguments. Padding in a prompt (by
-// the mask, or by the padding id as the reference does it) is left out of what the decoder reads.
+// `config` is the model's: its start, end and padding ids are the defaults of the arguments. Padding in a prompt (by
+// the mask, or by the padding id as in the reference) is removed from the decoder's input.
 Result<CaseReport> run_recorded(Decoder& decoder, const nlohmann::json& config, const RecordedCase& recorded);
 
 } // namespace hekla::generate

@@ -22,7 +22,7 @@ void forbid(std::span<float> scores, std::span<const int32_t> ids) {
         if (float* score = find(scores, id)) *score = kNever;
 }
 
-// Forbids what would end a second n-gram of `text` after `ids`.
+// Forbids tokens that would repeat an n-gram of `text` after `ids`.
 void forbid_ngrams(std::span<float> scores, std::span<const int32_t> text, std::span<const int32_t> ids, int64_t size) {
     const auto n = static_cast<std::size_t>(size);
     if (size <= 0 || ids.size() + 1 < n || text.size() < n) return;
@@ -70,7 +70,7 @@ void Sampler::warp(std::span<float> scores) const {
         std::vector<float> sorted(scores.begin(), scores.end());
         const auto kth = sorted.begin() + (o.top_k - 1);
         std::nth_element(sorted.begin(), kth, sorted.end(), std::greater<>());
-        const float least = *kth; // everything as good as the k-th stays
+        const float least = *kth; // ties with the k-th are kept
         for (float& score : scores)
             if (score < least) score = kNever;
     }
@@ -84,7 +84,7 @@ void Sampler::warp(std::span<float> scores) const {
         double total = 0.0;
         for (const std::size_t i : order) total += std::exp(scores[i] - top);
         double below = 0.0;
-        for (std::size_t k = 0; k + 1 < order.size(); ++k) { // the most likely token always stays
+        for (std::size_t k = 0; k + 1 < order.size(); ++k) { // the most likely token is always kept
             below += std::exp(scores[order[k]] - top) / total;
             if (below > 1.0 - o.top_p) break;
             scores[order[k]] = kNever;

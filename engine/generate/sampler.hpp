@@ -1,4 +1,4 @@
-// Chooses a token by scores: penalties and forbidden tokens, temperature, top-k, top-p, and the draw. In the order of
+// Chooses a token by scores: penalties and forbidden tokens, temperature, top-k, top-p, and the draw, in the order of
 // transformers' processors, so that equal logits give equal tokens.
 #pragma once
 
@@ -14,18 +14,18 @@ public:
 
     // The state of a row when its next token is chosen.
     struct Row {
-        std::span<const int32_t> ids;    // everything so far, the prompt included
-        int64_t prompt_length = 0;       // how many of them were given
+        std::span<const int32_t> ids;    // all ids so far, including the prompt
+        int64_t prompt_length = 0;       // number of ids that were given
         std::span<const int32_t> source; // of an encoder-decoder
     };
 
     // Changes scores [vocabulary] in place (logits, or log probabilities of beams): repetition penalty, n-grams, the
-    // least length, forced and suppressed tokens. Forbidden is -infinity.
+    // minimum length, forced and suppressed tokens. Forbidden is -infinity.
     void process(const Row& row, std::span<float> scores) const;
 
     // Returns the token after `row`: greedy, or drawn from the tokens that temperature, top-k and top-p leave in
-    // `scores`, which they change. The draw depends only on (seed, row's number, position) and the scores. Errors:
-    // scores that are NaN, or no token left.
+    // `scores`, which they change. The draw depends only on (seed, row number, position) and the scores. Errors: scores
+    // that are NaN, or no token left.
     Result<int32_t> choose(uint64_t row, uint64_t position, std::span<float> scores) const;
 
     // Applies temperature, top-k and top-p: a token that must not be drawn gets -infinity.

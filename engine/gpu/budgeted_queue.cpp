@@ -9,15 +9,15 @@ namespace hekla::gpu {
 
 namespace {
 
-constexpr uint64_t kTicket = uint64_t{1} << 63;     // marks job numbers, apart from values of the timeline
+constexpr uint64_t kTicket = uint64_t{1} << 63;     // distinguishes job numbers from values of the timeline
 constexpr std::size_t kSubmissions = 3;             // on the device at a time
 constexpr uint32_t kMaxSegments = 1023;             // of one submission
 constexpr double kLeastSeconds = 2e-6;              // of a segment without an estimate
 constexpr double kUnmeasuredFactor = 1.5;           // how much longer than estimated an unmeasured segment may take
 constexpr uint64_t kPauseNanoseconds = 1'000'000;   // longest wait for the device between two pauses
-constexpr uint64_t kSleepNanoseconds = 100'000'000; // longest sleep before the state is looked at again
+constexpr uint64_t kSleepNanoseconds = 100'000'000; // longest sleep before the state is checked again
 
-// The rest of a timeout.
+// The remaining part of a timeout.
 class Remaining {
 public:
     explicit Remaining(uint64_t nanoseconds) : whole_(nanoseconds) {}
@@ -59,7 +59,7 @@ Result<std::unique_ptr<BudgetedQueue::Submission>> BudgetedQueue::make_submissio
 
 BudgetedQueue::~BudgetedQueue() {
     cancel();
-    settle_after(BudgetedQueue::wait_all()); // it was cancelled: no caller is left to report to
+    settle_after(BudgetedQueue::wait_all()); // cancelled: no caller is left to report to
 }
 
 Status BudgetedQueue::set_mode(Mode mode) {
@@ -80,7 +80,7 @@ void BudgetedQueue::forget() {
 
 Result<uint64_t> BudgetedQueue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
     Job job;
-    // A Status, not an exception: the caller waits for the parts that it has submitted before.
+    // A Status, not an exception, because the caller waits for the parts that it has already submitted.
     HK_TRY(within_memory("for work to submit", [&]() -> Status {
         job.segments = ResourceVector<Segment>(segments.begin(), segments.end(), device()->host_memory());
         job.waits.assign(options.waits.begin(), options.waits.end());
@@ -162,7 +162,7 @@ Status BudgetedQueue::collect() {
                 const double seconds = (ticks[i + 1] - ticks[i]) * 1e-9;
                 longest_ = std::max(longest_, seconds);
                 if (!submission.segments[i].measured) continue;
-                // Grows at once and shrinks slowly, so that budgets are rather kept than filled.
+                // Grows immediately and shrinks slowly, so that budgets are met rather than filled.
                 double& known = *submission.segments[i].measured;
                 known = seconds > known ? seconds : 0.9 * known + 0.1 * seconds;
             }
@@ -220,12 +220,12 @@ Result<BudgetedQueue::Advanced> BudgetedQueue::submit_within(const Work& work) {
     advanced.spent = spent_;
     advanced.longest = longest_;
     advanced.more = !jobs_.empty();
-    // A command buffer cannot wait for submissions that end with our own semaphore.
+    // A command buffer cannot wait for submissions that end with this queue's own semaphore.
     const bool recorded = work.into != VK_NULL_HANDLE;
     advanced.busy =
         idle_.empty() ||
         (recorded && std::ranges::any_of(submissions_, [](const auto& submission) { return !submission->leased; }));
-    const bool submits = advanced.more && work.seconds > 0; // there is more only in the metered mode
+    const bool submits = advanced.more && work.seconds > 0; // only the metered mode has more
     if (advanced.busy || (!submits && work.waits.empty() && work.signals.empty())) return advanced;
     Submission& submission = *idle_.back();
     submission.leased = recorded;
@@ -233,7 +233,7 @@ Result<BudgetedQueue::Advanced> BudgetedQueue::submit_within(const Work& work) {
         signals(work.signals.begin(), work.signals.end());
     if (recorded) {
         CommandBuffer into = CommandBuffer::borrow(device(), work.into);
-        // Against all of the host's commands around it.
+        // Barrier against all of the host's commands before and after.
         constexpr VkAccessFlags2 kAll = VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT;
         const auto full_barrier = [&] {
             into.barrier(VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, VK_ACCESS_2_MEMORY_WRITE_BIT,
@@ -312,21 +312,21 @@ Result<bool> BudgetedQueue::wait_for_device(uint64_t value, uint64_t timeout_nan
 
 BudgetedQueue::Next BudgetedQueue::next_step(uint64_t job) const {
     if (ended_ >= job) return {Step::done, {}};
-    const bool ends = cancelled_ || !failed_.ok(); // nothing more is submitted
+    const bool ends = cancelled_ || !failed_.ok(); // nothing more will be submitted
     if (submissions_.empty() && ends) return {Step::fail, {}};
     const bool wanted = suspended_ && !ends;
     const bool suspends = wanted && std::ranges::all_of(jobs_, [](const Job& one) {
                               return std::ranges::all_of(one.segments, &Segment::rerecordable);
                           });
     if (suspends && submissions_.empty()) return {Step::suspend, {}};
-    // What is not rerecordable is a copy, and is done before the suspension.
+    // Only copies are not rerecordable, and they are completed before the suspension.
     if ((mode_ != Mode::metered || (wanted && !suspends)) && !jobs_.empty() && !idle_.empty())
         return {Step::submit, {}};
     const auto ends_job = std::ranges::find_if(
         submissions_, [&](const auto& submission) { return !cancelled_ && submission->ended_job >= job; });
     if (submissions_.empty() || (ends_job == submissions_.end() && !ends && !suspends))
         return {Step::wait_for_host, {}};
-    // Submissions end in their order, so the last one is waited for where none ends the job.
+    // Submissions complete in order, so if none ends the job, wait for the last one.
     const Submission& last = ends_job != submissions_.end() ? **ends_job : *submissions_.back();
     return {last.leased ? Step::wait_for_lease : Step::wait_for_device, last.end};
 }
@@ -352,7 +352,7 @@ Result<bool> BudgetedQueue::wait_value(uint64_t value, uint64_t timeout_nanoseco
         }
         const uint64_t rest = left();
         if (rest == 0) return false;
-        // The next advance() collects what completes meanwhile, so in the metered mode the host is always waited for.
+        // The next advance() collects completed submissions, so in the metered mode this always waits for the host.
         if ((next.step == Step::wait_for_host || mode_ == Mode::metered) && pause_for_host(lock)) continue;
         if (next.step == Step::wait_for_host) {
             wait_for_host(lock, rest);
@@ -380,7 +380,7 @@ Status BudgetedQueue::suspend_waiting(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     const Status resumed = suspend(suspended);
     lock.lock();
-    if (!resumed.ok()) failed_ = resumed; // what is left will not be submitted
+    if (!resumed.ok()) failed_ = resumed; // the remaining work will not be submitted
     return resumed;
 }
 

@@ -68,7 +68,7 @@ std::string text_of(const char (&characters)[n]) {
     return {characters, strnlen(characters, n)};
 }
 
-// Shapes at subgroup scope whose operands are floating point; the engine has no use for the others.
+// Queries shapes at subgroup scope with floating-point operands; the engine does not use others.
 Status query_matrix_shapes(const Functions& functions, VkPhysicalDevice physical, Capabilities& capabilities) {
     if (!functions.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR) {
         capabilities.cooperative_matrix = false;
@@ -215,8 +215,8 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
         if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
             c.device_memory_bytes = std::max(c.device_memory_bytes, memory.memoryHeaps[i].size);
     }
-    // Host-visible device memory of a discrete card is behind a bus, sometimes in a window of 256 MiB: not for
-    // tensors.
+    // Host-visible device memory of a discrete card is accessed over a bus, sometimes in a window of 256 MiB, so it is
+    // not used for tensors.
     constexpr VkMemoryPropertyFlags kAll = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                            VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {

@@ -1,5 +1,5 @@
-// What a device can do for the engine: one plain struct, made from what is *enabled*, masked by the quirk table, then
-// by the user. Everything above gpu/ asks this struct and never Vulkan.
+// The capabilities of a device: one plain struct, made from what is *enabled*, masked by the quirk table, then by the
+// user. All rooms above gpu/ query this struct and never Vulkan.
 #pragma once
 
 #include "gpu/features.hpp"
@@ -30,14 +30,14 @@ struct MatrixShape {
 };
 
 struct Capabilities {
-    // Who it is.
+    // Identity.
     std::string device_name;
     std::string driver_name; // "llvmpipe", "radv", ...
-    std::string driver_info; // the driver's own version text
+    std::string driver_info; // the driver's own version string
     uint32_t vendor_id = 0;
     uint32_t device_id = 0;
     uint32_t driver_id = 0;      // VkDriverId
-    uint32_t driver_version = 0; // packed as the vendor likes
+    uint32_t driver_version = 0; // packed in a vendor-specific way
     uint32_t api_version = 0;
     DeviceType type = DeviceType::other;
     std::array<uint8_t, 16> device_uuid{};
@@ -57,37 +57,37 @@ struct Capabilities {
     bool bfloat16_cooperative_matrix = false;
     bool subgroup_size_control = false;
     bool full_subgroups = false;
-    bool subgroup_arithmetic = false; // in compute shaders, as the next two
+    bool subgroup_arithmetic = false; // in compute shaders, as are the next two
     bool subgroup_shuffle = false;
     bool subgroup_ballot = false;
     bool subgroup_extended_types = false; // subgroup operations on 16- and 64-bit types
-    bool memory_model = false;            // Vulkan's memory model, device scope included
-    bool uniform_loads = false;           // a load whose address is the same for all lanes is one load of the processor
+    bool memory_model = false;            // Vulkan's memory model, including device scope
+    bool uniform_loads = false;           // a load with the same address in all lanes is executed as one load
     bool timestamps = false;
     bool memory_budget = false;
-    bool mapped_device_memory = false; // device memory is the host's (unified memory, a CPU): no staging copies
+    bool mapped_device_memory = false; // device memory is host-visible (unified memory, a CPU): no staging copies
 
     // Limits.
-    uint32_t subgroup_size = 0; // the one a pipeline gets that asks for none
+    uint32_t subgroup_size = 0; // default of a pipeline that requires none
     uint32_t min_subgroup_size = 0;
     uint32_t max_subgroup_size = 0;
     uint32_t max_subgroups_per_workgroup = 0; // with a required subgroup size
-    uint32_t shared_memory_bytes = 0;         // one workgroup's
+    uint32_t shared_memory_bytes = 0;         // per workgroup
     uint32_t max_workgroup_invocations = 0;
     std::array<uint32_t, 3> max_workgroup_size{};
-    std::array<uint32_t, 3> max_groups{}; // one dispatch's, each dimension
-    uint64_t max_allocation_bytes = 0;    // one vkAllocateMemory
-    uint64_t max_buffer_bytes = 0;        // one VkBuffer
-    uint32_t max_allocations = 0;         // how many at a time
+    std::array<uint32_t, 3> max_groups{}; // per dispatch, in each dimension
+    uint64_t max_allocation_bytes = 0;    // per vkAllocateMemory
+    uint64_t max_buffer_bytes = 0;        // per VkBuffer
+    uint32_t max_allocations = 0;         // at the same time
     uint64_t device_memory_bytes = 0;     // the largest device-local heap
-    double timestamp_nanoseconds = 0;     // one tick
+    double timestamp_nanoseconds = 0;     // per tick
     uint32_t timestamp_bits = 0;
     std::vector<MatrixShape> matrix_shapes; // empty without cooperative_matrix
 
-    std::vector<std::string> taken_away; // one line a bit or limit that quirks or the user lowered, with the reason
+    std::vector<std::string> taken_away; // one line per bit or limit that quirks or the user lowered, with the reason
 };
 
-// What a user (or a test) takes away. Nothing can be added.
+// Restrictions by a user (or a test). Nothing can be added.
 struct CapabilityOverrides {
     std::vector<std::string> disable; // names of bits: "float16", "timestamps", ...
     std::optional<uint32_t> shared_memory_bytes;
@@ -96,19 +96,20 @@ struct CapabilityOverrides {
     std::optional<uint64_t> max_allocation_bytes;
 };
 
-// Reads properties of `physical` and puts them together with what is enabled. `queue_family` decides on timestamps.
+// Reads properties of `physical` and combines them with what is enabled. `queue_family` determines timestamps.
 Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDevice physical, uint32_t queue_family,
                                         const Features& enabled);
 
 std::vector<std::string_view> capability_names();
 
-// Clears one bit and notes why; a bit that needs it goes too (float16 takes nothing, storage_16bit takes nothing,
-// cooperative_matrix takes bfloat16_cooperative_matrix). Unknown names: invalid_argument, with the nearest known one.
+// Clears one bit and records the reason; bits that depend on it are cleared too (cooperative_matrix clears
+// bfloat16_cooperative_matrix; float16 and storage_16bit clear none). Unknown names: invalid_argument, with the nearest
+// known one.
 Status take_away(Capabilities& capabilities, std::string_view name, std::string_view reason);
-// Null: no such bit.
+// Returns null if the bit does not exist.
 const bool* find_capability(const Capabilities& capabilities, std::string_view name);
 
-// Limits only ever go down: an override above the device's own value is refused.
+// Limits can only be lowered: an override above the device's own value is refused.
 Status apply_overrides(Capabilities& capabilities, const CapabilityOverrides& overrides);
 
 } // namespace hekla::gpu

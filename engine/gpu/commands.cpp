@@ -28,7 +28,7 @@ Result<std::array<uint32_t, 3>> fold_groups(uint64_t groups, const std::array<ui
     };
     const auto divide = [](uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); };
     if (groups == 0 || limits[0] == 0 || limits[1] == 0 || limits[2] == 0) return impossible();
-    // As few slices as the limits allow, then the x that fills them: at most slices - 1 groups are too many.
+    // As few slices as the limits allow, then the smallest sufficient x: at most slices - 1 groups are too many.
     const uint64_t slices = divide(groups, limits[0]);
     const uint64_t z = divide(slices, limits[1]);
     if (z > limits[2]) return impossible();
@@ -98,7 +98,7 @@ Status CommandBuffer::begin(bool keep_trace) {
 
 Status CommandBuffer::end() {
     if (!recording_) return failed_precondition("end of a command buffer that was not begun");
-    if (!pool_) return error_; // a host ends its own
+    if (!pool_) return error_; // only the host ends a borrowed one
     recording_ = false;
     const Status ended = device_->check(device_->functions().vkEndCommandBuffer(commands_), "vkEndCommandBuffer");
     if (!error_.ok()) return error_;
@@ -241,7 +241,7 @@ void CommandBuffer::execute(const CommandBuffer& secondary) {
             internal_error("execute needs a primary that is being recorded and a secondary that was ended well"));
     }
     device_->functions().vkCmdExecuteCommands(commands_, 1, &secondary.commands_);
-    bound_ = nullptr; // state does not come back from a secondary
+    bound_ = nullptr; // a secondary does not preserve the bound state
     dispatches_ += secondary.dispatches_;
     if (keep_trace_) trace_.insert(trace_.end(), secondary.trace_.begin(), secondary.trace_.end());
 }
@@ -255,7 +255,8 @@ Result<std::shared_ptr<CommandPool>> CommandPool::create(std::shared_ptr<Device>
     create.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
     create.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     create.queueFamilyIndex = d.queue_family();
-    // What is recorded cannot be refused: recording has no result, and Mesa's CPU driver (25.0) writes to null then.
+    // Allocation failures while recording cannot be reported, because recording has no result, and Mesa's CPU driver
+    // (25.0) then writes to null. Therefore tables use table_callbacks().
     HK_TRY(d.check(d.functions().vkCreateCommandPool(d.handle(), &create, d.table_callbacks(), &pool->pool_),
                    "vkCreateCommandPool"));
     return pool;

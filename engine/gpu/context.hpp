@@ -17,7 +17,7 @@ namespace hekla::gpu {
 struct ContextOptions {
     DeviceOptions device;
     MemoryOptions memory;
-    std::shared_ptr<Cache> cache;                    // compiled shaders and pipelines; null: kept in memory only
+    std::shared_ptr<Cache> cache;                    // compiled shaders and pipelines; null: in memory only
     VkPipelineCache pipeline_cache = VK_NULL_HANDLE; // see PipelinesOptions::host_cache
     std::filesystem::path glsl_module;               // see GlslOptions
 };

@@ -40,7 +40,7 @@ bool has_extension(const std::vector<VkExtensionProperties>& list, std::string_v
     return std::ranges::any_of(list, [&](const VkExtensionProperties& e) { return name == e.extensionName; });
 }
 
-// Reads one of Vulkan's lists, whose size is asked for first; the list may grow in between.
+// Reads one of Vulkan's lists by querying its size first; the list may grow in between.
 template<class T, class Call>
 Result<std::vector<T>> enumerate(const char* what, Call&& call) {
     std::vector<T> items;
@@ -89,7 +89,7 @@ Result<Candidate> candidate_of(const Functions& f, VkPhysicalDevice physical, ui
     f.vkGetPhysicalDeviceProperties(physical, &properties);
     snapshot.name.assign(properties.deviceName, strnlen(properties.deviceName, sizeof properties.deviceName));
     snapshot.api_version = properties.apiVersion;
-    if (properties.apiVersion >= VK_API_VERSION_1_2) { // an older driver cannot answer the following
+    if (properties.apiVersion >= VK_API_VERSION_1_2) { // an older driver does not support the following
         snapshot.queue_families = queue_families(f, physical);
         candidate.queue_family = compute_family(snapshot.queue_families).value_or(0);
         HK_ASSIGN(candidate.features,
@@ -274,7 +274,7 @@ Status Device::create_device(const DeviceOptions& options) {
 
     std::vector<const char*> extensions = required_extensions(features_, api_version_);
     HK_ASSIGN(const std::vector<VkExtensionProperties> available, device_extensions(functions_, physical_));
-    // Must be enabled where a device has it (MoltenVK).
+    // Must be enabled if a device has it (MoltenVK).
     if (has_extension(available, "VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
 
     const FeatureChain chain(features_);
@@ -293,7 +293,7 @@ Status Device::create_device(const DeviceOptions& options) {
     create.ppEnabledExtensionNames = extensions.data();
     HK_TRY(to_status(functions_.vkCreateDevice(physical_, &create, callbacks(), &device_),
                      fmt::format("vkCreateDevice ({})", chosen->info.name)));
-    // vkDestroyDevice first, so that the device can be destroyed whatever is missing afterwards.
+    // Load vkDestroyDevice first, so that the device can be destroyed even if something is missing afterwards.
     functions_.vkDestroyDevice =
         reinterpret_cast<PFN_vkDestroyDevice>(functions_.vkGetDeviceProcAddr(device_, "vkDestroyDevice"));
     HK_TRY(functions_.load_device(device_, api_version_));

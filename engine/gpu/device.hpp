@@ -1,5 +1,5 @@
-// A Vulkan device and one compute queue of it: our own, or a host's that we borrow. Holds the function table, the
-// capabilities and the sticky "lost" state. Everything else in gpu/ keeps a shared_ptr to it, so it goes last.
+// A Vulkan device and one of its compute queues, owned or borrowed from a host. Contains the function table, the
+// capabilities and the sticky "lost" state. Everything else in gpu/ holds a shared_ptr to it, so it is destroyed last.
 #pragma once
 
 #include "base/log.hpp"
@@ -25,8 +25,8 @@ namespace hekla::gpu {
 enum class Validation : int32_t {
     off = 0,
     on = 1, // VK_LAYER_KHRONOS_validation with synchronization validation
-    // Instruments shaders: finds addresses out of bounds. Slow, leaves synchronization validation out, and every wait
-    // is for all that the queue was given.
+    // Instruments shaders: finds addresses out of bounds. Slow, without synchronization validation, and every wait is
+    // for all submitted work of the queue.
     gpu_assisted = 2,
 };
 
@@ -34,16 +34,17 @@ struct DeviceOptions {
     Log log;
     PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr; // null: the system's loader
     // Empty: the best device (discrete, integrated, virtual, other, CPU; more memory first among equals). Otherwise an
-    // index of list(), or a part of one device's name in any case.
+    // index of list(), or a part of one device's name, ignoring case.
     std::string select;
-    Validation validation = Validation::off; // an error where the layer is not installed
+    Validation validation = Validation::off; // an error if the layer is not installed
     CapabilityOverrides overrides;
     bool use_quirks = true;
-    // What Vulkan allocates on the host with; none: as it likes.
+    // Vulkan's host allocation callbacks; none: Vulkan's default.
     std::optional<VkAllocationCallbacks> callbacks = {};
-    // The same for the tables of device memory's allocator, which cannot be refused: never null.
+    // Callbacks for tables whose allocation must not fail: never null.
     std::optional<VkAllocationCallbacks> table_callbacks = {};
-    // Where large buffers on the host lie: inputs and contents of device memory. Thread: any. Null: the process's own.
+    // The memory resource for large buffers on the host: inputs and contents of device memory. Thread: any. Null: the
+    // default.
     std::shared_ptr<std::pmr::memory_resource> host_memory = {};
     std::string application_name = "hekla";
 };
@@ -56,9 +57,9 @@ struct WrappedDevice {
     VkDevice device = VK_NULL_HANDLE;
     VkQueue queue = VK_NULL_HANDLE;
     uint32_t queue_family = 0;
-    uint32_t api_version = 0; // what the instance was created for: a device is used at min(this, its own)
-    const VkDeviceCreateInfo* created_with = nullptr; // required: what the host *enabled*; read by wrap() alone
-    // Called around every use of the queue, where the host uses it from other threads. May be empty.
+    uint32_t api_version = 0; // that the instance was created for: the lower of this and the device's own is used
+    const VkDeviceCreateInfo* created_with = nullptr; // required: what the host *enabled*; only read by wrap()
+    // Called around every use of the queue, if the host uses it from other threads. May be empty.
     std::function<void()> lock_queue;
     std::function<void()> unlock_queue;
 };
@@ -70,7 +71,8 @@ struct DeviceRequirements {
     uint32_t api_version = 0; // at which the device would be used
     QueueAdvice queue;
 };
-// instance_version: what the instance was created for; 0: the device's own. unsupported names what the device lacks.
+// instance_version: the version that the instance was created for; 0: the device's own. unsupported names what the
+// device lacks.
 Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
                                               VkPhysicalDevice physical_device, uint32_t instance_version = 0);
 
@@ -78,16 +80,16 @@ Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_inst
 struct ValidationCounts {
     uint64_t errors = 0;
     uint64_t warnings = 0;
-    std::string first; // of the errors and warnings
+    std::string first; // the first error or warning
 };
 
 class Device {
 public:
-    // Every physical device the loader shows, in its order. An empty list is not an error.
+    // Returns every physical device that the loader reports, in its order. An empty list is not an error.
     static Result<std::vector<DeviceInfo>> list(const DeviceOptions& options = {});
     static Result<std::shared_ptr<Device>> create_own(const DeviceOptions& options = {});
     static Result<std::shared_ptr<Device>> wrap(const WrappedDevice& wrapped, const DeviceOptions& options = {});
-    // Waits for the device, then destroys what is ours. Never called while commands are being recorded.
+    // Waits for the device, then destroys owned objects. Never called while commands are being recorded.
     ~Device();
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
@@ -102,43 +104,44 @@ public:
     uint32_t api_version() const { return api_version_; }
     uint32_t queue_family() const { return queue_family_; }
     bool owned() const { return owned_; }
-    // For every function that makes or destroys something; null without DeviceOptions::callbacks.
+    // For every function that creates or destroys an object; null without DeviceOptions::callbacks.
     const VkAllocationCallbacks* callbacks() const { return callbacks_ ? &*callbacks_ : nullptr; }
     const VkAllocationCallbacks* table_callbacks() const { return table_callbacks_ ? &*table_callbacks_ : nullptr; }
-    // DeviceOptions::host_memory: lives as long as the device.
+    // Returns DeviceOptions::host_memory, valid as long as the device.
     std::pmr::memory_resource* host_memory() const {
         return host_memory_ ? host_memory_.get() : std::pmr::new_delete_resource();
     }
-    // Whether this is a CPU that was chosen because there is no GPU.
+    // Returns whether this is a CPU that was chosen because there is no GPU.
     bool chosen_for_lack_of_another() const { return lack_of_another_; }
 
-    // ok, or the sticky error of a lost device with its report. Thread: any.
+    // Returns ok, or the sticky error of a lost device with its report. Thread: any.
     Status alive() const;
     bool lost() const { return lost_.load(std::memory_order_acquire); }
-    // to_status, and a lost device remembered: after VK_ERROR_DEVICE_LOST every alive() fails. Thread: any.
+    // Like to_status, and remembers a lost device: after VK_ERROR_DEVICE_LOST every alive() fails. Thread: any.
     Status check(VkResult result, std::string_view what) const;
 
-    // The queue under its lock (ours, and the host's where it gave one).
+    // Calls f with the queue locked (by our lock, and the host's if it has one).
     template<class F>
     auto with_queue(F&& use) const {
         const std::lock_guard guard(queue_mutex_);
         const HostLock host(*this);
         return use(queue_);
     }
-    // vkDeviceWaitIdle for an own device (nothing on a wrapped one, where only the host may), in words.
+    // Calls vkDeviceWaitIdle on an own device (on a wrapped one only the host may, so does nothing).
     Status wait_idle() const;
 
     ValidationCounts validation_counts() const;
     Validation validation() const { return validation_; }
-    // Whether names and labels have a reader: VK_EXT_debug_utils is enabled, by the host or for our validation layer.
+    // Returns whether names and labels are used: VK_EXT_debug_utils is enabled, by the host or for our validation
+    // layer.
     bool labels() const { return labels_; }
-    // A name that validation messages and captures show. Does nothing without labels().
+    // Sets a name for validation messages and captures. Does nothing without labels().
     void set_name(VkObjectType type, uint64_t object, std::string_view name) const;
 
     // Expires when the device is destroyed.
     std::weak_ptr<const void> presence() const { return presence_; }
 
-    struct MessageState; // what the validation layer's callback writes to
+    struct MessageState; // written by the validation layer's callback
 
 private:
     struct HostLock {
@@ -158,7 +161,7 @@ private:
     Status create_device(const DeviceOptions& options);
     Status finish(const DeviceOptions& options);
 
-    // The last member to go.
+    // Destroyed last.
     std::shared_ptr<const std::monostate> presence_ = std::make_shared<const std::monostate>();
     Log log_;
     std::optional<VkAllocationCallbacks> callbacks_, table_callbacks_;

@@ -14,7 +14,7 @@ bool computes(const VkQueueFamilyProperties& family) {
     return (family.queueFlags & VK_QUEUE_COMPUTE_BIT) != 0 && family.queueCount > 0;
 }
 
-// Without timestamps budgets cannot be kept.
+// Requires timestamps, because budgets need them.
 bool computes_alone(const VkQueueFamilyProperties& family) {
     return computes(family) && (family.queueFlags & VK_QUEUE_GRAPHICS_BIT) == 0 && family.timestampValidBits > 0;
 }

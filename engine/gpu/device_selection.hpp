@@ -1,4 +1,4 @@
-// The choice of a device, a queue family and a version, as functions of what a driver reports: they call no driver.
+// Chooses a device, a queue family and a version from a driver's reported properties, without calling a driver.
 #pragma once
 
 #include "gpu/capabilities.hpp"
@@ -46,20 +46,20 @@ struct PhysicalDevice {
     uint64_t memory_bytes = 0; // largest device-local heap
     std::array<uint8_t, 16> uuid{};
     std::vector<VkQueueFamilyProperties> queue_families;
-    std::vector<std::string> missing; // required features that it lacks
+    std::vector<std::string> missing; // required features that are missing
 };
 
-// Returns the family whose queue computes: preferably one without graphics, so that a desktop's compositor does not
-// wait for it. None: no family computes.
+// Returns the compute queue family: preferably one without graphics, so that a desktop's compositor does not wait for
+// it. None: there is no compute family.
 std::optional<uint32_t> compute_family(std::span<const VkQueueFamilyProperties> families);
 
 // Returns the queue that a host should create for Hekla.
 QueueAdvice advise_queue(std::span<const VkQueueFamilyProperties> families);
 
-// Returns the version of Vulkan at which a device is used: at most 1.3. instance_version 0: the device's own.
+// Returns the Vulkan version to use: at most 1.3. instance_version 0: the device's own.
 uint32_t version_in_use(uint32_t device_version, uint32_t instance_version);
 
-// Describes a device as a row of `hekla devices`, with why it is not usable where it is not.
+// Describes a device as a row of `hekla devices`, with the reason if it is not usable.
 DeviceInfo describe_device(const PhysicalDevice& device, uint32_t index);
 
 // Returns the index of the device to use. `select` as DeviceOptions::select. Errors list the devices.

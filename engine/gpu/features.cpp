@@ -12,7 +12,7 @@
 namespace hekla::gpu {
 namespace {
 
-// Offset and name of FIELD in STRUCTURE, and in the wide structure that came later.
+// Offset and name of FIELD in STRUCTURE, and in the later combined structure.
 #define HK_ALONE(TYPE, STRUCTURE, FIELD) #FIELD, TYPE, offsetof(STRUCTURE, FIELD), #STRUCTURE
 #define HK_WIDE(TYPE, STRUCTURE, FIELD) TYPE, offsetof(STRUCTURE, FIELD), #STRUCTURE
 #define HK_CORE(FIELD)                                                                                                 \
@@ -124,7 +124,7 @@ VkBool32& bit_at(void* structure, std::size_t offset) {
     return *reinterpret_cast<VkBool32*>(static_cast<std::byte*>(structure) + offset);
 }
 
-// Where a structure of this type has the bit; null where it has none.
+// Returns the location of the bit in a structure of this type; null if it has none.
 VkBool32* bit_in(const Requirement& r, VkBaseOutStructure* structure) {
     if (structure->sType == r.type) return &bit_at(structure, r.offset);
     if (r.wide_type != VkStructureType{} && structure->sType == r.wide_type) return &bit_at(structure, r.wide_offset);
@@ -133,7 +133,7 @@ VkBool32* bit_in(const Requirement& r, VkBaseOutStructure* structure) {
 
 } // namespace
 
-// The structures of one feature (or a few) each: these are right for every version and extension.
+// The structures with only one or a few features, which are valid for every version and extension.
 struct SingleFeatureStructures {
     VkPhysicalDevice16BitStorageFeatures storage16{};
     VkPhysicalDevice8BitStorageFeatures storage8{};
@@ -215,7 +215,7 @@ Result<Features> supported_features(const Functions& functions, VkPhysicalDevice
             return std::string_view(r.extension) == e.extensionName;
         });
     };
-    // Only structures that the device knows may be asked for.
+    // Only structures that the device supports may be queried.
     Features everything, features;
     for (const Requirement& r : kRequirements) everything.*r.feature = there(r);
     FeatureChain chain(everything);
@@ -246,7 +246,7 @@ Features enabled_features(const VkDeviceCreateInfo& created_with, uint32_t api_v
             features.*r.feature = known;
             continue;
         }
-        // Only read from: const is put back by what is done with it.
+        // Only reads; the const_cast is needed because bit_in() returns a mutable pointer.
         const auto is_set = [&](const void* structure) {
             const VkBool32* bit = bit_in(r, static_cast<VkBaseOutStructure*>(const_cast<void*>(structure)));
             return bit != nullptr && *bit == VK_TRUE;
@@ -262,7 +262,7 @@ Features enabled_features(const VkDeviceCreateInfo& created_with, uint32_t api_v
 struct FeatureMerge::Added {
     SingleFeatureStructures structures;
     VkPhysicalDeviceFeatures core{};
-    std::list<std::vector<const char*>> extensions; // of every apply(): an earlier list may still be pointed to
+    std::list<std::vector<const char*>> extensions; // of every apply(), because an earlier list may still be referenced
 };
 
 FeatureMerge::FeatureMerge() : added_(std::make_unique<Added>()) {}
@@ -282,7 +282,7 @@ void FeatureMerge::apply(const Features& wanted, uint32_t api_version, VkDeviceC
                 set = true;
             }
         if (set) continue;
-        if (r.type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2) { // and the chain has none: the style of 1.0
+        if (r.type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2) { // and there is none: pEnabledFeatures
             if (info.pEnabledFeatures != nullptr && info.pEnabledFeatures != &added_->core)
                 added_->core = *info.pEnabledFeatures;
             bit_at(&added_->core, r.offset - offsetof(VkPhysicalDeviceFeatures2, features)) = VK_TRUE;
@@ -313,7 +313,7 @@ struct FeatureChain::Structures {
     SingleFeatureStructures alone;
 };
 
-// Every structure of a feature that is wanted, and no other.
+// Links the structure of every wanted feature, and no other.
 FeatureChain::FeatureChain(const Features& features) : structures_(std::make_unique<Structures>()) {
     structures_->core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     for (VkBaseOutStructure* structure : structures_->alone.all()) {

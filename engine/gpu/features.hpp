@@ -1,5 +1,5 @@
-// The Vulkan features the engine knows, as plain bools, and their translation from and to pNext chains. What a device
-// *supports*, what we *enable* and what a host *enabled* are three values of the same struct.
+// The Vulkan features that the engine uses, as plain bools, and their conversion from and to pNext chains. What a
+// device *supports*, what we *enable* and what a host *enabled* are three values of the same struct.
 #pragma once
 
 #include "gpu/functions.hpp"
@@ -43,49 +43,49 @@ struct Features {
     bool operator==(const Features&) const = default;
 };
 
-// One thing that the engine asks of a device: a feature bit, or an extension that has none.
+// A requirement or option of the engine: a feature bit, or an extension without one.
 struct Requirement {
     bool Features::*feature = nullptr;
-    bool required = false;  // else the engine does without
+    bool required = false;  // otherwise the engine works without it
     const char* why = "";   // one sentence for authors of hosts
     const char* field = ""; // "bufferDeviceAddress"; "" for an extension without a bit
-    VkStructureType type{}; // of the structure of this feature alone, which has the bit at `offset`
+    VkStructureType type{}; // of the structure of this feature alone, with the bit at `offset`
     std::size_t offset = 0;
     const char* structure = "";
-    VkStructureType wide_type{}; // of VkPhysicalDeviceVulkan1xFeatures, where one has the bit too (else 0)
+    VkStructureType wide_type{}; // of the VkPhysicalDeviceVulkan1xFeatures that also has the bit (0: none)
     std::size_t wide_offset = 0;
     const char* wide_structure = "";
-    const char* extension = ""; // "": the feature is core in every version that the engine takes
-    uint32_t core_version = 0;  // from which on the extension is core; 0: never
+    const char* extension = ""; // "": the feature is core in every supported version
+    uint32_t core_version = 0;  // first version in which the extension is core; 0: none
 };
 
-// All of them, the required ones first.
+// Returns all of them, the required ones first.
 std::span<const Requirement> all_requirements();
 
-// Whether its extension is to be enabled at this version.
+// Returns whether its extension must be enabled at this version.
 bool needs_extension(const Requirement& requirement, uint32_t api_version);
 
-// "bufferDeviceAddress: VkPhysicalDeviceVulkan12Features::bufferDeviceAddress, or ..., with extension X": what to
-// write.
+// Returns "bufferDeviceAddress: VkPhysicalDeviceVulkan12Features::bufferDeviceAddress, or ..., with extension X":
+// instructions for the host.
 std::string how_to_enable(const Requirement& requirement, uint32_t api_version);
 
-// The required features that are missing, by Vulkan's names; empty when the baseline is met.
+// Returns the required features that are missing, by Vulkan's names; empty if the baseline is met.
 std::vector<std::string> missing_baseline(const Features& features);
 
-// What `physical` offers: features, and whether their extensions are there. `api_version`: the device's.
+// Returns the features that `physical` supports, including their extensions. `api_version`: the device's.
 Result<Features> supported_features(const Functions& functions, VkPhysicalDevice physical, uint32_t api_version);
 
-// The extensions that `features` need on a device of `api_version` (those not in its core).
+// Returns the extensions that `features` need on a device of `api_version` (those not in its core).
 std::vector<const char*> required_extensions(const Features& features, uint32_t api_version);
 
-// Returns what a host enabled: what it gave vkCreateDevice, with its chain in any style (pEnabledFeatures,
-// VkPhysicalDeviceVulkan12Features, one structure a feature) and its extensions. Structures not known here are skipped.
-// A feature whose extension was not enabled is not enabled, whatever the chain has.
+// Returns what a host enabled in vkCreateDevice, with its chain in any style (pEnabledFeatures,
+// VkPhysicalDeviceVulkan12Features, one structure per feature) and its extensions. Unknown structures are skipped. A
+// feature whose extension was not enabled is not enabled, whatever the chain contains.
 Features enabled_features(const VkDeviceCreateInfo& created_with, uint32_t api_version);
 
-// Adds `wanted` to what a host is about to give vkCreateDevice: a bit is set where a structure of the host's chain has
-// it, and a new structure is linked only where none does; the chain's structures are written to, though pNext is a
-// pointer to const. Extensions go into a list that holds the host's too, pEnabledFeatures becomes a copy. What is added
+// Adds `wanted` to the arguments of a host's vkCreateDevice: a bit is set if a structure of the host's chain has it,
+// otherwise a new structure is linked. The chain's structures are modified, although pNext is a pointer to const.
+// Extensions are collected in a list that includes the host's, and pEnabledFeatures becomes a copy. Everything added
 // belongs to this object, which must live until vkCreateDevice has returned.
 class FeatureMerge {
 public:
@@ -100,7 +100,8 @@ private:
     std::unique_ptr<Added> added_;
 };
 
-// A chain for VkDeviceCreateInfo::pNext that enables exactly `features`. Lives as long as this object, which stays put.
+// A chain for VkDeviceCreateInfo::pNext that enables exactly `features`. Valid as long as this object, which must not
+// move.
 class FeatureChain {
 public:
     explicit FeatureChain(const Features& features);
@@ -109,7 +110,7 @@ public:
     FeatureChain& operator=(const FeatureChain&) = delete;
     VkPhysicalDeviceFeatures2* first();
     const VkPhysicalDeviceFeatures2* first() const;
-    VkBool32 bit(const Requirement& requirement) const; // VK_FALSE where its structure is not in the chain
+    VkBool32 bit(const Requirement& requirement) const; // VK_FALSE if its structure is not in the chain
 
 private:
     struct Structures; // Vulkan's own, in features.cpp

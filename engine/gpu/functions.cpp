@@ -45,8 +45,7 @@ Status Functions::load_instance(VkInstance instance) {
 
 Status Functions::load_device(VkDevice device, uint32_t api_version) {
     const auto get = [&](std::string_view name) {
-        // A driver may answer for the core name on a device of an older version, with something that must not be
-        // called.
+        // On a device of an older version, a driver may return a function for the core name that must not be called.
         const bool newer = name == "vkCmdPipelineBarrier2" || name == "vkQueueSubmit2" ||
                            name == "vkGetDeviceBufferMemoryRequirements" ||
                            name == "vkGetDeviceImageMemoryRequirements";

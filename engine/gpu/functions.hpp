@@ -1,5 +1,5 @@
-// The engine's own table of Vulkan entry points, one a context, loaded from one vkGetInstanceProcAddr. Nothing here is
-// global: two contexts in a process may use two loaders, and a host's own table is never touched.
+// A table of Vulkan entry points, one per context, loaded from one vkGetInstanceProcAddr. Nothing here is global: two
+// contexts in a process can use two loaders, and a host's own table is not affected.
 #pragma once
 
 #include "base/status.hpp"
@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-// Every entry point the engine may call. X(name): must be there. Y(name): null where the loader or device lacks it.
+// Every entry point that the engine may call. X(name): required. Y(name): null if the loader or device lacks it.
 #define HK_VULKAN_GLOBAL(X, Y)                                                                                         \
     X(vkCreateInstance)                                                                                                \
     X(vkEnumerateInstanceExtensionProperties)                                                                          \
@@ -106,18 +106,18 @@ struct Functions {
     HK_VULKAN_DEVICE(HK_MEMBER, HK_MEMBER)
 #undef HK_MEMBER
 
-    // Each fills its own level and names the first entry point that is missing. What became core after `api_version`
-    // is looked for under its KHR name.
+    // Each loads its own level and reports the first entry point that is missing. Functions that became core after
+    // `api_version` are loaded by their KHR name.
     Status load_global(PFN_vkGetInstanceProcAddr get_instance_proc_addr);
     Status load_instance(VkInstance instance);
     Status load_device(VkDevice device, uint32_t api_version);
 };
 
-// The system's Vulkan loader, opened with dlopen. It is never unloaded: drivers leave threads and thread-local
+// The system's Vulkan loader, opened with dlopen. It is never unloaded, because drivers leave threads and thread-local
 // destructors that would run in unmapped code.
 class Loader {
 public:
-    // Opens a loader; `path` empty: libvulkan.so.1. The error tells how to install one.
+    // Opens a loader; `path` empty: libvulkan.so.1. The error explains how to install one.
     static Result<std::shared_ptr<Loader>> open(const std::string& path = {});
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;

@@ -18,13 +18,13 @@ struct ModuleHeader {
 };
 static_assert(sizeof(ModuleHeader) == 48);
 
-// Whatever changes the words for one text belongs to the key.
+// The key contains everything that affects the words of a text.
 Hash128 key_of(const std::string& source, bool optimize) {
     return hash128(
         fmt::format("hekla glsl {} spirv1.5 vulkan1.2 optimize={}\n{}", HEKLA_GLSL_VERSION, optimize, source));
 }
 
-// Returns the words of a cached module if its hashes match, else nothing: a torn or foreign module is compiled again.
+// Returns the words of a cached module if its hashes match, otherwise nothing: a torn or foreign module is recompiled.
 std::vector<uint32_t> words_of(std::string_view content, const Hash128& key) {
     if (content.size() < sizeof(ModuleHeader)) return {};
     ModuleHeader header;
@@ -47,7 +47,7 @@ struct Output {
     bool failed = false;
 };
 
-// Called from the module: nothing may be thrown through it.
+// Called from the module; must not throw.
 void take_words(void* user, const uint32_t* words, size_t count) {
     auto* output = static_cast<Output*>(user);
     try {
@@ -102,7 +102,7 @@ Result<Shader> GlslCompiler::compile(const std::string& name, const std::string&
         header.words = hash128(std::as_bytes(shader.words()));
         std::string content(reinterpret_cast<const char*>(&header), sizeof header);
         content.append(reinterpret_cast<const char*>(shader.words().data()), shader.words().size_bytes());
-        // A cache that cannot be written costs time, not correctness: a warning per file is enough.
+        // A cache that cannot be written only costs time, so a warning per file is enough.
         const Status written = options_.cache->store(entry, content);
         if (!written.ok()) options_.log.warning("the compiled shader is not cached: " + written.message());
     }

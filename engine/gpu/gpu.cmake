@@ -1,4 +1,4 @@
-# What the room gpu needs beyond its sources: the quirk table as a string, and the run-time shader compiler's module.
+# Additional sources of the room gpu: the quirk table as a string, and the run-time shader compiler's module.
 set(quirks "${hekla_SOURCE_DIR}/engine/gpu/quirks.json")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${quirks}")
 file(READ "${quirks}" quirks_text)

@@ -163,7 +163,7 @@ bool Memory::maps_device() const {
 uint64_t Memory::max_buffer_bytes() const {
     const Capabilities& c = device_->capabilities();
     const uint64_t most = std::min(c.max_allocation_bytes, c.max_buffer_bytes);
-    // Whole alignments, and the guard taken off.
+    // Rounded down to the alignment, without the guard.
     return most > options_.guard_bytes ? (most - options_.guard_bytes) / kAlignment * kAlignment : 0;
 }
 
@@ -205,7 +205,7 @@ Result<Buffer> Memory::create_buffer(uint64_t bytes, Residence residence, std::s
         const std::lock_guard guard(held_mutex_);
         held_.push_back(buffer.held_.get());
     }
-    buffer.memory_ = shared_from_this(); // from here on, the destructor gives everything back
+    buffer.memory_ = shared_from_this(); // from here on, the destructor frees everything
     if (options_.poison && buffer.mapped()) {
         std::memset(buffer.host().data(), 0xFF, static_cast<std::size_t>(buffer.held_->counted_bytes));
         HK_TRY(buffer.flush(0, bytes));
@@ -286,7 +286,7 @@ Status Memory::place_in_range(Buffer::Held& held, const VkBufferCreateInfo& crea
     if (ask.alignment > kRangeAlignment)
         return unsupported(fmt::format("buffer \"{}\" needs an alignment of {} bytes, and memory ranges have {}",
                                        held.name, needs.alignment, kRangeAlignment));
-    // Where shaders are fastest for what they use, mapped memory for what the host does; then whatever fits.
+    // The fastest memory for shaders if only they use it, mapped memory if the host does; then whatever fits.
     const bool device = held.residence == Residence::device;
     const std::lock_guard guard(account_->mutex);
     for (const bool preferred : {true, false}) {
@@ -447,7 +447,7 @@ Status Memory::sync(const Buffer::Held& held, uint64_t offset, uint64_t bytes, b
     }
     const Account::Range& range = account_->ranges[held.range];
     if ((range.flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) != 0) return {};
-    // Whole atoms; ranges begin and, but for the last, end at one.
+    // Round to atoms; ranges begin at one, and all but the last end at one.
     const uint64_t begin = range.of.offset + held.range_offset + offset, end = begin + bytes;
     VkMappedMemoryRange mapped{};
     mapped.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE;

@@ -1,5 +1,5 @@
-// Device memory: buffers with 64-bit sizes and device addresses, allocated through VMA, counted, capped, and ending in
-// a guard (a driver may read a little past the end of what a shader asks for).
+// Device memory: buffers with 64-bit sizes and device addresses, allocated through VMA, counted, capped, and followed
+// by a guard (a driver may read a little past the end of a shader's access).
 #pragma once
 
 #include "gpu/device.hpp"
@@ -21,12 +21,12 @@ struct VmaAllocator_T;
 namespace hekla::gpu {
 
 enum class Residence : int32_t {
-    device = 0,   // where shaders are fastest. Mapped only where that costs nothing (unified memory, a CPU)
+    device = 0,   // fastest for shaders. Mapped only if that costs nothing (unified memory, a CPU)
     upload = 1,   // always mapped: the host writes in order, the device reads
     readback = 2, // always mapped and cached: the device writes, the host reads
 };
 
-// Memory of the host for buffers.
+// Memory provided by the host for buffers.
 struct MemoryRange {
     VkDeviceMemory memory = VK_NULL_HANDLE; // allocated with VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
     uint32_t type = 0;                      // its index among the device's memory types
@@ -35,19 +35,19 @@ struct MemoryRange {
 };
 
 struct MemoryOptions {
-    uint64_t cap_bytes = 0;          // 0: no cap of ours. Counts every buffer with its guard
-    uint64_t guard_bytes = 16384;    // beyond every buffer's end, readable, content undefined
-    bool poison = false;             // fill new mapped buffers with 0xFF (NaN): tests find reads before writes
-    bool allow_mapped_device = true; // false: Residence::device is never mapped, so staging runs everywhere (tests)
-    std::vector<MemoryRange> ranges = {}; // hold all buffers; empty: own allocations
+    uint64_t cap_bytes = 0;               // 0: no additional cap. Counts every buffer with its guard
+    uint64_t guard_bytes = 16384;         // after every buffer's end, readable, content undefined
+    bool poison = false;                  // fill new mapped buffers with 0xFF (NaN): tests find reads before writes
+    bool allow_mapped_device = true;      // false: Residence::device is never mapped, so staging is always used (tests)
+    std::vector<MemoryRange> ranges = {}; // for all buffers; empty: own allocations
 };
 
 struct MemoryUsage {
-    uint64_t current_bytes = 0; // ours
-    uint64_t peak_bytes = 0;    // ours, since creation
+    uint64_t current_bytes = 0; // of this engine
+    uint64_t peak_bytes = 0;    // of this engine, since creation
     uint64_t cap_bytes = 0;     // 0: none
     uint64_t buffers = 0;
-    // The device-local heap as the driver sees it, all processes; 0 without VK_EXT_memory_budget.
+    // The device-local heap as reported by the driver, for all processes; 0 without VK_EXT_memory_budget.
     uint64_t heap_budget_bytes = 0;
     uint64_t heap_usage_bytes = 0;
 };
@@ -62,24 +62,24 @@ public:
     Buffer& operator=(Buffer&& other) noexcept;
     ~Buffer();
 
-    // A range of a host's buffer, which stays the host's: `address` is the range's, a multiple of 256. For kernels
-    // alone: it is neither mapped nor copied.
+    // Borrows a range of a host's buffer: `address` is the range's, a multiple of 256. Only for kernels: it is neither
+    // mapped nor copied.
     static Buffer borrow(VkBuffer buffer, VkDeviceAddress address, uint64_t bytes, std::string name);
 
     explicit operator bool() const { return held_ != nullptr; }
     // Handle, address and mapping change when memory was evicted and restored (gpu/eviction.hpp).
     VkBuffer handle() const { return held_ ? held_->buffer : VK_NULL_HANDLE; }
-    uint64_t bytes() const { return held_ ? held_->bytes : 0; } // as asked for, without the guard
+    uint64_t bytes() const { return held_ ? held_->bytes : 0; } // as requested, without the guard
     VkDeviceAddress address() const { return held_ ? held_->address : 0; }
     Residence residence() const { return held_ ? held_->residence : Residence::device; }
     std::string_view name() const { return held_ ? std::string_view(held_->name) : std::string_view(); }
 
     bool mapped() const { return held_ && held_->mapped != nullptr; }
-    // The whole buffer in the host's address space; empty when not mapped. Mapped for as long as the buffer lives.
+    // Returns the whole buffer in the host's address space; empty if not mapped. Mapped as long as the buffer lives.
     std::span<std::byte> host() const {
         return mapped() ? std::span(held_->mapped, static_cast<std::size_t>(held_->bytes)) : std::span<std::byte>();
     }
-    // After the host wrote / before it reads a range. Free where memory is coherent.
+    // flush(): after the host wrote a range; invalidate(): before it reads one. Free if memory is coherent.
     Status flush(uint64_t offset, uint64_t bytes) const;
     Status invalidate(uint64_t offset, uint64_t bytes) const;
 
@@ -88,10 +88,10 @@ private:
     struct Held {
         VkBuffer buffer = VK_NULL_HANDLE;
         void* allocation = nullptr; // VMA's, or of a range's virtual block
-        std::size_t range = 0;      // of MemoryOptions::ranges, where there are any
+        std::size_t range = 0;      // of MemoryOptions::ranges, if there are any
         uint64_t range_offset = 0;
         uint64_t bytes = 0;
-        uint64_t counted_bytes = 0; // of the account; 0: nothing is held
+        uint64_t counted_bytes = 0; // counted in the account; 0: no memory
         VkDeviceAddress address = 0;
         std::byte* mapped = nullptr;
         Residence residence = Residence::device;
@@ -103,7 +103,7 @@ private:
     std::unique_ptr<Held> held_;
 };
 
-// Thread: any.
+// Memory of one device. Thread: any.
 class Memory : public std::enable_shared_from_this<Memory> {
 public:
     static Result<std::shared_ptr<Memory>> create(std::shared_ptr<Device> device, const MemoryOptions& options = {});
@@ -111,7 +111,8 @@ public:
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
-    // Creates another memory of the same device, which is evicted apart, counts towards the same cap and shares ranges.
+    // Creates another memory of the same device, which is evicted separately, counts towards the same cap and shares
+    // ranges.
     static Result<std::shared_ptr<Memory>> create_beside(const Memory& other);
 
     // evict() copies every buffer to the host and frees all device memory. restore() restores the buffers, at new
@@ -124,24 +125,24 @@ public:
     Status evict(const Download& download);
     Status restore(const Upload& upload, const std::function<Status()>& then = {});
 
-    // A buffer for addresses, copies and fills. Its address is a multiple of 256. Content is
-    // undefined (see MemoryOptions::poison).
-    // out_of_memory names the buffer, what was asked, what is in use, the cap and the largest possible size.
+    // Creates a buffer for addresses, copies and fills. Its address is a multiple of 256. Content is undefined (see
+    // MemoryOptions::poison). out_of_memory contains the buffer's name, the requested size, the memory in use, the cap
+    // and the largest possible size.
     Result<Buffer> create_buffer(uint64_t bytes, Residence residence, std::string name);
 
-    // The largest `bytes` that create_buffer may be asked for: one allocation, guard taken off.
+    // Returns the largest `bytes` for create_buffer: one allocation, without the guard.
     uint64_t max_buffer_bytes() const;
     MemoryUsage usage() const;
     const std::shared_ptr<Device>& device() const { return device_; }
 
 private:
     friend class Buffer;
-    struct Account; // what is in use, and the ranges; shared
+    struct Account; // memory in use, and the ranges; shared
     Memory() = default;
     Status open();
     Status reserve(uint64_t bytes, std::string_view name);
     void give_back(uint64_t bytes) noexcept;
-    // Makes the buffer and its memory as `held` describes them.
+    // Creates the buffer and its memory as described by `held`.
     Status place(Buffer::Held& held);
     Status place_in_range(Buffer::Held& held, const VkBufferCreateInfo& create);
     void take_away(Buffer::Held& held) noexcept;
@@ -153,7 +154,7 @@ private:
     std::shared_ptr<Account> account_;
     VmaAllocator_T* allocator_ = nullptr;
     std::mutex held_mutex_;
-    std::vector<Buffer::Held*> held_; // of all buffers, in the order they were made
+    std::vector<Buffer::Held*> held_; // all buffers, in the order of their creation
 };
 
 } // namespace hekla::gpu

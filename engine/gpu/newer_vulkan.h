@@ -1,5 +1,5 @@
-// Structures newer than the oldest vulkan.h we build with (1.3.239), each guarded by its extension's own macro.
-// The values are the registry's; where vulkan.h already has them, this header adds nothing.
+// Structures newer than the oldest supported vulkan.h (1.3.239), each guarded by its extension's own macro. The values
+// are the registry's; if vulkan.h already has them, this header adds nothing.
 #pragma once
 
 #ifndef VK_NO_PROTOTYPES

@@ -12,8 +12,7 @@ namespace hekla::gpu {
 
 namespace {
 
-// A SPIR-V capability, by its number, and the bit of Capabilities for it; null: every device of the baseline has
-// it.
+// A SPIR-V capability number and the required bit of Capabilities; null: every device of the baseline supports it.
 struct Needed {
     uint32_t number;
     const char* name;
@@ -49,7 +48,7 @@ constexpr Needed kNeeded[] = {
     {6022, "CooperativeMatrixKHR", &Capabilities::cooperative_matrix},
 };
 
-// The header of a cache file: enough to know that the driver's blob is complete and belongs to this driver.
+// The header of a cache file, to check that the driver's blob is complete and belongs to this driver.
 struct BlobHeader {
     char magic[8] = {'H', 'K', 'P', 'I', 'P', 'E', '0', '1'};
     uint64_t bytes = 0;
@@ -116,8 +115,8 @@ std::string Pipelines::cache_name() const {
     return "pipelines-" + to_hex(hash128(who)) + ".bin";
 }
 
-// The driver's blob from the file; empty where there is none, or it is torn, or another driver's. A driver given a
-// foreign blob should refuse it; some crash.
+// Returns the driver's blob from the file; empty if it does not exist, is torn, or belongs to another driver. A driver
+// should refuse a foreign blob, but some crash.
 std::string Pipelines::read_blob() const {
     if (options_.cache == nullptr) return {};
     const Result<std::optional<std::string>> file = options_.cache->load(cache_name());
@@ -174,7 +173,7 @@ Status Pipelines::save() {
         blob.resize(std::min(bytes, blob.size()));
     }
     HK_TRY(device_->check(result, "vkGetPipelineCacheData"));
-    if (blob.empty()) { // a driver that keeps none (lavapipe of Mesa 26)
+    if (blob.empty()) { // some drivers have no cache (lavapipe of Mesa 26)
         const std::lock_guard guard(mutex_);
         saved_ = compiled;
         return {};
@@ -266,7 +265,8 @@ Result<std::shared_ptr<const Pipeline>> Pipelines::get(const PipelineDescription
         const auto found = pipelines_.find(key);
         if (found != pipelines_.end()) return found->second;
     }
-    // Outside the lock: several threads compile at once, and where two made the same the first one stays.
+    // Outside the lock, so that several threads compile at once; if two create the same pipeline, the first one is
+    // kept.
     HK_ASSIGN(std::shared_ptr<Pipeline> made, compile(description, workgroup));
     const std::lock_guard guard(mutex_);
     compiled_ += 1;

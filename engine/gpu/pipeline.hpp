@@ -1,6 +1,6 @@
 // Compute pipelines. All share one layout: 8 bytes of push constants, the device address of the dispatch's argument
-// record. constant_id 31 is 1 in every module on devices with the capability uniform_loads. Each is made once per
-// (module, constants, subgroup size) and kept.
+// record. constant_id 31 is 1 in every module on devices with the capability uniform_loads. Each is created once per
+// (module, constants, subgroup size) and cached.
 #pragma once
 
 #include "base/cache.hpp"
@@ -21,9 +21,9 @@ namespace hekla::gpu {
 struct PipelineDescription {
     Shader shader;                    // entry point "main"
     std::vector<uint32_t> constants;  // the value of constant_id 0, 1, 2, ... (floats as their bits)
-    uint32_t subgroup_size = 0;       // required; 0: what the driver likes. Needs subgroup_size_control
+    uint32_t subgroup_size = 0;       // required; 0: the driver's choice. Needs subgroup_size_control
     bool full_subgroups = false;      // every subgroup full; workgroup's x must be a multiple of the subgroup size
-    uint32_t shared_memory_bytes = 0; // what the shader will take with these constants: checked, not passed on
+    uint32_t shared_memory_bytes = 0; // used by the shader with these constants: checked, not passed to Vulkan
 };
 
 class Pipeline {
@@ -47,12 +47,12 @@ private:
 };
 
 struct PipelinesOptions {
-    std::shared_ptr<Cache> cache; // null: the driver's blob is neither read nor written
-    // The host's own, which is used instead, and which the host saves; it outlives the pipelines.
+    std::shared_ptr<Cache> cache; // null: the driver's cache is neither read nor written
+    // The host's own cache, used instead and saved by the host; it outlives the pipelines.
     VkPipelineCache host_cache = VK_NULL_HANDLE;
 };
 
-// Makes and keeps pipelines. Thread: any; several may compile at once. Outlives its pipelines.
+// A cache of pipelines. Thread: any; several may compile at once. Outlives its pipelines.
 class Pipelines {
 public:
     static Result<std::shared_ptr<Pipelines>> create(std::shared_ptr<Device> device,
@@ -61,14 +61,14 @@ public:
     Pipelines(const Pipelines&) = delete;
     Pipelines& operator=(const Pipelines&) = delete;
 
-    // unsupported, before Vulkan is asked, where the device lacks a capability that the module declares, shared memory,
-    // workgroup size or the subgroup size.
+    // Returns the pipeline. unsupported, before Vulkan is called, if the device lacks a capability that the module
+    // declares, shared memory, the workgroup size or the subgroup size.
     Result<std::shared_ptr<const Pipeline>> get(const PipelineDescription& description);
 
-    // Writes the driver's cache (atomically) where something was compiled since it was read.
+    // Writes the driver's cache (atomically) if something was compiled since it was read.
     Status save();
     std::size_t count() const;
-    uint64_t compiled() const; // how many vkCreateComputePipelines succeeded
+    uint64_t compiled() const; // number of successful vkCreateComputePipelines
     bool started_from_cache() const { return started_from_cache_; }
 
 private:

@@ -12,13 +12,13 @@
 
 namespace hekla::gpu {
 
-// A row applies where everything that it names agrees; what it does not name agrees with all.
+// A row applies if all given conditions match.
 struct Quirk {
     std::optional<uint32_t> vendor_id;
     std::optional<uint32_t> device_id;
     std::optional<uint32_t> driver_id;          // VkDriverId
-    std::optional<std::string> device_contains; // in the device's name, any case
-    std::optional<std::string> driver_contains; // in driver name or info, any case
+    std::optional<std::string> device_contains; // in the device's name, ignoring case
+    std::optional<std::string> driver_contains; // in driver name or info, ignoring case
     std::optional<std::string> version_from;    // driver's version "25.0.7" taken from driver_info; inclusive
     std::optional<std::string> version_below;   // exclusive
     std::vector<std::string> takes;             // names of capabilities
@@ -26,16 +26,16 @@ struct Quirk {
     std::string link;
 };
 
-// The file's text. Unknown keys, unknown capability names and rows without reason or link are errors.
+// Parses the file's text. Unknown keys, unknown capability names and rows without reason or link are errors.
 Result<std::vector<Quirk>> parse_quirks(std::string_view json);
 Result<std::vector<Quirk>> built_in_quirks();
 
-std::string lowered(std::string_view text); // A to Z alone
+std::string lowered(std::string_view text); // changes only A to Z
 bool quirk_applies(const Quirk& quirk, const Capabilities& capabilities);
-// The first "a.b.c" in a driver's own text; empty where there is none.
+// Returns the first "a.b.c" in a driver's version string; empty if there is none.
 std::vector<uint32_t> version_in_text(std::string_view text);
 
-// Takes bits away, a line of `taken_away` each.
+// Clears bits, with a line of `taken_away` for each.
 Status apply_quirks(Capabilities& capabilities, const std::vector<Quirk>& quirks);
 
 } // namespace hekla::gpu

@@ -39,7 +39,7 @@ constexpr uint32_t kDecorationSpecId = 1;
 constexpr uint32_t kDecorationBuiltIn = 11;
 constexpr uint32_t kBuiltInWorkgroupSize = 25;
 
-// A literal string in an instruction, ending at a zero byte within `words`; empty when it does not end.
+// Returns a literal string in an instruction, ending at a zero byte within `words`; empty if it is not terminated.
 std::string literal(std::span<const uint32_t> words) {
     std::string text;
     for (const uint32_t word : words) {
@@ -52,7 +52,7 @@ std::string literal(std::span<const uint32_t> words) {
     return {};
 }
 
-// Sizes of damaged modules stay numbers.
+// Saturates, for sizes in damaged modules.
 uint64_t times(uint64_t bytes, uint32_t count) { return std::min(bytes, uint64_t{1} << 31) * count; }
 
 } // namespace
@@ -88,7 +88,7 @@ Status Shader::inspect() {
     std::map<uint32_t, uint32_t> values;                 // id of a constant -> its (default) value
     std::map<uint32_t, uint32_t> spec_ids;               // id -> constant_id
     std::map<uint32_t, std::array<uint32_t, 3>> vectors; // id of a three-part composite -> its parts' ids
-    std::map<uint32_t, uint64_t> sizes;                  // id of a type -> its bytes; of a pointer: what it points to
+    std::map<uint32_t, uint64_t> sizes;                  // id of a type -> its bytes; of a pointer: bytes of its target
     uint32_t workgroup_size_id = 0;
     uint32_t entry_points = 0;
     uint32_t last = 0;
@@ -117,7 +117,7 @@ Status Shader::inspect() {
         } else if ((operation == kOpTypeVector || operation == kOpTypeMatrix) && length == 4) {
             sizes[in[1]] = times(sizes[in[2]], in[3]);
         } else if (operation == kOpTypeArray && length == 4) {
-            // A length that is computed of specialization constants is not known here, and counts once.
+            // A length computed from specialization constants is unknown here, and counts as one.
             const auto count = values.find(in[3]);
             sizes[in[1]] = times(sizes[in[2]], count == values.end() ? 1 : count->second);
         } else if (operation == kOpTypeStruct && length >= 2) {

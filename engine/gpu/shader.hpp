@@ -1,5 +1,5 @@
 // SPIR-V modules: embedded at build time (cmake/shaders.cmake) or compiled from GLSL at run time (glsl.hpp), and the
-// few facts about one that decide whether a device can run it.
+// properties that decide whether a device can run them.
 #pragma once
 
 #include "base/hash.hpp"
@@ -23,7 +23,7 @@ struct EmbeddedShader {
     std::string_view source_hash;
 };
 
-// A module that is ours to pass around: the words, their hash and a name for messages. Copies share the words.
+// A module: the words, their hash and a name for messages. Copies share the words.
 class Shader {
 public:
     Shader() = default;
@@ -36,15 +36,15 @@ public:
     std::span<const uint32_t> words() const { return words_; }
     const Hash128& hash() const { return hash_; }
 
-    // One dimension of the workgroup: `value`, or specialization constant `constant` where that is not negative.
+    // One dimension of the workgroup: `value`, or specialization constant `constant` if that is not negative.
     struct Extent {
         uint32_t value = 1;
         int64_t constant = -1;
     };
     const std::array<Extent, 3>& workgroup() const { return workgroup_; }
-    // Of a workgroup's shared variables, with the default values of specialization constants.
+    // Returns the size of a workgroup's shared variables, with the default values of specialization constants.
     uint64_t shared_bytes() const { return shared_bytes_; }
-    // What OpCapability declares, as SPIR-V's numbers, in the module's order.
+    // Returns the capabilities declared by OpCapability, as SPIR-V's numbers, in the module's order.
     std::span<const uint32_t> capabilities() const { return capabilities_; }
 
 private:

@@ -14,7 +14,7 @@ Status check_range(const char* what, const Buffer& buffer, uint64_t offset, uint
                                       buffer.name(), buffer.bytes()));
 }
 
-// About as long as a copy takes.
+// Estimates the duration of a copy.
 double seconds_of(uint64_t bytes) { return static_cast<double>(bytes) / 5e9; }
 
 } // namespace
@@ -51,7 +51,7 @@ Status Staging::reserve() {
 }
 
 Status Staging::settle_on_error(Status status) {
-    // Copies of earlier chunks may still be running: nothing may be reused before they end.
+    // Copies of earlier chunks may still be running, so wait before anything is reused.
     if (!status.ok()) queue_->settle_after(queue_->wait_all());
     for (Lane& lane : lanes_) lane.value = 0;
     return status;

@@ -1,5 +1,5 @@
-// Bytes between host and device buffers of any size: a plain copy where the buffer is mapped, else in chunks through
-// one host-visible buffer.
+// Copies bytes between host and device buffers of any size: directly if the buffer is mapped, otherwise in chunks
+// through a host-visible buffer.
 #pragma once
 
 #include "gpu/memory.hpp"
@@ -14,14 +14,14 @@
 
 namespace hekla::gpu {
 
-// Both calls wait for everything that was submitted to the queue before, and are done when they return. Thread: any.
+// Both copies wait for everything that was submitted to the queue before, and are complete on return. Thread: any.
 class Staging {
 public:
-    // `chunk_bytes`: the size of each of the four host buffers (two up, two down), made on first use.
+    // `chunk_bytes`: the size of each of the four host buffers (two up, two down), created on first use.
     static Result<std::shared_ptr<Staging>> create(std::shared_ptr<Memory> memory, std::shared_ptr<Queue> queue,
                                                    uint64_t chunk_bytes = uint64_t{8} << 20);
 
-    // Makes the buffers now.
+    // Creates the buffers now.
     Status reserve();
 
     Status upload(const Buffer& destination, uint64_t offset, std::span<const std::byte> bytes);
@@ -40,12 +40,12 @@ public:
 
 private:
     Staging() = default;
-    // One of the two that alternate, so that copying on the host and on the device overlap.
+    // One of two alternating buffers, so that copying on the host and on the device overlap.
     struct Lane {
         Buffer up;
         Buffer down;
         CommandBuffer commands;
-        uint64_t value = 0; // of the queue's timeline, when it may be used again
+        uint64_t value = 0; // of the queue's timeline, when it can be reused
     };
     Status prepare();
     Status upload_chunks(const Buffer& destination, uint64_t offset, std::span<const std::byte> bytes);

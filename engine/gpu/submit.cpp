@@ -45,7 +45,7 @@ Status Queue::open(std::shared_ptr<Device> device) {
 }
 
 Queue::~Queue() {
-    // What is pending must end before its command buffers and everyone's buffers go; a lost device ends it at once.
+    // Pending work must end before its command buffers and buffers are freed; a lost device ends it immediately.
     if (timeline_ && (last_ > 0 || device_->lost())) {
         const Status done = device_->lost() ? Status() : wait(last_);
         if (device_->lost() || !done.ok()) settle();
@@ -56,13 +56,13 @@ Queue::~Queue() {
     pending_.clear();
 }
 
-// After an error: Vulkan promises that this returns on a lost device, and that nothing runs afterwards.
+// After an error: Vulkan guarantees that this returns on a lost device, and that nothing runs afterwards.
 void Queue::settle() const {
     device_->with_queue([&](VkQueue queue) { device_->functions().vkQueueWaitIdle(queue); });
 }
 
-// The layer's instrumentation of shaders (1.3.239) loses timeline signals of vkQueueSubmit2: each call that asks for
-// the semaphore's value lasts 20 seconds and reports an error of the layer's own. Waiting for the whole queue does not.
+// The layer's instrumentation of shaders (1.3.239) loses timeline signals of vkQueueSubmit2: each query of the
+// semaphore's value takes 20 seconds and reports an error of the layer itself. Waiting for the whole queue does not.
 bool Queue::poll_by_idling() const { return device_->validation() == Validation::gpu_assisted; }
 
 Result<CommandBuffer> Queue::take_primary() {
@@ -92,7 +92,7 @@ Status Queue::submit_one(std::span<const Segment> segments, bool is_first, bool 
     for (const Segment& segment : segments) primary.execute(*segment.commands);
     if (is_last) end_work(primary);
     HK_TRY(primary.end());
-    // ReadOnlyArena before it is sent: without memory for that nothing is.
+    // Recorded as pending before it is submitted, so that an allocation failure submits nothing.
     pending_.push_back({std::move(primary), last_ + 1});
     const Status sent =
         send_locked(pending_.back().commands, is_first ? options.waits : std::span<const TimelinePoint>(),
@@ -154,14 +154,14 @@ Result<uint64_t> Queue::submit(std::span<const Segment> segments, const SubmitOp
     HK_TRY(check(segments));
     const std::lock_guard guard(mutex_);
     std::size_t first = 0;
-    do { // no segments: one empty submit, which still carries waits and signals
+    do { // no segments: one empty submit for waits and signals
         const std::size_t count = segments_within(segments, first, options.budget_seconds);
         const bool is_last = first + count >= segments.size();
         const Status submitted = within_memory("for what is submitted", [&] {
             return submit_one(segments.subspan(first, count), first == 0, is_last, options);
         });
         if (!submitted.ok()) {
-            // Part of the call may be under way, and the caller is about to give its buffers up.
+            // Part of the call may be running, and the caller is about to free its buffers.
             settle();
             return submitted;
         }

@@ -1,4 +1,4 @@
-// Submitting recorded work, cut into submits by estimated cost, and waiting for it on one timeline semaphore.
+// Submits recorded work, split into submits by estimated cost, and waits for it on one timeline semaphore.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -17,9 +17,9 @@ namespace hekla::gpu {
 // A finished secondary command buffer and its duration on this device.
 struct Segment {
     const CommandBuffer* commands = nullptr;
-    double seconds = 0; // estimated; 0: too little to count
-    // Measured seconds, shared by recordings of the same work; 0: not yet measured. Read and written by the queue alone
-    // (budgeted_queue.hpp). Null: not kept.
+    double seconds = 0; // estimated; 0: negligible
+    // Measured seconds, shared by recordings of the same work; 0: not yet measured. Only read and written by the queue
+    // (budgeted_queue.hpp). Null: not measured.
     std::shared_ptr<double> measured = nullptr;
     // Whether the commands can be recorded again, into the same buffer, after the memory that they use has moved.
     bool rerecordable = false;
@@ -46,29 +46,30 @@ std::size_t segments_within(std::span<const Segment> segments, std::size_t first
 class Queue {
 public:
     static Result<std::shared_ptr<Queue>> create(std::shared_ptr<Device> device);
-    virtual ~Queue(); // waits for what is pending
+    virtual ~Queue(); // waits for pending work
     Queue(const Queue&) = delete;
     Queue& operator=(const Queue&) = delete;
 
-    // Runs the segments in order and returns the value this queue's timeline has when all is done. Barriers are the
-    // recorder's: a barrier inside any segment orders it against every earlier command of this queue, other submits
-    // included. A full barrier is before the first segment of each call and, towards the host, after the last: what
-    // one call wrote is visible to the next call and, once waited for, to the host. On error nothing of it still runs.
+    // Runs the segments in order and returns the value of this queue's timeline when all is done. The recorder is
+    // responsible for barriers: a barrier inside any segment orders it against every earlier command of this queue,
+    // including other submits. There is a full barrier before the first segment of each call and, towards the host,
+    // after the last, so results of one call are visible to the next call and, after a wait, to the host. After an
+    // error nothing of it is still running.
     virtual Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {});
     Result<uint64_t> submit(const CommandBuffer& secondary, double seconds = 0);
 
-    // Waits without limit until the value is reached or the device is lost.
+    // Waits without a timeout until the value is reached or the device is lost.
     Status wait(uint64_t value);
-    // Returns false when the time is up.
+    // Returns false on timeout.
     Result<bool> wait_for(uint64_t value, std::chrono::nanoseconds timeout);
     Result<bool> reached(uint64_t value);
     virtual Status wait_all(); // everything submitted so far
-    // For code that frees what the device may use: `waited` is the result of waiting for it. Where that failed, waits
-    // until the device's queue is idle (a lost one is at once). Cancelled work has ended by then.
+    // For code that frees memory in use by the device: `waited` is the result of waiting for it. If that failed, waits
+    // until the device's queue is idle (immediately on a lost one). Cancelled work has ended by then.
     void settle_after(const Status& waited) const {
         if (!waited.ok() && waited.code() != Code::cancelled && last_submitted() > 0) settle();
     }
-    // For code that waits for another thread: sleeps for a millisecond, or lets other sessions run on this thread.
+    // For code that waits for another thread: sleeps for a millisecond, or runs other sessions on this thread.
     virtual void give_way();
     uint64_t last_submitted() const;
 
@@ -81,7 +82,8 @@ protected:
     Status open(std::shared_ptr<Device> device);
     static Status check(std::span<const Segment> segments);
     virtual Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds);
-    // Submits a finished primary and returns the value of the timeline when it is done. The caller keeps it until then.
+    // Submits a finished primary and returns the value of the timeline when it is done. The caller keeps the buffer
+    // until then.
     Result<uint64_t> send(const CommandBuffer& primary, std::span<const TimelinePoint> waits,
                           std::span<const TimelinePoint> signals);
     // Record the barriers before the first segment of one submit() and after its last.
@@ -92,7 +94,7 @@ protected:
 private:
     struct Primary {
         CommandBuffer commands;
-        uint64_t value = 0; // when it may be used again
+        uint64_t value = 0; // when it can be reused
     };
     Result<CommandBuffer> take_primary();
     Status submit_one(std::span<const Segment> segments, bool is_first, bool is_last, const SubmitOptions& options);

@@ -18,8 +18,8 @@ public:
     Timer& operator=(const Timer&) = delete;
 
     uint32_t slots() const { return slots_; }
-    // Nanoseconds of slots [first, first + count) since slot `first`, in which time only moves on; written by work that
-    // has finished. Right across a wrap of the counter between two neighbours.
+    // Returns nanoseconds of slots [first, first + count) since slot `first`, which never decrease; written by finished
+    // work. Correct if the counter wraps between two neighbors.
     Result<std::vector<double>> read(uint32_t first, uint32_t count) const;
     VkQueryPool handle() const { return pool_; }
 

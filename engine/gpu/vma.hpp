@@ -1,5 +1,5 @@
-// The Vulkan Memory Allocator as this engine uses it: our function pointers, nothing exported, and no abort.
-// Included by memory.cpp only, once with VMA_IMPLEMENTATION.
+// The Vulkan Memory Allocator configured for this engine: our function pointers, nothing exported, and no abort.
+// Included only by memory.cpp, once with VMA_IMPLEMENTATION.
 #pragma once
 
 #include "gpu/newer_vulkan.h"
@@ -11,9 +11,9 @@
 #define VMA_VULKAN_VERSION 1002000
 #define VMA_EXTERNAL_MEMORY 0
 #define VMA_STATS_STRING_ENABLED 0
-// Another copy of VMA may live in the same process.
+// Another copy of VMA may exist in the same process.
 #define VMA_CALL_PRE static
-// An assertion of VMA's is about our use of it; the engine checks sizes and lifetimes itself and never aborts a host.
+// VMA's assertions check its use by the engine, which checks sizes and lifetimes itself and never aborts a host.
 #define VMA_ASSERT(expression) static_cast<void>(0)
 #define VMA_ASSERT_LEAK(expression) static_cast<void>(0)
 #define VMA_IMPLEMENTATION

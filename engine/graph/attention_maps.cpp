@@ -8,10 +8,10 @@
 namespace hekla::graph {
 namespace {
 
-// Kernels hold a value row in registers: the identity is handed over in pieces no wider than a usual head.
+// Kernels hold a value row in registers, so the identity is passed in pieces no wider than a usual head.
 constexpr int64_t kColumns = 64;
 
-// Columns [first, first + count) of the identity of `length` rows, as values [1, 1, length, count].
+// Returns columns [first, first + count) of the identity of `length` rows, as values [1, 1, length, count].
 std::vector<double> identity_columns(int64_t length, int64_t first, int64_t count) {
     std::vector<double> values(static_cast<std::size_t>(length * count), 0.0);
     for (int64_t j = 0; j < count; ++j) values[static_cast<std::size_t>((first + j) * count + j)] = 1.0;
@@ -41,7 +41,7 @@ ValueId map_of(Builder& b, const Node& attention) {
     return joined.empty() ? kNone : joined[0];
 }
 
-// Whether each value is made of what an encoder-decoder writes.
+// Returns for each value whether it depends on the decoder's input in an encoder-decoder.
 std::vector<bool> values_written(const Graph& graph) {
     std::vector<bool> written(graph.values.size(), false);
     if (const ValueId ids = graph.find_leaf(Op::input, "decoder_input_ids"); ids != kNone) written[ids] = true;

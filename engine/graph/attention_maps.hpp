@@ -1,4 +1,4 @@
-// Attention maps (the weight of each key) as outputs of a graph: for pictures, not for training.
+// Attention maps (the weight of each key) as outputs of a graph: for visualization, not for training.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -9,7 +9,7 @@ struct AttentionMap {
     std::string output; // its name among the graph's outputs: "attention.0", "attention.1", ...
     std::string place;  // scope of the node: "block.3/attention"
     Shape shape;        // [B, H, Tq, Tk]; rows sum to 1
-    // Whether its rows and columns are positions of the decoder, that is computed from the field "decoder_input_ids".
+    // Whether its rows and columns are positions of the decoder, i.e. are computed from the field "decoder_input_ids".
     bool queries_written = false, keys_written = false;
 };
 

@@ -1,5 +1,5 @@
-// State that the rules of reverse mode share: gradients of outputs and of inputs. Internal to the room; the only entry
-// point is differentiate().
+// State that the gradient rules share: gradients of outputs and of inputs. Internal to the room; the only entry point
+// is differentiate().
 #pragma once
 
 #include "graph/builder.hpp"
@@ -15,16 +15,16 @@ public:
     // Marks values that depend on a parameter that is not frozen.
     Backward(Graph graph, const std::set<std::string, std::less<>>& frozen);
 
-    // The node that is differentiated, and its id.
+    // Sets the node to differentiate.
     void enter(NodeId id);
     const Node& node() const { return node_; }
     ValueId x(std::size_t input = 0) const { return input < node_.inputs.size() ? node_.inputs[input] : kNone; }
     ValueId y(std::size_t output = 0) const { return node_.outputs[output]; }
-    // The gradient of an output, in its shape; 0 if no loss depends on it.
+    // Returns the gradient of an output, in its shape; 0 if no loss depends on it.
     ValueId dy(std::size_t output = 0) const { return gradients_[node_.outputs[output]]; }
     bool any_dy() const;
 
-    // Whether the gradient of this input is needed: it is given, floating and depends on a parameter.
+    // Returns whether the gradient of this input is needed: it is given, floating and depends on a parameter.
     bool wants(std::size_t input) const { return x(input) != kNone && active_[x(input)]; }
     // Adds to the gradient of an input. Undoes broadcasting and converts to the input's kind.
     void give(std::size_t input, ValueId gradient);
@@ -32,7 +32,7 @@ public:
     ValueId gradient(ValueId value) const { return gradients_[value]; }
     bool active(ValueId value) const { return active_[value]; }
 
-    // Short forms of operations, for rules.
+    // Shorthands for operations in rules.
     ValueId number(ValueId like, double value); // a scalar of the kind of `like`
     ValueId add(ValueId a, ValueId b) { return b_(Op::add, {a, b}); }
     ValueId sub(ValueId a, ValueId b) { return b_(Op::sub, {a, b}); }
@@ -70,10 +70,10 @@ private:
     std::vector<ValueId> gradients_; // by value of the original graph; does not grow
 };
 
-// An axis that may count from the end, of a tensor of this rank.
+// Converts an axis that may count from the end, for this rank.
 inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-// The rules by family; false if the operation is not in the family. Called when any_dy() is true.
+// The rules by family; they return false if the operation is not in the family. Called when any_dy() is true.
 bool pointwise_gradient(Backward& backward);
 bool shape_gradient(Backward& backward);
 bool reduce_gradient(Backward& backward);

@@ -9,7 +9,7 @@
 namespace hekla::graph {
 namespace {
 
-// What a dropout or random operation draws is keyed by where it stands, not by when it was described.
+// The random stream of a dropout or random operation depends on its scope, not on the order of description.
 constexpr const char* kStream = "stream";
 
 } // namespace
@@ -132,7 +132,7 @@ ValueId Builder::leaf(Op op, std::initializer_list<NamedAttribute> attributes, K
         fail(invalid_argument(fmt::format("{}: the name is empty", info(op).name)));
         return kNone;
     }
-    // A builder that goes on with a graph finds the leaves that are already in it.
+    // A builder that continues a graph registers the leaves that are already in it.
     if (leaves_.empty())
         for (const Node& node : graph_.nodes)
             if (const char* key = leaf_name_attribute(node.op)) leaves_[{node.op, node.text(key)}] = node.outputs[0];
@@ -219,7 +219,7 @@ void Builder::scope_end() {
 
 void Builder::recompute_begin() {
     if (region_ != 0) return fail(failed_precondition("recompute regions do not nest"));
-    if (regions_ == 0) // a builder that goes on with a graph begins behind the regions that are already in it
+    if (regions_ == 0) // a builder that continues a graph numbers its regions after the existing ones
         for (const Node& node : graph_.nodes) regions_ = std::max(regions_, node.region);
     region_ = ++regions_;
 }
@@ -247,7 +247,7 @@ void Builder::loss(const std::string& name, ValueId sum, ValueId count, double w
     }
     if (!is_float(kind(sum)))
         return fail(invalid_argument(fmt::format("loss '{}': sum is int32, expected float", name)));
-    // count is known before the first micro-batch: it may come from fields and constants alone
+    // count must be known before the first micro-batch, so it can depend only on fields and constants
     std::vector<bool> seen(graph_.nodes.size(), false);
     std::vector<NodeId> open{graph_.value(count).node};
     while (!open.empty()) {

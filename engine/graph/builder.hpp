@@ -1,4 +1,4 @@
-// Checked construction of a graph. The first error sticks: later calls give kNone and finish() reports it.
+// Checked construction of a graph. The first error is kept: later calls return kNone and finish() reports it.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -23,16 +23,16 @@ public:
     Builder() = default;
     explicit Builder(Graph graph) : graph_(std::move(graph)) {} // continues a checked graph
 
-    // Adds an operation of the table. Returns all outputs, or nothing after an error. Trailing optional inputs may be
-    // left out.
+    // Adds an operation of the table. Returns all outputs, or nothing after an error. Trailing optional inputs can be
+    // omitted.
     std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
     ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
                        std::initializer_list<NamedAttribute> attributes = {}); // returns the first output
-    // The same for a plugin's own operation, for exactly these shapes.
+    // Adds a plugin's own operation, for exactly these shapes.
     std::vector<ValueId> emit_own(std::shared_ptr<const OwnUse> use, std::span<const ValueId> inputs,
                                   std::span<const NamedAttribute> attributes = {});
 
-    // Leaves. The same name of a parameter, buffer, input or step scalar gives the same value.
+    // Leaves. The same name of a parameter, buffer, input or step scalar returns the same value.
     ValueId input(const std::string& field, Kind kind, const Shape& shape);
     ValueId parameter(const std::string& name, const Shape& shape, int64_t initializer, double a, double b,
                       uint32_t flags);
@@ -81,7 +81,7 @@ private:
     std::map<std::string, int64_t> streams_;
 };
 
-// The shape by NumPy's broadcasting rule; nothing if the shapes do not fit.
+// Returns the broadcast shape by NumPy's rule; nothing if the shapes do not fit.
 std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);
 
 } // namespace hekla::graph

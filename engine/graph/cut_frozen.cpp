@@ -18,11 +18,11 @@ bool is_random(const Node& node) {
     }
 }
 
-// What a node's outputs are made of.
+// What a node's outputs depend on.
 struct Origin {
-    bool fixed = false;  // fields, constants and frozen parameters, and nothing random
-    bool fields = false; // some field
-    bool frozen = false; // some frozen parameter
+    bool fixed = false;  // only fields, constants and frozen parameters, and nothing random
+    bool fields = false; // at least one field
+    bool frozen = false; // at least one frozen parameter
 };
 
 std::vector<Origin> origins(const Graph& graph, const std::set<std::string, std::less<>>& frozen) {
@@ -85,7 +85,7 @@ Result<std::optional<FrozenCut>> cut_frozen(const Graph& graph, const std::set<s
                              [&](Builder& builder, const Node& node, NodeId id, std::vector<ValueId>& outputs) {
                                  const auto is_border = [&](ValueId value) { return names.contains(value); };
                                  if (std::ranges::none_of(graph.nodes[id].outputs, is_border)) return false;
-                                 copy_node(builder, node, outputs); // for outputs that are no feature; pruned if none
+                                 copy_node(builder, node, outputs); // for outputs that are not features; pruned if none
                                  for (std::size_t i = 0; i < outputs.size(); ++i) {
                                      const ValueId old = graph.nodes[id].outputs[i];
                                      if (is_border(old))

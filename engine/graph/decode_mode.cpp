@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::size_t kDistanceBias = 4, kQueryPosition = 15, kKeyPosition = 16;
 
-// Positions that are written out are the default ones: the index, which the cache knows.
+// Explicit positions are accepted if they are the default ones, the index, which the cache keeps track of.
 bool is_positions(const Graph& graph, ValueId value) {
     return value == kNone || graph.producer(value).op == Op::positions;
 }
 
-// What of this attention's options a cache cannot serve, for the message.
+// Returns which options of this attention a cache does not support, for the message.
 std::string not_cacheable(const Graph& graph, const Node& node) {
     std::vector<std::string> reasons;
     for (std::size_t i = 3; i < node.inputs.size(); ++i) {
@@ -49,8 +49,8 @@ public:
     ValueId cache_row(Builder& b, int64_t batch) {
         return field(b, "decode.cache_row", batch, Shape{batch, capacity_});
     }
-    // start[b] + 0, 1, ... as [B, T]. Places from count[b] on stay at the last one taken: a position table may end
-    // there.
+    // Returns start[b] + 0, 1, ... as [B, T]. Positions from count[b] on repeat the last valid one, because a position
+    // table may end there.
     ValueId positions(Builder& b, int64_t batch, int64_t length) {
         const std::vector<int64_t> column{batch, 1};
         const ValueId first = b(Op::reshape, {start(b, batch)}, {{"shape", column}});
@@ -76,7 +76,7 @@ private:
     int64_t batch_ = -1;
 };
 
-// reasons: of not_cacheable(), for the node as described, where positions are still positions.
+// reasons: from not_cacheable() on the node as described, before positions are replaced.
 void cached_attention(Builder& b, const Node& node, const std::string& reasons, DecodeFields& fields, int64_t capacity,
                       std::vector<ValueId>& outputs) {
     if (!reasons.empty())
@@ -103,8 +103,8 @@ void cached_attention(Builder& b, const Node& node, const std::string& reasons, 
     outputs[0] = y.empty() ? kNone : y[0]; // no log-sum-exp: nothing is differentiated here
 }
 
-// Refuses what would compute something else in decode mode, where a graph sees one chunk of each row and what came
-// before only through caches and states. decoding: the graph made of `described`, without what nothing reads.
+// Refuses graphs whose result would change in decode mode, in which a graph sees one chunk of each row and the past
+// only through caches and states. decoding: the graph made from `described`, without unused nodes.
 Status check_memory(const Graph& described, const Graph& decoding) {
     for (NodeId id = 0; id < decoding.nodes.size(); ++id)
         if (decoding.nodes[id].op == Op::attention && decoding.nodes[id].integer("causal") != 0)
@@ -133,7 +133,7 @@ Status check_memory(const Graph& described, const Graph& decoding) {
     return {};
 }
 
-// The graph without outputs, losses and metrics.
+// Returns the graph without outputs, losses and metrics.
 Graph bare(Graph graph) {
     graph.outputs.clear();
     graph.losses.clear();
@@ -181,7 +181,7 @@ Result<Graph> decode_graph(const Graph& described, int64_t capacity) {
             outputs[0] = node.inputs[0];
             return true;
         }
-        case Op::dropout: outputs[0] = node.inputs[0]; return true; // drops in training only
+        case Op::dropout: outputs[0] = node.inputs[0]; return true; // active in training only
         default: return false;
         }
     };
@@ -197,7 +197,7 @@ Result<Graph> encoding_part(const Graph& described) {
             part.outputs[fmt::format("kept.{}", part.outputs.size())] = node.outputs[0];
     HK_ASSIGN(part, prune(part));
     part.outputs.clear();
-    std::size_t scopes = 1; // those of a decoder's steps come after
+    std::size_t scopes = 1; // scopes of a decoder's steps come after this one
     for (const Node& node : part.nodes) scopes = std::max<std::size_t>(scopes, node.scope + 1);
     part.scopes.resize(scopes);
     return part;

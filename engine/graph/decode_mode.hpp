@@ -6,14 +6,15 @@
 
 namespace hekla::graph {
 
-// decode: attention with a cache name becomes attention_cached of that capacity with input fields "decode.start" [B],
-// "decode.count" [B], "decode.cache_row" [B, capacity]; positions become start + 0, 1, ...; once(NAME, x) becomes the
-// input field "once.NAME"; state_read(NAME) the field "state.NAME"; state_write(NAME, x) an output "state.NAME". Nodes
-// that are not needed any more are removed. Errors name the node: an attention whose options cannot be cached, causal
-// attention without a cache, a state that is read and not written or written and not read.
+// Rewrites a graph described in decode mode: attention with a cache name becomes attention_cached of that capacity with
+// input fields "decode.start" [B], "decode.count" [B], "decode.cache_row" [B, capacity]; positions become start + 0, 1,
+// ...; once(NAME, x) becomes the input field "once.NAME"; state_read(NAME) the field "state.NAME"; state_write(NAME, x)
+// an output "state.NAME". Unused nodes are removed. Errors name the node: an attention whose options cannot be cached,
+// causal attention without a cache, a state that is only read or only written.
 Result<Graph> decode_graph(const Graph& described, int64_t capacity);
 
-// encode: outputs "once.NAME" and, for state_read, "state.NAME" (its initial value); everything else is removed.
+// Rewrites a graph described in encode mode: outputs "once.NAME" and, for state_read, "state.NAME" (its initial value).
+// Everything else is removed.
 Result<Graph> encode_graph(const Graph& described);
 
 // Returns the part of a graph described in encode mode that encode_graph() needs: once(), state_read() and everything

@@ -7,7 +7,7 @@
 namespace hekla::graph {
 namespace {
 
-// Whether the operation hands rows of logits on as they are.
+// Returns whether the operation only passes rows of logits through.
 bool hands_on(const Graph& graph, const Node& node) {
     if (node.op == Op::site) return true;
     if (node.op == Op::cast) return is_float(graph.kind(node.outputs[0])) && is_float(graph.kind(node.inputs[0]));
@@ -68,7 +68,7 @@ public:
                                              {"best", int64_t{folds_[id].best}},
                                              {"chunk", options_.chunk}};
         const std::vector<ValueId> made = b.emit(Op::linear_cross_entropy, inputs, attributes);
-        if (made.empty()) return true; // the builder holds the error
+        if (made.empty()) return true; // the builder has the error
         best_[graph_.nodes[id].outputs[0]] = made[2];
         outputs = {reshaped(b, made[0], shape), kNone};
         return true;
@@ -77,16 +77,16 @@ public:
 private:
     struct Fold {
         bool yes = false;
-        bool best = false; // the place of the largest logit is asked for
+        bool best = false; // the index of the largest logit is needed
     };
 
-    // Whether only the chain from a linear to this loss reads the logits, and an argmax after it.
+    // Decides whether to fold: only the chain from a linear to this loss, and an argmax after it, read the logits.
     void look_at(NodeId id) {
         const Node& node = graph_.nodes[id];
         if (graph_.shape(node.inputs[0]).elements() * 4 < options_.least_bytes) return;
         if (graph_.shape(node.inputs[1]).elements() == 0) return;
         if (node.inputs[2] != kNone && trained_[node.inputs[2]]) return;
-        if (kept_[node.outputs[1]] || !readers_[node.outputs[1]].empty()) return; // differentiated already
+        if (kept_[node.outputs[1]] || !readers_[node.outputs[1]].empty()) return; // already differentiated
         std::vector<NodeId> places;
         NodeId reader = id;
         for (ValueId value = node.inputs[0];; value = graph_.producer(value).inputs[0]) {
@@ -119,7 +119,7 @@ private:
     std::vector<bool> kept_;                   // by value: needed after the graph has run
     std::vector<bool> trained_;                // by value: depends on a parameter
     std::vector<Fold> folds_;                  // by node
-    std::vector<ValueId> best_of_;             // by node: an argmax that becomes a folded loss's, of which loss
+    std::vector<ValueId> best_of_;             // by node: the loss whose folded form replaces this argmax
     std::map<ValueId, ValueId> best_;          // by loss: its new argmax
     bool any_ = false;
 };

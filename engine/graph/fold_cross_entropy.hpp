@@ -1,5 +1,6 @@
 // Fuses cross entropy with the linear that computes its logits, so that logits [N, V] are never completely in memory,
-// neither forward nor backward (as in "Cut Your Losses", Wijmans et al. 2024, which also skips small gradients).
+// neither in the forward nor in the backward pass (as in "Cut Your Losses", Wijmans et al. 2024, which also skips small
+// gradients).
 #pragma once
 
 #include "graph/graph.hpp"
@@ -12,10 +13,10 @@ struct FoldOptions {
     int64_t chunk = 0; // linear_cross_entropy's attribute
 };
 
-// For a graph as described, before it is differentiated. A cross_entropy becomes a linear_cross_entropy where its
-// logits come from a linear, or a matmul by one matrix, through nothing but reshapes, casts and sites, and nothing else
-// reads them except a later argmax over the classes. A cross_entropy with trained class weights is not changed. Values
-// are the same except for rounding.
+// For a graph as described, before it is differentiated. A cross_entropy becomes a linear_cross_entropy if its logits
+// come from a linear, or a matmul by one matrix, through nothing but reshapes, casts and sites, and nothing else reads
+// them except a later argmax over the classes. A cross_entropy with trained class weights is not changed. Values are
+// the same except for rounding.
 Result<Graph> fold_cross_entropy(const Graph& graph, const FoldOptions& options = {});
 
 } // namespace hekla::graph

@@ -42,7 +42,7 @@ private:
     bool is_number(ValueId value) const { return graph_.producer(value).op == Op::fill; }
     const Shape& result(NodeId id) const { return graph_.shape(graph_.nodes[id].outputs[0]); }
 
-    // Merges the node's own group with those of its operands, as far as that is possible.
+    // Merges the node's own group with those of its operands if possible.
     void join(NodeId id) {
         std::vector<std::size_t> candidates;
         for (const ValueId input : graph_.nodes[id].inputs) {
@@ -52,12 +52,13 @@ private:
                 graph_.nodes[from].region == graph_.nodes[id].region)
                 candidates.push_back(group);
         }
-        std::ranges::sort(candidates, std::greater<>()); // the latest first: it has the least to wait for
+        std::ranges::sort(candidates, std::greater<>()); // latest first: it has to be delayed the least
         candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
         for (const std::size_t group : candidates) try_merge(group, group_of_[id], id);
     }
 
-    // Whether the nodes of `group` can wait until node `last`: nothing outside of the two groups reads them before.
+    // Merges if the nodes of `group` can be delayed to node `last`: nothing outside of the two groups reads them
+    // before.
     void try_merge(std::size_t group, std::size_t into, NodeId last) {
         for (const NodeId id : nodes_[group])
             for (const ValueId output : graph_.nodes[id].outputs)
@@ -115,7 +116,7 @@ private:
     std::vector<std::vector<NodeId>> readers_; // by value, ascending
     std::vector<bool> kept_;                   // by value: needed after the graph has run
     std::vector<std::size_t> group_of_;        // by node
-    std::vector<std::vector<NodeId>> nodes_;   // by group; empty where it was merged into another
+    std::vector<std::vector<NodeId>> nodes_;   // by group; empty if merged into another
 };
 
 } // namespace

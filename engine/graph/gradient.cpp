@@ -8,7 +8,7 @@
 namespace hekla::graph {
 namespace {
 
-// Operations whose outputs have no gradient towards their inputs, whatever their kinds.
+// Returns whether an operation has no gradient, whatever the kinds of its inputs.
 bool stops(Op op) {
     switch (op) {
     case Op::sign:
@@ -52,7 +52,7 @@ void Backward::give(std::size_t input, ValueId gradient) {
 void Backward::give_value(ValueId value, ValueId gradient) {
     if (!b_.ok() || gradient == kNone) return;
     gradient = reduce_to(gradient, shape(value));
-    // Parameters' gradients add up in float32: an update reads them from there.
+    // Gradients of parameters accumulate in float32, which the optimizer reads.
     const bool parameter = b_.graph().producer(value).op == Op::parameter;
     gradient = cast(gradient, parameter ? Kind::float32 : kind(value));
     ValueId& total = gradients_[value];

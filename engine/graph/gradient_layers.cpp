@@ -1,11 +1,11 @@
-// Gradients of the operations that have kernels of their own: matrices, norms, rotary positions, attention, recurrent
-// layers, cross entropy.
+// Gradients of the operations with dedicated kernels: matrices, norms, rotary positions, attention, recurrent layers,
+// cross entropy.
 #include "graph/backward.hpp"
 
 namespace hekla::graph {
 namespace {
 
-// [..., N] as [rows, N].
+// Reshapes [..., N] to [rows, N].
 ValueId rows_of(Backward& b, ValueId value) {
     const Shape& shape = b.shape(value);
     const int64_t last = shape[-1];
@@ -26,7 +26,7 @@ void matmul_gradient(Backward& b) {
     if (b.wants(0)) b.give(0, ta ? b.matmul(w, dy, tb, true) : b.matmul(dy, w, false, !tb));
     if (!b.wants(1)) return;
     if (!ta && batch_elements(b.shape(w)) == 1) {
-        // One b for every matrix of a: one product over all rows, instead of one each and their sum.
+        // The same b for every matrix of a: one product over all rows, instead of one per matrix and a sum.
         const ValueId rows = rows_of(b, a), drows = rows_of(b, dy);
         b.give(1, b.reshape(tb ? b.matmul(drows, rows, true, false) : b.matmul(rows, drows, true, false), b.shape(w)));
         return;
@@ -58,8 +58,8 @@ void rms_norm_gradient(Backward& b) {
     for (std::size_t i = 0; i < d.size(); ++i) b.give(i, d[i]);
 }
 
-// y1 = x1 c - x2 s, y2 = x2 c + x1 s (with s negative for inverse): the gradient of c and s adds up over the heads and
-// over all tokens at that position.
+// y1 = x1 c - x2 s, y2 = x2 c + x1 s (with s negative for inverse): the gradient of c and s is summed over the heads
+// and over all tokens at that position.
 void rotary_table_gradient(Backward& b) {
     const ValueId x = b.x(0), dy = b.dy();
     const Shape xs = b.shape(x), table = b.shape(b.x(1));
@@ -125,7 +125,7 @@ void lstm_gradient(Backward& b) {
     for (std::size_t i = 0; i < d.size(); ++i) b.give(of[i], d[i]);
 }
 
-// Class weights are seldom trained; where they are, dweights[c] = (1 - s) sum of d over the rows labelled c times their
+// Class weights are rarely trained. If they are, dweights[c] = (1 - s) sum of d over the rows labeled c times their
 // -log p, and s/V sum over all rows of d times -log p[c].
 void class_weight_gradient(Backward& b) {
     Builder& build = b.builder();
@@ -142,14 +142,14 @@ void class_weight_gradient(Backward& b) {
     const ValueId safe = b.where(counted, labels, b.number(labels, 0.0));
     const ValueId dloss = b.reshape(b.dy(), Shape{rows, 1});
     const ValueId d = b.where(counted, dloss, b.number(dloss, 0.0));
-    const ValueId surprise = b.neg(build(Op::log_softmax, {b.cast(logits, Kind::float32)}));
-    const ValueId of_label = build(Op::gather, {surprise, safe}, {{"batch_dimensions", int64_t{1}}}); // [N, 1]
+    const ValueId negative_log_p = b.neg(build(Op::log_softmax, {b.cast(logits, Kind::float32)}));
+    const ValueId of_label = build(Op::gather, {negative_log_p, safe}, {{"batch_dimensions", int64_t{1}}}); // [N, 1]
     const ValueId flat = b.reshape(safe, Shape{rows});
     const ValueId hard = build(Op::embedding_gradient, {b.scale(b.mul(d, of_label), 1.0 - smoothing), flat},
                                {{"rows", classes}}); // [V, 1]
     b.give(2, b.reshape(hard, Shape{classes}));
     if (smoothing != 0.0)
-        b.give(2, b.scale(b.sum(b.mul(d, surprise), {0}, false), smoothing / static_cast<double>(classes)));
+        b.give(2, b.scale(b.sum(b.mul(d, negative_log_p), {0}, false), smoothing / static_cast<double>(classes)));
 }
 
 void cross_entropy_gradient(Backward& b) {
@@ -162,7 +162,7 @@ void cross_entropy_gradient(Backward& b) {
 
 void linear_cross_entropy_gradient(Backward& b) {
     const Node& node = b.node();
-    if (b.wants(4)) { // fold_cross_entropy() leaves such a loss alone
+    if (b.wants(4)) { // fold_cross_entropy() does not change such a loss
         b.builder().fail(unsupported("linear_cross_entropy has no gradient towards class weights"));
         return;
     }

@@ -1,4 +1,4 @@
-// The gradient of a plugin's own operation: the graph that it described, put in its place.
+// The gradient of a plugin's own operation: the graph that the plugin described, inserted here.
 #include "graph/backward.hpp"
 #include "graph/own_gradient.hpp"
 #include "graph/rewrite.hpp"
@@ -27,7 +27,7 @@ bool own_gradient(Backward& backward) {
         if (!is_float(backward.kind(y))) continue;
         const ValueId dy = backward.dy(i);
         leaves[kOwnOutputGradient + d.outputs[i]] =
-            dy != kNone ? dy : b.fill(backward.kind(y), backward.shape(y), 0.0); // nobody read it
+            dy != kNone ? dy : b.fill(backward.kind(y), backward.shape(y), 0.0); // not used by any loss
     }
     std::vector<ValueId> now(rule->values.size(), kNone);
     for (NodeId id = 0; id < rule->nodes.size() && b.ok(); ++id) {

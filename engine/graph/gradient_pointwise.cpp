@@ -1,5 +1,5 @@
-// Gradients of the pointwise operations, composed of pointwise operations: fusion makes one kernel of each chain. At
-// ties and kinks they are PyTorch's.
+// Gradients of the pointwise operations, composed of pointwise operations, since fusion turns each chain into one
+// kernel. At ties and kinks they equal PyTorch's.
 #include "graph/backward.hpp"
 
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace hekla::graph {
 namespace {
 
-// The value of a fill of one number; nothing otherwise.
+// Returns the number of a fill; nothing for other nodes.
 std::optional<double> known_number(Backward& b, ValueId value) {
     const Node& node = b.builder().graph().producer(value);
     if (node.op != Op::fill) return std::nullopt;
@@ -32,7 +32,7 @@ void pow_gradient(Backward& b, ValueId dy) {
         }
     }
     if (b.wants(1)) {
-        // 0 to a power of 0 or more stays where it is; log would make a NaN of it.
+        // 0 to a power of 0 or more is constant; log would turn it into NaN.
         const ValueId at_zero = b.compare(x, Relation::equal, 0.0);
         const ValueId flat = b.mul(at_zero, b.compare(exponent, Relation::greater_equal, 0.0));
         const ValueId slope = b.mul(y, build(Op::log, {x}));
@@ -69,7 +69,7 @@ ValueId gelu_slope(Backward& b) {
     return b.add(left, right);
 }
 
-// dy/dx of an operation of one input, to be multiplied with dy; nothing where it is not one of them.
+// Returns dy/dx of an operation of one input, to be multiplied with dy; nothing for other operations.
 std::optional<ValueId> slope(Backward& b) {
     Builder& build = b.builder();
     const ValueId x = b.x(), y = b.y();
@@ -142,7 +142,7 @@ bool pointwise_gradient(Backward& b) {
         b.give(0, b.where(b.mul(above, below), dy, b.number(dy, 0.0)));
         return true;
     }
-    case Op::cast: b.give(0, dy); return true; // the kind is made x's
+    case Op::cast: b.give(0, dy); return true; // give() converts it to x's kind
     case Op::dropout:
         b.give(0, build(Op::dropout, {dy},
                         {{"probability", b.node().real("probability")}, {"stream", b.node().integer("stream")}}));

@@ -1,10 +1,10 @@
-// Gradients of reductions and of what works along an axis.
+// Gradients of reductions and of operations along an axis.
 #include "graph/backward.hpp"
 
 namespace hekla::graph {
 namespace {
 
-// The shape of x with the reduced axes as 1.
+// Returns the shape of x with the reduced axes as 1.
 Shape kept(Backward& b) {
     Shape shape = b.shape(b.x());
     for (const int64_t axis : b.node().ints("axes")) shape[static_cast<int>(axis)] = 1;

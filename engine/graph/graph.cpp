@@ -18,8 +18,8 @@ const OperationInfo& info(const Node& node) {
     return node.own != nullptr ? node.own->operation->info() : info(node.op);
 }
 
-// Asking for an attribute that the table does not give the operation is a mistake in the engine, caught by every test
-// that meets it: std::get and the dereference below are unchecked only for names that check() has already seen.
+// Reading an attribute that the operation does not have in the table is a bug in the engine, which every test that
+// reaches it finds: std::get and the dereference below are unchecked only for names that check() has already validated.
 int64_t Node::integer(std::string_view name) const { return std::get<int64_t>(find(*this, name)->value); }
 double Node::real(std::string_view name) const { return std::get<double>(find(*this, name)->value); }
 const std::string& Node::text(std::string_view name) const { return std::get<std::string>(find(*this, name)->value); }

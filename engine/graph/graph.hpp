@@ -41,7 +41,7 @@ struct Node {
     void set(std::string_view name, AttributeValue value);
 };
 
-// The description of a node's operation, from the table or of a plugin's own.
+// Returns the description of a node's operation, from the table or of a plugin's own.
 const OperationInfo& info(const Node& node);
 
 struct Value {
@@ -56,7 +56,7 @@ struct Scope {
     std::string name;
 };
 
-// A term of the loss: weight * sum / count; count depends on fields alone.
+// A term of the loss: weight * sum / count; count depends on fields only.
 struct LossTerm {
     std::string name;
     ValueId sum = kNone;
@@ -72,7 +72,7 @@ struct Metric {
 
 struct Graph {
     std::vector<Node> nodes;
-    std::vector<Value> values{1};                        // values[0] stands for kNone
+    std::vector<Value> values{1};                        // values[0] is kNone
     std::vector<Scope> scopes{1};                        // scopes[0] is the root
     std::map<std::string, ValueId, std::less<>> outputs; // ports and other values to compute and keep, by name
     std::vector<LossTerm> losses;
@@ -84,21 +84,21 @@ struct Graph {
     Kind kind(ValueId id) const { return values[id].kind; }
     std::string scope_path(ScopeId scope) const; // "block.3/attention"; "" for the root
 
-    // The place of a node, for messages: "matmul in block.3/attention".
+    // Returns the location of a node, for messages: "matmul in block.3/attention".
     std::string describe(NodeId node) const;
 
-    // The value of the parameter, buffer, input or step_scalar of this name; 0 if it does not exist.
+    // Returns the value of the parameter, buffer, input or step_scalar of this name; 0 if it does not exist.
     ValueId find_leaf(Op leaf, std::string_view name) const;
 
-    // Names and values of all parameters, in the order in which they were created.
+    // Returns names and values of all parameters, in order of creation.
     std::vector<std::pair<std::string, ValueId>> parameters() const;
 };
 
-// The attribute that holds the name of a leaf ("name" or "field"), or null.
+// Returns the attribute that holds the name of a leaf ("name" or "field"), or null.
 const char* leaf_name_attribute(Op leaf);
 
-// Kinds and shapes of the outputs of a node whose inputs and attributes are complete (shape_inference.cpp); the error
-// contains the shapes and what does not fit.
+// Returns kinds and shapes of the outputs of a node whose inputs and attributes are complete (shape_inference.cpp). The
+// error contains the shapes and what does not fit.
 Result<std::vector<std::pair<Kind, Shape>>> infer_outputs(const Graph& graph, const Node& node);
 
 } // namespace hekla::graph

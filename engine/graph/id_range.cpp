@@ -27,7 +27,7 @@ int64_t id_range(const Graph& graph, std::string_view name) {
     std::vector<bool> holds_ids(graph.values.size(), false);
     holds_ids[leaf] = true;
     int64_t range = 0;
-    for (const Node& node : graph.nodes) { // in an order in which every value is made before it is read
+    for (const Node& node : graph.nodes) { // every value is computed before it is read
         if (node.op == Op::embedding && holds_ids[node.inputs[1]]) {
             const int64_t rows = graph.shape(node.inputs[0])[0];
             range = range == 0 ? rows : std::min(range, rows);

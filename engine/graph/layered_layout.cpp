@@ -10,31 +10,31 @@
 namespace hekla::graph {
 namespace {
 
-constexpr double kGap = 14;      // between neighbours in a layer
+constexpr double kGap = 14;      // between neighbors in a layer
 constexpr double kLayerGap = 26; // between layers
 constexpr double kPadding = 12;  // inside a box
 constexpr double kTitle = 16;    // of a box, above its content
-constexpr double kWay = 10;      // width of a line's place in a layer
+constexpr double kWay = 10;      // of a dummy node
 
-// What stands in a layer of a box: a child, the place where a value enters or leaves the box, or a place that a long
-// line passes.
-struct Place {
+// An element of a layer in a box: a child, a port where a value enters or leaves the box, or a dummy node of a long
+// edge.
+struct Slot {
     std::size_t item = kNobody;  // a child
-    std::size_t value = kNobody; // of a port or a way
+    std::size_t value = kNobody; // of a port or dummy node
     int layer = 0;
     double width = 0, height = 0;
-    double x = 0, y = 0; // of the centre in x and the top in y, inside the box
-    std::vector<std::pair<std::size_t, std::size_t>> above, below; // (place, value) of neighbours in the next layers
+    double x = 0, y = 0;                                           // x of the center and y of the top, inside the box
+    std::vector<std::pair<std::size_t, std::size_t>> above, below; // (slot, value) of neighbors in the next layers
 };
 
 struct Box {
     std::vector<std::size_t> children;
-    std::map<std::size_t, std::size_t> place_of;                       // child -> place
-    std::map<std::size_t, std::size_t> entry, exit;                    // value -> place
-    std::set<std::tuple<std::size_t, std::size_t, std::size_t>> edges; // (from place, to place, value)
-    std::vector<Place> places;
+    std::map<std::size_t, std::size_t> slot_of;                        // child -> slot
+    std::map<std::size_t, std::size_t> entry, exit;                    // value -> slot
+    std::set<std::tuple<std::size_t, std::size_t, std::size_t>> edges; // (from slot, to slot, value)
+    std::vector<Slot> slots;
     std::vector<std::vector<std::size_t>> layers;
-    std::vector<std::vector<std::size_t>> lines; // places that each drawn edge passes, with its value behind
+    std::vector<std::vector<std::size_t>> lines; // slots that each drawn edge passes, then its value
     std::vector<std::size_t> line_values;
 };
 
@@ -44,8 +44,8 @@ public:
         for (std::size_t i = 1; i < items.size(); ++i) {
             Box& box = boxes_[items[i].parent];
             box.children.push_back(i);
-            box.place_of[i] = box.places.size();
-            box.places.push_back({.item = i, .above = {}, .below = {}});
+            box.slot_of[i] = box.slots.size();
+            box.slots.push_back({.item = i, .above = {}, .below = {}});
         }
     }
 
@@ -56,13 +56,13 @@ public:
         const std::size_t v = edge.value;
         for (std::size_t depth = from.size() - 2; depth > common; --depth) {
             Box& box = boxes_[from[depth]];
-            box.edges.emplace(box.place_of[from[depth + 1]], port(box, box.exit, v), v);
+            box.edges.emplace(box.slot_of[from[depth + 1]], port(box, box.exit, v), v);
         }
         Box& shared = boxes_[from[common]];
-        shared.edges.emplace(shared.place_of[from[common + 1]], shared.place_of[to[common + 1]], v);
+        shared.edges.emplace(shared.slot_of[from[common + 1]], shared.slot_of[to[common + 1]], v);
         for (std::size_t depth = common + 1; depth + 1 < to.size(); ++depth) {
             Box& box = boxes_[to[depth]];
-            box.edges.emplace(port(box, box.entry, v), box.place_of[to[depth + 1]], v);
+            box.edges.emplace(port(box, box.entry, v), box.slot_of[to[depth + 1]], v);
         }
     }
 
@@ -87,17 +87,17 @@ private:
     }
 
     static std::size_t port(Box& box, std::map<std::size_t, std::size_t>& ports, std::size_t value) {
-        const auto [found, fresh] = ports.emplace(value, box.places.size());
-        if (fresh) box.places.push_back({.value = value, .width = kWay, .above = {}, .below = {}});
+        const auto [found, fresh] = ports.emplace(value, box.slots.size());
+        if (fresh) box.slots.push_back({.value = value, .width = kWay, .above = {}, .below = {}});
         return found->second;
     }
 
     void arrange(std::size_t index) {
         Box& box = boxes_[index];
-        for (Place& place : box.places)
-            if (place.item != kNobody) {
-                place.width = items_[place.item].width;
-                place.height = items_[place.item].height;
+        for (Slot& slot : box.slots)
+            if (slot.item != kNobody) {
+                slot.width = items_[slot.item].width;
+                slot.height = items_[slot.item].height;
             }
         find_layers(box);
         add_ways(box);
@@ -106,49 +106,49 @@ private:
     }
 
     static void find_layers(Box& box) {
-        for (Place& place : box.places) place.layer = place.item == kNobody ? 0 : 1;
-        // Edges between children point forward in their order, which is that of their places.
+        for (Slot& slot : box.slots) slot.layer = slot.item == kNobody ? 0 : 1;
+        // Edges between children point forward in the children's order, which is also the order of their slots.
         int last = 1;
         for (const std::size_t child : box.children) {
-            const std::size_t at = box.place_of[child];
-            last = std::max(last, box.places[at].layer);
+            const std::size_t at = box.slot_of[child];
+            last = std::max(last, box.slots[at].layer);
             for (auto e = box.edges.lower_bound({at, 0, 0}); e != box.edges.end() && std::get<0>(*e) == at; ++e) {
-                Place& to = box.places[std::get<1>(*e)];
-                if (to.item != kNobody) to.layer = std::max(to.layer, box.places[at].layer + 1);
+                Slot& to = box.slots[std::get<1>(*e)];
+                if (to.item != kNobody) to.layer = std::max(to.layer, box.slots[at].layer + 1);
             }
         }
-        // What nothing comes into stands right above its first reader.
-        std::vector<bool> has_above(box.places.size(), false);
+        // A child without incoming edges is placed right above its first reader.
+        std::vector<bool> has_above(box.slots.size(), false);
         for (const auto& [from, to, value] : box.edges) has_above[to] = true;
         for (const std::size_t child : box.children) {
-            const std::size_t at = box.place_of[child];
+            const std::size_t at = box.slot_of[child];
             if (has_above[at]) continue;
             int first = 0;
             for (auto e = box.edges.lower_bound({at, 0, 0}); e != box.edges.end() && std::get<0>(*e) == at; ++e) {
-                const Place& to = box.places[std::get<1>(*e)];
+                const Slot& to = box.slots[std::get<1>(*e)];
                 if (to.item != kNobody && (first == 0 || to.layer < first)) first = to.layer;
             }
-            if (first > 1) box.places[at].layer = first - 1;
+            if (first > 1) box.slots[at].layer = first - 1;
         }
-        for (const auto& [value, at] : box.exit) box.places[at].layer = last + 1;
+        for (const auto& [value, at] : box.exit) box.slots[at].layer = last + 1;
     }
 
-    // Lines over more than one layer pass a place in each layer between; lines of one value from one place share them.
+    // Adds a dummy node in each layer that an edge crosses; edges of one value from one slot share them.
     static void add_ways(Box& box) {
         std::map<std::tuple<std::size_t, std::size_t, int>, std::size_t> ways;
         const auto connect = [&](std::size_t above, std::size_t below, std::size_t value) {
-            auto& down = box.places[above].below;
+            auto& down = box.slots[above].below;
             if (std::ranges::find(down, std::pair{below, value}) != down.end()) return;
             down.emplace_back(below, value);
-            box.places[below].above.emplace_back(above, value);
+            box.slots[below].above.emplace_back(above, value);
         };
         for (const auto& [from, to, value] : box.edges) {
             std::size_t at = from;
             std::vector<std::size_t> line{from};
-            for (int layer = box.places[from].layer + 1; layer < box.places[to].layer; ++layer) {
-                const auto [found, fresh] = ways.emplace(std::tuple{from, value, layer}, box.places.size());
+            for (int layer = box.slots[from].layer + 1; layer < box.slots[to].layer; ++layer) {
+                const auto [found, fresh] = ways.emplace(std::tuple{from, value, layer}, box.slots.size());
                 if (fresh)
-                    box.places.push_back({.value = value, .layer = layer, .width = kWay, .above = {}, .below = {}});
+                    box.slots.push_back({.value = value, .layer = layer, .width = kWay, .above = {}, .below = {}});
                 connect(at, found->second, value);
                 at = found->second;
                 line.push_back(at);
@@ -159,38 +159,38 @@ private:
             box.line_values.push_back(value);
         }
         int last = 0;
-        for (const Place& place : box.places) last = std::max(last, place.layer);
+        for (const Slot& slot : box.slots) last = std::max(last, slot.layer);
         box.layers.assign(static_cast<std::size_t>(last) + 1, {});
-        for (std::size_t i = 0; i < box.places.size(); ++i)
-            box.layers[static_cast<std::size_t>(box.places[i].layer)].push_back(i);
+        for (std::size_t i = 0; i < box.slots.size(); ++i)
+            box.layers[static_cast<std::size_t>(box.slots[i].layer)].push_back(i);
     }
 
-    // How far from a place's centre a value's line meets it: boxes are met at their ports.
-    double offset(std::size_t place, std::size_t value, const Box& box, bool at_top) const {
-        const std::size_t item = box.places[place].item;
+    // Returns the distance from a slot's center at which a value's line meets it: boxes are met at their ports.
+    double offset(std::size_t slot, std::size_t value, const Box& box, bool at_top) const {
+        const std::size_t item = box.slots[slot].item;
         if (item == kNobody || !items_[item].is_box) return 0;
         const Box& inner = boxes_[item];
         const auto& ports = at_top ? inner.entry : inner.exit;
         const auto found = ports.find(value);
-        return found == ports.end() ? 0 : inner.places[found->second].x - items_[item].width / 2;
+        return found == ports.end() ? 0 : inner.slots[found->second].x - items_[item].width / 2;
     }
 
     double wish(const Box& box, std::size_t at, bool from_above) const {
-        const auto& neighbours = from_above ? box.places[at].above : box.places[at].below;
+        const auto& neighbors = from_above ? box.slots[at].above : box.slots[at].below;
         double sum = 0;
-        for (const auto& [other, value] : neighbours)
-            sum += box.places[other].x + offset(other, value, box, !from_above) - offset(at, value, box, from_above);
-        return sum / static_cast<double>(neighbours.size());
+        for (const auto& [other, value] : neighbors)
+            sum += box.slots[other].x + offset(other, value, box, !from_above) - offset(at, value, box, from_above);
+        return sum / static_cast<double>(neighbors.size());
     }
 
-    // Left to right with the least gaps, in the layer's order, centred around 0.
+    // Places a layer from left to right with minimal gaps, in its order, centered around 0.
     static void pack(Box& box, const std::vector<std::size_t>& layer) {
         double width = -kGap;
-        for (const std::size_t at : layer) width += box.places[at].width + kGap;
+        for (const std::size_t at : layer) width += box.slots[at].width + kGap;
         double x = -width / 2;
         for (const std::size_t at : layer) {
-            box.places[at].x = x + box.places[at].width / 2;
-            x += box.places[at].width + kGap;
+            box.slots[at].x = x + box.slots[at].width / 2;
+            x += box.slots[at].width + kGap;
         }
     }
 
@@ -199,8 +199,8 @@ private:
         const auto sweep = [&](std::vector<std::size_t>& layer, bool from_above) {
             std::map<std::size_t, double> wishes;
             for (const std::size_t at : layer) {
-                const auto& neighbours = from_above ? box.places[at].above : box.places[at].below;
-                wishes[at] = neighbours.empty() ? box.places[at].x : wish(box, at, from_above);
+                const auto& neighbors = from_above ? box.slots[at].above : box.slots[at].below;
+                wishes[at] = neighbors.empty() ? box.slots[at].x : wish(box, at, from_above);
             }
             std::ranges::stable_sort(layer, {}, [&](std::size_t at) { return wishes[at]; });
             pack(box, layer);
@@ -211,24 +211,24 @@ private:
         }
     }
 
-    // Places move towards their neighbours and push others aside only as far as the gaps ask.
+    // Moves slots towards their neighbors, pushing others aside only to keep the gaps.
     void relax(Box& box, const std::vector<std::size_t>& layer, bool from_above) const {
         if (layer.empty()) return;
         std::vector<double> left, right;
         const auto apart = [&](std::size_t a, std::size_t b) {
-            return (box.places[a].width + box.places[b].width) / 2 + kGap;
+            return (box.slots[a].width + box.slots[b].width) / 2 + kGap;
         };
         std::vector<double> wishes;
         for (const std::size_t at : layer) {
-            const auto& neighbours = from_above ? box.places[at].above : box.places[at].below;
-            wishes.push_back(neighbours.empty() ? box.places[at].x : wish(box, at, from_above));
+            const auto& neighbors = from_above ? box.slots[at].above : box.slots[at].below;
+            wishes.push_back(neighbors.empty() ? box.slots[at].x : wish(box, at, from_above));
         }
         for (std::size_t i = 0; i < layer.size(); ++i)
             left.push_back(i == 0 ? wishes[0] : std::max(wishes[i], left[i - 1] + apart(layer[i - 1], layer[i])));
         right = wishes;
         for (std::size_t i = layer.size() - 1; i-- > 0;)
             right[i] = std::min(wishes[i], right[i + 1] - apart(layer[i], layer[i + 1]));
-        for (std::size_t i = 0; i < layer.size(); ++i) box.places[layer[i]].x = (left[i] + right[i]) / 2;
+        for (std::size_t i = 0; i < layer.size(); ++i) box.slots[layer[i]].x = (left[i] + right[i]) / 2;
     }
 
     void coordinates(std::size_t index, Box& box) {
@@ -239,9 +239,9 @@ private:
         for (const auto& layer : box.layers) relax(box, layer, true);
         double left = 0, right = 0;
         bool any = false;
-        for (const Place& place : box.places) {
-            left = any ? std::min(left, place.x - place.width / 2) : place.x - place.width / 2;
-            right = any ? std::max(right, place.x + place.width / 2) : place.x + place.width / 2;
+        for (const Slot& slot : box.slots) {
+            left = any ? std::min(left, slot.x - slot.width / 2) : slot.x - slot.width / 2;
+            right = any ? std::max(right, slot.x + slot.width / 2) : slot.x + slot.width / 2;
             any = true;
         }
         double y = kTitle;
@@ -249,30 +249,30 @@ private:
             double height = 0;
             bool items = false;
             for (const std::size_t at : layer) {
-                height = std::max(height, box.places[at].height);
-                items = items || box.places[at].item != kNobody;
+                height = std::max(height, box.slots[at].height);
+                items = items || box.slots[at].item != kNobody;
             }
             for (const std::size_t at : layer) {
-                Place& place = box.places[at];
-                place.y = y + (place.item == kNobody ? 0 : (height - place.height) / 2);
-                if (place.item == kNobody) place.height = height;
-                place.x += kPadding - left;
+                Slot& slot = box.slots[at];
+                slot.y = y + (slot.item == kNobody ? 0 : (height - slot.height) / 2);
+                if (slot.item == kNobody) slot.height = height;
+                slot.x += kPadding - left;
             }
             y += height + (items ? kLayerGap : 0);
         }
         LayoutItem& item = items_[index];
         item.width = right - left + 2 * kPadding;
         item.height = y - kLayerGap + kPadding;
-        for (const auto& [value, at] : box.entry) box.places[at].y = 0;
-        for (const auto& [value, at] : box.exit) box.places[at].y = item.height;
+        for (const auto& [value, at] : box.entry) box.slots[at].y = 0;
+        for (const auto& [value, at] : box.exit) box.slots[at].y = item.height;
     }
 
     void place_children(std::size_t index) {
-        for (const Place& place : boxes_[index].places) {
-            if (place.item == kNobody) continue;
-            LayoutItem& child = items_[place.item];
-            child.x = items_[index].x + place.x - child.width / 2;
-            child.y = items_[index].y + place.y;
+        for (const Slot& slot : boxes_[index].slots) {
+            if (slot.item == kNobody) continue;
+            LayoutItem& child = items_[slot.item];
+            child.x = items_[index].x + slot.x - child.width / 2;
+            child.y = items_[index].y + slot.y;
         }
     }
 
@@ -284,16 +284,16 @@ private:
             LayoutLine line;
             const auto& along = box.lines[l];
             for (std::size_t i = 0; i < along.size(); ++i) {
-                const Place& place = box.places[along[i]];
+                const Slot& slot = box.slots[along[i]];
                 const bool first = i == 0, last = i + 1 == along.size();
-                const double x = item.x + place.x;
-                const bool port = place.item == kNobody && (first || last);
-                if (!first) line.points.push_back({x + offset(along[i], value, box, true), item.y + place.y});
+                const double x = item.x + slot.x;
+                const bool port = slot.item == kNobody && (first || last);
+                if (!first) line.points.push_back({x + offset(along[i], value, box, true), item.y + slot.y});
                 if (!last) {
-                    const double bottom = port ? place.y : place.y + place.height;
+                    const double bottom = port ? slot.y : slot.y + slot.height;
                     line.points.push_back({x + offset(along[i], value, box, false), item.y + bottom});
                 }
-                if (last) line.arrow = place.item != kNobody && !items_[place.item].is_box;
+                if (last) line.arrow = slot.item != kNobody && !items_[slot.item].is_box;
             }
             lines.push_back(std::move(line));
         }

@@ -1,5 +1,5 @@
-// Layered layout of nested boxes (Sugiyama, Tagawa and Toda 1981): longest-path layers, orders by barycenter,
-// dummy nodes on long edges. For pictures; internal to the room.
+// Layered layout of nested boxes (Sugiyama, Tagawa and Toda 1981): longest-path layers, orders by barycenter, dummy
+// nodes on long edges. For visualization; internal to the room.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ struct LayoutPoint {
     double y = 0;
 };
 
-// A node of given size, or a box of children. Children are in an order in which edges point forward. Sizes, nesting and
+// A node of given size, or a box of children. Children are ordered such that edges point forward. Sizes, nesting and
 // edges are given; layout() sets positions.
 struct LayoutItem {
     std::size_t parent = kNobody; // kNobody: the root, which is item 0
     bool is_box = false;
-    double width = 0, height = 0; // given for nodes, found for boxes
-    double x = 0, y = 0;          // found: top left, absolute
+    double width = 0, height = 0; // given for nodes, computed for boxes
+    double x = 0, y = 0;          // computed: top left, absolute
 };
 
 struct LayoutEdge {

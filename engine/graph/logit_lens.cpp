@@ -13,7 +13,7 @@ bool is_made_by_norm(const Graph& graph, ValueId value) {
     return op == Op::layer_norm || op == Op::rms_norm;
 }
 
-// Nodes that lie between two values, in order: they depend on the one, and the other on them.
+// Returns the nodes between two values, in order: they depend on the first, and the second depends on them.
 std::vector<NodeId> nodes_between(const Graph& graph, ValueId from, ValueId to) {
     std::vector<bool> depends(graph.values.size(), false), needed(graph.nodes.size(), false);
     depends[from] = true;

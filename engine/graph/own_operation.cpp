@@ -8,15 +8,15 @@
 namespace hekla::graph {
 namespace {
 
-constexpr std::size_t kMostTensors = 16; // inputs and outputs: every one is an address of the record
+constexpr std::size_t kMostTensors = 16; // inputs and outputs: each is an address in the record
 constexpr std::size_t kMostAttributes = 32;
 constexpr std::size_t kMostText = std::size_t{1} << 20;
-constexpr uint32_t kMostLocalSize = 256; // what every device has
+constexpr uint32_t kMostLocalSize = 256; // supported by every device
 
 bool small_letter(char c) { return c >= 'a' && c <= 'z'; }
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-// "swish_gate": what may stand in a GLSL identifier beside our own words.
+// "swish_gate": accepted as part of a GLSL identifier together with our prefixes.
 bool is_member_name(std::string_view name) {
     if (name.empty() || name.size() > 40 || !small_letter(name[0]) || name.back() == '_') return false;
     for (std::size_t i = 0; i < name.size(); ++i) {
@@ -26,7 +26,7 @@ bool is_member_name(std::string_view name) {
     return !name.starts_with("gl_") && !name.starts_with("hekla_");
 }
 
-// "acme.swish_gate": the plugin's name before the first point.
+// "acme.swish_gate": the plugin's name before the first dot.
 bool is_operation_name(std::string_view name) {
     const std::size_t point = name.find('.');
     return name.size() <= 128 && !name.empty() && small_letter(name[0]) && point != std::string_view::npos &&
@@ -35,7 +35,7 @@ bool is_operation_name(std::string_view name) {
            });
 }
 
-// Words, types and functions of GLSL that an attribute, which is called by its bare name, may not be.
+// Keywords, types and functions of GLSL, which cannot be attribute names, since the kernel uses these unprefixed.
 bool is_glsl_word(std::string_view name) {
     static constexpr std::string_view kWords[] = {
         "abs",       "acos",        "acosh",       "active",        "all",       "any",
@@ -97,7 +97,7 @@ Result<std::shared_ptr<const OwnOperation>> OwnOperation::create(OwnDeclaration 
                                   d.inputs.size(), d.outputs.size(), kMostTensors));
     if (d.attributes.size() > kMostAttributes)
         return refuse(fmt::format("{} attributes, at most {} are possible", d.attributes.size(), kMostAttributes));
-    // Every identifier that the kernel sees, once.
+    // All identifiers that the kernel sees must be unique.
     std::set<std::string, std::less<>> words;
     const auto add = [&](const std::string& name, const char* what, bool bare) -> Status {
         if (!is_member_name(name))
@@ -147,7 +147,7 @@ bool OwnOperation::same(const OwnOperation& other) const {
 }
 
 Status check_own_use(const OwnUse& use) {
-    constexpr int64_t kMost = int64_t{1} << 31; // kernels count so far
+    constexpr int64_t kMost = int64_t{1} << 31; // limit of kernels' indices
     const OwnDeclaration& d = use.operation->declaration();
     const auto refuse = [&](const std::string& what) { return invalid_argument(fmt::format("{}: {}", d.name, what)); };
     if (use.inputs.size() != d.inputs.size() || use.outputs.size() != d.outputs.size())

@@ -19,7 +19,7 @@ struct Attribute;
 struct Graph;
 struct Tensor;
 
-// Computes the outputs, which have their kinds and shapes and are zeros before, in double precision.
+// Computes the outputs in double precision. They have their kinds and shapes and are initialized to zeros.
 using OwnReference = std::function<Status(std::span<const Tensor* const> inputs, std::span<const Attribute> attributes,
                                           std::span<Tensor> outputs)>;
 

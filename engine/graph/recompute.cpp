@@ -7,7 +7,7 @@
 namespace hekla::graph {
 namespace {
 
-// Nodes that losses, metrics or outputs other than gradients need.
+// Returns which nodes the losses, metrics or outputs other than gradients need.
 std::vector<bool> forward_nodes(const Graph& graph) {
     std::vector<bool> forward(graph.nodes.size(), false);
     const auto need = [&](ValueId value) {
@@ -28,7 +28,7 @@ public:
     explicit Recomputer(const Graph& graph)
         : graph_(graph), forward_(forward_nodes(graph)), dropped_(graph.values.size(), false),
           again_(graph.values.size(), kNone), now_(graph.values.size(), kNone) {
-        // Dropped is what forward nodes of its own region alone read, and nothing outside asks for.
+        // A value is dropped if only forward nodes of its own region read it and it is not an output.
         for (NodeId id = 0; id < graph.nodes.size(); ++id) {
             const Node& node = graph.nodes[id];
             if (!forward_[id] || node.region == 0 || is_leaf(node.op)) continue;
@@ -40,13 +40,14 @@ public:
         for (const auto& [name, value] : graph.outputs) dropped_[value] = false;
         for (const LossTerm& loss : graph.losses) dropped_[loss.sum] = dropped_[loss.count] = false;
         for (const Metric& metric : graph.metrics) dropped_[metric.sum] = dropped_[metric.count] = false;
-        // A node that keeps one output keeps all: the others are statistics, small beside computing it again.
+        // A node that keeps one output keeps all of them: the others are statistics, which are small compared with
+        // recomputing them.
         for (const Node& node : graph.nodes)
             if (std::ranges::any_of(node.outputs, [&](ValueId output) { return !dropped_[output]; }))
                 for (const ValueId output : node.outputs) dropped_[output] = false;
     }
 
-    // Before the node `id`: what it reads, made again where it was dropped.
+    // Replaces dropped inputs of node `id` by recomputed values.
     bool replace(Builder& b, const Node& node, NodeId id, std::vector<ValueId>& outputs) {
         if (forward_[id]) {
             copy_node(b, node, outputs);
@@ -65,7 +66,7 @@ public:
     }
 
 private:
-    // A dropped value, computed again from what was kept. Iterative: a region may be long.
+    // Recomputes a dropped value from the values that were kept. Iterative, because a region can be long.
     ValueId once_more(Builder& b, ValueId wanted) {
         std::vector<ValueId> open{wanted};
         while (!open.empty() && b.ok()) {
@@ -102,8 +103,8 @@ private:
     const Graph& graph_;
     std::vector<bool> forward_;  // by node
     std::vector<bool> dropped_;  // by value
-    std::vector<ValueId> again_; // what stands for a dropped value in gradients
-    std::vector<ValueId> now_;   // what stands for a value
+    std::vector<ValueId> again_; // recomputed copy of a dropped value, for gradients
+    std::vector<ValueId> now_;   // new id of a value
 };
 
 } // namespace

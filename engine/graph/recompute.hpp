@@ -6,11 +6,11 @@
 
 namespace hekla::graph {
 
-// For a differentiated graph: a node that is needed for gradients only and reads a value from inside a recompute region
-// gets copies of the nodes that compute it, placed right before their first use. Copying ends at values that are kept:
-// leaves, values from outside of the region, and results of the region, which the forward pass reads outside. Copies
-// have the same attributes, including random streams, and therefore the same bits; they belong to the region. A graph
-// without regions is not changed. Runs before or after simplify(); a second run changes nothing.
+// Takes a differentiated graph. A node that is needed for gradients only and reads a value from inside a recompute
+// region gets copies of the nodes that compute it, placed right before their first use. Copying ends at values that are
+// kept: leaves, values from outside of the region, and results of the region that the forward pass reads outside.
+// Copies have the same attributes, including random streams, and therefore the same bits; they belong to the region. A
+// graph without regions is not changed. Runs before or after simplify(); a second run changes nothing.
 Result<Graph> recompute(const Graph& graph);
 
 } // namespace hekla::graph

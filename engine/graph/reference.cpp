@@ -65,7 +65,7 @@ Status run(const Call& call) {
     }
 }
 
-// Operations whose output has the very elements of their first input.
+// Returns whether the output has exactly the elements of the first input.
 bool hands_on(const Node& node, Kind from, Kind to) {
     switch (node.op) {
     case Op::reshape:
@@ -83,7 +83,7 @@ bool hands_on(const Node& node, Kind from, Kind to) {
 struct Slot {
     Tensor own;
     const Tensor* tensor = nullptr;
-    int readers = 0; // nodes that have yet to read it, and places in `wanted`
+    int readers = 0; // nodes that have not read it yet, and its occurrences in `wanted`
 };
 
 class Evaluation {
@@ -100,7 +100,7 @@ private:
     Status run_node(NodeId id);
     Status feed(const Node& node, const Tensor& tensor);
     void release(ValueId id);
-    Tensor& make(ValueId id); // full of zeros
+    Tensor& make(ValueId id); // filled with zeros
 
     const Graph& graph_;
     const Feeds& feeds_;

@@ -1,5 +1,5 @@
-// The interpreter's attention: every option, forward, backward and over a cache. One head's scores are made as a
-// matrix, as plainly as the definition in operations.json reads.
+// The interpreter's attention: every option, forward, backward and over a cache. Computes one head's scores as a
+// matrix, following the definition in operations.json.
 #include "graph/reference_kernels.hpp"
 
 #include <algorithm>
@@ -11,19 +11,19 @@ namespace hekla::graph::reference {
 
 namespace {
 
-// The second part of the hidden output lse where nothing is allowed: finite, and exp(score - it) is 0.
+// The second part of the hidden output lse if nothing is allowed: finite, and exp(score - lse) is 0.
 constexpr double kEmptyRow = 1e30;
 
 int64_t table_entry(const std::vector<int64_t>& table, int64_t distance, int64_t first) {
     return table[at(std::clamp<int64_t>(distance - first, 0, static_cast<int64_t>(table.size()) - 1))];
 }
 
-// Where a [b | 1, h | 1, i, j] tensor holds the scores of one head.
+// Returns the offset of one head's scores in a [b | 1, h | 1, i, j] tensor.
 int64_t scores_at(const Shape& shape, int64_t b, int64_t h) {
     return ((shape[0] == 1 ? 0 : b) * shape[1] + (shape[1] == 1 ? 0 : h)) * shape[2] * shape[3];
 }
 
-// attention and attention_gradient, whose inputs are the same from `q` on.
+// The inputs of attention and attention_gradient, which are the same from `q` on.
 struct Attention {
     const Call& call;
     std::size_t q;
@@ -93,7 +93,7 @@ struct Attention {
         return !has(mask) || data(mask)[scores_at(shape(mask), b, h) + i * keys + j] != 0;
     }
 
-    // scores [Tq, Tk] of one head; -infinity where not allowed. `open` says which places are allowed.
+    // Computes scores [Tq, Tk] of one head; -infinity where not allowed. Sets `open` for allowed pairs.
     void scores(int64_t b, int64_t h, std::vector<double>& s, std::vector<char>& open) const {
         multiply({.m = queries, .k = width, .n = keys, .transpose_b = true},
                  data(0) + (b * heads + h) * queries * width, data(k) + key_head(b, h) * keys * width, s.data());
@@ -112,7 +112,7 @@ struct Attention {
             }
     }
 
-    // The elements of the tables and classes that are added to one score.
+    // Calls `use` for the elements of the tables and classes that are added to one score.
     template<class Use>
     void for_each_term(int64_t b, int64_t h, int64_t i, int64_t j, Use use) const {
         const int64_t distance = query_position(b, i) - key_position(b, j);
@@ -135,13 +135,13 @@ struct Attention {
     }
 };
 
-// The log-sum-exp of a row: its greatest score, and the log of the sum of exp(score - that).
+// The log-sum-exp of a row: its greatest score m, and log(sum exp(score - m)).
 struct RowSum {
     double top = 0, log_total = kEmptyRow;
     bool empty() const { return log_total == kEmptyRow; }
 };
 
-// A row of scores becomes its probabilities (zeros where nothing is allowed).
+// Turns a row of scores into probabilities (zeros if nothing is allowed).
 RowSum softmax_row(double* s, const char* open, int64_t length) {
     if (std::none_of(open, open + length, [](char o) { return o != 0; })) {
         std::fill_n(s, length, 0.0);
@@ -196,7 +196,7 @@ Status run_attention_gradient(const Call& call) {
         for (int64_t h = 0; h < a.heads; ++h) {
             const int64_t head = b * a.heads + h, key_head = a.key_head(b, h);
             const double* dy = call.data(0) + head * a.queries * a.value_width;
-            // From here ds holds the gradient of what multiplies v.
+            // From here on ds is the gradient of the factor of v.
             multiply({.m = a.queries, .k = a.value_width, .n = a.keys, .transpose_b = true}, dy,
                      a.data(Attention::v) + key_head * a.keys * a.value_width, ds.data());
             a.scores(b, h, p, open);
@@ -216,7 +216,7 @@ Status run_attention_gradient(const Call& call) {
                     d[j] *= keep;
                     total += row[j] * d[j];
                 }
-                for (int64_t j = 0; j < a.keys; ++j) d[j] = row[j] * (d[j] - total); // now of the scores
+                for (int64_t j = 0; j < a.keys; ++j) d[j] = row[j] * (d[j] - total); // now the gradient of the scores
             }
             if (double* dv = out(Attention::v))
                 multiply({.m = a.keys, .k = a.queries, .n = a.value_width, .transpose_a = true, .accumulate = true},
@@ -231,7 +231,7 @@ Status run_attention_gradient(const Call& call) {
                         a.for_each_term(b, h, i, j, [&](std::size_t input, int64_t term) {
                             if (double* to = out(input)) to[term] += ds[at(i * a.keys + j)];
                         });
-            for (double& d : ds) d *= a.scale; // now of q.k
+            for (double& d : ds) d *= a.scale; // now the gradient of q.k
             if (double* dq = out(0))
                 multiply({.m = a.queries, .k = a.keys, .n = a.width}, ds.data(),
                          a.data(Attention::k) + key_head * a.keys * a.width, dq + head * a.queries * a.width);
@@ -244,7 +244,7 @@ Status run_attention_gradient(const Call& call) {
 
 namespace {
 
-// One of the two caches [rows, Hkv, capacity, D], made at its first use.
+// Returns one of the two caches [rows, Hkv, capacity, D], creating it at the first use.
 Result<Tensor*> cache_of(const Call& call, const char* suffix, const Tensor& like, int64_t rows, int64_t capacity) {
     if (call.caches == nullptr) return failed_precondition("attention_cached needs a place for its cache");
     Tensor& cache = (*call.caches)[call.node.text("cache") + suffix];
@@ -264,8 +264,8 @@ Result<Tensor*> cache_of(const Call& call, const char* suffix, const Tensor& lik
 
 } // namespace
 
-// A query of row b at place i < count[b] stands at position start[b] + i and sees keys 0 .. start[b] + count[b] - 1, as
-// far as causal and window allow; the rest of y is 0. New keys go into row b of the cache.
+// A query of row b at index i < count[b] is at position start[b] + i and attends to keys 0 .. start[b] + count[b] - 1,
+// as far as causal and window allow; the rest of y is 0. New keys are written to row b of the cache.
 Status run_attention_cached(const Call& call) {
     enum Input : std::size_t { k = 1, v, start, count, cache_row, distance_bias };
     const Shape& q = call.in(0).shape;
@@ -323,7 +323,7 @@ Status run_attention_cached(const Call& call) {
                         p[at(j)] += call.data(
                             distance_bias)[h * call.in(distance_bias).shape[1] + table_entry(table, distance, first)];
                 }
-                // Never empty: a query's own key is allowed by causal and by any window.
+                // Never empty: causal and any window allow a query's own key.
                 softmax_row(p.data(), open.data(), length);
                 double* y = call.out().data.data() + ((b * heads + h) * chunk + i) * value_width;
                 for (int64_t j = 0; j < length; ++j) {

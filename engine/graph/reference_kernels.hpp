@@ -20,11 +20,11 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Neither branch overflows.
 inline double sigmoid(double x) { return x >= 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
 
-// A node with its values. Outputs have their kind and shape and are zeros before.
+// A node with its values. Outputs have their kind and shape and are initialized to zeros.
 struct Call {
     const Graph& graph;
     const Node& node;
-    std::span<const Tensor* const> inputs; // null for an optional input that is left out
+    std::span<const Tensor* const> inputs; // null for an omitted optional input
     std::span<Tensor> outputs;
     const Feeds& feeds;
     std::map<std::string, Tensor>* caches;
@@ -35,7 +35,7 @@ struct Call {
     Tensor& out(std::size_t i = 0) const { return outputs[i]; }
 };
 
-// One function for each family of operations; each computes the outputs of a node.
+// One function per family of operations; each computes the outputs of a node.
 Status run_shape(const Call& call);
 Status run_pointwise(const Call& call);
 Status run_random(const Call& call);
@@ -53,7 +53,7 @@ Status run_lstm_gradient(const Call& call);
 Status run_loss(const Call& call);
 Status run_own(const Call& call);
 
-// Strides under which a tensor of shape `from` is read as one of shape `to` by NumPy's rule.
+// Returns the strides with which a tensor of shape `from` is read as one of shape `to` by NumPy's rule.
 Strides broadcast_strides(const Shape& from, const Shape& to);
 
 // Calls row(offsets, length, steps) for rows of elements that together visit every index of `shape` once, in row-major
@@ -97,7 +97,7 @@ void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, std
     }
 }
 
-// c [m, n] = a [m, k] b [k, n], or added to what c holds. A transposed operand is stored as [k, m] or [n, k].
+// c [m, n] = a [m, k] b [k, n], optionally added to c. A transposed operand is stored as [k, m] or [n, k].
 struct Product {
     int64_t m = 0, k = 0, n = 0;
     bool transpose_a = false, transpose_b = false;
@@ -105,10 +105,10 @@ struct Product {
 };
 void multiply(const Product& product, const double* a, const double* b, double* c);
 
-// The 32-bit word of element `element` of example `example` of a stream (see reference.hpp).
+// Returns the 32-bit word of element `element` of example `example` of a stream (see reference.hpp).
 uint32_t random_word(const Feeds& feeds, int64_t stream, int64_t example, int64_t element);
 
-// The factor of dropout for an element: 0 or 1 / (1 - probability).
+// Returns the factor of dropout for an element: 0 or 1 / (1 - probability).
 double dropout_factor(const Feeds& feeds, int64_t stream, double probability, int64_t example, int64_t element);
 
 // Integers wrap like int32 in the shaders.
@@ -117,7 +117,7 @@ inline double wrapped(int64_t x) { return static_cast<double>(static_cast<int32_
 inline std::size_t at(int64_t index) { return static_cast<std::size_t>(index); }
 inline int64_t normal_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-// The shape as [before the axis, the axis, after it].
+// A shape as [before the axis, the axis, after it].
 struct AxisView {
     int64_t outer = 1, length = 1, inner = 1;
 };

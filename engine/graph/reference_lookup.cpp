@@ -1,5 +1,5 @@
-// The interpreter's lookups by index: embedding, gather, rotary, and their gradients. An index outside is an error
-// here, where a kernel would have to clamp it: whoever made it should hear of it.
+// The interpreter's lookups by index: embedding, gather, rotary, and their gradients. An index out of range is an error
+// here, so that its cause is found; kernels have to clamp it.
 #include "graph/reference_kernels.hpp"
 
 #include <algorithm>

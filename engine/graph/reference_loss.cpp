@@ -1,4 +1,4 @@
-// The interpreter's cross entropy and its gradient, of logits that are there and of a linear's.
+// The interpreter's cross entropy and its gradient, from given logits and from a linear.
 #include "graph/reference_kernels.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace hekla::graph::reference {
 
 namespace {
 
-// Rows of logits and what is to be made of them.
+// Rows of logits, and the options of the loss.
 class CrossEntropy {
 public:
     CrossEntropy(const Call& call, int64_t rows, int64_t classes, const double* labels, const double* class_weights)
@@ -41,7 +41,7 @@ public:
         return {};
     }
 
-    // dlogits may be the logits themselves.
+    // dlogits may alias logits.
     Status backward(const double* dloss, const double* logits, const double* lse, double* dlogits) const {
         const double share = smoothing_ / static_cast<double>(classes_);
         for (int64_t row = 0; row < rows_; ++row) {

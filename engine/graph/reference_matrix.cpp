@@ -9,10 +9,9 @@ namespace {
 
 constexpr int64_t kRows = 4; // of a tile of c, whose sums stay in registers
 constexpr int64_t kColumns = 4;
-constexpr int64_t kDepth = 256; // of k at a time: a panel of a and one of b stay in the first cache
+constexpr int64_t kDepth = 256; // of k at a time: a panel of a and one of b fit in the L1 cache
 
-// Lays `count` rows of a matrix down in panels of `width` rows, each panel [depth, width]; the last is filled with
-// zeros.
+// Packs `count` rows of a matrix into panels of `width` rows, each panel [depth, width]; the last is padded with zeros.
 void pack(const double* from, int64_t row_step, int64_t depth_step, int64_t count, int64_t depth, int64_t width,
           double* to) {
     for (int64_t first = 0; first < count; first += width)

@@ -52,8 +52,8 @@ void rms_norm(const Call& call) {
     }
 }
 
-// With n the normalized x and g = dy * gain: dx = inverse (g - mean(g) - n mean(g n)); rms_norm has no mean(g), for its
-// statistics know no mean.
+// With n the normalized x and g = dy * gain: dx = inverse (g - mean(g) - n mean(g n)). rms_norm has no mean(g) term,
+// because it does not subtract the mean.
 void norm_gradient(const Call& call, const double* mean, const double* inverse, const double* gain) {
     const Rows size(call.in(1).shape);
     double* dgain = call.out(1).data.data();

@@ -71,7 +71,7 @@ Status integer_arithmetic(const Call& call) {
     return {};
 }
 
-// NaN goes through, as in PyTorch.
+// NaN is propagated, as in PyTorch.
 double smaller(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
@@ -126,7 +126,7 @@ void dropout(const Call& call) {
     double* y = call.out().data.data();
     for_each_element(call.out().shape, [&](int64_t i, int64_t example, int64_t element) {
         const double factor = dropout_factor(call.feeds, stream, probability, example, element);
-        y[i] = factor == 0 ? 0 : x[i] * factor; // what is dropped is 0 even where x is not finite
+        y[i] = factor == 0 ? 0 : x[i] * factor; // dropped elements are 0 even where x is not finite
     });
 }
 

@@ -12,7 +12,7 @@ namespace hekla::graph::reference {
 
 namespace {
 
-// A layer over padded sequences. Its inputs are the same in all four operations, from `x` on.
+// A layer over padded sequences. All four operations have the same inputs, from `x` on.
 struct Layer {
     const Call& call;
     std::size_t x;
@@ -37,7 +37,7 @@ struct Layer {
     const double* data(std::size_t input) const { return call.data(x + input); }
     bool has(std::size_t input) const { return call.has(x + input); }
     int64_t length(int64_t b) const { return has(lengths) ? static_cast<int64_t>(data(lengths)[b]) : time; }
-    // Which token of row b the layer reads in its step s.
+    // Returns the token of row b that the layer reads in step s.
     int64_t token(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
 
     Status lengths_ok() const {
@@ -62,13 +62,13 @@ struct Layer {
         return project(rows.data(), static_cast<int64_t>(rows.size()) / hidden, hidden, hidden_weight, hidden_bias);
     }
 
-    // A state [B, H] as it is before the first step.
+    // Returns a state [B, H] before the first step.
     std::vector<double> state(std::size_t input) const {
         if (!has(input)) return std::vector<double>(at(batch * hidden));
         return call.in(x + input).data;
     }
 
-    // The state before every token [B, T, H], from the states after them; 0 at padding.
+    // Returns the state before every token [B, T, H], from the states after them; 0 at padding.
     std::vector<double> before(const double* after, std::size_t first_state) const {
         std::vector<double> result(at(batch * time * hidden));
         for (int64_t b = 0; b < batch; ++b)
@@ -82,7 +82,7 @@ struct Layer {
         return result;
     }
 
-    // From the gradients of both projections [B T, gates H] to those of the inputs and weights (outputs 0 to 4).
+    // Computes the gradients of the inputs and weights (outputs 0 to 4) from those of both projections [B T, gates H].
     void finish(const std::vector<double>& dinput, const std::vector<double>& dhidden,
                 const std::vector<double>& previous) const {
         const int64_t rows = batch * time, width = gates * hidden;
@@ -98,8 +98,8 @@ struct Layer {
             }
     }
 
-    // d [B, H] of the state after step s -> of the state before it, through the hidden projection of that step's
-    // tokens.
+    // Propagates d [B, H] from the state after step s to the state before it, through the hidden projection of that
+    // step's tokens.
     void back_through_hidden(int64_t s, const std::vector<double>& dhidden, std::vector<double>& d) const {
         const int64_t width = gates * hidden;
         std::vector<double> step(at(batch * width)); // 0 where a row has no such step
@@ -114,7 +114,7 @@ void add(const double* from, int64_t count, double* to) {
     for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-// One unit's gates at one step.
+// The gates of one unit at one step.
 struct GruUnit {
     double r, z, n, hidden_n;
     GruUnit(const double* x, const double* h, int64_t size)
@@ -163,7 +163,7 @@ Status run_gru_gradient(const Call& call) {
     const std::vector<double> from_inputs = layer.project_inputs();
     const std::vector<double> from_hidden = layer.project_hidden(previous);
     std::vector<double> dinput(from_inputs.size()), dhidden(from_hidden.size());
-    std::vector<double> d(at(layer.batch * size)); // of the state after the step at hand
+    std::vector<double> d(at(layer.batch * size)); // of the state after the current step
     add(call.data(1), layer.batch * size, d.data());
     for (int64_t s = layer.time; s-- > 0;) {
         for (int64_t b = 0; b < layer.batch; ++b) {
@@ -227,9 +227,9 @@ Status run_lstm_gradient(const Call& call) {
     const std::vector<double> previous_cells = layer.before(cells, Layer::initial_cell);
     const std::vector<double> from_inputs = layer.project_inputs();
     const std::vector<double> from_hidden = layer.project_hidden(previous);
-    std::vector<double> dgates(from_inputs.size()); // both projections are added up, so they share their gradient
+    std::vector<double> dgates(from_inputs.size()); // both projections are summed, so they share their gradient
     std::vector<double> d(at(layer.batch * size)),
-        dcell(at(layer.batch * size)); // of the states after the step at hand
+        dcell(at(layer.batch * size)); // of the states after the current step
     add(call.data(1), layer.batch * size, d.data());
     add(call.data(2), layer.batch * size, dcell.data());
     for (int64_t s = layer.time; s-- > 0;) {
@@ -249,7 +249,7 @@ Status run_lstm_gradient(const Call& call) {
                 dgates[at(gate + 2 * size)] = dc * unit.i * (1 - unit.g * unit.g);
                 dgates[at(gate + 3 * size)] = dh * squashed * unit.o * (1 - unit.o);
                 dc *= unit.f;
-                dh = 0; // the state before the step reaches this one through the gates alone
+                dh = 0; // the state before the step affects this one only through the gates
             }
         }
         layer.back_through_hidden(s, dgates, d);

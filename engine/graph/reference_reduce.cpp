@@ -12,7 +12,7 @@ namespace {
 
 bool above(double a, double b) { return (std::isnan(a) && !std::isnan(b)) || a > b; }
 
-// How the reduced tensor is walked along with x: the reduced axes stay in place.
+// Returns the strides of the reduced tensor for a walk along x: the reduced axes have stride 0.
 Strides reduced_strides(const Call& call) {
     const Shape& x = call.in(0).shape;
     Shape kept = x;
@@ -20,7 +20,7 @@ Strides reduced_strides(const Call& call) {
     return broadcast_strides(kept, x);
 }
 
-// to[place of x[i]] = f(to[...], x[i]) in row-major order of x.
+// Computes to[index of x[i]] = f(to[...], x[i]) in row-major order of x.
 template<class F>
 void fold(const Call& call, std::vector<double>& to, F f) {
     const Tensor& x = call.in(0);

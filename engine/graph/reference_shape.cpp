@@ -1,4 +1,4 @@
-// The interpreter's shape operations, and those that hand a value on.
+// The interpreter's shape operations, and those that pass a value through.
 #include "graph/reference_kernels.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ AxisView around_axis(const Shape& shape, int64_t axis) {
 
 namespace {
 
-// to[...] = from[...] over `shape`, each by its own strides.
+// Copies to[...] = from[...] over `shape`, each with its own strides.
 void copy(const Shape& shape, double* to, int64_t to_offset, const Strides& to_strides, const double* from,
           int64_t from_offset, const Strides& from_strides) {
     for_each_row<2>(shape, {to_strides, from_strides}, {to_offset, from_offset},
@@ -113,7 +113,7 @@ Status run_shape(const Call& call) {
         copy(y.shape, y.data.data(), 0, y.shape.strides(), call.data(0), 0,
              broadcast_strides(call.in(0).shape, y.shape));
         break;
-    default: y.data = call.in(0).data; // reshape and the operations that hand their input on
+    default: y.data = call.in(0).data; // reshape and the operations that pass their input through
     }
     return {};
 }

@@ -7,7 +7,7 @@ namespace hekla::graph {
 void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs) {
     const auto kind = [&] { return static_cast<Kind>(node.integer("kind")); };
     const auto shape = [&] { return Shape(node.ints("shape")); };
-    switch (node.op) { // through the typed calls, which know a name asked for again
+    switch (node.op) { // through the typed calls, which return the existing leaf of a name
     case Op::input: outputs = {builder.input(node.text("field"), kind(), shape())}; return;
     case Op::parameter:
         outputs = {builder.parameter(node.text("name"), shape(), node.integer("initializer"), node.real("a"),
@@ -26,7 +26,7 @@ void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs
 Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune_result) {
     Builder builder;
     builder.mutable_graph().scopes = graph.scopes;
-    std::vector<ValueId> now(graph.values.size(), kNone); // what stands for an old value
+    std::vector<ValueId> now(graph.values.size(), kNone); // new ids of the old values
     const auto mapped = [&](ValueId old, const std::string& reader) {
         if (old != kNone && now[old] == kNone)
             builder.fail(internal_error(fmt::format("rewrite: {} reads a value of {} that was replaced by nothing",
@@ -75,7 +75,7 @@ Result<Graph> prune(const Graph& graph) {
         if (needed[id])
             for (const ValueId input : graph.nodes[id].inputs) need(input);
 
-    // Nothing is inferred again: what stays keeps its attributes, kinds and shapes, under new numbers.
+    // Shapes are not inferred again: remaining nodes keep attributes, kinds and shapes and get new ids.
     Graph result;
     result.scopes = graph.scopes;
     std::vector<ValueId> now(graph.values.size(), kNone);

@@ -7,18 +7,18 @@
 
 namespace hekla::graph {
 
-// Copies nodes in order into a new builder. For each node `replace` may emit something else: it gets the builder, the
-// node with its inputs already mapped, and fills the new outputs, returning true; false copies the node as it is.
-// Scopes, losses, metrics and outputs are carried over. Nodes that no output, loss or metric needs are dropped when
-// `prune` is set.
+// Copies nodes in order into a new builder. For each node `replace` may emit something else: it gets the builder and
+// the node with its inputs already mapped, fills the new outputs, and returns true; false copies the node unchanged.
+// Scopes, losses, metrics and outputs are copied. If `prune` is set, nodes that no output, loss or metric needs are
+// dropped.
 using Replace = std::function<bool(Builder& builder, const Node& node, NodeId id, std::vector<ValueId>& outputs)>;
 Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune);
 
 // Copies a node whose inputs are already the builder's; rewrite() does this for nodes that are not replaced.
 void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs);
 
-// Removes nodes that no output, loss or metric needs, also parameters. Names of the weights to load and save come from
-// the graph before pruning.
+// Removes nodes that no output, loss or metric needs, including parameters. Names of the weights to load and save come
+// from the graph before pruning.
 Result<Graph> prune(const Graph& graph);
 
 } // namespace hekla::graph

@@ -49,7 +49,7 @@ public:
     bool operator==(const Shape& other) const;
     std::string text() const; // "[12, 64, 128]"
 
-    void push_back(int64_t dim);        // at most kMaxRank in all
+    void push_back(int64_t dim);        // at most kMaxRank in total
     void erase(int axis);               // axis may count from the end
     void insert(int axis, int64_t dim); // before axis
 

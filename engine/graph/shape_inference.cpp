@@ -1,5 +1,5 @@
-// Shape rules: from a node's inputs and attributes to the kinds and shapes of its outputs. Messages read like a good
-// compiler's: the operation, the shapes given, and what differs.
+// Shape rules: from a node's inputs and attributes to the kinds and shapes of its outputs. Messages contain the
+// operation, the given shapes, and what differs, like a compiler's.
 #include "graph/builder.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 using Output = std::pair<Kind, Shape>;
 using Outputs = std::vector<Output>;
 
-// The node under inspection, with short ways to ask about it.
+// The node under inspection, with accessors and checks for rules.
 struct Rule {
     const Graph& graph;
     const Node& node;
@@ -40,7 +40,7 @@ struct Rule {
         if (shape(i).rank() == expected) return {};
         return error("{} is {}, expected {}", input_name(i), text(i), form);
     }
-    // Input i, if present, has exactly this shape.
+    // Checks that input i, if present, has exactly this shape.
     Status expect(std::size_t i, const Shape& expected) const {
         if (!has(i) || shape(i) == expected) return {};
         return error("{} is {}, expected {}", input_name(i), text(i), expected.text());
@@ -135,8 +135,8 @@ Result<Outputs> transpose(const Rule& r) {
     for (std::size_t i = 0; i < permutation.size(); ++i) {
         const int64_t from = permutation[i];
         if (from < 0 || from >= x.rank() || seen[static_cast<std::size_t>(from)])
-            return r.error("[{}] is not a permutation of the {} dimensions of {}", fmt::join(permutation, ", "), x.rank(),
-                           x.text());
+            return r.error("[{}] is not a permutation of the {} dimensions of {}", fmt::join(permutation, ", "),
+                           x.rank(), x.text());
         seen[static_cast<std::size_t>(from)] = true;
         y[static_cast<int>(i)] = x[static_cast<int>(from)];
     }
@@ -363,7 +363,7 @@ Result<Outputs> gather(const Rule& r) {
     return one(r.kind(0), Shape(y));
 }
 
-// The inputs of attention from q on, beginning at input `q`; gives nothing but the check.
+// Checks the inputs of attention, which begin at input `q`.
 Status attention_inputs(const Rule& r, std::size_t q) {
     for (std::size_t i = q; i < q + 3; ++i) HK_TRY(r.rank(i, 4, "[B, H, T, D]"));
     const Shape &qs = r.shape(q), &ks = r.shape(q + 1), &vs = r.shape(q + 2);
@@ -374,7 +374,8 @@ Status attention_inputs(const Rule& r, std::size_t q) {
         return r.error("q {} and k {}: head sizes {} and {} differ", qs.text(), ks.text(), qs[3], ks[3]);
     if (vs[1] != ks[1] || vs[2] != tk) return r.error("k {} and v {}: heads or lengths differ", ks.text(), vs.text());
     if (ks[1] == 0 || h % ks[1] != 0)
-        return r.error("q {} and k {}: {} query heads are not a multiple of {} key heads", qs.text(), ks.text(), h, ks[1]);
+        return r.error("q {} and k {}: {} query heads are not a multiple of {} key heads", qs.text(), ks.text(), h,
+                       ks[1]);
     if (tk == 0) return r.error("k {} has no keys", ks.text());
     const auto scores = [&](std::size_t i) -> Status {
         if (!r.has(i)) return {};
@@ -478,7 +479,7 @@ Result<Outputs> attention_cached(const Rule& r) {
     return one(r.kind(0), Shape{b, q[1], q[2], v[3]});
 }
 
-// gru and lstm, whose x is input `x`; gates: 3 or 4.
+// Checks the inputs of gru and lstm, whose x is input `x`; gates: 3 or 4.
 Status recurrent_inputs(const Rule& r, std::size_t x, int64_t gates) {
     HK_TRY(r.rank(x, 3, "[B, T, I]"));
     HK_TRY(r.rank(x + 2, 2, "[gates H, H]"));
@@ -530,7 +531,7 @@ Result<Outputs> cross_entropy(const Rule& r) {
     rows.erase(-1);
     HK_TRY(r.expect(logits + 1, rows));
     HK_TRY(r.expect(back ? 4 : 2, Shape{x[-1]}));
-    Shape pairs = rows; // the largest logit, and the logarithm of the sum of exp under it
+    Shape pairs = rows; // the largest logit, and the logarithm of the sum of exp relative to it
     pairs.push_back(2);
     if (!back) return Outputs{{Kind::float32, rows}, {Kind::float32, pairs}};
     HK_TRY(r.expect(0, rows));
@@ -598,7 +599,7 @@ Result<Outputs> leaf(const Rule& r) {
     return one(kind, shape);
 }
 
-// What its plugin said when it was described.
+// Returns the outputs that the plugin declared for this use.
 Result<Outputs> own(const Rule& r) {
     const OwnUse& use = *r.node.own;
     for (std::size_t i = 0; i < r.node.inputs.size(); ++i)

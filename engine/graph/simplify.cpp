@@ -11,12 +11,12 @@ namespace {
 
 bool is_view(Op op) { return op >= Op::reshape && op <= Op::flip && op != Op::concat && op != Op::pad; }
 
-// What makes two nodes compute the same: a string of bytes, unambiguous because the table fixes what follows what.
+// Returns a key that is equal for nodes with equal results: bytes, unambiguous because the table fixes their order.
 std::string key_of(const Node& node) {
     std::string key;
     const auto put = [&](const auto& number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
     put(node.op);
-    if (node.own != nullptr) key += node.own->operation->label() + '\n'; // one of a label in a graph
+    if (node.own != nullptr) key += node.own->operation->label() + '\n'; // labels are unique in a graph
     std::vector<ValueId> inputs = node.inputs;
     if (node.op == Op::add || node.op == Op::mul) std::ranges::sort(inputs);
     put(inputs.size());
@@ -39,7 +39,7 @@ class Simplifier {
 public:
     explicit Simplifier(const SimplifyOptions& options) : options_(options) {}
 
-    // Fills `outputs` with what stands for the node, emitting as little as possible.
+    // Fills `outputs` with a replacement of the node, emitting as little as possible.
     void put(Builder& b, Node node, std::vector<ValueId>& outputs) {
         if (const ValueId same = identity(b, node); same != kNone) {
             outputs[0] = same;
@@ -62,7 +62,7 @@ public:
     }
 
 private:
-    // The value of a fill; nothing otherwise.
+    // Returns the number of a fill; null for other nodes.
     static const double* number(const Builder& b, ValueId value) {
         const Node& node = b.graph().producer(value);
         if (node.op != Op::fill) return nullptr;
@@ -75,7 +75,7 @@ private:
         return known != nullptr && *known == expected;
     }
 
-    // A value that already is what the node computes, or 0.
+    // Returns an existing value that equals the node's result, or 0.
     ValueId identity(const Builder& b, const Node& node) const {
         if (node.inputs.empty() || node.inputs[0] == kNone) return kNone;
         const ValueId x = node.inputs[0];
@@ -101,7 +101,7 @@ private:
         case Op::cast: {
             const auto to = static_cast<Kind>(node.integer("kind"));
             if (b.kind(x) == to) return x;
-            // There and back through a wider kind.
+            // A cast to a wider kind and back.
             const Node& before = b.graph().producer(x);
             if (before.op == Op::cast && b.kind(x) == Kind::float32 && b.kind(before.inputs[0]) == to &&
                 to == Kind::float_)
@@ -139,7 +139,7 @@ private:
         }
     }
 
-    // Changes the node into one that computes the same from earlier values, or from a fill.
+    // Replaces the node by one that computes the same from earlier values, or by a fill.
     static void shorten(const Builder& b, Node& node) {
         if (is_view(node.op)) {
             view_of_fill(b, node);
@@ -151,8 +151,8 @@ private:
         }
     }
 
-    // The gradient of a value that is read in slices, like queries, keys and values out of one linear: slices that lie
-    // in zeros and add up are slices side by side.
+    // The gradient of a value that is read in slices, like queries, keys and values from one linear: a sum of slices
+    // padded with zeros becomes a concatenation.
     static void join_slices(const Builder& b, Node& node) {
         struct Part {
             int64_t start;
@@ -163,7 +163,7 @@ private:
         Shape shape;
         std::vector<ValueId> open(node.inputs.rbegin(), node.inputs.rend());
         const Kind kind = b.kind(node.inputs[0]);
-        constexpr std::size_t most = 64; // parts; more is no model's gradient
+        constexpr std::size_t most = 64; // more parts do not occur in a model's gradient
         while (!open.empty()) {
             const ValueId value = open.back();
             open.pop_back();
@@ -236,7 +236,7 @@ private:
         }
     }
 
-    // Pointwise operations broadcast: an operand need not be repeated beforehand where the result's shape stays.
+    // Pointwise operations broadcast, so an operand need not be repeated before one if the result's shape is the same.
     static void use_own_broadcast(const Builder& b, Node& node) {
         const Shape result = output_shape(b, node);
         for (ValueId& input : node.inputs) {

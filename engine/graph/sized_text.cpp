@@ -9,20 +9,20 @@
 namespace hekla::graph {
 namespace {
 
-// A number that depends on sizes stands as kNumber, its 2^n factors, and kEndsFactors: "1 0 0 32" is
-// 1 + 32 * sizes[0] * sizes[1]. A list that grows with them as one of kParts, its count in the same way, all elements
-// that it ever has, and kEndsList; its brackets are around that.
+// A number that depends on sizes is encoded as kNumber, its 2^n factors, and kEndsFactors: "1 0 0 32" is 1 + 32 *
+// sizes[0] * sizes[1]. A list that grows with them is encoded as one of kParts, its count in the same form, the
+// elements of the longest list, and kEndsList, all inside its brackets.
 constexpr char kNumber = '\x01', kEndsFactors = '\x03', kEndsList = '\x04';
 constexpr char kFirst = '\x02', kMiddle = '\x05', kLast = '\x06'; // which elements a shorter list has
 constexpr char kParts[] = {kFirst, kMiddle, kLast};
 constexpr std::string_view kStarts = "\x01\x02\x05\x06";
 constexpr std::string_view kComma = ", ";
-constexpr std::size_t kMostDigits = 18; // of a number that is looked at
+constexpr std::size_t kMostDigits = 18; // of a number that is compared
 constexpr std::size_t kMostSizes = 4;
 
 bool is_digit_of_number(char c) { return c >= '0' && c <= '9'; }
 
-// The next run of digits, or of others; a bracket is one of its own.
+// Returns the next run of digits or of other characters; a bracket is a run by itself.
 std::string_view next_run(std::string_view text) {
     std::size_t end = 1;
     while (text[0] != '[' && end < text.size() && text[end] != '[' &&
@@ -31,7 +31,7 @@ std::string_view next_run(std::string_view text) {
     return text.substr(0, end);
 }
 
-// What stands in brackets that the text begins with.
+// Returns the content of the brackets that the text begins with.
 std::string_view list_of(std::string_view text) { return text.substr(1, text.find(']') - 1); }
 
 int64_t count_of(std::string_view list) {
@@ -40,7 +40,7 @@ int64_t count_of(std::string_view list) {
     return count;
 }
 
-// So many of a list's elements; nothing where it has fewer, or no middle of so many.
+// Returns the first, middle or last `count` elements of a list; nothing if it is shorter or has no such middle.
 std::optional<std::string_view> part_of(std::string_view list, char part, int64_t count) {
     const int64_t left_out = count_of(list) - count;
     if (left_out < 0 || (part == kMiddle && left_out % 2 != 0)) return {};
@@ -59,7 +59,7 @@ std::vector<int64_t> counts(const std::vector<std::string_view>& texts) {
     return result;
 }
 
-// The factors of a number from its values in the first 2^n samples.
+// Computes the factors of a number from its values in the first 2^n samples.
 bool factors_of(std::vector<int64_t>& values, std::span<const SizedText> samples) {
     for (std::size_t bit = 1, i = 0; bit < values.size(); bit *= 2, ++i) {
         const int64_t low = samples[0].sizes[i], high = samples[bit].sizes[i];
@@ -74,7 +74,7 @@ bool factors_of(std::vector<int64_t>& values, std::span<const SizedText> samples
     return true;
 }
 
-// False where it is negative, or no number of 63 bits.
+// Returns false if the value is negative or does not fit in 63 bits.
 bool value_of(std::span<const int64_t> factors, std::span<const int64_t> sizes, int64_t& out) {
     int64_t sum = 0;
     for (std::size_t at = 0; at < factors.size(); ++at) {

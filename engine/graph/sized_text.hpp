@@ -23,7 +23,7 @@ struct SizedText {
 // differ in another way.
 Result<std::string> open_text(std::span<const SizedText> samples);
 
-// Returns the text for these sizes. corrupt: it has another number of sizes.
+// Returns the text for these sizes. corrupt: the text has a different number of sizes.
 Result<std::string> close_text(std::string_view text, std::span<const int64_t> sizes);
 
 } // namespace hekla::graph

@@ -32,7 +32,7 @@ const char* color(Op op) {
 std::string shortened(std::string text) {
     constexpr std::size_t most = 34;
     if (text.size() <= most) return text;
-    // whole UTF-8 characters
+    // Do not cut inside a UTF-8 character.
     std::size_t cut = text.size() - (most - 3);
     while (cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) ++cut;
     return "..." + text.substr(cut);
@@ -72,7 +72,7 @@ std::vector<ScopeId> path_of(const Graph& graph, ScopeId scope) {
 
 bool is_drawn(Op op) { return !is_leaf(op) || op == Op::input || op == Op::positions; }
 
-// How a leaf that is not drawn is named inside its reader.
+// Returns the text of a leaf that is not drawn, for its reader.
 std::string leaf_text(const Graph& graph, ValueId value) {
     const Node& node = graph.producer(value);
     if (const char* attribute = leaf_name_attribute(node.op)) return node.text(attribute);
@@ -148,7 +148,7 @@ std::string path_data(const LayoutLine& line) {
         const LayoutPoint a = line.points[i - 1], b = line.points[i];
         if (a.x == b.x) {
             data += fmt::format("V{:.1f}", b.y);
-        } else { // leaves and arrives upright
+        } else { // starts at a leaf and arrives vertically
             const double bend = (a.y + b.y) / 2;
             data += fmt::format("C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", a.x, bend, b.x, bend, b.x, b.y);
         }

@@ -9,10 +9,9 @@
 //     metric "accuracy" = %42 / %41
 //     output "logits" = %33
 //
-// Inputs are in the order of the table; after one that is left out they are written name=value. Attributes with the
-// default of the table are left out. A leaf whose name is one word is written by its name, every other value by its
-// number. A line `scope PATH` opens the next scope (the second of one path is PATH~2); `recompute N` before the # is
-// the region.
+// Inputs are in the order of the table; after an omitted one they are written name=value. Attributes with their default
+// are omitted. A leaf whose name is one word is written by its name, every other value by its number. A line `scope
+// PATH` opens the next scope (the second of one path is PATH~2); `recompute N` before the # is the region.
 //
 // A plugin's own operation, with its kernel line by line, and the graph of a use's gradient are before their first use:
 //
@@ -34,27 +33,27 @@
 
 namespace hekla::graph {
 
-// Prints a graph that check() accepts. ends, if given: where in the text each node's line ends. Lines that a node needs
-// (scopes, operations, gradients) are between the line of the node before and its own.
+// Prints a graph that check() accepts. ends, if given: the offset at which each node's line ends. Lines that a node
+// needs (scopes, operations, gradients) are between the line of the previous node and its own.
 std::string print(const Graph& graph, std::vector<std::size_t>* ends = nullptr);
 
-// Parses any text; errors contain the line. The result has passed check(). complete: adds to a declaration what a text
-// does not contain (source file of the kernel, reference).
+// Parses untrusted text; errors contain the line. The result has passed check(). complete: adds to a declaration what a
+// text does not contain (source file of the kernel, reference).
 using CompleteDeclaration = std::function<void(OwnDeclaration& declaration)>;
 Result<Graph> parse(std::string_view text, const CompleteDeclaration& complete = {});
 
-// Equal for equal graphs, on every machine and in every version that prints them alike.
+// Returns a hash that is equal for equal graphs, on every machine and in every version with the same print().
 Hash128 hash(const Graph& graph);
 
-// The unique name that print() gives each scope; "" for the root.
+// Returns the unique name that print() gives each scope; "" for the root.
 std::vector<std::string> scope_labels(const Graph& graph);
 
-// Differences of the texts of two graphs or parts of them, in the form of base/line_difference.hpp; empty if they are
-// equal. Numbers of values change after an added or removed operation; this alone does not count as a difference unless
-// it is the only one.
+// Returns the differences of the texts of two graphs or parts of them, in the form of base/line_difference.hpp; empty
+// if they are equal. Value numbers change after an added or removed operation; this alone does not count as a
+// difference unless it is the only one.
 std::string text_difference(const std::string& before, const std::string& after);
 
-// "[A-Za-z_][A-Za-z0-9_.-]*", or quoted with \" \\ \n \t \xHH.
+// Returns the text as "[A-Za-z_][A-Za-z0-9_.-]*", or quoted with \" \\ \n \t \xHH.
 std::string quote(std::string_view text);
 
 } // namespace hekla::graph

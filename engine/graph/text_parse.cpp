@@ -1,5 +1,5 @@
-// The text of a graph, read as from a stranger: every token is checked, nothing is allocated that the text does not
-// hold.
+// Parser of graph texts from untrusted sources: every token is checked, and no allocation is larger than the text
+// justifies.
 #include "base/read_real.hpp"
 #include "graph/builder.hpp"
 #include "graph/check.hpp"
@@ -43,7 +43,7 @@ public:
         rest_.remove_prefix(token.size());
         return true;
     }
-    // A word like `linear`, and only a whole one.
+    // Takes a whole word like `linear`.
     bool take_word(std::string_view word) {
         spaces();
         if (!rest_.starts_with(word) || (rest_.size() > word.size() && in_word(rest_[word.size()]))) return false;
@@ -54,14 +54,14 @@ public:
         if (take(token)) return {};
         return error(fmt::format("'{}'", token));
     }
-    std::string_view word() { // empty where there is none
+    std::string_view word() { // empty if there is none
         spaces();
         std::size_t size = 0;
         if (!rest_.empty() && is_letter(rest_[0]))
             while (size < rest_.size() && in_word(rest_[size])) ++size;
         return cut(size);
     }
-    // What a value is called: %12 or a word.
+    // Reads a value's name: %12 or a word.
     std::string_view value() {
         spaces();
         if (rest_.empty() || rest_[0] != '%') return word();
@@ -69,7 +69,7 @@ public:
         while (size < rest_.size() && is_digit(rest_[size])) ++size;
         return size == 1 ? std::string_view() : cut(size);
     }
-    // A scope's component as it stands in a path: bare, or quoted.
+    // Reads a component of a scope path: bare, or quoted.
     Result<std::string> component() {
         spaces();
         if (!rest_.empty() && rest_[0] == '"') return quoted_text();
@@ -180,11 +180,11 @@ Result<AttributeValue> attribute_value(Cursor& line, AttributeType type) {
 
 Result<Graph> parse_text(std::string_view text, bool inside_gradient, const CompleteDeclaration& complete);
 
-// A declaration of an operation, or a gradient, whose lines behind a bar are being collected.
+// A declaration of an operation, or a gradient, whose lines after a bar are being collected.
 struct Block {
     OwnDeclaration operation;
     bool spirv = false;
-    uint32_t gradient = 0; // its number; 0: an operation
+    uint32_t gradient = 0; // its number; 0: this is an operation
     std::string lines;
     bool any = false;
 };
@@ -243,7 +243,7 @@ public:
         HK_TRY(end_block());
         if (!headed_) return invalid_argument("the text is empty; expected 'hekla graph 1'");
         HK_TRY(check(graph_));
-        // Losses, metrics and outputs by the builder's rules.
+        // The builder checks losses, metrics and outputs.
         Builder builder(std::move(graph_));
         for (const LossTerm& l : losses_) builder.loss(l.name, l.sum, l.count, l.weight);
         for (const Metric& m : metrics_) builder.metric(m.name, m.sum, m.count);
@@ -304,7 +304,7 @@ private:
         return end(cursor);
     }
 
-    // What was begun is whole when a line without a bar comes, or the text's end.
+    // Completes a block at the first line without a bar, or at the end of the text.
     Status end_block() {
         if (!block_) return {};
         Block block = std::move(*block_);
@@ -328,7 +328,7 @@ private:
         return {};
     }
 
-    // The rest of a node of a plugin's own operation: what its shape rule said is in the text alone.
+    // Reads the rest of a node of a plugin's own operation: the results of its shape rule are only in the text.
     Status own_node(Cursor& cursor, Node& node, std::shared_ptr<const OwnOperation> operation,
                     const std::vector<std::string>& names) {
         OwnUse use;
@@ -370,7 +370,7 @@ private:
         for (;;) {
             const std::size_t before = label.size() - cursor.rest().size();
             HK_ASSIGN(name, cursor.component());
-            if (cursor.take("~")) HK_TRY(cursor.number<int64_t>("a number").status()); // tells labels apart, no more
+            if (cursor.take("~")) HK_TRY(cursor.number<int64_t>("a number").status()); // only makes labels unique
             if (cursor.rest().empty()) {
                 parent = before == 0 ? std::string_view() : label.substr(0, before - 1);
                 break;
@@ -474,7 +474,7 @@ private:
         return {};
     }
 
-    // Inputs and attributes up to the closing bracket.
+    // Reads inputs and attributes up to the closing bracket.
     Status arguments(Cursor& cursor, const OperationInfo& o, Node& node) {
         const bool variadic = !o.inputs.empty() && o.inputs[0].variadic;
         if (!variadic) node.inputs.assign(o.inputs.size(), kNone);

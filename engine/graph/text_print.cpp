@@ -17,7 +17,7 @@ bool is_word(std::string_view text) {
     return !text.empty() && letter(text[0]) && std::ranges::all_of(text, follows);
 }
 
-// A component of a scope's path may also begin with a digit or sign: "block/3".
+// Quotes a component of a scope path; it may also begin with a digit or sign: "block/3".
 std::string component(std::string_view name) {
     return is_word("_" + std::string(name)) && !name.empty() ? std::string(name) : quote(name);
 }
@@ -31,7 +31,7 @@ std::string attribute_text(const AttributeValue& value) {
     return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
 }
 
-// What each value is called: leaves by their names where these are words and no two leaves share one.
+// Returns the name of each value: leaves use their own names if these are words and unique.
 std::vector<std::string> value_names(const Graph& graph) {
     std::map<std::string, int> uses;
     for (const Node& node : graph.nodes)
@@ -70,7 +70,7 @@ std::string arguments(const Node& node, const std::vector<std::string>& names) {
     return text;
 }
 
-// Every line of a text behind a bar.
+// Prefixes every line of a text with a bar.
 std::string barred(std::string_view text) {
     std::string out;
     for (;;) {
@@ -101,21 +101,21 @@ std::string declaration_text(const OwnOperation& operation) {
     return text;
 }
 
-// What of own operations was printed already.
+// Own operations that were already printed.
 struct OwnTexts {
     std::set<std::string> operations;
     std::map<const Graph*, std::size_t> known;
     std::map<std::string, std::size_t> gradients; // by text
-    // Appends what must stand before the node; gives the number of its gradient, 0 for none.
+    // Appends the declarations that must precede the node; returns the number of its gradient, 0 for none.
     std::size_t introduce(const OwnUse& use, std::string& text) {
         if (operations.insert(use.operation->label()).second) text += declaration_text(*use.operation);
         if (use.gradient == nullptr) return 0;
         std::size_t& number = known[use.gradient.get()];
         if (number != 0) return number;
         const std::string printed = print(*use.gradient);
-        const auto [place, fresh] = gradients.try_emplace(printed, gradients.size() + 1);
-        number = place->second;
-        if (fresh)
+        const auto [found, inserted] = gradients.try_emplace(printed, gradients.size() + 1);
+        number = found->second;
+        if (inserted)
             text +=
                 fmt::format("gradient {}\n{}", number, barred(std::string_view(printed).substr(0, printed.size() - 1)));
         return number;
@@ -158,7 +158,7 @@ std::string print(const Graph& graph, std::vector<std::size_t>* ends) {
     std::string text = "hekla graph 1\n";
     const std::vector<std::string> names = value_names(graph);
     const std::vector<std::string> labels = scope_labels(graph);
-    std::size_t opened = 0; // scopes are introduced in their order, each before the first node that needs it
+    std::size_t opened = 0; // scopes are declared in order, each before the first node that needs it
     const auto open_to = [&](std::size_t last) {
         while (opened < last) text += fmt::format("scope {}\n", labels[++opened]);
     };
@@ -195,7 +195,7 @@ std::string print(const Graph& graph, std::vector<std::size_t>* ends) {
 
 std::string text_difference(const std::string& before, const std::string& after) {
     if (before == after) return {};
-    // "%12 = add(%10, %11)" as "% = add(%, %)".
+    // Turns "%12 = add(%10, %11)" into "% = add(%, %)".
     const auto without_numbers = [](const std::string& line) {
         std::string out;
         for (std::size_t i = 0; i < line.size();) {
@@ -206,7 +206,7 @@ std::string text_difference(const std::string& before, const std::string& after)
         return out;
     };
     const std::string difference = line_difference(before, after, without_numbers);
-    return difference.empty() ? line_difference(before, after) : difference; // wired in another way
+    return difference.empty() ? line_difference(before, after) : difference; // differs only in value numbers
 }
 
 Hash128 hash(const Graph& graph) { return hash128(print(graph)); }

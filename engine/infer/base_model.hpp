@@ -9,15 +9,14 @@
 
 namespace hekla::infer {
 
-// Returns {"folder", "weights"}: the path of the model's folder, and the hash of its weights, to recognize it later.
+// Returns {"folder", "weights"}: the path of the model's folder, and the hash of its weights, to identify it later.
 Result<nlohmann::ordered_json> base_of(const std::filesystem::path& folder);
 
-// Opens the folder that the config.json of the model at `path` names; none where it names none. A relative path starts
-// at `path`'s parent. Errors: it does not exist; it holds other weights than those that the adapter was trained with.
+// Opens the folder that the config.json of the model at `path` names; nothing if it names none. A relative path starts
+// at `path`'s parent. Errors: it does not exist; its weights are not those that the adapter was trained with.
 Result<std::optional<model::ModelFolder>> open_base(const nlohmann::json& config, const std::filesystem::path& path);
 
-// Returns every tensor of the graph: from `own` those that it has, from `base` the others. Both must outlive the
-// result.
+// Returns every tensor of the graph: from `own` if it is there, otherwise from `base`. Both must outlive the result.
 Result<std::vector<plugin::StoredTensor>> find_with_base(const graph::Graph& graph, const model::Weights& own,
                                                          const model::Weights& base, const plugin::NameRules& names);
 

@@ -17,7 +17,7 @@ using graph::Tensor;
 
 Status cancelled() { return Status(Code::cancelled, "stopped"); }
 
-// Row `row` of [B, ...], its first `tokens` along axis 1 where it has tokens, pooled.
+// Returns row `row` of [B, ...] with its first `tokens` along axis 1, if it has tokens, pooled.
 Tensor row_of(const Tensor& values, int64_t row, int64_t tokens, bool has_tokens, Pooling pooling) {
     const int64_t size = values.shape.elements() / values.shape[0];
     const double* begin = values.data.data() + row * size;
@@ -82,7 +82,7 @@ Status embed_rows(Model& model, std::span<const std::vector<int32_t>> rows, cons
     std::unique_ptr<Forward> forward;
     Shape compiled;
     for (std::size_t begin = 0; begin < order.size();) {
-        // Rows of one pass: as many as fit, of one length where padding would be read as text.
+        // Rows of one pass: as many as fit, of one length if padding would be read as text.
         std::size_t end = begin + 1;
         while (end < order.size() && end - begin < static_cast<std::size_t>(options.batch) &&
                (padded || rows[order[end]].size() == rows[order[begin]].size()))
@@ -100,14 +100,14 @@ Status embed_rows(Model& model, std::span<const std::vector<int32_t>> rows, cons
             }
         }
         if (forward == nullptr || !(compiled == fields["input_ids"].shape)) {
-            forward.reset(); // its memory first
+            forward.reset(); // free its memory first
             HK_ASSIGN(forward, Forward::create(model, fields, {options.port}));
             if (begin == 0) HK_TRY(check_ids(rows, forward->id_range("input_ids")));
             compiled = fields["input_ids"].shape;
         }
         HK_ASSIGN(const Tensors outputs, forward->run(fields));
         const Tensor& values = outputs.at(options.port);
-        if (values.shape.rank() == 0 || values.shape[0] != count) // no rows of the batch: a table of the model
+        if (values.shape.rank() == 0 || values.shape[0] != count) // not rows of the batch, but a table of the model
             return give(0, values) ? Status() : cancelled();
         const bool has_tokens = values.shape.rank() >= 3 && values.shape[1] == length;
         for (int64_t r = 0; r < count; ++r) {

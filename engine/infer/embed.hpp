@@ -1,4 +1,4 @@
-// Features: the values of a named port of the network for each text.
+// Computes features: the values of a named port of the network for each text.
 #pragma once
 
 #include "infer/model.hpp"
@@ -10,7 +10,7 @@
 
 namespace hekla::infer {
 
-enum class Pooling { none, first, last, mean }; // over the tokens of a row; padding never counts
+enum class Pooling { none, first, last, mean }; // over the tokens of a row, without padding
 
 // Error: not_found, with the four names.
 Result<Pooling> pooling_named(std::string_view name);
@@ -18,20 +18,20 @@ Result<Pooling> pooling_named(std::string_view name);
 struct EmbedOptions {
     std::string port = "hidden"; // "layer.3.hidden", "pooled", "logits", ...; not_found lists the model's ports
     Pooling pooling = Pooling::mean;
-    int64_t batch = 8; // rows at a time
+    int64_t batch = 8; // rows per pass
 };
 
-// values: [D] pooled, [T, D] with Pooling::none (T: the row's own tokens), or what a port without tokens has.
+// values: [D] pooled, [T, D] with Pooling::none (T: the row's own tokens), or the shape of a port without tokens.
 // Returns false to stop.
 using EmbedRow = std::function<bool(std::size_t row, const graph::Tensor& values)>;
 
-// Embeds rows of token ids. Rows of similar length share a pass, padded where the model reads attention_mask; `row`
-// tells which row a result belongs to. A port that does not depend on rows ("embedding.weight") is passed whole, once,
-// as row 0. Error: cancelled, when `give` returns false.
+// Embeds rows of token ids. Rows of similar length share a pass, padded if the model reads attention_mask; `row` is the
+// row that a result belongs to. A port that does not depend on rows ("embedding.weight") is passed whole, once, as row
+// 0. Error: cancelled, if `give` returns false.
 Status embed_rows(Model& model, std::span<const std::vector<int32_t>> rows, const EmbedOptions& options,
                   const EmbedRow& give);
 
-// Embeds a whole batch, given by the names of its fields: for any kind of model, images too.
+// Embeds a whole batch, given by the names of its fields, for any kind of model, including image models.
 Status embed_fields(Model& model, const Tensors& fields, const EmbedOptions& options, const EmbedRow& give);
 
 // Reads the tensors of a .safetensors file as fields: floating ones as float, the others as int32.

@@ -1,4 +1,4 @@
-// export_model(): everything that the engine asks of a model's plugins and of the shader compiler, asked beforehand.
+// export_model(): stores in advance everything that the engine requests from a model's plugins and the shader compiler.
 #include "generate/decoder_program.hpp"
 #include "graph/decode_mode.hpp"
 #include "graph/sized_text.hpp"
@@ -30,11 +30,12 @@ using plugin::GraphFamily;
 using program::Storage;
 
 constexpr int64_t kMostRows = 65536;
-constexpr int kMostParts = 16;                           // of a graph that is another one from some size on
-constexpr std::size_t kMostText = std::size_t{16} << 20; // of a graph, where nobody asked for a length
-constexpr int64_t kFewestTokens = 64;                    // however long the text is
+constexpr int kMostParts = 16;                           // of a graph that changes at certain sizes
+constexpr std::size_t kMostText = std::size_t{16} << 20; // of a graph, if no length was requested
+constexpr int64_t kFewestTokens = 64;                    // minimum length, however long the text is
 
-// Devices as lowering tells them apart where it writes kernels: a GPU, a CPU, and Mesa's own with 4, 8 or 16 lanes.
+// Classes of devices for which lowering generates different kernels: a GPU, a CPU, and Mesa's own with 4, 8 or 16
+// lanes.
 std::vector<program::Limits> tiers() {
     std::vector<program::Limits> all;
     const auto add = [&](bool cpu, bool uniform_loads, uint32_t lanes) {
@@ -51,7 +52,8 @@ std::vector<program::Limits> tiers() {
     return all;
 }
 
-// Values of a size at which a graph is described: the first two make the text, all others are compared with it.
+// Returns the values of a size at which a graph is described: the first two define the text, all others are compared
+// with it.
 std::vector<int64_t> sampled(const GraphFamily::Size& size) {
     std::vector<int64_t> values;
     const auto add = [&](int64_t value) {
@@ -66,7 +68,8 @@ std::vector<int64_t> sampled(const GraphFamily::Size& size) {
     return values;
 }
 
-// Every size at its first two values, then each at every value beside the others' first, then all at once.
+// Returns combinations: every size at its first two values, then each at every value with the others' first, then all
+// at once.
 std::vector<std::vector<int64_t>> sampled(const std::vector<GraphFamily::Size>& sizes) {
     std::vector<std::vector<int64_t>> values, all;
     for (const GraphFamily::Size& size : sizes) values.push_back(sampled(size));
@@ -86,13 +89,13 @@ std::vector<std::vector<int64_t>> sampled(const std::vector<GraphFamily::Size>& 
     return all;
 }
 
-// A head of the model with all its graphs.
+// A head of the model and all its graphs.
 struct Head {
     Model model;
     std::vector<GraphFamily> families;
-    std::vector<std::string> texts; // as the families
+    std::vector<std::string> texts; // in the order of the families
     graph::Graph smallest;
-    Status not_of_tokens;                      // why it takes no rows of tokens
+    Status not_of_tokens;                      // why it does not read rows of tokens
     std::vector<plugin::StoredTensor> tensors; // of the folder
 };
 
@@ -101,7 +104,7 @@ public:
     Exporter(const plugin::Registry& registry, const ExportOptions& options, const Log& log)
         : registry_(registry), options_(options), log_(log) {}
 
-    // Opens the model and asks for everything.
+    // Opens the model and describes everything.
     Status describe(const fs::path& folder) {
         if (options_.length < 0)
             return invalid_argument(fmt::format("a longest row of {} tokens: 1 or more", options_.length));
@@ -162,7 +165,7 @@ private:
         HK_ASSIGN(one->tensors, base_ ? find_with_base(one->smallest, folder_->weights(), base_->weights(), names)
                                       : plugin::find_tensors(one->smallest, folder_->weights(), names));
         for (const plugin::StoredTensor& tensor : one->tensors) {
-            if (options_.allow_non_finite || tensor.tensor.buffer) continue; // masks hold infinities by design
+            if (options_.allow_non_finite || tensor.tensor.buffer) continue; // masks contain infinities by design
             if (const Status finite = model::check_finite(*tensor.stored); !finite.ok())
                 return corrupt(fmt::format("{}: {}; --allow-non-finite writes it all the same",
                                            folder_->weights().path().string(), finite.message()));
@@ -172,7 +175,7 @@ private:
         return {};
     }
 
-    // Notes whether the model can do something. A length that it cannot take ends the export.
+    // Records whether the model supports something. An unsupported length ends the export.
     Status take(const Status& status, const std::string& what) {
         if (status.ok()) {
             report_.can.push_back(what);
@@ -183,7 +186,7 @@ private:
         return {};
     }
 
-    // Features: rows of tokens, with a mask where the model reads one.
+    // Adds features: rows of tokens, with a mask if the model reads one.
     Status embedding(Head& head) {
         HK_TRY(head.not_of_tokens);
         const plugin::Composition& composition = *head.model.composition;
@@ -198,7 +201,7 @@ private:
             HK_ASSIGN(report_.length, longest([&](int64_t length) {
                           return composition.check(HK_MODE_EVALUATE, std::vector{row("input_ids", length)});
                       }));
-            // Where rows have no end, tables of all distances would make long texts.
+            // If rows have no length limit, tables of all distances would make long texts.
             const bool endless =
                 options_.length == 0 &&
                 composition.check(HK_MODE_EVALUATE, std::vector{row("input_ids", 2 * kUsualLength)}).ok();
@@ -256,7 +259,7 @@ private:
                   longest([&](int64_t n) { return graphs.check_length(n, source_tensors(sources, 1, n)); }));
         report_.length = report_.length == 0 ? length : std::min(length, report_.length);
         HK_TRY(add_turns(head, graphs, sources));
-        // Rows of different lengths get a mask where the objective makes none.
+        // Rows of different lengths get a mask if the objective creates none.
         const bool masked = std::ranges::find(sources, "attention_mask") != sources.end();
         if (encodes && !masked) {
             std::vector<std::string> with_mask = sources;
@@ -282,12 +285,12 @@ private:
 
     static GraphFamily::Field one_token(const char* name) { return {name, graph::Kind::int32, {"1", "1"}}; }
 
-    // What describe_smallest() asks for.
+    // Adds the graph of describe_smallest().
     Status add_smallest(Head& head) {
         return add_family(head, HK_MODE_EVALUATE, {one_token("input_ids"), one_token("decoder_input_ids")}, {});
     }
 
-    // What DecoderGraphs::create() asks for, the encoder's pass and the decoder's turns.
+    // Adds the graphs of DecoderGraphs::create(), of the encoder's pass and of the decoder's steps.
     Status add_turns(Head& head, const generate::DecoderGraphs& graphs, const std::vector<std::string>& sources) {
         std::vector<GraphFamily::Field> fields;
         for (const std::string& name : sources) fields.push_back({name, graph::Kind::int32, {"rows", "source"}});
@@ -296,7 +299,7 @@ private:
         if (!sources.empty()) sizes.push_back({"source", 1, report_.length});
         HK_TRY(add_family(head, HK_MODE_DECODE, {one_token("input_ids"), one_token("decoder_input_ids")}, {}));
         HK_TRY(add_family(head, HK_MODE_ENCODE, fields, sizes));
-        if (graphs.recurrent()) sizes[1].most = 1; // one token a turn
+        if (graphs.recurrent()) sizes[1].most = 1; // one token per step
         return add_family(head, HK_MODE_DECODE, fields, sizes);
     }
 
@@ -329,8 +332,8 @@ private:
         return {{"rows", 1, kMostRows}, {"tokens", 1, length}};
     }
 
-    // One text for all of these sizes, or, where one row or one token makes another graph, or a length from which on a
-    // table of distances grows no more, several.
+    // Adds one text for all of these sizes, or several, if the graph is different for one row or one token, or from the
+    // length on at which a table of distances stops growing.
     Status add_family(Head& head, int32_t mode, const std::vector<GraphFamily::Field>& fields,
                       const std::vector<GraphFamily::Size>& sizes) {
         GraphFamily family = family_of(mode, fields, sizes);
@@ -346,7 +349,7 @@ private:
         }
         for (std::size_t i = 0; i < sizes.size() && parts_ < kMostParts; ++i) {
             const int64_t least = sizes[i].least;
-            // The greatest value up to which one text serves; two values would fit any numbers.
+            // Finds the greatest value that one text covers; with only two samples any numbers would match.
             std::vector<GraphFamily::Size> part = sizes;
             part[i].most = least + 2;
             if (part[i].most >= sizes[i].most || !text_of(*head.model.composition, family_of(mode, fields, part)).ok())
@@ -363,7 +366,7 @@ private:
         return text.status();
     }
 
-    // add_family() up to this value of one of the sizes, and above it.
+    // Calls add_family() for sizes up to this value of one of them, and for sizes above it.
     Status add_parts(Head& head, int32_t mode, const std::vector<GraphFamily::Field>& fields,
                      std::vector<GraphFamily::Size> sizes, std::size_t i, int64_t value) {
         const int64_t most = sizes[i].most;
@@ -391,20 +394,21 @@ private:
     }
 
     static Result<std::string> text_of(const plugin::Composition& composition, const GraphFamily& family) {
-        const bool encodes = family.mode == HK_MODE_ENCODE; // where what comes after the encoder is not asked for
+        const bool encodes = family.mode == HK_MODE_ENCODE; // then everything after the encoder is not needed
         std::vector<graph::SizedText> texts;
         for (std::vector<int64_t>& at : sampled(family.sizes)) {
             HK_ASSIGN(graph::Graph graph,
                       composition.build(family.mode, family.fields_at(at), {}, /*all_ports=*/!encodes));
             if (encodes) { HK_ASSIGN(graph, graph::encoding_part(graph)); }
             texts.push_back({std::move(at), graph::print(graph)});
-            // Of what is unrolled token by token the small ones say so, long before the large ones are made.
+            // For a graph that is unrolled token by token, this fails with the small sizes, before the large ones are
+            // built.
             if (texts.size() == std::size_t{1} << family.sizes.size()) HK_TRY(graph::open_text(texts).status());
         }
         return graph::open_text(texts);
     }
 
-    // Notes the kernels of what `add` adds.
+    // Records the kernels of everything that `add` adds.
     template<class Add>
     Status on_every_tier(const Head& head, std::initializer_list<Storage> storages, const Add& add) {
         const std::vector<program::ParameterEntry> table = program::parameter_table(head.smallest);
@@ -442,7 +446,7 @@ private:
 
     void add_graphs(ExportedContents& contents) {
         json& heads = contents.manifest["heads"] = json::array();
-        std::map<std::string_view, std::string> known; // the text -> its name
+        std::map<std::string_view, std::string> known; // text -> name
         for (const std::unique_ptr<Head>& head : heads_) {
             json graphs = json::array();
             for (std::size_t i = 0; i < head->families.size(); ++i) {
@@ -484,12 +488,12 @@ private:
     const plugin::Registry& registry_;
     const ExportOptions& options_;
     const Log& log_;
-    std::optional<model::ModelFolder> folder_, base_; // of an adapter: whose body it was trained with
+    std::optional<model::ModelFolder> folder_, base_; // of an adapter: the model whose body it was trained with
     std::vector<std::unique_ptr<Head>> heads_;        // the model's own first
     PromptStyle style_;
     json source_;                                // layout_json()
-    Status too_long_;                            // the length that was asked for
-    int parts_ = 0;                              // that were cut off
+    Status too_long_;                            // the requested length
+    int parts_ = 0;                              // number of splits so far
     std::map<std::string, std::string> sources_; // GLSL by program::Dispatch::shader
     ExportReport report_;
 };

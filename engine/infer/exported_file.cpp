@@ -23,7 +23,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What hekla/hash holds.
+// Returns the content of hekla/hash.
 std::string hash_text(std::string_view header, std::string_view manifest) {
     return to_hex(hash128(header)) + to_hex(hash128(manifest));
 }
@@ -122,9 +122,9 @@ Status write_exported_file(const fs::path& path, ExportedContents contents) {
     const auto own = [](std::string_view name) { return std::string(kOwn) + std::string(name); };
     sources.push_back(source_of_text(own(kManifest), manifest));
     for (const auto& [name, content] : contents.contents) sources.push_back(source_of_text(own(name), content));
-    remove_leftovers(path); // of an export that was killed
+    remove_leftovers(path); // from killed exports
     HK_ASSIGN(model::HashedFile file, model::HashedFile::create(path));
-    std::string header; // as it is written, before everything else
+    std::string header; // as written at the beginning of the file
     uint64_t header_size = sizeof header_size;
     const std::string place(hash_text("", "").size(), ' ');
     model::TensorSource last = source_of_text(own(kHash), place);

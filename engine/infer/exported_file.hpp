@@ -1,10 +1,10 @@
-// The file that `hekla export` writes, as a container: a model's tensors under their names, and other content under
-// names that begin with "hekla/", in one file of the safetensors layout.
+// The container of `hekla export`: a model's tensors under their names, and other content under names that begin with
+// "hekla/", in one file of the safetensors layout.
 //
-//     tensors            as they are stored in the model's folder
-//     hekla/manifest     JSON: what there is (exported_model.cpp), with the hash of every tensor and content
+//     tensors            as stored in the model's folder
+//     hekla/manifest     JSON: the contents (exported_model.cpp), with the hash of every tensor and content
 //     hekla/...          graphs, kernels, tokenizer files
-//     hekla/hash         of the file's header and of the manifest; the last
+//     hekla/hash         of the file's header and of the manifest; comes last
 #pragma once
 
 #include "base/file.hpp"
@@ -21,18 +21,18 @@
 
 namespace hekla::infer {
 
-// A file mapped read-only; its views are valid as long as it lives. Thread: any.
+// A file mapped read-only; its views are valid as long as it exists. Thread: any.
 class ExportedFile {
 public:
-    // Checks everything but the tensors' bytes. Errors name the file: not_found; corrupt for a damaged file or another
-    // kind of file; unsupported for one that a newer version wrote.
+    // Checks everything but the tensors' bytes. Errors contain the file: not_found; corrupt for a damaged file or
+    // another kind of file; unsupported for one from a newer version.
     static Result<std::shared_ptr<const ExportedFile>> open(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const { return path_; }
     const nlohmann::json& manifest() const { return manifest_; }               // an object
     const std::vector<model::TensorView>& tensors() const { return tensors_; } // in the file's order
-    Status check(const model::TensorView& tensor) const;           // checks that its bytes are those that were exported
-    Result<std::string_view> content(std::string_view name) const; // without "hekla/"
+    Status check(const model::TensorView& tensor) const;                       // checks that its bytes are unchanged
+    Result<std::string_view> content(std::string_view name) const;             // without "hekla/"
 
 private:
     Status read();
@@ -57,12 +57,12 @@ auto read_manifest(const ExportedFile& file, F&& read) -> decltype(read(file.man
 
 struct ExportedContents {
     nlohmann::json manifest = nlohmann::json::object(); // hashes are added
-    std::vector<model::TensorView> tensors;             // whose bytes stay valid until it is written
+    std::vector<model::TensorView> tensors;             // their bytes must stay valid until the file is written
     std::map<std::string, std::string> contents;        // by name, without "hekla/"
 };
 
-// Writes a file that appears complete and synced, or not at all, and removes what killed exports to `path` left. Error:
-// invalid_argument, where a tensor's name begins with "hekla/".
+// Writes a file atomically, synced, and removes leftovers of killed exports to `path`. Error: invalid_argument, if a
+// tensor's name begins with "hekla/".
 Status write_exported_file(const std::filesystem::path& path, ExportedContents contents);
 
 } // namespace hekla::infer

@@ -26,7 +26,7 @@ using nlohmann::json;
 //     kernels       Dispatch::shader -> a content, its SPIR-V
 //     tokenizer     names of files, each a content "tokenizer/NAME"
 
-// What to say of something that the file has not.
+// Returns a description of the file's contents, for errors about missing ones.
 std::string what_it_holds(const ExportedFile& file) {
     const json& m = file.manifest();
     return fmt::format(
@@ -50,7 +50,7 @@ Status read_tokenizer(const ExportedFile& file, std::pmr::memory_resource* memor
     return {};
 }
 
-// The one that was asked for, or the model's own.
+// Returns the requested head, or the model's own.
 Result<const json*> find_head(const ExportedFile& file, const std::string& wanted) {
     std::string names;
     for (const json& one : file.manifest().at("heads")) {

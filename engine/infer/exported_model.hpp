@@ -14,8 +14,8 @@
 namespace hekla::infer {
 
 struct ExportOptions {
-    int64_t length = 0;            // tokens of the longest row; 0: what the model takes, kUsualLength at most,
-                                   // fewer where a graph has tables that grow with it
+    int64_t length = 0;            // tokens of the longest row; 0: the model's limit, at most kUsualLength, less if a
+                                   // graph has tables that grow with it
     std::string version;           // Hekla's, for messages
     bool allow_non_finite = false; // false: parameters that are NaN or infinite are an error
 };
@@ -26,27 +26,27 @@ struct ExportReport {
     std::size_t graphs = 0, kernels = 0, tensors = 0;
     uint64_t bytes = 0;                                        // of the file
     std::vector<std::string> can;                              // "generate", "embed"
-    std::vector<std::pair<std::string, std::string>> left_out; // what the file cannot do, and why
+    std::vector<std::pair<std::string, std::string>> left_out; // what the file does not support, and why
 };
 
-// Writes `file`: for any number of rows, with kernels for every kind of device. Error: unsupported, with the reason,
-// where nothing of the model can be exported.
+// Writes `file`, for any number of rows, with kernels for every kind of device. Error: unsupported, with the reason, if
+// nothing of the model can be exported.
 Result<ExportReport> export_model(const plugin::Registry& registry, gpu::GlslCompiler& compiler,
                                   const std::filesystem::path& folder, const std::filesystem::path& file,
                                   const ExportOptions& options, const Log& log);
 
-// Describes an exported file, as describe_model() does a folder.
+// Describes an exported file, like describe_model() for a folder.
 Result<Model> describe_exported(const plugin::Registry& registry, const std::filesystem::path& file,
                                 const ModelOptions& options);
 Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const ExportedFile& file);
 // A summary of an exported file.
 struct ExportSummary {
     std::string version;          // of the Hekla that exported it
-    std::vector<std::string> can; // as ExportReport has it
+    std::vector<std::string> can; // as in ExportReport
     int64_t length = 0;
 };
 Result<ExportSummary> exported_summary(const ExportedFile& file);
-// Returns the layout of texts in the rows of its encoder.
+// Returns the layout of texts in the rows of the encoder.
 Result<SourceLayout> exported_source_layout(const ExportedFile& file);
 
 } // namespace hekla::infer

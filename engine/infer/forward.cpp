@@ -14,7 +14,7 @@
 namespace hekla::infer {
 namespace {
 
-// Where recurrent models, whose attention is no attention operation, offer its weights.
+// The port with the weights of recurrent models, which do not use the attention operation.
 constexpr const char* kAttentionPort = "attention";
 
 std::vector<plugin::BatchField> described(const Tensors& fields) {
@@ -23,7 +23,7 @@ std::vector<plugin::BatchField> described(const Tensors& fields) {
     return result;
 }
 
-// Every port of a graph that was described with all of them, which are outputs of it no more.
+// Returns every port of a graph that was described with all of them, and removes them from its outputs.
 std::map<std::string, graph::ValueId> take_ports(graph::Graph& graph) {
     constexpr std::string_view kPrefix = "port.";
     std::map<std::string, graph::ValueId> ports;

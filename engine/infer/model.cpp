@@ -11,12 +11,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Architecture and head. A class that no manifest knows, or none, leaves the architecture to model_type.
+// Chooses architecture and head. For an unknown class, or none, model_type determines the architecture.
 Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& folder, const ModelOptions& options,
                     plugin::CompositionSpec& spec) {
     plugin::Registry::Entry entry;
     const json classes = spec.config.value("architectures", json::array());
-    const json own = spec.config.value("hekla", json()); // what a run of ours wrote of its parts
+    const json own = spec.config.value("hekla", json()); // written by our own training
     spec.config.erase("hekla");
     const auto take_objective = [&](std::string_view id, const json& config) {
         if (!options.objective) return;
@@ -86,13 +86,13 @@ std::string with_prefix(const std::string& prefix, std::string text) {
 }
 
 Result<graph::Graph> describe_smallest(const Model& m) {
-    const auto build = [&](const graph::Shape& ids) { // one stack leaves the second field unread
+    const auto build = [&](const graph::Shape& ids) { // with one stack the second field is not read
         return m.composition->build(
             HK_MODE_EVALUATE,
             std::vector<plugin::BatchField>{{"input_ids", graph::Kind::int32, ids},
                                             {"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}});
     };
-    if (m.composition->can_collate()) { // its objective knows what a batch has
+    if (m.composition->can_collate()) { // the objective knows the fields of a batch
         constexpr int64_t kLength = 32;
         const json own = m.config.value("hekla", json::object());
         const int64_t trained = own.is_object() ? own.value("context_length", int64_t{0}) : 0;

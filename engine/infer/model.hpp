@@ -16,53 +16,53 @@
 namespace hekla::infer {
 
 struct ModelOptions {
-    std::string class_name = {}; // of the reference implementation; "": the one that config.json names
-    std::string head = {};       // "": the head of the class that config.json names, or none where it names none
-    bool objective = false;      // with the objective that it was trained with, whose collate makes fields of texts
-    // Missing or unsupported tokenizer files are an error. false: then tokenizer is null, and tokenizer_problem has the
-    // reason.
+    std::string class_name = {}; // of the reference implementation; "": the one in config.json
+    std::string head = {};       // "": the head of the class in config.json, or none if it has none
+    bool objective = false;      // with the objective that it was trained with, whose collate turns texts into fields
+    // Whether missing or unsupported tokenizer files are an error. false: then tokenizer is null, and tokenizer_problem
+    // has the reason.
     bool tokenizer_required = true;
     program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
-    bool describe_only = false;                       // weights are looked up and left unread
-    // The memory of the tokenizer's tables, which must outlive it; open_model() with a runtime: the host's.
+    bool describe_only = false;                       // weights are found but not read
+    // The memory of the tokenizer's tables, which must outlive it; for open_model() with a runtime: the host's.
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
     // A pool through which models of this device share loaded weights; null: not shared.
     program::WeightsPool* pool = nullptr;
-    bool may_wait = false;                    // for another model that is loading them
-    std::function<bool()> stopping = nullptr; // ends that wait
+    bool may_wait = false;                    // for another model that is loading the same weights
+    std::function<bool()> stopping = nullptr; // ends the wait
 };
 
 // Returns the parts of a folder's model: architecture and configuration, head, and with ModelOptions::objective the
-// objective it was trained with. Errors: parts that no plugin provides, a folder that does not name its model's type.
+// objective it was trained with. Errors: parts that no plugin provides, a folder without its model's type.
 Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
                                             const ModelOptions& options = {});
 
 class ExportedFile;
 
-// Ownership: registry and runtime outlive it. Thread: one at a time.
+// An opened model. Ownership: registry and runtime outlive it. Thread: one at a time.
 struct Model {
     std::filesystem::path path;                   // of the weights
-    std::shared_ptr<const ExportedFile> exported; // the file of `hekla export` that it is; null: a folder
+    std::shared_ptr<const ExportedFile> exported; // the file of `hekla export`; null: a folder
     nlohmann::json config;
     std::unique_ptr<text::Tokenizer> tokenizer;
     Status tokenizer_problem;
     std::unique_ptr<plugin::Composition> composition;
     std::vector<program::ParameterEntry> table;     // of its parameters
-    program::Runtime* runtime = nullptr;            // null: the float64 interpreter computes
+    program::Runtime* runtime = nullptr;            // null: the float64 interpreter is used
     std::unique_ptr<program::ParameterStore> store; // with a runtime
-    Tensors parameters;                             // and buffers; without one
+    Tensors parameters;                             // and buffers; without a runtime
 };
 
 // Returns the text before every text of a column in training ("translate English to French: "), from config.json:
 // Hekla's own key, or a T5's `prefix`. "" without one.
 std::string trained_prefix(const nlohmann::json& config, const std::string& column);
-// Returns the text with the prefix. A text that begins with it, and an empty text, stay as they are.
+// Returns the text with the prefix. A text that begins with it, and an empty text, are unchanged.
 std::string with_prefix(const std::string& prefix, std::string text);
 
 // Describes the model for the smallest batch, for callers that need only its parameters: a row of one token; one image;
 // a row of choices, for heads that compare them.
 Result<graph::Graph> describe_smallest(const Model& model);
-// Returns whether the model's graph reads one text and writes another.
+// Returns whether the model's graph reads one text and generates another.
 Result<bool> encoder_decoder(const Model& model);
 
 } // namespace hekla::infer

@@ -10,10 +10,10 @@ namespace hekla::infer {
 // Uploads a stored tensor's values, converted. Waits for all submitted work.
 Status upload(program::ParameterStore& store, const plugin::StoredTensor& tensor);
 
-// Creates the buffers of a graph as described, also those that no program reads.
+// Creates the buffers of a graph as described, including those that no program reads.
 Status upload_described_buffers(program::ParameterStore& store, const graph::Graph& graph);
 
-// Returns sources of every tensor of the graph's model, read from the store while they are written. `store` must
+// Returns sources of every tensor of the graph's model, which read from the store when they are written. `store` must
 // outlive the result. A teacher's tensors (plugin::kTeacher) belong to another model and are not included.
 std::vector<model::TensorSource> tensor_sources(program::ParameterStore& store, const graph::Graph& graph);
 

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// The longest row that makes sense for this model.
+// Returns the longest useful row for this model.
 int64_t longest_row(const Model& model) {
     constexpr int64_t kUsual = 512;
     if (const auto own = model.config.find("hekla"); own != model.config.end() && own->is_object())
@@ -52,7 +52,7 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
     HK_ASSIGN(const std::vector<std::string> ports, model.composition->decode_ports());
     if (ports.empty())
         return unsupported(fmt::format("{}: its head does not say what its outputs mean", model.path.string()));
-    constexpr int64_t kStep = 8; // rows' lengths are multiples of this, so that few programs are made
+    constexpr int64_t kStep = 8; // rows' lengths are multiples of this, so that few programs are created
     const int64_t most = options.length > 0 ? options.length : longest_row(model);
     std::vector<batch::RowLength> all;
     for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -78,7 +78,7 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
         Tensors tensors;
         for (const data::Field& field : fields) tensors.emplace(field.name, batch::tensor_of(field));
         if (forward == nullptr || compiled != length) {
-            forward.reset(); // its memory first
+            forward.reset(); // free its memory first
             HK_ASSIGN(forward, Forward::create(model, tensors, ports));
             compiled = length;
         }

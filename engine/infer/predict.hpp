@@ -1,4 +1,4 @@
-// Predictions of a trained model for new examples: collate, the network, the head's decode.
+// Predictions of a trained model for new examples: collate, the network, and the head's decode.
 #pragma once
 
 #include "data/task_table.hpp"
@@ -11,20 +11,20 @@
 namespace hekla::infer {
 
 struct PredictOptions {
-    int64_t batch = 8;  // rows at a time
-    int64_t length = 0; // of a row, at most; 0: as it was trained, or as its configuration allows
+    int64_t batch = 8;  // rows per pass
+    int64_t length = 0; // maximum row length; 0: as in training, or as the configuration allows
 };
 
 // Returns false to stop.
-using PredictRow = std::function<bool(std::size_t row, const nlohmann::json& said)>;
+using PredictRow = std::function<bool(std::size_t row, const nlohmann::json& predicted)>;
 
-// Returns the columns of texts that the model reads, without the targets. Error: unsupported, where the folder does not
-// name the model's objective, or where that reads plain text.
+// Returns the columns of texts that the model reads, without the targets. Error: unsupported, if the folder does not
+// contain the model's objective, or if that reads plain text.
 Result<std::vector<data::TaskColumn>> text_columns(const Model& model);
 
 // Predicts for a table of rows. The model must be open with its objective. Rows of similar length share a pass, so
-// results come in any order: use `row`. Labels get names where config.json has them. Error: cancelled, when `give`
-// returns false.
+// results come in any order: use `row`. Labels get names if config.json has them. Error: cancelled, if `give` returns
+// false.
 Status predict(Model& model, std::span<const data::EncodedExample> examples, const PredictOptions& options,
                const PredictRow& give);
 

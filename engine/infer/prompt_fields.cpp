@@ -13,7 +13,7 @@ using nlohmann::json;
 
 Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry, const Model& model,
                                                std::span<const std::vector<int32_t>> texts) {
-    // The objective that knows these rows; how they were laid out in training stands in the folder.
+    // The objective that made these rows; their layout in training is stored in the folder.
     plugin::CompositionSpec spec;
     spec.config = model.config;
     spec.config.erase("hekla");

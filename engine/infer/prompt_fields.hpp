@@ -16,7 +16,7 @@ Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry,
                                                std::span<const std::vector<int32_t>> texts);
 
 // Returns rows of an encoder-decoder for texts. Errors: a text without tokens; a tokenizer without the special tokens
-// that the layout needs.
+// of the layout.
 Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& model,
                                std::span<const std::string> texts);
 

@@ -10,7 +10,7 @@ using nlohmann::json;
 
 constexpr const char* kTokens = "input_ids";
 
-// Two batches of the same lengths and other tokens: what differs are the tokens of the texts.
+// Makes two batches with the same lengths and different tokens: differences are tokens of the texts.
 std::vector<std::vector<int32_t>> probe(int32_t first) {
     std::vector<std::vector<int32_t>> texts;
     for (const std::size_t length : {7, 1, 4, 2}) {

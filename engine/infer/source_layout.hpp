@@ -1,5 +1,5 @@
-// The layout of a text in a row of an encoder, as data: what an objective does with one text, for a model that is used
-// without its plugins.
+// The layout of a text in a row of an encoder, as data: the objective's transformation of a text, for a model that is
+// used without its plugins.
 #pragma once
 
 #include "data/batcher.hpp"
@@ -15,20 +15,21 @@
 namespace hekla::infer {
 
 struct SourceLayout {
-    // Of every row: `before`, for each token of the text `each`, `after`, and `padding` up to the longest row.
+    // The content of every row: `before`, for each token of the text `each`, `after`, and `padding` up to the longest
+    // row.
     struct Field {
         std::string name;
         std::vector<int32_t> before, after;
         std::optional<int32_t> each; // nothing: the token itself
         int32_t padding = 0;
     };
-    std::vector<Field> fields; // "input_ids" among them
+    std::vector<Field> fields; // includes "input_ids"
 };
 
-// What the objective makes of a batch of texts, given as token ids.
+// Makes the objective's batch of texts, given as token ids.
 using MakeBatch = std::function<Result<std::vector<data::Field>>(std::span<const std::vector<int32_t>> texts)>;
 
-// Derives the layout from batches of a few texts. Error: unsupported, where the objective lays them out in another way.
+// Derives the layout from batches of a few texts. Error: unsupported, if the objective uses another kind of layout.
 Result<SourceLayout> source_layout(const MakeBatch& make);
 
 // Lays out texts as the objective would.

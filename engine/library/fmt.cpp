@@ -1,6 +1,6 @@
-// fmt, compiled into libhekla, which must not depend on libfmt.so. Debian's libfmt-dev has no static library whose
-// objects could be linked, so this file emits fmt's functions itself: in header-only mode a function is emitted where
-// it is used, and use_fmt() uses those that the engine does.
+// fmt, compiled into libhekla, which must not depend on libfmt.so. Debian's libfmt-dev has no static library with
+// linkable objects, so this file emits fmt's functions itself: in header-only mode a function is emitted where it is
+// used, and use_fmt() uses those that the engine needs.
 #define FMT_HEADER_ONLY
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 16> auxiliary_names{"added_tokens.json",
                                                            "vocab.json",
                                                            "vocab.txt"};
 
-// Calls `use` with every line, without its end; false from it ends this with false.
+// Calls `use` with every line, without its line end; stops and returns false if it returns false.
 template<class Use>
 bool each_line(std::string_view content, Use&& use) {
     while (!content.empty()) {
@@ -56,7 +56,8 @@ bool are_merges(std::string_view content) {
     });
 }
 
-// Whether the bytes are a protobuf message whose first field is a message in field 1, as a SentencePiece model's is.
+// Returns whether the bytes are a protobuf message whose first field is a message in field 1, as in a SentencePiece
+// model.
 bool is_sentencepiece(std::string_view content) {
     if (!content.starts_with('\x0a')) return false;
     std::size_t at = 0;
@@ -77,7 +78,7 @@ bool is_sentencepiece(std::string_view content) {
     return true;
 }
 
-// What the content should have been; empty where it is that.
+// Returns what the content should have been; empty if it is correct.
 std::string expected_instead(const std::string& name, std::string_view content) {
     const fs::path extension = fs::path(name).extension();
     if (extension == ".json") {

@@ -1,8 +1,9 @@
 // Checkpoints of a run: RUN/checkpoint-N/, complete or absent, each with a manifest of its files' hashes.
 //
 // A checkpoint is written to RUN/checkpoint-N.tmp-XXXXXX/, every file synced, MANIFEST.json last, the folder synced,
-// then renamed and RUN synced. A process killed or a disk full at any point leaves the older checkpoints and, at most,
-// a folder with a temporary name, which the next run removes. The newest whose manifest and hashes agree wins.
+// then renamed and RUN synced. If the process is killed or the disk is full at any point, the older checkpoints are
+// intact, and at most a folder with a temporary name is left, which the next run removes. The newest checkpoint with a
+// matching manifest and hashes is used.
 #pragma once
 
 #include "model/folder.hpp"
@@ -16,28 +17,28 @@
 
 namespace hekla::model {
 
-inline constexpr const char* manifest_name = "MANIFEST.json";
-inline constexpr const char* best_name = "best";
-inline constexpr uint64_t manifest_size_limit = 16'000'000;
+inline constexpr const char* kManifestName = "MANIFEST.json";
+inline constexpr const char* kBestName = "best";
+inline constexpr uint64_t kManifestSizeLimit = 16'000'000;
 
 // A checkpoint being written. Thread: one at a time (a background saver may own it). After an error destroy it: the
 // destructor removes its files.
 class CheckpointWriter {
 public:
-    // Creates RUN where it is missing, and removes what killed writers left. `step` >= 0: the number of applied
+    // Creates RUN if it is missing, and removes leftovers of killed writers. `step` >= 0: the number of applied
     // updates.
     static Result<CheckpointWriter> create(const std::filesystem::path& run_dir, int64_t step);
 
     int64_t step() const { return step_; }
 
-    // Each file is synced when the call returns. Names are plain, used once, and not MANIFEST.json.
+    // Each file is synced on return. Names are plain, used once, and not MANIFEST.json.
     Status add_text(const std::string& name, std::string_view content);
     Status add_tensors(const std::string& name, std::span<const TensorSource> tensors,
                        const Metadata& metadata = {{"format", "pt"}}, TensorOrder order = TensorOrder::huggingface);
-    // `stem`.safetensors, or shards with an index where they do not fit one file of `max_shard_bytes`.
+    // Writes `stem`.safetensors, or shards with an index if they do not fit one file of `max_shard_bytes`.
     Status add_sharded(const std::string& stem, std::span<const TensorSource> tensors,
-                       const Metadata& metadata = {{"format", "pt"}}, uint64_t max_shard_bytes = default_shard_bytes);
-    Status add_copy(const std::filesystem::path& from); // under its own name
+                       const Metadata& metadata = {{"format", "pt"}}, uint64_t max_shard_bytes = kDefaultShardBytes);
+    Status add_copy(const std::filesystem::path& from); // under the same name
 
     // Writes the manifest and renames the folder; replaces a checkpoint of the same step. Returns its path.
     Result<std::filesystem::path> commit();
@@ -61,16 +62,16 @@ struct Checkpoint {
 };
 
 enum class Check {
-    sizes, // the manifest is valid, and every file exists with its size: costs nothing
+    sizes, // the manifest is valid, and every file exists with its size: cheap
     hashes // and the content of every file has its hash: reads everything
 };
 
-// One checkpoint folder. Errors: not_found (no manifest: not complete), corrupt (which file, what was found and
-// expected).
+// Checks one checkpoint folder. Errors: not_found (no manifest: not complete), corrupt (the file, the value found and
+// the one expected).
 Result<Checkpoint> verify_checkpoint(const std::filesystem::path& folder, Check check = Check::hashes);
 
 struct CheckpointSearch {
-    std::optional<Checkpoint> found;   // the newest that is complete and undamaged
+    std::optional<Checkpoint> found;   // the newest one that is complete and undamaged
     std::vector<std::string> rejected; // why each newer one was rejected, newest first
 };
 
@@ -81,18 +82,19 @@ Result<CheckpointSearch> newest_complete(const std::filesystem::path& run_dir);
 Result<std::vector<int64_t>> list_checkpoints(const std::filesystem::path& run_dir);
 std::filesystem::path checkpoint_path(const std::filesystem::path& run_dir, int64_t step);
 
-// RUN/best holds the name of the best checkpoint's folder. set_best refuses a step whose checkpoint is not complete.
-// read_best returns none where the file is missing, or names a checkpoint that is not complete.
+// RUN/best contains the name of the best checkpoint's folder. set_best refuses a step without a complete checkpoint.
+// read_best returns nothing if the file is missing, or its checkpoint is not complete.
 Status set_best(const std::filesystem::path& run_dir, int64_t step);
 Result<std::optional<int64_t>> read_best(const std::filesystem::path& run_dir);
 
-// Removes the oldest complete checkpoints until at most `limit` (>= 1) are left, never `newest_step` (the one just
-// written) and never the best, so that 2 can remain under a limit of 1. Incomplete ones are neither counted nor
-// touched, and nothing is removed unless `newest_step` is complete. Returns the steps removed.
+// Removes the oldest complete checkpoints until at most `limit` (>= 1) are left, but never `newest_step` (the one just
+// written) and never the best, so that 2 can remain with a limit of 1. Incomplete ones are neither counted nor removed,
+// and nothing is removed unless `newest_step` is complete. Returns the removed steps.
 Result<std::vector<int64_t>> prune_checkpoints(const std::filesystem::path& run_dir, int64_t limit,
                                                int64_t newest_step);
 
-// Removes what killed writers left in RUN (temporary folders, a half-written RUN/best), not what living writers use.
+// Removes leftovers of killed writers in RUN (temporary folders, a half-written RUN/best), but not files of running
+// writers.
 void remove_stale(const std::filesystem::path& run_dir) noexcept;
 
 } // namespace hekla::model

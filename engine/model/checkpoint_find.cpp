@@ -11,12 +11,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view prefix = "checkpoint-";
+constexpr std::string_view kPrefix = "checkpoint-";
 
-// The N of "checkpoint-N": decimal, no sign, no leading zeros, so that a step has one name.
+// Returns the N of "checkpoint-N": decimal, no sign, no leading zeros, so that a step has only one name.
 std::optional<int64_t> step_of(std::string_view name) {
-    if (!name.starts_with(prefix)) return std::nullopt;
-    const std::string_view digits = name.substr(prefix.size());
+    if (!name.starts_with(kPrefix)) return std::nullopt;
+    const std::string_view digits = name.substr(kPrefix.size());
     if (digits.empty() || digits.front() < '0' || digits.front() > '9' || (digits.front() == '0' && digits.size() > 1))
         return std::nullopt;
     int64_t step = 0;
@@ -25,7 +25,7 @@ std::optional<int64_t> step_of(std::string_view name) {
     return step;
 }
 
-// A whole number of 0 or more.
+// Returns a non-negative integer.
 std::optional<uint64_t> count_in(const nlohmann::json& object, const char* key) {
     const auto value = object.find(key);
     if (value == object.end() || !value->is_number_unsigned()) return std::nullopt;
@@ -33,12 +33,12 @@ std::optional<uint64_t> count_in(const nlohmann::json& object, const char* key) 
 }
 
 Result<Checkpoint> read_manifest(const fs::path& folder) {
-    const fs::path path = folder / manifest_name;
+    const fs::path path = folder / kManifestName;
     const std::string where = path.string();
     std::error_code error;
     if (!fs::exists(path, error))
-        return not_found(fmt::format("{}: has no {}, so it is not complete", folder.string(), manifest_name));
-    HK_ASSIGN(const std::string text, read_file(path, manifest_size_limit));
+        return not_found(fmt::format("{}: has no {}, so it is not complete", folder.string(), kManifestName));
+    HK_ASSIGN(const std::string text, read_file(path, kManifestSizeLimit));
     HK_ASSIGN(const nlohmann::json json, parse_json_object(text, where));
     const auto format = json.find("format");
     if (format == json.end() || *format != "hekla.checkpoint/1")
@@ -96,7 +96,7 @@ bool Checkpoint::has(std::string_view name) const {
     return std::any_of(files.begin(), files.end(), [&](const FileRecord& file) { return file.name == name; });
 }
 
-fs::path checkpoint_path(const fs::path& run_dir, int64_t step) { return run_dir / fmt::format("{}{}", prefix, step); }
+fs::path checkpoint_path(const fs::path& run_dir, int64_t step) { return run_dir / fmt::format("{}{}", kPrefix, step); }
 
 Result<std::vector<int64_t>> list_checkpoints(const fs::path& run_dir) {
     std::vector<int64_t> steps;
@@ -136,11 +136,11 @@ Result<CheckpointSearch> newest_complete(const fs::path& run_dir) {
 Status set_best(const fs::path& run_dir, int64_t step) {
     const fs::path folder = checkpoint_path(run_dir, step);
     HK_TRY(verify_checkpoint(folder, Check::sizes).status());
-    return write_file_atomically(run_dir / best_name, folder.filename().string() + "\n");
+    return write_file_atomically(run_dir / kBestName, folder.filename().string() + "\n");
 }
 
 Result<std::optional<int64_t>> read_best(const fs::path& run_dir) {
-    const fs::path path = run_dir / best_name;
+    const fs::path path = run_dir / kBestName;
     auto text = read_file(path, 4096);
     if (text.code() == Code::not_found) return std::optional<int64_t>();
     if (!text.ok()) return text.status();
@@ -158,7 +158,7 @@ Result<std::vector<int64_t>> prune_checkpoints(const fs::path& run_dir, int64_t 
     if (limit < 1) return invalid_argument(fmt::format("save_total_limit is {}, 1 or more was expected", limit));
     const auto newest = verify_checkpoint(checkpoint_path(run_dir, newest_step), Check::sizes);
     if (!newest.ok()) return newest.status().with_context("no older checkpoint was removed");
-    // A damaged pointer must not cost the checkpoint that it names: fail instead.
+    // Fail instead of removing the best checkpoint because of a damaged pointer.
     HK_ASSIGN(const std::optional<int64_t> best, read_best(run_dir));
     HK_ASSIGN(const std::vector<int64_t> steps, list_checkpoints(run_dir));
     std::vector<int64_t> complete;
@@ -186,8 +186,8 @@ void remove_stale(const fs::path& run_dir) noexcept {
             if (step_of(stem)) stems.emplace_back(stem);
         }
         for (const std::string& stem : stems) recover_folders(run_dir, stem);
-        remove_leftovers(run_dir / best_name);
-    } catch (const std::exception&) { // out of memory: next time
+        remove_leftovers(run_dir / kBestName);
+    } catch (const std::exception&) { // out of memory: retried next time
     }
 }
 

@@ -29,7 +29,7 @@ Result<CheckpointWriter> CheckpointWriter::create(const fs::path& run_dir, int64
 }
 
 Status CheckpointWriter::check_name(const std::string& name) const {
-    if (!is_plain_file_name(name) || name == manifest_name)
+    if (!is_plain_file_name(name) || name == kManifestName)
         return invalid_argument(fmt::format("{} cannot be the name of a checkpoint's file", in_quotes(name)));
     if (std::any_of(files_.begin(), files_.end(), [&](const FileRecord& file) { return file.name == name; }))
         return invalid_argument(name + " was given twice");
@@ -73,7 +73,7 @@ Status CheckpointWriter::add_copy(const fs::path& from) {
 
 Result<fs::path> CheckpointWriter::commit() {
     HK_ASSIGN(const std::string manifest, manifest_of(files_, step_));
-    HK_TRY(write_file_atomically(staged_.path() / manifest_name, manifest));
+    HK_TRY(write_file_atomically(staged_.path() / kManifestName, manifest));
     HK_TRY(staged_.commit(StagedFolder::Existing::replace));
     return staged_.target();
 }

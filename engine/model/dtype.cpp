@@ -19,18 +19,18 @@ struct Row {
     std::size_t size;
 };
 
-constexpr std::array<Row, dtype_count> table{{{"bool", "BOOL", 1},
-                                              {"u8", "U8", 1},
-                                              {"i8", "I8", 1},
-                                              {"i16", "I16", 2},
-                                              {"f16", "F16", 2},
-                                              {"bf16", "BF16", 2},
-                                              {"i32", "I32", 4},
-                                              {"f32", "F32", 4},
-                                              {"f64", "F64", 8},
-                                              {"i64", "I64", 8}}};
+constexpr std::array<Row, kDtypes> kTable{{{"bool", "BOOL", 1},
+                                           {"u8", "U8", 1},
+                                           {"i8", "I8", 1},
+                                           {"i16", "I16", 2},
+                                           {"f16", "F16", 2},
+                                           {"bf16", "BF16", 2},
+                                           {"i32", "I32", 4},
+                                           {"f32", "F32", 4},
+                                           {"f64", "F64", 8},
+                                           {"i64", "I64", 8}}};
 
-const Row& row(DType dtype) { return table[static_cast<std::size_t>(dtype)]; }
+const Row& row(DType dtype) { return kTable[static_cast<std::size_t>(dtype)]; }
 
 // Storage types whose bits are not a C++ type's.
 struct Float16 {
@@ -43,34 +43,33 @@ struct Boolean {
     uint8_t bits;
 };
 
-// Rounds to a binary format with the given exponent and mantissa widths, one rounding from the double's own bits.
+// Rounds to a binary format with the given exponent and mantissa widths, once, from the double's bits.
 template<int ExponentBits, int MantissaBits>
 uint16_t narrow(double value) {
-    constexpr int bias = (1 << (ExponentBits - 1)) - 1;
-    constexpr uint16_t infinity = ((1 << ExponentBits) - 1) << MantissaBits;
-    constexpr int dropped = 52 - MantissaBits;
+    constexpr int kBias = (1 << (ExponentBits - 1)) - 1;
+    constexpr uint16_t kInfinity = ((1 << ExponentBits) - 1) << MantissaBits;
+    constexpr int kDropped = 52 - MantissaBits;
     const uint64_t bits = std::bit_cast<uint64_t>(value);
     const auto sign = static_cast<uint16_t>((bits >> 63) << 15);
     const int stored = static_cast<int>(bits >> 52 & 0x7ff);
     const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
     if (stored == 0x7ff) {
-        if (fraction == 0) return static_cast<uint16_t>(sign | infinity);
-        constexpr uint16_t quiet = 1 << (MantissaBits - 1);
-        return static_cast<uint16_t>(sign | infinity | quiet | static_cast<uint16_t>(fraction >> dropped));
+        if (fraction == 0) return static_cast<uint16_t>(sign | kInfinity);
+        constexpr uint16_t kQuiet = 1 << (MantissaBits - 1);
+        return static_cast<uint16_t>(sign | kInfinity | kQuiet | static_cast<uint16_t>(fraction >> kDropped));
     }
     const int exponent = stored - 1023;
-    if (stored == 0 || exponent < -bias - MantissaBits) return sign; // below half of the smallest
-    if (exponent > bias) return static_cast<uint16_t>(sign | infinity);
-    const bool normal = exponent >= 1 - bias;
-    const int shift = normal ? dropped : dropped + (1 - bias - exponent);
+    if (stored == 0 || exponent < -kBias - MantissaBits) return sign; // below half of the smallest
+    if (exponent > kBias) return static_cast<uint16_t>(sign | kInfinity);
+    const bool normal = exponent >= 1 - kBias;
+    const int shift = normal ? kDropped : kDropped + (1 - kBias - exponent);
     const uint64_t significand = fraction | uint64_t{1} << 52;
     uint64_t kept = significand >> shift;
     const uint64_t rest = significand & ((uint64_t{1} << shift) - 1);
     const uint64_t half = uint64_t{1} << (shift - 1);
     if (rest > half || (rest == half && (kept & 1) != 0)) ++kept;
-    // A carry out of the mantissa raises the exponent by itself, from subnormal to normal and from the largest to
-    // infinite.
-    if (normal) kept += static_cast<uint64_t>(exponent + bias - 1) << MantissaBits;
+    // A carry out of the mantissa increments the exponent, from subnormal to normal and from the largest to infinite.
+    if (normal) kept += static_cast<uint64_t>(exponent + kBias - 1) << MantissaBits;
     return static_cast<uint16_t>(sign | kept);
 }
 
@@ -101,7 +100,7 @@ bool whole_in_range(From value) {
     }
 }
 
-// Stores `value` as To; returns false where To cannot hold it.
+// Stores `value` as To; returns false if To cannot represent it.
 template<class To, class From>
 bool convert(From value, To& out) {
     if constexpr (std::is_same_v<To, Float16>) {
@@ -149,7 +148,7 @@ Status write_as(std::span<const In> in, std::span<std::byte> bytes, std::string_
     return {};
 }
 
-// Calls `visit` with a value of the type that stores `dtype`.
+// Calls `visit` with a value of the type that represents `dtype`.
 template<class Visit>
 Status with_storage(DType dtype, Visit visit) {
     switch (dtype) {
@@ -194,13 +193,13 @@ bool is_floating(DType dtype) {
 }
 
 std::optional<DType> dtype_named(std::string_view name) {
-    for (int i = 0; i < dtype_count; ++i)
+    for (int i = 0; i < kDtypes; ++i)
         if (name_of(static_cast<DType>(i)) == name) return static_cast<DType>(i);
     return std::nullopt;
 }
 
 std::optional<DType> dtype_of_file_name(std::string_view name) {
-    for (int i = 0; i < dtype_count; ++i)
+    for (int i = 0; i < kDtypes; ++i)
         if (file_name_of(static_cast<DType>(i)) == name) return static_cast<DType>(i);
     return std::nullopt;
 }

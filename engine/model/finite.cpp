@@ -7,7 +7,7 @@
 namespace hekla::model {
 namespace {
 
-// Index of the first element whose exponent bits are all set.
+// Returns the index of the first element whose exponent bits are all set.
 template<class Bits>
 std::optional<std::size_t> first_with_exponent(std::span<const std::byte> bytes, Bits exponent) {
     constexpr std::size_t kBlock = 1024; // elements; the inner loop has no early exit, so that it is vectorized
@@ -62,7 +62,7 @@ TensorSource finite_source(TensorSource source) {
     checked.stream = [source = std::move(source)](const Sink& sink) {
         const std::size_t size = size_of(source.dtype);
         std::size_t done = 0;             // elements before the next piece
-        std::vector<std::byte> remainder; // an element that two pieces share
+        std::vector<std::byte> remainder; // an element split between two pieces
         return source.stream([&](std::span<const std::byte> piece) -> Status {
             std::span<const std::byte> whole = piece;
             if (!remainder.empty()) {

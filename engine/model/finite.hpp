@@ -1,4 +1,4 @@
-// NaN and infinite values in stored tensors: found, named and refused.
+// Finds, reports and refuses NaN and infinite values in stored tensors.
 #pragma once
 
 #include "model/tensor.hpp"
@@ -12,13 +12,13 @@ struct NonFiniteElement {
     double value = 0.0;    // NaN or infinite
 };
 
-// Returns the first element that is NaN or infinite. Types without fractions have none.
+// Returns the first element that is NaN or infinite. Integer types have none.
 std::optional<NonFiniteElement> first_non_finite(DType dtype, std::span<const std::byte> bytes);
 
-// corrupt where the tensor has such an element: names the tensor and the element.
+// Returns corrupt with the tensor and the element, if the tensor has such an element.
 Status check_finite(const TensorView& tensor);
 
-// The same tensor. Its stream ends with check_finite()'s error at the first such element.
+// Wraps a tensor. Its stream ends with check_finite()'s error at the first such element.
 TensorSource finite_source(TensorSource source);
 
 } // namespace hekla::model

@@ -58,7 +58,7 @@ Result<ModelFolder> ModelFolder::open(const fs::path& path) {
     const fs::path config = path / "config.json";
     if (!fs::exists(config, error))
         return not_found(fmt::format("{}: has no config.json, which names the model type", path.string()));
-    HK_ASSIGN(folder.config_json_, read_file(config, config_size_limit));
+    HK_ASSIGN(folder.config_json_, read_file(config, kConfigSizeLimit));
     HK_ASSIGN(const nlohmann::json json, parse_json_object(folder.config_json_, config.string()));
     if (const auto type = json.find("model_type"); type != json.end()) {
         if (!type->is_string())
@@ -85,7 +85,7 @@ Result<FileRecord> write_text_file(const fs::path& to, std::string_view content)
 }
 
 Result<std::vector<FileRecord>> write_model_files(const fs::path& folder, const ModelContents& contents) {
-    // Names first: two sources for one file are the caller's mistake, and must not be found after gigabytes were
+    // Check names first: two sources for one file are a caller's mistake, which must not be found after gigabytes were
     // written.
     std::set<std::string> names{"config.json"};
     const auto add_name = [&names](const std::string& name) -> Status {
@@ -145,7 +145,7 @@ Status save_folder(const fs::path& target, const ModelContents& contents, OnExis
             HK_TRY(write_copied_file(entry.path, staged.path() / entry.name).status());
             continue;
         }
-        fs::copy_symlink(entry.path, staged.path() / entry.name, error); // what it leads to stays where it is
+        fs::copy_symlink(entry.path, staged.path() / entry.name, error); // its target is not moved
         if (error) return io_error(fmt::format("{}: cannot be copied: {}", entry.path.string(), error.message()));
     }
     return staged.commit(existing == OnExisting::replace ? StagedFolder::Existing::replace
@@ -153,16 +153,16 @@ Status save_folder(const fs::path& target, const ModelContents& contents, OnExis
 }
 
 Status save_into_folder(const fs::path& folder, const ModelContents& contents) {
-    constexpr const char* stage = ".model";
+    constexpr const char* kStage = ".model";
     std::error_code error;
     fs::create_directories(folder, error);
     if (error) return {Code::io, fmt::format("{}: cannot create the folder: {}", folder.string(), error.message())};
-    HK_ASSIGN(StagedFolder staged, StagedFolder::create(folder / stage));
-    recover_folders(folder, stage);
+    HK_ASSIGN(StagedFolder staged, StagedFolder::create(folder / kStage));
+    recover_folders(folder, kStage);
     HK_ASSIGN(const std::vector<FileRecord> written, write_model_files(staged.path(), contents));
     const std::set<std::string> names = names_of(written);
     for (const FileRecord& record :
-         written) { // weights were written last, so they move last; an index after its shards
+         written) { // weights were written last, so they are moved last; an index after its shards
         const fs::path from = staged.path() / record.name;
         const fs::path to = folder / record.name;
         if (std::rename(from.c_str(), to.c_str()) != 0)

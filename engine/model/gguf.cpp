@@ -10,12 +10,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
 
-constexpr uint32_t version = 3;
-constexpr std::size_t most_dimensions = 4;
+constexpr uint32_t kVersion = 3;
+constexpr std::size_t kMaxRank = 4;
 
 // Numbers of value types, in the order of GgufValue, and of elements.
 constexpr std::array<uint32_t, 7> value_types{4, 6, 7, 8, 9, 9, 9};
-constexpr uint32_t int32_elements = 5, float_elements = 6, string_elements = 8;
+constexpr uint32_t kInt32Elements = 5, kFloatElements = 6, kStringElements = 8;
 
 std::optional<uint32_t> tensor_type(DType dtype) {
     switch (dtype) {
@@ -47,10 +47,10 @@ public:
         if (const auto* real = std::get_if<float>(&value)) number(*real);
         if (const auto* truth = std::get_if<bool>(&value)) number(static_cast<uint8_t>(*truth ? 1 : 0));
         if (const auto* words = std::get_if<std::string>(&value)) text(*words);
-        if (const auto* integers = std::get_if<std::vector<int32_t>>(&value)) numbers(*integers, int32_elements);
-        if (const auto* reals = std::get_if<std::vector<float>>(&value)) numbers(*reals, float_elements);
+        if (const auto* integers = std::get_if<std::vector<int32_t>>(&value)) numbers(*integers, kInt32Elements);
+        if (const auto* reals = std::get_if<std::vector<float>>(&value)) numbers(*reals, kFloatElements);
         if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
-            number(string_elements);
+            number(kStringElements);
             number(static_cast<uint64_t>(texts->size()));
             for (const std::string& one : *texts) text(one);
         }
@@ -61,19 +61,19 @@ public:
         number(static_cast<uint64_t>(values.size()));
         for (const T one : values) number(one);
     }
-    void pad() { bytes_.resize((bytes_.size() + gguf_alignment - 1) / gguf_alignment * gguf_alignment, '\0'); }
+    void pad() { bytes_.resize((bytes_.size() + kGgufAlignment - 1) / kGgufAlignment * kGgufAlignment, '\0'); }
     const std::string& bytes() const { return bytes_; }
 
 private:
     std::string bytes_;
 };
 
-uint64_t padded(uint64_t size) { return (size + gguf_alignment - 1) / gguf_alignment * gguf_alignment; }
+uint64_t padded(uint64_t size) { return (size + kGgufAlignment - 1) / kGgufAlignment * kGgufAlignment; }
 
 Result<Header> header_of(const GgufKeys& keys, std::span<const TensorSource> tensors) {
     Header header;
     header.number(std::array<char, 4>{'G', 'G', 'U', 'F'});
-    header.number(version);
+    header.number(kVersion);
     header.number(static_cast<uint64_t>(tensors.size()));
     header.number(static_cast<uint64_t>(keys.size()));
     for (const auto& [key, value] : keys) {
@@ -83,7 +83,7 @@ Result<Header> header_of(const GgufKeys& keys, std::span<const TensorSource> ten
     uint64_t offset = 0;
     for (const TensorSource& tensor : tensors) {
         const std::optional<uint32_t> type = tensor_type(tensor.dtype);
-        if (!type || tensor.dims.size() > most_dimensions)
+        if (!type || tensor.dims.size() > kMaxRank)
             return invalid_argument(
                 fmt::format("tensor {} is {}, which GGUF cannot hold", in_quotes(tensor.name), describe(tensor)));
         header.text(tensor.name);
@@ -116,7 +116,7 @@ Result<FileRecord> write_gguf_file(const std::filesystem::path& path, const Gguf
         if (written != static_cast<uint64_t>(size))
             return invalid_argument(fmt::format("tensor {}: its source gave {} bytes, {} needs {}",
                                                 in_quotes(tensor.name), written, describe(tensor), size));
-        const std::array<std::byte, gguf_alignment> zeros{};
+        const std::array<std::byte, kGgufAlignment> zeros{};
         HK_TRY(file.write(std::span(zeros).first(static_cast<std::size_t>(padded(written) - written))));
     }
     return file.commit();

@@ -59,7 +59,7 @@ Result<FileRecord> hash_file(const std::filesystem::path& path) {
         const Code code = errno == ENOENT ? Code::not_found : Code::io;
         return Status(code, fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
     };
-    // Without O_NONBLOCK a pipe in the file's place would hang the open.
+    // Without O_NONBLOCK a pipe in place of the file would block open().
     const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (file.number < 0) return failed("cannot open");
     struct stat info {};

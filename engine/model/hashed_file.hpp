@@ -1,4 +1,4 @@
-// A file written under a temporary name, with size and hash computed on the way; and the hash of an existing file.
+// A file written under a temporary name, with size and hash computed while writing; and the hash of an existing file.
 #pragma once
 
 #include "base/file.hpp"
@@ -15,7 +15,7 @@ struct FileRecord {
     Hash128 hash; // XXH3-128 of the content
 };
 
-// An AtomicFile whose commit() returns size and hash. The hash is of the bytes given, not of a read from disk.
+// An AtomicFile whose commit() returns size and hash. The hash is of the given bytes, not read from disk.
 class HashedFile {
 public:
     static Result<HashedFile> create(const std::filesystem::path& path);
@@ -36,7 +36,7 @@ private:
     uint64_t size_ = 0;
 };
 
-// Returns size and hash of a regular file. Reads it in pieces, because a failing disk is an error then; for a mapped
+// Returns size and hash of a regular file. Reads it in pieces, because then a failing disk is an error; with a mapped
 // file it would be a signal.
 Result<FileRecord> hash_file(const std::filesystem::path& path);
 

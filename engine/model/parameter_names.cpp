@@ -10,7 +10,7 @@
 namespace hekla::model {
 namespace {
 
-constexpr std::size_t problems_shown = 8;
+constexpr std::size_t kShownProblems = 8;
 
 std::string near_hint(std::string_view name, std::span<const std::string_view> candidates, std::string_view lead) {
     const std::string_view near = nearest_name(name, candidates);
@@ -29,20 +29,21 @@ void apply(const Rename& rule, std::string& name) {
     }
 }
 
-// The parameter names that this tensor may have, most likely first.
+// Returns the parameter names that this tensor may have, most likely first.
 std::vector<std::string> spellings(const std::string& stored, const NameRules& rules) {
     std::vector<std::string> all{stored};
     const auto add = [&all](std::string name) {
         if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(std::move(name));
     };
-    // After each rule, because a later rule may be for another version of the model.
+    // Added after each rule, because a later rule may be for another version of the model.
     const auto add_renamed = [&](std::string name, const std::string& before) {
         for (const Rename& rule : rules.renames) {
             apply(rule, name);
             add(before + name);
         }
     };
-    // The prefix is removed before the renames too: a rule for the beginning of a name applies to both kinds of file.
+    // The prefix is also removed before the renames, so that a rule for the beginning of a name applies to both kinds
+    // of file.
     add_renamed(stored, "");
     for (const std::string& prefix : rules.optional_prefixes) {
         if (stored.starts_with(prefix)) {
@@ -91,7 +92,7 @@ public:
     }
 
 private:
-    // Exact spellings win over aliases, aliases over patterns to ignore.
+    // Exact spellings take precedence over aliases, aliases over patterns to ignore.
     void claim(const TensorView& tensor) {
         const std::vector<std::string> names = spellings(tensor.name, rules_);
         for (const std::string& name : names) {
@@ -142,7 +143,7 @@ private:
                 result_.missing.push_back(wanted.name);
                 return;
             }
-            if (count_ >= problems_shown) return problem("");
+            if (count_ >= kShownProblems) return problem("");
             std::vector<std::string_view> free;
             for (const TensorView* tensor : unexplained_) free.push_back(tensor->name);
             return problem(fmt::format("missing {} {}{}", in_quotes(wanted.name), format_dims(wanted.dims),
@@ -158,7 +159,7 @@ private:
     }
 
     void report_unexplained(const TensorView& tensor) {
-        if (count_ >= problems_shown) return problem("");
+        if (count_ >= kShownProblems) return problem("");
         std::vector<std::string_view> names;
         for (const ParameterSpec& parameter : parameters_) names.push_back(parameter.name);
         problem(fmt::format("tensor {} {} matches no model parameter{}", in_quotes(tensor.name),
@@ -166,7 +167,7 @@ private:
     }
 
     void problem(std::string text) {
-        if (count_++ < problems_shown) problems_.push_back(std::move(text));
+        if (count_++ < kShownProblems) problems_.push_back(std::move(text));
     }
 
     Status failure(const std::string& where) const {

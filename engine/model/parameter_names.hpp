@@ -12,7 +12,7 @@
 
 namespace hekla::model {
 
-// A spelling in files and the one that parameters have: {suffix, ".gamma", ".weight"}.
+// A spelling in files and the parameter's spelling: {suffix, ".gamma", ".weight"}.
 struct Rename {
     enum class Where { prefix, suffix, anywhere };
     Where where = Where::suffix;
@@ -20,22 +20,22 @@ struct Rename {
     std::string to;
 };
 
-// `alias` is another name of `parameter`'s values (a decoder tied to the embedding). A file may hold either, or both if
-// equal.
+// `alias` is another name of `parameter`'s values (a decoder tied to the embedding). A file may contain either, or both
+// if equal.
 struct Tie {
     std::string alias;
     std::string parameter;
 };
 
-// An architecture's rules for names. Patterns are whole names in which '*' matches any characters, dots included.
+// An architecture's rules for names. Patterns are whole names in which '*' matches any characters, including dots.
 struct NameRules {
     std::vector<Rename> renames; // each applied once to a file's name, in this order
     std::vector<std::string>
-        optional_prefixes; // "transformer.": a file may have it where the parameter does not, and the reverse
+        optional_prefixes; // "transformer.": may be in the file and not in the parameter's name, or the reverse
     std::vector<std::string> ignorable; // in files, not parameters: "*.attn.bias"
     std::vector<Tie> ties;
     std::vector<std::string>
-        may_be_missing; // parameters that a file need not have: a head that will be trained from scratch
+        may_be_missing; // parameters that a file need not contain: a head that will be trained from scratch
     // For a vocabulary that has grown: a stored tensor with `first` where the parameter has `second` along one axis is
     // accepted; the caller that loads it fills the rest.
     std::pair<int64_t, int64_t> grown{0, 0};
@@ -46,22 +46,21 @@ struct NameRules {
 using ParameterSpec = TensorInfo;
 
 struct Resolution {
-    std::vector<const TensorView*>
-        tensors;                      // one for each parameter, in their order; null for one that is missing and may be
-    std::vector<std::string> missing; // their names
-    std::vector<std::string> ignored; // file tensors left unread
+    std::vector<const TensorView*> tensors; // one for each parameter, in order; null for one that is missing and may be
+    std::vector<std::string> missing;       // their names
+    std::vector<std::string> ignored;       // tensors in the file that are not read
 };
 
 // Maps every parameter to a tensor of `stored` (which must outlive the result). `where` begins the message: a line with
-// the number of problems, then a line for each of the first few, with the nearest name where one is near.
+// the number of problems, then a line for each of the first few, with the nearest name if there is one.
 Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std::span<const TensorView> stored,
                                  const NameRules& rules, const std::string& where);
 
-// Returns the axis along which `stored` differs from `wanted` by the growth alone; -1: none.
+// Returns the axis along which `stored` differs from `wanted` only by the growth; -1: none.
 int grown_axis(const std::vector<int64_t>& stored, const std::vector<int64_t>& wanted,
                const std::pair<int64_t, int64_t>& grown);
 
-// Matches a name with a pattern, in which '*' stands for any characters, or none.
+// Matches a name with a pattern, in which '*' matches any characters, or none.
 bool matches(std::string_view pattern, std::string_view name);
 
 // Returns not_found: "path: has no tensor "x"; the nearest is "y"".

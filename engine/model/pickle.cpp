@@ -8,9 +8,9 @@
 namespace hekla::model {
 namespace {
 
-constexpr unsigned newest_protocol = 5;
+constexpr unsigned kNewestProtocol = 5;
 
-// The instructions that are known, by the bytes that the format gives them.
+// The supported instructions, by their bytes in the format.
 enum class Instruction : uint8_t {
     mark = '(',
     stop = '.',
@@ -88,8 +88,8 @@ std::string_view name_of(PickleKind kind) {
 }
 
 Result<PickleId> Pickle::add(PickleObject object) {
-    if (objects_.size() >= pickle_object_limit)
-        return corrupt(fmt::format("creates more than {} objects", pickle_object_limit));
+    if (objects_.size() >= kPickleObjectLimit)
+        return corrupt(fmt::format("creates more than {} objects", kPickleObjectLimit));
     objects_.push_back(std::move(object));
     return static_cast<PickleId>(objects_.size() - 1);
 }
@@ -97,8 +97,8 @@ Result<PickleId> Pickle::add(PickleObject object) {
 class PickleMachine {
 public:
     PickleMachine(std::span<const std::byte> bytes, PickleMeaning& meaning)
-        : bytes_(bytes.first(std::min(bytes.size(), pickle_size_limit))), meaning_(meaning),
-          cut_(bytes.size() > pickle_size_limit) {}
+        : bytes_(bytes.first(std::min(bytes.size(), kPickleSizeLimit))), meaning_(meaning),
+          cut_(bytes.size() > kPickleSizeLimit) {}
 
     Result<Pickle> run(std::size_t& used) {
         while (!stopped_) {
@@ -117,11 +117,11 @@ private:
         switch (static_cast<Instruction>(instruction)) {
         case protocol: {
             HK_ASSIGN(const uint64_t version, number(1));
-            if (version > newest_protocol)
-                return unsupported(fmt::format("protocol {} is not known, {} is the newest", version, newest_protocol));
+            if (version > kNewestProtocol)
+                return unsupported(fmt::format("protocol {} is not known, {} is the newest", version, kNewestProtocol));
             return {};
         }
-        case frame: { // the length of what follows, for readers that read ahead
+        case frame: { // the length of the following data, for readers that read ahead
             HK_ASSIGN(const uint64_t size, number(8));
             return size <= bytes_.size() - at_ ? Status() : truncated(size);
         }
@@ -203,7 +203,7 @@ private:
             if (pickle_.at(called).kind != PickleKind::function || pickle_.at(arguments).kind != PickleKind::tuple)
                 return corrupt(fmt::format("calls {} with {}, a function and a tuple were expected",
                                            name_of(pickle_.at(called).kind), name_of(pickle_.at(arguments).kind)));
-            const std::string name = pickle_.at(called).text; // a call may add objects and move this one
+            const std::string name = pickle_.at(called).text; // a copy, since a call may add objects and move this one
             HK_ASSIGN(const PickleId made, meaning_.call(pickle_, name, arguments));
             return push_id(made);
         }
@@ -234,7 +234,7 @@ private:
     // ---- the program's bytes ----
 
     Status truncated(uint64_t wanted) const {
-        return corrupt(cut_ ? fmt::format("is longer than {} bytes", pickle_size_limit)
+        return corrupt(cut_ ? fmt::format("is longer than {} bytes", kPickleSizeLimit)
                             : fmt::format("ends in the middle: {} more bytes were expected, {} are there", wanted,
                                           bytes_.size() - at_));
     }
@@ -342,7 +342,7 @@ private:
         return push(std::move(made));
     }
 
-    // ---- the memo: objects that come again ----
+    // ---- the memo: objects that are referenced again ----
 
     Status remember(uint64_t place) {
         HK_TRY(need(1));

@@ -1,6 +1,6 @@
 // Python's pickle format, read as data. A pickle is a program for a stack machine, and Python's machine calls any
 // function that the program names. This one builds strings, numbers, tuples, lists and dictionaries, and passes every
-// named function to a PickleMeaning, which knows the few that make a tensor. No code of the file is run.
+// named function to a PickleMeaning, which knows the few that create a tensor. No code of the file is run.
 #pragma once
 
 #include "base/status.hpp"
@@ -15,8 +15,8 @@
 
 namespace hekla::model {
 
-inline constexpr std::size_t pickle_size_limit = 64'000'000;  // bytes of one program
-inline constexpr std::size_t pickle_object_limit = 1'000'000; // some 60,000 tensors
+inline constexpr std::size_t kPickleSizeLimit = 64'000'000;  // bytes of one program
+inline constexpr std::size_t kPickleObjectLimit = 1'000'000; // about 60,000 tensors
 
 // An object of a Pickle, by number. Objects may refer to each other in cycles, and live as long as the Pickle.
 using PickleId = uint32_t;
@@ -42,12 +42,12 @@ public:
     virtual Result<PickleId> persistent(Pickle& pickle, PickleId id) = 0; // an object stored outside the pickle
 };
 
-// One program's objects. Thread: one at a time.
+// The objects of one program. Thread: one at a time.
 class Pickle {
 public:
-    // Runs the program at the beginning of `bytes` to its end; `used`: its length. No number in the file decides an
+    // Runs the program at the beginning of `bytes` to its end; `used`: its length. No number in the file determines an
     // allocation, and nothing recurses. Errors: corrupt (with the position), unsupported (an instruction or protocol
-    // that is not read), and those of `meaning`.
+    // that is not supported), and those of `meaning`.
     static Result<Pickle> read(std::span<const std::byte> bytes, PickleMeaning& meaning, std::size_t& used);
 
     const PickleObject& root() const { return objects_[root_]; }

@@ -15,7 +15,7 @@
 namespace hekla::model {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, DType>, dtype_count> storage_types{{
+constexpr std::array<std::pair<std::string_view, DType>, kDtypes> kStorageTypes{{
     {"FloatStorage", DType::f32},
     {"HalfStorage", DType::f16},
     {"BFloat16Storage", DType::bf16},
@@ -28,29 +28,30 @@ constexpr std::array<std::pair<std::string_view, DType>, dtype_count> storage_ty
     {"BoolStorage", DType::boolean},
 }};
 
-// "torch.FloatStorage" -> f32; also "torch.cuda.FloatStorage", which names the device that it was saved from.
+// Converts "torch.FloatStorage" to f32; also "torch.cuda.FloatStorage", which contains the device that it was saved
+// from.
 std::optional<DType> storage_type(std::string_view function) {
     for (const std::string_view module : {"torch.cuda.", "torch."}) {
         if (!function.starts_with(module)) continue;
-        for (const auto& [name, type] : storage_types)
+        for (const auto& [name, type] : kStorageTypes)
             if (function.substr(module.size()) == name) return type;
     }
     return std::nullopt;
 }
 
-constexpr std::string_view make_dictionary = "collections.OrderedDict";
-constexpr std::string_view make_tensor = "torch._utils._rebuild_tensor_v2";
-constexpr std::string_view make_tensor_v1 = "torch._utils._rebuild_tensor";
-constexpr std::string_view make_parameter = "torch._utils._rebuild_parameter";
-constexpr std::string_view make_size = "torch.Size";
-constexpr std::array callable{make_dictionary, make_tensor, make_tensor_v1, make_parameter, make_size};
+constexpr std::string_view kMakeDictionary = "collections.OrderedDict";
+constexpr std::string_view kMakeTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kMakeTensorV1 = "torch._utils._rebuild_tensor";
+constexpr std::string_view kMakeParameter = "torch._utils._rebuild_parameter";
+constexpr std::string_view kMakeSize = "torch.Size";
+constexpr std::array kCallables{kMakeDictionary, kMakeTensor, kMakeTensorV1, kMakeParameter, kMakeSize};
 
-// Elements that several tensors may share, stored under a key.
+// Elements stored under a key, possibly shared by several tensors.
 struct Storage {
     std::string key;
     DType dtype = DType::f32;
     int64_t elements = 0;
-    std::span<const std::byte> bytes; // filled in when they have been found
+    std::span<const std::byte> bytes; // set when they have been found
 };
 
 // A window on a storage: element (i, j, ...) is at offset + i * strides[0] + j * strides[1] + ...
@@ -60,14 +61,14 @@ struct Window {
     std::vector<int64_t> dims, strides;
 };
 
-// What PyTorch's files may name, and what that makes.
+// The names allowed in PyTorch's files, and the objects they create.
 class TensorMeaning : public PickleMeaning {
 public:
     std::vector<Storage> storages;
     std::vector<Window> windows;
 
     Status check_function(const std::string& name) override {
-        if (storage_type(name) || std::ranges::find(callable, name) != callable.end()) return {};
+        if (storage_type(name) || std::ranges::find(kCallables, name) != kCallables.end()) return {};
         if (name.starts_with("torch.") && name.ends_with("Storage"))
             return unsupported(fmt::format("holds elements of a type that is not read: {}", in_quotes(name)));
         return unsupported(fmt::format(
@@ -75,22 +76,22 @@ public:
     }
 
     Result<PickleId> call(Pickle& pickle, const std::string& function, PickleId arguments) override {
-        if (function == make_dictionary) return dictionary(pickle, arguments);
-        if (function == make_tensor || function == make_tensor_v1) return tensor(pickle, arguments);
-        if (function == make_parameter) { // a tensor, whether it has a gradient, hooks
+        if (function == kMakeDictionary) return dictionary(pickle, arguments);
+        if (function == kMakeTensor || function == kMakeTensorV1) return tensor(pickle, arguments);
+        if (function == kMakeParameter) { // a tensor, whether it has a gradient, hooks
             HK_TRY(count(pickle, arguments, 1, function));
             const PickleId data = pickle.at(arguments).items[0];
             HK_TRY(window_of(pickle, data).status());
             return data;
         }
-        if (function == make_size) {
+        if (function == kMakeSize) {
             HK_TRY(count(pickle, arguments, 1, function));
             return pickle.at(arguments).items[0];
         }
         return corrupt(fmt::format("calls {}, which is not a known function", in_quotes(function)));
     }
 
-    // ("storage", type, key, device, elements) and, in old files, a view of it: None or (key, offset, elements).
+    // Reads ("storage", type, key, device, elements) and, in old files, a view of it: None or (key, offset, elements).
     Result<PickleId> persistent(Pickle& pickle, PickleId id) override {
         const PickleObject& tuple = pickle.at(id);
         if (tuple.kind != PickleKind::tuple || tuple.items.size() < 5 || tuple.items.size() > 6)
@@ -174,9 +175,9 @@ private:
         std::vector<int64_t> values;
         if (given.kind != PickleKind::tuple && given.kind != PickleKind::list)
             return corrupt(fmt::format("a tensor's {} is {}, a tuple was expected", what, name_of(given.kind)));
-        if (given.items.size() > rank_limit)
+        if (given.items.size() > kRankLimit)
             return corrupt(
-                fmt::format("a tensor has {} dimensions, at most {} are possible", given.items.size(), rank_limit));
+                fmt::format("a tensor has {} dimensions, at most {} are possible", given.items.size(), kRankLimit));
         for (const PickleId item : given.items) {
             const PickleObject& value = pickle.at(item);
             if (value.kind != PickleKind::integer || !value.text.empty() || value.number < 0)
@@ -194,9 +195,9 @@ private:
         return pickle.at(view.items[1]).number;
     }
 
-    // (storage, offset, size, strides, ...)
+    // Reads (storage, offset, size, strides, ...).
     Result<PickleId> tensor(Pickle& pickle, PickleId arguments) {
-        HK_TRY(count(pickle, arguments, 4, make_tensor));
+        HK_TRY(count(pickle, arguments, 4, kMakeTensor));
         const std::vector<PickleId>& given = pickle.at(arguments).items;
         const PickleObject& storage = pickle.at(given[0]);
         if (storage.kind != PickleKind::external || !is_storage_[static_cast<std::size_t>(storage.number)])
@@ -216,11 +217,11 @@ private:
         return add(pickle, std::move(window), false);
     }
 
-    // A short program can make the same long list into many objects: what is copied is counted.
+    // A short program can create many objects from the same long list, so copied items are counted.
     Status spend(std::size_t items) {
         copied_ += items;
-        return copied_ <= pickle_object_limit ? Status()
-                                              : corrupt(fmt::format("makes more than {} objects", pickle_object_limit));
+        return copied_ <= kPickleObjectLimit ? Status()
+                                             : corrupt(fmt::format("makes more than {} objects", kPickleObjectLimit));
     }
 
     std::size_t copied_ = 0;
@@ -233,7 +234,7 @@ struct Named {
     Window window;
 };
 
-// The dictionary that a file must hold.
+// Returns the dictionary that a file must contain.
 Result<std::vector<Named>> named_tensors(const Pickle& pickle, const TensorMeaning& meaning) {
     const PickleObject& root = pickle.root();
     if (root.kind != PickleKind::dictionary)
@@ -243,7 +244,7 @@ Result<std::vector<Named>> named_tensors(const Pickle& pickle, const TensorMeani
     std::set<std::string_view> names;
     for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
         const PickleObject& key = pickle.at(root.items[i]);
-        if (key.kind != PickleKind::text || key.text.empty() || key.text.size() > tensor_name_limit)
+        if (key.kind != PickleKind::text || key.text.empty() || key.text.size() > kTensorNameLimit)
             return unsupported(
                 fmt::format("its dictionary has {} as a key, the name of a tensor was expected",
                             key.kind == PickleKind::text ? in_quotes(key.text) : std::string(name_of(key.kind))));
@@ -280,7 +281,7 @@ Status check_bounds(const Window& window, int64_t elements) {
     return Status(last >= 0 ? Status() : corrupt("its strides reach beyond 63 bits"));
 }
 
-// The window's elements one after another, last dimension fastest.
+// Copies the window's elements in order, last dimension fastest.
 void gather(const Window& window, std::size_t size, const std::byte* from, std::byte* to) {
     std::vector<int64_t> index(window.dims.size(), 0);
     int64_t at = window.offset;
@@ -297,7 +298,7 @@ void gather(const Window& window, std::size_t size, const std::byte* from, std::
     }
 }
 
-// Makes views of windows. `budget`: bytes that copies of windows that are not dense may take together.
+// Makes views of windows. `budget`: total bytes for copies of windows that are not dense.
 class Views {
 public:
     Views(const TensorMeaning& meaning, uint64_t budget, std::vector<std::unique_ptr<std::byte[]>>& copies)
@@ -346,7 +347,7 @@ private:
 
 // 0x1950a86a20f9469cfc6c, low byte first: the content of the first pickle of such a file.
 constexpr std::string_view magic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
-constexpr int64_t legacy_protocol = 1001;
+constexpr int64_t kLegacyProtocol = 1001;
 
 class LegacyReader {
 public:
@@ -358,7 +359,7 @@ public:
             return unsupported("was not written by torch.save: it is neither a zip archive nor does it begin with "
                                "PyTorch's magic number");
         HK_ASSIGN(const Pickle version, next());
-        if (version.root().kind != PickleKind::integer || version.root().number != legacy_protocol)
+        if (version.root().kind != PickleKind::integer || version.root().number != kLegacyProtocol)
             return unsupported("uses an unknown version of PyTorch's legacy format");
         HK_ASSIGN(const Pickle system, next());
         HK_TRY(check_byte_order(system));
@@ -384,7 +385,7 @@ private:
         return {};
     }
 
-    // The keys' order is the data's: the number of elements in 8 bytes, then the elements.
+    // The order of the keys is that of the data: the number of elements in 8 bytes, then the elements.
     Status read_storages(const Pickle& keys) {
         if (keys.root().kind != PickleKind::list) return corrupt("has no list of storages");
         std::map<std::string_view, Storage*> by_key;
@@ -468,8 +469,8 @@ public:
     }
 
     // Reads a whole entry. Compressed entries are refused (torch.save never compresses), so the ratio of an entry to
-    // its bytes in the archive is 1 at most, and all entries that are read are together no larger than the archive:
-    // entries that overlap, or declare more, are refused before memory is taken.
+    // its bytes in the archive is at most 1, and all entries that are read are together no larger than the archive:
+    // entries that overlap, or declare more, are refused before memory is allocated.
     Result<std::unique_ptr<std::byte[]>> read(const std::string& name, uint64_t& size) {
         const int64_t entry = module_->find(zip_, name.c_str());
         if (entry < 0) return corrupt(fmt::format("its zip archive has no file {}", in_quotes(name)));
@@ -484,7 +485,7 @@ public:
                                        "that are read are together no larger than the file ({} bytes)",
                                        in_quotes(name), size, budget_, size_));
         budget_ -= size;
-        // One byte more than there should be: at the end itself the checksum is compared.
+        // One byte more than expected, because the checksum is only compared at the end of the entry.
         auto bytes = std::make_unique<std::byte[]>(static_cast<std::size_t>(size) + 1);
         const int64_t got = module_->read(zip_, entry, bytes.get(), size + 1);
         if (got < 0) return failure(name);

@@ -1,5 +1,5 @@
-// The files of torch.save: a zip archive (PyTorch 1.6 and newer) or a sequence of pickles (older), with a dictionary
-// from names to tensors. Only tensors are read: see pickle.hpp.
+// Files of torch.save: a zip archive (PyTorch 1.6 and newer) or a sequence of pickles (older), with a dictionary from
+// names to tensors. Only tensors are read: see pickle.hpp.
 #pragma once
 
 #include "base/file.hpp"
@@ -11,13 +11,13 @@
 
 namespace hekla::model {
 
-// Thread: any, once opened.
+// An opened file. Thread: any, once opened.
 class PytorchFile {
 public:
-    // Treats everything as hostile: compares sizes in the file with the file before it allocates, and never allocates
+    // Treats the file as hostile: compares sizes in the file with the file before it allocates, and never allocates
     // more than a few times the file's size. Errors: corrupt (truncated, wrong sizes, a view outside its storage);
-    // unsupported (a function that does not make a tensor: "would run code: refused"; TorchScript; other element types
-    // than the ten; big-endian files; content other than a dictionary of tensors).
+    // unsupported (a function that does not create a tensor: "would run code: refused"; TorchScript; other element
+    // types than the ten; big-endian files; content other than a dictionary of tensors).
     static Result<PytorchFile> open(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const { return path_; }

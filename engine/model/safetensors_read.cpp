@@ -16,15 +16,15 @@ namespace {
 
 using nlohmann::json;
 
-// A tensor's entry in the header, its bytes not yet looked at.
+// A tensor's entry in the header, before its bytes are checked.
 struct HeaderEntry {
     TensorInfo info;
     uint64_t begin = 0;
     uint64_t end = 0;
 };
 
-// Reads the header as a stream of events instead of as a parsed value: a hostile header is refused at its first wrong
-// token, and the states, not kJsonDepthLimit, bound its depth (three levels).
+// Reads the header as a stream of events instead of as a parsed value: a hostile header is refused at its first invalid
+// token, and its depth (three levels) is bounded by the states, not by kJsonDepthLimit.
 class HeaderReader : public nlohmann::json_sax<json> {
 public:
     HeaderReader(std::vector<HeaderEntry>& entries, Metadata& metadata) : entries_(entries), metadata_(metadata) {}
@@ -149,9 +149,9 @@ private:
             return true;
         }
         if (name.empty()) return refuse("a tensor has an empty name");
-        if (name.size() > tensor_name_limit)
+        if (name.size() > kTensorNameLimit)
             return refuse(fmt::format("a tensor's name is {} bytes long, at most {} were expected: {}", name.size(),
-                                      tensor_name_limit, in_quotes(name)));
+                                      kTensorNameLimit, in_quotes(name)));
         if (!names_.insert(name).second) return refuse(fmt::format("tensor {} occurs twice", in_quotes(name)));
         current_ = {};
         current_.info.name = std::move(name);
@@ -198,8 +198,8 @@ private:
     bool dimension(uint64_t value) {
         if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
             return refuse(fmt::format("shape has the dimension {}, which is 2^63 or more", value));
-        if (current_.info.dims.size() == rank_limit)
-            return refuse(fmt::format("shape has more than {} dimensions", rank_limit));
+        if (current_.info.dims.size() == kRankLimit)
+            return refuse(fmt::format("shape has more than {} dimensions", kRankLimit));
         current_.info.dims.push_back(static_cast<int64_t>(value));
         return true;
     }
@@ -222,7 +222,7 @@ private:
     std::unordered_set<std::string> names_;
     State state_ = State::start;
     Field field_ = Field::dtype;
-    int fields_ = 0; // which of a tensor's keys were seen
+    int fields_ = 0; // which of a tensor's keys have occurred
     int offsets_ = 0;
     bool metadata_seen_ = false;
     HeaderEntry current_;
@@ -234,7 +234,7 @@ Status read_header(std::string_view header, std::vector<HeaderEntry>& entries, M
     try {
         HeaderReader reader(entries, metadata);
         if (!json::sax_parse(header, &reader)) return reader.take_error();
-        if (const std::size_t nul = header.find('\0'); nul != header.npos) // which the library takes for the end
+        if (const std::size_t nul = header.find('\0'); nul != header.npos) // which the library treats as the end
             return corrupt(fmt::format("the header is not JSON: its byte {} is NUL", nul + 1));
         return {};
     } catch (const std::bad_alloc&) {
@@ -261,7 +261,7 @@ Status check_entry(const HeaderEntry& entry, uint64_t buffer) {
     return {};
 }
 
-// Checks all tensors against each other: sorted by offset, each begins where the one before it ends.
+// Checks all tensors against each other: sorted by offset, each begins where the previous one ends.
 Status check_tiling(const std::vector<HeaderEntry>& entries, uint64_t buffer) {
     uint64_t reached = 0;
     const HeaderEntry* before = nullptr;
@@ -286,9 +286,9 @@ Result<ParsedSafetensors> parse(std::span<const std::byte> bytes) {
         return corrupt(fmt::format("is {} bytes long, a safetensors file has at least 10", bytes.size()));
     uint64_t header_size = 0;
     std::memcpy(&header_size, bytes.data(), 8);
-    if (header_size > header_size_limit)
+    if (header_size > kHeaderSizeLimit)
         return corrupt(fmt::format("declares a header of {} bytes, at most {} were expected: not a safetensors file?",
-                                   header_size, header_size_limit));
+                                   header_size, kHeaderSizeLimit));
     if (header_size > bytes.size() - 8)
         return corrupt(fmt::format("declares a header of {} bytes, {} bytes follow: the file is truncated", header_size,
                                    bytes.size() - 8));

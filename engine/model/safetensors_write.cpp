@@ -17,13 +17,13 @@ Result<std::vector<Placed>> place(std::span<const TensorSource> tensors, TensorO
     std::vector<Placed> placed;
     placed.reserve(tensors.size());
     for (const TensorSource& tensor : tensors) {
-        if (tensor.name.empty() || tensor.name == "__metadata__" || tensor.name.size() > tensor_name_limit)
+        if (tensor.name.empty() || tensor.name == "__metadata__" || tensor.name.size() > kTensorNameLimit)
             return invalid_argument(fmt::format("{} cannot be a tensor's name: it must have 1 to {} bytes and not be "
                                                 "\"__metadata__\"",
-                                                in_quotes(tensor.name), tensor_name_limit));
-        if (tensor.dims.size() > rank_limit)
+                                                in_quotes(tensor.name), kTensorNameLimit));
+        if (tensor.dims.size() > kRankLimit)
             return invalid_argument(fmt::format("tensor {}: {} dimensions, at most {} can be written",
-                                                in_quotes(tensor.name), tensor.dims.size(), rank_limit));
+                                                in_quotes(tensor.name), tensor.dims.size(), kRankLimit));
         const auto size = byte_count(tensor.dtype, tensor.dims);
         if (!size.ok()) return size.status().with_context("tensor " + in_quotes(tensor.name));
         placed.push_back({&tensor, static_cast<uint64_t>(size.value())});
@@ -41,7 +41,7 @@ Result<std::vector<Placed>> place(std::span<const TensorSource> tensors, TensorO
 }
 
 Result<std::string> header_of(const std::vector<Placed>& placed, const Metadata& metadata) {
-    // Through the library for its escapes and its check of UTF-8; it throws where text is not.
+    // Uses the library to escape text and check UTF-8; it throws for invalid text.
     const auto text = [](const std::string& value) { return nlohmann::json(value).dump(); };
     try {
         std::string header = "{";
@@ -65,9 +65,9 @@ Result<std::string> header_of(const std::vector<Placed>& placed, const Metadata&
         else
             header += '}';
         header.resize((header.size() + 7) / 8 * 8, ' ');
-        if (header.size() > header_size_limit)
+        if (header.size() > kHeaderSizeLimit)
             return invalid_argument(fmt::format("the header would be {} bytes long, at most {} can be read back",
-                                                header.size(), header_size_limit));
+                                                header.size(), kHeaderSizeLimit));
         return header;
     } catch (const std::exception& error) {
         return invalid_argument(fmt::format("a tensor's name or metadata is not UTF-8: {}", error.what()));
@@ -110,7 +110,7 @@ Result<FileRecord> write_safetensors_file(const std::filesystem::path& path, std
     HK_ASSIGN(HashedFile file, HashedFile::create(path));
     const Sink sink = [&file](std::span<const std::byte> bytes) { return file.write(bytes); };
     const Status status = write_safetensors(sink, tensors, metadata, order);
-    // The file's own errors name it already.
+    // Errors of the file already contain its path.
     if (!status.ok()) return status.code() == Code::io ? status : status.with_context(path.string());
     return file.commit();
 }

@@ -9,7 +9,7 @@ namespace hekla::model {
 
 Result<ShardIndex> read_shard_index(const std::filesystem::path& path) {
     const std::string where = path.string();
-    HK_ASSIGN(const std::string text, read_file(path, index_size_limit));
+    HK_ASSIGN(const std::string text, read_file(path, kIndexSizeLimit));
     HK_ASSIGN(const nlohmann::json json, parse_json_object(text, where));
     const auto map = json.find("weight_map");
     if (map == json.end() || !map->is_object())
@@ -94,7 +94,7 @@ Result<std::vector<FileRecord>> write_sharded(const std::filesystem::path& folde
         written.push_back(std::move(record));
         return written;
     }
-    std::set<std::string_view> names; // each file checks its own; the index must not have one twice either
+    std::set<std::string_view> names; // each file checks its own names; this finds duplicates across files
     for (const TensorSource& tensor : tensors)
         if (!names.insert(tensor.name).second)
             return invalid_argument(fmt::format("tensor {} was given twice", in_quotes(tensor.name)));

@@ -25,7 +25,7 @@ Status system_error(const char* what, const fs::path& path, int number) {
 
 fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
-// TARGET.KIND-XXXXXX, a new empty folder.
+// Creates a new empty folder TARGET.KIND-XXXXXX.
 Result<fs::path> make_temporary_name(const fs::path& target, const char* kind) {
     std::string name = fmt::format("{}.{}-XXXXXX", target.string(), kind);
     if (::mkdtemp(name.data()) == nullptr)
@@ -76,7 +76,7 @@ void StagedFolder::discard() noexcept {
 
 Result<StagedFolder> StagedFolder::create(const fs::path& given) {
     fs::path target = given.lexically_normal();
-    if (!target.has_filename()) target = target.parent_path(); // "out/" names the folder "out"
+    if (!target.has_filename()) target = target.parent_path(); // "out/" is the folder "out"
     if (!target.has_filename() || target.filename() == "." || target.filename() == "..")
         return invalid_argument(fmt::format("{}: is not a name that a new folder can be given", given.string()));
     std::error_code error;
@@ -86,8 +86,7 @@ Result<StagedFolder> StagedFolder::create(const fs::path& given) {
                       fmt::format("{}: cannot create the folder: {}", parent_of(target).string(), error.message()));
     HK_ASSIGN(fs::path path, make_temporary_name(target, "tmp"));
     const int lock = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock >= 0)
-        (void)::flock(lock, LOCK_EX | LOCK_NB); // a file system without locks: leftovers cannot be told apart
+    if (lock >= 0) (void)::flock(lock, LOCK_EX | LOCK_NB); // without file locks, leftovers cannot be recognized
     return StagedFolder(std::move(target), std::move(path), lock);
 }
 
@@ -95,14 +94,14 @@ Status StagedFolder::commit(Existing existing) {
     if (path_.empty()) return failed_precondition(target_.string() + ": was committed already");
     HK_TRY(sync_path(path_));
     const Status named = give_name(existing);
-    discard(); // after a swap, what stood there before
+    discard(); // after a swap, the previous content
     HK_TRY(named);
     return sync_path(parent_of(target_));
 }
 
 Status StagedFolder::give_name(Existing existing) {
     const auto named = [this] {
-        path_.clear(); // no longer ours to remove
+        path_.clear(); // the folder has been committed or moved
         return Status();
     };
     if (::rename(path_.c_str(), target_.c_str()) == 0) return named();
@@ -139,20 +138,20 @@ Status remove_folder(const fs::path& folder) {
 }
 
 std::string_view leftover_stem(std::string_view name) {
-    constexpr std::size_t ending = sizeof ".tmp-XXXXXX" - 1;
-    if (name.size() <= ending) return {};
-    const std::string_view tail = name.substr(name.size() - ending);
+    constexpr std::size_t kEnding = sizeof ".tmp-XXXXXX" - 1;
+    if (name.size() <= kEnding) return {};
+    const std::string_view tail = name.substr(name.size() - kEnding);
     if (!tail.starts_with(".tmp-") && !tail.starts_with(".old-")) return {};
     const auto drawn = [](char c) {
         return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     };
     if (!std::all_of(tail.begin() + 5, tail.end(), drawn)) return {};
-    return name.substr(0, name.size() - ending);
+    return name.substr(0, name.size() - kEnding);
 }
 
 namespace {
 
-// Can the lock be had, so that no living writer holds it? True too where the file system has no locks.
+// Returns whether the lock is free, so that no running writer holds it. Also true if the file system has no locks.
 bool is_abandoned(const fs::path& folder) {
     const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return false;
@@ -174,12 +173,12 @@ void recover_folders(const fs::path& parent, std::string_view stem) noexcept {
         for (const fs::path& leftover : leftovers) {
             if (!fs::is_directory(fs::symlink_status(leftover, error)) || !is_abandoned(leftover)) continue;
             const bool aside = leftover.string().find(".old-", leftover.string().size() - 11) != std::string::npos;
-            // rename() refuses where the target exists and is not empty, so a replacement that was named stays.
+            // rename() fails if the target exists and is not empty, so a replacement that was already renamed is kept.
             if (aside && !fs::is_empty(leftover, error) && ::rename(leftover.c_str(), (parent / stem).c_str()) == 0)
                 continue;
             remove_quietly(leftover);
         }
-    } catch (const std::exception&) { // out of memory: next time
+    } catch (const std::exception&) { // out of memory: retried next time
     }
 }
 

@@ -21,7 +21,7 @@ std::vector<TensorSource> sources_of(std::span<const TensorView> views) {
 
 namespace {
 
-constexpr std::size_t converted_at_once = 1 << 16; // elements
+constexpr std::size_t kElementsAtOnce = 1 << 16; // elements
 
 Status convert_piece(const TensorView& view, std::span<const std::byte> bytes, DType dtype, std::vector<double>& values,
                      std::vector<std::byte>& out) {
@@ -54,7 +54,7 @@ TensorSource converted_source(std::string name, const TensorView& view, DType dt
     source.stream = [view, dtype](const Sink& sink) -> Status {
         std::vector<double> values;
         std::vector<std::byte> out;
-        const std::size_t piece = converted_at_once * size_of(view.dtype);
+        const std::size_t piece = kElementsAtOnce * size_of(view.dtype);
         for (std::size_t at = 0; at < view.bytes.size(); at += piece) {
             HK_TRY(convert_piece(view, view.bytes.subspan(at, std::min(piece, view.bytes.size() - at)), dtype, values,
                                  out));
@@ -93,9 +93,9 @@ Result<int64_t> byte_count(DType dtype, std::span<const int64_t> dims) {
 }
 
 std::string format_dims(std::span<const int64_t> dims) {
-    constexpr std::size_t shown = 16;
-    if (dims.size() <= shown) return fmt::format("[{}]", fmt::join(dims, ", "));
-    return fmt::format("[{}, ... {} more]", fmt::join(dims.first(shown), ", "), dims.size() - shown);
+    constexpr std::size_t kShown = 16;
+    if (dims.size() <= kShown) return fmt::format("[{}]", fmt::join(dims, ", "));
+    return fmt::format("[{}, ... {} more]", fmt::join(dims.first(kShown), ", "), dims.size() - kShown);
 }
 
 std::string describe(const TensorInfo& info) {
@@ -103,9 +103,9 @@ std::string describe(const TensorInfo& info) {
 }
 
 std::string in_quotes(std::string_view name) {
-    constexpr std::size_t longest = 160;
+    constexpr std::size_t kLongest = 160;
     std::string text = "\"";
-    for (const char c : name.substr(0, longest)) {
+    for (const char c : name.substr(0, kLongest)) {
         const auto byte = static_cast<unsigned char>(c);
         if (c == '"' || c == '\\')
             (text += '\\') += c;
@@ -115,7 +115,7 @@ std::string in_quotes(std::string_view name) {
             text += c;
     }
     text += '"';
-    if (name.size() > longest) text += fmt::format("... ({} bytes)", name.size());
+    if (name.size() > kLongest) text += fmt::format("... ({} bytes)", name.size());
     return text;
 }
 

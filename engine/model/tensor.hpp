@@ -1,4 +1,5 @@
-// A stored tensor: its description, a view of its bytes, and a source that streams them. No graph and no device here.
+// A stored tensor: its description, a view of its bytes, and a source that streams them. Independent of graphs and
+// devices.
 #pragma once
 
 #include "model/dtype.hpp"
@@ -12,14 +13,14 @@
 
 namespace hekla::model {
 
-// Row-major and dense. An empty `dims` is a single element.
+// The description of a row-major, dense tensor. An empty `dims` is a single element.
 struct TensorInfo {
     std::string name;
     DType dtype = DType::f32;
     std::vector<int64_t> dims;
 };
 
-// The bytes are not owned (a mapped file, a buffer of the caller) and must outlive the view; any alignment.
+// A view of bytes that are not owned (a mapped file, a buffer of the caller) and must outlive the view; any alignment.
 struct TensorView : TensorInfo {
     std::span<const std::byte> bytes;
 };
@@ -27,8 +28,8 @@ struct TensorView : TensorInfo {
 // Takes the next bytes of a stream, in pieces of any size.
 using Sink = std::function<Status(std::span<const std::byte>)>;
 
-// A tensor whose bytes are produced when they are written: read back from a device piece by piece, converted, ...
-// `stream` must hand exactly byte_count() bytes to the sink and return the sink's errors.
+// A tensor whose bytes are produced when they are written: read back from a device in pieces, converted, ... `stream`
+// must pass exactly byte_count() bytes to the sink and return the sink's errors.
 struct TensorSource : TensorInfo {
     std::function<Status(const Sink&)> stream;
 };
@@ -36,7 +37,7 @@ struct TensorSource : TensorInfo {
 // Return sources over bytes that must stay valid until they are written.
 TensorSource source_of(const TensorView& view);
 std::vector<TensorSource> sources_of(std::span<const TensorView> views);
-// Returns a source under another name, whose numbers are rounded to `dtype` while it is written (dtype.hpp). Both types
+// Returns a source under another name, whose numbers are rounded to `dtype` when it is written (dtype.hpp). Both types
 // are floating, or equal. Streaming ends with invalid_argument at a number that is too large for `dtype`.
 TensorSource converted_source(std::string name, const TensorView& view, DType dtype);
 
@@ -49,7 +50,7 @@ Result<int64_t> byte_count(DType dtype, std::span<const int64_t> dims);
 std::string format_dims(std::span<const int64_t> dims); // "[12, 64]"
 std::string describe(const TensorInfo& info);           // "f32 [12, 64]"
 
-// Returns a name from outside for a message: in double quotes, control characters escaped, shortened if long.
+// Returns an untrusted name for a message: in double quotes, control characters escaped, shortened if long.
 std::string in_quotes(std::string_view name);
 
 } // namespace hekla::model

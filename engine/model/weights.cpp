@@ -16,7 +16,7 @@ bool is_there(const fs::path& path) {
     return fs::exists(path, error);
 }
 
-// What to open in a folder.
+// Chooses the file to open in a folder.
 Result<fs::path> choose(const fs::path& folder, const std::string& stem) {
     std::vector<std::string> names{stem + ".safetensors", stem + ".safetensors.index.json"};
     if (stem == "model") names.insert(names.end(), {"pytorch_model.bin", "pytorch_model.bin.index.json"});

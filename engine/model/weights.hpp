@@ -15,23 +15,23 @@ namespace hekla::model {
 // Returns whether a file's name is that of weights: .safetensors, PyTorch's .bin, .pt or .pth, or .index.json.
 bool names_weights(const std::filesystem::path& path);
 
-// Weights by name. Safetensors files are mapped, never copied; PyTorch's archives are read into memory. Tensors' bytes
-// are valid as long as it lives (moving it keeps them).
+// A model's weights by name. Safetensors files are mapped, never copied; PyTorch's archives are read into memory.
+// Tensors' bytes are valid as long as this object, also after a move.
 class Weights {
 public:
     // Opens a .safetensors file, a PyTorch file (.bin, .pt, .pth), an .index.json of either, or a folder, which is
-    // searched for `stem`.safetensors and its index, then, where the stem is "model", for pytorch_model.bin and its
-    // index. Errors: not_found; corrupt; unsupported (pytorch_file.hpp).
+    // searched for `stem`.safetensors and its index, then, if the stem is "model", for pytorch_model.bin and its index.
+    // Errors: not_found; corrupt; unsupported (pytorch_file.hpp).
     static Result<Weights> open(const std::filesystem::path& path, const std::string& stem = "model");
 
-    const std::filesystem::path& path() const { return path_; }         // of the file or the index
+    const std::filesystem::path& path() const { return path_; }         // the file or the index
     const std::vector<TensorView>& tensors() const { return tensors_; } // by name
-    const TensorView* find(std::string_view name) const;                // null where there is none
-    Result<const TensorView*> get(std::string_view name) const;         // not_found names the nearest
+    const TensorView* find(std::string_view name) const;                // null if there is none
+    Result<const TensorView*> get(std::string_view name) const;         // not_found suggests the nearest
     const Metadata& metadata() const { return metadata_; }              // of the first file; a PyTorch file has none
     uint64_t byte_count() const;                                        // of all tensors
 
-    // Returns the tensor of each parameter, see parameter_names.hpp. Pointers are into this.
+    // Returns the tensor of each parameter, see parameter_names.hpp. Pointers are into this object.
     Result<Resolution> resolve(std::span<const ParameterSpec> parameters, const NameRules& rules = {}) const;
 
 private:
@@ -43,7 +43,7 @@ private:
     std::vector<TensorView> tensors_;
 };
 
-// Convert a tensor's values (dtype.hpp); errors name the tensor.
+// Convert a tensor's values (dtype.hpp); errors contain the tensor's name.
 Status load_float32(const TensorView& tensor, std::span<float> out);
 Status load_float64(const TensorView& tensor, std::span<double> out);
 Status load_int32(const TensorView& tensor, std::span<int32_t> out);

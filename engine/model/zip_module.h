@@ -1,4 +1,4 @@
-/* What libhekla_zip gives: the entries of a zip archive that lies in memory. Errors are texts that stay valid until the
+/* The interface of libhekla_zip: the entries of a zip archive in memory. Errors are texts that stay valid until the
    archive is used again or closed. */
 #ifndef HEKLA_ZIP_MODULE_H
 #define HEKLA_ZIP_MODULE_H
@@ -14,7 +14,7 @@ extern "C" {
 
 struct HeklaZipInterface {
     uint32_t struct_size;
-    /* `bytes` must outlive the archive; close() it even where error() says that it could not be read. Null: no memory.
+    /* `bytes` must outlive the archive. Call close() also if error() is not null. Returns null if memory is exhausted.
      */
     void* (*open)(const void* bytes, uint64_t size);
     void (*close)(void* archive);

@@ -62,7 +62,7 @@ Status unknown_keys(const Provided& provided, const json& given, const json& val
     return {};
 }
 
-// A body that sees the tokens to predict would learn to copy them.
+// A body with attention to the tokens to predict would learn to copy them.
 Status check_causal(const Provided& architecture, const Provided& objective, const json& config) {
     if (objective.causal != "yes" || architecture.causal == "yes") return {};
     const auto key = config.find(architecture.causal);
@@ -78,7 +78,7 @@ bool goes_apart(const Registry& registry, const Manifest& manifest) {
     return how == Processes::Describe::child || (how == Processes::Describe::automatic && !manifest.built_in);
 }
 
-// "--head-config '{...}'": what was given to a part, for a command.
+// Appends "--head-config '{...}'", the configuration given for a part, to a command.
 void add_config(std::string& command, const char* option, const json& given) {
     if (given.empty()) return;
     command += fmt::format(" {} {}", option, shell_word(given.dump(-1, ' ', false, json::error_handler_t::replace)));
@@ -125,7 +125,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
         c->spec_.adapter = PartSpec{spec.adapter, c->adapter_.values};
     }
 
-    // Keys of a head or objective may also be in the model's own configuration, eg: num_labels, problem_type.
+    // Keys of a head or objective may also be in the model's own configuration, e.g. num_labels, problem_type.
     const auto completed = [&](const Provided& provided, const json& given) {
         json values = with_defaults(provided, given);
         const auto& types = architecture.model_types;
@@ -145,15 +145,15 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
         Part& head = c->heads_.emplace_back();
         head.what = fmt::format("head '{}'", name);
         PartsSpec::Head one{{name, json::object()}};
-        // A native head needs no plugin; build() finds out. A head plugin is used where there is none, or where
-        // something is asked for that it alone knows, and reads the outputs of either.
+        // A native head needs no plugin, and build() reports whether it exists. A head plugin is used if there is no
+        // native head, or if the request needs something that only the plugin supports; it reads the outputs of either.
         if (const Result<Registry::Entry> entry = registry.find(HK_HEAD_INTERFACE, name); entry.ok()) {
             head.entry = entry.value();
             head.given = spec.head_config;
             head.values = completed(*head.entry.provided, spec.head_config);
             HK_TRY(check_ranges(*head.entry.provided, head.values, head.what));
             const bool asked_for = std::ranges::any_of(head.entry.provided->parameters, [&](std::string_view key) {
-                return key != "num_labels" && spec.head_config.contains(key); // which comes from the data
+                return key != "num_labels" && spec.head_config.contains(key); // num_labels is set from the data
             });
             one = {{name, head.values}, true, asked_for};
         }
@@ -235,7 +235,7 @@ Status Composition::check_keys(const ReadKeys& read, const Log& log) const {
         HK_TRY(teacher_->check_keys(*read.teacher, log).with_context("the teacher"));
     const auto check = [&](const Part& part, const std::set<std::string>& keys) {
         if (part.entry.provided == nullptr) return Status();
-        // Only Hekla's own files name an adapter.
+        // Only Hekla's own files contain an adapter.
         const bool refuse = refuse_unknown_keys_ || &part == &adapter_;
         return unknown_keys(*part.entry.provided, part.given, part.values, keys, refuse, log, part.what);
     };
@@ -259,7 +259,7 @@ auto Composition::described(const BuildRequest* request, F&& f) const -> decltyp
                                              shell_word(std::string(manifest->library))));
 }
 
-// The command that describes the same; empty where it would be too long to read.
+// Returns the command that describes the same composition; empty if it would be too long to read.
 std::string Composition::command(const BuildRequest* request) const {
     std::string line = "hekla";
     std::set<std::string> folders;
@@ -290,7 +290,7 @@ Result<PluginSet*> Composition::working() const {
     if (!describes_apart_ && !isolated_) return parts_.get();
     const std::scoped_lock hold(lock_);
     if (working_ == nullptr) {
-        // No body, and no head but the one that decodes.
+        // Without a body, and with only the head that decodes.
         PartsSpec needed;
         needed.objective = spec_.objective;
         if (!spec_.heads.empty()) needed.heads.push_back(spec_.heads.front());
@@ -405,16 +405,16 @@ Result<std::vector<std::string>> Composition::decode(const hk_decode_input& inpu
 
 Result<std::string> Composition::write_config() const {
     HK_ASSIGN(nlohmann::ordered_json values, described(nullptr, [&] { return parts_->write_config(); }));
-    // What was given and the architecture did not write stays: end tokens, names of labels, keys that change nothing
-    // here.
+    // Keys that were given and that the architecture did not write are kept: end tokens, label names, keys without an
+    // effect here.
     for (const nlohmann::json* more : {&given_, &notes_})
         for (const auto& [key, value] : more->items())
             if (!values.contains(key)) values[key] = value;
-    // The reference picks its class by this key. That of a model that a run began with had another head, or none.
+    // The reference picks its class by this key. The class of the initial model had another head, or none.
     if (spec_.objective) values.erase("architectures");
     const Provided& architecture = *architecture_.entry.provided;
     for (const ReferenceClass& c : architecture.classes) {
-        if (std::ranges::any_of(spec_.heads, &PartsSpec::Head::asked_for)) break; // its class has a head of its own
+        if (std::ranges::any_of(spec_.heads, &PartsSpec::Head::asked_for)) break; // this class has its own head
         if (c.head != head_name_ || (spec_.objective && c.objective != objective_name_)) continue;
         values["architectures"] = nlohmann::ordered_json::array({c.name});
         break;

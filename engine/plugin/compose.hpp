@@ -23,7 +23,7 @@ struct CompositionSpec {
     nlohmann::json head_config = nlohmann::json::object();
     std::string objective; // "" for none
     nlohmann::json objective_config = nlohmann::json::object();
-    // Members of config.json that no plugin reads, eg: the names of classes.
+    // Members of config.json that no plugin reads, e.g. the names of classes.
     nlohmann::json notes = nlohmann::json::object();
     // Teacher model for distillation, in the same graph, in evaluation mode and without an objective. Its ports and
     // parameters are named "teacher.NAME".
@@ -33,7 +33,7 @@ struct CompositionSpec {
     // Unknown keys are an error (a recipe) or a warning in the log (a downloaded config.json).
     bool refuse_unknown_keys = true;
     // Keep the regions whose activations may be recomputed (graph::recompute) in mode train. Otherwise, and in other
-    // modes, graphs have none, so that operations fuse across their borders.
+    // modes, graphs have no regions, so that operations can be fused across their borders.
     bool recompute = false;
     // Run collate and decode in worker processes, regardless of Processes::isolate.
     bool isolate = false;
@@ -50,8 +50,8 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
 // Thread: functions that describe, one at a time; batch_fields, example_length, collate and decode, any.
 class Composition {
 public:
-    // `registry` and `tokenizer` (may be null) must outlive this. A plugin that crashes, hangs, throws or takes too
-    // much memory is an error that names it, its file, what happened and how to reproduce it.
+    // `registry` and `tokenizer` (may be null) must outlive this. If a plugin crashes, hangs, throws or uses too much
+    // memory, the error contains the plugin, its file, the reason and how to reproduce it.
     static Result<std::unique_ptr<Composition>> create(const Registry& registry, const CompositionSpec& spec,
                                                        const text::Tokenizer* tokenizer, const Log& log = {});
     // Restores a model whose descriptions were stored (stored_plugins.hpp). No plugin is loaded.
@@ -75,40 +75,40 @@ public:
     // Like build(), with the part of each plugin and with all recompute regions.
     Result<Described> describe(const BuildRequest& request) const;
 
-    // From now on the body is described in evaluation mode, also in mode train: none of it is trained.
+    // From now on the body is described in evaluation mode, also in mode train, because none of it is trained.
     void freeze_body() { body_frozen_ = true; }
-    // Names of the parameters of the body alone, without adapter, head and objective.
+    // Returns the names of the body's parameters, without adapter, head and objective.
     Result<std::set<std::string>> body_parameters(std::span<const BatchField> fields) const;
 
-    // Fields of the objective's batch. failed_precondition without an objective.
+    // Returns the fields of the objective's batch. failed_precondition without an objective.
     Result<std::vector<BatchField>> batch_fields(int64_t batch, int64_t length) const;
     bool can_collate() const { return can_collate_; }
     int32_t example_kind() const { return example_kind_; } // HK_EXAMPLE_*; needs an objective
     Result<int64_t> tokens_per_example(int64_t length) const;
-    // The columns of a table that this objective reads; none for windows and documents.
+    // Returns the columns of a table that this objective reads; none for windows and documents.
     Result<std::vector<ColumnNeed>> columns() const;
-    // Tokens of a row that holds the whole example; 0 if the objective does not define it.
+    // Returns the length in tokens of a row that holds the whole example; 0 if the objective does not define it.
     int64_t example_length(const hk_example& example) const;
     // fields: those of batch_fields(), with zeroed storage of their sizes.
     Status collate(const hk_batch& batch, std::span<hk_field> fields) const;
 
-    // Ports that decode() of the head reads; empty without a head or without decode().
+    // Returns the ports that decode() of the head reads; empty without a head or without decode().
     Result<std::vector<std::string>> decode_ports() const;
     // Returns one JSON object per row.
     Result<std::vector<std::string>> decode(const hk_decode_input& input) const;
     const hk_tokenizer* tokenizer() const { return tokenizer_.view != nullptr ? &tokenizer_ : nullptr; }
 
-    // config.json of the reference implementation, as the architecture writes it, with other given members and the
-    // class that has this head. With an objective also a member "hekla" with the ids of architecture, head and
+    // Returns config.json of the reference implementation, as written by the architecture, with the other given members
+    // and the class that has this head. With an objective also a member "hekla" with the ids of architecture, head and
     // objective, so that a folder can be opened if no class has this combination.
     Result<std::string> write_config() const;
 
     const Registry& registry() const { return *registry_; }
     bool body_frozen() const { return body_frozen_; }
     const Composition* teacher() const { return teacher_.get(); } // null without one
-    const std::string& head() const { return head_name_; }        // as asked for in the spec
+    const std::string& head() const { return head_name_; }        // as requested in the spec
     const Provided& architecture() const { return *architecture_.entry.provided; }
-    bool recompute() const { return recompute_; }             // as asked for in the spec
+    bool recompute() const { return recompute_; }             // as requested in the spec
     const nlohmann::json& config() const { return config_; }  // defaults included
     bool described_apart() const { return describes_apart_; } // in another process
     bool isolated() const { return isolated_; }               // collate and decode run in worker processes
@@ -119,7 +119,7 @@ private:
     static Result<std::unique_ptr<Composition>> resolve(const Registry& registry, const CompositionSpec& spec);
     Status start(const text::Tokenizer* tokenizer);
     Status check_keys(const ReadKeys& read, const Log& log) const;
-    // The plugins that collate and decode.
+    // Returns the plugins that collate and decode.
     Result<PluginSet*> working() const;
     // Runs f, which describes; if a plugin fails in it, adds the command that reproduces it to the error.
     template<class F>
@@ -134,7 +134,7 @@ private:
     };
     const Registry* registry_ = nullptr;
     std::unique_ptr<Composition> teacher_;
-    Part architecture_, adapter_, objective_; // adapter_: entry without a manifest: there is none
+    Part architecture_, adapter_, objective_; // adapter_: an entry without a manifest means no adapter
     std::vector<Part> heads_;                 // without a plugin if only the architecture has the head
     std::string head_name_, objective_name_;
     nlohmann::json head_config_, objective_config_;   // as given

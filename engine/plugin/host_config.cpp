@@ -18,15 +18,15 @@ int32_t refuse(hk_error* error, int32_t code, const std::string& message) {
     return code;
 }
 
-// Best effort: what is not noted is at most warned of as unread.
+// Best effort: a key that is not marked is only reported as unread in a warning.
 void note_read(const hk_config& config, hk_string key) noexcept {
     try {
         config.read.emplace(view(key));
     } catch (...) {}
 }
 
-// The value at a dotted path, or null. A key that itself contains dots is found as a whole first. Takes no memory: a
-// key that is there is never said to be missing.
+// Returns the value at a dotted path, or null. A key that itself contains dots is tried as a whole first. Does not
+// allocate, so that an existing key is never reported as missing.
 const json* find(const hk_config& config, std::string_view path) {
     const json* at = &config.values;
     while (true) {
@@ -61,7 +61,7 @@ const char* type_of(const json& value) {
     return "null";
 }
 
-// Runs take(value) if the key is there and `fits`; marks it as read.
+// Runs take(value) if the key exists and `fits`, and marks it as read.
 template<class Fits, class Take>
 int32_t get(const hk_config* config, hk_string key, hk_error* error, const char* expected, Fits fits, Take take) {
     try {
@@ -86,7 +86,8 @@ std::optional<std::size_t> index_from(std::string_view text) {
     return problem == std::errc() && end == text.data() + text.size() ? std::optional(index) : std::nullopt;
 }
 
-// Where a key's value goes; objects on the way are made. Null, with the error set, where that is not possible.
+// Returns where to write a key's value, creating intermediate objects. Null, with the error set, if that is not
+// possible.
 nlohmann::ordered_json* place(hk_config_writer& writer, std::string_view key, hk_error* error) {
     nlohmann::ordered_json* at = &writer.values;
     for (std::string_view path = key;;) {

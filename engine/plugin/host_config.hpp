@@ -11,7 +11,7 @@
 
 struct hk_config {
     nlohmann::json values = nlohmann::json::object();
-    mutable std::set<std::string> read; // every path that was asked for
+    mutable std::set<std::string> read; // every path that was queried
 };
 
 // Elements of arrays that have not been written yet are "discarded" values.
@@ -23,10 +23,10 @@ namespace hekla::plugin {
 
 const hk_config_interface* host_config_interface();
 
-// invalid_argument names the first element of an array that was made and not written.
+// invalid_argument contains the first array element that was created but not written.
 Status check_complete(const hk_config_writer& writer);
 
-// Top-level keys of the config that nobody read, neither themselves nor anything below them.
+// Returns top-level keys of the config that were not read, neither themselves nor anything below them.
 std::vector<std::string> unread_keys(const hk_config& config);
 
 } // namespace hekla::plugin

@@ -26,7 +26,7 @@ const hk_error_interface* host_error_interface() {
                 error->message.assign(message.data != nullptr ? message.data : "",
                                       message.data != nullptr ? message.size : 0);
             } catch (...) {
-                error->message.clear(); // out of memory: the code alone must do
+                error->message.clear(); // out of memory: only the code is reported
             }
         },
     };

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-// The type behind hk_error.
+// The definition of hk_error.
 struct hk_error {
     int32_t code = HK_OK;
     std::string message;
@@ -18,12 +18,12 @@ struct hk_error {
 
 namespace hekla::plugin {
 
-// A string that a plugin gave; without data it is empty.
+// Converts a string from a plugin; empty if it has no data.
 inline std::string_view view(hk_string s) {
     return s.data != nullptr ? std::string_view(s.data, static_cast<std::size_t>(s.size)) : std::string_view();
 }
 
-// Whether a text is UTF-8. [abi.1]
+// Returns whether a text is UTF-8. [abi.1]
 bool is_utf8(std::string_view s);
 
 const hk_error_interface* host_error_interface();
@@ -32,10 +32,10 @@ const hk_error_interface* host_error_interface();
 // std::bad_alloc.
 int32_t refuse_exception(hk_error* error, const std::exception& e);
 
-// The Status of a plugin's call: its code with its message, or a message that the plugin gave no reason.
+// Returns the Status of a plugin's call: its code with its message, or a message that the plugin gave no reason.
 Status status_of(int32_t code, const hk_error& error, const std::string& what);
-// The same for a call that ended with an error of the graph: the builder's error and the plugin's own message, which
-// contains the place in its source [graph.10].
+// Overload for a call that ended with an error of the graph: the builder's error and the plugin's own message, which
+// contains the source location [graph.10].
 Status status_of(const Status& builder, int32_t code, const hk_error& error, const std::string& what);
 
 // Calls a plugin. An exception, which plugins must not throw, becomes an error of that plugin.

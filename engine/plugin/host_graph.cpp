@@ -21,7 +21,8 @@ std::string text(hk_string s) {
     return s.data != nullptr ? std::string(s.data, static_cast<std::size_t>(s.size)) : std::string();
 }
 
-// Every function of the table is called through this: it does nothing after the first error, and no exception leaves.
+// Every function of the table is called through this: it does nothing after the first error, and catches all
+// exceptions.
 template<class T, class F>
 T call(hk_builder* b, T otherwise, F&& f) noexcept {
     try {
@@ -99,7 +100,7 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
         const std::string operation = text(name);
         const graph::OperationInfo* o = graph::find_operation(operation);
         const OwnOperations::Known* own = nullptr;
-        if (operation.find('.') != std::string::npos && b->joint.own != nullptr) { // built-in ones have no point
+        if (operation.find('.') != std::string::npos && b->joint.own != nullptr) { // built-in names have no dot
             const Result<const OwnOperations::Known*> found = b->joint.own->find(operation, revision);
             if (!found.ok()) {
                 fail(b, found.status());

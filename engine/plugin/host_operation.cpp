@@ -32,8 +32,7 @@ Result<graph::OwnDeclaration> read_description(const hk_operation_description* g
     if ((d.input_count > 0 && d.inputs == nullptr) || (d.attribute_count > 0 && d.attributes == nullptr) ||
         (d.output_count > 0 && d.outputs == nullptr) || (d.spirv_count > 0 && d.spirv == nullptr))
         return bad("has a null array with a count above 0");
-    constexpr uint32_t kMost =
-        256; // OwnOperation::create has the limits; this one keeps a damaged count from being walked
+    constexpr uint32_t kMost = 256; // OwnOperation::create has the limits; this only bounds loops over a damaged count
     if (d.input_count > kMost || d.attribute_count > kMost || d.output_count > kMost || d.spirv_count > (1u << 20))
         return bad("has counts that cannot be");
     graph::OwnDeclaration out;
@@ -83,7 +82,7 @@ graph::OwnReference reference_of(const hk_operation* table, const std::string& n
     };
 }
 
-// Kinds and number of inputs, as the table's rules say it of a built-in operation.
+// Checks kinds and number of inputs, with the same messages as the table's rules.
 Status check_inputs(const graph::Graph& graph, const graph::OwnDeclaration& d, std::span<const ValueId> inputs) {
     if (inputs.size() > d.inputs.size())
         return invalid_argument(fmt::format("{}: {} inputs, {} are expected", d.name, inputs.size(), d.inputs.size()));
@@ -99,7 +98,7 @@ Status check_inputs(const graph::Graph& graph, const graph::OwnDeclaration& d, s
     return {};
 }
 
-// Asks the plugin for this use's outputs and cost.
+// Asks the plugin for the outputs and cost of this use.
 Status ask_shapes(const OwnOperations& own, const OwnOperations::Known& known,
                   std::span<const hk_operation_tensor> inputs, std::span<const hk_attribute> attributes,
                   graph::OwnUse& use) {
@@ -121,7 +120,7 @@ Status ask_shapes(const OwnOperations& own, const OwnOperations::Known& known,
                                        out.kind, out.rank));
         use.outputs.emplace_back(static_cast<Kind>(out.kind), Shape(std::span<const int64_t>(out.dims, out.rank)));
     }
-    HK_TRY(check_own_use(use)); // sizes, before they are counted
+    HK_TRY(check_own_use(use)); // checks sizes before element counts are computed
     for (const auto& [kind, shape] : use.outputs) elements += static_cast<double>(shape.elements());
     for (const Shape& shape : use.inputs) bytes += 4.0 * static_cast<double>(shape.elements());
     const uint64_t group = std::max<uint32_t>(1, d.local_size);
@@ -133,7 +132,7 @@ Status ask_shapes(const OwnOperations& own, const OwnOperations::Known& known,
     return check_own_use(use);
 }
 
-// The gradient of this use, described into a graph of its own.
+// Describes the gradient of this use as a separate graph.
 Status ask_gradient(const Joint& joint, uint32_t tag, const OwnOperations::Known& known,
                     std::span<const ValueId> inputs, std::span<const hk_attribute> attributes, graph::OwnUse& use) {
     const graph::OwnDeclaration& d = known.operation->declaration();
@@ -256,7 +255,7 @@ hk_operation_tensor raw_tensor(Kind kind, const Shape& shape, const double* data
     raw.kind = static_cast<int32_t>(kind);
     raw.rank = static_cast<uint32_t>(shape.rank());
     std::ranges::copy(shape.dims(), raw.dims);
-    raw.data = const_cast<double*>(data); // data of inputs is only read, by the ABI
+    raw.data = const_cast<double*>(data); // the ABI forbids writing to inputs
     return raw;
 }
 

@@ -1,4 +1,4 @@
-// The host's side of hekla.operation/1: plugins' own operations, found by name, checked, and put into a graph as data.
+// The host's side of hekla.operation/1: plugins' own operations, found by name, checked, and added to a graph as data.
 #pragma once
 
 #include "graph/builder.hpp"
@@ -18,7 +18,7 @@ class OwnOperations {
 public:
     // Finds the table of an id ("acme.swish_gate", "acme.swish_gate/1"). Error: not_found.
     using Find = std::function<Result<const hk_operation*>(const std::string& id)>;
-    // Called before a function of the operation's plugin (after: null) and after it, with the error that it set.
+    // Called before (error: null) and after a function of the operation's plugin, with the error that it set.
     using Calling = std::function<void(const std::string& id, const char* function, const hk_error* after)>;
     OwnOperations(Find find, Calling calling = {}) : find_(std::move(find)), calling_(std::move(calling)) {}
 
@@ -57,7 +57,7 @@ hk_operation_use raw_use(std::span<const hk_operation_tensor> inputs, std::span<
                          std::span<hk_operation_tensor> outputs);
 
 // Asks the plugin for shapes, cost and, in the modes that may be differentiated, the gradient of this use, and emits
-// it. Errors, without the scope, go to the joint's builder; the result is then empty.
+// it. Errors are reported to the joint's builder, without the scope; the result is then empty.
 std::vector<graph::ValueId> emit_own(Joint& joint, uint32_t tag, const OwnOperations::Known& known,
                                      std::span<const graph::ValueId> inputs,
                                      std::span<const graph::NamedAttribute> attributes);

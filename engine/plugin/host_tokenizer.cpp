@@ -10,7 +10,7 @@
 namespace hekla::plugin {
 namespace {
 
-// The ABI's names of roles; the numbers are text::TokenRole's.
+// The ABI's names of roles, indexed by text::TokenRole.
 constexpr const char* kRoles[] = {"bos", "eos", "pad", "unk", "mask", "separator", "classifier"};
 
 class View final : public TokenizerView {
@@ -39,7 +39,7 @@ public:
         const std::string text = tokenizer_.text_of(static_cast<int32_t>(id), false);
         std::string_view bytes = text;
         if (bytes.empty()) return false;
-        // A quotation mark or bracket may stand behind the mark, as in `."`.
+        // A quotation mark or bracket may follow the punctuation, as in `."`.
         while (bytes.size() > 1 && (bytes.back() == '"' || bytes.back() == '\'' || bytes.back() == ')'))
             bytes.remove_suffix(1);
         return std::string_view(".!?\n").find(bytes.back()) != std::string_view::npos;
@@ -59,7 +59,7 @@ private:
     const text::Tokenizer& tokenizer_;
 };
 
-// No exception leaves a function of the table.
+// Catches all exceptions of a function of the table.
 template<class T, class F>
 T answered(T otherwise, F&& f) noexcept {
     try {

@@ -29,7 +29,7 @@ const hk_tokenizer_interface* host_tokenizer_interface();
 
 } // namespace hekla::plugin
 
-// The type behind hk_tokenizer: borrowed, valid as long as the view.
+// The definition of hk_tokenizer: borrowed, valid as long as the view.
 struct hk_tokenizer {
     const hekla::plugin::TokenizerView* view = nullptr;
 };

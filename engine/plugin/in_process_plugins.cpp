@@ -20,7 +20,7 @@ namespace {
 
 graph::Kind kind_from(int32_t kind) { return static_cast<graph::Kind>(kind); }
 
-// A list that a plugin fills by calling the host. No exception leaves a function that a plugin calls.
+// A list that a plugin fills through a host callback, which catches all exceptions.
 template<class T>
 class Pushed {
 public:
@@ -30,7 +30,7 @@ public:
             if (status.ok()) make();
         } catch (...) { status = Status(Code::out_of_memory, {}); }
     }
-    // The list, or why it is incomplete.
+    // Returns the list, or the reason why it is incomplete.
     Result<std::vector<T>> take(const std::string& what) {
         if (status.code() == Code::out_of_memory)
             return out_of_memory(what + ": the host is out of memory for its results");
@@ -41,7 +41,7 @@ public:
     Status status;
 };
 
-// One plugin of the composition, its table and instance.
+// A plugin of the composition with its table and instance.
 template<class Table>
 struct Instance {
     std::string what; // "head 'lm'": for messages
@@ -280,12 +280,12 @@ public:
         if (head.table == nullptr || head.table->decode == nullptr)
             return unsupported(fmt::format("{} does not decode its outputs", head.what));
         const Registry::Within within(registry_, head.manifest, "decode");
-        Pushed<std::string> said;
+        Pushed<std::string> texts;
         hk_error error;
         HK_TRY(
-            status_of(guarded(error, [&] { return head.table->decode(head.self, &input, push_text, &said, &error); }),
+            status_of(guarded(error, [&] { return head.table->decode(head.self, &input, push_text, &texts, &error); }),
                       error, head.what + ": decode"));
-        HK_ASSIGN(std::vector<std::string> rows, said.take(head.what));
+        HK_ASSIGN(std::vector<std::string> rows, texts.take(head.what));
         if (rows.size() != input.row_count)
             return corrupt(fmt::format("{}: decode gave results for {} rows; the batch has {}", head.what, rows.size(),
                                        input.row_count));
@@ -336,7 +336,7 @@ private:
         return status_of(code, error, what);
     }
 
-    // Checks the code of create() and that there is an instance.
+    // Checks the code of create() and that it returned an instance.
     template<class Table, class F>
     Status created(Instance<Table>& instance, const nlohmann::json& values, std::set<std::string>& read, F&& create) {
         hk_config config;
@@ -365,28 +365,30 @@ private:
         return code;
     }
 
-    // The value that the body uses instead of one of its parameters.
+    // Returns the value that the body uses instead of one of its parameters.
     Result<graph::ValueId> adapt(Joint& joint, const std::string& name, graph::ValueId parameter) {
-        const auto said_more = [&, ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
-                                metrics = joint.builder.graph().metrics.size()] {
+        const auto added_more = [&, ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
+                                 metrics = joint.builder.graph().metrics.size()] {
             return joint.ports.size() != ports || joint.builder.graph().losses.size() != losses ||
                    joint.builder.graph().metrics.size() != metrics;
         };
         const std::string what = fmt::format("{}: adapt() of '{}'", adapter_.what, name);
         hk_builder view(joint, next_tag());
         const hk_value given = handle_of(&view, parameter);
-        hk_value said = 0;
+        hk_value adapted = 0;
         hk_error error;
-        HK_ASSIGN(const int32_t code, code_of(adapter_, what, "adapt", error, [&](hk_error* e) {
-                      return adapter_.table->adapt(adapter_.self, &view, {name.data(), name.size()}, given, &said, e);
-                  }));
+        HK_ASSIGN(
+            const int32_t code, code_of(adapter_, what, "adapt", error, [&](hk_error* e) {
+                return adapter_.table->adapt(adapter_.self, &view, {name.data(), name.size()}, given, &adapted, e);
+            }));
         if (!joint.builder.ok()) return status_of(joint.builder.status(), code, error, what);
         HK_TRY(status_of(code, error, what));
         if (view.open_scopes != 0 || view.open_region)
             return failed_precondition(fmt::format("{}: a scope or region is still open after it", what));
-        if (said_more()) return failed_precondition(fmt::format("{}: it offers a port or adds a loss or metric", what));
-        if (said == 0) return parameter;
-        const graph::ValueId value = value_of(&view, said, "adapt");
+        if (added_more())
+            return failed_precondition(fmt::format("{}: it offers a port or adds a loss or metric", what));
+        if (adapted == 0) return parameter;
+        const graph::ValueId value = value_of(&view, adapted, "adapt");
         if (!joint.builder.ok()) return joint.builder.status().with_context(what);
         const graph::Shape &wanted = joint.builder.shape(parameter), &found = joint.builder.shape(value);
         if (!graph::is_float(joint.builder.kind(value)) || found != wanted)
@@ -396,9 +398,9 @@ private:
         return value;
     }
 
-    // Called when the body asks for a parameter: the adapter's value.
+    // Returns the adapter's value for a parameter that the body requests.
     graph::ValueId adapted(Joint& joint, const std::string& name, graph::ValueId parameter) {
-        const auto* const adapts = std::exchange(joint.adapt, nullptr); // its own parameters have none
+        const auto* const adapts = std::exchange(joint.adapt, nullptr); // the adapter's own parameters are not adapted
         const std::string prefix = std::exchange(joint.prefix, joint.prefix + kAdapter);
         joint.builder.scope_begin("adapter");
         Result<graph::ValueId> value = adapt(joint, name, parameter);
@@ -413,12 +415,12 @@ private:
         return value.value();
     }
 
-    // Body and heads, as a part of the joint graph.
+    // Describes body and heads as one part of the joint graph.
     Status describe(Joint& joint, int32_t body_mode, int32_t mode, const std::string& whose,
                     std::vector<GraphPart>& parts) {
         joint.mode = body_mode;
         std::map<std::string, graph::ValueId> known;
-        bool in_body = true; // a head of the architecture's own gets the body's values
+        bool in_body = true; // a native head gets the body's values
         const std::function<graph::ValueId(const std::string&, graph::ValueId)> adapts = [&](const std::string& name,
                                                                                              graph::ValueId parameter) {
             if (const auto found = known.find(name); found != known.end()) return found->second;
@@ -441,7 +443,7 @@ private:
         std::string what = architecture_.what;
         if (adapter_.table != nullptr) what += fmt::format(" with {}", adapter_.what);
         add_part(parts, joint, whose + what, architecture_.manifest);
-        // Its nodes are among the body's; the part names the plugin.
+        // Its nodes are among the body's; the part only records the plugin.
         if (adapter_.table != nullptr) add_part(parts, joint, whose + adapter_.what, adapter_.manifest);
         joint.mode = mode;
         for (const Head& head : heads_) {
@@ -475,7 +477,7 @@ private:
 
     OwnOperations own_operations() {
         return {[this](const std::string& id) { return registry_.open<hk_operation>(HK_OPERATION_INTERFACE, id); },
-                // Reports the operation's plugin as the running one, inside of the part that uses it.
+                // Reports the operation's plugin as the running one, inside the part that uses it.
                 [this, calls = std::make_shared<std::vector<std::unique_ptr<Registry::Within>>>()](
                     const std::string& id, const char* function, const hk_error* after) {
                     const Result<Registry::Entry> entry = registry_.find(HK_OPERATION_INTERFACE, id);
@@ -496,7 +498,7 @@ private:
     std::unique_ptr<InProcessPlugins> teacher_;
     Instance<hk_architecture> architecture_;
     Instance<hk_adapter> adapter_;
-    Status adapter_problem_; // of the current description, since the body's own error would hide it
+    Status adapter_problem_; // of the current description; kept because the body's own error would hide it
     std::vector<Head> heads_;
     Instance<hk_objective> objective_;
     ReadKeys read_;

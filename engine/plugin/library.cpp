@@ -29,12 +29,12 @@
 
 namespace hekla::plugin {
 
-// What every Library of one file has in common. hk_host is its first member, so that a call with it finds this.
+// State shared by all Library objects of one file. hk_host is its first member, so that a call with it finds this.
 struct Library::Shared {
     hk_host host{};
     std::string plugin;
     const hk_plugin_entry* entry = nullptr;
-    std::vector<Draft> drafts; // those that its manifest names
+    std::vector<Draft> drafts; // those listed in its manifest
     std::mutex lock;
     std::vector<std::pair<const Library*, Log>> users;
 
@@ -47,13 +47,12 @@ struct Library::Shared {
     }
 };
 
-// The files that are initialized, by dlopen's handle. The dynamic linker's state belongs to the process, and so does
-// this.
+// The initialized files, by dlopen's handle. Global, like the dynamic linker's state.
 struct Library::Process {
     std::mutex lock;
     std::map<void*, std::unique_ptr<Shared>> shared;
     static Process& get() {
-        static Process* process = new Process(); // outlives everything that is destroyed at the end
+        static Process* process = new Process(); // never destroyed, since static destructors may still use it
         return *process;
     }
 };
@@ -63,8 +62,8 @@ namespace {
 constexpr const char* kName = "hekla";
 constexpr const char* kVersion = "0.1.0";
 
-// Why a plugin of that version cannot run here, and which line to change; empty if it can. `source`: where the version
-// is from.
+// Returns why a plugin of that version cannot run here, and which line to change; empty if it can. `source`: where the
+// version was read.
 std::string version_problem(uint32_t major, uint32_t minor, const std::string& source, const Manifest& manifest) {
     if (major == HK_ABI_MAJOR && minor <= HK_ABI_MINOR) return {};
     const std::string asked = fmt::format("{} asks for plugin ABI {}.{}, this Hekla {} offers {}.{}", source, major,
@@ -78,7 +77,7 @@ std::string version_problem(uint32_t major, uint32_t minor, const std::string& s
                        asked, HK_ABI_MINOR, manifest.file, HK_ABI_MINOR);
 }
 
-// What is wrong with an entry as a piece of memory; empty if nothing is.
+// Returns what is wrong with an entry's memory layout; empty if nothing is.
 std::string damage(const hk_plugin_entry* entry) {
     if (entry == nullptr) return "it is null";
     if (entry->magic != HK_ENTRY_MAGIC)
@@ -93,7 +92,7 @@ std::string damage(const hk_plugin_entry* entry) {
     return {};
 }
 
-// The functions that a table of this interface must have and this one lacks.
+// Returns the required functions of this interface that the table lacks.
 std::vector<std::string_view> missing_functions(std::string_view interface_id, const void* table) {
     std::vector<std::string_view> missing;
     for (const TableSlot& slot : table_slots()) {
@@ -112,7 +111,7 @@ void Library::Shared::log(const hk_host* host, int32_t severity, hk_string messa
     if (severity < HK_LOG_DEBUG || severity > HK_LOG_ERROR || message.data == nullptr) return;
     try {
         self->newest_log().write(static_cast<Severity>(severity), fmt::format("{}: {}", self->plugin, view(message)));
-    } catch (...) { // a message that cannot be written must not end the host
+    } catch (...) { // failing to write a message must not end the host
     }
 }
 
@@ -237,9 +236,9 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
             if (threw) return refuse(Code::internal, "threw an exception out of init(); plugins must not");
             if (code != HK_OK) return status_of(code, error, fmt::format("plugin {}: init", path));
         }
-        result->shared_ = place.get(); // from here on deinit() is owed
+        result->shared_ = place.get(); // from here on deinit() must be called
     }
-    // All or nothing: everything that the manifest promises must be there and complete, whatever is used now.
+    // Everything that the manifest declares must exist and be complete, even if it is not used now.
     for (const Provided& provided : manifest.provides) {
         if (!is_known_interface(provided.interface_id) && !is_draft(provided.interface_id))
             continue; // for another host
@@ -270,7 +269,7 @@ Library::~Library() {
     trace_entry(shared_->plugin, "deinit", "");
     try {
         shared_->entry->deinit();
-    } catch (...) { // it is leaving anyway
+    } catch (...) { // the library is not used afterwards
     }
     std::erase_if(process.shared, [&](const auto& one) { return one.second.get() == shared_; });
 }

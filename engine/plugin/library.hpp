@@ -17,21 +17,21 @@ struct Draft {
 };
 
 // A loaded plugin library. Its code stays mapped after destruction, since code with thread-local or unique symbols
-// cannot be unloaded safely. If two contexts of a process load the same file, they share it: the first initializes it
-// and the last calls deinit(). [entry.8] Its messages go to the log of the context that loaded it last.
+// cannot be unloaded safely. Contexts of one process that load the same file share it: the first initializes it and the
+// last calls deinit(). [entry.8] Its messages are logged by the context that loaded it last.
 class Library {
 public:
-    // Opens the file once, compares its hash with the manifest, loads that open file with RTLD_NOW | RTLD_LOCAL, checks
-    // the entry, calls init, and checks that everything that the manifest promises exists and is complete (of
-    // interfaces that this host knows). An error contains what was requested, what is offered and which line to change;
-    // nothing of the library is used then. drafts: those of this host. Thread: any.
+    // Opens the file once, compares its hash with the manifest, loads the same open file with RTLD_NOW | RTLD_LOCAL,
+    // checks the entry, calls init, and checks that everything that the manifest declares exists and is complete (for
+    // interfaces that this host knows). On an error, which contains what was requested, what is offered and which line
+    // to change, nothing of the library is used. drafts: those of this host. Thread: any.
     static Result<std::unique_ptr<Library>> load(const Manifest& manifest, const Log& log,
                                                  const std::vector<Draft>& drafts = {});
     ~Library();
     Library(const Library&) = delete;
     Library& operator=(const Library&) = delete;
 
-    // The plugin's table, or null.
+    // Returns the plugin's table, or null.
     const void* get_interface(std::string_view interface_id, std::string_view id) const;
 
 private:

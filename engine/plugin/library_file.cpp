@@ -23,28 +23,28 @@ using FileId = std::pair<dev_t, ino_t>;
 
 struct LoadedFile {
     void* handle = nullptr;
-    Descriptor file; // stays open: the dynamic linker knows the library by the descriptor's number, too
+    Descriptor file; // stays open, because the dynamic linker also identifies the library by its /proc/PID/fd/N path
     std::string path;
-    char* former_name = nullptr; // the linker's own
+    char* former_name = nullptr; // owned by the linker
 };
 
-// What is loaded, by the file's identity. The dynamic linker's state belongs to the process, and so does this.
+// The loaded files, by file identity. Global, like the dynamic linker's state.
 struct LoadedFiles {
     std::mutex lock;
     std::map<FileId, LoadedFile> files;
     static LoadedFiles& get() {
-        static LoadedFiles* loaded = new LoadedFiles(); // outlives everything that is destroyed at the end
+        static LoadedFiles* loaded = new LoadedFiles(); // never destroyed, since static destructors may still use it
         return *loaded;
     }
 };
 
-// The linker's list has the path that dlopen() was given, which is the descriptor's. Debuggers and dladdr() read the
-// name from there. It is never freed, since no plugin is ever closed.
+// Replaces the path in the linker's list, which is the descriptor's path given to dlopen(), because debuggers and
+// dladdr() read the name from there. The string is never freed, since plugins are never closed.
 void show_path(LoadedFile& loaded) {
     link_map* map = nullptr;
     if (::dlinfo(loaded.handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0 || map == nullptr) return;
     if (loaded.former_name != nullptr || map->l_name == nullptr) return;
-    if (std::string_view(map->l_name).find("/fd/") == std::string_view::npos) return; // loaded by its path before
+    if (std::string_view(map->l_name).find("/fd/") == std::string_view::npos) return; // was loaded by its path before
     loaded.former_name = map->l_name;
     map->l_name = loaded.path.data();
 }
@@ -70,7 +70,7 @@ Result<void*> LibraryFile::load() && {
     const std::scoped_lock hold(all.lock);
     if (const auto found = all.files.find({info.st_dev, info.st_ino}); found != all.files.end())
         return found->second.handle;
-    // By the process's number rather than "self": a debugger opens the file by this name while dlopen() runs.
+    // The process id instead of "self", because a debugger opens the file by this name while dlopen() runs.
     const std::string name = fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get());
     void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {

@@ -1,5 +1,5 @@
-// The file of a plugin library, opened once: what is loaded is what was hashed, even if the path names another file by
-// then.
+// The file of a plugin library, opened once, so that the loaded file is the hashed one even if the path is replaced in
+// between.
 #pragma once
 
 #include "base/descriptor.hpp"
@@ -14,11 +14,11 @@ public:
     // Errors: not_found.
     static Result<LibraryFile> open(const std::string& path);
 
-    // The SHA-256 of the whole file, in hexadecimal.
+    // Returns the SHA-256 of the whole file, in hexadecimal.
     Result<std::string> sha256() const;
 
     // Loads the open file with RTLD_NOW | RTLD_LOCAL and returns the handle of dlopen(). It stays loaded until the
-    // process ends. Debuggers, dladdr() and backtraces show it under the path that it was opened by. Errors: not_found.
+    // process ends. Debuggers, dladdr() and backtraces show the path that it was opened by. Errors: not_found.
     Result<void*> load() &&;
 
 private:

@@ -16,11 +16,11 @@ namespace {
 
 using nlohmann::json;
 
-// What all objects of one manifest share: where texts are kept, and the first problem.
+// State shared while one manifest is read: the storage of texts, and the first problem.
 struct Reading {
     StringInterner& kept;
     Status status;
-    // Whether unknown keys are errors: not in manifests for another ABI, nor in what is provided to another host.
+    // Whether unknown keys are errors: not in manifests for another ABI, nor in entries for another host.
     bool strict = true;
 
     void fail(const std::string& where, const std::string& what) {
@@ -28,7 +28,7 @@ struct Reading {
     }
 };
 
-// A value for a message: as JSON, cut short.
+// Formats a value for a message: as JSON, shortened.
 std::string shown(const json& value) {
     constexpr std::size_t kLongest = 60;
     std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -36,8 +36,8 @@ std::string shown(const json& value) {
     return text;
 }
 
-// Reads the members of one object. The first problem is reported with the path to it; finish() reports keys that were
-// never asked for.
+// A reader of the members of one object. The first problem is reported with its path; finish() reports keys that were
+// never read.
 class Reader {
 public:
     Reader(const json& object, std::string path, Reading& reading)
@@ -46,7 +46,7 @@ public:
     }
 
     std::string_view text(const char* key, bool required) { return reading_.kept.text(borrow_text(key, required)); }
-    // Valid as long as the JSON value that is read.
+    // The result is valid as long as the JSON value.
     std::string_view borrow_text(const char* key, bool required) {
         const json* value = find(key, required);
         if (value == nullptr) return {};
@@ -70,7 +70,7 @@ public:
         });
         return reading_.kept.list(result);
     }
-    // An object of strings, or an array of pairs of strings (which keeps its order).
+    // Reads an object of strings, or an array of pairs of strings (which keeps its order).
     TextPairs pairs(const char* key) {
         std::vector<TextPair> result;
         const auto add = [&](const std::string& from, const json& to) {
@@ -131,7 +131,7 @@ public:
     }
     void fail(const char* key, const std::string& what) { reading_.fail(path_dot() + key, what); }
 
-    // Call it after the last key was asked for.
+    // Call it after the last key was read.
     void finish() {
         if (!reading_.strict || !object_.is_object()) return;
         for (const auto& [key, value] : object_.items()) {
@@ -155,7 +155,7 @@ private:
     std::vector<std::string_view> asked_;
 };
 
-// A cycle of ties would leave no tensor to hold the values.
+// In a cycle of ties no tensor would hold the values.
 void check_ties(TextPairs ties, const std::string& path, Reading& reading) {
     for (const auto& [alias, parameter] : ties) {
         std::string_view at = parameter;
@@ -172,7 +172,7 @@ void check_ties(TextPairs ties, const std::string& path, Reading& reading) {
     }
 }
 
-// One parameter: its key, its default and what its number may be.
+// Reads one parameter: its key, its default and the range of its number.
 void read_parameter(const json& value, const std::string& path, Reading& reading, std::vector<std::string_view>& keys,
                     json& defaults, std::map<std::string_view, Range>& ranges) {
     Reader in(value, path, reading);
@@ -199,7 +199,7 @@ void read_parameter(const json& value, const std::string& path, Reading& reading
         in.fail("default", fmt::format("{} is above the maximum {}", shown(*fallback), *range.maximum));
 }
 
-// The keys of "check"; what their values may be is known to the tests that read them.
+// Checks the keys of "check"; the tests that read their values check these.
 void check_keys_of_check(const json& value, const std::string& path, Reading& reading) {
     Reader in(value, path, reading);
     for (const char* key : {"architecture", "attributes", "config", "head", "head_config", "integers", "learning_rate",

@@ -19,7 +19,7 @@ struct TextPair {
 using Texts = std::span<const std::string_view>;
 using TextPairs = std::span<const TextPair>;
 
-// A JSON object stored as text and parsed when needed, which takes one allocation instead of many.
+// A JSON object stored as text and parsed when needed, which needs one allocation instead of many.
 struct JsonText {
     std::string_view text = "{}";
     nlohmann::json parse() const;
@@ -27,9 +27,9 @@ struct JsonText {
 
 // Maps the tensor names in a model's files to those of the architecture. Applied by the model room.
 struct NameRules {
-    std::string_view prefix; // may be missing in files, eg: "transformer."
+    std::string_view prefix; // may be missing in files, e.g. "transformer."
     TextPairs renames;       // suffix in a file -> suffix of the parameter: "gamma" -> "weight"
-    Texts ignore;            // tensors that are not read; patterns with *, eg: "*.attn.bias"
+    Texts ignore;            // tensors to skip; patterns with *, e.g. "*.attn.bias"
     TextPairs ties;          // name that files may contain in addition -> the parameter that it equals
 };
 
@@ -39,10 +39,10 @@ struct Ancestor {
     std::string_view model_type; // "bert"
     TextPairs keys;              // key of its configuration -> our key; other keys are dropped
     TextPairs names;             // part of its tensors' names -> our part
-    Texts ignore;                // its tensors that are not read, by their own names; patterns with *
+    Texts ignore;                // its tensors to skip, by their own names; patterns with *
 };
 
-// A class of the reference implementation, as head and objective of ours.
+// A class of the reference implementation, as a head and an objective of Hekla.
 struct ReferenceClass {
     std::string_view name; // "GPT2LMHeadModel"
     std::string_view head;
@@ -52,7 +52,7 @@ struct ReferenceClass {
     JsonText objective_config;
 };
 
-// Allowed range of a number, both ends included.
+// Allowed range of a number, inclusive.
 struct Range {
     std::string_view key;
     std::optional<double> minimum, maximum;
@@ -68,7 +68,7 @@ struct Provided {
     std::span<const Range> ranges; // ranges of parameters, sorted by key
     Texts ignored;                 // keys without an effect; patterns with *
     // Objectives: "yes" if each token is predicted from the earlier ones, so that the body must not use later ones.
-    // Architectures: "yes" if no token depends on later ones, or the key of the configuration that selects this.
+    // Architectures: "yes" if no token depends on later ones, or the configuration key that selects this.
     std::string_view causal;
     // Objectives only: roles of special tokens that a tokenizer trained for them must have ("mask").
     Texts roles;
@@ -89,16 +89,16 @@ struct Manifest {
     std::string_view sha256; // of the library, in hexadecimal; empty: not checked
     bool built_in = false;   // in the installation's own folder
     uint32_t abi_major = 0, abi_minor_needed = 0;
-    // Ids of unstable interfaces that it uses or provides; empty: it claims to be stable. [drafts.2]
+    // Ids of unstable interfaces that it uses or provides; empty: it is declared stable. [drafts.2]
     Texts drafts;
     std::span<const Provided> provides;
 };
 
-// Whether this is the id of a draft: "hekla.adapter.draft/1".
+// Returns whether this is the id of a draft: "hekla.adapter.draft/1".
 bool is_draft(std::string_view interface_id);
 
-// Reads and checks one manifest. Its texts and lists are stored in `kept`, in part also after an error. Errors contain
-// the file, the key, what was found and what was expected; syntax errors the line and column.
+// Reads and checks one manifest. Its texts and lists are stored in `kept`, some of them even after an error. Errors
+// contain the file, the key, the value found and the value expected; syntax errors the line and column.
 Result<Manifest> read_manifest(const std::filesystem::path& file, ReadOnlyArena& kept);
 Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner& kept); // for reading several
 

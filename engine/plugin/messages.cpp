@@ -80,9 +80,9 @@ std::vector<BatchField> get_fields(WireReader& in, Status& status) {
     return fields;
 }
 
-// Numbers and texts come back as they were, also those that JSON has no text for.
+// Preserves numbers and texts exactly, including those that JSON cannot represent.
 void put_spec(WireWriter& out, const PartsSpec& spec) {
-    std::string bytes; // of char: libc++ has no traits of unsigned ones, which the library would read by
+    std::string bytes; // of char, because libc++ has no char_traits for unsigned types, which the library would use
     json::to_cbor(packed(spec), bytes);
     out.text(bytes);
 }
@@ -111,7 +111,7 @@ ReadKeys get_read_keys(WireReader& in, int depth) {
     read.objective = get_keys(in);
     read.heads.resize(in.count());
     for (std::set<std::string>& head : read.heads) head = get_keys(in);
-    constexpr int kDeepest = 8; // teachers of teachers; what is deeper is left, and finish() sees that
+    constexpr int kDeepest = 8; // teachers of teachers; deeper ones are not read, which finish() reports
     if (in.flag() && depth < kDeepest) read.teacher = std::make_shared<const ReadKeys>(get_read_keys(in, depth + 1));
     return read;
 }

@@ -34,7 +34,7 @@ enum class MessageKind : uint32_t {
     out_of_memory, // sent by a signal handler when an allocation failed
     log,           // severity, text
     ask_special,   // role
-    ask_words,     // one byte per id: bit 0 begins a word, bit 1 ends a sentence
+    ask_words,     // one byte per id: bit 0: begins a word, bit 1: ends a sentence
     ask_decode,    // ids
     ask_example,   // index, of the batch's corpus
 };

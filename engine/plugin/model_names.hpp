@@ -19,13 +19,13 @@ struct ModelTensor {
     graph::Shape shape;
 };
 
-// The parameters of a graph, then its buffers.
+// Returns the parameters of a graph, then its buffers.
 std::vector<ModelTensor> model_tensors(const graph::Graph& graph);
 
 // Returns a buffer's described values; zeros if it has none.
 std::vector<double> described_values(const graph::Graph& graph, const ModelTensor& buffer);
 
-// Converts the rules for the model room; more may be added.
+// Converts the rules for the model room; more can be added to the result.
 model::NameRules model_rules(const NameRules& manifest);
 
 struct StoredTensor {
@@ -33,12 +33,12 @@ struct StoredTensor {
     const model::TensorView* stored = nullptr; // into `weights`
 };
 
-// Finds the stored tensor of every tensor of the graph. A buffer that is not stored is left out and keeps its described
+// Finds the stored tensor of every tensor of the graph. A buffer that is not stored is omitted and keeps its described
 // values. `ignored`, if given: stored tensors that are known not to belong to it. Errors: see model::resolve_names.
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
                                                const NameRules& names, std::vector<std::string>* ignored = nullptr);
 
-// The same for those tensors of the graph for which `wanted` is true. `where`: name of the stored tensors in messages.
+// Overload for those tensors of the graph for which `wanted` is true. `where`: name of the stored tensors in messages.
 // They must outlive the result.
 struct FoundTensors {
     std::vector<StoredTensor> tensors;

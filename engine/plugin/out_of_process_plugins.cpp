@@ -44,7 +44,7 @@ Result<fs::path> worker_program(const fs::path& given) {
                     fmt::join(places, " nor at ")));
 }
 
-// The reference of an operation whose graph was described elsewhere; its library is opened at the first use.
+// Returns the reference of an operation whose graph was described elsewhere; its library is opened at the first use.
 graph::OwnReference reference_here(const Registry& registry, std::string name, uint32_t revision) {
     return [&registry, name = std::move(name), revision](std::span<const graph::Tensor* const> inputs,
                                                          std::span<const graph::Attribute> attributes,
@@ -263,7 +263,7 @@ private:
     }
     static std::size_t bytes_of(const hk_field& field) { return elements_of(field) * 4; }
 
-    // A process with its plugins created.
+    // Starts a process and creates its plugins.
     Result<std::unique_ptr<Worker>> start() {
         auto worker = std::make_unique<Worker>();
         const uint64_t memory = registry_.processes().memory_bytes;
@@ -318,7 +318,7 @@ private:
         return texts;
     }
 
-    // Asks about fields in the shared memory: copies them there and, with `take`, back again.
+    // Sends a request about fields in shared memory: copies them there and, with `take`, back again.
     Result<Message>
     ask_shared(MessageKind kind, const WireWriter& first, std::span<const hk_field> fields, const hk_corpus* corpus,
                const std::function<void(const SharedMemory& memory, std::span<const std::size_t> offsets)>& take,
@@ -358,7 +358,7 @@ private:
         }
     }
 
-    // Ok where a request whose process ended is repeated, which is logged; otherwise the error.
+    // Returns ok if the request of an ended process should be repeated, which is logged; otherwise the error.
     Status should_retry(const Exchange& failed, int attempt, const std::string& which) {
         const std::scoped_lock hold(lock_);
         const std::string failure = PluginProtocol::failure_text(failed);
@@ -384,7 +384,7 @@ private:
     WireWriter create_;
     std::vector<const Manifest*> manifests_; // of the parts themselves
     PluginProtocol protocol_;
-    std::mutex lock_; // of what follows, but for the pool
+    std::mutex lock_; // protects the members below except the pool
     int restarts_ = 0;
     bool created_ = false;
     ReadKeys read_;

@@ -1,6 +1,6 @@
-// Plugins' instances in a process of their own: the program hekla-describe, which links graphs and plugins and nothing
-// of Vulkan. It is started for one composition, answers requests over a socket, and ends with it. What it sends is not
-// trusted: every message is checked, and graphs come as text.
+// Plugin instances in a separate process: the program hekla-describe, which links graphs and plugins but not Vulkan. It
+// is started for one composition, answers requests over a socket, and ends with it. Its output is not trusted: every
+// message is checked, and graphs are sent as text.
 //
 // Measured on two busy cores: 20 ms for a process with its plugins, from start to end; GPT-2's graph of 12 blocks takes
 // 12 ms instead of 10; a batch of 4 x 1024 tokens from a worker takes 0.21 ms instead of 0.09 (test_plugin

@@ -21,7 +21,7 @@ WireReader answer_of(const Message& message) {
     return in;
 }
 
-// How a process that does not answer ended.
+// Returns how a process that does not answer ended.
 std::string PluginProtocol::exit_reason(Worker& worker, Code why) const {
     const ProcessEnd end = worker.process->end();
     const Processes& limits = registry_.processes();
@@ -100,7 +100,7 @@ Exchange PluginProtocol::exchange(Worker& worker, MessageKind kind, const WireWr
     }
 }
 
-// The answer, or the error that it contains.
+// Returns the answer, or the error that it contains.
 Result<Message> PluginProtocol::checked(Message message, const std::string& function) const {
     WireReader in(message.bytes);
     if (in.flag()) return message;

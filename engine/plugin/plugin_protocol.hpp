@@ -1,5 +1,5 @@
-// The host's side of a conversation with a worker process (hekla-describe): one request, the questions that the process
-// asks meanwhile, and its answer, or how it ended instead.
+// The host's side of the protocol with a worker process (hekla-describe): one request, the questions that the process
+// asks meanwhile, and its answer, or the reason why it ended.
 #pragma once
 
 #include "base/child_process.hpp"
@@ -17,14 +17,14 @@ namespace hekla::plugin {
 // A process with its plugins.
 struct Worker {
     std::unique_ptr<ChildProcess> process;
-    const Manifest* running = nullptr; // the plugin whose function runs; null: none does
+    const Manifest* running = nullptr; // the plugin whose function runs; null: none
     std::string function;
 };
 
 struct Exchange {
     Result<Message> answer = internal_error("no request was sent");
     std::string exit_reason; // why the process ended: "crashed with SIGSEGV (Segmentation fault)"; empty: it answered
-    const Manifest* plugin = nullptr; // whose function ran when it ended; null: none
+    const Manifest* plugin = nullptr; // the plugin whose function ran when the process ended; null: none
     std::string function;
 };
 
@@ -34,12 +34,13 @@ public:
     PluginProtocol(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose)
         : registry_(registry), tokenizer_(tokenizer), purpose_(purpose) {}
 
-    // Sends one request and waits for its answer. corpus: what the process may ask examples of; may be null.
+    // Sends one request and waits for its answer. corpus: the source of examples that the process may request; may be
+    // null.
     Exchange exchange(Worker& worker, MessageKind kind, const WireWriter& request, const hk_corpus* corpus) const;
 
-    // Which plugin failed, and how: "plugin 'mixer' (/lib/mixer.so) crashed with SIGSEGV in build()".
+    // Returns which plugin failed, and how: "plugin 'mixer' (/lib/mixer.so) crashed with SIGSEGV in build()".
     static std::string failure_text(const Exchange& failed);
-    // The same as an error. Tells the registry, which may disable the plugin.
+    // Returns failure_text() as an error and reports the failure to the registry, which may disable the plugin.
     Status failure_status(const Exchange& failed) const;
 
 private:
@@ -52,7 +53,7 @@ private:
     WorkerPurpose purpose_;
 };
 
-// Reads an answer that exchange() found to be ok, after its flag.
+// Returns a reader of a successful answer, after its flag.
 WireReader answer_of(const Message& message);
 
 } // namespace hekla::plugin

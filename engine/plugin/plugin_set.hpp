@@ -75,7 +75,8 @@ struct BuildRequest {
     int64_t calls = -1;             // Joint::calls_left
 };
 
-// Errors name the plugin. Thread: functions that describe, one at a time; example_length, collate and decode, any.
+// The plugins of one composition. Errors name the plugin. Thread: functions that describe, one at a time;
+// example_length, collate and decode, any.
 class PluginSet {
 public:
     virtual ~PluginSet() = default;
@@ -83,9 +84,9 @@ public:
     virtual Result<Described> build(const BuildRequest& request) = 0;
     // Checks whether build() would succeed.
     virtual Status check(const BuildRequest& request) { return build(request).status(); }
-    // Names of the parameters of the body, without those of an adapter.
+    // Returns the names of the parameters of the body, without those of an adapter.
     virtual Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) = 0;
-    // The configuration that the architecture writes, in its order.
+    // Returns the configuration that the architecture writes, in its order.
     virtual Result<nlohmann::ordered_json> write_config() = 0;
     virtual Result<std::vector<std::string>> decode_ports() = 0; // of the first head; empty without decode()
 

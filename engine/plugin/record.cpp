@@ -18,12 +18,12 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-constexpr std::size_t kShownLines = 24;             // of a difference
+constexpr std::size_t kShownLines = 24;             // of a difference, in messages
 constexpr std::size_t kMostBytes = 64u << 20;       // of a record's file
-constexpr int64_t kMostElements = int64_t{1} << 24; // of a field that a record asks for
+constexpr int64_t kMostElements = int64_t{1} << 24; // of a field that a record requests
 constexpr std::string_view kHeading = "part ";
 
-// "%12" as "%3" in a part whose first value is %10; values from before it as "%^".
+// Renumbers "%12" to "%3" in a part whose first value is %10; earlier values become "%^".
 std::string renumbered(std::string_view text, std::size_t first) {
     std::string out;
     for (std::size_t i = 0; i < text.size();) {
@@ -40,7 +40,7 @@ std::string renumbered(std::string_view text, std::size_t first) {
 
 std::vector<RecordedPart> parts_of(const Described& described, const Registry& registry) {
     graph::Graph graph = described.graph;
-    for (graph::Node& node : graph.nodes) node.region = 0; // whether activations are kept is the training's choice
+    for (graph::Node& node : graph.nodes) node.region = 0; // recomputation is set by the training, not by plugins
     std::vector<std::size_t> ends;
     const std::string text = graph::print(graph, &ends);
     std::vector<RecordedPart> parts;

@@ -1,6 +1,6 @@
-// A record of what the plugins of a model described when it was trained: two files in a model's or checkpoint's folder.
-// It shows whether a later build of a plugin describes another graph for the same configuration, and how it differs. A
-// record names plugins, but never causes one to be loaded.
+// A record of the graph that the plugins of a model described when it was trained: two files in a model's or
+// checkpoint's folder. It shows whether a later build of a plugin describes another graph for the same configuration,
+// and how it differs. A record contains names of plugins, but never causes one to be loaded.
 #pragma once
 
 #include "model/folder.hpp"
@@ -31,7 +31,7 @@ struct Record {
     std::vector<RecordedPart> parts;
 };
 
-// Describes the model for these fields, for the record.
+// Describes the model for these fields and returns the record.
 Result<Record> make_record(const Composition& composition, int32_t mode, std::span<const BatchField> fields,
                            bool objective);
 
@@ -39,11 +39,11 @@ std::string record_json(const Record& record);
 std::string record_text(const Record& record);
 std::vector<model::NamedText> record_files(const Record& record); // both files, by name
 
-// Nothing if the folder has no record. Error: corrupt, with file and key.
+// Returns nothing if the folder has no record. Error: corrupt, with file and key.
 Result<std::optional<Record>> read_record(const std::filesystem::path& folder);
 
 // Describes how the plugins' current graph differs from the record, for people; empty if it does not. Parts that the
-// composition does not have (another head, no objective) are left out.
+// composition does not have (another head, no objective) are skipped.
 Result<std::string> difference_from(const Record& record, const Composition& composition);
 
 } // namespace hekla::plugin

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kArchitecture = "hekla.architecture/1";
 
-// The drafts of this host.
+// Returns the drafts of this host.
 std::vector<Draft> host_drafts() { return {{HK_ADAPTER_DRAFT, nullptr}}; }
 
 // "hekla.architecture/1" -> "architecture"
@@ -38,22 +38,23 @@ std::string choices_text(std::string_view word, Texts choices) {
                : fmt::format("known are {}{}", fmt::join(choices, ", "), hint);
 }
 
-// Which other users may write to a file or folder; empty: none. The user's own group counts as the user, since many
-// systems have one group per user.
+// Returns which other users may write to a file or folder; empty: none. The user's own group counts as the user, since
+// many systems have one group per user.
 std::string_view who_may_write(const struct stat& info) {
     if ((info.st_mode & S_IWOTH) != 0) return "everyone";
     return (info.st_mode & S_IWGRP) != 0 && info.st_gid != ::getegid() ? "its group" : "";
 }
 
-// Why a plugin's file is not used; empty if it is.
+// Returns why a plugin's file is not used; empty if it is.
 std::string not_used(const fs::path& file) {
     struct stat info {};
     if (::stat(file.c_str(), &info) != 0 || who_may_write(info).empty()) return {};
     return fmt::format("plugin {} can be written by {}: not used (chmod go-w it)", file.string(), who_may_write(info));
 }
 
-// Why a folder is not searched; empty if it is. Its parents count too, since a user who may rename them can replace the
-// folder; except for the installation's own folder, since such a user could replace the program as well.
+// Returns why a folder is not searched; empty if it is. Its parents count too, since a user who may rename them can
+// replace the folder. The installation's own folder is an exception, since such a user could replace the program as
+// well.
 std::string not_searched(const fs::path& folder, bool built_in) {
     struct stat info {};
     if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
@@ -82,7 +83,7 @@ public:
         manifest.built_in = built_in;
         if (const std::string why = not_used(manifest.library); !why.empty()) return warn(why);
         std::vector<Provided> shown;
-        std::map<std::string_view, std::vector<std::string>> hidden; // by the manifest that hides them
+        std::map<std::string_view, std::vector<std::string>> hidden; // by the manifest that takes precedence
         for (const Provided& p : manifest.provides) {
             const auto [first, added] = seen_.emplace(std::pair(p.interface_id, p.id), manifest.file);
             if (added)
@@ -130,7 +131,7 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log, std::pmr:
     std::set<fs::path> searched;
     for (const fs::path& folder : folders) {
         const fs::path real = fs::weakly_canonical(folder, problem);
-        if (!searched.insert(real.empty() ? folder : real).second) continue; // named twice
+        if (!searched.insert(real.empty() ? folder : real).second) continue; // given twice
         const bool built_in = !own.empty() && real == own;
         if (const std::string why = not_searched(folder, built_in); !why.empty()) {
             found.warn(why);
@@ -139,7 +140,7 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log, std::pmr:
         std::vector<fs::path> files;
         for (fs::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem))
             if (it->path().extension() == ".json") files.push_back(it->path());
-        std::ranges::sort(files); // names resolve the same way every time
+        std::ranges::sort(files); // so that ids always resolve the same way
         for (const fs::path& file : files) {
             if (const std::string why = not_used(file); !why.empty())
                 found.warn(why);
@@ -216,7 +217,7 @@ Result<Registry::Entry> Registry::find(std::string_view interface_id, std::strin
         if (entry.provided->id == id) return entry;
         ids.push_back(entry.provided->id);
     }
-    // One that has it under another revision of the interface is nearer than any other name.
+    // A plugin with the same id for another revision of the interface is a better suggestion than a similar name.
     for (const Manifest& manifest : manifests_)
         for (const Provided& provided : manifest.provides)
             if (provided.id == id && provided.interface_id != interface_id &&
@@ -257,11 +258,11 @@ Result<const void*> Registry::load(const Entry& entry) const {
     const std::scoped_lock hold(*lock_);
     const Within within(*this, entry.manifest, "load");
     auto found = libraries_.find(entry.manifest->library);
-    if (found == libraries_.end()) // a refusal is kept too: init() is called once
+    if (found == libraries_.end()) // errors are cached too, so that init() is called once
         found = libraries_.emplace(entry.manifest->library, Library::load(*entry.manifest, log_, host_drafts())).first;
     if (!found->second.ok()) return found->second.status();
     const void* table = found->second.value()->get_interface(entry.provided->interface_id, entry.provided->id);
-    if (table == nullptr) // load() saw it
+    if (table == nullptr) // load() already checked it
         return corrupt(fmt::format("plugin {}: {} '{}' was there and is not any more", entry.manifest->library,
                                    entry.provided->interface_id, entry.provided->id));
     return table;

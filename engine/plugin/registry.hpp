@@ -39,7 +39,7 @@ public:
     // with a warning. All texts are stored in `memory`, which must outlive the registry. Throws std::bad_alloc.
     static Registry scan(const std::vector<std::filesystem::path>& folders, Log log = {},
                          std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
-    // The same for manifests by their paths.
+    // Reads manifests given by their paths.
     static Registry of(const std::vector<std::filesystem::path>& manifests, Log log = {},
                        std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
     Registry(Registry&&) noexcept;
@@ -54,10 +54,10 @@ public:
     // The error contains the nearest id and all existing ones. Thread: any.
     Result<Entry> find(std::string_view interface_id, std::string_view id) const;
     Result<Entry> find_model_type(std::string_view model_type) const;
-    // The architecture whose manifest lists this class of the reference implementation, and the class.
+    // Returns the architecture whose manifest lists this class of the reference implementation, and the class.
     Result<std::pair<Entry, const ReferenceClass*>> find_class(std::string_view class_name) const;
 
-    // The plugin's table (hk_architecture, hk_objective, hk_head); loads the library if needed. Thread: any.
+    // Returns the plugin's table (hk_architecture, hk_objective, hk_head); loads the library if needed. Thread: any.
     Result<const void*> load(const Entry& entry) const;
     // find() and load() by id.
     template<class Table>
@@ -77,17 +77,17 @@ public:
     void set_processes(Processes processes) { processes_ = std::move(processes); }
     const Processes& processes() const { return processes_; }
 
-    // Called before a plugin function runs and, after it returns, with the function that continues; manifest null:
-    // none.
+    // Called before a plugin function runs and, after it returns, with the function that continues. manifest is null if
+    // none does.
     using Witness = std::function<void(const Manifest* manifest, std::string_view function)>;
     void set_witness(Witness witness) { witness_ = std::move(witness); }
-    // Called on the thread that enters (true) or leaves a function of a plugin in this process: for a report of a
-    // crash. Set it before the first plugin is used.
+    // Called on the thread that enters (true) or leaves a function of a plugin in this process, for crash reports. Set
+    // it before the first plugin is used.
     using CallObserver = std::function<void(const Manifest& manifest, std::string_view function, bool entered)>;
     void set_call_observer(CallObserver observer) { call_observer_ = std::move(observer); }
 
-    // While this lives, a function of that plugin runs, for the witness and the call observer. Thread: with a witness
-    // one at a time.
+    // Marks a function of a plugin as running during its lifetime, for the witness and the call observer. Thread: with
+    // a witness one at a time.
     class Within {
     public:
         Within(const Registry& registry, const Manifest* manifest, const char* function);
@@ -105,9 +105,9 @@ public:
     // Reports a plugin that failed while describing: "it crashed in build()". Disables it, with a warning, if
     // Processes::disable_failing is set. Thread: any.
     void disable_plugin(const Manifest& manifest, const std::string& why) const;
-    // failed_precondition for a disabled plugin. Thread: any.
+    // Returns failed_precondition for a disabled plugin. Thread: any.
     Status check_enabled(const Manifest& manifest) const;
-    // Number of reported failures, and the manifest of the last one. Thread: any.
+    // Returns the number of reported failures, and the manifest of the last one. Thread: any.
     std::pair<std::size_t, const Manifest*> failures() const;
 
 private:

@@ -33,7 +33,7 @@ public:
     }
 
 private:
-    // The host's tokenizer over the channel. Properties of all tokens are fetched once.
+    // The host's tokenizer, accessed over the channel. Properties of all tokens are fetched once.
     class Asked final : public TokenizerView {
     public:
         Asked(Server& server, int64_t size) : server_(server), size_(size) {}
@@ -121,7 +121,7 @@ private:
                                            send(MessageKind::log, out);
                                        })));
         registry_->set_witness([this](const Manifest* manifest, std::string_view function) {
-            if (manifest == nullptr) return; // the next answer reports it
+            if (manifest == nullptr) return; // the next answer reports the error
             WireWriter out;
             out.text(manifest->file);
             out.text(function);
@@ -230,7 +230,8 @@ private:
         }
     }
 
-    // Where plugins' kernels stand in their authors' files: of messages, not of the graph.
+    // Sends the locations of plugins' kernels in source files, which are used in messages and are not part of the
+    // graph.
     static void put_sources(WireWriter& out, const graph::Graph& graph) {
         std::map<std::string, const graph::OwnDeclaration*> operations;
         const auto collect = [&](const auto& self, const graph::Graph& g) -> void {
@@ -249,16 +250,16 @@ private:
         }
     }
 
-    // What the host laid into the shared memory: so many bytes of values, and fields' data at offsets from its start.
+    // Reads what the host wrote to the shared memory: values of this size, and fields' data at offsets from its start.
     Result<WireReader> shared(WireReader& in) {
         const uint64_t size = in.number(), values = in.number();
         HK_TRY(memory_.map(static_cast<std::size_t>(size)));
         if (values > size) return corrupt("more values than memory");
         return WireReader(std::span<const std::byte>(memory_.data(), static_cast<std::size_t>(values)));
     }
-    // Fields with their data there; the last of the values.
+    // Fields with their data in the shared memory, which come last in the values.
     struct SharedFields {
-        std::vector<BatchField> described; // which the others' names point into
+        std::vector<BatchField> described; // owns the names that the others point to
         std::vector<hk_field> fields;
     };
     Result<SharedFields> shared_fields(WireReader& values, const char* what) {
@@ -364,7 +365,7 @@ private:
     std::unique_ptr<Asked> asked_;
     hk_tokenizer tokenizer_;
     std::unique_ptr<PluginSet> parts_;
-    ReadExamples asked_examples_; // of one collate; they point into the replies
+    ReadExamples asked_examples_; // of one collate call; they point into the replies
     std::deque<Message> replies_;
 };
 

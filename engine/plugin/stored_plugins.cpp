@@ -24,7 +24,7 @@ std::string text_of(const BuildRequest& request) {
     return text;
 }
 
-// The family's sizes where it has these fields; nothing where it has others.
+// Returns the family's sizes if it has these fields; nothing if it has others.
 std::optional<std::vector<int64_t>> sizes_of(const GraphFamily& family, const BuildRequest& request) {
     if (request.mode != family.mode || request.fields.size() != family.fields.size()) return {};
     std::vector<int64_t> sizes(family.sizes.size(), -1);
@@ -99,7 +99,7 @@ private:
             fmt::format("{}: holds no graph for {}: {}", graphs_.where, text_of(request), graphs_.missing));
     }
 
-    // Outputs as they were asked for.
+    // Keeps the requested outputs.
     static Status keep_ports(const BuildRequest& request, graph::Graph& graph) {
         std::vector<std::string> names;
         for (const auto& [name, value] : graph.outputs)

@@ -27,22 +27,22 @@ struct GraphFamily {
     // Text of graph/sized_text.hpp, with every port as an output "port.NAME". Not owned.
     std::string_view text;
 
-    // The fields at these sizes, in their order.
+    // Returns the fields at these sizes, in order.
     std::vector<BatchField> fields_at(std::span<const int64_t> at) const;
 };
 
-// Without its text. Reading throws JSON exceptions.
+// Converts a family without its text. Reading throws JSON exceptions.
 nlohmann::json family_json(const GraphFamily& family);
 GraphFamily family_from(const nlohmann::json& json);
 
 struct StoredGraphs {
     std::vector<GraphFamily> families; // their texts must outlive the plugin set
     std::string where;                 // name of the file in messages
-    std::string missing;               // message for a missing graph: which exist, and how to get others
+    std::string missing;               // message for a missing graph: the existing ones, and how to get others
 };
 
-// Without an objective. Errors of build(): unsupported for a graph that is not stored, not_found for an unknown port,
-// corrupt for a text that is not a graph.
+// Creates plugins without an objective. Errors of build(): unsupported for a graph that is not stored, not_found for an
+// unknown port, corrupt for a text that is not a graph.
 std::unique_ptr<PluginSet> make_stored_plugins(StoredGraphs graphs);
 
 } // namespace hekla::plugin

@@ -1,4 +1,4 @@
-// The functions of every struct that a plugin gives, from table_slots.inc.
+// The functions of every struct that a plugin provides, from table_slots.inc.
 #pragma once
 
 #include <cstddef>

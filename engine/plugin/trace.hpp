@@ -1,5 +1,5 @@
 // A trace for `hekla plugin trace`: a layer between the host and plugins that writes every call in both directions and
-// reports broken rules of plugins/reference. It wraps the functions of both sides without changing their results.
+// reports violated rules of plugins/reference. It wraps the functions of both sides without changing their results.
 // Without a trace nothing is wrapped.
 #pragma once
 
@@ -18,25 +18,25 @@ struct TraceOptions {
     bool json = false;          // one object per line
 };
 
-// Starts tracing every plugin that is loaded from now on, in the whole process, since functions of a C struct carry no
+// Starts tracing every plugin that is loaded from now on, in the whole process, since functions of a C struct have no
 // state. Call it once, before the first plugin is loaded. Errors: io.
 Status start_trace(const TraceOptions& options);
 bool tracing();
 
 struct TraceSummary {
     uint64_t calls = 0;
-    std::map<std::string, uint64_t> broken; // how often each rule was broken, by its number: "graph.8"
-    // The newest minor version that was used of each struct of the host: "hk_graph_interface" -> 0.
+    std::map<std::string, uint64_t> broken; // number of violations by rule: "graph.8"
+    // The newest minor version used of each struct of the host: "hk_graph_interface" -> 0.
     std::map<std::string, uint32_t> used;
 };
 TraceSummary trace_summary();
 
-// For the loader: the wrapped table, or the table itself without a trace. Tables last as long as the process. plugin:
-// the manifest's name.
+// For the loader: returns the wrapped table, or the table itself without a trace. Tables live as long as the process.
+// plugin: the manifest's name.
 const void* traced_host_table(std::string_view interface_id, const void* table);
 const void* traced_plugin_table(std::string_view plugin, std::string_view interface_id, std::string_view id,
                                 const void* table);
-// Traces a call of the entry, eg: "init"; `what`: its arguments.
+// Traces a call of the entry, e.g. "init"; `what`: its arguments.
 void trace_entry(std::string_view plugin, std::string_view function, std::string_view what);
 
 } // namespace hekla::plugin

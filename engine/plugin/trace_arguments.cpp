@@ -18,7 +18,7 @@ std::string quoted_text(std::string_view s) { return dumped(json_of(s)); }
 
 ordered_json json_of(double v) {
     if (std::isfinite(v)) return v;
-    return fmt::format("{}", v); // JSON has no such number
+    return fmt::format("{}", v); // JSON cannot represent it
 }
 
 ordered_json list_of(const hk_attribute* attributes, uint64_t count) {

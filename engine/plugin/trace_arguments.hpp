@@ -1,4 +1,4 @@
-// Arguments and results of traced calls as JSON; lines of text show the same.
+// Arguments and results of traced calls as JSON; text lines show the same.
 #pragma once
 
 #include "plugin/host_error.hpp"
@@ -20,11 +20,11 @@ namespace hekla::plugin::trace {
 
 using nlohmann::ordered_json;
 
-// On one line; bytes that are not UTF-8 are replaced.
+// Prints on one line, replacing bytes that are not UTF-8.
 std::string dumped(const ordered_json& value);
-// In quotes, and cut short.
+// Quotes and shortens a text.
 std::string quoted_text(std::string_view s);
-// "HK_INVALID_ARGUMENT", or the number of a code that there is not.
+// Returns "HK_INVALID_ARGUMENT", or the number of an unknown code.
 std::string code_text(int32_t code);
 
 ordered_json json_of(std::string_view s);
@@ -34,7 +34,7 @@ inline ordered_json json_of(int32_t v) { return v; }
 inline ordered_json json_of(uint32_t v) { return v; }
 inline ordered_json json_of(int64_t v) { return v; }
 inline ordered_json json_of(uint64_t v) { return v; }
-// Null: a pointer tells a reader nothing.
+// Pointers are shown as null, since their values do not help a reader.
 template<class T>
 ordered_json json_of(T*) {
     return {};
@@ -70,7 +70,7 @@ void add_argument(ordered_json& to, const std::vector<std::string_view>& names, 
     if (ordered_json made = json_of(value); !made.is_null()) to[name] = std::move(made);
 }
 
-// The arguments by the names of the parameters, which are separated by spaces.
+// Returns the arguments by the names of the parameters, which are separated by spaces.
 template<class Tuple, std::size_t... I>
 ordered_json arguments_of(std::string_view parameters, const Tuple& arguments, std::index_sequence<I...>) {
     std::vector<std::string_view> names;

@@ -24,7 +24,7 @@ const T*& real_table() {
     return table;
 }
 
-// Checks the arguments of one call, beyond its strings.
+// Checks the arguments of one call, except strings.
 template<auto M>
 struct Before {
     template<class... A>
@@ -103,7 +103,7 @@ HK_BEFORE(metric, hk_string, hk_value sum, hk_value count) {
 }
 #undef HK_BEFORE
 
-// Values that the host gave belong to the builder from now on.
+// Records the returned values as belonging to the builder.
 template<auto M, class R, class... A>
 void learn(BuilderState& state, const R& result, A...) {
     if constexpr (std::is_same_v<R, hk_value>)

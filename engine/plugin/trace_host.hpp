@@ -5,7 +5,7 @@
 
 namespace hekla::plugin::trace {
 
-// The table itself where an interface is not traced. Tables last as long as the process.
+// Returns the table itself if an interface is not traced. Tables live as long as the process.
 const void* wrapped_host_table(std::string_view interface_id, const void* table);
 
 } // namespace hekla::plugin::trace

@@ -42,9 +42,9 @@ std::vector<Frame>& frames() {
 void write_line(std::string line) {
     line += '\n';
     const char* at = line.data();
-    for (std::size_t left = line.size(); left > 0;) { // one write a line: several processes may share the file
+    for (std::size_t left = line.size(); left > 0;) { // one write per line, since several processes may share the file
         const ssize_t put = ::write(current_trace()->file, at, left);
-        if (put <= 0) return; // what cannot be written must not end the program
+        if (put <= 0) return; // a failed write must not end the program
         at += put;
         left -= static_cast<std::size_t>(put);
     }

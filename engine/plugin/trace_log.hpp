@@ -1,4 +1,4 @@
-// The trace of this process: its state, its lines, and the count of rules that were seen broken.
+// The trace of this process: its state, its lines, and the number of violations of each rule.
 #pragma once
 
 #include "plugin/trace_arguments.hpp"
@@ -20,7 +20,7 @@
 
 namespace hekla::plugin::trace {
 
-// The use of one builder, from the begin of the build call to its end.
+// The use of one builder, from the start of the build call to its end.
 struct BuilderState {
     std::string plugin;
     std::thread::id thread;
@@ -44,15 +44,15 @@ struct Trace {
     std::unordered_map<std::thread::id, int> threads;        // small numbers for readers
 };
 
-// The trace of this process; null: there is none. Wrapped functions of C structs have nothing else to find it by.
+// Returns the trace of this process; null: there is none. Global, because wrapped functions of C structs have no state.
 Trace*& current_trace();
 
-// A call into a plugin that a thread is in.
+// A call into a plugin in progress on a thread.
 struct Frame {
     std::string plugin, call;
     const hk_builder* builder = nullptr;
 };
-// Those of this thread, the innermost last.
+// Returns the calls of this thread, the innermost last.
 std::vector<Frame>& frames();
 
 double milliseconds(); // since the trace began
@@ -67,10 +67,10 @@ enum class Event : char {
 void write_call(Event event, std::size_t depth, std::string_view call, const ordered_json& arguments,
                 const std::string& result, const std::string& error, double took = -1);
 
-// Writes and counts that a rule was broken: what happened, with the rule's own words.
+// Writes and counts a violation: what happened, with the text of the rule.
 void report_broken(std::string_view rule, const std::string& what);
 
-// Notes that a function of the host's table, of this minor version, is needed.
+// Records that a function of the host's table, of this minor version, is used.
 void note_use(std::string_view table, uint32_t since);
 
 } // namespace hekla::plugin::trace

@@ -18,14 +18,14 @@ struct Slot {
     std::string plugin, what; // "mixer", "architecture 'mixer'"
     uint32_t local_size = 0;  // of operations
 };
-constexpr int kSlots = 24; // of one interface; C functions carry nothing, so each has functions of its own
+constexpr int kSlots = 24; // per interface; C functions have no state, so each slot has its own functions
 template<class T>
 std::array<Slot, kSlots>& slots() {
     static std::array<Slot, kSlots> all;
     return all;
 }
 
-// The argument of a type; null where there is none.
+// Returns the argument of a type; null if there is none.
 template<class Wanted>
 Wanted* find_argument() {
     return nullptr;
@@ -38,7 +38,7 @@ Wanted* find_argument(const First& first, const Rest&... rest) {
         return find_argument<Wanted>(rest...);
 }
 
-// What a plugin pushes goes through here on its way to the host.
+// Intercepts what a plugin pushes to the host.
 template<class Pushed>
 struct Pushes {
     void (*push)(void*, Pushed) = nullptr;
@@ -80,12 +80,12 @@ struct Pushes {
     }
 };
 
-// Calls f with the arguments, the pair (push, context) replaced; count: how often it was called.
+// Calls f with the arguments, with the pair (push, context) replaced; count: number of calls to push.
 template<class R, class F, class... A>
 R with_pushes(F f, uint64_t& count, A... arguments) {
     if constexpr (sizeof...(A) >= 3) {
         auto all = std::make_tuple(arguments...);
-        constexpr std::size_t kPush = sizeof...(A) - 3; // push, context and error are always the last
+        constexpr std::size_t kPush = sizeof...(A) - 3; // push, context and error are always last
         using Push = std::tuple_element_t<kPush, decltype(all)>;
         const auto through = [&]<class Pushed>(void (*push)(void*, Pushed)) -> R {
             Pushes<Pushed> pushes{push, std::get<kPush + 1>(all)};
@@ -117,7 +117,7 @@ struct PluginCall<M> {
         return run(slots<T>()[N], arguments...);
     }
 
-    // The rule about instances of this kind of plugin.
+    // Returns the rule about instances of this kind of plugin.
     static const char* life_rule() {
         return std::is_same_v<T, hk_architecture> ? "architecture.1"
                : std::is_same_v<T, hk_objective>  ? "objective.1"

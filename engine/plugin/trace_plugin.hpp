@@ -5,7 +5,8 @@
 
 namespace hekla::plugin::trace {
 
-// The table itself where an interface is not traced. Tables last as long as the process. plugin: the manifest's name.
+// Returns the table itself if an interface is not traced. Tables live as long as the process. plugin: the manifest's
+// name.
 const void* wrapped_plugin_table(std::string_view plugin, std::string_view interface_id, std::string_view id,
                                  const void* table);
 

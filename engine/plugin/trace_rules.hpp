@@ -1,4 +1,4 @@
-// Checks of arguments that both directions of a trace share. What breaks a rule is reported, and the call goes on.
+// Checks of arguments that both directions of a trace share. Violations are reported, and the call continues.
 #pragma once
 
 #include "plugin/trace_log.hpp"
@@ -14,12 +14,12 @@ void check_dims(const char* what, const int64_t* dims, uint32_t rank);
 void check_name(const char* what, hk_string name);
 void check_numbers(const char* what, const int64_t* dims, uint32_t rank, const double* values);
 
-// The state of a builder that is in use; null, which is reported, where its build call is over.
+// Returns the state of a builder in use. Reports a violation and returns null if its build call has ended.
 BuilderState* state_of(const hk_builder* builder, std::string_view function);
 void check_value(const BuilderState& state, hk_value value, std::string_view function);
 void check_not_in_gradient(const BuilderState& state, const char* function);
 
-// Returns the local size that the description has; 0 for a description that is damaged.
+// Returns the local size of the description; 0 if the description is invalid.
 uint32_t check_description(const hk_operation_description* description);
 
 } // namespace hekla::plugin::trace

@@ -1,5 +1,5 @@
-// Worker processes that wait for requests. A request borrows one; a process that ended is not given back, and another
-// is started in its place when one is needed.
+// Worker processes that wait for requests. A request borrows one. A process that ended is not returned; another one is
+// started when needed.
 #pragma once
 
 #include "plugin/plugin_protocol.hpp"
@@ -15,12 +15,12 @@ namespace hekla::plugin {
 class WorkerPool {
 public:
     using Start = std::function<Result<std::unique_ptr<Worker>>()>;
-    // limit: the most processes at a time.
+    // limit: maximum number of processes.
     WorkerPool(std::size_t limit, Start start) : limit_(limit), start_(std::move(start)) {}
     WorkerPool(const WorkerPool&) = delete;
     WorkerPool& operator=(const WorkerPool&) = delete;
 
-    // A process for one request, given back at its end.
+    // A process for one request, returned to the pool at the end.
     class Lease {
     public:
         Lease(WorkerPool& pool, std::unique_ptr<Worker> worker) : pool_(pool), worker_(std::move(worker)) {}
@@ -30,7 +30,7 @@ public:
             if (worker_ != nullptr) pool_.release(std::move(worker_));
         }
         Worker& operator*() const { return *worker_; }
-        // The process ended: it is not given back.
+        // Drops a process that has ended.
         void discard() {
             worker_.reset();
             pool_.release(nullptr);
@@ -42,7 +42,7 @@ public:
     };
 
     void add(std::unique_ptr<Worker> idle);
-    // An idle process, or a new one; waits while as many as `limit` are busy.
+    // Returns an idle process, or a new one; waits while `limit` processes are busy.
     Result<Lease> acquire();
 
 private:

@@ -1,4 +1,4 @@
-// What a worker process of plugins is started for.
+// The purpose of a worker process.
 #pragma once
 
 namespace hekla::plugin {

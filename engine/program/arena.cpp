@@ -23,7 +23,7 @@ Status Arena::reserve(std::span<const uint64_t> sizes, gpu::Memory& memory, gpu:
     for (std::size_t b = 0; b < sizes.size(); ++b) {
         gpu::Buffer& block = blocks_[b];
         if (block && block.bytes() >= sizes[b]) continue;
-        // The old one first: both together may not fit.
+        // Free the old one first, because both together might not fit.
         block = gpu::Buffer();
         ++generation_;
         HK_ASSIGN(block, memory.create_buffer(sizes[b], gpu::Residence::device, fmt::format("activations {}", b)));

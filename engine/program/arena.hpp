@@ -16,7 +16,7 @@ public:
     const std::vector<gpu::Buffer>& blocks() const { return blocks_; }
     uint64_t generation() const { return generation_; } // increases whenever a block moves
     uint64_t bytes() const;
-    // Makes block i at least sizes[i] bytes. Waits for `queue` first where a block has to move.
+    // Makes block i at least sizes[i] bytes. If a block has to move, waits for `queue` first.
     Status reserve(std::span<const uint64_t> sizes, gpu::Memory& memory, gpu::Queue& queue);
 
 private:

@@ -10,7 +10,7 @@ namespace hekla::program {
 
 namespace {
 
-// gpu::Staging's four buffers.
+// The four buffers of gpu::Staging.
 constexpr uint64_t kStagingBytes = 4 * ((uint64_t{8} << 20) + gpu::MemoryOptions{}.guard_bytes);
 
 uint64_t with_guard(uint64_t bytes) { return (bytes + 15) / 16 * 16 + gpu::MemoryOptions{}.guard_bytes; }

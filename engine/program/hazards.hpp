@@ -14,8 +14,8 @@ struct ByteRange {
     bool write = false;
 };
 
-// For each dispatch, whether a full barrier precedes it. A barrier is put as late as possible, just before the
-// first dispatch that conflicts (read after write, write after read, write after write) with one since the last
+// Returns for each dispatch whether a full barrier precedes it. A barrier is placed as late as possible, just before
+// the first dispatch that conflicts (read after write, write after read, write after write) with one since the last
 // barrier; no smaller number of barriers orders every pair.
 std::vector<bool> place_barriers(std::span<const std::vector<ByteRange>> dispatches);
 

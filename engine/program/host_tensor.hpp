@@ -1,4 +1,4 @@
-// Tensors in host memory, as a program takes and gives them: float or int32_t.
+// Tensors in host memory, as a program's inputs and outputs: float or int32_t.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -24,7 +24,7 @@ struct HostTensor {
     std::span<const int32_t> ints() const;
 };
 
-// From and to the tensors of the float64 interpreter (graph/reference.hpp).
+// Convert from and to the tensors of the float64 interpreter (graph/reference.hpp).
 std::vector<std::byte> bytes_of(const graph::Tensor& tensor);
 graph::Tensor tensor_of(const HostTensor& host);
 

@@ -9,8 +9,8 @@ namespace hekla::program {
 
 namespace {
 
-// Between two tensors of a block nothing is ever written: an address that a driver rounds up to a wider load stays
-// harmless, and a checker sees a write past the end as outside of all tensors.
+// Guard bytes between two tensors of a block, which are never written: an address that a driver rounds up to a wider
+// load is harmless, and a checker detects a write past the end as outside of all tensors.
 constexpr uint64_t kGuard = 64;
 
 uint64_t padded(uint64_t bytes) { return (bytes + kGuard + kAlignment - 1) / kAlignment * kAlignment; }
@@ -40,7 +40,7 @@ std::vector<Placement> lifetimes(const Lowering& lowering) {
     return result;
 }
 
-// The most bytes alive at one dispatch.
+// Returns the largest number of bytes live at one dispatch.
 uint64_t most_alive(const std::vector<Placement>& placements, std::size_t dispatches) {
     std::vector<int64_t> change(dispatches + 1, 0);
     for (const Placement& placement : placements) {
@@ -61,7 +61,7 @@ struct Block {
     uint64_t bytes = 0;
 };
 
-// The lowest offset of the block at which the tensor is alone for its whole life.
+// Returns the lowest offset of the block that is free during the tensor's whole lifetime.
 uint64_t lowest_free(const Block& block, const Placement& wanted) {
     uint64_t offset = 0;
     const uint64_t bytes = padded(wanted.bytes);

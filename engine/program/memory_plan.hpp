@@ -1,5 +1,6 @@
-// Memory of a program: lifetimes of intermediate tensors over the order of dispatches, and their places in the blocks
-// of the activation arena, reused as soon as nothing reads them any more. Plain data, made without a device.
+// The memory plan of a program: lifetimes of intermediate tensors over the order of dispatches, and their locations in
+// the blocks of the activation arena, reused as soon as nothing reads them any more. Plain data, computed without a
+// device.
 #pragma once
 
 #include "program/lowering/lowering.hpp"
@@ -10,9 +11,9 @@
 
 namespace hekla::program {
 
-inline constexpr uint64_t kAlignment = 256; // bytes, of every resource's place
+inline constexpr uint64_t kAlignment = 256; // bytes, of every resource's location
 
-// A resource of the arena: it holds its bytes of the block from its first dispatch to its last, both included.
+// A resource of the arena: it occupies its bytes of the block from its first dispatch to its last, inclusive.
 struct Placement {
     ResourceId resource = 0;
     std::string name;
@@ -27,8 +28,8 @@ struct MemoryPlan {
     std::vector<uint64_t> blocks;      // bytes of each block of the arena
     std::vector<Placement> placements; // by resource
     uint32_t dispatches = 0;
-    uint64_t live_bytes = 0;     // the most that is alive at any dispatch: no plan can be smaller
-    uint64_t unshared_bytes = 0; // what the arena would take if nothing were reused
+    uint64_t live_bytes = 0;     // the most bytes live at any dispatch: no plan can be smaller
+    uint64_t unshared_bytes = 0; // size of the arena if nothing were reused
     // Outside the arena, in bytes.
     uint64_t parameters = 0;
     uint64_t gradients = 0;
@@ -46,8 +47,8 @@ struct MemoryPlan {
     std::string svg() const; // the arena over time, self-contained
 };
 
-// Lifetimes from the dispatches' accesses, then places: longest-lived and largest first, each at the lowest offset that
-// is free for its whole life. out_of_memory where one tensor is larger than a block may be.
+// Computes lifetimes from the dispatches' accesses, then locations: longest-lived and largest first, each at the lowest
+// offset that is free for its whole lifetime. out_of_memory if one tensor is larger than a block may be.
 Result<MemoryPlan> plan_memory(const Lowering& lowering, uint64_t max_block_bytes);
 
 } // namespace hekla::program

@@ -75,7 +75,7 @@ std::string MemoryPlan::svg() const {
         out.text(kLeft - 8, y, "0", kSoftAtEnd);
         y -= height + kGap;
     }
-    // Colored by lifetime, so that what is kept from the forward to the backward pass differs from scratch memory.
+    // Colored by lifetime, to distinguish what is kept from the forward to the backward pass from scratch memory.
     for (const Placement& x : placements) {
         const double life =
             static_cast<double>(x.last - x.first + 1) / static_cast<double>(std::max<uint32_t>(1, dispatches));

@@ -11,20 +11,20 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-// The last accesses to a run of bytes. The latest access of a kind and stage represents the earlier ones: a barrier
-// after it is a barrier after them.
+// The last accesses to a range of bytes. The latest access of a kind and stage represents the earlier ones, because a
+// barrier after it is also after them.
 struct Cell {
-    std::array<int64_t, 2> write{kNone, kNone}; // by stage: number of the event
+    std::array<int64_t, 2> write{kNone, kNone}; // by stage: index of the event
     std::array<int64_t, 2> read{kNone, kNone};
     bool operator==(const Cell&) const = default;
 };
 
-// Runs of bytes that cover the address space: key is where a run begins, it ends where the next begins.
+// Ranges of bytes that cover the address space: the key is where a range begins, and it ends where the next begins.
 class Cells {
 public:
     Cells() { runs_.emplace(0, Cell{}); }
 
-    // Cuts runs at both ends and calls visit(cell) for every run inside.
+    // Splits ranges at both ends and calls visit(cell) for every range inside.
     template<class Visit>
     void visit(uint64_t begin, uint64_t end, Visit&& visit) {
         if (begin >= end) return;
@@ -36,7 +36,7 @@ public:
 private:
     std::map<uint64_t, Cell>::iterator cut(uint64_t at) {
         auto it = runs_.upper_bound(at);
-        --it; // the run at 0 is always there
+        --it; // there is always a range at 0
         if (it->first == at) return it;
         return runs_.emplace(at, it->second).first;
     }
@@ -70,7 +70,7 @@ OrderingReport check_ordering(std::span<const OrderingEvent> events) {
             continue;
         }
         const auto stage = static_cast<std::size_t>(event.stage);
-        // An earlier access of this very command or group is not a conflict.
+        // An earlier access of the same command or group is not a conflict.
         const auto unordered = [&](int64_t earlier, std::size_t earlier_stage) {
             if (earlier == kNone) return false;
             const OrderingEvent& other = events[static_cast<std::size_t>(earlier)];
@@ -93,7 +93,7 @@ OrderingReport check_ordering(std::span<const OrderingEvent> events) {
                 }
             });
         }
-        // Only now: an access of this command must not hide an earlier one from its other accesses.
+        // Recorded last, because an access of this command must not hide an earlier one from its other accesses.
         for (const OrderingEvent::Bytes& bytes : event.bytes)
             cells.visit(bytes.begin, bytes.end,
                         [&](Cell& cell) { (bytes.write ? cell.write : cell.read)[stage] = number; });

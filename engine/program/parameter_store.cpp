@@ -24,11 +24,11 @@ const char* arena_name(StoreArena arena) {
     return "";
 }
 
-// In the last chunk of its kind, or in a new one where it does not fit there any more.
+// Places the entry in the last chunk of its kind, or in a new one if it does not fit any more.
 Status place(ParameterEntry& entry, std::vector<StoreChunk>& chunks, uint64_t largest) {
     const auto elements = static_cast<uint64_t>(entry.shape.elements());
     const uint64_t padded = (elements + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-    // By the four bytes of a gradient: an offset is the same in every arena.
+    // Limited by the four bytes of a gradient, because an offset is the same in every arena.
     if (padded > largest / sizeof(float))
         return out_of_memory(fmt::format("the parameter '{}' {} takes {} bytes; one allocation of this device holds {}",
                                          entry.name, entry.shape.text(), padded * sizeof(float), largest));
@@ -119,7 +119,7 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
 
 ParameterStore::~ParameterStore() {
     static_cast<void>(
-        runtime_->gpu().queue->wait_all()); // buffers must not go while commands that use them are pending
+        runtime_->gpu().queue->wait_all()); // buffers must not be freed while commands that use them are pending
     runtime_->sharing_.erase(this);
 }
 

@@ -1,4 +1,4 @@
-// The device memory that outlives programs: parameters, gradients, the optimizer's moments, and named states.
+// Device memory that outlives programs: parameters, gradients, the optimizer's moments, and named states.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -21,31 +21,30 @@ class SharedWeights;
 struct StoreOptions {
     bool gradients = false;
     bool moments = false; // AdamW's m and v
-    // f16 or bf16: parameters of two dimensions and more that everything reads in 16 bits are held so, which is half
-    // their memory. For inference: such a store has neither gradients nor moments.
+    // f16 or bf16: parameters with two or more dimensions that all readers can read in 16 bits are stored so, with half
+    // the memory. For inference: such a store has neither gradients nor moments.
     Storage weights = Storage::f32;
-    uint64_t max_chunk_bytes = 0;                             // of one allocation; 0: what the device takes
-    std::set<std::string, std::less<>> frozen = {};           // parameters that have neither
-    std::shared_ptr<const CompiledKernels> kernels = nullptr; // for the programs made with the store; null: none
-    // For inference: the parameters are made so that other stores of the same table may read them
-    // (ParameterStore::shared), or are those of such a store, and are not uploaded again.
+    uint64_t max_chunk_bytes = 0;                             // of one allocation; 0: the device's limit
+    std::set<std::string, std::less<>> frozen = {};           // parameters without gradients and moments
+    std::shared_ptr<const CompiledKernels> kernels = nullptr; // for the programs created with the store; null: none
+    // For inference: parameters are created such that other stores of the same table can read them
+    // (ParameterStore::shared), or those of such a store are used, without another upload.
     bool share = false;
     std::shared_ptr<SharedWeights> shared = nullptr;
 };
 
-// The store's flat arenas, each split into chunks of at most one allocation. Tensor NAME is completely in one
-// chunk, entry(NAME).chunk, at entry(NAME).offset in each of them; between tensors there are zeros, and they stay
-// zeros.
+// The store's flat arenas, each split into chunks of at most one allocation. Tensor NAME is completely in one chunk,
+// entry(NAME).chunk, at entry(NAME).offset in each of them. Between tensors there are always zeros.
 enum class StoreArena : uint8_t { parameters, gradients, moment1, moment2 };
 inline constexpr std::size_t kStoreArenas = 4;
 
-// Places the tensors of a table: fills chunk, offset, storage and trained of each. largest: bytes of one allocation.
-// Errors: a tensor is larger; two have one name; options that do not go together.
+// Places the tensors of a table: sets chunk, offset, storage and trained of each. largest: bytes of one allocation.
+// Errors: a larger tensor; duplicate names; incompatible options.
 Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
                                                  const StoreOptions& options, uint64_t largest);
 
-// Parameters, gradients and the optimizer's moments of a run, and by name whatever else lives across programs: buffers
-// of the graph, key-value caches, recurrent states, the optimizer's counters. Zero when made.
+// Parameters, gradients and the optimizer's moments of a run, and by name everything else that outlives programs:
+// buffers of the graph, key-value caches, recurrent states, the optimizer's counters. Initialized to zero.
 class ParameterStore {
 public:
     static Result<std::unique_ptr<ParameterStore>> create(Runtime& runtime, std::vector<ParameterEntry> table,
@@ -57,24 +56,24 @@ public:
     const std::vector<ParameterEntry>& table() const { return table_; }
     const ParameterEntry* find(std::string_view name) const; // null if there is none
     const std::vector<StoreChunk>& chunks() const { return chunks_; }
-    std::map<std::string, Storage> storage() const; // of those parameters that are held in 16 bits
-    // Whether a chunk has memory in that arena; without a chunk: whether any has.
+    std::map<std::string, Storage> storage() const; // of those parameters that are stored in 16 bits
+    // Returns whether a chunk has memory in that arena; without a chunk: whether any has.
     bool has(StoreArena arena) const;
     bool has(StoreArena arena, uint32_t chunk) const;
     const gpu::Buffer& buffer(StoreArena arena, uint32_t chunk) const; // has() must be true
     uint64_t bytes(StoreArena arena) const;
 
-    // Float32, row-major, exactly the tensor's elements; rounded, and widened again, where they are held in 16 bits.
+    // float32, row-major, exactly the tensor's elements; rounded, and widened again, if they are stored in 16 bits.
     // These wait for everything submitted.
     Status upload(std::string_view name, std::span<const float> values, StoreArena arena = StoreArena::parameters);
     Result<ResourceVector<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
     Status zero(StoreArena arena);
 
-    // States: made on first use (zeros), then found by name; another size for the same name is an error. A program
-    // makes those that it needs when it is compiled; a graph's `buffer` leaves are states named by
+    // States: created on first use (zeros), then found by name; another size for the same name is an error. A program
+    // creates the states that it needs when it is compiled; a graph's `buffer` leaves are states with the name
     // buffer_state().
     Status make_state(std::string_view name, uint64_t bytes);
-    // A state in a host's buffer (gpu::Buffer::borrow). The host is responsible for its content.
+    // Uses a host's buffer (gpu::Buffer::borrow) as a state. The host is responsible for its content.
     Status adopt_state(std::string_view name, gpu::Buffer buffer);
     bool has_state(std::string_view name) const;
     Result<uint64_t> state_bytes(std::string_view name) const;
@@ -83,8 +82,8 @@ public:
     Status zero_state(std::string_view name);
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
 
-    std::shared_ptr<SharedWeights> shared() const; // with StoreOptions::share; else null
-    // As SharedWeights::Reader, of the runtime's queue; nothing where they are its own.
+    std::shared_ptr<SharedWeights> shared() const; // with StoreOptions::share; otherwise null
+    // Like SharedWeights::Reader, on the runtime's queue; nothing if the store has its own weights.
     Status evict();
     Status restore();
 
@@ -100,7 +99,7 @@ private:
     std::map<std::string, std::size_t, std::less<>> index_;
     std::vector<StoreChunk> chunks_;
     std::shared_ptr<const CompiledKernels> kernels_;
-    std::vector<gpu::Buffer> arenas_[kStoreArenas]; // by chunk; null where a chunk has none
+    std::vector<gpu::Buffer> arenas_[kStoreArenas]; // by chunk; null if a chunk has none
     class Shared;
     std::unique_ptr<Shared> shared_; // whose parameters are read instead of arenas_[parameters]; null: its own
     const std::vector<gpu::Buffer>& arena(StoreArena arena) const;

@@ -32,9 +32,9 @@ uint64_t Placements::pack(const Lowering& lowering, ResourceKind kind, std::vect
 }
 
 uint64_t Placements::address(ResourceId id, const Arena& arena) const {
-    const Place& place = places_[id];
-    const gpu::Buffer& buffer = place.buffer ? *place.buffer : arena.blocks()[place.block];
-    return buffer.address() + place.offset;
+    const Placement& placement = placements_[id];
+    const gpu::Buffer& buffer = placement.buffer ? *placement.buffer : arena.blocks()[placement.block];
+    return buffer.address() + placement.offset;
 }
 
 std::vector<ByteRange> Placements::ranges(const DispatchInfo& dispatch, const Arena& arena) const {

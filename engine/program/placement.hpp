@@ -11,14 +11,14 @@
 
 namespace hekla::program {
 
-// A resource's buffer and offset; for the arena the block's number instead, since blocks move when they grow.
-struct Place {
+// A resource's buffer and offset; for the arena the block's index instead, since blocks move when they grow.
+struct Placement {
     const gpu::Buffer* buffer = nullptr;
     uint32_t block = 0;
     uint64_t offset = 0;
 };
 
-// The layout of the buffer of all outputs: small ones first, so that one copy brings them to the host.
+// The layout of the buffer of all outputs: small ones first, so that one copy transfers them to the host.
 struct ProgramOutputs {
     uint64_t small = 0; // bytes at the beginning that are copied at the end of every replay
     uint64_t bytes = 0;
@@ -27,21 +27,22 @@ ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& of
 
 class Placements {
 public:
-    // Offsets of resources of one kind, one after the other, each a multiple of kAlignment. Gives the bytes of all.
+    // Computes offsets of resources of one kind, one after the other, each a multiple of kAlignment. Returns the total
+    // bytes.
     static uint64_t pack(const Lowering& lowering, ResourceKind kind, std::vector<uint64_t>& offsets);
 
     Placements() = default;
-    Placements(std::size_t resources, std::pmr::memory_resource* memory) : places_(resources, memory) {}
-    Place& operator[](ResourceId id) { return places_[id]; }
-    const Place& operator[](ResourceId id) const { return places_[id]; }
+    Placements(std::size_t resources, std::pmr::memory_resource* memory) : placements_(resources, memory) {}
+    Placement& operator[](ResourceId id) { return placements_[id]; }
+    const Placement& operator[](ResourceId id) const { return placements_[id]; }
 
     uint64_t address(ResourceId id, const Arena& arena) const;
     std::vector<ByteRange> ranges(const DispatchInfo& dispatch, const Arena& arena) const;
-    // Writes the argument record with its addresses filled in, and its part [first, end) of the groups.
+    // Writes the argument record with its addresses set, and its part [first, end) of the groups.
     void record(const DispatchInfo& dispatch, uint32_t first, uint32_t end, const Arena& arena, std::byte* into) const;
 
 private:
-    ResourceVector<Place> places_;
+    ResourceVector<Placement> placements_;
 };
 
 } // namespace hekla::program

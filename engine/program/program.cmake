@@ -1,4 +1,4 @@
-# The kernels, compiled at build time, and the GLSL that generated kernels begin with, as text.
+# The kernels, compiled at build time, and the GLSL at the beginning of generated kernels, as text.
 include(${hekla_SOURCE_DIR}/cmake/texts.cmake)
 hekla_shaders(hekla_program kernels ${hekla_SOURCE_DIR}/shaders)
 hekla_texts(hekla_program kernels ${hekla_SOURCE_DIR}/shaders

@@ -29,10 +29,10 @@ struct DispatchSlice {
     uint64_t record = 0; // offset in the argument buffer
     bool barrier = false;
     double seconds = 0;      // estimated; after a resplit, measured where possible
-    std::size_t segment = 0; // that it was recorded in
+    std::size_t segment = 0; // in which it was recorded
 };
 
-// What the host writes before a replay: a field of the batch or a step scalar.
+// A value that the host writes before a replay: a field of the batch or a step scalar.
 struct Input {
     std::string_view name;
     ResourceId resource = 0;
@@ -42,13 +42,13 @@ struct Input {
 struct Recording {
     ResourceVector<gpu::CommandBuffer> commands;
     ResourceVector<gpu::Segment> segments;
-    gpu::Buffer upload;   // inputs as the host gave them
+    gpu::Buffer upload;   // inputs from the host
     gpu::Buffer readback; // small outputs
     std::unique_ptr<gpu::Timer> timer;
     uint64_t value = 0; // of the queue's timeline when its last replay is done; 0: never submitted
 };
 
-// "matmul in block.3/attention" -> "hekla / block.3 / attention / matmul", as captures show it.
+// Converts "matmul in block.3/attention" to "hekla / block.3 / attention / matmul", for captures.
 std::string shown(std::string_view label) {
     const std::size_t in = label.find(" in ");
     std::string path = "hekla / ";
@@ -62,14 +62,14 @@ Input* find_input(ResourceVector<Input>& inputs, std::string_view name) {
     return found != inputs.end() ? &*found : nullptr;
 }
 
-// Whether the kernels of such a store are all that these need; others need a compiler, which makes any.
+// Returns whether a store's kernels are sufficient; otherwise a compiler is needed, which generates any.
 bool has_kernels(const Lowering& lowering, const ParameterStore& store) {
     return store.kernels() == nullptr || std::ranges::all_of(lowering.dispatches, [&](const Dispatch& dispatch) {
                return dispatch.source.empty() || store.kernels()->shaders.contains(dispatch.shader);
            });
 }
 
-// Programs whose matrices are states of a store of their own.
+// A bench whose programs use matrices that are states of a separate store.
 class ProgramBench : public TuningBench {
 public:
     ProgramBench(Runtime& runtime, std::unique_ptr<ParameterStore> store)
@@ -117,18 +117,18 @@ MakeTuningBench tuning_benches(Runtime& runtime) {
 struct Program::State {
     Runtime* runtime = nullptr;
     ParameterStore* store = nullptr;
-    std::pmr::memory_resource* memory = nullptr; // the host's, of what lasts as long as this
+    std::pmr::memory_resource* memory = nullptr; // the host's, for data that lives as long as this
     bool timings = false, serialized = false;    // CompileOptions
     ProgramMetadata kept;
     MemoryPlan plan; // without its placements
-    Placements places;
+    Placements placements;
     uint64_t generation = 0; // of the arena, when the argument records were written
 
     gpu::Buffer constants;
     gpu::Buffer inputs;
     gpu::Buffer outputs;
     gpu::Buffer arguments;
-    uint64_t small_outputs = 0; // bytes at the beginning of `outputs` that are copied each time
+    uint64_t small_outputs = 0; // bytes at the beginning of `outputs` that are copied after each replay
     ResourceVector<DispatchSlice> slices;
     ResourceVector<double> took;                                    // seconds by dispatch, 0: not measured; or empty
     ResourceVector<std::shared_ptr<const gpu::Pipeline>> pipelines; // by dispatch
@@ -140,13 +140,13 @@ struct Program::State {
     std::optional<std::pmr::vector<std::byte>> image; // of `inputs`; once prepared
     ResourceVector<Input> fields, scalars;            // by name
     ResourceId runtime_record = 0;
-    ResourceVector<const ParameterEntry*> gradients; // that this writes
+    ResourceVector<const ParameterEntry*> gradients; // that this program writes
     uint64_t replays = 0;
     uint64_t last_value = 0;
 
     State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering);
     Status prepare(const Lowering& lowering);
-    Status find_store_places(const Lowering& lowering);
+    Status find_store_placements(const Lowering& lowering);
     Status make_buffers(const Lowering& lowering);
     Status compile_pipelines(const Lowering& lowering);
     void slice_dispatches();
@@ -154,7 +154,7 @@ struct Program::State {
     Result<bool> resplit(); // Runtime::resplit
     Status write_arguments(gpu::Staging& staging);
     Status record(Recording& recording);
-    Status renew(gpu::Staging& staging); // everything has moved
+    Status renew(gpu::Staging& staging); // after all buffers have moved
     Status wait_for(uint64_t value) const { return value == 0 ? Status() : runtime->gpu().queue->wait(value); }
     Recording& latest() { return recordings[(replays - 1) % kRecordings]; }
     bool ignores(std::string_view input) const {
@@ -164,7 +164,7 @@ struct Program::State {
 
 Program::State::State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering)
     : runtime(&with), store(&from), memory(with.gpu().device->host_memory()), timings(options.timings),
-      serialized(options.serialized), kept(lowering, memory), places(lowering.resources.size(), memory), slices(memory),
+      serialized(options.serialized), kept(lowering, memory), placements(lowering.resources.size(), memory), slices(memory),
       took(memory), pipelines(memory), fields(memory), scalars(memory), gradients(memory) {}
 
 Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -181,7 +181,7 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph:
     Limits limits = runtime.limits(store.kernels());
     HK_ASSIGN(Lowering lowering, lower(graph, limits, with_store));
     if (limits.generated_shaders && !has_kernels(lowering, store)) {
-        limits.generated_shaders = false; // the same bits
+        limits.generated_shaders = false; // the bits are the same
         runtime.gpu().device->log().info("no exported kernels match this device; using the built-in kernels (slower)");
         HK_ASSIGN(lowering, lower(graph, limits, with_store));
     }
@@ -202,8 +202,8 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const Loweri
 Status Program::State::prepare(const Lowering& lowering) {
     HK_ASSIGN(plan, plan_memory(lowering, runtime->options().max_block_bytes));
     for (const Placement& placement : std::exchange(plan.placements, {}))
-        places[placement.resource] = {nullptr, placement.block, placement.offset};
-    HK_TRY(find_store_places(lowering));
+        placements[placement.resource] = {nullptr, placement.block, placement.offset};
+    HK_TRY(find_store_placements(lowering));
     HK_TRY(compile_pipelines(lowering));
     HK_TRY(runtime->reserve_arena(plan.blocks));
     HK_TRY(make_buffers(lowering));
@@ -223,7 +223,7 @@ Status Program::State::renew(gpu::Staging& staging) {
     return {};
 }
 
-Status Program::State::find_store_places(const Lowering& lowering) {
+Status Program::State::find_store_placements(const Lowering& lowering) {
     std::set<std::string_view> written;
     const auto without = [&](StoreArena arena, const std::string& name) {
         return failed_precondition(
@@ -245,7 +245,7 @@ Status Program::State::find_store_places(const Lowering& lowering) {
             const bool fresh = !store->has_state(resource.name);
             HK_TRY(store->make_state(resource.name, resource.bytes));
             if (fresh && !resource.content.empty()) HK_TRY(store->upload_state(resource.name, resource.content));
-            places[id] = {store->state_buffer(resource.name), 0, 0};
+            placements[id] = {store->state_buffer(resource.name), 0, 0};
             plan.states += resource.bytes;
             continue;
         }
@@ -256,7 +256,7 @@ Status Program::State::find_store_places(const Lowering& lowering) {
         }
         if (const std::optional<uint32_t> chunk = chunk_of(resource.name)) {
             if (*chunk >= store->chunks().size() || !store->has(arena, *chunk)) return without(arena, resource.name);
-            places[id] = {&store->buffer(arena, *chunk), 0, 0};
+            placements[id] = {&store->buffer(arena, *chunk), 0, 0};
             continue;
         }
         const ParameterEntry* entry = store->find(resource.name);
@@ -267,7 +267,7 @@ Status Program::State::find_store_places(const Lowering& lowering) {
             return invalid_argument(
                 fmt::format("the parameter '{}' has the shape {} in the store and {} bytes in the graph", entry->name,
                             entry->shape.text(), resource.bytes));
-        places[id] = {&store->buffer(arena, entry->chunk), 0, entry->offset * size};
+        placements[id] = {&store->buffer(arena, entry->chunk), 0, entry->offset * size};
         if (resource.kind == ResourceKind::gradient) written.insert(resource.name);
     }
     for (const ParameterEntry& entry : store->table())
@@ -289,7 +289,7 @@ Status Program::State::make_buffers(const Lowering& lowering) {
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
         const Resource& resource = lowering.resources[id];
         if (resource.kind != ResourceKind::constant) continue;
-        places[id] = {&constants, 0, offsets[id]};
+        placements[id] = {&constants, 0, offsets[id]};
         std::copy(resource.content.begin(), resource.content.end(),
                   content.begin() + static_cast<std::ptrdiff_t>(offsets[id]));
     }
@@ -302,7 +302,7 @@ Status Program::State::make_buffers(const Lowering& lowering) {
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
         const KeptResource& resource = kept.resources[id];
         if (resource.kind != ResourceKind::input) continue;
-        places[id] = {&inputs, 0, offsets[id]};
+        placements[id] = {&inputs, 0, offsets[id]};
         if (resource.name == kRuntimeInput) {
             runtime_record = id;
         } else if (resource.name.starts_with(prefix)) {
@@ -319,7 +319,7 @@ Status Program::State::make_buffers(const Lowering& lowering) {
 
     const ProgramOutputs placed = place_outputs(lowering, offsets);
     for (ResourceId id = 1; id < lowering.resources.size(); ++id)
-        if (lowering.resources[id].kind == ResourceKind::output) places[id] = {&outputs, 0, offsets[id]};
+        if (lowering.resources[id].kind == ResourceKind::output) placements[id] = {&outputs, 0, offsets[id]};
     small_outputs = placed.small;
     HK_ASSIGN(outputs, device.create_buffer(std::max(placed.bytes, kAlignment), gpu::Residence::device, "outputs"));
 
@@ -352,7 +352,7 @@ Status Program::State::compile_pipelines(const Lowering& lowering) {
 void Program::State::slice_dispatches() {
     const Speed speed = speed_of(runtime->device_limits());
     std::vector<std::vector<ByteRange>> ranges;
-    for (const DispatchInfo& dispatch : kept.dispatches) ranges.push_back(places.ranges(dispatch, runtime->arena()));
+    for (const DispatchInfo& dispatch : kept.dispatches) ranges.push_back(placements.ranges(dispatch, runtime->arena()));
     std::vector<bool> before = place_barriers(ranges);
     if (serialized || timings) before.assign(before.size(), true);
 
@@ -364,8 +364,8 @@ void Program::State::slice_dispatches() {
         const bool known = d < took.size() && took[d] > 0;
         const double seconds = known ? took[d] : seconds_of(dispatch.flops, dispatch.bytes, speed);
         const uint64_t groups = dispatch.groups;
-        // A dispatch that alone would take longer than a submit may is split into parts of its groups; by a measured
-        // time into one more, since parts do not take equally long.
+        // A dispatch that alone would take longer than a submit may is split by groups; with a measured time into one
+        // more slice, since slices do not take equally long.
         const uint64_t parts = parts_of(groups, known && seconds > budget ? seconds + budget : seconds, budget);
         for (uint64_t p = 0; p < parts; ++p) {
             DispatchSlice slice;
@@ -385,7 +385,7 @@ void Program::State::slice_dispatches() {
 void Program::State::reset_measurements() {
     using Seconds = ResourceVector<double>;
     measured = std::allocate_shared<Seconds>(ResourceAllocator<Seconds>(memory), memory);
-    measured->reserve(slices.size() + 1); // at least as many as segments: these are pointed to
+    measured->reserve(slices.size() + 1); // at least as many as segments, which point into it
 }
 
 Result<bool> Program::State::resplit() {
@@ -413,7 +413,7 @@ Result<bool> Program::State::resplit() {
     });
     if (!written.ok()) {
         if (written.code() != Code::out_of_memory) return written;
-        slices = before; // no space for more records: keep the slices
+        slices = before; // no space for more records: keep the old slices
         plan.arguments = size;
         arguments = std::move(records);
         return false;
@@ -434,7 +434,7 @@ Status Program::State::write_arguments(gpu::Staging& staging) {
     }
     std::pmr::vector<std::byte> bytes(static_cast<std::size_t>(plan.arguments), memory);
     for (const DispatchSlice& slice : slices)
-        places.record(kept.dispatches[slice.dispatch], slice.first_group, slice.end_group, runtime->arena(),
+        placements.record(kept.dispatches[slice.dispatch], slice.first_group, slice.end_group, runtime->arena(),
                       bytes.data() + slice.record);
     if (!bytes.empty()) HK_TRY(staging.upload(arguments, 0, std::span<const std::byte>(bytes)));
     generation = runtime->arena().generation();
@@ -443,7 +443,7 @@ Status Program::State::write_arguments(gpu::Staging& staging) {
 
 Status Program::State::record(Recording& recording) {
     const bool traced = runtime->options().keep_traces;
-    const bool again = !recording.commands.empty(); // into the same buffers, which may be waited for in a queue
+    const bool again = !recording.commands.empty(); // re-records into the same buffers, which may be queued
     double seconds = 0;
     std::size_t segment = 0;
     gpu::CommandBuffer* commands = nullptr;
@@ -472,7 +472,7 @@ Status Program::State::record(Recording& recording) {
         ++barriers;
     };
     HK_TRY(open());
-    barrier(); // against the replay before, of this or another program
+    barrier(); // against the previous replay, of this or another program
     if (!image->empty()) {
         commands->copy(recording.upload, 0, inputs, 0, image->size());
         barrier();
@@ -521,7 +521,7 @@ Status Program::set_input(std::string_view field, std::span<const std::byte> byt
         return invalid_argument(
             fmt::format("the field '{}' takes {} bytes; {} were given", field, resource.bytes, bytes.size()));
     std::copy(bytes.begin(), bytes.end(),
-              state.image->begin() + static_cast<std::ptrdiff_t>(state.places[input->resource].offset));
+              state.image->begin() + static_cast<std::ptrdiff_t>(state.placements[input->resource].offset));
     input->set = true;
     return {};
 }
@@ -535,7 +535,7 @@ Status Program::set_scalar(std::string_view name, float value) {
         if (state.ignores(kScalarPrefix + std::string(name))) return {};
         return not_found(fmt::format("the program reads no step scalar '{}'", name));
     }
-    std::memcpy(state.image->data() + state.places[input->resource].offset, &value, sizeof value);
+    std::memcpy(state.image->data() + state.placements[input->resource].offset, &value, sizeof value);
     return {};
 }
 
@@ -562,7 +562,7 @@ Status Program::submit(const RunScalars& scalars) {
         record.step = scalars.step;
         record.first_example = scalars.first_example;
         record.accumulate = scalars.accumulate ? 1 : 0;
-        std::memcpy(state.image->data() + state.places[state.runtime_record].offset, &record, sizeof record);
+        std::memcpy(state.image->data() + state.placements[state.runtime_record].offset, &record, sizeof record);
     }
     if (!state.image->empty()) {
         std::copy(state.image->begin(), state.image->end(), recording.upload.host().begin());
@@ -600,14 +600,14 @@ Result<HostTensor> Program::read_output(std::string_view name) {
     tensor.shape = view.shape;
     tensor.bytes = ResourceVector<std::byte>(static_cast<std::size_t>(view.bytes()), state.memory);
     if (tensor.bytes.empty()) return tensor;
-    const Place& place = state.places[view.resource];
-    if (place.offset < state.small_outputs) {
+    const Placement& placement = state.placements[view.resource];
+    if (placement.offset < state.small_outputs) {
         const gpu::Buffer& readback = state.latest().readback;
-        HK_TRY(readback.invalidate(place.offset, view.bytes()));
-        const auto from = readback.host().subspan(static_cast<std::size_t>(place.offset), tensor.bytes.size());
+        HK_TRY(readback.invalidate(placement.offset, view.bytes()));
+        const auto from = readback.host().subspan(static_cast<std::size_t>(placement.offset), tensor.bytes.size());
         std::copy(from.begin(), from.end(), tensor.bytes.begin());
     } else {
-        HK_TRY(state.runtime->gpu().staging->download(state.outputs, place.offset, std::span<std::byte>(tensor.bytes)));
+        HK_TRY(state.runtime->gpu().staging->download(state.outputs, placement.offset, std::span<std::byte>(tensor.bytes)));
     }
     if (bytes_of(view.storage) == 2) {
         ResourceVector<std::byte> wide(tensor.bytes.size() * 2, state.memory);
@@ -736,7 +736,7 @@ Result<std::vector<OrderingEvent>> Program::ordering_events(std::size_t replays)
                     const DispatchInfo& dispatch = state.kept.dispatches[slice.dispatch];
                     event.group = replay * state.kept.dispatches.size() + slice.dispatch + 1;
                     event.name = dispatch.label;
-                    for (const ByteRange& range : state.places.ranges(dispatch, state.runtime->arena()))
+                    for (const ByteRange& range : state.placements.ranges(dispatch, state.runtime->arena()))
                         event.bytes.push_back({range.begin, range.end, range.write});
                     event.bytes.push_back({command.arguments, command.arguments + dispatch.record.size(), false});
                     break;

@@ -1,5 +1,5 @@
-// A graph made ready to run: lowered, placed in memory, recorded once, replayed at every step. What the trainer, the
-// generator, the optimizer and `verify` are written against.
+// A compiled graph: lowered, placed in memory, recorded once, replayed at every step. Used by the trainer, the
+// generator, the optimizer and `verify`.
 //
 //     HK_ASSIGN(auto runtime, Runtime::create(context));
 //     HK_ASSIGN(auto store, ParameterStore::create(*runtime, parameter_table(graph), {.gradients = true}));
@@ -9,8 +9,8 @@
 //     HK_TRY(program->run({.seed = 1, .step = 0}));
 //     HK_ASSIGN(auto loss, program->read_output("loss"));
 //
-// Ownership: a Runtime outlives its stores, and both outlive the programs made with them. Thread: one at a time for a
-// runtime and everything made with it.
+// Ownership: a Runtime outlives its stores, and both outlive the programs created with them. Thread: one at a time for
+// a runtime and everything created with it.
 #pragma once
 
 #include "program/host_tensor.hpp"
@@ -28,7 +28,7 @@
 
 namespace hekla::program {
 
-// Numbers that a replay reads from the device, in addition to fields and step scalars.
+// Scalars that every replay reads, in addition to fields and step scalars.
 struct RunScalars {
     uint64_t seed = 0;
     uint32_t step = 0;
@@ -36,7 +36,7 @@ struct RunScalars {
     bool accumulate = false;    // with Gradients::accumulate: add to the gradient arena (false: overwrite it)
 };
 
-// Accesses of one plugin's own operation outside of its tensors, as clamped in the last replay.
+// Out-of-bounds accesses of one plugin's own operation, which were clamped in the last replay.
 struct AccessCounts {
     std::string name; // "acme.swish_gate in block.3"
     uint64_t loads = 0, stores = 0;
@@ -55,23 +55,23 @@ class Program {
 public:
     static Result<std::unique_ptr<Program>> compile(Runtime& runtime, const graph::Graph& graph, ParameterStore& store,
                                                     const CompileOptions& options = {});
-    // The same for dispatches made by hand (the optimizer): resources are found by kind and name (see dispatch.hpp).
+    // Compiles dispatches written by hand (the optimizer): resources are found by kind and name (see dispatch.hpp).
     static Result<std::unique_ptr<Program>> compile(Runtime& runtime, const Lowering& lowering, ParameterStore& store,
                                                     const CompileOptions& options = {});
-    ~Program(); // waits for what is pending
+    ~Program(); // waits for pending work
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
 
-    // The whole field, row-major, float or int32_t; kept until set again. Unknown names: not_found with those there
-    // are; wrong size: invalid_argument with what was expected. A field that the graph does not read is not an error
-    // when the graph it was compiled from has it.
+    // Sets a whole field, row-major, float or int32_t; it is kept until set again. Unknown names: not_found with the
+    // existing ones; wrong size: invalid_argument with the expected one. A field that the graph does not read is not an
+    // error if the graph it was compiled from has it.
     Status set_input(std::string_view field, std::span<const std::byte> bytes);
     bool has_input(std::string_view field) const;
     Status set_scalar(std::string_view name, float value); // a step scalar; initially the graph's value
     bool has_scalar(std::string_view name) const;
 
-    // submit() copies fields and scalars as they are now and returns at once; at most two are pending, a third waits
-    // for the first. wait() waits for all. Fields that were never set: failed_precondition naming them.
+    // submit() copies fields and scalars as they are now and returns immediately; at most two replays are pending, a
+    // third waits for the first. wait() waits for all. Fields that were never set: failed_precondition naming them.
     Status submit(const RunScalars& scalars = {});
     Status wait();
     Status run(const RunScalars& scalars = {}); // submit and wait
@@ -81,23 +81,23 @@ public:
     Result<HostTensor> read_output(std::string_view name);
     Result<float> read_scalar_output(std::string_view name); // of one element
     std::vector<std::string> output_names() const;
-    // Parameters whose gradients this program writes into the store, in the table's order.
+    // Parameters whose gradients this program writes to the store, in the table's order.
     std::vector<std::string> gradient_names() const; // without "grad."
 
     const MemoryPlan& memory_plan() const;             // without its placements
     double flops() const;                              // of one replay
     std::vector<DispatchTiming> timings();             // empty without CompileOptions::timings
     Result<std::vector<AccessCounts>> access_counts(); // empty without CompileOptions::count_accesses
-    // One line a dispatch: shader, groups, what is read and written, barriers.
+    // Returns one line per dispatch: shader, groups, bytes read and written, barriers.
     std::string dump() const;
-    // Kernel choices that this program was compiled with: "matmul in block.0: matmul/tiled [64, 64, 16]". Equal choices
-    // give equal bits; a run records them.
+    // Returns the kernel choices that this program was compiled with: "matmul in block.0: matmul/tiled [64, 64, 16]".
+    // Equal choices give equal bits; a run records them.
     std::vector<std::string> kernel_choices() const;
 
-    // Proves from what was really recorded that every two accesses that conflict are ordered, across three replays in a
-    // row. Needs RuntimeOptions::keep_traces.
+    // Proves from the recorded commands that every two conflicting accesses are ordered, across three consecutive
+    // replays. Needs RuntimeOptions::keep_traces.
     Status check_ordering() const;
-    // What check_ordering() looks at: every command of `replays` replays in a row, as recorded.
+    // Returns the input of check_ordering(): every command of `replays` consecutive replays, as recorded.
     Result<std::vector<OrderingEvent>> ordering_events(std::size_t replays) const;
     std::size_t barriers() const; // recorded in one replay
     std::size_t dispatches() const;
@@ -108,7 +108,7 @@ private:
     std::unique_ptr<State> state_;
 };
 
-// The measurements of Tuning::choose() for this runtime, by programs of their own.
+// Returns measurements for Tuning::choose() on this runtime, with separate programs.
 MakeTuningBench tuning_benches(Runtime& runtime);
 
 } // namespace hekla::program

@@ -10,7 +10,7 @@ std::string dispatch_label(const Lowering& lowering, const Dispatch& dispatch) {
 }
 
 ProgramMetadata::ProgramMetadata(const Lowering& lowering, std::pmr::memory_resource* memory) : kept_(memory) {
-    StringInterner texts(kept_); // kernels, labels and tensors of one node repeat each other's names
+    StringInterner texts(kept_); // kernels, labels and tensors of one node share names
     const auto text = [&](std::string_view name) { return texts.text(name); };
     std::vector<KeptResource> all_resources;
     for (const Resource& resource : lowering.resources)

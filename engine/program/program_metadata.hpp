@@ -1,5 +1,5 @@
-// What a program keeps of its lowering once it was recorded: flat and side by side, without what only making it took
-// (GLSL, SPIR-V, contents of constants, views of the graph's values).
+// The part of a lowering that a program keeps after recording: flat and contiguous, without what only compilation
+// needed (GLSL, SPIR-V, contents of constants, views of the graph's values).
 #pragma once
 
 #include "base/read_only_arena.hpp"
@@ -41,7 +41,7 @@ struct StringPair {
 class ProgramMetadata {
 public:
     ProgramMetadata() = default;
-    // The lowering's graph, where it has one, must still be there.
+    // The lowering's graph, if it has one, must still exist.
     ProgramMetadata(const Lowering& lowering, std::pmr::memory_resource* memory);
 
     std::span<const KeptResource> resources; // by ResourceId
@@ -51,13 +51,13 @@ public:
     std::span<const StringPair> access_counts;        // label of the node, output
     std::span<const std::string_view> ignored_inputs; // Lowering::ignored_inputs
 
-    const KeptOutput* output(std::string_view name) const; // null where there is none
+    const KeptOutput* output(std::string_view name) const; // null if it does not exist
 
 private:
     ReadOnlyArena kept_;
 };
 
-// "matmul in block.3/attention": how dumps, timings and captures name a dispatch.
+// Returns "matmul in block.3/attention", the name of a dispatch in dumps, timings and captures.
 std::string dispatch_label(const Lowering& lowering, const Dispatch& dispatch);
 
 } // namespace hekla::program

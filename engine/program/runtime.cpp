@@ -35,8 +35,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
 }
 
 Runtime::~Runtime() {
-    // Blocks must not be freed while commands that use them are pending. Errors have been reported where the commands
-    // were waited for.
+    // Blocks must not be freed while commands that use them are pending. Errors were reported where the commands were
+    // waited for.
     if (gpu_.queue) gpu_.queue->settle_after(gpu_.queue->wait_all());
 }
 
@@ -72,7 +72,7 @@ Result<gpu::Shader> Runtime::shader(const Dispatch& dispatch, const CompiledKern
     } else {
         HK_ASSIGN(shader, gpu_.glsl->compile(dispatch.shader, dispatch.source));
     }
-    // What every device has: on one with more, an operation that takes more would run here and nowhere else.
+    // What every device supports: an operation that needs more would run on some devices only.
     constexpr uint64_t kMostShared = 16384;
     if (dispatch.shader.starts_with("own:") && shader.shared_bytes() > kMostShared)
         return unsupported(
@@ -109,7 +109,7 @@ Status Runtime::evict_device_memory() {
 Status Runtime::restore_device_memory() {
     const Status back = gpu::restore(*gpu_.memory, gpu_.queue, [&]() -> Status {
         for (const auto& [store, hooks] : sharing_) HK_TRY(hooks.restore());
-        // Separate memory and staging: a thread that waits in the runtime's own staging holds its lock.
+        // Separate memory and staging, because a thread that waits in the runtime's own staging holds its lock.
         HK_ASSIGN(const std::shared_ptr<gpu::Memory> separate, gpu::Memory::create_beside(*gpu_.memory));
         HK_ASSIGN(const std::shared_ptr<gpu::Staging> staging,
                   gpu::Staging::create(separate, gpu_.queue, uint64_t{1} << 20));

@@ -1,4 +1,4 @@
-// What programs and parameter stores of one device share: pipelines, the activation arena, measured kernels.
+// Shared by the programs and parameter stores of one device: pipelines, the activation arena, measured kernels.
 #pragma once
 
 #include "gpu/context.hpp"
@@ -17,28 +17,28 @@
 namespace hekla::program {
 
 struct RuntimeOptions {
-    // false: no pointwise kernel is generated; the same bits from the built-in ones. Plugins' own GLSL always
-    // needs the compiler.
+    // false: pointwise kernels are not generated; the built-in ones give the same bits. Plugins' own GLSL always needs
+    // the compiler.
     bool generated_shaders = true;
     bool keep_traces = false;         // keep what was recorded, for check_ordering()
     uint32_t shared_memory_bytes = 0; // lower limit than the device's, for tests; 0: the device's
-    uint64_t max_block_bytes = 0;     // of the activation arena; 0: what one allocation may be
+    uint64_t max_block_bytes = 0;     // of the activation arena; 0: the allocation limit
     double budget_seconds = 0;        // no single submit is estimated to take longer; 0: no budget
-    double segment_seconds = 0.002;   // about how much work a recorded segment holds
-    // Where several kernels would do, measure them once (tuning.hpp). Never: the same kernels on every run.
+    double segment_seconds = 0.002;   // approximate work per recorded segment
+    // Measure kernels once if several can be used (tuning.hpp). never: the same kernels on every run.
     Measure measure_kernels = Measure::never;
-    std::shared_ptr<Cache> cache = nullptr; // what was measured is read from and written to it; null: in memory only
+    std::shared_ptr<Cache> cache = nullptr; // for reading and writing measurements; null: in memory only
     bool kernels_of_gpus = false;           // for tests: choose kernels as on a GPU, whatever the device is
     std::span<const gpu::EmbeddedShader> kernels =
         {}; // other SPIR-V of the same kernels, for tests; empty: the engine's
 };
 
-// Kernels that were compiled before this program ran, by Dispatch::shader: the generated ones, and plugins' own GLSL.
-// For programs of a store that has these (StoreOptions::kernels) no compiler is looked for: where a generated one is
-// not among them, they are made of the built-in ones, with the same bits.
+// Kernels compiled in advance, by Dispatch::shader: generated ones, and plugins' own GLSL. Programs of a store with
+// these (StoreOptions::kernels) never load the compiler: if a generated kernel is missing, the built-in ones are used,
+// with the same bits.
 struct CompiledKernels {
     std::map<std::string, gpu::Shader, std::less<>> shaders;
-    std::string missing; // what to say where a plugin's own is not among them: who holds them, and how to get more
+    std::string missing; // message if a plugin's own kernel is missing: where kernels are stored, and how to get more
 };
 
 class ParameterStore;
@@ -54,30 +54,31 @@ public:
 
     const gpu::Context& gpu() const { return gpu_; }
     const RuntimeOptions& options() const { return options_; }
-    // What lowering may use here. generated_shaders is true only where the GLSL module is really there: it is opened
-    // when this is first asked.
+    // Returns the limits for lowering on this device. generated_shaders is true only if the GLSL module is available;
+    // it is opened by the first call.
     const Limits& limits() const;
-    // The same for programs of a store with these kernels (ParameterStore::kernels(), or null): they need no module.
+    // Returns the limits for programs of a store with these kernels (ParameterStore::kernels(), or null), which need no
+    // module.
     Limits limits(const CompiledKernels* kernels) const;
-    // What the device has; generated_shaders is what was asked for.
+    // Returns the device's limits; generated_shaders is as requested.
     const Limits& device_limits() const { return device_limits_; }
     const Arena& arena() const { return arena_; }
-    // Makes block i at least sizes[i] bytes. Waits for the device first where a block has to move.
+    // Makes block i at least sizes[i] bytes. If a block has to move, waits for the device first.
     Status reserve_arena(std::span<const uint64_t> sizes);
-    // unsupported or not_found names the shader. Compiled once, kept; kernels, if given: taken from there instead.
+    // Compiled once and cached. kernels: if given, taken from there instead. unsupported or not_found names the shader.
     Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch,
                                                           const CompiledKernels* kernels = nullptr);
     Result<gpu::Shader> shader(const Dispatch& dispatch, const CompiledKernels* kernels = nullptr);
-    Status save_caches(); // what was compiled and measured since
+    Status save_caches(); // data compiled and measured since the last call
     // Frees all device memory of gpu().memory until restore_device_memory(); programs and stores are unchanged
     // afterwards (gpu::Memory::evict). In between no program of this runtime, or of another with that memory, may run
-    // or be made; work submitted to a BudgetedQueue and not started may wait there. out_of_memory: nothing has changed;
-    // internal: objects of this runtime cannot be used any more.
+    // or be created; work submitted to a BudgetedQueue and not started may wait there. out_of_memory: nothing has
+    // changed; internal: objects of this runtime cannot be used any more.
     Status evict_device_memory();
     Status restore_device_memory();
     // Splits dispatches again by the times that a gpu::BudgetedQueue has measured: those that take longer than
     // RuntimeOptions::budget_seconds become more slices, with the same bits. Returns whether any was split; its times
-    // are then measured again. Nothing may be pending. Without memory for more records a program stays as it is.
+    // are then measured again. Nothing may be pending. Without memory for more records a program does not change.
     Result<bool> resplit();
     Tuning& tuning() { return *tuning_; }
 
@@ -86,7 +87,7 @@ private:
     friend class ParameterStore;
     Runtime() = default;
     struct ProgramHooks {
-        std::function<Status(gpu::Staging&)> renew; // finds its memory again
+        std::function<Status(gpu::Staging&)> renew; // updates the addresses of its memory
         std::function<Result<bool>()> resplit;
     };
     struct SharingHooks {

@@ -1,5 +1,5 @@
-// Where a runtime comes from when it is first needed, so that everything that can be checked without a device is
-// checked before one is created.
+// Creates a runtime when it is first needed, so that everything that can be checked without a device is checked before
+// one is created.
 #pragma once
 
 #include "base/status.hpp"
@@ -15,17 +15,17 @@ class RuntimeSource {
 public:
     using Create = std::function<Result<Runtime*>()>;
 
-    // No device: the float64 interpreter computes.
+    // No device: the float64 interpreter is used.
     RuntimeSource() = default;
-    // A runtime that exists; it outlives this. Null: as above.
+    // An existing runtime, which outlives this. Null: no device.
     RuntimeSource(Runtime* runtime);                             // NOLINT: a runtime is a source of itself
     RuntimeSource(Runtime& runtime) : RuntimeSource(&runtime) {} // NOLINT
-    // `create` is called when the device is needed, and returns the same runtime again when it is called again.
-    // `memory` is the memory resource that the device will use for host memory.
+    // `create` is called when the device is needed, and returns the same runtime on every call. `memory` is the memory
+    // resource that the device will use for host memory.
     RuntimeSource(Create create, std::pmr::memory_resource* memory) : create_(std::move(create)), memory_(memory) {}
 
     bool has_device() const { return static_cast<bool>(create_); }
-    // Null without a device. Errors: those of creating the device.
+    // Returns null without a device. Errors: those of creating the device.
     Result<Runtime*> get() const { return create_ ? create_() : Result<Runtime*>(static_cast<Runtime*>(nullptr)); }
     std::pmr::memory_resource* host_memory() const { return memory_; }
 

@@ -11,7 +11,7 @@ namespace hekla::program {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLoading(1); // until what another loads is looked for again
+constexpr std::chrono::milliseconds kLoading(1); // polling interval while another thread loads
 
 } // namespace
 
@@ -40,7 +40,7 @@ Status SharedWeights::Reader::evict(const std::shared_ptr<gpu::Queue>& queue) {
     SharedWeights& w = *weights_;
     std::unique_lock lock(w.mutex_);
     if (!awake_) return {};
-    if (w.awake_ == 1) { // no other reader moves them, and none wakes until they are gone
+    if (w.awake_ == 1) { // no other reader moves them, and none can wake until they are evicted
         w.moving_ = true;
         lock.unlock();
         const Status gone = gpu::evict(*w.memory_, queue);

@@ -1,5 +1,5 @@
-// Weights that several runtimes of one device read: memory of their own, which stays while one of them is awake, and a
-// pool in which the next one finds them.
+// Weights that several runtimes of one device read, in separate memory that stays on the device while one of them is
+// awake, and a pool that shares them by key.
 #pragma once
 
 #include "base/status.hpp"
@@ -17,17 +17,17 @@
 
 namespace hekla::program {
 
-// The parameters' arena of a ParameterStore, read by others too. Nobody writes to it once it is in the pool.
-// Ownership: by the stores that read it; the last one gives the memory back. Thread: any.
+// The parameters' arena of a ParameterStore, shared with others. Never written once it is in the pool. Ownership: by
+// the stores that read it; the last one frees the memory. Thread: any.
 class SharedWeights {
 public:
-    // Chunks of these many bytes, in memory of their own that counts towards the same cap as `memory`. Their content is
-    // undefined.
+    // Creates chunks of these sizes in bytes, in separate memory that counts towards the same cap as `memory`. Their
+    // content is undefined.
     static Result<std::shared_ptr<SharedWeights>> create(gpu::Memory& memory, const std::vector<uint64_t>& chunk_bytes);
 
     const std::vector<gpu::Buffer>& chunks() const { return chunks_; } // moved by evict() and restore()
 
-    // A reader of the weights. They do not move while any reader is awake. Made and destroyed with the store.
+    // A reader of the weights. They do not move while any reader is awake. Created and destroyed with the store.
     class Reader {
     public:
         explicit Reader(std::shared_ptr<SharedWeights> weights);
@@ -37,8 +37,8 @@ public:
 
         const std::vector<gpu::Buffer>& chunks() const { return weights_->chunks_; }
         const std::shared_ptr<SharedWeights>& weights() const { return weights_; }
-        // gpu::Memory::evict where no other reader is awake, and restore where they are gone; waits for another that
-        // is about to move them. Errors: as theirs, and then the reader is as awake as it was.
+        // evict() calls gpu::Memory::evict if no other reader is awake, restore() restores evicted weights; both wait
+        // for another reader that is moving them. Errors: as theirs, and then the reader's state is unchanged.
         Status evict(const std::shared_ptr<gpu::Queue>& queue);
         Status restore(const std::shared_ptr<gpu::Queue>& queue);
 
@@ -51,7 +51,8 @@ private:
     SharedWeights() = default;
     std::shared_ptr<gpu::Memory> memory_;
     std::vector<gpu::Buffer> chunks_;
-    std::mutex mutex_;      // below; not held while they move, since that may run other code on this thread
+    std::mutex mutex_;      // protects the members below; not held during a move, which may run other code on this
+                            // thread
     std::size_t awake_ = 0; // readers
     bool gone_ = false, moving_ = false;
 };
@@ -60,7 +61,7 @@ private:
 // Thread: any.
 class WeightsPool {
 public:
-    // Told when the weights are loaded; destroyed before, the next one loads.
+    // Notified when the weights are loaded; if destroyed before, the next caller loads them.
     class Loading {
     public:
         Loading(WeightsPool& pool, std::string key) : pool_(&pool), key_(std::move(key)) {}
@@ -70,16 +71,16 @@ public:
         void loaded(const std::shared_ptr<SharedWeights>& weights);
 
     private:
-        WeightsPool* pool_ = nullptr; // null: told
+        WeightsPool* pool_ = nullptr; // null: already notified
         std::string key_;
     };
     struct Found {
         std::shared_ptr<SharedWeights> weights; // null: load them
-        std::optional<Loading> loading;         // with it, others will find them; without, they are the caller's alone
+        std::optional<Loading> loading;         // if set, others will find the weights; else they are not shared
     };
 
-    // Where another is loading them: waits until it has, asking `stopping` now and then; with may_wait = false they are
-    // loaded once more. cancelled: stopping() was true.
+    // If another caller is loading them: waits until it has finished, polling `stopping`; with may_wait = false they
+    // are loaded once more. cancelled: stopping() was true.
     Result<Found> find(const std::string& key, bool may_wait, const std::function<bool()>& stopping);
 
 private:

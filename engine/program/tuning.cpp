@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSeconds = 10;                     // of all measurements for one program
+constexpr double kSeconds = 10;                     // for all measurements of one program
 constexpr double kWorthIt = 0.95;                   // of the preferred kernel's time
 constexpr double kMostFlops = 4e9;                  // of one product that is measured
 constexpr int64_t kMostElements = int64_t{1} << 25; // of all three matrices
@@ -32,7 +32,7 @@ double flops_of(const KernelProblem& p) {
     return 2.0 * static_cast<double>(p.batches * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
 }
 
-// The problem with fewer rows and batches, where it would take too long.
+// Reduces rows and batches of a problem that would take too long.
 KernelProblem shortened(KernelProblem p) {
     const auto large = [&] {
         return flops_of(p) > kMostFlops || p.batches * (p.m * p.k + p.k * p.n + p.m * p.n) > kMostElements;
@@ -91,7 +91,7 @@ Lowering lowered(const KernelProblem& p, const Limits& limits, std::map<std::str
 
 Result<Measured> measure(TuningBench& bench, const KernelProblem& problem, const Limits& limits,
                          const std::string& kernel) {
-    // The problem's key is known once it is lowered.
+    // The problem's key is only known after lowering.
     const Lowering named = lowered(problem, limits, {});
     HK_ASSIGN(const double seconds, bench.run(lowered(problem, limits, {{named.choices.begin()->first, kernel}})));
     HK_ASSIGN(const std::vector<std::byte> product, bench.download("c"));
@@ -103,13 +103,13 @@ bool near(std::span<const float> x, std::span<const float> plain, Storage storag
     for (std::size_t i = 0; i < plain.size(); ++i) {
         largest = std::max(largest, std::abs(static_cast<double>(plain[i])));
         const double difference = std::abs(static_cast<double>(x[i]) - static_cast<double>(plain[i]));
-        worst = difference <= worst ? worst : difference; // what is not a number counts as the worst
+        worst = difference <= worst ? worst : difference; // NaN counts as the worst
     }
     const double bound = storage == Storage::f32 ? 1e-5 : storage == Storage::f16 ? 0x1p-10 : 0x1p-7;
     return worst <= bound * largest;
 }
 
-// Returns the fastest candidate whose product is right.
+// Returns the fastest candidate with a correct product.
 Result<std::string> fastest(const MakeTuningBench& benches, const KernelProblem& given, const Log& log) {
     const KernelProblem problem = shortened(given);
     HK_ASSIGN(const std::unique_ptr<TuningBench> bench, benches.make());
@@ -189,7 +189,7 @@ Status Tuning::choose(const MakeTuningBench& benches, const std::vector<KernelPr
             found = measured_.emplace(where, best).first;
             changed_ = true;
         }
-        // A bucket's kernel may be none of this problem's: few rows have fewer.
+        // A bucket's kernel is not always a candidate of this problem: few rows have fewer.
         if (std::ranges::find(problem->candidates, found->second) != problem->candidates.end())
             choices[problem->key] = found->second;
     }

@@ -1,5 +1,5 @@
-// Which kernel is fastest where several would do: measured once for a device, a driver, the kernels' text and a bucket
-// of sizes, and kept in a file. A kernel whose product is not that of the plainest one is never chosen.
+// Chooses the fastest kernel if several can be used: measured once for a device, a driver, the kernels' text and a
+// bucket of sizes, and stored in a file. A kernel whose product differs from that of the simplest one is never chosen.
 #pragma once
 
 #include "base/cache.hpp"
@@ -17,32 +17,32 @@
 
 namespace hekla::program {
 
-// On which devices kernels are measured. CPUs' kernels are chosen by rules that were measured (shaders/TRIED.md).
+// The devices on which kernels are measured. Kernels for CPUs are chosen by rules from measurements (shaders/TRIED.md).
 enum class Measure : uint8_t { never, on_gpus, always };
 
-// Runs the products that Tuning measures. The program room's upper half implements it, since a program is needed for
-// that and programs are compiled with what was measured.
+// Runs the products that Tuning measures. Implemented in the upper half of the program room, because measuring needs a
+// program, and programs are compiled with the measurements.
 class TuningBench {
 public:
     virtual ~TuningBench() = default;
-    // Makes the state `name` with this content.
+    // Creates the state `name` with this content.
     virtual Status upload(const std::string& name, std::span<const std::byte> content) = 0;
     // Compiles the dispatches and runs them several times. Returns the shortest time in seconds.
     virtual Result<double> run(const Lowering& lowering) = 0;
     virtual Result<std::vector<std::byte>> download(const std::string& name) = 0;
 };
 
-// What Tuning::choose() measures with.
+// Creates the benches for Tuning::choose().
 struct MakeTuningBench {
     Limits limits; // of the device
     std::function<Result<std::unique_ptr<TuningBench>>()> make;
 };
 
-// Kernels that were measured, by bucket of problems. Thread: its runtime's.
+// Measured kernels, by bucket of problems. Thread: its runtime's.
 class Tuning {
 public:
-    // Reads what was measured before from `cache` (null: nothing is read or written). What cannot be read is a warning;
-    // it is replaced.
+    // Reads earlier measurements from `cache` (null: nothing is read or written). Unreadable entries give a warning and
+    // are replaced.
     static Result<std::unique_ptr<Tuning>> create(const gpu::Capabilities& device, std::shared_ptr<Cache> cache,
                                                   const Log& log);
 
@@ -53,7 +53,8 @@ public:
                   std::map<std::string, std::string>& choices);
     Status save() const; // does nothing if nothing was measured since create()
 
-    // Sizes rounded up to powers of two: what is measured for one holds for all. "matmul NT f32 [1x 512, 128, 512]".
+    // Rounds sizes up to powers of two, so that one measurement is used for all of them: "matmul NT f32 [1x 512, 128,
+    // 512]".
     static std::string bucket(const KernelProblem& problem);
     const std::map<std::string, std::string>& measured() const { return measured_; } // bucket -> kernel
     const std::string& identity() const { return identity_; } // of the device, its driver and the kernels' text

@@ -90,7 +90,7 @@ double ConfusionMatrix::matthews() const {
 }
 
 std::string ConfusionMatrix::table() const {
-    std::size_t width = 9; // of a name or a number
+    std::size_t width = 9; // of names and numbers
     for (const std::string& name : classes_) width = std::max(width, name.size());
     std::string out = fmt::format("{:>{}}  precision  recall      F1  support |", "true \\ predicted", width);
     for (const std::string& name : classes_) out += fmt::format(" {:>{}}", name, width);

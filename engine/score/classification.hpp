@@ -1,4 +1,4 @@
-// Scores of predicted classes: a confusion matrix and the scores computed from it, as scikit-learn defines them.
+// Scores of predicted classes: a confusion matrix and the scores computed from it, as in scikit-learn.
 #pragma once
 
 #include "base/status.hpp"
@@ -10,7 +10,7 @@
 
 namespace hekla::score {
 
-// Counts by (true class, predicted class). Thread: one at a time.
+// A confusion matrix: counts by (true class, predicted class). Thread: one at a time.
 class ConfusionMatrix {
 public:
     explicit ConfusionMatrix(std::vector<std::string> classes);
@@ -26,7 +26,7 @@ public:
     }
     uint64_t total() const { return total_; }
 
-    // Precision, recall and F1 of one class, each 0 where its denominator is; support: examples truly of the class.
+    // Precision, recall and F1 of one class, each 0 if its denominator is 0; support: examples whose true class it is.
     struct ClassScore {
         double precision = 0.0;
         double recall = 0.0;
@@ -34,17 +34,18 @@ public:
         uint64_t support = 0;
     };
     ClassScore of_class(std::size_t c) const;
-    // The mean over the classes that occur, in truth or prediction.
+    // Returns the mean over the classes that occur, in truth or prediction.
     ClassScore macro() const;
-    // Over all examples together: with one class an example, precision, recall and F1 all are the accuracy.
+    // Returns the scores over all examples: with one class per example, precision, recall and F1 all equal the
+    // accuracy.
     ClassScore micro() const;
 
     double accuracy() const; // 0 without examples
-    // Matthews' correlation, for any number of classes (Gorodkin 2004, "Comparing two K-category assignments by a
-    // K-category correlation coefficient"); 0 where truth or prediction is one class alone.
+    // Returns Matthews' correlation, for any number of classes (Gorodkin 2004, "Comparing two K-category assignments by
+    // a K-category correlation coefficient"); 0 if truth or prediction contains only one class.
     double matthews() const;
 
-    // The matrix and the scores of each class, as a table for people.
+    // Returns the matrix and the scores of each class, as a table for people.
     std::string table() const;
 
 private:
@@ -53,7 +54,7 @@ private:
     uint64_t total_ = 0;
 };
 
-// The share of predictions that equal their reference; white space at the ends does not count. Errors: lists of
+// Returns the share of predictions that equal their reference, ignoring white space at the ends. Errors: lists of
 // different lengths, empty ones.
 Result<double> exact_match(std::span<const std::string> predicted, std::span<const std::string> references);
 

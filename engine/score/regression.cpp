@@ -47,7 +47,7 @@ Result<double> pearson(std::span<const double> x, std::span<const double> y) {
         yy += dy * dy;
         xy += dx * dy;
     }
-    // One number throughout leaves at most what rounding does to its mean.
+    // For constant values, squares are at most the rounding error of their mean.
     const auto flat = [&](double squares, double mean) {
         return squares <= size * 1e-30 * mean * mean || squares == 0.0;
     };

@@ -9,15 +9,15 @@
 
 namespace hekla::score {
 
-// Errors of both: lists of different lengths, fewer than two numbers, numbers that are not finite, and lists that are
-// one number throughout, for which no correlation is defined.
+// Errors of both: lists of different lengths, fewer than two numbers, numbers that are not finite, and constant lists,
+// for which correlation is not defined.
 Result<double> pearson(std::span<const double> x, std::span<const double> y);
-// Pearson's correlation of ranks; equal numbers share the mean of theirs.
+// Returns Pearson's correlation of ranks; equal numbers share their mean rank.
 Result<double> spearman(std::span<const double> x, std::span<const double> y);
 Result<double> mean_squared_error(std::span<const double> x, std::span<const double> y);
 
-// `nats` is the sum of -ln p over what was predicted. Error: nothing was.
+// `nats` is the sum of -ln p over the predicted tokens. Error: no tokens were predicted.
 Result<double> perplexity(double nats, double tokens);
-Result<double> bits_per_byte(double nats, double bytes); // of the text that was tokenized
+Result<double> bits_per_byte(double nats, double bytes); // of the original text
 
 } // namespace hekla::score

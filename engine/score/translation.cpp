@@ -14,7 +14,7 @@ constexpr std::size_t kBleuOrder = 4;
 constexpr std::size_t kChrfOrder = 6;
 constexpr const char* kVersion = "hekla-0.1"; // the definitions are those of sacreBLEU 2
 
-// What Python's str.split() takes for white space.
+// Returns whether Python's str.split() treats it as white space.
 bool is_separator(char32_t value) { return text::is_white_space(value) || (value >= 0x1C && value <= 0x1F); }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -40,7 +40,7 @@ std::vector<std::string> words(std::string_view line) {
     return out;
 }
 
-// Without the white space at its end.
+// Removes white space at the end.
 std::string_view without_end(std::string_view line) {
     while (!line.empty()) {
         const std::size_t last = text::last_code_point_start(line);
@@ -71,7 +71,7 @@ Status check_lists(std::span<const std::string> hypotheses, std::span<const std:
 
 using Counts = std::unordered_map<std::string, uint64_t>;
 
-// Runs of `order` units, joined by `between`.
+// Counts n-grams of `order` units, joined by `between`.
 Counts count_runs(const std::vector<std::string>& units, std::size_t order, std::string_view between) {
     Counts counts;
     for (std::size_t begin = 0; begin + order <= units.size(); ++begin) {
@@ -126,7 +126,7 @@ std::vector<std::string> tokenize_13a(std::string_view given) {
         replace_all(line, from, to);
     line = ' ' + line + ' ';
     std::string out;
-    for (const char c : line) { // marks except ' , - . become tokens of their own
+    for (const char c : line) { // marks except ' , - . become separate tokens
         const bool alone = (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') ||
                            (c >= '(' && c <= '+') || (c >= ':' && c <= '@') || c == '/';
         if (alone) {
@@ -137,10 +137,10 @@ std::vector<std::string> tokenize_13a(std::string_view given) {
             out += c;
         }
     }
-    // Each of the next goes from left to right, and does not look twice at what it has taken.
+    // Each of the next rules scans from left to right, without overlapping matches.
     const auto is_point = [](char c) { return c == '.' || c == ','; };
     line = std::exchange(out, {});
-    for (std::size_t at = 0; at < line.size();) { // a point with no digit before it
+    for (std::size_t at = 0; at < line.size();) { // a period without a digit before it
         const std::size_t size = character_size(line, at);
         out.append(line, at, size);
         const bool digit = is_digit(line[at]);
@@ -151,7 +151,7 @@ std::vector<std::string> tokenize_13a(std::string_view given) {
         out += ' ';
     }
     line = std::exchange(out, {});
-    for (std::size_t at = 0; at < line.size();) { // a point that no digit follows
+    for (std::size_t at = 0; at < line.size();) { // a period without a digit after it
         if (is_point(line[at]) && at + 1 < line.size() && !is_digit(line[at + 1])) {
             out += ' ';
             out += line[at++];
@@ -187,7 +187,7 @@ Result<Bleu> bleu(std::span<const std::string> hypotheses, std::span<const std::
         const std::vector<std::string> hypothesis = tokenize_13a(without_end(hypotheses[i]));
         std::vector<std::vector<std::string>> all;
         for (const std::vector<std::string>& list : references) all.push_back(tokenize_13a(without_end(list[i])));
-        // Of the references the one of the nearest length, the shorter of two.
+        // The reference of the nearest length; the shorter one if there are two.
         std::size_t length = all[0].size();
         const auto distance = [&](std::size_t size) {
             return size > hypothesis.size() ? size - hypothesis.size() : hypothesis.size() - size;
@@ -199,7 +199,7 @@ Result<Bleu> bleu(std::span<const std::string> hypotheses, std::span<const std::
         out.system_length += hypothesis.size();
         out.reference_length += length;
         for (std::size_t n = 1; n <= kBleuOrder; ++n) {
-            Counts most; // of any reference
+            Counts most; // the maximum over references
             for (const std::vector<std::string>& reference : all)
                 for (const auto& [run, count] : count_runs(reference, n, " ")) most[run] = std::max(most[run], count);
             for (const auto& [run, count] : count_runs(hypothesis, n, " ")) {
@@ -218,7 +218,7 @@ Result<Bleu> bleu(std::span<const std::string> hypotheses, std::span<const std::
     bool any_empty = false;
     for (std::size_t n = 0; n < kBleuOrder; ++n) {
         if (total[n] == 0) {
-            any_empty = true; // no hypothesis is so long: the score is 0
+            any_empty = true; // no hypothesis is this long: the score is 0
             break;
         }
         if (correct[n] == 0) {

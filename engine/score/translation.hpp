@@ -1,5 +1,5 @@
 // BLEU (Papineni et al. 2002) and chrF (Popovic 2015) of a whole test set, by sacreBLEU's definitions (Post 2018, "A
-// call for clarity in reporting BLEU scores"), with one reference or several a sentence.
+// call for clarity in reporting BLEU scores"), with one or several references per sentence.
 #pragma once
 
 #include "base/status.hpp"
@@ -13,20 +13,20 @@
 
 namespace hekla::score {
 
-// sacreBLEU's tokenization 13a (that of mteval-v13a): punctuation becomes a token of its own, except inside numbers.
+// Tokenizes with sacreBLEU's 13a (that of mteval-v13a): punctuation becomes a separate token, except inside numbers.
 std::vector<std::string> tokenize_13a(std::string_view line);
 
 struct Bleu {
     double score = 0.0;                 // 0 to 100
-    std::array<double, 4> precisions{}; // percent, smoothed where nothing matched
+    std::array<double, 4> precisions{}; // percent, smoothed if nothing matched
     double brevity_penalty = 0.0;
     uint64_t system_length = 0; // tokens
     uint64_t reference_length = 0;
-    std::string signature;    // how it was computed, as sacreBLEU writes it
+    std::string signature;    // the settings, in sacreBLEU's format
     std::string text() const; // "BLEU = 27.30 58.1/33.2/... (BP = 1.000 ...)"
 };
 
-// references[r][i] is reference r of hypothesis i. Case counts; smoothing is exponential. Errors: no hypotheses, no
+// references[r][i] is reference r of hypothesis i. Case-sensitive; smoothing is exponential. Errors: no hypotheses, no
 // references, a list of another length.
 Result<Bleu> bleu(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references);
 
@@ -35,7 +35,8 @@ struct Chrf {
     std::string signature;
 };
 
-// Characters in orders 1 to 6, beta 2, white space left out; of several references the best for each sentence.
+// Computes character n-grams of orders 1 to 6, beta 2, without white space; of several references the best for each
+// sentence.
 Result<Chrf> chrf(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references);
 
 } // namespace hekla::score

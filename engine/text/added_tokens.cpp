@@ -60,7 +60,7 @@ bool AddedTokens::can_cut(std::string_view text, std::size_t at) const {
         if (token.rstrip && text.substr(0, at).ends_with(content)) return false;
         for (std::size_t before = 1; before < content.size() && before <= at; ++before) {
             const std::string_view there = text.substr(at - before, content.size());
-            if (content.starts_with(there)) return false; // shorter than the token where the text ends
+            if (content.starts_with(there)) return false; // the text may end inside the token
         }
     }
     return true;

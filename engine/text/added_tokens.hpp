@@ -1,4 +1,4 @@
-// Finds added tokens in a text: the leftmost first, and of those that begin at one position the longest.
+// Finds added tokens in a text: the leftmost first, and at one position the longest.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -15,7 +15,7 @@ class AddedTokens {
 public:
     AddedTokens() = default;
     explicit AddedTokens(std::span<const AddedToken> tokens);
-    // For the special tokens of a vocabulary that is still to be made: all matches have the id 0.
+    // For the special tokens of a vocabulary that does not exist yet: all matches have the id 0.
     explicit AddedTokens(std::span<const SpecialToken> tokens);
 
     struct Match {
@@ -26,7 +26,7 @@ public:
     // Returns the first match at or after `from`. Skips tokens marked special unless `match_special`.
     Match find(std::string_view text, std::size_t from, bool match_special) const;
 
-    // Splits a text: calls `between(begin, end)`, which returns a Status, for each part without a token (it may be
+    // Splits a text: calls `between(begin, end)`, which returns a Status, for each part without a token (possibly
     // empty), and `found(match)` for each token.
     template<class Between, class Found>
     Status walk(std::string_view text, bool match_special, const Between& between, const Found& found) const {
@@ -38,7 +38,7 @@ public:
         }
         return {};
     }
-    // The same for encoding: appends each match to `ids`, and to `ranges`, if given.
+    // Splits a text for encoding: appends each match to `ids`, and to `ranges`, if given.
     template<class Between>
     Status encode(std::string_view text, bool match_special, std::vector<int32_t>& ids, std::vector<ByteRange>* ranges,
                   const Between& between) const {

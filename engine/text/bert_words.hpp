@@ -12,7 +12,7 @@ class BertWordTokenizer : public Tokenizer {
 protected:
     BertWordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization);
 
-    // Writes the tokens of a word to `symbols`; together they cover the word's bytes. `scratch`: working memory of
+    // Writes the tokens of a word to `symbols`; together they cover the word's bytes. `scratch`: working memory for
     // merges.
     virtual void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols,
                      Merges::Scratch& scratch) const = 0;

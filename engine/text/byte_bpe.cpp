@@ -31,7 +31,7 @@ Result<std::unique_ptr<Tokenizer>> ByteBpe::create(Vocabulary vocabulary, Merges
     return std::unique_ptr<Tokenizer>(new ByteBpe(std::move(vocabulary), std::move(merges), std::move(options)));
 }
 
-// One call of encode(): its output, and the words met so far.
+// One call of encode(): its output, and the words encountered so far.
 class ByteBpe::Run {
 public:
     Run(const ByteBpe& bpe, const EncodeOptions& options, std::string_view text, std::vector<int32_t>& ids,
@@ -48,27 +48,27 @@ public:
             spaced = ' ' + std::string(segment);
             segment = spaced;
         }
-        // Positions in `segment` to positions in the text; the prefix has none of its own.
-        const auto place = [&](std::size_t at) {
+        // Maps positions in `segment` to positions in the text; the prefix has no position.
+        const auto position = [&](std::size_t at) {
             if (prefix && at > 0) --at;
             return origins_.empty() ? begin + at : origins_[at];
         };
         const auto word = [&](std::size_t from, std::size_t to) {
-            return this->word(segment.substr(from, to - from), [&](std::size_t at) { return place(from + at); });
+            return this->word(segment.substr(from, to - from), [&](std::size_t at) { return position(from + at); });
         };
         if (!bpe_.options_.splitter) return word(0, segment.size());
         return bpe_.options_.splitter->split(segment, word);
     }
 
 private:
-    // Composes what is not yet: runs of characters beyond ASCII, each with the letter before it. False if nothing
-    // changes; else composed_ has the text and origins_ where each of its bytes, and its end, came from.
+    // Composes runs of non-ASCII characters, each with the preceding letter. Returns false if nothing changes;
+    // otherwise composed_ has the text and origins_ the origin of each of its bytes and of its end.
     bool compose(std::string_view segment, std::size_t begin) {
         composed_.clear();
         origins_.clear();
         bool changed = false;
         for (std::size_t at = 0; at < segment.size();) {
-            std::size_t end = at + 1; // the run's: up to the next character of ASCII
+            std::size_t end = at + 1; // of the run: up to the next ASCII character
             while (end < segment.size() && static_cast<unsigned char>(segment[end]) >= 0x80) ++end;
             const std::string_view run = segment.substr(at, end - at);
             const std::string better = run.size() > 1 ? composed(run) : std::string(run);
@@ -83,12 +83,12 @@ private:
         return changed;
     }
 
-    template<class Place>
-    Status word(std::string_view bytes, const Place& place) {
+    template<class Position>
+    Status word(std::string_view bytes, const Position& position) {
         const uint64_t hash = hash64(bytes);
         std::span<const Symbol> symbols = seen_.find(bytes, hash);
         if (symbols.data() == nullptr) {
-            HK_TRY(merge(bytes, place));
+            HK_TRY(merge(bytes, position));
             seen_.add(bytes, hash, work_);
             symbols = work_;
         }
@@ -96,18 +96,18 @@ private:
         if (ranges_ == nullptr) return {};
         std::size_t at = 0;
         for (const Symbol& symbol : symbols) {
-            ranges_->push_back({place(at), place(at + symbol.size)});
+            ranges_->push_back({position(at), position(at + symbol.size)});
             at += symbol.size;
         }
         return {};
     }
 
-    // Leaves the word's symbols in work_.
-    template<class Place>
-    Status merge(std::string_view bytes, const Place& place) {
+    // Stores the word's symbols in work_.
+    template<class Position>
+    Status merge(std::string_view bytes, const Position& position) {
         if (bytes.size() > 0x7FFFFFFFu)
             return unsupported(fmt::format("{}: a word of {} bytes; up to 2147483647 can be encoded",
-                                           describe_position(options_.origin, text_, place(0)), bytes.size()));
+                                           describe_position(options_.origin, text_, position(0)), bytes.size()));
         work_.clear();
         if (bpe_.options_.ignore_merges) {
             const std::optional<int32_t> id = bpe_.find(bpe_.alphabet_.spell(bytes));
@@ -124,7 +124,7 @@ private:
             if (id < 0 && !unknown)
                 return invalid_argument(
                     fmt::format("{}: the vocabulary has no token for the byte 0x{:02X}, and no unknown token",
-                                describe_position(options_.origin, text_, place(i)), byte));
+                                describe_position(options_.origin, text_, position(i)), byte));
             if (id < 0 && fuse) {
                 ++work_.back().size;
             } else {
@@ -143,7 +143,7 @@ private:
     std::vector<ByteRange>* ranges_;
     WordCache<Symbol> seen_;
     std::string composed_;
-    std::vector<std::size_t> origins_; // of the segment being cut, where it was composed
+    std::vector<std::size_t> origins_; // of the current segment, if it was composed
     std::vector<Symbol> work_;
     Merges::Scratch scratch_;
 };

@@ -1,4 +1,4 @@
-// Byte-level byte-pair encoding as GPT-2's (Radford et al. 2019): any UTF-8 text can be encoded, and decodes to its
+// Byte-level byte-pair encoding as in GPT-2 (Radford et al. 2019): any UTF-8 text can be encoded, and decodes to its
 // bytes.
 #pragma once
 
@@ -14,12 +14,12 @@
 namespace hekla::text {
 
 struct ByteBpeOptions {
-    bool add_prefix_space = false;                       // a text that does not begin with a space is given one
+    bool add_prefix_space = false;                       // inserts a space before a text that does not begin with one
     std::optional<Splitter> splitter = Splitter::gpt2(); // none: a text is one word (ByteLevel's use_regex = false)
-    bool ignore_merges = false; // a word that is a token becomes that token, whatever its merges are
-    bool fuse_unknown = false;  // neighbouring bytes without a token give one unknown token instead of one each
-    bool nfc = false;           // the text is composed (NFC) first, as Qwen's
-    std::string post_processor; // tokenizer.json's member as it was read; encode() ignores it
+    bool ignore_merges = false; // a word that is a token becomes that token, regardless of its merges
+    bool fuse_unknown = false;  // neighboring bytes without a token give one unknown token instead of one each
+    bool nfc = false;           // the text is composed (NFC) first, as in Qwen
+    std::string post_processor; // tokenizer.json's member, unchanged; encode() ignores it
 };
 
 class ByteBpe final : public Tokenizer {
@@ -52,7 +52,7 @@ private:
     ByteBpeOptions options_;
     AddedTokens added_;
     ByteAlphabet alphabet_;
-    std::array<int32_t, 256> byte_ids_{}; // -1 where the vocabulary has no token for the byte
+    std::array<int32_t, 256> byte_ids_{}; // -1 if the vocabulary has no token for the byte
 };
 
 } // namespace hekla::text

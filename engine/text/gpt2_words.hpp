@@ -1,5 +1,5 @@
-// GPT-2's expression (kGpt2Pattern) as code: the same words, many times faster. utf8proc decides which characters are
-// letters and numbers; a regular expression library may have another version of Unicode.
+// GPT-2's expression (kGpt2Pattern) as code: the same words, many times faster. Letters and numbers are those of
+// utf8proc; a regular expression library may have another version of Unicode.
 #pragma once
 
 #include "text/unicode/utf8.hpp"
@@ -47,7 +47,7 @@ inline std::size_t gpt2_word_end(std::string_view text, std::size_t begin) {
         if (two == "re" || two == "ve" || two == "ll") return at + 3;
     }
     ClassedCharacter first = classed(text, at);
-    if (text[at] == ' ' && at + 1 < text.size()) { // one space belongs to what follows
+    if (text[at] == ' ' && at + 1 < text.size()) { // one space belongs to the following word
         const ClassedCharacter next = classed(text, at + 1);
         if (next.kind != WordClass::space) {
             ++at;
@@ -55,14 +55,14 @@ inline std::size_t gpt2_word_end(std::string_view text, std::size_t begin) {
         }
     }
     at += first.size;
-    std::size_t last = at - first.size; // of the run's characters
+    std::size_t last = at - first.size; // start of the last character of the run
     while (at < text.size()) {
         const ClassedCharacter next = classed(text, at);
         if (next.kind != first.kind) break;
         last = at;
         at += next.size;
     }
-    // Spaces before a word leave their last one to it.
+    // The last space before a word belongs to the word.
     if (first.kind == WordClass::space && at < text.size() && last > begin) return last;
     return at;
 }

@@ -13,7 +13,7 @@ uint64_t pair_key(int32_t left, int32_t right) {
 
 struct Pair {
     int64_t count = 0;
-    std::vector<uint32_t> words; // that have, or once had, the pair; in the order found, may repeat
+    std::vector<uint32_t> words; // that have, or once had, the pair; in the order found, possibly repeated
 };
 
 struct Candidate {
@@ -26,12 +26,12 @@ struct Candidate {
 };
 
 // Joins every occurrence of the pair in one word, from the left, and calls `lost(left, right)` and `gained(left,
-// right)` for every pair of neighbours that goes and comes.
+// right)` for every pair of neighbors that is removed or added.
 template<class Lost, class Gained>
 void merge_word(std::vector<int32_t>& symbols, const Merge& merge, const Lost& lost, const Gained& gained) {
     const std::size_t size = symbols.size();
     std::size_t kept = 0;
-    std::size_t told = 0;      // pairs that begin before here have been told as lost
+    std::size_t told = 0;      // pairs that begin before this have been reported as lost
     bool after_joined = false; // the symbol at kept - 1 is new
     const auto tell = [&](std::size_t i) {
         if (i >= told && i + 1 < size) {
@@ -39,8 +39,8 @@ void merge_word(std::vector<int32_t>& symbols, const Merge& merge, const Lost& l
             told = i + 1;
         }
     };
-    // Writing follows reading: symbols[kept - 1] may be new while symbols[i] is still old, so the pair before an
-    // occurrence is told with the old left neighbour kept aside.
+    // Writing follows reading: symbols[kept - 1] may be new while symbols[i] is still old, so the old left neighbor is
+    // saved to report the pair before an occurrence.
     int32_t old_before = -1;
     for (std::size_t i = 0; i < size;) {
         const bool here = i + 1 < size && symbols[i] == merge.left && symbols[i + 1] == merge.right;
@@ -100,7 +100,7 @@ LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<Counte
         const auto found = pairs.find(best.pair);
         const int64_t count = found == pairs.end() ? 0 : found->second.count;
         if (count != best.count) {
-            // Out of date. Where the pair has grown since, a newer candidate is in the heap already.
+            // Outdated. If the pair has grown since, there is already a newer candidate in the heap.
             if (count > 0 && count < best.count) offer(count, best.pair);
             continue;
         }
@@ -117,7 +117,7 @@ LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<Counte
         const auto [id, fresh] = ids.emplace(joined, static_cast<int32_t>(learned.symbols.size()));
         if (fresh) learned.symbols.push_back(std::move(joined));
         merge.result = id->second;
-        // A string made in a second way can bring back a pair that was merged before; its merge is in the list already.
+        // A string formed in a second way can produce a pair that was already merged; its merge is in the list.
         if (merged.insert(best.pair).second) learned.merges.push_back(merge);
 
         const std::vector<uint32_t> touched = std::move(found->second.words);

@@ -12,19 +12,19 @@ constexpr std::size_t kShort = 32;
 
 bool Merges::add(const Merge& merge) {
     const uint64_t pair = key(merge.left, merge.right);
-    if (slots_[place_of(pair)].rank != kNone) return false;
+    if (slots_[slot_of(pair)].rank != kNone) return false;
     if (2 * (list_.size() + 1) > slots_.size()) {
         ResourceVector<Slot> old(slots_.size() * 2, slots_.get_allocator());
         old.swap(slots_);
         for (const Slot& slot : old)
-            if (slot.rank != kNone) slots_[place_of(slot.pair)] = slot;
+            if (slot.rank != kNone) slots_[slot_of(slot.pair)] = slot;
     }
-    slots_[place_of(pair)] = {pair, static_cast<uint32_t>(list_.size())};
+    slots_[slot_of(pair)] = {pair, static_cast<uint32_t>(list_.size())};
     list_.push_back(merge);
     return true;
 }
 
-// For few symbols looking through all pairs for the best one is faster than a heap of them.
+// With few symbols, a linear search for the best pair is faster than a heap.
 void Merges::apply_short(std::vector<Symbol>& word) const {
     std::array<uint32_t, kShort> ranks{};
     Symbol* const symbols = word.data();
@@ -51,15 +51,15 @@ void Merges::apply(std::vector<Symbol>& word, Scratch& scratch) const {
     const auto count = static_cast<int32_t>(word.size());
     if (count < 2) return;
     if (word.size() <= kShort) return apply_short(word);
-    // A linked list over the symbols; a merged pair lives on in its left place, and its right place gets id -1.
-    auto& places = scratch.places;
+    // A linked list over the symbols; a merged pair uses its left slot, and its right slot gets id -1.
+    auto& links = scratch.links;
     auto& heap = scratch.heap;
-    places.resize(word.size());
+    links.resize(word.size());
     heap.clear();
     const auto symbol = [&](int32_t i) -> Symbol& { return word[static_cast<std::size_t>(i)]; };
-    const auto place = [&](int32_t i) -> Scratch::Place& { return places[static_cast<std::size_t>(i)]; };
+    const auto link = [&](int32_t i) -> Scratch::Link& { return links[static_cast<std::size_t>(i)]; };
     const auto later = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
-        return a.rank != b.rank ? a.rank > b.rank : a.place > b.place;
+        return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
     };
     const auto offer = [&](int32_t left, int32_t right) {
         if (left < 0 || right < 0) return false;
@@ -68,7 +68,7 @@ void Merges::apply(std::vector<Symbol>& word, Scratch& scratch) const {
         heap.push_back({rank, static_cast<uint32_t>(left), symbol(left).id, symbol(right).id});
         return true;
     };
-    for (int32_t i = 0; i < count; ++i) place(i) = {i - 1, i + 1 < count ? i + 1 : -1};
+    for (int32_t i = 0; i < count; ++i) link(i) = {i - 1, i + 1 < count ? i + 1 : -1};
     for (int32_t i = 0; i + 1 < count; ++i) offer(i, i + 1);
     if (heap.empty()) return;
     std::make_heap(heap.begin(), heap.end(), later);
@@ -76,20 +76,20 @@ void Merges::apply(std::vector<Symbol>& word, Scratch& scratch) const {
         std::pop_heap(heap.begin(), heap.end(), later);
         const Scratch::Candidate best = heap.back();
         heap.pop_back();
-        const auto left = static_cast<int32_t>(best.place);
-        const int32_t right = place(left).right;
-        // Candidates outlive the pairs they were made for.
+        const auto left = static_cast<int32_t>(best.position);
+        const int32_t right = link(left).right;
+        // A candidate may refer to a pair that does not exist any more.
         if (right < 0 || symbol(left).id != best.left || symbol(right).id != best.right) continue;
         symbol(left) = {list_[best.rank].result, symbol(left).size + symbol(right).size};
         symbol(right).id = -1;
-        place(left).right = place(right).right;
-        if (place(right).right >= 0) place(place(right).right).left = left;
-        place(right).right = -1;
-        if (offer(place(left).left, left)) std::push_heap(heap.begin(), heap.end(), later);
-        if (offer(left, place(left).right)) std::push_heap(heap.begin(), heap.end(), later);
+        link(left).right = link(right).right;
+        if (link(right).right >= 0) link(link(right).right).left = left;
+        link(right).right = -1;
+        if (offer(link(left).left, left)) std::push_heap(heap.begin(), heap.end(), later);
+        if (offer(left, link(left).right)) std::push_heap(heap.begin(), heap.end(), later);
     }
     std::size_t kept = 0;
-    for (int32_t i = 0; i >= 0; i = place(i).right) word[kept++] = symbol(i);
+    for (int32_t i = 0; i >= 0; i = link(i).right) word[kept++] = symbol(i);
     word.resize(kept);
 }
 

@@ -1,5 +1,5 @@
-// Byte-pair merges (Sennrich et al. 2016, "Neural machine translation of rare words with subword units"): which two
-// neighboring symbols become one, the earliest learned first.
+// Byte-pair merges (Sennrich et al. 2016, "Neural machine translation of rare words with subword units"): pairs of
+// neighboring symbols that become one, in the order in which they were learned.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -19,7 +19,7 @@ struct Merge {
     bool operator==(const Merge&) const = default;
 };
 
-// A piece of a word: an id, and how many bytes of the text it covers.
+// A piece of a word: an id, and the number of bytes of the text that it covers.
 struct Symbol {
     int32_t id = 0;
     uint32_t size = 0;
@@ -28,37 +28,37 @@ struct Symbol {
 class Merges {
 public:
     Merges() = default;
-    // A copy with its tables in this memory, which must outlive it.
+    // Copies `other` with its tables in this memory, which must outlive the copy.
     Merges(const Merges& other, std::pmr::memory_resource* memory)
         : list_(other.list_, memory), slots_(other.slots_, memory) {}
 
-    // Appends the next merge in rank. Returns false if the pair has one already.
+    // Appends the next merge in rank. Returns false if the pair already has one.
     bool add(const Merge& merge);
     std::span<const Merge> list() const { return list_; }
 
-    // Working memory of apply(), reused so that most words allocate nothing.
+    // Working memory of apply(), reused so that most words need no allocation.
     struct Scratch {
-        struct Place {
+        struct Link {
             int32_t left;
             int32_t right;
         };
         struct Candidate {
             uint32_t rank;
-            uint32_t place;
+            uint32_t position;
             int32_t left;
             int32_t right;
         };
-        std::vector<Place> places;
+        std::vector<Link> links;
         std::vector<Candidate> heap;
     };
 
-    // Merges the symbols of one word in place: always the pair of the lowest rank, the leftmost of equals; O(n log n).
-    // Fewer than 2^31 symbols.
+    // Merges the symbols of one word in place: always the pair of the lowest rank, the leftmost of equal ones; O(n log
+    // n). Fewer than 2^31 symbols.
     void apply(std::vector<Symbol>& word, Scratch& scratch) const;
 
 private:
-    // Pair -> index in list_. An open hash table of its own: most of encoding's time is spent in these lookups, and a
-    // std::unordered_map follows one pointer more for each.
+    // Pair -> index in list_. A custom open hash table, because most of the encoding time is spent in these lookups,
+    // and a std::unordered_map follows one more pointer for each.
     struct Slot {
         uint64_t pair = 0;
         uint32_t rank = kNone;
@@ -67,12 +67,12 @@ private:
     static uint64_t key(int32_t left, int32_t right) {
         return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
     }
-    std::size_t place_of(uint64_t pair) const { // its slot, or the free slot for it
+    std::size_t slot_of(uint64_t pair) const { // its slot, or the free slot for it
         std::size_t at = (pair * 0x9E3779B97F4A7C15u >> 32) & (slots_.size() - 1);
         while (slots_[at].rank != kNone && slots_[at].pair != pair) at = (at + 1) & (slots_.size() - 1);
         return at;
     }
-    uint32_t rank_of(int32_t left, int32_t right) const { return slots_[place_of(key(left, right))].rank; }
+    uint32_t rank_of(int32_t left, int32_t right) const { return slots_[slot_of(key(left, right))].rank; }
     void apply_short(std::vector<Symbol>& word) const;
 
     ResourceVector<Merge> list_;

@@ -13,7 +13,7 @@ namespace {
 
 using Type = SpieceModel::Type;
 
-// "<0x41>" is the byte 0x41.
+// Converts "<0x41>" to the byte 0x41.
 std::optional<char> byte_of(std::string_view piece) {
     unsigned value = 0;
     if (piece.size() != 6 || !piece.starts_with("<0x") || piece.back() != '>') return std::nullopt;
@@ -22,7 +22,7 @@ std::optional<char> byte_of(std::string_view piece) {
     return static_cast<char>(static_cast<unsigned char>(value));
 }
 
-// Whether no piece has a space after its first character.
+// Returns whether no piece has a space after its first character.
 bool spaces_begin_pieces(const SpieceModel& model) {
     bool has_space = false;
     for (const SpieceModel::Piece& piece : model.pieces) {
@@ -96,7 +96,7 @@ SentencePiece::SentencePiece(Vocabulary vocabulary, SpieceModel model, SentenceP
     this->vocabulary().append_identity(identity);
     if (options_.shared)
         for (const int32_t id : options_.shared->ids) identity += fmt::format("{} ", id);
-    SpieceModel cutting = model_; // the roles of ids are the vocabulary's
+    SpieceModel cutting = model_; // roles of ids are defined by the vocabulary
     cutting.unk_id = cutting.bos_id = cutting.eos_id = cutting.pad_id = 0;
     identity += write_spiece_model(cutting);
     set_hash(identity);
@@ -114,10 +114,11 @@ Result<std::unique_ptr<Tokenizer>> SentencePiece::create(Vocabulary vocabulary, 
         new SentencePiece(std::move(vocabulary), std::move(model), std::move(options), std::move(cutter)));
 }
 
-// Whether the word before `at` ends there in every context: a space follows, and then a character that cannot join it.
+// Returns whether the word before `at` ends there in every context: a space follows, and then a character that cannot
+// join it.
 bool SentencePiece::is_word_end(std::string_view text, std::size_t at) const {
     if (!by_words_ || text[at] != ' ' || at == 0 || at + 1 >= text.size()) return false;
-    // The library takes U+2581 for a space, and drops those at the ends.
+    // The library treats U+2581 as a space, and drops those at the ends.
     if (text.substr(0, at).ends_with(kSpacePiece) || text.substr(at + 1).starts_with(kSpacePiece)) return false;
     if (is_white_space(first_code_point(text.substr(last_code_point_start(text.substr(0, at)))).value)) return false;
     const auto next = static_cast<unsigned char>(text[at + 1]);
@@ -178,17 +179,17 @@ private:
         return {};
     }
 
-    // The vocabulary's id of a piece that covers bytes [from, to) of `given`.
+    // Returns the vocabulary's id of a piece that covers bytes [from, to) of `given`.
     int32_t id_of(int32_t piece, std::string_view given, uint32_t from, uint32_t to) const {
         const std::optional<SharedVocabulary>& shared = tokenizer_.options_.shared;
         if (!shared) return piece;
         if (tokenizer_.model_.pieces[static_cast<std::size_t>(piece)].type != Type::unknown)
             return shared->ids[static_cast<std::size_t>(piece)];
-        // What this language's model lacks may be a piece of the other's.
+        // A piece that this language's model does not have may be in the other's.
         return tokenizer_.find(given.substr(from, to - from)).value_or(shared->ids[static_cast<std::size_t>(piece)]);
     }
 
-    // Every space stays: the whole is normalized, and a word begins at each.
+    // For models that keep all spaces: the whole text is normalized, and a word begins at each space.
     Status spaced(std::size_t begin, std::size_t end) {
         const SentencePieceOptions& options = tokenizer_.options_;
         std::string prepared, normal, marked;
@@ -255,7 +256,7 @@ private:
             tokenizer_.options_.preparation.apply(bytes, prepared_, origins_);
             given = prepared_;
         }
-        // U+0085 is white space to every tokenizer around such models, but not to the model.
+        // U+0085 is white space for all tokenizers with such models, but not for the model.
         constexpr std::string_view kNextLine = "\xC2\x85";
         std::string spaced;
         if (tokenizer_.model_.remove_extra_whitespaces && given.find(kNextLine) != std::string_view::npos) {
@@ -275,8 +276,8 @@ private:
                 symbol.begin = static_cast<uint32_t>(origins_[first].begin);
                 symbol.end = std::max(symbol.begin, static_cast<uint32_t>(origins_[last].end));
             }
-        // A piece covers its word and not the space before it. A piece that is only that space covers the first
-        // character after it. Where every space is kept, spaces are covered like everything else.
+        // A piece covers its word and not the space before it. A piece that consists of only that space covers the
+        // first character after it. If all spaces are kept, spaces are covered like everything else.
         if (!tokenizer_.model_.remove_extra_whitespaces) return {};
         for (Symbol& symbol : fresh_) {
             uint32_t inner = symbol.begin;

@@ -1,6 +1,5 @@
 // SentencePiece (Kudo and Richardson 2018): unigram language models (Kudo 2018) and byte-pair merges over characters,
-// with a space as part of the piece after it. The library splits; it gets texts word by word where the result is the
-// same.
+// with a space as part of the following piece. The library splits the text, word by word if the result is the same.
 #pragma once
 
 #include "text/added_tokens.hpp"
@@ -14,18 +13,18 @@
 
 namespace hekla::text {
 
-// Where a word begins and what happens to its spaces.
+// Where a word begins and how its spaces are handled.
 enum class SpaceRule : int32_t {
-    model,  // as the model's own flags have it (usually: none at the ends, one between words, one before the first)
-    always, // every space stays; one is put before each text and after each added token
-    first,  // every space stays; one before the text's beginning alone
-    never,  // every space stays, none is added
+    model,  // defined by the model's own flags (usually: none at the ends, one between words, one before the first)
+    always, // all spaces are kept; one is inserted before each text and after each added token
+    first,  // all spaces are kept; one is inserted only at the beginning of the text
+    never,  // all spaces are kept, none is added
 };
 
-// Marian's: ids are those of vocab.json, which two models share, one for each language.
+// Marian's vocabulary: ids are those of vocab.json, which two models share, one for each language.
 struct SharedVocabulary {
     std::vector<int32_t> ids; // the vocabulary's id of each piece
-    std::string other_model;  // the other language's file, kept to be written again
+    std::string other_model;  // the other language's file, kept for saving
     bool is_target = false;   // whether this model is target.spm
 };
 
@@ -33,14 +32,14 @@ struct SentencePieceOptions {
     TextPreparation preparation;
     SpaceRule spaces = SpaceRule::model;
     std::optional<SharedVocabulary> shared = {}; // Marian's
-    std::string squeezed = {};        // what several spaces become where every space stays; empty: they stay too
-    std::string tokenizer_class = {}; // Hugging Face's name, for tokenizer_config.json; empty: by what the model is
-    std::string post_processor = {};  // tokenizer.json's member as it was read; encode() ignores it
+    std::string squeezed = {};        // replacement of several spaces if all spaces are kept; empty: unchanged
+    std::string tokenizer_class = {}; // Hugging Face's name, for tokenizer_config.json; empty: derived from the model
+    std::string post_processor = {};  // tokenizer.json's member, unchanged; encode() ignores it
 };
 
 class SentencePiece final : public Tokenizer {
 public:
-    // `vocabulary` has the model's pieces under their ids, and possibly added tokens after them (spiece_vocabulary()).
+    // `vocabulary` has the model's pieces with their ids, and possibly added tokens after them (spiece_vocabulary()).
     // Error: the library is not installed.
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, SpieceModel model,
                                                      SentencePieceOptions options);
@@ -73,8 +72,8 @@ private:
     SentencePieceOptions options_;
     SentencePieceModel cutter_;
     AddedTokens added_;
-    Charsmap charsmap_;     // where every space stays, the normalization is done here
-    bool by_words_ = false; // words can be cut one by one
+    Charsmap charsmap_;     // if all spaces are kept, normalization is done here
+    bool by_words_ = false; // whether words can be split one by one
 };
 
 std::string spaces_of(std::string_view piece); // with spaces for U+2581

@@ -12,7 +12,7 @@ constexpr ModuleName kModule{"libhekla_sentencepiece.so", "hekla_sentencepiece_i
                              "the SentencePiece module (libhekla_sentencepiece.so) cannot be opened; tokenizers of "
                              "SentencePiece models need it"};
 
-// The module's error is stored here: no exception may pass through it.
+// Stores the module's error, because no exception may cross the C interface.
 struct Heard {
     std::string bytes;
     std::string message;

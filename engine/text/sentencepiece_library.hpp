@@ -1,4 +1,4 @@
-// The SentencePiece library: a module, libhekla_sentencepiece.so, loaded privately when a model needs it.
+// The SentencePiece library: a module, libhekla_sentencepiece.so, loaded with RTLD_LOCAL when a model needs it.
 #pragma once
 
 #include "base/module.hpp"
@@ -17,13 +17,13 @@ struct HeklaSentencePieceInterface;
 
 namespace hekla::text {
 
-// The module, open as long as this lives. Thread: any.
+// The loaded module. Thread: any.
 class SentencePieceLibrary {
 public:
-    // Loads the module as open_library() finds it. Error: unsupported, with the reason.
+    // Loads the module with open_library(). Error: unsupported, with the reason.
     static Result<std::shared_ptr<const SentencePieceLibrary>> open();
 
-    // Trains with the library's own flags. `sentence` gives the next text, or false at the end. Returns the model's
+    // Trains with the library's own flags. `sentence` returns the next text, or false at the end. Returns the model's
     // file.
     Result<std::string> train(const std::vector<std::pair<std::string, std::string>>& flags,
                               const std::function<bool(std::string_view& text)>& sentence) const;
@@ -34,10 +34,10 @@ private:
     Module<HeklaSentencePieceInterface> module_;
 };
 
-// A model that splits texts. Immutable; any thread.
+// A model that splits texts. Immutable. Thread: any.
 class SentencePieceModel {
 public:
-    // `serialized` was read by read_spiece_model, or written by write_spiece_model.
+    // `serialized` must have been validated by read_spiece_model, or written by write_spiece_model.
     static Result<SentencePieceModel> open(std::string_view serialized);
     SentencePieceModel(SentencePieceModel&& other) noexcept;
     SentencePieceModel& operator=(SentencePieceModel&&) = delete;

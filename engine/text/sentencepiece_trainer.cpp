@@ -35,8 +35,8 @@ public:
             {"character_coverage", fmt::format("{}", options_.character_coverage)},
             {"max_sentence_length", "1000000"},
             {"byte_fallback", options_.byte_fallback ? "true" : "false"},
-            {"hard_vocab_limit", "false"}, // fewer pieces where the text has no more
-            {"num_threads", "1"},          // the sums of several come in any order, and so would the model
+            {"hard_vocab_limit", "false"}, // fewer pieces if the text has no more
+            {"num_threads", "1"},          // with several threads the order of sums is not deterministic
             {"pad_id", "0"},
             {"eos_id", "1"},
             {"unk_id", "2"},

@@ -8,7 +8,8 @@ namespace hekla::text {
 namespace {
 
 // `\s` and `\S` in the expressions of tokenizers mean Unicode's White_Space. PCRE2's `\s` is ASCII without PCRE2_UCP
-// and has U+180E with it, so both are spelt out. Inside a class `\S` cannot be spelt so and is left to PCRE2.
+// and includes U+180E with it, so both are spelled out. Inside a class `\S` cannot be expressed this way and is left to
+// PCRE2.
 constexpr std::string_view kWhiteSpace =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
@@ -62,7 +63,7 @@ Result<Splitter> Splitter::compile(const std::string& pattern) {
     if (code == nullptr)
         return corrupt(fmt::format("the pattern {} is not a regular expression that PCRE2 reads: {}", pattern,
                                    pcre2_message(error)));
-    // Machine code where PCRE2 has it; without, the same matches more slowly.
+    // Uses machine code if PCRE2 supports it; otherwise the same matches are slower.
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
     splitter.code_ = std::shared_ptr<const void>(
         code, [](const void* p) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(p))); });
@@ -76,8 +77,8 @@ Status Splitter::match(std::string_view text, const std::function<Status(std::si
     const std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create_from_pattern(code, nullptr));
     if (match == nullptr) return out_of_memory("the regular expression's match data could not be allocated");
     const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-    std::size_t done = 0; // words up to here have been given
-    std::size_t from = 0; // where the next match may begin
+    std::size_t done = 0; // words up to here have been passed on
+    std::size_t from = 0; // earliest start of the next match
     while (from < text.size()) {
         const int found =
             pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match.get(), nullptr);

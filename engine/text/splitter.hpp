@@ -1,6 +1,6 @@
 // Pre-tokenization: splits a text into the words inside which merges happen, by a regular expression. GPT-2's is
-// implemented in text/gpt2_words.hpp, every other one runs in PCRE2 with Unicode properties. The text between two
-// matches is a word too.
+// implemented in text/gpt2_words.hpp, all others run in PCRE2 with Unicode properties. The text between two matches is
+// also a word.
 #pragma once
 
 #include "base/status.hpp"
@@ -43,7 +43,7 @@ private:
     Status match(std::string_view text, const std::function<Status(std::size_t begin, std::size_t end)>& word) const;
 
     std::string pattern_;
-    std::shared_ptr<const void> code_; // pcre2_code, immutable once compiled; none for GPT-2's
+    std::shared_ptr<const void> code_; // pcre2_code, immutable once compiled; null for GPT-2's
 };
 
 } // namespace hekla::text

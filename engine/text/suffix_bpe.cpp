@@ -12,7 +12,7 @@
 namespace hekla::text {
 namespace {
 
-// What a token adds to a text: the mark is a space.
+// Returns the text of a token: the mark becomes a space.
 std::string bytes_of(const std::string& token) {
     return token.ends_with(kWordEnd) && token.size() > kWordEnd.size()
                ? token.substr(0, token.size() - kWordEnd.size()) + ' '

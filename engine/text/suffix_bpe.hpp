@@ -1,5 +1,5 @@
-// Byte-pair encoding over characters with a mark at each word's end, as GPT's (Radford et al. 2018; Sennrich et al.
-// 2016): words as BERT's, in small letters.
+// Byte-pair encoding over characters with an end-of-word mark, as in GPT (Radford et al. 2018; Sennrich et al. 2016),
+// on BERT's words in lower case.
 #pragma once
 
 #include "base/file_place.hpp"
@@ -17,7 +17,7 @@ public:
                                                      const BertNormalization& normalization);
 
     std::string_view kind() const override { return "suffix_bpe"; }
-    // The mark is at the end of a word, so every token that is not special may begin one.
+    // The mark is at the end of a word, so every token that is not special can begin one.
     bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // vocab.json, merges.txt and tokenizer.json
@@ -33,9 +33,10 @@ private:
     Merges merges_;
 };
 
-// vocab.json and merges.txt whose merges have the mark.
+// Reads vocab.json and merges.txt whose merges have the mark.
 Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const FilePlace& vocabulary, const FilePlace& merges);
-// A tokenizer.json whose BPE model has the mark as end_of_word_suffix, with BertNormalizer and BertPreTokenizer.
+// Returns whether a tokenizer.json has a BPE model with the mark as end_of_word_suffix, with BertNormalizer and
+// BertPreTokenizer.
 bool is_suffix_bpe_json(const Json& json);
 Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const FilePlace& path);
 

@@ -1,4 +1,4 @@
-# What the room text needs beyond its sources: the module with the SentencePiece library.
+# Additional sources of the room text: the module with the SentencePiece library.
 find_path(HEKLA_INCLUDE_sentencepiece sentencepiece_processor.h)
 find_library(HEKLA_LIBRARY_sentencepiece sentencepiece)
 find_library(HEKLA_LIBRARY_sentencepiece_train sentencepiece_train)

@@ -1,4 +1,4 @@
-// Where a piece of text came from, so that an error can name file, line and byte although only a chunk was looked at.
+// The origin of a piece of text, so that an error can report file, line and byte of the whole text.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct TextOrigin {
 
 uint64_t count_newlines(std::string_view text);
 
-// "NAME: line L, byte offset B" of position `offset` of the chunk `text` that begins at `origin`.
+// Returns "NAME: line L, byte offset B" for position `offset` of the chunk `text` that begins at `origin`.
 std::string describe_position(const TextOrigin& origin, std::string_view text, std::size_t offset);
 
 } // namespace hekla::text

@@ -1,5 +1,5 @@
-// The preparation of a text before its SentencePiece model (ALBERT, XLNet): quotes, accents, lower case. Every byte of
-// the result has its origin in the text.
+// Prepares a text for its SentencePiece model (ALBERT, XLNet): quotes, accents, lower case. Every byte of the result
+// has an origin in the text.
 #pragma once
 
 #include "text/tokenizer.hpp"

@@ -7,7 +7,7 @@
 namespace hekla::text {
 
 std::string tidy_spaces(std::string text) {
-    // In this order, each over the whole text.
+    // Applied in this order, each to the whole text.
     constexpr std::pair<std::string_view, std::string_view> kSpaces[] = {
         {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
         {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};

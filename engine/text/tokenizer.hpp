@@ -1,4 +1,4 @@
-// A tokenizer: text to ids and back. Immutable once made; every member may be called from any thread at once.
+// A tokenizer: text to ids and back. Immutable. Thread: any, all members.
 #pragma once
 
 #include "base/hash.hpp"
@@ -14,7 +14,7 @@
 
 namespace hekla::text {
 
-// Bytes [begin, end) of the text that was encoded.
+// Bytes [begin, end) of the encoded text.
 struct ByteRange {
     uint64_t begin = 0;
     uint64_t end = 0;
@@ -35,15 +35,15 @@ public:
 
     virtual std::string_view kind() const = 0; // "character", "byte_bpe", "wordpiece", "sentencepiece", "words"
 
-    // Appends the ids of `text` to `ids`, and to `ranges`, if given, the bytes each id covers. Adds no special tokens
-    // around the text, not even those of frame(). Errors name file, line and byte: text that is not UTF-8, a character
-    // without a token. On error `ids` and `ranges` are as before.
+    // Appends the ids of `text` to `ids`, and to `ranges`, if given, the bytes that each id covers. Adds no special
+    // tokens around the text, not even those of frame(). Errors contain file, line and byte: text that is not UTF-8, a
+    // character without a token. On error `ids` and `ranges` are unchanged.
     Status encode(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                   std::vector<ByteRange>* ranges = nullptr) const;
     Result<std::vector<int32_t>> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-    // Never fails, because a model's output may not be text: invalid UTF-8 and ids without a token give U+FFFD.
-    // WordPiece's result is tidied as the reference's: no space before a full stop.
+    // Never fails, because a model's output can be invalid text: invalid UTF-8 and ids without a token give U+FFFD.
+    // WordPiece's result is tidied as in the reference: no space before a period.
     std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
     // Returns the bytes that an id of the vocabulary adds to a text, as its first token or not: possibly part of a
     // character.
@@ -56,7 +56,7 @@ public:
     // Returns the id of the n-th sentinel (T5's "<extra_id_0>"), which replaces a span of a text.
     std::optional<int32_t> sentinel(int32_t n) const;
 
-    // Returns where to cut a long text so that encoding the parts gives the same ids as encoding the whole: in (0,
+    // Returns where to split a long text so that encoding the parts gives the same ids as encoding the whole: in (0,
     // text.size()], the nearest position below `wanted`, or else above; text.size() if there is none. `text` is valid
     // UTF-8.
     std::size_t safe_cut(std::string_view text, std::size_t wanted) const;
@@ -67,15 +67,15 @@ public:
     std::optional<int32_t> find(std::string_view token) const { return vocabulary_.find(token); }
     // Returns the tokens around a language model's text: before a prompt, around a document.
     const TextFrame& frame() const { return vocabulary_.frame(); }
-    Result<std::string> token(int32_t id) const; // as files spell it ("Ġthe"); error: no such id
+    Result<std::string> token(int32_t id) const; // as in files ("Ġthe"); error: no such id
 
-    // Returns the same tokenizer with another vocabulary, which was made from this one's by adding to it. Its other
-    // tables are in the vocabulary's memory too.
+    // Returns the same tokenizer with another vocabulary, which was created from this one's by adding to it. Its other
+    // tables are also in the vocabulary's memory.
     virtual Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const = 0;
 
-    // Returns Hugging Face's tokenizer.json; empty where that format cannot describe this tokenizer.
+    // Returns Hugging Face's tokenizer.json; empty if that format cannot describe this tokenizer.
     virtual std::string to_json() const = 0;
-    // Writes tokenizer.json and the files that go with it into a folder that exists; each is complete or absent.
+    // Writes tokenizer.json and related files into an existing folder; each is complete or absent.
     virtual Status save(const std::filesystem::path& folder) const = 0;
     // Returns a hash that is equal for tokenizers that give the same ids for every text.
     const Hash128& hash() const { return hash_; }
@@ -83,12 +83,12 @@ public:
 protected:
     Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
-    // Does the work of encode(); `text` is valid UTF-8. May leave partial output on error.
+    // Implements encode(); `text` is valid UTF-8. May leave partial output on error.
     virtual Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                                 std::vector<ByteRange>* ranges) const = 0;
     // Returns whether no token of `text` spans position `at`, or depends on the text on the other side of it.
     virtual bool can_cut(std::string_view text, std::size_t at) const = 0;
-    // Returns the text as decode() returns it; called at its end.
+    // Returns the final text of decode(), which calls this at its end.
     virtual std::string tidied(std::string text) const { return text; }
     void set_hash(std::string_view identity) { hash_ = hash128(identity); }
 
@@ -116,14 +116,14 @@ private:
 // Returns the same tokenizer with its tables in this memory, which must outlive it.
 Result<std::unique_ptr<Tokenizer>> lying_in(std::pmr::memory_resource* memory, std::unique_ptr<Tokenizer> tokenizer);
 
-// Returns the tokenizer with special tokens added after its ids; known ones keep their ids and get the roles. The
+// Returns the tokenizer with special tokens added after its ids; existing ones keep their ids and get the roles. The
 // embedding must grow by as many rows as vocabulary_size() does.
 Result<std::unique_ptr<Tokenizer>> add_special_tokens(const Tokenizer& tokenizer, std::span<const SpecialToken> tokens);
 
 // Loads the tokenizer of a folder, by its files: tokenizer.json, or vocab.json and merges.txt, or encoder.json and
 // vocab.bpe, or a SentencePiece model (spiece.model, tokenizer.model, spm.model, sentencepiece.bpe.model), or
-// vocab.txt; roles from tokenizer_config.json and special_tokens_map.json. A path to a tokenizer.json, a .model or a
-// .txt works too. Errors: no tokenizer (with the names that were looked for), a malformed file, an unsupported kind.
+// vocab.txt; roles from tokenizer_config.json and special_tokens_map.json. Also accepts a path to a tokenizer.json, a
+// .model or a .txt. Errors: no tokenizer (with the names searched for), a malformed file, an unsupported kind.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder);
 
 } // namespace hekla::text

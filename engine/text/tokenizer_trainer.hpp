@@ -1,4 +1,4 @@
-// Trains a tokenizer on text, which is given in pieces (a file at a time) and of which only counts are kept.
+// Trains a tokenizer on text, which is added in pieces (one file at a time) and of which only counts are kept.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -11,16 +11,17 @@
 
 namespace hekla::text {
 
-// Thread: one. The same pieces in any order give the same tokenizer, unless a word is split between two pieces.
+// A trainer. Thread: one. The same pieces in any order give the same tokenizer, unless a word is split between two
+// pieces.
 class TokenizerTrainer {
 public:
     virtual ~TokenizerTrainer() = default;
-    // Errors: not UTF-8 (names file, line and byte). An error leaves the trainer as it was.
+    // Errors: not UTF-8 (with file, line and byte). After an error the trainer is unchanged.
     virtual Status add(std::string_view text, const TextOrigin& origin) = 0;
-    // Errors: no text was given, or the options contradict themselves. Call once.
+    // Errors: no text was added, or the options are contradictory. Call once.
     virtual Result<std::unique_ptr<Tokenizer>> finish() = 0;
-    // `stop` is asked while text is added and merges are learned; true ends it with Code::cancelled. SentencePiece's
-    // trainer asks only between texts. May be empty.
+    // Sets a callback that is called while text is added and merges are learned; true ends it with Code::cancelled.
+    // SentencePiece's trainer calls it only between texts. May be empty.
     void set_stop(std::function<bool()> stop) { stop_ = std::move(stop); }
 
 protected:
@@ -33,20 +34,20 @@ private:
     std::function<bool()> stop_;
 };
 
-// One token for every code point that occurs, in the order of code points, then the special tokens. nanoGPT's text
-// without special tokens gives nanoGPT's ids.
+// Returns a trainer with one token for every code point that occurs, in the order of code points, then the special
+// tokens. nanoGPT's text without special tokens gives nanoGPT's ids.
 std::unique_ptr<TokenizerTrainer> make_character_trainer(std::vector<SpecialToken> special = {});
 
 struct ByteBpeTraining {
     int32_t vocabulary_size =
         4096; // 256 bytes, the learned merges, and the special tokens; fewer if the text has no more pairs
-    uint64_t min_frequency = 2; // a pair that occurs less often is not merged
+    uint64_t min_frequency = 2; // less frequent pairs are not merged
     bool add_prefix_space = false;
     std::vector<SpecialToken> special = {{"<|endoftext|>", {TokenRole::bos, TokenRole::eos}}};
 };
 
-// Ids as GPT-2's: the bytes in the order of their letters, the merges in the order learned, the special tokens. Special
-// tokens in the text are not counted.
+// Returns a trainer with GPT-2's order of ids: the bytes in the order of their letters, the merges as learned, the
+// special tokens. Special tokens in the text are not counted.
 std::unique_ptr<TokenizerTrainer> make_byte_bpe_trainer(ByteBpeTraining options);
 
 struct WordPieceTraining {
@@ -54,7 +55,7 @@ struct WordPieceTraining {
     bool lower_case = true;
     bool strip_accents = true;
     uint64_t min_frequency = 2;
-    uint32_t limit_alphabet = 1000; // the most frequent characters; words with rarer ones are not counted
+    uint32_t limit_alphabet = 1000; // the most frequent characters; words with less frequent ones are not counted
     std::vector<SpecialToken> special = {{"[PAD]", {TokenRole::pad}},
                                          {"[UNK]", {TokenRole::unk}},
                                          {"[CLS]", {TokenRole::cls}},
@@ -62,19 +63,20 @@ struct WordPieceTraining {
                                          {"[MASK]", {TokenRole::mask}}};
 };
 
-// Ids as BERT's: the special tokens, the characters, the pieces in the order learned.
+// Returns a trainer with BERT's order of ids: the special tokens, the characters, the pieces as learned.
 std::unique_ptr<TokenizerTrainer> make_wordpiece_trainer(WordPieceTraining options);
 
 struct SentencePieceTraining {
     bool bpe = false;               // byte-pair merges instead of a unigram model
-    int32_t vocabulary_size = 8000; // of the model: fewer where the text has no more pieces
+    int32_t vocabulary_size = 8000; // of the model; fewer if the text has no more pieces
     double character_coverage = 0.9995;
     bool byte_fallback = false; // characters without a piece become bytes instead of the unknown piece
     std::vector<std::string> control_symbols = {};
     std::vector<SpecialToken> special = {}; // added after the model's pieces
 };
 
-// The library keeps the text's lines until finish(). Ids: <pad>, </s>, <unk>, <s>, the control symbols, then pieces.
+// Returns a trainer; the library keeps the text's lines until finish(). Ids: <pad>, </s>, <unk>, <s>, the control
+// symbols, then pieces.
 std::unique_ptr<TokenizerTrainer> make_sentencepiece_trainer(SentencePieceTraining options);
 
 struct WordTraining {
@@ -87,7 +89,8 @@ struct WordTraining {
                                          {"</s>", {TokenRole::eos}}};
 };
 
-// Ids: the special tokens, then words from the most frequent on, equally frequent ones in the order of their bytes.
+// Returns a trainer. Ids: the special tokens, then words by descending frequency, equally frequent ones in the order of
+// their bytes.
 std::unique_ptr<TokenizerTrainer> make_word_trainer(WordTraining options);
 
 } // namespace hekla::text

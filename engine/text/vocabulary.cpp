@@ -11,7 +11,7 @@
 namespace hekla::text {
 namespace {
 
-// An id far beyond the number of tokens would make a table of gaps: a few bytes of file could ask for gigabytes.
+// An id far beyond the number of tokens would create a table of gaps: a few bytes in a file could allocate gigabytes.
 constexpr int64_t kMostGaps = 1 << 16;
 
 template<class T>
@@ -78,7 +78,7 @@ Status Vocabulary::add(int32_t id, std::string_view token, std::string_view byte
     if (bytes != token) HK_TRY(put_text(bytes, entry.bytes));
     if (id >= size()) tokens_.resize(static_cast<std::size_t>(id) + 1);
     tokens_[static_cast<std::size_t>(id)] = entry;
-    if (2 * ++count_ > slots_.size()) { // rehash all of them, this one too
+    if (2 * ++count_ > slots_.size()) { // rehash all of them, including this one
         slots_.assign(std::max(2 * slots_.size(), kFewestSlots), -1);
         for (int32_t one = 0; one < size(); ++one)
             if (has(one)) slots_[slot_of(this->token(one))] = one;
@@ -96,7 +96,7 @@ Status Vocabulary::add(AddedToken token) {
         HK_TRY(add(token.id, token.content, token.content));
     }
     Entry& entry = tokens_[static_cast<std::size_t>(token.id)];
-    entry.bytes = entry.token; // added tokens stand for themselves, whatever alphabet the others are spelt in
+    entry.bytes = entry.token; // the bytes of added tokens are their text, whatever alphabet the others use
     entry.added = true;
     entry.special = token.special;
     const auto at = std::lower_bound(added_.begin(), added_.end(), token.id,
@@ -156,7 +156,7 @@ void Vocabulary::append_identity(std::string& bytes) const {
         put(bytes, static_cast<uint8_t>(token.special << 0 | token.lstrip << 1 | token.rstrip << 2));
     }
     for (const std::optional<int32_t>& role : roles_) put(bytes, role.value_or(-1));
-    if (frame_ == TextFrame()) return; // identities of earlier versions, which knew no frame, stay valid
+    if (frame_ == TextFrame()) return; // keeps identities of earlier versions, which had no frame, valid
     for (const std::vector<int32_t>* ids : {&frame_.before, &frame_.after}) {
         put(bytes, static_cast<uint64_t>(ids->size()));
         for (const int32_t id : *ids) put(bytes, id);

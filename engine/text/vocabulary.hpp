@@ -1,4 +1,4 @@
-// The table of tokens and ids that every tokenizer has, with roles and properties of special tokens.
+// The table of tokens and ids of every tokenizer, with roles and properties of special tokens.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -14,8 +14,8 @@
 
 namespace hekla::text {
 
-// What a token is for. The names in files are bos_token, eos_token, pad_token, unk_token, mask_token, sep_token,
-// cls_token.
+// The role of a special token. The names in files are bos_token, eos_token, pad_token, unk_token, mask_token,
+// sep_token, cls_token.
 enum class TokenRole : int32_t { bos = 0, eos = 1, pad = 2, unk = 3, mask = 4, separator = 5, cls = 6 };
 inline constexpr int32_t kTokenRoles = 7;
 const char* role_key(TokenRole role); // "bos_token", ...
@@ -33,11 +33,11 @@ struct AddedToken {
     bool special = true;     // a control token, which decoding can skip and encoding can ignore
     bool lstrip = false;     // includes the white space before it
     bool rstrip = false;     // includes the white space after it
-    bool normalized = false; // kept for the file; the tokenizers here have no normalizer
+    bool normalized = false; // only kept for the file; the tokenizers here have no normalizer
 };
 
 // The special tokens around a text of a language model: Llama's texts begin with "<s>". Most tokenizers have none.
-// Those around the inputs of encoders ([CLS], [SEP]) do not belong to it; objectives add these.
+// Those around the inputs of encoders ([CLS], [SEP]) are not part of it; objectives add them.
 struct TextFrame {
     std::vector<int32_t> before, after; // ids
     bool operator==(const TextFrame&) const = default;
@@ -46,19 +46,19 @@ struct TextFrame {
 class Vocabulary {
 public:
     Vocabulary() = default;
-    // A copy with its tables in this memory, which must outlive it.
+    // Copies `other` with its tables in this memory, which must outlive the copy.
     Vocabulary(const Vocabulary& other, std::pmr::memory_resource* memory);
     std::pmr::memory_resource* memory() const { return tokens_.get_allocator().resource; }
 
-    // Adds a token under an id. `bytes`: the text that it decodes to. Errors: an id or a token that exists, an empty
-    // token; texts of more than 4 GiB together.
+    // Adds a token with an id. `bytes`: the text that it decodes to. Errors: an id or a token that exists, an empty
+    // token; more than 4 GiB of text in total.
     Status add(int32_t id, std::string_view token, std::string_view bytes);
-    // Adds an added token. One that exists under the same id and content becomes an added token.
+    // Adds an added token. An existing token with the same id and content becomes an added token.
     Status add(AddedToken token);
     // Adds a special token after all ids unless the vocabulary has it, and sets its roles.
     Status add_special(const SpecialToken& token);
     Status set_role(TokenRole role, int32_t id);
-    // Error: an id that no token has.
+    // Error: an id without a token.
     Status set_frame(TextFrame frame);
 
     int32_t size() const { return static_cast<int32_t>(tokens_.size()); } // largest id + 1; there may be gaps
@@ -73,7 +73,7 @@ public:
     std::span<const AddedToken> added() const { return added_; } // by id
     const TextFrame& frame() const { return frame_; }
 
-    // Appends everything that decides what the vocabulary does, for a hash.
+    // Appends everything that affects the vocabulary's behavior, for a hash.
     void append_identity(std::string& bytes) const;
 
 private:

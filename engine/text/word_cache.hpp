@@ -1,4 +1,4 @@
-// Words that were encoded before: most words of a text occur again.
+// A cache of encoded words, since most words of a text occur again.
 #pragma once
 
 #include "base/hash.hpp"
@@ -12,10 +12,10 @@
 
 namespace hekla::text {
 
-// A cache from words to their symbols (plain values). It has a hash table of its own because a std::unordered_map
-// allocates for every word; here words and symbols are appended to one buffer each. `hash` is hash64() of the word,
-// which takes 6 ns of some 200 that encoding takes a word (tiny Shakespeare; a hash of our own took 5). Thread: one at
-// a time.
+// A cache from words to their symbols (plain values). It has a custom hash table because a std::unordered_map allocates
+// for every word; here words and symbols are each appended to one buffer. `hash` is hash64() of the word, which takes 6
+// ns of the approximately 200 that encoding a word takes (tiny Shakespeare; a custom hash took 5). Thread: one at a
+// time.
 template<class Symbol>
 class WordCache {
 public:
@@ -32,8 +32,7 @@ public:
         }
     }
 
-    // Adds a word that the cache does not have. Words without symbols, and words after the cache is full, are not
-    // added.
+    // Adds a word that is not in the cache. Words without symbols, and words after the cache is full, are not added.
     void add(std::string_view word, uint64_t hash, std::span<const Symbol> symbols) {
         if (symbols.empty() || word.size() > kLongest || texts_.size() > kMostBytes) return;
         if (2 * (used_ + 1) > slots_.size()) grow();

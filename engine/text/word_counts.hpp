@@ -1,4 +1,4 @@
-// How often each of BERT's words occurs in a text, without special tokens: the input of training.
+// Counts of BERT's words in a text, without special tokens, for training.
 #pragma once
 
 #include "text/added_tokens.hpp"

@@ -42,7 +42,7 @@ WordPiece::WordPiece(Vocabulary vocabulary, WordPieceOptions options)
     for (int32_t id = 0; id < tokens.size(); ++id) {
         if (!tokens.has(id) || tokens.is_added(id)) continue;
         const std::string_view token = tokens.token(id);
-        first_.add(token, id); // "##" at the beginning of a word is punctuation, and so never a piece of one
+        first_.add(token, id); // "##" at the beginning of a word is punctuation, so never a piece of a word
         if (!options_.prefix.empty() && token.size() > options_.prefix.size() && token.starts_with(options_.prefix))
             later_.add(token.substr(options_.prefix.size()), id);
         if (options_.prefix.empty()) later_.add(token, id);

@@ -7,9 +7,9 @@ namespace hekla::text {
 
 struct WordPieceOptions {
     BertNormalization normalization;
-    std::string prefix = "##";       // of pieces that do not begin a word
-    uint32_t longest_word = 100;     // characters; a longer word is the unknown token
-    std::string post_processor = {}; // tokenizer.json's member as it was read; encode() ignores it
+    std::string prefix = "##";       // of pieces inside a word
+    uint32_t longest_word = 100;     // in characters; a longer word becomes the unknown token
+    std::string post_processor = {}; // tokenizer.json's member, unchanged; encode() ignores it
 };
 
 class WordPiece final : public BertWordTokenizer {
@@ -32,7 +32,7 @@ protected:
     std::string tidied(std::string text) const override;
 
 private:
-    // A set of pieces: an open hash table over the vocabulary's own strings.
+    // A set of pieces: an open hash table over the vocabulary's strings.
     class Pieces {
     public:
         explicit Pieces(std::pmr::memory_resource* memory) : slots_(64, memory) {}

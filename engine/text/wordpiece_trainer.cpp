@@ -1,5 +1,5 @@
-// Learns a WordPiece vocabulary as the tokenizers library does: pairs of pieces merged by how often they occur, with
-// "##" before what does not begin a word.
+// Learns a WordPiece vocabulary like the tokenizers library: merges pairs of pieces by frequency, with "##" before
+// pieces that do not begin a word.
 #include "text/merge_learning.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "text/word_counts.hpp"
@@ -37,7 +37,7 @@ public:
             return a.first != b.first ? a.first > b.first : a.second < b.second;
         });
         common.resize(std::min<std::size_t>(common.size(), options_.limit_alphabet));
-        std::map<char32_t, std::pair<bool, bool>> alphabet; // where it occurs: at the start of a word, later in one
+        std::map<char32_t, std::pair<bool, bool>> alphabet; // occurs at the start of a word, later in one
         for (const auto& [count, character] : common) alphabet[character] = {true, false};
         std::map<std::string, uint64_t> kept; // words without rare characters, in a fixed order
         for (const auto& [bytes, count] : counts) {

@@ -1,5 +1,5 @@
-// One token per word, as in recurrent models before subwords: words between white space, with punctuation marks as
-// words of their own (or not). A word outside the vocabulary becomes the unknown token.
+// One token per word, as in recurrent models before subwords: words between white space, with punctuation marks
+// optionally as separate words. A word outside the vocabulary becomes the unknown token.
 #pragma once
 
 #include "base/file_place.hpp"
@@ -31,7 +31,7 @@ private:
     WordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization);
 };
 
-// A tokenizer.json with a WordLevel model, and words by BertPreTokenizer or WhitespaceSplit.
+// Returns whether a tokenizer.json has a WordLevel model, and words by BertPreTokenizer or WhitespaceSplit.
 bool is_words_json(const Json& json);
 Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const FilePlace& path);
 

@@ -1,4 +1,4 @@
-// Waiting for a batch that a plugin makes on another thread.
+// Waits for a batch that a plugin makes on another thread.
 #pragma once
 
 #include "data/batcher.hpp"
@@ -6,17 +6,17 @@
 
 namespace hekla::train {
 
-// Whose collate() makes the batches.
+// The plugin whose collate() makes the batches.
 struct BatchMaker {
-    std::string objective; // as messages name it: "objective 'clm' (/path/clm.so)"
+    std::string objective; // for messages: "objective 'clm' (/path/clm.so)"
     bool isolated = false; // in a worker process, which has a time limit
 };
 
 // Returns true when batcher.next() has a result, false if events.stop asks to stop first. After 10 seconds, and again
-// after 40, 160, ..., a message names what is awaited.
+// after 40, 160, ..., a message reports what is awaited.
 bool wait_for_batch(data::Batcher& batcher, const TrainerEvents& events, const BatchMaker& maker);
 
-// Ends the threads of a batcher whose training was asked to stop. Where a plugin does not return within 3 seconds,
+// Ends the threads of a batcher whose training was asked to stop. If a plugin does not return within 3 seconds,
 // events.abandoned is called with its name before this waits for it.
 void end_batches(data::Batcher& batcher, const TrainerEvents& events, const BatchMaker& maker);
 

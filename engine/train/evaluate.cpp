@@ -32,7 +32,7 @@ struct Ratio {
     }
 };
 
-// The number of a row in a field with one number per row; -1 where it has none.
+// Returns the value of a row in a field with one number per row; -1 if it has none.
 int64_t place_of(std::span<const data::Field> fields, std::string_view name, std::size_t row) {
     const auto field = std::ranges::find(fields, name, &data::Field::name);
     if (field == fields.end() || field->bytes.size() < (row + 1) * 4) return -1;
@@ -54,7 +54,7 @@ Evaluator::~Evaluator() = default;
 
 namespace {
 
-// Targets that are classes, spans or numbers are decoded; a text would have to be generated.
+// Decodes targets that are classes, spans or numbers; a text would have to be generated.
 Result<std::vector<std::string>> ports_to_decode(const plugin::Composition& composition) {
     if (composition.example_kind() != HK_EXAMPLE_ROW) return std::vector<std::string>();
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
@@ -160,12 +160,12 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
     std::vector<Ratio> losses(graph.losses.size()), metrics(graph.metrics.size());
     const bool decodes = !decode_ports_.empty();
     TaskScores task(classes);
-    std::vector<Prediction> said;
+    std::vector<Prediction> collected;
     const auto name_of = [&](const json& label) -> json {
         if (!label.is_number_integer() || label < 0 || label >= static_cast<int64_t>(classes.size())) return nullptr;
         return classes[label.get<std::size_t>()];
     };
-    // Shared with the thread that makes batches, which may outlive this call where a plugin does not return.
+    // Shared with the thread that makes batches, which may outlive this call if a plugin does not return.
     const auto batches =
         std::make_shared<const std::vector<std::vector<batch::RowLength>>>(batch::batches_by_length(chosen, batch_));
     const auto examples_of = [&split](const std::vector<batch::RowLength>& rows) {
@@ -216,7 +216,7 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
                                   place_of(fields, "end_positions", i));
                 if (!predictions) continue;
                 if (!classes.empty()) infer::name_labels(rows[i], name_of);
-                said.push_back({rows_of_batch[i].row, std::move(rows[i])});
+                collected.push_back({rows_of_batch[i].row, std::move(rows[i])});
             }
         }
     }
@@ -235,8 +235,8 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
                                                               : std::numeric_limits<double>::quiet_NaN());
     for (const auto& score : task.scores()) result.scores.push_back(score);
     result.table = task.table();
-    std::ranges::stable_sort(said, {}, &Prediction::example);
-    result.predictions = std::move(said);
+    std::ranges::stable_sort(collected, {}, &Prediction::example);
+    result.predictions = std::move(collected);
     return result;
 }
 

@@ -19,20 +19,20 @@ namespace hekla::train {
 // The head's output for one example.
 struct Prediction {
     uint64_t example = 0; // of the split
-    nlohmann::json said;
+    nlohmann::json predicted;
 };
 
 struct Evaluation {
     double loss = 0.0;
     uint64_t examples = 0;
-    // Each loss of several ("loss.mlm", before its weight), then metrics and scores ("accuracy", ...).
+    // Each loss if there are several ("loss.mlm", before its weight), then metrics and scores ("accuracy", ...).
     std::vector<std::pair<std::string, double>> scores;
-    std::string table;                           // of classes or written texts, for people; may be empty
+    std::string table;                           // of classes or generated texts, for people; may be empty
     std::vector<Prediction> predictions;         // in the data's order, if requested
     double score(const std::string& name) const; // "loss" too; NaN if unknown
 };
 
-// How its programs are compiled: as the training's, so that equal matrix products use equal kernels.
+// Compile options, the same as for training, so that equal matrix products use equal kernels.
 struct EvaluatorOptions {
     program::Storage precision = program::Storage::f32;
     std::map<std::string, std::string> kernel_choices = {};
@@ -43,8 +43,8 @@ Status run_over_zeros(program::Program& program, const std::vector<plugin::Batch
 
 class Evaluator {
 public:
-    // lengths: of rows, ascending. An example uses the shortest that holds it; the longest truncates it.
-    // Everything given must outlive this; the last two are copied. Programs are compiled now.
+    // lengths: of rows, ascending. An example uses the shortest that holds it; the longest truncates it. All arguments
+    // must outlive this, except the last two, which are copied. Programs are compiled now.
     static Result<std::unique_ptr<Evaluator>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const plugin::Composition& composition, int64_t batch,
                                                      std::vector<int64_t> lengths, uint64_t seed,
@@ -62,13 +62,13 @@ public:
                                                          const EvaluatorOptions& options);
 
     // Evaluates all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time. The
-    // results do not depend on the batch size. classes: names of the labels in predictions; may be empty. cancelled
-    // where events.stop asks to stop while a batch is awaited.
+    // results do not depend on the batch size. classes: names of the labels in predictions; may be empty. cancelled if
+    // events.stop asks to stop while a batch is awaited.
     Result<Evaluation> run(const Split& split, uint64_t limit, bool predictions, std::span<const std::string> classes);
 
-    // Gives the values of step scalars to all programs, for the runs that follow.
+    // Sets step scalars in all programs, for the following runs.
     Status set_scalars(const StepScalars& scalars);
-    // Ends the thread of a run() that was stopped, as train::end_batches().
+    // Ends the thread of a run() that was stopped, like train::end_batches().
     void end_batches();
 
     Status rehearse();                               // runs every program once, over zeros
@@ -85,7 +85,7 @@ private:
     uint64_t seed_ = 0;
     std::pmr::memory_resource* memory_ = nullptr; // of batches
     std::map<int64_t, Length> lengths_;
-    std::vector<std::string> decode_ports_; // empty where nothing is decoded
+    std::vector<std::string> decode_ports_; // empty if nothing is decoded
     TrainerEvents events_;
     BatchMaker maker_;
     std::unique_ptr<data::Batcher> stopped_; // of a run() that was stopped; a plugin may still run on its thread

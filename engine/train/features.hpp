@@ -20,10 +20,10 @@ public:
     static Result<Features> compute(program::Runtime& runtime, program::ParameterStore& store,
                                     const plugin::Composition& composition, const graph::FrozenCut& cut,
                                     const Split& split, int64_t batch, int64_t length, uint64_t seed);
-    // Bytes for that many examples.
+    // Returns the memory for that many examples, in bytes.
     static uint64_t bytes(const graph::FrozenCut& cut, uint64_t examples, int64_t batch);
 
-    // Sets the features of these examples (by index), one a row, as fields of a program.
+    // Sets the features of these examples (by index), one per row, as fields of a program.
     Status set(program::Program& program, std::span<const uint64_t> examples) const;
 
 private:

@@ -77,7 +77,7 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
     options.outputs = {"loss"};
     options.precision = how.precision;
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
-    // The sum is computed with blocks of any size; the second plan checks the block size of this device.
+    // The total size does not depend on the block size; the second plan checks the block size of this device.
     HK_ASSIGN(const program::MemoryPlan plan, program::plan_memory(lowering, std::numeric_limits<uint64_t>::max() / 4));
     const Result<program::MemoryPlan> real = program::plan_memory(lowering, runtime.options().max_block_bytes);
     need.blocks_suffice = real.ok();

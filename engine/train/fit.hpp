@@ -15,7 +15,7 @@ namespace hekla::train {
 // Bytes on the device.
 struct MemoryNeed {
     uint64_t lasting = 0;       // parameters, gradients, moments, averages
-    uint64_t largest = 0;       // the largest of those: one allocation
+    uint64_t largest = 0;       // the largest of those, in a single allocation
     uint64_t a_program = 0;     // activations, constants, inputs of one step
     int64_t parameters = 0;     // numbers, not bytes
     bool blocks_suffice = true; // no activation is larger than one allocation
@@ -26,7 +26,7 @@ struct MemoryRoom {
     uint64_t free = 0;        // bytes that can still be allocated, as the driver reports them if it does
     uint64_t allocation = 0;  // largest buffer, in bytes
     uint64_t slack = 0;       // free bytes reserved for staging, the optimizer's tables and pipelines
-    uint64_t cap = 0;         // the host's memory cap where it limits `free`; else 0
+    uint64_t cap = 0;         // the host's memory cap if it limits `free`, otherwise 0
     std::string text() const; // "12 MiB are free", for messages
 };
 
@@ -35,7 +35,7 @@ MemoryRoom memory_room(const program::Runtime& runtime);
 // The settings of a run that determine its memory.
 struct FitOptions {
     program::Storage precision = program::Storage::f32;
-    bool averages = false;                       // an average of the weights is kept too
+    bool averages = false;                       // also keep a moving average of the weights
     std::set<std::string, std::less<>> frozen{}; // parameters without gradient, moments and average
 };
 
@@ -44,14 +44,14 @@ struct FitOptions {
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
                                int64_t length, const FitOptions& options = {});
 
-// The largest micro-batch that divides `whole`, the examples of a step, and fits; nothing where one example does not
-// fit.
+// Returns the largest micro-batch that divides `whole`, the examples of a step, and fits; nothing if one example does
+// not fit.
 Result<std::optional<int64_t>> largest_fitting_batch(const plugin::Composition& composition,
                                                      const program::Runtime& runtime, int64_t whole, int64_t length,
                                                      const FitOptions& options = {});
 
-// out_of_memory names the memory needed, the memory available, and the largest batch or number of parameters that would
-// fit.
+// Checks whether the training fits. out_of_memory contains the memory needed, the memory available, and the largest
+// batch or number of parameters that would fit.
 Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
                   int64_t length, const FitOptions& options = {});
 

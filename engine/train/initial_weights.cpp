@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// The head of the model in a folder; empty where it is not recorded.
+// Returns the head of the model in a folder; empty if it is not recorded.
 std::string stored_head(const plugin::Registry& registry, const json& config) {
     if (const auto own = config.find("hekla"); own != config.end() && own->is_object()) return own->value("head", "");
     const json classes = config.value("architectures", json::array());
@@ -28,16 +28,16 @@ std::string stored_head(const plugin::Registry& registry, const json& config) {
     return found.ok() ? std::string(found->second->head) : std::string();
 }
 
-// Whether the model in a folder has the head that the recipe describes, by the keys that the recipe sets.
+// Returns whether the model in a folder has the head that the recipe describes, by the keys that the recipe sets.
 bool same_head_config(const json& config, const Recipe& recipe) {
     const auto own = config.find("hekla");
     json before = own != config.end() && own->is_object() ? own->value("head_config", json::object()) : json::object();
     json now = recipe.head.config;
-    for (json* one : {&before, &now}) one->erase("num_labels"); // the data's, told apart by shapes
+    for (json* one : {&before, &now}) one->erase("num_labels"); // depends on the data; shapes show the difference
     return before == now;
 }
 
-// Whether both configurations name their classes, and name others.
+// Returns whether both configurations have class names and they differ.
 bool other_classes(const json& a, const json& b) {
     const auto names = [](const json& config) { return config.value("id2label", json()); };
     return names(a).is_object() && names(b).is_object() && names(a) != names(b);
@@ -51,8 +51,8 @@ std::string shortened(const std::vector<std::string>& names) {
     return text;
 }
 
-// What a folder holds, or of that the layers that the recipe chooses, under the numbers that they have here, and the
-// names if they are those of an ancestor.
+// Returns the tensors of a folder, or those of the layers that the recipe selects, renumbered, with names translated if
+// they are those of an ancestor.
 Result<std::vector<model::TensorView>> chosen_tensors(const Recipe& recipe, const plugin::Ancestor* ancestor,
                                                       std::vector<model::TensorView> stored) {
     if (ancestor != nullptr) {
@@ -89,13 +89,13 @@ Result<std::vector<model::TensorView>> chosen_tensors(const Recipe& recipe, cons
     return chosen;
 }
 
-// A training cannot start from weights that are not finite. Buffers may hold infinities by design (masks).
+// Refuses weights that are not finite. Buffers may hold infinities by design (masks).
 Status check_loaded(const plugin::StoredTensor& tensor, const model::ModelFolder& folder) {
     if (tensor.tensor.buffer) return {};
     return model::check_finite(*tensor.stored).with_context(folder.weights().path().string());
 }
 
-// The stored values along the front of the axis, followed by initial values.
+// Returns the stored values at the start of the axis, followed by initial values.
 Result<std::vector<float>> grown_values(const graph::Node& parameter, const plugin::StoredTensor& tensor,
                                         std::size_t axis, uint64_t seed) {
     const std::vector<int64_t>& before = tensor.stored->dims;
@@ -139,8 +139,8 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
     HK_ASSIGN(const std::string written, composition.write_config());
     HK_ASSIGN(const json ours, parse_json_object(written, "the new model's config.json"));
 
-    // The parameters of the body alone. The rest of the graph is the head, except names with the model's own prefix
-    // (BERT's pooler belongs to the model).
+    // The parameters of the body. The rest of the graph is the head, except names with the model's own prefix (BERT's
+    // pooler belongs to the model).
     const plugin::NameRules& names = composition.architecture().names;
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, recipe.train.context_length));
     HK_ASSIGN(const std::set<std::string> body, composition.body_parameters(fields));
@@ -152,7 +152,7 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
         const auto found = std::ranges::find(stored_tensors, name, &model::TensorView::name);
         return found != stored_tensors.end() ? &*found : nullptr;
     };
-    int64_t old_vocabulary = 0, vocabulary = 0; // where it has grown
+    int64_t old_vocabulary = 0, vocabulary = 0; // if it has grown
     for (const char* key : {"vocab_size", "source_vocab_size"}) {
         const json before = config.value(key, json()), now = ours.value(key, json());
         if (before.is_number_integer() && now.is_number_integer() && before < now) {
@@ -178,7 +178,7 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
     const auto is_fresh = [&](const std::string& name) {
         return !keeps_head && !body.contains(name) && (names.prefix.empty() || !name.starts_with(names.prefix));
     };
-    // An alias of a tensor that the file has too is the old head's: a decoder, tied or not.
+    // An alias of a tensor that is also in the file belongs to the old head: a decoder, tied or not.
     const auto has = [&](const std::string& name) {
         return find(name) != nullptr ||
                (name.starts_with(names.prefix) && find(name.substr(names.prefix.size())) != nullptr);
@@ -209,13 +209,13 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
         }
         random.erase(tensor.tensor.name);
     }
-    std::vector<std::string> fresh;
+    std::vector<std::string> random_names;
     for (const auto& [name, node] : random) {
-        fresh.push_back(name);
+        random_names.push_back(name);
         HK_TRY(store.upload(name, initial_values(*node, seed)));
     }
     const std::string where = folder.path().string();
-    std::vector<std::string> of_head = fresh;
+    std::vector<std::string> of_head = random_names;
     std::erase_if(of_head, [](const std::string& name) { return name.starts_with(plugin::kAdapter); });
     if (ancestor != nullptr)
         message(fmt::format("{}: a {} begins with the weights of a {}", where, composition.architecture().id,
@@ -225,7 +225,7 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
                             where, old_vocabulary, vocabulary));
     if (of_head.empty() && found.ignored.empty()) {
         message(fmt::format("{}: {} tensors loaded", where, found.tensors.size()));
-        return fresh;
+        return random_names;
     }
     std::string text = fmt::format("{}: {} tensors loaded", where, found.tensors.size());
     if (!found.ignored.empty())
@@ -234,7 +234,7 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
                         shortened(found.ignored));
     if (!of_head.empty()) text += fmt::format("; head '{}' starts random: {}", recipe.head.id, shortened(of_head));
     message(text);
-    return fresh;
+    return random_names;
 }
 
 Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& composition,
@@ -242,7 +242,7 @@ Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& co
     if (composition.teacher() == nullptr) return Hash128{};
     HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.teacher.from));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
-    // The graph's part that is the teacher, under the names that its own files have.
+    // The teacher's part of the graph, with the names that its own files use.
     const std::string_view prefix = plugin::kTeacher;
     graph::Graph own = described;
     for (graph::Node& node : own.nodes)

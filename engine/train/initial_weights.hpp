@@ -13,16 +13,16 @@
 
 namespace hekla::train {
 
-// described: the run's graph, with head. message: called with one line about what was loaded and what starts random.
-// Gives the names of those that start random. Errors: tensors of the body that the folder lacks, has too many of, or in
-// other shapes.
+// Sets the initial parameters. described: the run's graph, with head. message: called with one line about what was
+// loaded and what starts random. Returns the names of those that start random. Errors: tensors of the body that are
+// missing, unexpected or of other shapes in the folder.
 Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const plugin::Registry& registry,
                                                   const plugin::Composition& composition, const graph::Graph& described,
                                                   program::ParameterStore& store,
                                                   const std::function<void(const std::string&)>& message);
 
-// Loads the teacher's parameters, where there is one, and gives a hash of their values. Errors: its folder lacks
-// tensors, or has too many, or in other shapes.
+// Loads the teacher's parameters, if there is a teacher, and returns a hash of their values. Errors: tensors that are
+// missing, unexpected or of other shapes in its folder.
 Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& composition,
                              const graph::Graph& described, program::ParameterStore& store);
 

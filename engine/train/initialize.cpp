@@ -19,7 +19,7 @@ std::vector<float> initial_values(const graph::Node& parameter, uint64_t seed) {
     case 2: // uniform
         for (float& value : values) value = static_cast<float>(a + (b - a) * random.next_unit());
         break;
-    case 3: // normal, cut at two deviations
+    case 3: // normal, truncated at two standard deviations
         for (float& value : values) {
             double z = random.next_normal();
             while (std::abs(z) > 2.0) z = random.next_normal();

@@ -1,4 +1,4 @@
-// How parameters begin when no file gives them.
+// Initial values of parameters that are not loaded from a file.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -7,8 +7,8 @@
 
 namespace hekla::train {
 
-// The values of a parameter leaf: drawn by (seed, the parameter's name), so that neither order nor other parameters
-// matter.
+// Returns the values of a parameter leaf. They depend only on the seed and the parameter's name, not on the order or on
+// other parameters.
 std::vector<float> initial_values(const graph::Node& parameter, uint64_t seed);
 
 } // namespace hekla::train

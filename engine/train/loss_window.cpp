@@ -15,7 +15,7 @@ double LossWindow::z(double loss) const {
 }
 
 void LossWindow::add(double loss) {
-    if (!std::isfinite(loss)) return; // one bad step must not poison the next 128
+    if (!std::isfinite(loss)) return; // one bad step must not affect the next 128
     losses_.push_back(loss);
     if (losses_.size() > 128) losses_.pop_front();
 }

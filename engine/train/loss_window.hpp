@@ -7,7 +7,7 @@ namespace hekla::train {
 
 class LossWindow {
 public:
-    // Standard deviations between `loss` and the mean of the window; 0 while it holds fewer than 8.
+    // Returns the distance of `loss` from the window's mean in standard deviations; 0 while it holds fewer than 8.
     double z(double loss) const;
     void add(double loss);                                       // ignores NaN and infinity
     const std::deque<double>& losses() const { return losses_; } // oldest first

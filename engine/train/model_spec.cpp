@@ -22,7 +22,7 @@ bool lacks(const json& config, std::string_view key) {
     return found == config.end() || found->is_null();
 }
 
-// Ids of special tokens that the configuration leaves to the tokenizer.
+// Sets ids of special tokens that the configuration leaves to the tokenizer.
 void complete_ids(const plugin::Provided& architecture, const text::Tokenizer& tokenizer, bool rows, json& config) {
     const auto role = [&](text::TokenRole which) { return tokenizer.special(which); };
     const auto set = [&](const char* key, std::optional<int32_t> id) {
@@ -30,18 +30,18 @@ void complete_ids(const plugin::Provided& architecture, const text::Tokenizer& t
     };
     const std::optional<int32_t> pad = role(text::TokenRole::pad), eos = role(text::TokenRole::eos),
                                  bos = role(text::TokenRole::bos), separator = role(text::TokenRole::separator);
-    // Rows of different lengths need padding; where the tokenizer has none, the end token is the custom.
+    // Rows of different lengths need padding; without a padding token, the end token is the usual choice.
     set("pad_token_id", pad ? pad : rows ? eos : std::nullopt);
     set("eos_token_id", eos ? eos : separator);
     set("bos_token_id", bos ? bos : role(text::TokenRole::cls));
-    // T5 starts its decoder with padding, the others with the end of a text.
+    // T5 starts its decoder with padding, the others with the end token.
     const std::optional<int32_t> start = eos ? eos : bos ? bos : separator;
     set("decoder_start_token_id", architecture.id == "t5" && pad ? pad : start ? start : pad);
 }
 
 bool grows(const Recipe& recipe) { return !recipe.tokenizer.add.empty() || !recipe.tokenizer.add_roles.empty(); }
 
-// The depth that model.layers leaves.
+// Sets the number of layers that remain after model.layers.
 Status cut_layers(const Recipe& recipe, json& config) {
     for (const char* key : {"num_hidden_layers", "n_layers", "n_layer", "num_layers"}) {
         const auto depth = config.find(key);
@@ -60,7 +60,7 @@ Status cut_layers(const Recipe& recipe, json& config) {
                     recipe.model.from));
 }
 
-// The teacher with the head that it was trained with. Its outputs are valid only for ids of its own tokenizer.
+// Returns the teacher with the head that it was trained with. Its outputs are valid only for ids of its own tokenizer.
 Result<plugin::CompositionSpec> teacher_spec(const Recipe& recipe, const plugin::Registry& registry,
                                              const text::Tokenizer& tokenizer) {
     HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.teacher.from));
@@ -87,7 +87,7 @@ Status balance_classes(std::span<const uint64_t> counts, json& objective_config)
     uint64_t all = 0;
     for (const uint64_t count : counts) all += count;
     json weights = json::array();
-    for (const uint64_t count : counts) // a class that is named and never seen: as if it were seen once
+    for (const uint64_t count : counts) // a declared class without examples counts as one example
         weights.push_back(static_cast<double>(all) / static_cast<double>(counts.size() * std::max<uint64_t>(count, 1)));
     *given = std::move(weights);
     return {};
@@ -123,7 +123,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         if (!classes.empty() || numbers)
             for (const char* key : {"id2label", "label2id", "num_labels", "problem_type"}) config.erase(key);
         if (!recipe.model.layers.empty()) HK_TRY(cut_layers(recipe, config));
-        // New tokens follow those of the model: its tables grow.
+        // New tokens are appended to those of the model, so its tables grow.
         for (const char* key : {"vocab_size", "source_vocab_size", "target_vocab_size"})
             if (const auto size = config.find(key); size != config.end() && size->is_number_integer() &&
                                                     size->get<int64_t>() < tokenizer.vocabulary_size() && grows(recipe))
@@ -190,7 +190,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         ids[classes[i]] = i;
     }
     const bool native = knows(*architecture.provided, "num_labels");
-    json& place = native ? spec.config : spec.notes; // a body that has no classes keeps their names for the reader
+    json& place = native ? spec.config : spec.notes; // a body without classes keeps their names for readers
     if (!classes.empty()) {
         place["id2label"] = std::move(names);
         place["label2id"] = std::move(ids);

@@ -18,7 +18,7 @@ std::span<const float> floats_of(std::span<const std::byte> bytes) {
 
 } // namespace
 
-// average + (weight - average) * (1 - decay), for every parameter.
+// Builds average + (weight - average) * (1 - decay), for every parameter.
 Result<MovingAverage::Update> MovingAverage::update_of(const std::vector<program::ParameterEntry>& table,
                                                        const std::vector<std::string>& names) {
     using graph::Op;

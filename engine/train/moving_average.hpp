@@ -11,15 +11,15 @@
 
 namespace hekla::train {
 
-// Thread: one at a time, that of the store.
+// An exponential moving average of a store's parameters. Thread: one at a time, that of the store.
 class MovingAverage {
 public:
-    // Of the parameters `names`. decay: below 1; the first updates weigh more, by (1 + n) / (10 + n). The store must
-    // outlive this.
+    // Averages the parameters `names`. decay: below 1; the first updates have more weight, by (1 + n) / (10 + n). The
+    // store must outlive this.
     static Result<std::unique_ptr<MovingAverage>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                          std::vector<std::string> names, double decay);
 
-    // The program of an update: what create() compiles, for the tensors of a table.
+    // The program of an update, which create() compiles for the tensors of a table.
     struct Update {
         graph::Graph graph;
         program::CompileOptions options;
@@ -32,9 +32,9 @@ public:
     Status rehearse();               // runs an update and drops its result
     Status swap();                   // exchanges weights and averages
 
-    // Under the names of the parameters. `this` must outlive the result.
+    // Returns the averages under the names of the parameters. `this` must outlive the result.
     std::vector<model::TensorSource> tensors() const;
-    // Errors: a tensor is missing or of another shape.
+    // Errors: a tensor is missing or has another shape.
     Status load(const model::Weights& weights);
 
 private:

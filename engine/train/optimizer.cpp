@@ -36,12 +36,12 @@ program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry
     plan.epsilon = static_cast<float>(s.adam_epsilon);
     plan.momentum = static_cast<float>(s.momentum);
     plan.max_norm = static_cast<float>(s.max_grad_norm);
-    // One group for every pair of factor and decay that occurs.
+    // One group for every combination of factor and decay.
     std::map<std::pair<float, float>, int32_t> groups;
     const auto group_of = [&](double factor, double decay) {
-        const auto [at, fresh] = groups.try_emplace({static_cast<float>(factor), static_cast<float>(decay)},
-                                                    static_cast<int32_t>(plan.groups.size()));
-        if (fresh) plan.groups.push_back({at->first.first, at->first.second});
+        const auto [at, inserted] = groups.try_emplace({static_cast<float>(factor), static_cast<float>(decay)},
+                                                       static_cast<int32_t>(plan.groups.size()));
+        if (inserted) plan.groups.push_back({at->first.first, at->first.second});
         return at->second;
     };
     plan.loss_state = kLossState;

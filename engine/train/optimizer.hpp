@@ -1,5 +1,5 @@
-// AdamW and SGD over all parameters of a store in one program: global norm, the test for what is not finite, clipping
-// and the update. Counters and bias corrections live on the device and are saved with the run.
+// AdamW and SGD over all parameters of a store in one program: global norm, the check for non-finite values, clipping
+// and the update. Counters and bias corrections are on the device and are saved with the run.
 #pragma once
 
 #include "program/lowering/optimizer.hpp"
@@ -11,7 +11,7 @@
 
 namespace hekla::train {
 
-// The CompileOptions::precision of a run with these settings.
+// Returns the CompileOptions::precision of a run with these settings.
 program::Storage storage_of(const TrainSection& settings);
 
 // The result of a step, read from the device.
@@ -28,32 +28,31 @@ inline constexpr const char* kLossState = "train.loss";
 
 class Optimizer {
 public:
-    // Updates the parameters named in `reached` (those that a loss reaches); the others are never touched, decay
-    // included. factors: of the learning rate, by name; absent: 1. Decay is for parameters of rank 2 and more without
-    // the flag no_decay. The store must have gradients and moments.
+    // Creates the optimizer of the parameters named in `reached` (those that a loss reaches); the others never change,
+    // not even by decay. factors: of the learning rate, by name; absent: 1. Decay applies to parameters of rank 2 and
+    // more without the flag no_decay. The store must have gradients and moments.
     static Result<std::unique_ptr<Optimizer>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& settings,
                                                      const std::vector<std::string>& reached,
                                                      const std::vector<std::string>& no_decay,
                                                      const std::map<std::string, double, std::less<>>& factors = {});
     ~Optimizer();
-    // What create() lowers, for the tensors of a table.
+    // Returns what create() lowers, for the tensors of a table.
     static program::OptimizerPlan plan(const std::vector<program::ParameterEntry>& table, const TrainSection& settings,
                                        const std::vector<std::string>& reached,
                                        const std::vector<std::string>& no_decay,
                                        const std::map<std::string, double, std::less<>>& factors);
 
-    // What the loss is to be multiplied by before it is differentiated in this step; step() divides by it. 1 but in
+    // Returns the factor of the loss before it is differentiated in this step; step() divides by it. 1 except in
     // float16 training.
     Result<double> loss_scale() const;
 
-    // Applies the gradients that are in the store, unless their norm or the float in the state kLossState is not
-    // finite.
+    // Applies the gradients in the store, unless their norm or the float in the state kLossState is not finite.
     Result<StepOutcome> step(double learning_rate);
-    // Runs a step of a loss that is not finite, which changes counters alone, and puts those back.
+    // Runs a step with a non-finite loss, which changes only counters, and restores those.
     Status rehearse();
 
-    // States of the store that belong to a checkpoint of a run with these settings.
+    // Returns the states of the store that belong to a checkpoint of a run with these settings.
     static std::vector<std::string> states(const TrainSection& settings);
 
 private:

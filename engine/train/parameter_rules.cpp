@@ -30,7 +30,7 @@ bool is_embedding(std::string_view name) {
 
 } // namespace
 
-// The number after the first part of a name that means "layer" or "block" in one of the families.
+// Returns the number after the first part of a name that means "layer" or "block" in one of the families.
 std::optional<LayerNumber> layer_number(std::string_view name) {
     std::string_view before;
     for (std::size_t at = 0; at < name.size();) {

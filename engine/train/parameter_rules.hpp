@@ -14,8 +14,8 @@
 
 namespace hekla::train {
 
-// The layer number in a parameter's name and its position there: "bert.encoder.layer.3.attention..."
-// has 3 at 19. Nothing where it names no layer.
+// The layer number in a parameter's name and its position there: "bert.encoder.layer.3.attention..." has 3 at 19.
+// Nothing if the name contains no layer.
 struct LayerNumber {
     int64_t number = 0;
     std::size_t at = 0, size = 0;
@@ -33,15 +33,14 @@ Depth depths(std::span<const std::string> names, const std::set<std::string>& bo
 
 struct ParameterRules {
     std::set<std::string, std::less<>> frozen;
-    bool body_frozen = false;                           // every parameter of the body is
-    std::map<std::string, double, std::less<>> factors; // of the learning rate; absent: 1
+    bool body_frozen = false;                           // every parameter of the body is frozen
+    std::map<std::string, double, std::less<>> factors; // of the learning rate, by name; absent: 1
 };
 
-// names: of all parameters. body: of those, the ones that the body has without its head. train.freeze holds patterns
-// with
-// '*', "body", "embeddings", or "layers:FIRST-LAST" (from 0). train.learning_rates: pattern -> rate at the peak; the
-// first that matches counts. train.layer_lr_decay multiplies the rate once per layer after it.
-// Errors: a pattern that no parameter matches; nothing left to train.
+// Returns the rules of a recipe. names: all parameters; body: those of the body, without the head. train.freeze
+// contains patterns with '*', "body", "embeddings", or "layers:FIRST-LAST" (from 0). train.learning_rates: pattern ->
+// peak learning rate; the first that matches counts. train.layer_lr_decay multiplies the rate once per layer after the
+// parameter's. Errors: a pattern that no parameter matches; nothing left to train.
 Result<ParameterRules> parameter_rules(const Recipe& recipe, std::span<const std::string> names,
                                        const std::set<std::string>& body);
 

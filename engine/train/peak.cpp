@@ -17,7 +17,7 @@ double measure_peak_flops(program::Runtime& runtime) {
         program::CompileOptions options;
         options.outputs = {"y"};
         HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, *store, options));
-        HK_TRY(program->run()); // warm
+        HK_TRY(program->run()); // warm-up
         double best = 1e30;
         for (int i = 0; i < 5; ++i) {
             const auto begin = std::chrono::steady_clock::now();

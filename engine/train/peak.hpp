@@ -1,4 +1,4 @@
-// The measured speed of matrix products on this device: 100% in "12% of peak".
+// The measured speed of matrix products on this device, which is 100% in "12% of peak".
 #pragma once
 
 #include "program/program.hpp"

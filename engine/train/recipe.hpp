@@ -32,7 +32,7 @@ using NamedSections = std::map<std::string, Section, std::less<>>;
 #include "train/recipe_keys.inc"
 
 struct Recipe {
-    std::filesystem::path file; // for messages; empty for one made in memory
+    std::filesystem::path file; // for messages; empty for a recipe created in memory
 #define HK_RECIPE_SECTION(name, type, meaning) type name;
 #define HK_RECIPE_NAMED_SECTIONS(name, type, shorthand, meaning) NamedSections<type> name;
 #include "train/recipe_keys.inc"

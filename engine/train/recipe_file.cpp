@@ -14,14 +14,14 @@
 namespace hekla::train {
 namespace {
 
-// "a.b=value" as the path of its key and its value.
+// "a.b=value" as a key path and a value.
 struct Override {
     std::string text;
     std::vector<std::string> path; // section, name of a named section, key
     std::string value;
 };
 
-// The keys of a named section; empty if `name` is not one.
+// Returns the keys of a named section; empty if `name` is not one.
 std::vector<std::string> keys_of_named(const std::string& name) {
     std::vector<std::string> keys;
     for (const RecipeSection& section : recipe_sections())
@@ -42,7 +42,7 @@ Result<Override> split_override(const std::string& text) {
     const std::vector<std::string> keys = keys_of_named(result.path[0]);
     const std::string rest = result.path[1];
     const std::size_t last = rest.rfind('.');
-    // schedules.NAME.KEY; NAME may have dots itself.
+    // schedules.NAME.KEY; NAME can contain dots.
     if (last != std::string::npos && std::ranges::find(keys, rest.substr(last + 1)) != keys.end()) {
         result.path[1] = rest.substr(0, last);
         result.path.push_back(rest.substr(last + 1));
@@ -50,10 +50,10 @@ Result<Override> split_override(const std::string& text) {
     return result;
 }
 
-// Puts an override into the table; its value is TOML, or else a string.
+// Adds an override to the table; its value is parsed as TOML, or else used as a string.
 Status apply_override(toml::table& root, const std::string& text) {
     HK_ASSIGN(const Override given, split_override(text));
-    const std::string place = fmt::format("override '{}'", text); // what place_of() returns for it
+    const std::string place = fmt::format("override '{}'", text); // returned by place_of() for this override
     if (given.value.find_first_of("[{\n") != std::string::npos) HK_TRY(check_toml_depth("x = " + given.value, place));
     Result<toml::table> parsed = parse_toml("x = " + given.value, place);
     const bool is_toml = parsed.ok();
@@ -69,12 +69,12 @@ Status apply_override(toml::table& root, const std::string& text) {
         if (table == nullptr) return invalid_argument(fmt::format("{}: [{}] is not a table", place, given.path[i]));
     }
     table->insert_or_assign(given.path.back(), std::move(*node));
-    // The length of the run was set last by this: epochs of the file would win otherwise.
+    // max_steps was set last, so remove the file's epochs, which would take precedence.
     if (given.path == std::vector<std::string>{"train", "max_steps"}) table->erase("num_train_epochs");
     return {};
 }
 
-// Defaults that depend on other keys.
+// Sets defaults that depend on other keys.
 void resolve(Recipe& r) {
     TokenizerSection& t = r.tokenizer;
     const bool has_folder = !(r.model.from.empty() && r.teacher.from.empty());
@@ -82,7 +82,7 @@ void resolve(Recipe& r) {
     if (t.kind.empty()) t.kind = "char";
 }
 
-// Rules that concern several keys.
+// Checks rules that concern several keys.
 Status check(const Recipe& r) {
     if (r.model.architecture.empty() && r.model.from.empty())
         return invalid_argument("[model] needs `architecture` (a plugin's id) or `from` (a model folder)");

@@ -1,5 +1,5 @@
-// What is known about each key of a recipe besides its value: for messages, the reference, completions and the check of
-// a resumed run.
+// Properties of each recipe key besides its value, for messages, the reference, completions and the check of a resumed
+// run.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace hekla::train {
 // What happens if a run is resumed with another value of a key.
 enum class Resume : uint8_t {
     refused,  // an error: the checkpoint does not match
-    warned,   // it continues with a warning: the result differs from that of an unchanged run
+    warned,   // the run continues with a warning: the result differs from that of an unchanged run
     learning, // as `warned`; an evaluation is not affected
     fitted,   // as `learning`; no warning if train.fit chooses the value
-    free,     // it continues silently
+    free,     // the run continues silently
 };
 
 // Which values a key accepts.
@@ -31,7 +31,7 @@ struct KeyRule {
     KeyRule at_least(double value) const;
     KeyRule unit(std::string_view name) const;
     KeyRule integer_is_the_plugins() const;
-    // "steps, 0 or more", "0 to 0.9", "`a`, `b`"; empty without a rule.
+    // Returns "steps, 0 or more", "0 to 0.9", "`a`, `b`"; empty without a rule.
     std::string text() const;
 };
 KeyRule any();
@@ -51,7 +51,7 @@ struct SectionInfo {
     std::string_view name;
     std::string_view meaning;
     bool named = false;         // [name.x] for any x
-    std::string_view shorthand; // of a named one: the key that `x = VALUE` sets
+    std::string_view shorthand; // for a named section: the key that `x = VALUE` sets
 };
 
 } // namespace hekla::train

@@ -20,7 +20,7 @@ const char* node_type(const toml::node& node) {
     return "a date or time";
 }
 
-// A number, also one that is written without a point.
+// Returns a number, also if it is written without a decimal point.
 std::optional<double> number_of(const toml::node& node) {
     if (const auto* real = node.as_floating_point()) return real->get();
     if (const auto* integer = node.as_integer()) return static_cast<double>(integer->get());
@@ -33,7 +33,7 @@ std::string place_of(const toml::node& node, const std::string& file) {
     const toml::source_region& source = node.source();
     if (source.path != nullptr && *source.path != file) return *source.path;
     if (source.begin.line > 0) return fmt::format("{}:{}", file, source.begin.line);
-    // A section that an override created has no place; its first key has.
+    // A section that an override created has no location, but its first key has.
     if (const toml::table* table = node.as_table(); table != nullptr && !table->empty())
         return place_of(table->begin()->second, file);
     return file;
@@ -197,7 +197,7 @@ void RecipeReader::read(const toml::node& node, const KeyInfo& info, TextMap& ou
     }
 }
 
-// A table of names or numbers from 1; or an array of names, each of which is the number of its position ("" skips one).
+// Reads a table of names or numbers from 1, or an array of names, each for the column at its position ("" skips one).
 void RecipeReader::read(const toml::node& node, const KeyInfo& info, ColumnMap& out) {
     const std::string expected =
         fmt::format("an array of names, or a table of names or numbers: {}", info.rule.example_text);
@@ -223,7 +223,7 @@ void RecipeReader::read(const toml::node& node, const KeyInfo& info, ColumnMap& 
     }
 }
 
-// A table does not keep its order, so the longest pattern comes first.
+// A table does not keep its order, so patterns are sorted, longest first.
 void RecipeReader::read(const toml::node& node, const KeyInfo& info, RateList& out) {
     const auto* table = node.as_table();
     if (table == nullptr) return wrong(node, info, fmt::format("a table of numbers: {}", info.rule.example_text));

@@ -1,4 +1,4 @@
-// Reads the sections of a recipe from TOML. A visitor for recipe_visit.hpp.
+// A visitor for recipe_visit.hpp that reads the sections of a recipe from TOML.
 #pragma once
 
 #include "train/recipe.hpp"
@@ -7,7 +7,7 @@
 
 namespace hekla::train {
 
-// Where a node is in the recipe, for messages: "FILE:LINE", or the override that it came from.
+// Returns the location of a node for messages: "FILE:LINE", or the override that it came from.
 std::string place_of(const toml::node& node, const std::string& file);
 
 class RecipeReader {
@@ -35,15 +35,15 @@ public:
             refuse_other_keys();
         }
     }
-    // Keeps `out` if the key is not given.
+    // Leaves `out` unchanged if the key is not given.
     template<class T>
     void key(const KeyInfo& info, T& out, const T&) {
         if (const toml::node* node = find(info)) read(*node, info, out);
     }
-    // Takes the keys of the section that no key() asked for.
+    // Stores the keys of the section that no key() call read.
     void other_keys(const KeyInfo& info, nlohmann::json& out);
 
-    // The first error: also a section that was not visited.
+    // Returns the first error, which includes sections that were not visited.
     Status finish();
 
 private:

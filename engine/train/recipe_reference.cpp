@@ -88,7 +88,7 @@ const char* resume_text(Resume resume) {
     return "";
 }
 
-// Text in a cell of a table.
+// Escapes text for a table cell.
 std::string cell(const std::string& text) {
     std::string out;
     for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);

@@ -1,4 +1,4 @@
-// The reference of recipe keys: docs/recipes.md and `hekla recipe keys` are made by these.
+// The reference of recipe keys, for docs/recipes.md and `hekla recipe keys`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,11 +6,11 @@
 
 namespace hekla::train {
 
-// One heading per section with a table of its keys.
+// Returns one heading per section with a table of its keys.
 std::string recipe_markdown();
-// An object per key: section, key, type, default (TOML), range, resume, meaning.
+// Returns an object per key: section, key, type, default (TOML), range, resume, meaning.
 nlohmann::ordered_json recipe_json();
-// One line per key, in columns.
+// Returns one line per key, in columns.
 std::string recipe_text();
 
 } // namespace hekla::train

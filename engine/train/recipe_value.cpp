@@ -27,7 +27,7 @@ std::string toml_text(bool value) { return value ? "true" : "false"; }
 std::string toml_text(const std::optional<bool>& value) { return value ? toml_text(*value) : ""; }
 
 std::string toml_text(double value) {
-    std::string text = fmt::format("{}", value); // the shortest that reads back the same
+    std::string text = fmt::format("{}", value); // shortest text that reads back exactly
     if (text.find_first_of(".en") == std::string::npos) text += ".0";
     return text;
 }

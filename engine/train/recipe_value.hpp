@@ -1,4 +1,4 @@
-// The types that keys of a recipe have: their names for readers, and their values as TOML.
+// The types of recipe keys: their names for users, and their values as TOML.
 #pragma once
 
 #include "train/recipe.hpp"
@@ -7,12 +7,12 @@ namespace hekla::train {
 
 std::string quoted(const std::string& text); // as TOML
 
-// A value on one line, such that reading it gives the same value.
+// Formats a value on one line, such that reading it gives the same value.
 std::string toml_text(const std::string& value);
 std::string toml_text(int64_t value);
 std::string toml_text(double value);
 std::string toml_text(bool value);
-std::string toml_text(const std::optional<bool>& value); // "" without a value
+std::string toml_text(const std::optional<bool>& value); // "" if unset
 std::string toml_text(const std::vector<std::string>& values);
 std::string toml_text(const std::vector<int64_t>& values);
 std::string toml_text(const TextMap& values);
@@ -20,7 +20,7 @@ std::string toml_text(const RateList& values);
 std::string toml_text(const StepValues& values);
 std::string toml_text(const nlohmann::json& value);
 
-// What a reader calls the type.
+// Returns the name of the type for users.
 inline const char* type_text(const std::string&) { return "string"; }
 inline const char* type_text(const int64_t&) { return "integer"; }
 inline const char* type_text(const double&) { return "number"; }

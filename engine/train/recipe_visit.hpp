@@ -6,8 +6,8 @@
 
 namespace hekla::train {
 
-// visit_SECTION(section, visitor): visitor.key(KeyInfo, member, default) for each key, then visitor.other_keys(KeyInfo,
-// member) if the section has them.
+// visit_SECTION(section, visitor) calls visitor.key(KeyInfo, member, default) for each key, then
+// visitor.other_keys(KeyInfo, member) if the section has them.
 #define HK_RECIPE_SECTION(name, type, meaning)                                                                         \
     template<class Section, class Visitor>                                                                             \
     void visit_##name(Section& section, Visitor& visitor) {
@@ -22,7 +22,7 @@ namespace hekla::train {
 #define HK_RECIPE_END(name) }
 #include "train/recipe_keys.inc"
 
-// visitor.section(SectionInfo, section or map of sections, visit_SECTION) for every section.
+// Calls visitor.section(SectionInfo, section or map of sections, visit_SECTION) for every section.
 template<class R, class Visitor>
 void visit_sections(R& recipe, Visitor& visitor) {
 #define HK_RECIPE_SECTION(name, type, meaning)                                                                         \

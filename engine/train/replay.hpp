@@ -1,4 +1,4 @@
-// One step of a finished or running training again: `hekla replay`.
+// Recomputes one step of a finished or running training: `hekla replay`.
 #pragma once
 
 #include "train/training_run.hpp"
@@ -6,14 +6,14 @@
 namespace hekla::train {
 
 struct Replay {
-    int64_t from_checkpoint = 0; // the step that the replay began after; 0: the run's beginning
+    int64_t from_checkpoint = 0; // the step after which the replay began; 0: the start of the run
     std::vector<data::Batch> batches;
     StepLoss loss;
     std::vector<std::pair<std::string, ResourceVector<float>>> gradients; // by parameter
 };
 
-// Restores the state after `step` - 1 updates from the nearest checkpoint and computes the gradients of step `step`
-// again, bit for bit. The run's files do not change; `run` is at that step afterwards.
+// Restores the state after `step` - 1 updates from the nearest checkpoint and recomputes the gradients of step `step`,
+// bit for bit. The run's files do not change; `run` is at that step afterwards.
 Result<Replay> replay(TrainingRun& run, int64_t step);
 
 } // namespace hekla::train

@@ -90,7 +90,7 @@ Result<RunLog> RunLog::open(const std::filesystem::path& file, int64_t step) {
         HK_ASSIGN(const std::string text, read_file(file));
         for (std::size_t begin = 0; begin < text.size();) {
             const std::size_t end = text.find('\n', begin);
-            if (end == std::string::npos) break; // a line that was never finished
+            if (end == std::string::npos) break; // incomplete last line
             const std::string line = text.substr(begin, end - begin);
             begin = end + 1;
             const nlohmann::ordered_json record = ordered_json_or_null(line);
@@ -144,7 +144,7 @@ Status RunLog::step(const hk_train_step& r) {
     };
     nlohmann::ordered_json record;
     record["step"] = r.step;
-    record["loss"] = r.loss; // JSON has no NaN: it becomes null, and "skipped" gives the reason
+    record["loss"] = r.loss; // NaN becomes null in JSON, and "skipped" gives the reason
     if (r.loss_count > 0) record["losses"] = object_of(scores_in(r.losses, r.loss_count));
     if (r.metric_count > 0) record["metrics"] = object_of(scores_in(r.metrics, r.metric_count));
     record["grad_norm"] = r.gradient_norm;
@@ -171,7 +171,7 @@ Status RunLog::evaluation(const hk_train_evaluation& r) {
 
 Status RunLog::write_curves(const std::filesystem::path& folder, const std::string& title) const {
     constexpr const char* kColors[] = {"#3d8f5f", "#8a56a8", "#b08a1e", "#4a4a4a", "#2a9d9d", "#a8385a"};
-    // A moving mean of single batches, which vary much.
+    // Moving average of losses of single batches, which are noisy.
     const auto smooth = [](const Points& raw) {
         Points points;
         double sum = 0.0;
@@ -199,7 +199,7 @@ Status RunLog::write_curves(const std::filesystem::path& folder, const std::stri
 
 namespace {
 
-// 1, 2 or 5 times a power of ten, so that about `count` steps fill `span`.
+// Returns 1, 2 or 5 times a power of ten, such that about `count` steps fill `span`.
 double tidy_step(double span, int count) {
     const double rough = span / count;
     const double power = std::pow(10.0, std::floor(std::log10(rough)));

@@ -13,14 +13,14 @@
 
 namespace hekla::train {
 
-// "step 80/2000 | loss 2.5713 | norm 1.15 | lr 1.0e-03 | 41 ms | 18,700 tok/s | 12% of peak | ETA 1:20", with each loss
-// in parentheses after the total where there are several, and the metrics after the norm.
+// Returns "step 80/2000 | loss 2.5713 | norm 1.15 | lr 1.0e-03 | 41 ms | 18,700 tok/s | 12% of peak | ETA 1:20". If
+// there are several losses, each follows the total in parentheses. Metrics follow the norm.
 std::string progress_line(const hk_train_step& step);
 std::string duration_text(double seconds); // "41 ms", "3.2 s", "1:20", "2:03:04"
 std::string grouped(double number);        // 18700 -> "18,700"
 
-// RUN/train_log.jsonl: an object per line, each line written at once. A resumed run drops what was logged after `step`,
-// so the file reads as if the run had never stopped.
+// The log RUN/train_log.jsonl: an object per line, each written immediately. A resumed run drops what was logged after
+// `step`, so the file looks as if the run had never stopped.
 class RunLog {
 public:
     static Result<RunLog> open(const std::filesystem::path& file, int64_t step);
@@ -30,7 +30,7 @@ public:
 
     Status step(const hk_train_step& report);
     Status evaluation(const hk_train_evaluation& report);
-    // Writes the curves of everything logged so far: loss.svg and, where the objective has metrics, metrics.svg.
+    // Writes the curves of everything logged so far: loss.svg and, if the objective has metrics, metrics.svg.
     Status write_curves(const std::filesystem::path& folder, const std::string& title) const;
 
 private:
@@ -49,7 +49,7 @@ struct Curve {
     std::string color;
     std::vector<std::pair<int64_t, double>> points;
 };
-// Returns a self-contained SVG of curves over steps, or over what `axis` names, with axes, a grid and a legend.
+// Returns a self-contained SVG of curves over steps, or over the quantity `axis`, with axes, a grid and a legend.
 std::string curve_svg(const std::string& title, const std::vector<Curve>& curves, const std::string& axis = "step");
 
 } // namespace hekla::train

@@ -13,7 +13,7 @@ struct Change {
     Resume resume = Resume::free;
 };
 
-// By "section.key"; keys that did not change are left out.
+// Returns changes by "section.key", without unchanged keys.
 std::map<std::string, Change> changes(const Recipe& before, const Recipe& now) {
     std::map<std::string, Change> all;
     for (const RecipeValue& v : recipe_values(before)) {

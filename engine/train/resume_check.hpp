@@ -1,4 +1,4 @@
-// Whether a run may continue from a checkpoint that was made with another recipe.
+// Checks whether a run can continue from a checkpoint that was made with another recipe.
 #pragma once
 
 #include "base/log.hpp"
@@ -9,9 +9,9 @@
 
 namespace hekla::train {
 
-// Compares the recipe of a checkpoint with that of the run which continues from it, by the `resume` column of
-// recipe_keys.inc. failed_precondition: a key changed that must not. Other changes that affect the result are one
-// warning. trains: false for an evaluation.
+// Compares the recipe of a checkpoint with that of the run that continues from it, by the `resume` column of
+// recipe_keys.inc. failed_precondition: a key changed that must not change. Other changes that affect the result are
+// reported in one warning. trains: false for an evaluation.
 Status check_resume(const Recipe& before, const Recipe& now, const std::string& checkpoint, bool trains,
                     const Log& log);
 

@@ -16,11 +16,11 @@ constexpr uint64_t kDataSalt = 0x64617461; // separates the random numbers of th
 
 std::string count_text(uint64_t n) { return grouped(static_cast<double>(n)); }
 
-// The task's columns with their places in the files.
+// Returns the task's columns with their locations in the files.
 Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs) {
     std::map<std::string, std::string> sources = recipe.data.columns;
     if (const auto a = sources.find("text_a"); a != sources.end() && !sources.contains("text")) {
-        sources["text"] = a->second; // the other common name of the first of two texts
+        sources["text"] = a->second; // "text" is the other common name of the first of two texts
         sources.erase(a);
     }
     std::vector<data::TaskColumn> columns;
@@ -31,7 +31,7 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
             column.source = given->second;
             sources.erase(given);
         } else if (need.optional && !sources.empty()) {
-            continue; // columns are named, and this one is not among them
+            continue; // columns have names, and this one is not among them
         }
         columns.push_back(std::move(column));
     }
@@ -44,8 +44,8 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
                 fmt::format("[data] prefix: the objective '{}' reads no text column '{}'", recipe.objective.id, name));
         column->prefix = text;
     }
-    // A name that the objective does not know is accepted for a column number of the files (another objective may read
-    // it); anything else is an error.
+    // An unknown name is accepted for a column number of the files, which another objective may read; otherwise it is
+    // an error.
     std::vector<std::string> reads;
     for (const plugin::ColumnNeed& need : needs) reads.push_back(need.name);
     const auto is_place = [](const std::string& source) {
@@ -114,7 +114,7 @@ batch::DrawnExample Split::draw(uint64_t number) const {
 
 batch::DrawnExample Split::at(uint64_t i) const {
     batch::DrawnExample drawn;
-    drawn.epoch = std::numeric_limits<uint64_t>::max(); // the evaluations' own
+    drawn.epoch = std::numeric_limits<uint64_t>::max(); // a separate stream for evaluations
     examples_->get(sequence_.at(i).begin, drawn.example);
     return drawn;
 }
@@ -242,7 +242,7 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
                         texts_->corpus.file_count(), count_text(texts_->corpus.text_bytes()),
                         count_text(texts_->train.size()), count_text(texts_->valid.size()),
                         tokenizer.vocabulary_size()));
-    // Texts that are too short are found now, not at the first evaluation.
+    // Report texts that are too short now, not at the first evaluation.
     const auto split = [&](data::TokenView view, const std::string& name) -> Result<Split> {
         if (view.size() < window) {
             data::WindowOrderOptions sampling;
@@ -279,7 +279,7 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     std::unique_ptr<data::StoredExamples> valid;
     if (!d.valid.empty()) {
         HK_ASSIGN(valid, open_one(d.valid));
-    } else if (recipe_->train.eval_steps > 0 && d.valid_fraction > 0.0) { // whole documents from the end
+    } else if (recipe_->train.eval_steps > 0 && d.valid_fraction > 0.0) { // the last documents, without splitting one
         auto train = std::make_unique<data::StoredExamples>(memory_);
         valid = std::make_unique<data::StoredExamples>(memory_);
         const auto first = static_cast<uint64_t>(static_cast<double>(all->size()) * (1.0 - d.valid_fraction));
@@ -326,7 +326,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         auto examples = std::make_shared<data::StoredExamples>(memory_);
         std::vector<uint64_t> rows;
         std::vector<int64_t> lengths;
-        std::vector<int32_t> labels; // of each example, -1 where it has not one
+        std::vector<int32_t> labels; // per example; -1 if it has no single label
         std::vector<uint64_t> of_class(classes_.size(), 0);
         uint64_t cut = 0, total = 0, seen = 0;
         int64_t longest = 0;
@@ -394,7 +394,8 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
     };
     const auto all = [](uint64_t) { return true; };
     const double fraction = recipe_->data.valid_fraction;
-    // Without data of its own, validation gets rows by the hash of their texts: rows that are alike stay together.
+    // Without separate validation data, rows are assigned by the hash of their texts, so that equal rows are in the
+    // same split.
     const bool held_out = valid_table_ == nullptr && fraction > 0.0 && recipe_->train.eval_steps > 0;
     const auto validates = [&](uint64_t key) { return static_cast<double>(hash64("valid", key)) * 0x1p-64 < fraction; };
     if (held_out) {

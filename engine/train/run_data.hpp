@@ -1,4 +1,4 @@
-// The data of a run: the recipe's [data] as examples of the columns that the objective reads.
+// The data of a run: the recipe's [data] section as examples of the columns that the objective reads.
 #pragma once
 
 #include "batch/collate.hpp"
@@ -22,20 +22,20 @@
 
 namespace hekla::train {
 
-// One of training, validation and test data.
+// One of the training, validation and test data.
 class Split {
 public:
     uint64_t size() const { return order_.examples_per_epoch(); } // examples per epoch
     const data::EncodedExamples& examples() const { return *examples_; }
-    // The example that a run draws at position `number`. Thread: any, several at once.
+    // Returns the example that a run draws at position `number`. Thread: any, several at once.
     batch::DrawnExample draw(uint64_t number) const;
-    // Example i of size(), in the order of the data.
+    // Returns example i of size(), in the order of the data.
     batch::DrawnExample at(uint64_t i) const;
-    // All examples, or, with a limit above 0, that many, evenly spaced and the same ones every time. Each is assigned
-    // the shortest of `lengths` (ascending) that holds it; the longest truncates it.
+    // Returns all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time. Each is
+    // assigned the shortest of `lengths` (ascending) that holds it; the longest truncates it.
     std::vector<batch::RowLength> spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
                                          uint64_t limit) const;
-    // The file and line of example i of a table, and the text of a column; empty without a table.
+    // Returns the file and line of example i of a table, and the text of a column; empty without a table.
     std::string place(uint64_t i) const;
     std::string text(uint64_t i, std::string_view column) const;
     std::string group(uint64_t i) const; // its value in the column data.group
@@ -43,8 +43,8 @@ public:
 private:
     friend class RunData;
     std::shared_ptr<const data::EncodedExamples> examples_;
-    std::shared_ptr<const data::LengthGroups> groups_;  // in place of order_, where rows are grouped by length
-    std::shared_ptr<const data::ClassBalance> balance_; // in place of order_, where classes come equally often
+    std::shared_ptr<const data::LengthGroups> groups_;  // replaces order_ if rows are grouped by length
+    std::shared_ptr<const data::ClassBalance> balance_; // replaces order_ if classes are balanced
     data::WindowOrder order_, sequence_;
     std::shared_ptr<const data::TaskTable> table_;
     std::vector<uint64_t> rows_; // of the table
@@ -53,24 +53,24 @@ private:
 class RunData {
 public:
     // Reads tables now, because their classes determine the model; open() reads the rest. needs: the columns that the
-    // objective reads, none where it reads plain text. memory: of texts and examples; it outlives this. stop: asked
-    // while anything here is read, encoded or trained; true ends it with Code::cancelled. May be empty.
+    // objective reads, none if it reads plain text. memory: for texts and examples; it must outlive this. stop: called
+    // while anything here is read, encoded or trained; true cancels with Code::cancelled. May be empty.
     static Result<RunData> read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
                                 std::pmr::memory_resource* memory = std::pmr::new_delete_resource(),
                                 std::function<bool()> stop = {});
 
     bool is_table() const { return !columns_.empty(); }
     uint64_t table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
-    const std::vector<std::string>& classes() const { return classes_; } // empty where the task has none
-    DataFacts facts() const;                                             // it points into this
+    const std::vector<std::string>& classes() const { return classes_; } // empty if the task has none
+    DataFacts facts() const;                                             // points into this
     const std::vector<data::TaskColumn>& columns() const { return columns_; }
 
     // Trains a tokenizer on the training texts.
     Result<std::unique_ptr<text::Tokenizer>> train_tokenizer(text::TokenizerTrainer& trainer) const;
 
-    // Tokenizes what the composition's objective reads. cache_folder: of token files (plain text in windows).
-    // `message`: one line about what was found. own_threads: false: this thread does everything. Errors: texts that are
-    // too short, and everything the data can be damaged by.
+    // Tokenizes the columns that the composition's objective reads. cache_folder: for token files (plain text in
+    // windows). `message`: called with one line about what was found. own_threads: false: uses only this thread.
+    // Errors: texts that are too short, and invalid data.
     Status open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                 const std::filesystem::path& cache_folder, const std::function<void(const std::string&)>& message,
                 bool own_threads = true);
@@ -78,7 +78,7 @@ public:
     const Split& train() const { return *train_; }
     const Split* valid() const { return valid_ ? &*valid_ : nullptr; }
     const Split* test() const { return test_ ? &*test_ : nullptr; }
-    // Equal for equal training data and tokenizer. A run resumes only with the same.
+    // Returns a value that is equal for equal training data and tokenizer. A run resumes only with the same.
     const std::string& identity() const { return identity_; }
 
 private:
@@ -97,7 +97,7 @@ private:
     std::pmr::memory_resource* memory_ = std::pmr::new_delete_resource();
     std::vector<data::TaskColumn> columns_;
     std::vector<std::string> classes_;
-    std::vector<uint64_t> class_counts_; // of each of them in the training table
+    std::vector<uint64_t> class_counts_; // of each class in the training table
     std::shared_ptr<data::TaskTable> train_table_, valid_table_, test_table_;
     std::shared_ptr<data::Dataset> texts_; // windows
     std::optional<Split> train_, valid_, test_;

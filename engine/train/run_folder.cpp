@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLock = ".lock";
 
-// "loss.svg.tmp.Xy12Za": what a killed AtomicFile leaves (base/file.cpp).
+// "loss.svg.tmp.Xy12Za": temporary file of a killed AtomicFile (base/file.cpp).
 bool is_leftover(const std::string& name) {
     const std::size_t at = name.rfind(".tmp.");
     return at != std::string::npos && at > 0 && name.size() == at + 11;
@@ -30,7 +30,7 @@ void remove_leftovers(const fs::path& folder) noexcept {
             if (is_leftover(entry->path().filename().string()) && entry->is_regular_file(error))
                 found.push_back(entry->path());
         for (const fs::path& path : found) fs::remove(path, error);
-    } catch (const std::exception&) { // they cost nothing but space
+    } catch (const std::exception&) { // leftover files only take up space
     }
 }
 
@@ -55,7 +55,7 @@ void RunFolder::forget() noexcept {
     if (lock_ < 0 && made_.empty()) return;
     try {
         std::error_code error;
-        if (!kept_ && lock_ >= 0) { // while the lock is held, no other training writes here
+        if (!kept_ && lock_ >= 0) { // no other training writes here while the lock is held
             std::vector<fs::path> ours;
             for (fs::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error))
                 if (!before_.contains(entry->path().filename().string())) ours.push_back(entry->path());
@@ -63,7 +63,7 @@ void RunFolder::forget() noexcept {
         }
         if (!kept_)
             for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) ::rmdir(folder->c_str());
-    } catch (const std::exception&) { // out of memory: what is left is found by the next run
+    } catch (const std::exception&) { // out of memory: the next run removes the remaining files
     }
     made_.clear();
     if (lock_ >= 0) ::close(std::exchange(lock_, -1));
@@ -92,14 +92,14 @@ Status RunFolder::take_lock() {
                                                    "another [output] dir",
                                                    path_.string(), who.empty() ? "" : " (process " + who + ")"));
         }
-        // The one before may have removed the file between open and flock: then this is a lock on nothing.
+        // The previous owner may have removed the file between open and flock; then this locks a deleted file.
         struct stat ours {
         }, there{};
         if (::fstat(lock, &ours) == 0 && ::stat(file.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
             ours.st_dev == there.st_dev) {
             const std::string text = fmt::format("{}\n", ::getpid());
             if (::ftruncate(lock, 0) != 0 || ::write(lock, text.data(), text.size()) < 0) {
-                // A full disk: the lock holds without the number, which is for people.
+                // Disk full: the lock is held without the process id, which is only for people.
             }
             lock_ = lock;
             return {};

@@ -1,4 +1,4 @@
-// The folder of a run, locked by the training that uses it. A training that never started leaves nothing in it.
+// The folder of a run, locked by the training that uses it. If the training does not start, nothing is left in it.
 #pragma once
 
 #include "base/status.hpp"
@@ -12,9 +12,9 @@ namespace hekla::train {
 
 class RunFolder {
 public:
-    // Makes `path` and the folders above it where they are missing, takes RUN/.lock and removes what a killed training
-    // left half-written. failed_precondition where another process trains in it (named); io where the folder cannot be
-    // made or written to.
+    // Creates `path` and missing parent folders, takes RUN/.lock and removes temporary files of a killed training.
+    // failed_precondition if another process, named in the error, trains in it; io if the folder cannot be created or
+    // written to.
     static Result<RunFolder> own(const std::filesystem::path& path);
 
     RunFolder() = default; // owns nothing
@@ -23,7 +23,7 @@ public:
     ~RunFolder(); // releases the lock; without keep(), new files are removed first
 
     bool owned() const { return lock_ >= 0; }
-    // The training starts: from now on its files stay.
+    // Keeps the files from now on, because the training starts.
     void keep() { kept_ = true; }
 
 private:
@@ -31,8 +31,8 @@ private:
     void forget() noexcept;
 
     std::filesystem::path path_;
-    std::vector<std::filesystem::path> made_; // folders made by own(), the outermost first
-    std::set<std::string> before_;            // what was in the folder
+    std::vector<std::filesystem::path> made_; // folders created by own(), the outermost first
+    std::set<std::string> before_;            // names that were already in the folder
     int lock_ = -1;
     bool kept_ = false;
 };

@@ -1,4 +1,4 @@
-// How far a run is: the numbers that a checkpoint keeps besides its tensors.
+// Progress of a run: the numbers that a checkpoint stores in addition to tensors.
 #pragma once
 
 #include "train/loss_window.hpp"

@@ -8,7 +8,7 @@
 namespace hekla::train {
 namespace {
 
-// From 1 at step `begin` to 0 at step `end`.
+// Returns a value that falls from 1 at step `begin` to 0 at step `end`.
 double remaining(bool cosine, int64_t step, int64_t begin, int64_t end) {
     const double span = static_cast<double>(std::max<int64_t>(end - begin, 1));
     const double done = std::min(1.0, static_cast<double>(step - begin) / span);

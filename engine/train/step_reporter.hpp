@@ -10,7 +10,7 @@
 
 namespace hekla::train {
 
-// One step, as the loop has it.
+// One step, as reported by the loop.
 struct StepResult {
     const std::vector<data::Batch>& micro;
     const StepLoss& loss;
@@ -24,7 +24,7 @@ public:
     // Opens the run's log after its current step. `run` must outlive this.
     static Result<StepReporter> open(TrainingRun& run);
 
-    // After progress().step has been increased.
+    // Call it after progress().step was increased.
     Status step(const StepResult& result);
     Status evaluation(const Evaluation& evaluation, bool best, double seconds);
     Status write_curves() const;
@@ -33,8 +33,8 @@ private:
     StepReporter(TrainingRun& run, RunLog log) : run_(&run), log_(std::move(log)), peak_flops_(run.peak_flops()) {}
     TrainingRun* run_;
     RunLog log_;
-    double average_seconds_ = 0.0; // of a step, recent ones count more; 0: none yet
-    double peak_flops_ = 0.0;      // 0: not known
+    double average_seconds_ = 0.0; // moving average per step; 0: none yet
+    double peak_flops_ = 0.0;      // 0: unknown
 };
 
 } // namespace hekla::train

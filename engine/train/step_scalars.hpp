@@ -1,5 +1,5 @@
-// The step scalars of a run: numbers that a graph names with `step_scalar`, set at every step by a schedule of the
-// recipe or by the host.
+// The step scalars of a run: named inputs of a graph (`step_scalar`) that a schedule of the recipe or the host sets at
+// every step.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -15,7 +15,7 @@
 
 namespace hekla::train {
 
-// Refuses a name that is not in `names` (ascending; the message names the nearest), and a value that is not a finite
+// Refuses a name that is not in `names` (ascending; the message suggests the nearest), and a value that is not a finite
 // float32 number.
 Status check_step_scalar(std::span<const std::string> names, std::string_view name, double value);
 
@@ -25,7 +25,7 @@ public:
 
     StepScalars() = default;
     // `described`: the graph before differentiation, whose step scalars can be set. Errors: a schedule for another name
-    // (the message names the nearest).
+    // (the message suggests the nearest).
     static Result<StepScalars> create(const NamedSections<ScheduleSection>& schedules, const graph::Graph& described);
 
     const std::vector<std::string>& names() const { return names_; }
@@ -33,13 +33,13 @@ public:
     // Computes the values for the update that follows `step` applied ones. `host`: values that the host set so far;
     // they replace the schedules. Errors: an unknown name, a value that is not finite.
     Status begin_step(int64_t step, int64_t max_steps, const Values& host = {});
-    // float32 numbers. Names without a schedule that the host did not set are left out: they keep the graph's initial
-    // value.
+    // Returns float32 numbers. Names without a schedule that the host did not set are omitted and keep the graph's
+    // initial value.
     const Values& values() const { return values_; }
-    // Gives the values to a program; names that it does not read are skipped.
+    // Sets the values in a program; names that it does not read are skipped.
     Status apply(program::Program& program) const;
 
-    // What a checkpoint keeps: the values that the host set. Schedules are functions of the step.
+    // Returns the state for a checkpoint: the values that the host set. Schedules are functions of the step.
     nlohmann::json state() const;
     void restore(const nlohmann::json& state); // throws nlohmann::json::exception
 

@@ -13,31 +13,32 @@
 
 namespace hekla::train {
 
-// Thread: one at a time.
+// Accumulated scores of a task. Thread: one at a time.
 class TaskScores {
 public:
-    // classes: names, in the order of their numbers; may be empty.
+    // classes: names, in the order of their ids; may be empty.
     explicit TaskScores(std::span<const std::string> classes);
 
-    // What was said of one example ("label", "labels", "value") and its columns. A word of which nothing was said, for
-    // it fell off the row, counts as wrong. Examples without an answer are left out.
-    Status add(const data::EncodedExample& example, const nlohmann::json& said);
+    // Adds a prediction for one example ("label", "labels", "value"). A word without a prediction, because it was
+    // truncated, counts as wrong. Examples without an answer are skipped.
+    Status add(const data::EncodedExample& example, const nlohmann::json& predicted);
 
-    // What was said of where an answer stands ("span": its first and last place in the row), and where it does stand; a
-    // truth of -1 fell off the row: nothing that is said is right.
-    void add_span(const nlohmann::json& said, int64_t first, int64_t last);
+    // Adds a predicted span ("span": first and last position in the row) and the true one. A true position of -1 was
+    // truncated, so no prediction is correct.
+    void add_span(const nlohmann::json& predicted, int64_t first, int64_t last);
 
-    // exact_match and span_f1 of answers (the tokens of both in common); f1_macro, matthews (and f1 where there are two
-    // classes: of the second); pearson, spearman, mse. Those that no example or only equal ones define are left out.
+    // Returns exact_match and span_f1 of answers (by common tokens); f1_macro, matthews (and, with two classes, f1 of
+    // the second); pearson, spearman, mse. Scores that are undefined, without examples or with only equal ones, are
+    // omitted.
     std::vector<std::pair<std::string, double>> scores() const;
-    // The confusion matrix and the scores of each class, for people; empty without classes.
+    // Returns the confusion matrix and the scores of each class, for people; empty without classes.
     std::string table() const;
 
 private:
-    std::optional<score::ConfusionMatrix> matrix_; // its last class stands for "nothing was said"
+    std::optional<score::ConfusionMatrix> matrix_; // the last class means "no prediction"
     std::size_t classes_ = 0;
-    bool nothing_said_ = false;
-    std::vector<double> said_, truth_;
+    bool any_without_label_ = false;
+    std::vector<double> predicted_, truth_;
     double spans_ = 0.0, exact_spans_ = 0.0, span_f1_ = 0.0;
 };
 

@@ -31,7 +31,7 @@ std::vector<int32_t> row_of(const data::Field& field, std::size_t row) {
     return values;
 }
 
-// The ids of a row where another field of it counts.
+// Returns the ids of a row where the mask field is set.
 std::vector<int32_t> ids_where(const data::Field& ids, const data::Field* mask, std::size_t row, int32_t none) {
     std::vector<int32_t> all = row_of(ids, row), kept;
     const std::vector<int32_t> counts = mask != nullptr ? row_of(*mask, row) : all;
@@ -115,7 +115,7 @@ Result<std::vector<std::string>> TextEvaluator::write(std::span<const batch::Dra
                                                       std::span<const data::Field> fields) {
     generate::Request request;
     request.both_sides = both_sides_;
-    if (kind_ == Kind::from_source) { // as in training, padding with it
+    if (kind_ == Kind::from_source) { // padded as in training
         Result<infer::SourceRows> sources = infer::source_rows(fields);
         if (!sources.ok()) return sources.status().with_context("[generate]");
         request.prompts = std::move(sources->ids);

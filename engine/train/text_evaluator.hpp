@@ -1,4 +1,4 @@
-// Texts that a model generates for the examples of a split, scored against the references: for sequence-to-sequence,
+// Texts that a model generates for the examples of a split, scored against the references, for sequence-to-sequence,
 // prefix and denoising objectives.
 #pragma once
 
@@ -23,28 +23,28 @@ struct WrittenText {
 
 struct WrittenTexts {
     std::vector<WrittenText> texts; // in the data's order
-    // "bleu" and "chrf", 0 to 100; "exact_match", 0 to 1, white space at the ends aside.
+    // "bleu" and "chrf", 0 to 100; "exact_match", 0 to 1, ignoring leading and trailing white space.
     std::vector<std::pair<std::string, double>> scores;
-    std::string summary; // for people: the scores, how they were computed, some of the texts
+    std::string summary; // for people: the scores, how they were computed, and some of the texts
 };
 
-// Thread: one at a time.
+// Generates and scores texts. Thread: one at a time.
 class TextEvaluator {
 public:
     // How an objective's batch defines the text to generate.
     enum class Kind { nothing, from_source, from_prompt };
     static Result<Kind> kind_of(const plugin::Composition& composition);
 
-    // arguments: of generation, as transformers' generate() names them; without max_new_tokens as many as a row has.
-    // lengths: of rows, ascending. Everything given must outlive this. Errors: an objective that teaches no writing, a
-    // body that cannot write token by token, an argument that is none.
+    // arguments: of generation, with the names of transformers' generate(); max_new_tokens defaults to the length of a
+    // row. lengths: of rows, ascending. All arguments must outlive this. Errors: an objective that does not train
+    // generation, a body that cannot generate token by token, an unknown argument.
     static Result<std::unique_ptr<TextEvaluator>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                          const plugin::Composition& composition,
                                                          const text::Tokenizer& tokenizer,
                                                          const nlohmann::json& arguments, int64_t batch,
                                                          std::vector<int64_t> lengths, uint64_t seed);
 
-    // All examples, or, with a limit above 0, that many, evenly spaced and the same ones every time.
+    // Runs all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time.
     Result<WrittenTexts> run(const Split& split, uint64_t limit);
 
 private:

@@ -11,7 +11,7 @@ namespace {
 using text::SpecialToken;
 using enum text::TokenRole;
 
-constexpr int kSentinels = 100; // as T5's
+constexpr int kSentinels = 100; // as in T5
 
 bool needs(std::span<const std::string_view> roles, const char* role) {
     return std::ranges::find(roles, role) != roles.end();
@@ -22,7 +22,7 @@ void add_sentinels(std::span<const std::string_view> roles, std::vector<SpecialT
     for (int i = 0; i < kSentinels; ++i) tokens.push_back({fmt::format("<extra_id_{}>", i), {}});
 }
 
-// RoBERTa's names.
+// Uses RoBERTa's names.
 std::vector<SpecialToken> of_bytes(std::span<const std::string_view> roles) {
     std::vector<SpecialToken> tokens;
     if (roles.empty()) return tokens;
@@ -32,7 +32,7 @@ std::vector<SpecialToken> of_bytes(std::span<const std::string_view> roles) {
     return tokens;
 }
 
-// XLNet's names in addition to SentencePiece's own.
+// Uses XLNet's names in addition to SentencePiece's own.
 std::vector<SpecialToken> beside_pieces(std::span<const std::string_view> roles) {
     std::vector<SpecialToken> tokens;
     if (needs(roles, "classifier")) tokens.push_back({"<cls>", {cls}});

@@ -1,4 +1,4 @@
-// The tokenizer that a recipe asks to be trained, with the special tokens that its objective needs.
+// The tokenizer that a recipe trains, with the special tokens that its objective needs.
 #pragma once
 
 #include "text/tokenizer_trainer.hpp"
@@ -10,12 +10,12 @@
 
 namespace hekla::train {
 
-// section.kind is one that is trained. roles: of the objective's manifest ("mask", "sentinel", ...); each kind has the
-// names for them that its family's models use.
+// Returns a trainer; section.kind must be a kind that is trained. roles: from the objective's manifest ("mask",
+// "sentinel", ...); each kind uses the names of its family's models.
 std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection& section,
                                                           std::span<const std::string_view> roles);
 
-// The tokenizer with what a recipe adds to it. Errors: a role that there is not.
+// Returns the tokenizer with the tokens that a recipe adds. Errors: an unknown role.
 Result<std::unique_ptr<text::Tokenizer>> with_added_tokens(std::unique_ptr<text::Tokenizer> tokenizer,
                                                            const TokenizerSection& section);
 

@@ -9,13 +9,13 @@
 namespace hekla::train {
 namespace {
 
-// Finds out how deep a text nests, without recursion: dotted keys, table headers, arrays and inline tables. Knows just
-// enough of TOML to pass over strings and comments.
+// A scanner for the nesting depth of a text, without recursion: dotted keys, table headers, arrays and inline tables.
+// It knows just enough of TOML to skip strings and comments.
 class DepthScanner {
 public:
     explicit DepthScanner(std::string_view text) : text_(text) {}
 
-    // The offset at which the text is deeper than `limit`; its size if it never is.
+    // Returns the offset at which the text is deeper than `limit`; its size if it never is.
     std::size_t deeper_than(int limit) {
         while (at_ < text_.size()) {
             step();
@@ -100,9 +100,9 @@ private:
 
     std::string_view text_;
     std::size_t at_ = 0;
-    int depth_ = 0;         // header_, and the keys and brackets that are open
+    int depth_ = 0;         // header_, plus open keys and brackets
     int header_ = 0;        // parts of the header above
-    int keys_ = 0;          // dots of the key that is being read, or whose value is
+    int keys_ = 0;          // dots of the key that is being read, or whose value is being read
     std::vector<int> open_; // keys_ around each open bracket
     bool in_header_ = false;
     bool line_begins_ = true;

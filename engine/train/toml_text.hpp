@@ -1,4 +1,4 @@
-// Reading TOML that may be damaged or hostile.
+// Reads TOML that may be damaged or hostile.
 #pragma once
 
 #include "base/status.hpp"
@@ -9,13 +9,15 @@
 
 namespace hekla::train {
 
-// The deepest nesting of keys, tables and arrays: toml++ and what walks its tables recurse once per level.
+// The deepest accepted nesting of keys, tables and arrays, because toml++ and visitors of its tables recurse once per
+// level.
 inline constexpr int kDeepestToml = 64;
 
-// Refuses text that nests deeper than kDeepestToml. The error names `name`, line and column.
+// Refuses text with deeper nesting than kDeepestToml. The error contains `name`, line and column.
 Status check_toml_depth(std::string_view text, const std::string& name);
 
-// Errors name `name`, line and column: bytes that are not UTF-8, nesting deeper than kDeepestToml, syntax.
+// Parses TOML. Errors contain `name`, line and column: bytes that are not UTF-8, nesting deeper than kDeepestToml,
+// syntax.
 Result<toml::table> parse_toml(std::string_view text, const std::string& name);
 
 } // namespace hekla::train

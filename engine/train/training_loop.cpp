@@ -23,7 +23,7 @@ Result<TrainerResult> TrainingLoop::run() {
     Result<TrainerResult> result = train();
     const Code code = result.code();
     if (code != Code::io && code != Code::device_lost && code != Code::out_of_memory) return result;
-    // Not the recipe's fault: the same command resumes once the cause is removed.
+    // Not an error in the recipe: the same command resumes once the cause is removed.
     const Result<std::vector<int64_t>> saved = model::list_checkpoints(run_.folder());
     const std::string last =
         saved.ok() && !saved.value().empty()
@@ -39,7 +39,7 @@ Result<TrainerResult> TrainingLoop::train() {
     HK_ASSIGN(StepReporter reporter, StepReporter::open(run_));
     reporter_.emplace(std::move(reporter));
     if (progress.step > 0) saved_ = progress.step;
-    // The process may have been killed between naming a checkpoint and marking it as the best.
+    // The process may have been killed after naming a checkpoint and before marking it as the best.
     if (saved_ == progress.step && progress.best_step == progress.step)
         HK_TRY(model::set_best(run_.folder(), progress.step));
     if (progress.step > 0 && progress.step >= s.max_steps)
@@ -152,7 +152,7 @@ std::string TrainingLoop::last_checkpoint() const {
 }
 
 Status TrainingLoop::write_checkpoint() {
-    // Every step since the last one was written was skipped: it has the same weights, which are tested now.
+    // Every step since the last checkpoint was skipped, so its weights are the same and are tested now.
     if (unpublished_) HK_TRY(publish_if_finite().status());
     unpublished_.reset();
     const RunProgress& progress = run_.progress();
@@ -231,13 +231,13 @@ Status TrainingLoop::write_texts(const Evaluation& evaluation) const {
     message(evaluation.table);
     std::string lines;
     for (const Prediction& prediction : evaluation.predictions) {
-        if (!prediction.said.contains("text")) continue;
+        if (!prediction.predicted.contains("text")) continue;
         nlohmann::ordered_json line;
         line["step"] = run_.step();
         line["place"] = run_.data().valid()->place(prediction.example);
         for (const data::TaskColumn& column : run_.data().columns())
             line[column.name] = run_.data().valid()->text(prediction.example, column.name);
-        line["said"] = prediction.said;
+        line["said"] = prediction.predicted;
         lines += line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     }
     return write_file_atomically(run_.folder() / "texts.jsonl", lines);

@@ -1,8 +1,8 @@
 // The loop of a training: when it steps, evaluates, saves and ends.
 //
-// A checkpoint is written when it is due and gets its name one step later, when the loss and the gradient norm that its
-// weights give are known to be finite; only then older ones are removed. At an end without a next step the last batch
-// is computed once more instead. So every checkpoint of a run can be resumed, whatever happens after it.
+// A checkpoint is written when it is due and gets its name one step later, when the loss and the gradient norm of its
+// weights are known to be finite; only then are older ones removed. If there is no next step, the last batch is
+// computed once more instead. So every checkpoint of a run can be resumed, whatever happens after it.
 #pragma once
 
 #include "train/step_reporter.hpp"
@@ -27,12 +27,12 @@ public:
     // `run` was opened with Purpose::train and must outlive this.
     explicit TrainingLoop(TrainingRun& run) : run_(run) {}
 
-    // Trains until the recipe's steps are done, an early end, or events.stop. Call once.
+    // Trains until the recipe's steps are done, early stopping, or events.stop. Call once.
     Result<TrainerResult> run();
 
 private:
     Result<TrainerResult> train();
-    // One update and what follows it: report, evaluation, checkpoint.
+    // Runs one update and the report, evaluation and checkpoint after it.
     Status step(const std::vector<data::Batch>& micro, std::chrono::steady_clock::time_point begin);
     // Logs a skipped update and writes its batch to a file; an error after train.max_bad_steps in a row.
     Status handle_skipped(const std::vector<data::Batch>& micro, const StepLoss& loss, const StepOutcome& outcome);
@@ -40,14 +40,14 @@ private:
     Status write_texts(const Evaluation& evaluation) const; // of the newest evaluation, next to the log
     bool ends_early() const;
 
-    // Writes the state as a checkpoint without a name. Not an error where a tensor is not finite: a warning.
+    // Writes the state as a checkpoint without a name. If a tensor is not finite, logs a warning instead of failing.
     Status write_checkpoint();
     // Names the written checkpoint, marks it as the best if it is, and removes older ones.
     Status publish_checkpoint();
     // publish_checkpoint(), if the written weights give a finite loss. Otherwise drops the checkpoint and returns the
     // reason.
     Result<std::string> publish_if_finite();
-    // "the last good checkpoint is PATH", or that there is none.
+    // Returns "the last good checkpoint is PATH", or that there is none.
     std::string last_checkpoint() const;
 
     void message(const std::string& text) const {
@@ -62,7 +62,7 @@ private:
     };
     std::optional<Unpublished> unpublished_;
     int64_t saved_ = -1;              // step of the newest published checkpoint; -1: none
-    bool applied_ = false;            // an update, since this started
+    bool applied_ = false;            // whether an update was applied since this started
     bool evaluation_stopped_ = false; // by events.stop, while it waited for a plugin
     std::vector<data::Batch> tested_; // a micro-batch of the last applied step, or of the last step without one
 };

@@ -43,7 +43,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
     else if (!compiled.ok())
         return compiled;
     HK_TRY(t->begin_or_resume());
-    // Whatever would stop an evaluation is reported before the first step, and its memory is allocated then.
+    // Report anything that would stop an evaluation before the first step, and allocate its memory then.
     if (purpose == Purpose::train && recipe.generate.examples_while_training > 0 && t->data_.valid() != nullptr) {
         Evaluation tried;
         HK_TRY(t->add_texts(*t->data_.valid(), 1, false, tried));
@@ -282,12 +282,12 @@ Status TrainingRun::add_texts(const Split& split, uint64_t limit, bool predictio
     result.table += written.summary;
     if (!predictions) return {};
     for (WrittenText& one : written.texts) {
-        json said{{"text", std::move(one.output)}};
-        if (split.place(one.example).empty()) { // only this has the input
-            said["source"] = std::move(one.source);
-            said["reference"] = std::move(one.reference);
+        json prediction{{"text", std::move(one.output)}};
+        if (split.place(one.example).empty()) { // only a table has the input
+            prediction["source"] = std::move(one.source);
+            prediction["reference"] = std::move(one.reference);
         }
-        result.predictions.push_back({one.example, std::move(said)});
+        result.predictions.push_back({one.example, std::move(prediction)});
     }
     return {};
 }

@@ -1,6 +1,6 @@
-// A run of training: its recipe, data, model, programs and state. What a step computes, what is evaluated and what a
-// checkpoint holds; TrainingLoop decides when. All of it is a function of (recipe, data, device, kernel choices), so a
-// resumed run computes the same bits.
+// A run of training: its recipe, data, model, programs and state. Defines how a step and an evaluation are computed and
+// the contents of a checkpoint; TrainingLoop decides when. All of it is a function of (recipe, data, device, kernel
+// choices), so a resumed run computes the same bits.
 #pragma once
 
 #include "base/temporary_folder.hpp"
@@ -40,20 +40,20 @@ enum class Purpose {
     read,  // plan, evaluate, replay: the run's files do not change
 };
 
-// The loss of one step or batch: what is minimized, and what it consists of.
+// The loss of one step or batch, and its parts.
 struct StepLoss {
     double total = 0.0;                                  // each loss times its weight, summed
-    std::vector<std::pair<std::string, double>> losses;  // each before its weight; empty where there is one
+    std::vector<std::pair<std::string, double>> losses;  // each before its weight; empty if there is one
     std::vector<std::pair<std::string, double>> metrics; // those that the objective reports in training
 };
 
-// Thread: one at a time.
+// A training. Thread: one at a time.
 class TrainingRun {
 public:
     // Reads data and tokenizer, describes the model, checks that it fits, compiles its programs, allocates everything
-    // and, where the run's folder has a complete checkpoint, loads it. Trains nothing. The folder keeps nothing of an
-    // error, or of a run that no TrainingLoop starts. failed_precondition where the recipe differs from the
-    // checkpoint's; cancelled where events.stop asks for it. The device is asked for after the recipe's files were read
+    // and, if the run's folder has a complete checkpoint, loads it. Trains nothing. After an error, or if no
+    // TrainingLoop starts the run, nothing is left in the folder. failed_precondition if the recipe differs from the
+    // checkpoint's; cancelled if events.stop asks for it. The device is requested after the recipe's files were read
     // and its model was described. `registry` and the runtime must outlive this.
     static Result<std::unique_ptr<TrainingRun>> create(const Recipe& recipe, const plugin::Registry& registry,
                                                        const program::RuntimeSource& device, const Log& log,
@@ -62,16 +62,16 @@ public:
     TrainingRun(const TrainingRun&) = delete;
     TrainingRun& operator=(const TrainingRun&) = delete;
 
-    // Memory and time that a training would take on a device that need not exist: reads data and tokenizer and
-    // describes the model. The estimate's unit is a step.
+    // Estimates memory and time of a training on a device that need not exist: reads data and tokenizer and describes
+    // the model. The estimate's unit is a step.
     struct Plan {
         program::Estimate estimate;
         int64_t rows = 0, length = 0, steps_left = 0;
     };
     static Result<Plan> plan(const Recipe& recipe, const plugin::Registry& registry, const program::Target& target,
                              const Log& log, const TrainerEvents& events);
-    Result<Plan> plan() const; // of this run, on its device
-    // Measures forward and backward of a step, and of each node: runs the next batch (the first one, where the run is
+    Result<Plan> plan() const; // for this run on its device
+    // Measures forward and backward of a step, and of each node: runs the next batch (the first one, if the run is
     // finished) a few times. No parameter changes.
     struct Times {
         double seconds = 0.0;
@@ -81,16 +81,16 @@ public:
     Result<Times> measure();
 
     // Runs everything that a step and an evaluation run, once, and drops the results, so that the driver has compiled
-    // and allocated it: no parameter, average, counter or file changes.
+    // and allocated it. No parameter, average, counter or file changes.
     Status rehearse();
 
-    // The whole of a split, with the head's predictions; failed_precondition where the recipe names none.
+    // Evaluates a whole split, with the head's predictions; failed_precondition if the recipe has no such data.
     enum class On { valid, test };
     Result<Evaluation> evaluate(On split);
 
-    // Gives `take` the micro-batches of each of the next `steps` steps, in order; ends with max_steps.
+    // Passes `take` the micro-batches of each of the next `steps` steps, in order; ends with max_steps.
     Status draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) const;
-    // Writes the current model as a folder that others can open; `folder` exists.
+    // Writes the current model as a folder that other programs can open; `folder` exists.
     Status save_model(const std::filesystem::path& folder) const;
 
     const Recipe& recipe() const { return recipe_; } // resolved: train.fit and num_train_epochs have been applied
@@ -109,48 +109,48 @@ public:
 
     // For TrainingLoop and Replayer:
 
-    // Writes the tokenizer, the resolved recipe and the kernel choices into the run's folder, which stays from now on.
-    // failed_precondition without Purpose::train.
+    // Writes the tokenizer, the resolved recipe and the kernel choices into the run's folder, which is kept from now
+    // on. failed_precondition without Purpose::train.
     Status start();
-    // Batches from the first micro-batch of that step on. `this` must outlive the result.
+    // Returns batches from the first micro-batch of that step on. `this` must outlive the result.
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step) const;
-    // The micro-batches of the next step; nothing where the training is asked to stop while it waits for them. Logs
-    // what it waits for after some seconds.
+    // Returns the micro-batches of the next step; nothing if the training is asked to stop while it waits for them.
+    // After some seconds, logs what it waits for.
     Result<std::optional<std::vector<data::Batch>>> next_micro_batches(data::Batcher& batcher) const;
-    // Computes the gradients of a step, in the store.
+    // Computes the gradients of a step into the store.
     Result<StepLoss> gradients(const std::vector<data::Batch>& micro, int64_t step);
-    // Applies them, and updates the average.
+    // Applies the gradients, and updates the average.
     Result<StepOutcome> update(double learning_rate);
     double flops(const std::vector<data::Batch>& micro) const; // of gradients()
     // Exchanges weights and averages; does nothing without train.ema_decay.
     Status swap_average();
-    // Evaluates on the validation data, as much of it as the recipe sets, or the whole.
+    // Evaluates on the part of the validation data that the recipe sets, or on all of it.
     Result<Evaluation> validate(bool whole);
-    // "tensor "x": element 3 is nan" of a parameter, or else of a gradient where `gradients`; empty where all are
+    // Returns "tensor "x": element 3 is nan" for a parameter, or, with `gradients`, for a gradient; empty if all are
     // finite.
     Result<std::string> describe_non_finite(bool gradients);
-    // The whole state as a checkpoint's files, not committed yet. corrupt where a tensor is not finite.
+    // Writes the whole state as a checkpoint's files, not committed yet. corrupt if a tensor is not finite.
     Result<model::CheckpointWriter> write_checkpoint();
     Status load_checkpoint(const model::Checkpoint& checkpoint);
-    // The state before the first step.
+    // Restores the state before the first step.
     Status restart();
-    // Loads the parameters of the best checkpoint, where there is one and it is not the current state.
+    // Loads the parameters of the best checkpoint, if there is one and it is not the current state.
     Status load_best();
     BatchMaker batch_maker() const;
     // Ends the threads of a training that was asked to stop: those of `batcher` and of an evaluation.
     void end_batches(data::Batcher& batcher);
-    double peak_flops() const { return peak_flops_; } // a second, of a measured matmul; 0: not measured
+    double peak_flops() const { return peak_flops_; } // per second, of a measured matmul; 0: not measured
     std::vector<std::string> gradient_names() const { return train_program_->gradient_names(); }
     Result<double> loss_scale() const { return optimizer_->loss_scale(); }
 
 private:
     TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
                 const Log& log, const TrainerEvents& events);
-    // Checkpoint, data, tokenizer, description: needs no device.
+    // Reads checkpoint, data and tokenizer and describes the model, without a device.
     Status read();
     Result<Plan> plan(const program::Target& target) const;
     Status find_checkpoint();
-    // An error for another model, tokenizer or optimizer; a warning for other settings that the bits depend on.
+    // Returns an error for another model, tokenizer or optimizer; warns of other settings that affect the bits.
     Status same_run(const model::Checkpoint& checkpoint) const;
     Result<std::unique_ptr<text::Tokenizer>> find_tokenizer();
     Status open_tokenizer();
@@ -162,7 +162,7 @@ private:
     std::vector<std::string> kernel_choices() const;
     program::StoreOptions store_options() const;
     program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;
-    Result<graph::Graph> differentiated() const; // what a step computes, at its full length
+    Result<graph::Graph> differentiated() const; // the graph of a step at full length
     std::vector<std::string> without_decay() const;
     Status compile();
     Status begin_or_resume();
@@ -174,35 +174,36 @@ private:
     std::vector<int64_t> row_lengths() const; // ascending, the recipe's context length last
     const graph::Graph& described(int64_t length) const;
     program::Program& train_program(int64_t length) const;
-    // Parameters, buffers and averages.
+    // Loads parameters, buffers and averages.
     Status load_parameters(const model::Checkpoint& checkpoint);
-    // Tensors of one of the checkpoint's files, whose names begin with `prefix`.
+    // Loads tensors of one of the checkpoint's files whose names begin with `prefix`.
     Status load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights, const std::string& prefix,
                       program::StoreArena arena);
     FitOptions fit_options() const;
-    Status fit(); // chooses micro-batch and recomputation, where the recipe leaves them to the device
-    // Lets the model write texts for up to `limit` examples (0: all) and scores them.
+    Status fit(); // chooses micro-batch and recomputation if the recipe leaves them to the device
+    // Generates texts for up to `limit` examples (0: all) and scores them.
     Status add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result);
-    // The number of examples of a split that `hekla eval` writes texts for (0: all); nothing where it writes none.
+    // Returns the number of examples of a split that `hekla eval` generates texts for (0: all); nothing if it generates
+    // none.
     Result<std::optional<uint64_t>> texts_to_write() const;
     int64_t evaluation_batch() const;
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step, int64_t rows) const;
     Result<std::vector<double>> loss_counts(const data::Batch& batch) const;
     Status set_evaluation_scalars();
     Status set_fields(program::Program& program, const data::Batch& batch) const;
-    // Whether the parts of the loss are read besides their sum.
+    // Returns whether the terms of the loss are read in addition to their sum.
     bool named_losses() const { return described_.losses.size() > 1; }
 
     const plugin::Registry& registry_;
-    program::Runtime* runtime_ = nullptr; // null while files are read, and for a plan alone
+    program::Runtime* runtime_ = nullptr; // null while files are read, and for an estimate
     std::pmr::memory_resource* host_memory_;
     Log log_;
     TrainerEvents events_;
     Recipe recipe_;
     std::filesystem::path run_;
     RunFolder folder_;                         // Purpose::train
-    std::optional<TemporaryFolder> temporary_; // Purpose::read: tokenized text that the run has no place for; before
-                                               // data_, whose files are in it
+    std::optional<TemporaryFolder> temporary_; // Purpose::read: tokenized text, if the run has no folder for it;
+                                               // declared before data_, whose files are in it
     std::optional<model::Checkpoint> found_;   // to resume from
     std::unique_ptr<text::Tokenizer> tokenizer_;
     RunData data_;
@@ -211,7 +212,7 @@ private:
     graph::Graph described_; // mode train, not differentiated: counts are computed from it
     std::unique_ptr<program::ParameterStore> store_;
     std::unique_ptr<program::Program> train_program_;
-    // The same for shorter rows, where they are grouped by length.
+    // Programs for shorter rows, if they are grouped by length.
     struct Shorter {
         graph::Graph described;
         std::unique_ptr<program::Program> program;
@@ -219,14 +220,14 @@ private:
     std::map<int64_t, Shorter> shorter_;
     ParameterRules rules_;
     StepScalars scalars_;
-    std::optional<graph::FrozenCut> cut_;   // where the outputs of a frozen body are cached
-    std::vector<std::string> start_random_; // parameters; none where a checkpoint was found
+    std::optional<graph::FrozenCut> cut_;   // if the outputs of a frozen body are cached
+    std::vector<std::string> start_random_; // parameters; empty if a checkpoint was found
     std::string teacher_;                   // a hash of its parameters; empty without one
-    nlohmann::ordered_json base_;           // infer::base_of() the model whose body an adapter changes; or null
+    nlohmann::ordered_json base_;           // infer::base_of() the model whose body an adapter changes, or null
     std::set<std::string> of_base_;         // parameters and buffers of that body
     std::optional<Features> features_;      // computed before the first step
-    std::unique_ptr<Evaluator> evaluator_;  // where there is validation or test data
-    std::unique_ptr<TextEvaluator> texts_;  // created when the first text is to be written
+    std::unique_ptr<Evaluator> evaluator_;  // if there is validation or test data
+    std::unique_ptr<TextEvaluator> texts_;  // created when the first text is generated
     std::unique_ptr<Optimizer> optimizer_;
     std::unique_ptr<MovingAverage> average_; // with train.ema_decay
     RunProgress progress_;

@@ -1,4 +1,4 @@
-// The checkpoints and models that a run writes and resumes from.
+// Writes and restores the checkpoints and models of a run.
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "infer/model_tensors.hpp"
@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr const char* kAverages = "ema"; // file of a checkpoint
 
-// A moment of the store, downloaded while it is written; an error where it is not finite.
+// Returns a source that downloads a moment of the store when it is written; an error if it is not finite.
 model::TensorSource source(program::ParameterStore& store, const program::ParameterEntry& entry,
                            program::StoreArena arena, const std::string& name) {
     model::TensorSource s;
@@ -76,8 +76,8 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
             log_.warning("the kernels chosen here are not those of the checkpoint (another device or version): the run "
                          "resumes, and its results will differ in the last bits");
     } catch (const json::exception& e) { return corrupt(fmt::format("{}: trainer_state.json: {}", where, e.what())); }
-    // A plugin that was rebuilt may describe another network. If every weight still has its place, a warning is logged;
-    // otherwise the difference explains the error.
+    // A rebuilt plugin may describe another network. If all weights still match, a warning is logged; otherwise the
+    // difference explains the error.
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(checkpoint.path));
     std::string difference;
     if (record) { HK_ASSIGN(difference, plugin::difference_from(*record, *composition_)); }
@@ -145,7 +145,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     HK_TRY(writer.add_text("recipe.toml", write_recipe(recipe_)));
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
     for (const fs::path& file : model::auxiliary_files_in(run_)) HK_TRY(writer.add_copy(file));
-    // Buffers may hold infinities by design (masks); what is trained may not.
+    // Buffers may hold infinities by design (masks); trained parameters must be finite.
     std::vector<model::TensorSource> tensors = infer::tensor_sources(*store_, described_);
     for (model::TensorSource& tensor : tensors)
         if (store_->find(tensor.name) != nullptr) tensor = model::finite_source(std::move(tensor));
@@ -210,7 +210,7 @@ Status TrainingRun::load_best() {
     return {};
 }
 
-// Records the model alone (mode evaluate), or all that is trained; described once.
+// Records the model alone (mode evaluate), or with the objective; described once.
 Result<plugin::Record> TrainingRun::make_record(int32_t mode) const {
     auto& known = records_[mode];
     if (!known) {
@@ -225,7 +225,7 @@ Status TrainingRun::save_model(const fs::path& folder) const {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, composition_->write_config());
     contents.tensors = infer::tensor_sources(*store_, described_);
-    if (!base_.empty()) { // only the trained weights; the body stays in its own folder
+    if (!base_.empty()) { // the trained weights only; the body stays in its own folder
         HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(contents.config_json, "config.json"));
         config["hekla"]["base"] = base_;
         contents.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

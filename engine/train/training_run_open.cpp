@@ -30,9 +30,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kKernelsFile = "kernels.json";  // in the run's folder
-constexpr uint64_t kMostFeatures = uint64_t{2} << 30; // bytes on the host; more are computed in every step
+constexpr uint64_t kMostFeatures = uint64_t{2} << 30; // bytes on the host; above this they are computed in every step
 
-// A line of Program::kernel_choices() to key -> kernel.
+// Adds a line of Program::kernel_choices() to a map from key to kernel.
 void add_choice(const std::string& line, std::map<std::string, std::string>& choices) {
     if (const std::size_t end = line.rfind(": "); end != std::string::npos)
         choices[line.substr(0, end)] = line.substr(end + 2);
@@ -68,7 +68,7 @@ Status TrainingRun::same_run(const model::Checkpoint& checkpoint) const {
 }
 
 Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
-    // A run keeps the tokenizer it started with; one without a checkpoint has not started.
+    // A run keeps its first tokenizer; a run without a checkpoint has not started.
     if (found_) return text::load_tokenizer(found_->path);
     if (recipe_.tokenizer.kind == "from") {
         const std::string from = recipe_.tokenizer.from.empty()
@@ -153,7 +153,7 @@ Status TrainingRun::describe() {
         of_base_ = body;
         if (!recipe_.model.from.empty()) { HK_ASSIGN(base_, infer::base_of(recipe_.model.from)); }
     }
-    if (rules_.body_frozen) { // described as it is evaluated: a frozen body needs no dropout
+    if (rules_.body_frozen) { // described in evaluation mode: a frozen body needs no dropout
         composition_->freeze_body();
         HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
     }
@@ -169,7 +169,7 @@ Status TrainingRun::describe() {
         if (cut_ && Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures)
             cut_.reset();
     }
-    HK_TRY(differentiated().status()); // reports what cannot be trained before the data is read
+    HK_TRY(differentiated().status()); // reports what cannot be trained before data is read
     for (const int64_t length : row_lengths()) {
         if (length == s.context_length) continue;
         HK_ASSIGN(const std::vector<plugin::BatchField> shorter,
@@ -204,7 +204,8 @@ Status TrainingRun::fit() {
     return other ? describe() : Status();
 }
 
-// The kernels that the run started with, from the checkpoint or the run's folder, if device and version are the same.
+// Returns the kernels that the run started with, from the checkpoint or the run's folder, if device and version are the
+// same.
 std::map<std::string, std::string> TrainingRun::recorded_choices() const {
     const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
     const Result<std::string> text = read_file(file);
@@ -222,7 +223,7 @@ Status TrainingRun::record_choices() const {
     return write_file_atomically(run_ / kKernelsFile, kernels.dump(1) + "\n");
 }
 
-// Of training and evaluation.
+// Returns the kernels of training and evaluation.
 std::vector<std::string> TrainingRun::kernel_choices() const {
     std::vector<std::string> all = train_program_->kernel_choices();
     const auto add = [&](std::vector<std::string> more) {
@@ -251,7 +252,7 @@ program::CompileOptions TrainingRun::train_options(std::map<std::string, std::st
     }
     options.precision = storage_of(recipe_.train);
     options.kernel_choices = std::move(choices);
-    options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
+    options.state_outputs = {{"loss", kLossState}}; // the optimizer checks it with the norm
     options.gradients =
         recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
     return options;
@@ -279,7 +280,7 @@ Status TrainingRun::compile() {
         HK_ASSIGN(const graph::Graph whole, differentiated());
         HK_ASSIGN(train_program_, program::Program::compile(*runtime_, whole, *store_, options));
     }
-    // Equal products use equal kernels, also where only one of several programs was measured.
+    // Equal products use equal kernels, even if only one of several programs was measured.
     for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
     options.kernel_choices = choices;
     for (auto& [length, shorter] : shorter_) {
@@ -298,7 +299,7 @@ Status TrainingRun::compile() {
         HK_ASSIGN(average_,
                   MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
     }
-    // Without the cache the next start compiles again, which is not an error.
+    // Without the cache the next start compiles again, so this is not an error.
     if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());
     peak_flops_ = measure_peak_flops(*runtime_);
     return {};

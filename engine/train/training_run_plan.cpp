@@ -1,4 +1,4 @@
-// Memory and time of a training: estimated for any device, measured on the present one.
+// Memory and time of a training: estimated for any device, measured on the current one.
 #include "base/stopwatch.hpp"
 #include "program/lowering/optimizer.hpp"
 #include "train/training_graph.hpp"
@@ -10,7 +10,7 @@
 namespace hekla::train {
 namespace {
 
-constexpr double kLongStep = 5.0; // seconds at the device's peak; longer steps are measured by one example
+constexpr double kLongStep = 5.0; // seconds at the device's peak; longer steps are measured with one example
 
 } // namespace
 
@@ -48,7 +48,7 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
                                       EvaluatorOptions{options.precision, options.kernel_choices}));
         for (const auto& [length, one] : programs) HK_TRY(estimator.add(one.graph, one.options, 0.0).status());
     }
-    std::vector<std::string> reached; // as Program::gradient_names() has them
+    std::vector<std::string> reached; // in the form of Program::gradient_names()
     for (const program::ParameterEntry& entry : estimator.table())
         if (std::ranges::any_of(step.resources, [&](const program::Resource& resource) {
                 return resource.kind == program::ResourceKind::gradient && resource.name == entry.name;
@@ -72,7 +72,7 @@ Result<TrainingRun::Times> TrainingRun::measure() {
     options.precision = storage_of(recipe_.train);
     options.kernel_choices = recorded_choices();
     options.timings = true;
-    // Of a long step one example is measured.
+    // A long step is measured with one example.
     const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
     const bool slow = shorter_.empty() && peak_flops_ > 0.0 && flops / peak_flops_ > kLongStep;
     const int64_t batch = slow ? 1 : s.per_device_train_batch_size;

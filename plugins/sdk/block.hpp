@@ -1,6 +1,6 @@
-// Building blocks of transformers: layers under their file names, heads, activations, and one
-// block whose arrangement is an option. Everything here is composed of the operations of operations.hpp. `at` is never
-// given: errors name the line of the call.
+// Building blocks of transformers: layers under their file names, heads, activations, and a block with options for its
+// arrangement. All of them are composed of the operations of operations.hpp. `at` is never given: it is the location of
+// the call, for errors.
 #pragma once
 
 #include "settings.hpp"
@@ -16,9 +16,9 @@ struct LayerOptions {
     Initializer initializer = normal(0.02);
 };
 
-// NAME.weight and NAME.bias: x [..., in] -> [..., out].
+// Applies NAME.weight and NAME.bias: x [..., in] -> [..., out].
 inline Value linear_layer(Graph& g, Value x, const std::string& name, int64_t out, const LayerOptions& o = {},
-                          Place at = Place::here()) {
+                          Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t in = x.dim(-1);
     const Value weight = g.parameter(name + ".weight", o.input_first ? Dims{in, out} : Dims{out, in}, o.initializer);
@@ -26,8 +26,8 @@ inline Value linear_layer(Graph& g, Value x, const std::string& name, int64_t ou
     return linear(x, weight, {.bias = bias, .input_first = o.input_first ? 1 : 0});
 }
 
-// NAME.weight and NAME.bias over the last axis.
-inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Place at = Place::here()) {
+// Applies NAME.weight and NAME.bias over the last axis.
+inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t d = x.dim(-1);
     return layer_norm(x, {.gain = g.parameter(name + ".weight", {d}, ones()),
@@ -35,71 +35,71 @@ inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double
                           .epsilon = epsilon});
 }
 
-// NAME.weight over the last axis.
-inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Place at = Place::here()) {
+// Applies NAME.weight over the last axis.
+inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Location at = Location::here()) {
     const Caller caller(g, at);
     return rms_norm(x, {.gain = g.parameter(name + ".weight", {x.dim(-1)}, ones()), .epsilon = epsilon});
 }
 
-// NAME.weight [rows, width], ids [...] -> [..., width].
+// Looks up NAME.weight [rows, width]: ids [...] -> [..., width].
 inline Value embedding_layer(Graph& g, Value ids, const std::string& name, int64_t rows, int64_t width,
                              int64_t no_gradient_id = -1, Initializer initializer = normal(0.02),
-                             Place at = Place::here()) {
+                             Location at = Location::here()) {
     const Caller caller(g, at);
     return embedding(g.parameter(name + ".weight", {rows, width}, initializer), ids,
                      {.no_gradient_id = no_gradient_id});
 }
 
-// Dropout where the mode is train and the probability above 0.
-inline Value drop(Graph& g, Value x, double probability, Place at = Place::here()) {
+// Applies dropout if the mode is train and the probability above 0.
+inline Value drop(Graph& g, Value x, double probability, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.training() && probability > 0.0 ? dropout(x, probability) : x;
 }
-// The probability to give to attention: 0 outside training.
+// Returns the dropout probability for attention: 0 outside training.
 inline double attention_dropout(Graph& g, double probability) { return g.training() ? probability : 0.0; }
 
-// [B, T, H D] -> [B, H, T, D] and back.
-inline Value split_heads(Value x, int64_t heads, Place at = Place::here()) {
+// Converts [B, T, H D] -> [B, H, T, D] and back.
+inline Value split_heads(Value x, int64_t heads, Location at = Location::here()) {
     const Caller caller(x.graph, at);
     return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), {0, 2, 1, 3});
 }
-inline Value merge_heads(Value x, Place at = Place::here()) {
+inline Value merge_heads(Value x, Location at = Location::here()) {
     const Caller caller(x.graph, at);
     return reshape(transpose(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
 }
 
-// The field, or nothing where the batch has none. Choices [B, C, T] are rows of their own.
-inline Value optional_input(Graph& g, std::string_view field, Place at = Place::here()) {
+// Returns the field, or nothing if the batch has none. Choices [B, C, T] become rows.
+inline Value optional_input(Graph& g, std::string_view field, Location at = Location::here()) {
     const Caller caller(g, at);
     if (!g.has_field(field)) return {};
     const Value x = g.input(field);
     return field == "attention_mask" && x.rank() == 3 ? reshape(x, {-1, x.dim(2)}) : x;
 }
-// prefix_length [B] for causal self-attention that sees a prefix from both sides; offers a port to report that it is
-// read.
-inline Value causal_prefix(Graph& g, Place at = Place::here()) {
+// Returns prefix_length [B] for causal self-attention with a bidirectional prefix, and offers a port to report that it
+// is read.
+inline Value causal_prefix(Graph& g, Location at = Location::here()) {
     const Caller caller(g, at);
     if (g.mode() == HK_MODE_DECODE || !g.has_field("prefix_length")) return {};
     if (!g.has_port("reads_prefix")) g.offer("reads_prefix", g.input("prefix_length"));
     return g.input("prefix_length");
 }
-// attention_mask for causal self-attention: decode mode knows each row's length from its cache, and needs none.
-inline Value causal_padding(Graph& g, Place at = Place::here()) {
+// Returns attention_mask for causal self-attention. Decode mode knows each row's length from its cache, and needs none.
+inline Value causal_padding(Graph& g, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.mode() == HK_MODE_DECODE ? Value{} : optional_input(g, "attention_mask");
 }
-// position_ids [B, T] if the batch has them, else 0, 1, ... (in decode mode counted from the cache).
+// Returns position_ids [B, T] if the batch has them, otherwise 0, 1, ... (in decode mode counted from the cache).
 inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most, const char* key,
-                          Place at = Place::here()) {
+                          Location at = Location::here()) {
     const Caller caller(g, at);
     if (length > most)
         g.fail("the batch has rows of " + std::to_string(length) + " tokens, the model " + key + " = " +
                std::to_string(most));
     return g.has_field("position_ids") ? g.input("position_ids") : g.positions(batch, length);
 }
-// What the decoder reads: decoder_input_ids, or the labels (the source, where labels are none) one position to the
-// right after the start token; without either (encode mode), the start token.
-inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad, Place at = Place::here()) {
+// Returns the decoder's input: decoder_input_ids, or the labels (the source, if there are no labels) shifted right
+// after the start token; without either (encode mode), the start token.
+inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad, Location at = Location::here()) {
     const Caller caller(g, at);
     if (g.has_field("decoder_input_ids")) return g.input("decoder_input_ids");
     const Value first = g.fill({source.dim(0), 1}, static_cast<double>(start), HK_KIND_INT32);
@@ -109,34 +109,35 @@ inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad, Pla
     const Value shifted = concat({first, slice(ids, 1, 0, ids.dim(1) - 1)}, 1);
     return where(equal(shifted, -100.0), g.integer(pad), shifted);
 }
-// The source's attention_mask for cross-attention, kept from the encode pass.
-inline Value source_padding(Graph& g, Place at = Place::here()) {
+// Returns the source's attention_mask for cross-attention, kept from the encode pass.
+inline Value source_padding(Graph& g, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.has_field("attention_mask") ? once(g.input("attention_mask"), "encoder.padding") : Value{};
 }
 
-// With a probability x, else the layer's result y: LayerDrop (Fan et al. 2020), one draw for the batch.
-inline Value layer_drop(Graph& g, Value x, Value y, double probability, Place at = Place::here()) {
+// Returns x with this probability, otherwise the layer's result y: LayerDrop (Fan et al. 2020), one draw for the batch.
+inline Value layer_drop(Graph& g, Value x, Value y, double probability, Location at = Location::here()) {
     const Caller caller(g, at);
     if (!g.training() || probability <= 0.0) return y;
     return where(greater(random_uniform(g, {}), probability), y, x);
 }
-// The first token of each row: x [B, T, D] -> [B, D].
-inline Value first_token(Value x, Place at = Place::here()) {
+// Returns the first token of each row: x [B, T, D] -> [B, D].
+inline Value first_token(Value x, Location at = Location::here()) {
     const Caller caller(x.graph, at);
     return reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)});
 }
 
-// The place of each row's last token that is not `pad` (of the last token without one): ids [B, T] -> int32 [B].
-inline Value last_token(Graph& g, Value ids, const std::optional<int64_t>& pad, Place at = Place::here()) {
+// Returns the position of each row's last token that is not `pad` (of the last token without one): ids [B, T] -> int32
+// [B].
+inline Value last_token(Graph& g, Value ids, const std::optional<int64_t>& pad, Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t batch = ids.dim(0), length = ids.dim(1);
     if (!pad) return g.fill({batch}, static_cast<double>(length - 1), HK_KIND_INT32);
     return max(not_equal(ids, static_cast<double>(*pad)) * g.iota(length), {1});
 }
 
-// Activations by the names of transformers' table (ACT2FN).
-inline Value activation(Value x, const std::string& name, Place at = Place::here()) {
+// Applies an activation by its name in transformers' table (ACT2FN).
+inline Value activation(Value x, const std::string& name, Location at = Location::here()) {
     const Caller caller(x.graph, at);
     if (name == "gelu" || name == "gelu_python") return gelu(x);
     if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast" || name == "gelu_python_tanh" ||
@@ -160,7 +161,7 @@ inline Value activation(Value x, const std::string& name, Place at = Place::here
     throw invalid("the activation '" + name + "' is not known");
 }
 
-// Multi-head attention from x to source [B, Tk, D] (self-attention: x itself), by the names of its four layers.
+// Multi-head attention from x to source [B, Tk, D] (self-attention: x itself), with the names of its four layers.
 struct AttentionLayer {
     std::string query, key, value, output;
     int64_t heads = 1;
@@ -168,7 +169,7 @@ struct AttentionLayer {
     AttentionOptions options{};
     std::string once{}; // cross-attention: the name under which decode mode finds keys and values of the encode pass
 };
-inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLayer& a, Place at = Place::here()) {
+inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLayer& a, Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t width = x.dim(2);
     const auto project = [&](Value in, const std::string& name) {
@@ -183,62 +184,62 @@ inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLay
     return linear_layer(g, merge_heads(attention(q, k, v, a.options)), a.output, width, a.layer);
 }
 
-// What a masked language model's head looks at: the places that masked_positions [B, P] names, or every place where the
-// batch does not say: hidden [B, T, D] -> [B, P, D] or as it is.
-inline Value predicted_places(Graph& g, Value hidden, Place at = Place::here()) {
+// Selects the hidden states for a masked language model's head: at masked_positions [B, P] if the batch has them,
+// otherwise all: hidden [B, T, D] -> [B, P, D] or unchanged.
+inline Value predicted_positions(Graph& g, Value hidden, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.has_field("masked_positions") ? gather(hidden, g.input("masked_positions"), {.batch_dimensions = 1})
                                            : hidden;
 }
 
-// The head of masked language models: a layer, an activation, a norm, and the embedding as decoder with its own bias.
+// The head of masked language models: a linear layer, an activation, a norm, and the embedding as decoder with a bias.
 struct MaskedHead {
     std::string dense, norm, bias; // bias: the parameter's whole name
     std::string activation = "gelu";
     double epsilon = 1e-12;
     double range = 0.02;
 };
-inline Value masked_head(Graph& g, Value hidden, Value decoder, const MaskedHead& h, Place at = Place::here()) {
+inline Value masked_head(Graph& g, Value hidden, Value decoder, const MaskedHead& h, Location at = Location::here()) {
     const Caller caller(g, at);
     const Value x =
         activation(linear_layer(g, hidden, h.dense, decoder.dim(1), {.initializer = normal(h.range)}), h.activation);
     return linear(layer_norm_layer(g, x, h.norm, h.epsilon), decoder, {.bias = g.parameter(h.bias, {decoder.dim(0)})});
 }
 
-// Where the norms of a block stand.
-enum class NormPlace { before, after, both, none };
+// Position of the norms in a block.
+enum class NormPosition { before, after, both, none };
 
-// How its two parts and their residuals are arranged. one_residual spans both parts.
+// Arrangement of the two parts and their residuals. one_residual spans both parts.
 enum class Arrangement { serial, parallel, one_residual };
 
-// A transformer block: what its parts compute is given as functions, how they hang together as options.
+// A transformer block. Its parts are functions; options define how they are connected.
 struct Block {
     using Part = std::function<Value(Value)>;
     Part attention;
     Part feed_forward;
     Part attention_norm;    // the norm that belongs to attention (before or after it)
     Part feed_forward_norm; // in the parallel arrangement: empty means that both parts read attention_norm's result
-    Part attention_after_norm, feed_forward_after_norm; // NormPlace::both only
+    Part attention_after_norm, feed_forward_after_norm; // NormPosition::both only
     Part cross_attention, cross_attention_norm;         // between the two, in a decoder; serial only, before or after
-    NormPlace norm = NormPlace::before;
+    NormPosition norm = NormPosition::before;
     Arrangement arrangement = Arrangement::serial;
     double residual_dropout = 0.0;
 };
 
-// One region for recomputation: of a block only its result need be kept for the gradient.
-inline Value transformer_block(Graph& g, Value x, const Block& b, Place at = Place::here()) {
+// Builds the block in one recompute region, so that only its result needs to be kept for the gradient.
+inline Value transformer_block(Graph& g, Value x, const Block& b, Location at = Location::here()) {
     const Recompute region(g);
     const auto apply = [](const Block::Part& part, Value value) { return part ? part(value) : value; };
-    const bool before = b.norm == NormPlace::before || b.norm == NormPlace::both;
+    const bool before = b.norm == NormPosition::before || b.norm == NormPosition::both;
     const auto part = [&](const char* scope, const Block::Part& compute, const Block::Part& norm,
                           const Block::Part& after, Value in) {
         const Scope name(g, scope);
         Value y = compute(before ? apply(norm, in) : in);
-        if (b.norm == NormPlace::both) y = apply(after, y);
+        if (b.norm == NormPosition::both) y = apply(after, y);
         return drop(g, y, b.residual_dropout, at);
     };
     const auto close = [&](Value y, const Block::Part& norm) {
-        return b.norm == NormPlace::after ? apply(norm, y) : y;
+        return b.norm == NormPosition::after ? apply(norm, y) : y;
     };
     switch (b.arrangement) {
     case Arrangement::parallel: {
@@ -263,7 +264,7 @@ inline Value transformer_block(Graph& g, Value x, const Block& b, Place at = Pla
     return residual("mlp", b.feed_forward, b.feed_forward_norm, b.feed_forward_after_norm);
 }
 
-// Names of what hidden_states() runs and offers.
+// Names of the scopes and ports of hidden_states().
 struct HiddenStatesOptions {
     std::string scope = "block";              // layer i runs in the scope "block.i"
     std::string port = "layer";               // and its result is offered as "layer.(i+1).hidden"
@@ -286,15 +287,15 @@ inline Value hidden_states(Graph& g, Value x, int64_t count, const std::function
     return o.final_norm && count <= 0 ? o.final_norm(x) : x;
 }
 
-// Where labels count. labels int32, -100 where none is asked for.
-inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0, Place at = Place::here()) {
+// Returns the loss of logits against labels int32, -100 where none counts.
+inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0, Location at = Location::here()) {
     const Caller caller(logits.graph, at);
     const Value rows = cross_entropy(logits, labels, {.smoothing = smoothing});
     return {sum_all(rows), sum_all(not_equal(labels, -100.0))};
 }
 
-// How many labels that count are the likeliest class, as a number to report; nothing in training.
-inline void accuracy_metric(Graph& g, const char* name, Value logits, Value labels, Place at = Place::here()) {
+// Reports how many labels have the highest logit; does nothing in training.
+inline void accuracy_metric(Graph& g, const char* name, Value logits, Value labels, Location at = Location::here()) {
     const Caller caller(g, at);
     if (g.training()) return;
     const Value counts = not_equal(labels, -100.0);

@@ -1,4 +1,4 @@
-// The hidden states that a head reads from its body: one port, or all layers, mixed.
+// The hidden states that a head reads from its body: one port, or a mix of all layers.
 #pragma once
 
 #include "block.hpp"
@@ -7,9 +7,9 @@
 
 namespace hekla::plugin {
 
-// The states of `port`. For "mix": gamma sum of softmax(w)_l layer_l over layer.0.hidden, layer.1.hidden, ..., as a
-// task reads ELMo (Peters et al. 2018, equation 1); w and gamma are trained as head.mix.weights and head.mix.gamma.
-inline Value body_states(Graph& g, const std::string& port, Place at = Place::here()) {
+// Returns the states of `port`. For "mix": gamma sum of softmax(w)_l layer_l over layer.0.hidden, layer.1.hidden, ...,
+// as tasks use ELMo (Peters et al. 2018, equation 1); w and gamma are trained as head.mix.weights and head.mix.gamma.
+inline Value body_states(Graph& g, const std::string& port, Location at = Location::here()) {
     const Caller caller(g, at);
     if (port != "mix") return g.ask(port);
     std::vector<Value> layers;

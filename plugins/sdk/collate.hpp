@@ -1,4 +1,4 @@
-// C++ manners for collate: the tokenizer's roles, examples by column name, fields by field name.
+// C++ wrappers for collate: the tokenizer's roles, examples by column name, fields by field name.
 #pragma once
 
 #include "random.hpp"
@@ -11,7 +11,7 @@ namespace hekla::plugin {
 
 using Ids = std::span<const int32_t>;
 
-// The run's tokenizer. Empty where there is none: then every role is missing.
+// The run's tokenizer. Without a tokenizer every role is missing.
 class Tokens {
 public:
     explicit Tokens(const hk_tokenizer* tokenizer) : tokenizer_(tokenizer) {}
@@ -23,7 +23,7 @@ public:
         const int64_t id = api().id_of_role(tokenizer_, text(name));
         return id >= 0 ? std::optional(static_cast<int32_t>(id)) : std::nullopt;
     }
-    // A role that the objective cannot do without. Describing a graph needs no tokenizer and gets 0.
+    // Returns a role that the objective needs. Describing a graph needs no tokenizer and gets 0.
     int32_t required(std::string_view name, const char* objective) const {
         if (tokenizer_ == nullptr) return 0;
         if (const std::optional<int32_t> id = role(name)) return *id;
@@ -50,7 +50,7 @@ private:
     const hk_tokenizer* tokenizer_;
 };
 
-// One column, as it was given.
+// One column of an example, as it was given.
 struct ColumnView {
     const hk_column* raw = nullptr;
     explicit operator bool() const { return raw != nullptr; }
@@ -68,7 +68,7 @@ class Example {
 public:
     explicit Example(const hk_example& raw) : raw_(&raw) {}
     const hk_example& raw() const { return *raw_; }
-    // Empty where the data has no such column.
+    // Returns an empty view if the data has no such column.
     ColumnView find(std::string_view name) const {
         for (uint32_t i = 0; i < raw_->column_count; ++i)
             if (const hk_column& column = element(raw_->columns, i); view(column.name) == name) return {&column};
@@ -107,7 +107,7 @@ public:
     std::size_t width() const { return width_; }
     std::span<T> operator[](std::size_t row) const { return {static_cast<T*>(field_.data) + row * width_, width_}; }
     std::span<T> all() const { return {static_cast<T*>(field_.data), rows() * width_}; }
-    // Rows from `row` on that stand for no example.
+    // Fills the rows from `row` on, which have no example.
     void fill_from(std::size_t row, T value) const { std::ranges::fill(all().subspan(row * width_), value); }
 
 private:
@@ -138,10 +138,10 @@ private:
     uint32_t count_;
 };
 
-// Label of a place that counts nothing.
+// Label of a position that is not scored.
 inline constexpr int32_t kIgnored = -100;
 
-inline constexpr int32_t kPadding = 0; // id of padding where neither model nor tokenizer has one
+inline constexpr int32_t kPadding = 0; // id of padding if neither model nor tokenizer has one
 
 // Returns the id for positions without a token: the model's own, or the tokenizer's.
 inline int32_t padding_id(const Config& config, const Tokens& tokens) {

@@ -1,4 +1,4 @@
-// What heads' decode functions share: outputs and fields by name, probabilities, JSON.
+// Shared by heads' decode functions: outputs and fields by name, probabilities, JSON.
 #pragma once
 
 #include "collate.hpp"
@@ -17,7 +17,7 @@ public:
             if (const hk_output& output = element(raw_.outputs, i); view(output.port) == port) return output;
         throw invalid("there is no output '" + std::string(port) + "' to read");
     }
-    // The values of one row of an output, and their number.
+    // Returns the values of one row of an output.
     std::span<const float> row(const hk_output& output, std::size_t row) const {
         std::size_t width = 1;
         for (uint32_t i = 1; i < output.rank; ++i) width *= static_cast<std::size_t>(output.dims[i]);

@@ -1,5 +1,5 @@
-// C++ manners over drafts: an adapter, and how a plugin offers what is not stable yet. The manifest names each draft
-// under "drafts".
+// C++ wrappers for drafts: an adapter, and how a plugin offers unstable interfaces. The manifest lists each draft under
+// "drafts".
 //
 //     const void* drafts(hk_string draft, hk_string id) {
 //         return offered({{HK_ADAPTER_DRAFT, "lora", adapter<Lora>()}}, draft, id);
@@ -15,8 +15,8 @@
 
 namespace hekla::plugin {
 
-// An adapter T has: T(const Config&), and Value adapt(Graph&, std::string_view parameter, Value value), which gives an
-// empty value where the parameter stays as it is.
+// An adapter T has: T(const Config&), and Value adapt(Graph&, std::string_view parameter, Value value), which returns
+// an empty value if the parameter is not changed.
 template<class T>
 const hk_adapter* adapter() {
     static const hk_adapter kTable = {

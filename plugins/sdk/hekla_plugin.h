@@ -1,9 +1,9 @@
-// C manners over the plugin ABI: the host's interfaces in one place, messages as printf makes them, examples and fields
-// by name, and the one export. C11, or C++17 where exceptions or the standard library shall not be; header only; one file
-// of the plugin has HEKLA_PLUGIN at its end.
+// A C layer over the plugin ABI: the host's interfaces in one place, printf-style messages, examples and fields by
+// name, and the one export. C11, or C++17 without exceptions or the standard library; header only; one file of the
+// plugin has HEKLA_PLUGIN at its end.
 //
-// The operations are hk_NAME(hk.graph, builder, ...) of operations.h. Errors stick: after the first one every value is
-// 0 and every call does nothing, so a build function needs no checks and ends with `return hk_status(builder)`.
+// The operations are hk_NAME(hk.graph, builder, ...) of operations.h. The first error is kept: afterwards every value
+// is 0 and every call does nothing, so a build function needs no checks and ends with `return hk_status(builder)`.
 #ifndef HEKLA_PLUGIN_SDK_H
 #define HEKLA_PLUGIN_SDK_H
 
@@ -23,14 +23,14 @@ typedef struct hk_interfaces {
 } hk_interfaces;
 extern hk_interfaces hk; // HEKLA_PLUGIN defines it
 
-// Label of a place that counts nothing.
+// Label of a position that is not scored.
 #define HK_IGNORED (-100)
 
 static inline int hk_same(hk_string a, const char* b) {
     return a.size == strlen(b) && (a.size == 0 || memcmp(a.data, b, (size_t)a.size) == 0);
 }
 
-// Fills an error as printf does, and gives the code back: return hk_fail(error, HK_INVALID_ARGUMENT, "...", ...).
+// Fills an error like printf and returns the code: return hk_fail(error, HK_INVALID_ARGUMENT, "...", ...).
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
@@ -48,7 +48,7 @@ hk_fail(hk_error* error, int32_t code, const char* format, ...) {
     return code;
 }
 
-// ---- configuration: HK_OK, or a code with the error filled
+// ---- configuration: HK_OK, or a code with the error set
 
 static inline int32_t hk_read_integer(const hk_config* config, const char* key, int64_t* out, hk_error* error) {
     return hk.config->get_integer(config, hk_text(key), out, error);
@@ -62,10 +62,11 @@ static inline int32_t hk_read_boolean(const hk_config* config, const char* key, 
 
 // ---- graphs
 
-// HK_OK, or the code of the graph's first error, whose message the host has.
+// Returns HK_OK, or the code of the graph's first error, whose message the host has.
 static inline int32_t hk_status(hk_builder* builder) { return hk.graph->status(builder, NULL); }
 
-// One dimension of a value; the axis may count from the end. 1 after an error, which is harmless.
+// Returns one dimension of a value; the axis may count from the end. 1 after an error, so that loops and divisions are
+// safe.
 static inline int64_t hk_dim(hk_builder* builder, hk_value value, int axis) {
     int64_t dims[HK_MAX_RANK];
     uint32_t rank = 0;
@@ -74,7 +75,7 @@ static inline int64_t hk_dim(hk_builder* builder, hk_value value, int axis) {
     return at >= 0 && at < (int)rank ? dims[at] : 1;
 }
 
-// A number [] of the kind of a value.
+// Returns a number [] of the kind of a value.
 static inline hk_value hk_like(hk_builder* builder, hk_value value, double number) {
     int64_t dims[HK_MAX_RANK];
     uint32_t rank = 0;
@@ -82,7 +83,7 @@ static inline hk_value hk_like(hk_builder* builder, hk_value value, double numbe
     return hk.graph->fill(builder, kind < 0 ? HK_KIND_FLOAT : kind, NULL, 0, number);
 }
 
-// The sum over all axes.
+// Returns the sum over all axes.
 static inline hk_value hk_sum_all(hk_builder* builder, hk_value value) {
     int64_t axes[HK_MAX_RANK] = {0, 1, 2, 3, 4, 5};
     int64_t dims[HK_MAX_RANK];
@@ -91,7 +92,7 @@ static inline hk_value hk_sum_all(hk_builder* builder, hk_value value) {
     return hk_sum(hk.graph, builder, value, axes, rank, NULL);
 }
 
-// Parameters that begin with a normal distribution, zeros, or ones.
+// Returns parameters initialized with a normal distribution, zeros, or ones.
 static inline hk_value hk_normal(hk_builder* builder, const char* name, const int64_t* dims, uint32_t rank, double deviation) {
     return hk.graph->parameter(builder, hk_text(name), dims, rank, HK_INITIALIZE_NORMAL, 0.0, deviation, 0);
 }
@@ -99,7 +100,7 @@ static inline hk_value hk_constant(hk_builder* builder, const char* name, const 
     return hk.graph->parameter(builder, hk_text(name), dims, rank, HK_INITIALIZE_CONSTANT, value, 0.0, 0);
 }
 
-// NAME.weight, and NAME.bias if there shall be one: x [..., in] -> [..., out].
+// Applies NAME.weight, and NAME.bias if `bias` is set: x [..., in] -> [..., out].
 static inline hk_value hk_linear_layer(hk_builder* builder, hk_value x, const char* name, int64_t out, int bias) {
     char key[256];
     const int64_t dims[2] = {out, hk_dim(builder, x, -1)};
@@ -111,7 +112,7 @@ static inline hk_value hk_linear_layer(hk_builder* builder, hk_value x, const ch
     return hk_linear(hk.graph, builder, x, weight, &options);
 }
 
-// NAME.weight over the last axis.
+// Applies NAME.weight over the last axis.
 static inline hk_value hk_rms_norm_layer(hk_builder* builder, hk_value x, const char* name, double epsilon) {
     char key[256];
     const int64_t width = hk_dim(builder, x, -1);
@@ -122,10 +123,10 @@ static inline hk_value hk_rms_norm_layer(hk_builder* builder, hk_value x, const 
     return hk_rms_norm(hk.graph, builder, x, &options);
 }
 
-// ---- examples, fields and outputs by name; null where there is none of it
+// ---- examples, fields and outputs by name; null if there is none
 
-// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one gives
-// how far it is from one to the next. [abi.5]
+// Returns element i of an array of the host. Structs of a newer host may be longer than in these headers, so the first
+// element contains their size. [abi.5]
 static inline const void* hk_element(const void* first, uint32_t i) {
     uint32_t size;
     memcpy(&size, first, sizeof size); // every data struct begins with its struct_size
@@ -156,7 +157,7 @@ static inline const hk_output* hk_find_output(const hk_decode_input* input, cons
     return NULL;
 }
 
-// For fields() of an objective: an int32 field [batch, length].
+// Returns an int32 field [batch, length], for fields() of an objective.
 static inline hk_field hk_int_field(const char* name, int64_t batch, int64_t length) {
     hk_field field;
     memset(&field, 0, sizeof field);
@@ -169,12 +170,12 @@ static inline hk_field hk_int_field(const char* name, int64_t batch, int64_t len
     return field;
 }
 
-// ---- operations of the plugin's own
+// ---- the plugin's own operations
 
-// A hk_string of a literal, or of an array of char, where only a constant can stand: .glsl = HK_TEXT("...")
+// A hk_string of a literal, or of an array of char, for constant initializers: .glsl = HK_TEXT("...")
 #define HK_TEXT(literal) {literal, sizeof(literal) - 1}
 
-// One operation of a plugin's own, of this or another one, by name and revision; its first output.
+// Emits a plugin's own operation, of this or another plugin, by name and revision; returns its first output.
 static inline hk_value hk_own(hk_builder* builder, const char* name, uint32_t revision, const hk_value* inputs,
                               uint32_t input_count, const hk_attribute* attributes, uint32_t attribute_count) {
     hk_value output = 0;
@@ -188,7 +189,7 @@ static inline const hk_operation_tensor* hk_use_input(const hk_operation_use* us
 static inline hk_operation_tensor* hk_use_output(const hk_operation_use* use, uint32_t i) {
     return (hk_operation_tensor*)((char*)use->outputs + (size_t)i * use->outputs->struct_size);
 }
-// Attribute i of a use, in the order of the description.
+// Returns attribute i of a use, in the order of the description.
 static inline const hk_attribute* hk_attribute_at(const hk_attribute* attributes, uint32_t i) {
     return (const hk_attribute*)hk_element(attributes, i);
 }
@@ -200,7 +201,7 @@ static inline int64_t hk_elements(const hk_operation_tensor* tensor) {
 static inline int hk_same_shape(const hk_operation_tensor* a, const hk_operation_tensor* b) {
     return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
 }
-// In shape(): the output is a float tensor of the shape of another.
+// In shape(): the output is a float tensor with the shape of another tensor.
 static inline void hk_give_shape_of(hk_operation_tensor* output, const hk_operation_tensor* like) {
     output->kind = HK_KIND_FLOAT;
     output->rank = like->rank;
@@ -215,7 +216,7 @@ static inline void hk_give_shape_of(hk_operation_tensor* output, const hk_operat
 #define HK_EXTERN_C
 #endif
 
-// What a plugin library holds: {HK_OBJECTIVE_INTERFACE, "focal", &table}.
+// An interface that a plugin library provides: {HK_OBJECTIVE_INTERFACE, "focal", &table}.
 typedef struct hk_offered {
     const char* interface_id;
     const char* id;

@@ -1,9 +1,8 @@
-// C++ manners over the plugin ABI: values with operators, scopes that close themselves, a config that is read by name,
-// and trampolines that let no exception cross. Header only; the author writes build functions and one HEKLA_PLUGIN at
-// the end.
+// A C++ layer over the plugin ABI: values with operators, RAII scopes, a config that is read by name, and trampolines
+// that catch all exceptions. Header only; a plugin consists of build functions and one HEKLA_PLUGIN at the end.
 //
-// An operation that cannot be, and every other error of the graph, ends the build function at that call, so it needs
-// no checks; the host's message names the file and line of the author's source.
+// An invalid operation, and every other error of the graph, ends the build function at that call, so it needs no
+// checks; the host's message contains the file and line of the author's source.
 #pragma once
 
 #include "hekla/plugin/architecture.h"
@@ -42,8 +41,8 @@ inline HostInterfaces& host_interfaces() {
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one
-// gives how far it is from one to the next. [abi.5]
+// Returns element i of an array of the host. Structs of a newer host may be longer than in these headers, so the first
+// element contains their size. [abi.5]
 template<class T>
 T& element(T* first, std::size_t i) {
     const uint32_t size = first->struct_size;
@@ -51,7 +50,7 @@ T& element(T* first, std::size_t i) {
     return *reinterpret_cast<T*>(const_cast<char*>(at));
 }
 
-// What a constructor or a function of a plugin may throw; the trampolines turn it into the ABI's code and message.
+// An exception for constructors and functions of a plugin; the trampolines turn it into the ABI's code and message.
 class Error : public std::runtime_error {
 public:
     Error(int32_t code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -68,7 +67,7 @@ inline int32_t report(hk_error* error, int32_t code, const char* message) noexce
     return code;
 }
 
-// Runs f; gives HK_OK, or the code of what it threw after telling `error`.
+// Runs f; returns HK_OK, or the code of its exception after setting `error`.
 template<class F>
 int32_t guarded(hk_error* error, F&& f) noexcept {
     try {
@@ -81,16 +80,16 @@ int32_t guarded(hk_error* error, F&& f) noexcept {
     }
 }
 
-// A location in the author's source. As a default argument it is the caller's location. (std::source_location
-// is not there yet in every compiler that can build plugins.)
-struct Place {
+// A location in the author's source. As a default argument it is the caller's location. (Some supported compilers do
+// not have std::source_location yet.)
+struct Location {
     const char* file = "";
     uint32_t line = 0;
-    static constexpr Place here(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
+    static constexpr Location here(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
         return {file, line};
     }
     // "mixer.cpp:12"
-    std::string said() const {
+    std::string text() const {
         std::string name = file;
         name.erase(0, name.find_last_of("/\\") + 1);
         return name + ":" + std::to_string(line);
@@ -101,7 +100,7 @@ class Graph;
 
 using Dims = std::vector<int64_t>;
 
-// A tensor of the graph under description. Empty (id 0) where something failed before, or where an option is left out.
+// A tensor of the graph being described. Empty (id 0) after an error, or if an option is omitted.
 struct Value {
     Graph* graph = nullptr;
     hk_value id = 0;
@@ -113,7 +112,7 @@ struct Value {
     int32_t kind() const;
 };
 
-// The sum of loss rows that count, and how many count: what an objective hands to Graph::loss().
+// The sum of loss rows that count, and their number, as an argument of Graph::loss().
 struct LossSum {
     Value sum, count;
 };
@@ -128,14 +127,14 @@ inline Initializer constant_of(double value) { return {HK_INITIALIZE_CONSTANT, v
 inline Initializer normal(double deviation, double mean = 0.0) { return {HK_INITIALIZE_NORMAL, mean, deviation}; }
 inline Initializer uniform(double low, double high) { return {HK_INITIALIZE_UNIFORM, low, high}; }
 
-// An attribute that keeps what it points to.
+// An attribute that owns the values it points to.
 struct NamedAttribute {
     std::string name;
     hk_attribute raw{};
     std::string text = {};
     Dims integers = {};
     std::vector<double> reals = {};
-    bool required = false; // of an own operation's declaration: there is no default
+    bool required = false; // in an own operation's declaration: there is no default
 };
 inline NamedAttribute attribute(const char* name, int64_t value) {
     NamedAttribute a{name};
@@ -168,7 +167,7 @@ inline NamedAttribute attribute(const char* name, const std::vector<double>& val
     a.reals = value;
     return a;
 }
-// Makes the raw attribute point to the values that are kept next to it, which must then stay where it is.
+// Makes the raw attribute point to the values stored next to it; the attribute must not move afterwards.
 inline void complete(NamedAttribute& a) {
     a.raw.struct_size = sizeof(hk_attribute);
     a.raw.name = text(a.name);
@@ -179,8 +178,8 @@ inline void complete(NamedAttribute& a) {
     if (a.raw.type == HK_ATTRIBUTE_REALS) a.raw.count = a.reals.size();
 }
 
-// The builder of one build() call. Not copied; values point to it. What cannot be throws Error with the place of the
-// author's source; the graph keeps the reason. `at` is never given: it is the location of the call.
+// The builder of one build() call. Not copied, because values point to it. Invalid calls throw Error with the location
+// in the author's source; the graph keeps the reason. `at` is never given: it is the location of the call.
 class Graph {
 public:
     explicit Graph(hk_builder* builder) : builder_(builder), api_(*host_interfaces().graph) {}
@@ -190,60 +189,60 @@ public:
     int32_t mode() const { return api_.mode(builder_); }
     bool training() const { return mode() == HK_MODE_TRAIN; }
     bool has_field(std::string_view field) { return api_.has_field(builder_, text(field)) != 0; }
-    Value input(std::string_view field, Place at = Place::here()) { return got(api_.input(builder_, text(field)), at); }
+    Value input(std::string_view field, Location at = Location::here()) { return got(api_.input(builder_, text(field)), at); }
     Value parameter(std::string_view name, const Dims& dims, Initializer initializer = zeros(), uint32_t flags = 0,
-                    Place at = Place::here()) {
+                    Location at = Location::here()) {
         return got(api_.parameter(builder_, text(name), dims.data(), rank(dims), initializer.kind, initializer.a,
                                   initializer.b, flags),
                    at);
     }
     Value buffer(std::string_view name, int32_t kind, const Dims& dims, const std::vector<double>& values,
-                 Place at = Place::here()) {
+                 Location at = Location::here()) {
         if (!holds(dims, values))
             return fail("buffer: the number of values does not fit the shape", HK_INVALID_ARGUMENT, at);
         return got(api_.buffer(builder_, text(name), kind, dims.data(), rank(dims), values.data()), at);
     }
-    Value constant(int32_t kind, const Dims& dims, const std::vector<double>& values, Place at = Place::here()) {
+    Value constant(int32_t kind, const Dims& dims, const std::vector<double>& values, Location at = Location::here()) {
         if (!holds(dims, values))
             return fail("constant: the number of values does not fit the shape", HK_INVALID_ARGUMENT, at);
         return got(api_.constant(builder_, kind, dims.data(), rank(dims), values.data()), at);
     }
-    Value fill(const Dims& dims, double value, int32_t kind = HK_KIND_FLOAT, Place at = Place::here()) {
+    Value fill(const Dims& dims, double value, int32_t kind = HK_KIND_FLOAT, Location at = Location::here()) {
         return got(api_.fill(builder_, kind, dims.data(), rank(dims), value), at);
     }
-    Value number(double value, Place at = Place::here()) { return fill({}, value, HK_KIND_FLOAT, at); }
-    Value integer(int64_t value, Place at = Place::here()) {
+    Value number(double value, Location at = Location::here()) { return fill({}, value, HK_KIND_FLOAT, at); }
+    Value integer(int64_t value, Location at = Location::here()) {
         return fill({}, static_cast<double>(value), HK_KIND_INT32, at);
     }
-    Value iota(int64_t length, int64_t start = 0, int64_t step = 1, Place at = Place::here()) {
+    Value iota(int64_t length, int64_t start = 0, int64_t step = 1, Location at = Location::here()) {
         return got(api_.iota(builder_, length, start, step), at);
     }
-    Value positions(int64_t batch, int64_t length, Place at = Place::here()) {
+    Value positions(int64_t batch, int64_t length, Location at = Location::here()) {
         return got(api_.positions(builder_, batch, length), at);
     }
-    Value step_scalar(std::string_view name, double initial, Place at = Place::here()) {
+    Value step_scalar(std::string_view name, double initial, Location at = Location::here()) {
         return got(api_.step_scalar(builder_, text(name), initial), at);
     }
 
-    void offer(std::string_view port, Value value, Place at = Place::here()) {
+    void offer(std::string_view port, Value value, Location at = Location::here()) {
         api_.offer(builder_, text(port), value.id);
         check(at);
     }
     bool has_port(std::string_view port) { return api_.has_port(builder_, text(port)) != 0; }
-    Value ask(std::string_view port, Place at = Place::here()) { return got(api_.ask(builder_, text(port)), at); }
-    void loss(std::string_view name, Value sum, Value count, double weight = 1.0, Place at = Place::here()) {
+    Value ask(std::string_view port, Location at = Location::here()) { return got(api_.ask(builder_, text(port)), at); }
+    void loss(std::string_view name, Value sum, Value count, double weight = 1.0, Location at = Location::here()) {
         api_.loss(builder_, text(name), sum.id, count.id, weight);
         check(at);
     }
-    void loss(std::string_view name, const LossSum& total, double weight = 1.0, Place at = Place::here()) {
+    void loss(std::string_view name, const LossSum& total, double weight = 1.0, Location at = Location::here()) {
         loss(name, total.sum, total.count, weight, at);
     }
-    void metric(std::string_view name, Value sum, Value count, Place at = Place::here()) {
+    void metric(std::string_view name, Value sum, Value count, Location at = Location::here()) {
         api_.metric(builder_, text(name), sum.id, count.id);
         check(at);
     }
-    // Ends the build function with an error of the author's own.
-    Value fail(const std::string& message, int32_t code = HK_INVALID_ARGUMENT, Place at = Place::here()) {
+    // Ends the build function with the author's own error.
+    Value fail(const std::string& message, int32_t code = HK_INVALID_ARGUMENT, Location at = Location::here()) {
         api_.fail(builder_, code, text(message));
         check(at);
         return {this, 0};
@@ -251,7 +250,7 @@ public:
     bool ok() const { return api_.status(builder_, nullptr) == HK_OK; }
 
     std::vector<Value> emit(const char* name, uint32_t revision, const std::vector<Value>& inputs,
-                            std::vector<NamedAttribute> attributes, uint32_t output_count, Place at = Place::here()) {
+                            std::vector<NamedAttribute> attributes, uint32_t output_count, Location at = Location::here()) {
         std::vector<hk_value> ids;
         for (const Value& input : inputs) ids.push_back(input.id);
         std::vector<hk_attribute> raw;
@@ -287,13 +286,13 @@ public:
 
 private:
     friend class Caller;
-    // After the first error nothing more can come of this description: it ends here, whatever was still to come.
-    // The host knows the reason; this adds the location.
-    [[noreturn]] void end(int32_t code, Place at) const { throw Error(code, (caller_ ? *caller_ : at).said()); }
-    void check(Place at) const {
+    // Ends the description, because after the first error its result is unusable. The host knows the reason; this adds
+    // the location.
+    [[noreturn]] void end(int32_t code, Location at) const { throw Error(code, (caller_ ? *caller_ : at).text()); }
+    void check(Location at) const {
         if (const int32_t code = api_.status(builder_, nullptr); code != HK_OK) end(code, at);
     }
-    Value got(hk_value id, Place at) {
+    Value got(hk_value id, Location at) {
         if (id == 0) check(at);
         return {this, id};
     }
@@ -305,17 +304,17 @@ private:
     }
     hk_builder* builder_;
     const hk_graph_interface& api_;
-    std::optional<Place> caller_;
+    std::optional<Location> caller_;
 };
 
-// While it lives, errors are reported at `at`: for functions that are made of several operations and take the place
-// of their caller, as those of block.hpp do. Of several, the outermost counts.
+// Reports errors at `at` during its lifetime, for functions that consist of several operations, such as those of
+// block.hpp. If several are alive, the outermost counts.
 class Caller {
 public:
-    Caller(Graph* graph, Place at) : graph_(graph != nullptr && !graph->caller_ ? graph : nullptr) {
+    Caller(Graph* graph, Location at) : graph_(graph != nullptr && !graph->caller_ ? graph : nullptr) {
         if (graph_ != nullptr) graph_->caller_ = at;
     }
-    Caller(Graph& graph, Place at) : Caller(&graph, at) {}
+    Caller(Graph& graph, Location at) : Caller(&graph, at) {}
     Caller(const Caller&) = delete;
     Caller& operator=(const Caller&) = delete;
     ~Caller() {
@@ -332,17 +331,17 @@ inline int64_t Value::dim(int axis) const {
     const Dims dims = shape();
     const int i = resolve_axis(axis, dims.size());
     return i >= 0 && i < static_cast<int>(dims.size()) ? dims[static_cast<std::size_t>(i)]
-                                                       : 1; // after an error: harmless
+                                                       : 1; // after an error: any valid size
 }
 inline int32_t Value::kind() const { return graph != nullptr ? graph->kind(id) : HK_KIND_FLOAT; }
 
-inline Graph& graph_of(const std::vector<Value>& values, Place at = Place::here()) {
+inline Graph& graph_of(const std::vector<Value>& values, Location at = Location::here()) {
     for (const Value& value : values)
         if (value.graph != nullptr) return *value.graph;
-    throw Error(HK_INVALID_ARGUMENT, "an operation was called on values that belong to no graph (" + at.said() + ")");
+    throw Error(HK_INVALID_ARGUMENT, "an operation was called on values that belong to no graph (" + at.text() + ")");
 }
 
-// Names everything described while it lives: "block.3", "attention".
+// Adds a name to the scope of everything described during its lifetime: "block.3", "attention".
 class Scope {
 public:
     Scope(Graph& graph, std::string_view name) : graph_(graph) { graph_.scope_begin(name); }
@@ -354,7 +353,7 @@ private:
     Graph& graph_;
 };
 
-// A region whose activations may be dropped and computed again for the gradient.
+// A region whose activations may be dropped and recomputed for the gradient.
 class Recompute {
 public:
     explicit Recompute(Graph& graph) : graph_(graph) { graph_.recompute_begin(); }
@@ -372,17 +371,17 @@ private:
 
 namespace hekla::plugin {
 
-// Numbers take the kind of the value next to them.
-inline Value like(Value a, double number, Place at = Place::here()) {
+// Returns a number of the same kind as the value next to it.
+inline Value like(Value a, double number, Location at = Location::here()) {
     const int32_t kind = a.kind();
     return graph_of({a}, at).fill({}, number, kind < 0 ? HK_KIND_FLOAT : kind, at);
 }
 
-// A value where it is written: operators have no room for the default argument that functions have.
+// A value with its location in the source, because operators cannot have the default argument that functions have.
 struct Operand {
-    Operand(Value written, Place here = Place::here()) : value(written), at(here) {}
+    Operand(Value written, Location here = Location::here()) : value(written), at(here) {}
     Value value;
-    Place at;
+    Location at;
 };
 inline Value operator+(Operand a, Value b) { return add(a.value, b, a.at); }
 inline Value operator-(Operand a, Value b) { return sub(a.value, b, a.at); }
@@ -398,33 +397,34 @@ inline Value operator-(double a, Operand b) { return sub(like(b.value, a, b.at),
 inline Value operator*(double a, Operand b) { return mul(like(b.value, a, b.at), b.value, b.at); }
 inline Value operator/(double a, Operand b) { return div(like(b.value, a, b.at), b.value, b.at); }
 
-// A plugin's own operation, of this plugin or another: its first output. own_outputs: the first `count`.
+// Emits a plugin's own operation, of this or another plugin, and returns its first output. own_outputs: the first
+// `count`.
 inline std::vector<Value> own_outputs(const char* name, uint32_t revision, const std::vector<Value>& inputs,
                                       uint32_t count, const std::vector<NamedAttribute>& attributes = {},
-                                      Place at = Place::here()) {
+                                      Location at = Location::here()) {
     return graph_of(inputs, at).emit(name, revision, inputs, attributes, count, at);
 }
 inline Value own(const char* name, uint32_t revision, const std::vector<Value>& inputs,
-                 const std::vector<NamedAttribute>& attributes = {}, Place at = Place::here()) {
+                 const std::vector<NamedAttribute>& attributes = {}, Location at = Location::here()) {
     return own_outputs(name, revision, inputs, 1, attributes, at)[0];
 }
 
-inline Value equal(Value a, Value b, Place at = Place::here()) { return compare(a, b, 0, at); }
-inline Value not_equal(Value a, Value b, Place at = Place::here()) { return compare(a, b, 1, at); }
-inline Value less(Value a, Value b, Place at = Place::here()) { return compare(a, b, 2, at); }
-inline Value equal(Value a, double b, Place at = Place::here()) { return compare(a, like(a, b, at), 0, at); }
-inline Value not_equal(Value a, double b, Place at = Place::here()) { return compare(a, like(a, b, at), 1, at); }
-inline Value greater(Value a, double b, Place at = Place::here()) { return compare(a, like(a, b, at), 4, at); }
-inline Value to_float(Value x, Place at = Place::here()) { return cast(x, HK_KIND_FLOAT, at); }
-inline Value to_float32(Value x, Place at = Place::here()) { return cast(x, HK_KIND_FLOAT32, at); }
-inline Value to_int(Value x, Place at = Place::here()) { return cast(x, HK_KIND_INT32, at); }
-inline Value sum_all(Value x, Place at = Place::here()) {
+inline Value equal(Value a, Value b, Location at = Location::here()) { return compare(a, b, 0, at); }
+inline Value not_equal(Value a, Value b, Location at = Location::here()) { return compare(a, b, 1, at); }
+inline Value less(Value a, Value b, Location at = Location::here()) { return compare(a, b, 2, at); }
+inline Value equal(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 0, at); }
+inline Value not_equal(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 1, at); }
+inline Value greater(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 4, at); }
+inline Value to_float(Value x, Location at = Location::here()) { return cast(x, HK_KIND_FLOAT, at); }
+inline Value to_float32(Value x, Location at = Location::here()) { return cast(x, HK_KIND_FLOAT32, at); }
+inline Value to_int(Value x, Location at = Location::here()) { return cast(x, HK_KIND_INT32, at); }
+inline Value sum_all(Value x, Location at = Location::here()) {
     Dims axes;
     for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
     return sum(x, axes, {}, at);
 }
 
-// A configuration under its names. Every function throws Error when a key is missing or of another type.
+// A configuration with access by name. Every function throws Error if a key is missing or of another type.
 class Config {
 public:
     explicit Config(const hk_config* config) : config_(config), api_(*host_interfaces().config) {}
@@ -454,7 +454,7 @@ public:
     double real(std::string_view key, double otherwise) const { return has(key) ? real(key) : otherwise; }
     bool boolean(std::string_view key, bool otherwise) const { return has(key) ? boolean(key) : otherwise; }
     std::string string(std::string_view key, const char* otherwise) const { return has(key) ? string(key) : otherwise; }
-    // Whether the key is an object or an array, be it empty.
+    // Returns whether the key is an object or an array, even an empty one.
     bool holds_members(std::string_view key) const {
         uint64_t value = 0;
         return api_.get_count(config_, text(key), &value, nullptr) == HK_OK;
@@ -504,7 +504,7 @@ private:
 };
 
 // Trampolines. An architecture T has: T(const Config&), void build(Graph&), bool head(Graph&, std::string_view id)
-// (false: it has no such head), void write(ConfigWriter&).
+// (false: it does not have this head), void write(ConfigWriter&).
 template<class T>
 const hk_architecture* architecture() {
     static const hk_architecture kTable = {
@@ -536,7 +536,7 @@ const hk_architecture* architecture() {
     return &kTable;
 }
 
-// A head T has: T(const Config&), void build(Graph&). One with decode is made by decoding_head (decoding.hpp).
+// A head T has: T(const Config&), void build(Graph&). For a head with decode use decoding_head (decoding.hpp).
 template<class T>
 hk_head head_table() {
     hk_head table{};
@@ -553,25 +553,25 @@ hk_head head_table() {
     return table;
 }
 
-// One row of a batch as collate sees it.
+// A field of a batch.
 struct Field {
     std::string name;
     int32_t kind = HK_KIND_INT32;
     Dims dims;
 };
 
-// A column that an objective reads: eg {"label", HK_COLUMN_CLASSES, HK_COLUMN_TARGET}.
+// A column that an objective reads, e.g. {"label", HK_COLUMN_CLASSES, HK_COLUMN_TARGET}.
 struct ColumnNeed {
     std::string name;
     int32_t kind = HK_COLUMN_TOKENS;
     uint32_t flags = 0;
 };
 
-// An objective T has: T(const Config&, const hk_tokenizer*), static constexpr int32_t example_kind,
-// std::vector<Field> fields(int64_t batch, int64_t length), void build(Graph&);
-// where it can train from text, void collate(const hk_batch&, hk_field* fields, uint32_t count) (collate.hpp makes
-// these easy to read), and either int64_t tokens_per_example(int64_t length) or std::vector<ColumnNeed> columns();
-// where examples differ in length, int64_t example_length(const hk_example&).
+// An objective T has: T(const Config&, const hk_tokenizer*), static constexpr int32_t example_kind, std::vector<Field>
+// fields(int64_t batch, int64_t length), void build(Graph&);
+// to train from text, void collate(const hk_batch&, hk_field* fields, uint32_t count) (collate.hpp makes these easy to
+// read), and either int64_t tokens_per_example(int64_t length) or std::vector<ColumnNeed> columns();
+// if examples differ in length, int64_t example_length(const hk_example&).
 template<class T>
 hk_objective objective_table() {
     hk_objective table{};
@@ -644,7 +644,7 @@ const hk_objective* objective() {
     return &kTable;
 }
 
-// What a plugin library holds: (interface id, id) -> table.
+// An interface that a plugin library provides: (interface id, id) -> table.
 struct Offer {
     const char* interface_id;
     const char* id;

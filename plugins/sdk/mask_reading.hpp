@@ -5,8 +5,8 @@
 
 namespace hekla::plugin {
 
-// {"masks": [{"position", "id", "token", "probability"}]} of one row: at masked_positions whose labels count or are not
-// known, or, where the batch has none, at every mask token.
+// Returns {"masks": [{"position", "id", "token", "probability"}]} of one row: at masked_positions whose labels count or
+// are unknown, or, if the batch has none, at every mask token.
 inline std::string read_masks(const DecodeInput& in, std::size_t row) {
     const hk_output& output = in.output("logits");
     const auto size = static_cast<std::size_t>(output.dims[output.rank - 1]);

@@ -5,12 +5,12 @@
 namespace hekla::plugin {
 
 // The same elements in row-major order under another shape.
-inline Value reshape(Value x, const std::vector<int64_t>& shape, Place at = Place::here()) {
+inline Value reshape(Value x, const std::vector<int64_t>& shape, Location at = Location::here()) {
     return graph_of({x}, at).emit("reshape", 1, {x}, {attribute("shape", shape)}, 1, at)[0];
 }
 
 // y's dimension i is x's dimension permutation[i].
-inline Value transpose(Value x, const std::vector<int64_t>& permutation, Place at = Place::here()) {
+inline Value transpose(Value x, const std::vector<int64_t>& permutation, Location at = Location::here()) {
     return graph_of({x}, at).emit("transpose", 1, {x}, {attribute("permutation", permutation)}, 1, at)[0];
 }
 
@@ -18,12 +18,12 @@ struct SliceOptions {
     int64_t stride = 1;
 };
 // Elements start, start+stride, ... (length of them) of one axis.
-inline Value slice(Value x, int64_t axis, int64_t start, int64_t length, const SliceOptions& options = {}, Place at = Place::here()) {
+inline Value slice(Value x, int64_t axis, int64_t start, int64_t length, const SliceOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("slice", 1, {x}, {attribute("axis", axis), attribute("start", start), attribute("length", length), attribute("stride", options.stride)}, 1, at)[0];
 }
 
 // Joins values along an axis; the other dimensions agree.
-inline Value concat(const std::vector<Value>& parts, int64_t axis, Place at = Place::here()) {
+inline Value concat(const std::vector<Value>& parts, int64_t axis, Location at = Location::here()) {
     return graph_of(parts, at).emit("concat", 1, parts, {attribute("axis", axis)}, 1, at)[0];
 }
 
@@ -33,153 +33,153 @@ struct PadOptions {
     double value = 0.0;
 };
 // Adds before and after elements of a value to one axis.
-inline Value pad(Value x, int64_t axis, const PadOptions& options = {}, Place at = Place::here()) {
+inline Value pad(Value x, int64_t axis, const PadOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("pad", 1, {x}, {attribute("axis", axis), attribute("before", options.before), attribute("after", options.after), attribute("value", options.value)}, 1, at)[0];
 }
 
 // Repeats x to a shape by NumPy's rule (dimensions align at the end, 1 repeats).
-inline Value broadcast(Value x, const std::vector<int64_t>& shape, Place at = Place::here()) {
+inline Value broadcast(Value x, const std::vector<int64_t>& shape, Location at = Location::here()) {
     return graph_of({x}, at).emit("broadcast", 1, {x}, {attribute("shape", shape)}, 1, at)[0];
 }
 
 // Reverses one axis.
-inline Value flip(Value x, int64_t axis, Place at = Place::here()) {
+inline Value flip(Value x, int64_t axis, Location at = Location::here()) {
     return graph_of({x}, at).emit("flip", 1, {x}, {attribute("axis", axis)}, 1, at)[0];
 }
 
 // a + b; shapes broadcast by NumPy's rule, as in every pointwise operation.
-inline Value add(Value a, Value b, Place at = Place::here()) {
+inline Value add(Value a, Value b, Location at = Location::here()) {
     return graph_of({a, b}, at).emit("add", 1, {a, b}, {}, 1, at)[0];
 }
 
 // a - b.
-inline Value sub(Value a, Value b, Place at = Place::here()) {
+inline Value sub(Value a, Value b, Location at = Location::here()) {
     return graph_of({a, b}, at).emit("sub", 1, {a, b}, {}, 1, at)[0];
 }
 
 // a * b.
-inline Value mul(Value a, Value b, Place at = Place::here()) {
+inline Value mul(Value a, Value b, Location at = Location::here()) {
     return graph_of({a, b}, at).emit("mul", 1, {a, b}, {}, 1, at)[0];
 }
 
 // a / b; for integers the quotient rounded to zero.
-inline Value div(Value a, Value b, Place at = Place::here()) {
+inline Value div(Value a, Value b, Location at = Location::here()) {
     return graph_of({a, b}, at).emit("div", 1, {a, b}, {}, 1, at)[0];
 }
 
 // a to the power b.
-inline Value pow(Value a, Value b, Place at = Place::here()) {
+inline Value pow(Value a, Value b, Location at = Location::here()) {
     return graph_of({a, b}, at).emit("pow", 1, {a, b}, {}, 1, at)[0];
 }
 
 // The smaller of a and b; at a tie each gets half the gradient.
-inline Value minimum(Value a, Value b, Place at = Place::here()) {
+inline Value minimum(Value a, Value b, Location at = Location::here()) {
     return graph_of({a, b}, at).emit("minimum", 1, {a, b}, {}, 1, at)[0];
 }
 
 // The larger of a and b; at a tie each gets half the gradient.
-inline Value maximum(Value a, Value b, Place at = Place::here()) {
+inline Value maximum(Value a, Value b, Location at = Location::here()) {
     return graph_of({a, b}, at).emit("maximum", 1, {a, b}, {}, 1, at)[0];
 }
 
 // 1 where the relation holds, else 0, as int32. relation: 0 equal, 1 not equal, 2 less, 3 less or equal, 4 greater, 5
 // greater or equal.
-inline Value compare(Value a, Value b, int64_t relation, Place at = Place::here()) {
+inline Value compare(Value a, Value b, int64_t relation, Location at = Location::here()) {
     return graph_of({a, b}, at).emit("compare", 1, {a, b}, {attribute("relation", relation)}, 1, at)[0];
 }
 
 // a where condition is not 0, else b.
-inline Value where(Value condition, Value a, Value b, Place at = Place::here()) {
+inline Value where(Value condition, Value a, Value b, Location at = Location::here()) {
     return graph_of({condition, a, b}, at).emit("where", 1, {condition, a, b}, {}, 1, at)[0];
 }
 
 // -x.
-inline Value neg(Value x, Place at = Place::here()) {
+inline Value neg(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("neg", 1, {x}, {}, 1, at)[0];
 }
 
 // |x|; gradient 0 at 0.
-inline Value abs(Value x, Place at = Place::here()) {
+inline Value abs(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("abs", 1, {x}, {}, 1, at)[0];
 }
 
 // -1, 0 or 1; no gradient.
-inline Value sign(Value x, Place at = Place::here()) {
+inline Value sign(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("sign", 1, {x}, {}, 1, at)[0];
 }
 
 // The largest integer not above x; no gradient.
-inline Value floor(Value x, Place at = Place::here()) {
+inline Value floor(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("floor", 1, {x}, {}, 1, at)[0];
 }
 
 // The nearest integer, ties to even; no gradient.
-inline Value round(Value x, Place at = Place::here()) {
+inline Value round(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("round", 1, {x}, {}, 1, at)[0];
 }
 
 // e to the x.
-inline Value exp(Value x, Place at = Place::here()) {
+inline Value exp(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("exp", 1, {x}, {}, 1, at)[0];
 }
 
 // Natural logarithm.
-inline Value log(Value x, Place at = Place::here()) {
+inline Value log(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("log", 1, {x}, {}, 1, at)[0];
 }
 
 // log(1 + x), exact near 0.
-inline Value log1p(Value x, Place at = Place::here()) {
+inline Value log1p(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("log1p", 1, {x}, {}, 1, at)[0];
 }
 
 // Square root.
-inline Value sqrt(Value x, Place at = Place::here()) {
+inline Value sqrt(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("sqrt", 1, {x}, {}, 1, at)[0];
 }
 
 // 1 / sqrt(x).
-inline Value rsqrt(Value x, Place at = Place::here()) {
+inline Value rsqrt(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("rsqrt", 1, {x}, {}, 1, at)[0];
 }
 
 // Sine of radians.
-inline Value sin(Value x, Place at = Place::here()) {
+inline Value sin(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("sin", 1, {x}, {}, 1, at)[0];
 }
 
 // Cosine of radians.
-inline Value cos(Value x, Place at = Place::here()) {
+inline Value cos(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("cos", 1, {x}, {}, 1, at)[0];
 }
 
 // The error function.
-inline Value erf(Value x, Place at = Place::here()) {
+inline Value erf(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("erf", 1, {x}, {}, 1, at)[0];
 }
 
 // Hyperbolic tangent.
-inline Value tanh(Value x, Place at = Place::here()) {
+inline Value tanh(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("tanh", 1, {x}, {}, 1, at)[0];
 }
 
 // 1 / (1 + exp(-x)).
-inline Value sigmoid(Value x, Place at = Place::here()) {
+inline Value sigmoid(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("sigmoid", 1, {x}, {}, 1, at)[0];
 }
 
 // log(1 + exp(x)).
-inline Value softplus(Value x, Place at = Place::here()) {
+inline Value softplus(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("softplus", 1, {x}, {}, 1, at)[0];
 }
 
 // -log(1 + exp(-x)).
-inline Value log_sigmoid(Value x, Place at = Place::here()) {
+inline Value log_sigmoid(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("log_sigmoid", 1, {x}, {}, 1, at)[0];
 }
 
 // max(x, 0); gradient 0 at 0.
-inline Value relu(Value x, Place at = Place::here()) {
+inline Value relu(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("relu", 1, {x}, {}, 1, at)[0];
 }
 
@@ -188,22 +188,22 @@ struct GeluOptions {
 };
 // x times the normal distribution function (Hendrycks and Gimpel 2016): exact by erf, or the tanh approximation that
 // GPT-2 uses.
-inline Value gelu(Value x, const GeluOptions& options = {}, Place at = Place::here()) {
+inline Value gelu(Value x, const GeluOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("gelu", 1, {x}, {attribute("tanh_approximation", options.tanh_approximation)}, 1, at)[0];
 }
 
 // x * sigmoid(x).
-inline Value silu(Value x, Place at = Place::here()) {
+inline Value silu(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("silu", 1, {x}, {}, 1, at)[0];
 }
 
 // x limited to [low, high]; gradient passes between the bounds, not at them.
-inline Value clamp(Value x, double low, double high, Place at = Place::here()) {
+inline Value clamp(Value x, double low, double high, Location at = Location::here()) {
     return graph_of({x}, at).emit("clamp", 1, {x}, {attribute("low", low), attribute("high", high)}, 1, at)[0];
 }
 
 // Another kind: 0 float, 1 float32, 2 int32 (rounded to zero; no gradient).
-inline Value cast(Value x, int64_t kind, Place at = Place::here()) {
+inline Value cast(Value x, int64_t kind, Location at = Location::here()) {
     return graph_of({x}, at).emit("cast", 1, {x}, {attribute("kind", kind)}, 1, at)[0];
 }
 
@@ -212,12 +212,12 @@ struct DropoutOptions {
 };
 // 0 with the given probability, else x / (1 - probability), drawn by (seed, step, stream, example). In modes other
 // than train it is x itself. stream -1: the builder derives it from the scope.
-inline Value dropout(Value x, double probability, const DropoutOptions& options = {}, Place at = Place::here()) {
+inline Value dropout(Value x, double probability, const DropoutOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("dropout", 1, {x}, {attribute("probability", probability), attribute("stream", options.stream)}, 1, at)[0];
 }
 
 // x, without a gradient.
-inline Value stop_gradient(Value x, Place at = Place::here()) {
+inline Value stop_gradient(Value x, Location at = Location::here()) {
     return graph_of({x}, at).emit("stop_gradient", 1, {x}, {}, 1, at)[0];
 }
 
@@ -225,7 +225,7 @@ struct SumOptions {
     int64_t keep = 0;
 };
 // Sum over axes; the axes are removed, or kept as 1 with keep.
-inline Value sum(Value x, const std::vector<int64_t>& axes, const SumOptions& options = {}, Place at = Place::here()) {
+inline Value sum(Value x, const std::vector<int64_t>& axes, const SumOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("sum", 1, {x}, {attribute("axes", axes), attribute("keep", options.keep)}, 1, at)[0];
 }
 
@@ -233,7 +233,7 @@ struct MeanOptions {
     int64_t keep = 0;
 };
 // Mean over axes.
-inline Value mean(Value x, const std::vector<int64_t>& axes, const MeanOptions& options = {}, Place at = Place::here()) {
+inline Value mean(Value x, const std::vector<int64_t>& axes, const MeanOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("mean", 1, {x}, {attribute("axes", axes), attribute("keep", options.keep)}, 1, at)[0];
 }
 
@@ -241,7 +241,7 @@ struct MaxOptions {
     int64_t keep = 0;
 };
 // Maximum over axes; at ties the gradient is shared evenly.
-inline Value max(Value x, const std::vector<int64_t>& axes, const MaxOptions& options = {}, Place at = Place::here()) {
+inline Value max(Value x, const std::vector<int64_t>& axes, const MaxOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("max", 1, {x}, {attribute("axes", axes), attribute("keep", options.keep)}, 1, at)[0];
 }
 
@@ -249,7 +249,7 @@ struct LogsumexpOptions {
     int64_t keep = 0;
 };
 // log of the sum of exp over axes, without overflow.
-inline Value logsumexp(Value x, const std::vector<int64_t>& axes, const LogsumexpOptions& options = {}, Place at = Place::here()) {
+inline Value logsumexp(Value x, const std::vector<int64_t>& axes, const LogsumexpOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("logsumexp", 1, {x}, {attribute("axes", axes), attribute("keep", options.keep)}, 1, at)[0];
 }
 
@@ -257,7 +257,7 @@ struct ArgmaxOptions {
     int64_t axis = -1;
 };
 // int32 index of the first maximum along an axis, which is removed.
-inline Value argmax(Value x, const ArgmaxOptions& options = {}, Place at = Place::here()) {
+inline Value argmax(Value x, const ArgmaxOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("argmax", 1, {x}, {attribute("axis", options.axis)}, 1, at)[0];
 }
 
@@ -265,7 +265,7 @@ struct CumsumOptions {
     int64_t reverse = 0;
 };
 // Running sum along an axis, from the other end with reverse.
-inline Value cumsum(Value x, int64_t axis, const CumsumOptions& options = {}, Place at = Place::here()) {
+inline Value cumsum(Value x, int64_t axis, const CumsumOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("cumsum", 1, {x}, {attribute("axis", axis), attribute("reverse", options.reverse)}, 1, at)[0];
 }
 
@@ -274,7 +274,7 @@ struct TopKResult {
     Value indices;
 };
 // The k largest of the last axis, descending, first index first at ties, and their int32 indices.
-inline TopKResult top_k(Value x, int64_t k, Place at = Place::here()) {
+inline TopKResult top_k(Value x, int64_t k, Location at = Location::here()) {
     const std::vector<Value> outputs = graph_of({x}, at).emit("top_k", 1, {x}, {attribute("k", k)}, 2, at);
     return {outputs[0], outputs[1]};
 }
@@ -283,7 +283,7 @@ struct RandomUniformOptions {
     int64_t stream = -1;
 };
 // Uniform in [0, 1), drawn by (seed, step, stream, example). stream as in dropout.
-inline Value random_uniform(Graph& graph, const std::vector<int64_t>& shape, const RandomUniformOptions& options = {}, Place at = Place::here()) {
+inline Value random_uniform(Graph& graph, const std::vector<int64_t>& shape, const RandomUniformOptions& options = {}, Location at = Location::here()) {
     return graph.emit("random_uniform", 1, {}, {attribute("shape", shape), attribute("stream", options.stream)}, 1, at)[0];
 }
 
@@ -291,7 +291,7 @@ struct RandomNormalOptions {
     int64_t stream = -1;
 };
 // Standard normal, drawn by (seed, step, stream, example).
-inline Value random_normal(Graph& graph, const std::vector<int64_t>& shape, const RandomNormalOptions& options = {}, Place at = Place::here()) {
+inline Value random_normal(Graph& graph, const std::vector<int64_t>& shape, const RandomNormalOptions& options = {}, Location at = Location::here()) {
     return graph.emit("random_normal", 1, {}, {attribute("shape", shape), attribute("stream", options.stream)}, 1, at)[0];
 }
 
@@ -301,7 +301,7 @@ struct MatmulOptions {
 };
 // a [..., M, K] x b [..., K, N] -> [..., M, N]; leading dimensions broadcast; a transpose flag: the last two
 // dimensions are swapped in memory.
-inline Value matmul(Value a, Value b, const MatmulOptions& options = {}, Place at = Place::here()) {
+inline Value matmul(Value a, Value b, const MatmulOptions& options = {}, Location at = Location::here()) {
     return graph_of({a, b}, at).emit("matmul", 1, {a, b}, {attribute("transpose_a", options.transpose_a), attribute("transpose_b", options.transpose_b)}, 1, at)[0];
 }
 
@@ -311,7 +311,7 @@ struct LinearOptions {
 };
 // x [..., in] -> [..., out]: x W + bias. weight is [out, in], or [in, out] with input_first (GPT-2's Conv1D). A
 // linear whose weight is a parameter is a site under that name.
-inline Value linear(Value x, Value weight, const LinearOptions& options = {}, Place at = Place::here()) {
+inline Value linear(Value x, Value weight, const LinearOptions& options = {}, Location at = Location::here()) {
     return graph_of({x, weight}, at).emit("linear", 1, {x, weight, options.bias}, {attribute("input_first", options.input_first)}, 1, at)[0];
 }
 
@@ -321,7 +321,7 @@ struct LayerNormOptions {
     double epsilon = 1e-05;
 };
 // (x - mean) / sqrt(variance + epsilon) * gain + bias over the last axis (Ba et al. 2016); statistics in float32.
-inline Value layer_norm(Value x, const LayerNormOptions& options = {}, Place at = Place::here()) {
+inline Value layer_norm(Value x, const LayerNormOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("layer_norm", 1, {x, options.gain, options.bias}, {attribute("epsilon", options.epsilon)}, 1, at)[0];
 }
 
@@ -330,7 +330,7 @@ struct RmsNormOptions {
     double epsilon = 1e-06;
 };
 // x / sqrt(mean(x^2) + epsilon) * gain over the last axis (Zhang and Sennrich 2019).
-inline Value rms_norm(Value x, const RmsNormOptions& options = {}, Place at = Place::here()) {
+inline Value rms_norm(Value x, const RmsNormOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("rms_norm", 1, {x, options.gain}, {attribute("epsilon", options.epsilon)}, 1, at)[0];
 }
 
@@ -338,7 +338,7 @@ struct SoftmaxOptions {
     int64_t axis = -1;
 };
 // exp(x) / sum exp(x) along an axis.
-inline Value softmax(Value x, const SoftmaxOptions& options = {}, Place at = Place::here()) {
+inline Value softmax(Value x, const SoftmaxOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("softmax", 1, {x}, {attribute("axis", options.axis)}, 1, at)[0];
 }
 
@@ -346,7 +346,7 @@ struct LogSoftmaxOptions {
     int64_t axis = -1;
 };
 // x - logsumexp(x) along an axis.
-inline Value log_softmax(Value x, const LogSoftmaxOptions& options = {}, Place at = Place::here()) {
+inline Value log_softmax(Value x, const LogSoftmaxOptions& options = {}, Location at = Location::here()) {
     return graph_of({x}, at).emit("log_softmax", 1, {x}, {attribute("axis", options.axis)}, 1, at)[0];
 }
 
@@ -358,7 +358,7 @@ struct RotaryOptions {
 // Rotates pairs of x [B, H, T, D] by position (Su et al. 2021): cosine and sine are tables [P, R/2], R <= D; the
 // first R elements are rotated, pairs are (i, i + R/2), or (2i, 2i + 1) with interleaved. positions [B, T] int32
 // picks the row (default: the token's position, cache included). inverse: rotates back.
-inline Value rotary(Value x, Value cosine, Value sine, const RotaryOptions& options = {}, Place at = Place::here()) {
+inline Value rotary(Value x, Value cosine, Value sine, const RotaryOptions& options = {}, Location at = Location::here()) {
     return graph_of({x, cosine, sine}, at).emit("rotary", 1, {x, cosine, sine, options.positions}, {attribute("interleaved", options.interleaved), attribute("inverse", options.inverse)}, 1, at)[0];
 }
 
@@ -366,7 +366,7 @@ struct EmbeddingOptions {
     int64_t no_gradient_id = -1;
 };
 // table [V, D], ids [...] int32 -> [..., D]. The row no_gradient_id gets no gradient through the lookup.
-inline Value embedding(Value table, Value ids, const EmbeddingOptions& options = {}, Place at = Place::here()) {
+inline Value embedding(Value table, Value ids, const EmbeddingOptions& options = {}, Location at = Location::here()) {
     return graph_of({table, ids}, at).emit("embedding", 1, {table, ids}, {attribute("no_gradient_id", options.no_gradient_id)}, 1, at)[0];
 }
 
@@ -375,7 +375,7 @@ struct GatherOptions {
 };
 // x [B..., N, R...], indices [B..., K...] int32 -> [B..., K..., R...], with batch_dimensions leading dimensions in
 // common.
-inline Value gather(Value x, Value indices, const GatherOptions& options = {}, Place at = Place::here()) {
+inline Value gather(Value x, Value indices, const GatherOptions& options = {}, Location at = Location::here()) {
     return graph_of({x, indices}, at).emit("gather", 1, {x, indices}, {attribute("batch_dimensions", options.batch_dimensions)}, 1, at)[0];
 }
 
@@ -416,7 +416,7 @@ struct AttentionOptions {
 // mean of v over all Tk keys (no gradient to scores), or zeros with empty_row = 1. scale 0: 1/sqrt(D). cache: a name
 // under which keys and values are kept in decode mode. position -1 queries with dropout: by key (seed, step, stream,
 // example).
-inline Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}, Place at = Place::here()) {
+inline Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}, Location at = Location::here()) {
     return graph_of({q, k, v}, at).emit("attention", 1, {q, k, v, options.bias, options.distance_bias, options.query_distance, options.key_distance, options.query_class, options.q_class, options.k_class, options.key_padding, options.query_padding, options.mask, options.q_group, options.k_group, options.q_position, options.k_position, options.prefix}, {attribute("scale", options.scale), attribute("causal", options.causal), attribute("window", options.window), attribute("distance_first", options.distance_first), attribute("distance_table", options.distance_table), attribute("key_distance_first", options.key_distance_first), attribute("key_distance_table", options.key_distance_table), attribute("empty_row", options.empty_row), attribute("dropout", options.dropout), attribute("stream", options.stream), attribute("cache", options.cache)}, 1, at)[0];
 }
 
@@ -432,7 +432,7 @@ struct GruResult {
 // A GRU layer over x [B, T, I] (Cho et al. 2014, PyTorch's form): weights [3H, I] and [3H, H], biases [3H], gates r,
 // z, n. lengths [B]: row b reads its first lengths[b] tokens and the rest of y is 0. reverse: from the last real
 // token to the first, y at the token's own place. initial [B, H], default 0. -> y [B, T, H], last [B, H].
-inline GruResult gru(Value x, Value input_weight, Value hidden_weight, Value input_bias, Value hidden_bias, const GruOptions& options = {}, Place at = Place::here()) {
+inline GruResult gru(Value x, Value input_weight, Value hidden_weight, Value input_bias, Value hidden_bias, const GruOptions& options = {}, Location at = Location::here()) {
     const std::vector<Value> outputs = graph_of({x, input_weight, hidden_weight, input_bias, hidden_bias}, at).emit("gru", 1, {x, input_weight, hidden_weight, input_bias, hidden_bias, options.lengths, options.initial}, {attribute("reverse", options.reverse)}, 2, at);
     return {outputs[0], outputs[1]};
 }
@@ -450,7 +450,7 @@ struct LstmResult {
 };
 // An LSTM layer (Hochreiter and Schmidhuber 1997, PyTorch's form): weights [4H, I] and [4H, H], biases [4H], gates i,
 // f, g, o; the rest as gru. -> y [B, T, H], last [B, H], last_cell [B, H].
-inline LstmResult lstm(Value x, Value input_weight, Value hidden_weight, Value input_bias, Value hidden_bias, const LstmOptions& options = {}, Place at = Place::here()) {
+inline LstmResult lstm(Value x, Value input_weight, Value hidden_weight, Value input_bias, Value hidden_bias, const LstmOptions& options = {}, Location at = Location::here()) {
     const std::vector<Value> outputs = graph_of({x, input_weight, hidden_weight, input_bias, hidden_bias}, at).emit("lstm", 1, {x, input_weight, hidden_weight, input_bias, hidden_bias, options.lengths, options.initial, options.initial_cell}, {attribute("reverse", options.reverse)}, 3, at);
     return {outputs[0], outputs[1], outputs[2]};
 }
@@ -463,27 +463,27 @@ struct CrossEntropyOptions {
 // logits [..., V], labels [...] int32 -> loss [...] float32 per row: -w[label] log softmax(logits)[label], 0 where
 // label = ignore_index; with smoothing s: (1 - s) times that + s/V sum_c w[c] (-log softmax)[c]. weights [V], default
 // 1.
-inline Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options = {}, Place at = Place::here()) {
+inline Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options = {}, Location at = Location::here()) {
     return graph_of({logits, labels}, at).emit("cross_entropy", 1, {logits, labels, options.weights}, {attribute("ignore_index", options.ignore_index), attribute("smoothing", options.smoothing)}, 1, at)[0];
 }
 
 // x itself; in decode mode the value that the encode pass computed under this name.
-inline Value once(Value x, const std::string& name, Place at = Place::here()) {
+inline Value once(Value x, const std::string& name, Location at = Location::here()) {
     return graph_of({x}, at).emit("once", 1, {x}, {attribute("name", name)}, 1, at)[0];
 }
 
 // initial itself; in decode mode the value last written under this name.
-inline Value state_read(Value initial, const std::string& name, Place at = Place::here()) {
+inline Value state_read(Value initial, const std::string& name, Location at = Location::here()) {
     return graph_of({initial}, at).emit("state_read", 1, {initial}, {attribute("name", name)}, 1, at)[0];
 }
 
 // x itself; in decode mode it is kept under this name.
-inline Value state_write(Value x, const std::string& name, Place at = Place::here()) {
+inline Value state_write(Value x, const std::string& name, Location at = Location::here()) {
     return graph_of({x}, at).emit("state_write", 1, {x}, {attribute("name", name)}, 1, at)[0];
 }
 
 // x itself: a named place where an adapter may act.
-inline Value site(Value x, const std::string& name, Place at = Place::here()) {
+inline Value site(Value x, const std::string& name, Location at = Location::here()) {
     return graph_of({x}, at).emit("site", 1, {x}, {attribute("name", name)}, 1, at)[0];
 }
 

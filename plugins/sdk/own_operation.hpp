@@ -1,4 +1,4 @@
-// Operations of the plugin's own, in C++: the interface of operation.h, without its arrays. One is a class of static
+// A plugin's own operations in C++: the interface of operation.h, without its arrays. An operation is a class of static
 // functions:
 //
 //     struct SwishGate { // y = x * sigmoid(sharpness * gate)
@@ -27,7 +27,7 @@
 //     HEKLA_PLUGIN({HK_OPERATION_INTERFACE, "acme.swish_gate", operation<SwishGate>()}, ...)
 //
 // and is used in a build function as  own("acme.swish_gate", 1, {x, gate}, {attribute("sharpness", 2.0)}).
-// Without gradient() it has none.
+// Without gradient() it is not differentiable.
 #pragma once
 
 #include "hekla_plugin.hpp"
@@ -38,10 +38,10 @@
 
 namespace hekla::plugin {
 
-// GLSL, and its location in the author's file: messages of the compiler then name its lines.
+// GLSL with its location in the author's file, so that the compiler's messages have the right line numbers.
 struct Glsl {
     Glsl() = default;
-    Glsl(const char* glsl, Place at = Place::here()) : text(glsl), file(at.file), line(at.line) {
+    Glsl(const char* glsl, Location at = Location::here()) : text(glsl), file(at.file), line(at.line) {
         file.erase(0, file.find_last_of("/\\") + 1);
     }
     std::string text, file;
@@ -50,10 +50,11 @@ struct Glsl {
 
 struct OperationInput {
     std::string name;
-    int32_t kind = HK_KIND_FLOAT; // takes float32 too; or HK_KIND_INT32
+    int32_t kind = HK_KIND_FLOAT; // also accepts float32; or HK_KIND_INT32
 };
 
-// An attribute that must be given, in addition to attribute("name", default): required("table", HK_ATTRIBUTE_INTS).
+// Declares an attribute without a default, as opposed to attribute("name", default): required("table",
+// HK_ATTRIBUTE_INTS).
 inline NamedAttribute required(const char* name, int32_t type) {
     NamedAttribute a = attribute(name, int64_t{0});
     a.raw.type = type;
@@ -71,7 +72,7 @@ struct OperationText {
     std::vector<uint32_t> spirv = {}; // instead of glsl
 };
 
-// The attributes of a use by their names; another name, or another type, is Error.
+// The attributes of a use, by name; an unknown name or another type throws Error.
 class OperationAttributes {
 public:
     OperationAttributes(const hk_attribute* attributes, uint32_t count) : attributes_(attributes), count_(count) {}
@@ -97,7 +98,7 @@ private:
     uint32_t count_;
 };
 
-// One use: shapes, and in reference() the numbers. Inputs and outputs go by their position.
+// One use: shapes, and in reference() the numbers. Inputs and outputs are addressed by index.
 class OperationUse : public OperationAttributes {
 public:
     explicit OperationUse(const hk_operation_use* use, hk_operation_cost* cost = nullptr)
@@ -109,7 +110,7 @@ public:
     std::span<const double> input(std::size_t i) const { return {in(i).data, elements(in(i))}; }
     std::span<double> output(std::size_t i) { return {out(i).data, elements(out(i))}; }
 
-    // In shape(): what comes out, and what that takes where the host's guess is not right.
+    // In shape(): sets an output's shape, and the cost if the host's estimate is wrong.
     void give(std::size_t output, const Dims& shape, int32_t kind = HK_KIND_FLOAT) {
         if (shape.size() > HK_MAX_RANK) throw invalid("more than six dimensions");
         hk_operation_tensor& to = out(output);
@@ -159,7 +160,7 @@ private:
     hk_operation_cost* cost_;
 };
 
-// What gradient() is given; it gives a value for each input, {} where none reaches it.
+// The arguments of gradient(), which returns a value for each input, {} for an input without a gradient.
 class OperationGradient : public OperationAttributes {
 public:
     OperationGradient(Graph& graph, const hk_operation_gradient& use)
@@ -175,7 +176,7 @@ public:
     std::vector<Value> output_gradients; // empty for int32 outputs
 };
 
-// The description as the ABI has it. Points into itself: made once, never moved.
+// The description in the form of the ABI. Points into itself, so it must not move.
 class OperationDescription {
 public:
     explicit OperationDescription(OperationText given) : text_(std::move(given)) {

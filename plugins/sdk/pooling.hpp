@@ -1,4 +1,4 @@
-// One vector a row from the hidden states of its tokens, as heads of sentences take it.
+// Pooling: one vector per row from the hidden states of its tokens, for heads on whole texts.
 #pragma once
 
 #include "block.hpp"
@@ -16,8 +16,8 @@ inline PoolingKind pooling_kind(const Config& c) {
     throw invalid("the pooling '" + name + "' is not first, last, mean or pooler");
 }
 
-// attention_mask [B, T], or ones where the batch has none. Choices [B, C, T] are rows of their own.
-inline Value token_mask(Graph& g, Value hidden, Place at = Place::here()) {
+// Returns attention_mask [B, T], or ones if the batch has none. Choices [B, C, T] become rows.
+inline Value token_mask(Graph& g, Value hidden, Location at = Location::here()) {
     const Caller caller(g, at);
     const Dims dims{hidden.dim(0), hidden.dim(1)};
     if (!g.has_field("attention_mask")) return g.fill(dims, 1.0, HK_KIND_INT32);
@@ -25,8 +25,8 @@ inline Value token_mask(Graph& g, Value hidden, Place at = Place::here()) {
     return mask.rank() == 3 ? reshape(mask, dims) : mask;
 }
 
-// hidden [B, T, D] -> [B, D]; padding never counts. pooler: a layer and tanh over the first token, NAME.dense.
-inline Value pool_tokens(Graph& g, Value hidden, PoolingKind kind, const std::string& name, Place at = Place::here()) {
+// Pools hidden [B, T, D] -> [B, D] without padding. pooler: a linear layer and tanh of the first token, NAME.dense.
+inline Value pool_tokens(Graph& g, Value hidden, PoolingKind kind, const std::string& name, Location at = Location::here()) {
     const Caller caller(g, at);
     if (hidden.rank() != 3) return g.fail("a head that pools over tokens needs states [rows, tokens, width]");
     switch (kind) {

@@ -1,6 +1,6 @@
-// Random numbers of an example: a pure function of (seed, epoch, index of the example, stream), so that a batch is the
-// same whichever thread makes it, in whichever order. SplitMix64 (Steele, Lea and Flood 2014), its state keyed by
-// rounds of its own output function.
+// Random numbers of an example: a pure function of (seed, epoch, index of the example, stream), so that a batch does
+// not depend on the thread that makes it or on the order. SplitMix64 (Steele, Lea and Flood 2014), with the state keyed
+// by rounds of its output function.
 #pragma once
 
 #include <cmath>
@@ -20,14 +20,14 @@ public:
         return mix(state_);
     }
     double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; } // [0, 1)
-    // [0, bound), bound > 0; values that would favor small numbers are drawn again.
+    // Returns a value in [0, bound), bound > 0; rejects values that would favor small numbers.
     uint64_t below(uint64_t bound) {
         const uint64_t uneven = (0 - bound) % bound;
         uint64_t x = next();
         while (x < uneven) x = next();
         return x % bound;
     }
-    // How many trials up to and with the first success, at most `most`: 1, 2, ...
+    // Returns the number of trials up to and including the first success, at most `most`: 1, 2, ...
     uint64_t geometric(double success, uint64_t most) {
         uint64_t trials = 1;
         while (trials < most && unit() >= success) ++trials;

@@ -12,7 +12,7 @@ struct RotarySettings {
     double base = 10000.0;
     double partial_factor = 1.0, default_partial_factor = 1.0; // the fraction of head_dim that is rotated
     std::string type = "default";
-    double factor = 1.0, low = 1.0, high = 4.0; // of linear and llama3
+    double factor = 1.0, low = 1.0, high = 4.0; // for linear and llama3
     int64_t original_positions = 0;
 
     static RotarySettings read(const Config& c, double default_factor = 1.0) {
@@ -61,7 +61,7 @@ inline int64_t rotary_rows(Graph& g, int64_t length, int64_t max_positions) {
 struct RotaryTables {
     Value cosine, sine;
 
-    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_dim, int64_t positions, Place at = Place::here()) {
+    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_dim, int64_t positions, Location at = Location::here()) {
         const Caller caller(g, at);
         // An odd number of rotated features is rounded up, as in the reference; the angles use the number before
         // rounding.
@@ -82,7 +82,7 @@ struct RotaryTables {
     }
 
     // Rotates pairs of x [B, H, T, D] by the angles of `positions` [B, T].
-    Value apply(Value x, Value positions, Place at = Place::here()) const {
+    Value apply(Value x, Value positions, Location at = Location::here()) const {
         return rotary(x, cosine, sine, {.positions = positions}, at);
     }
 
@@ -93,7 +93,7 @@ private:
         const auto factor = static_cast<float>(r.factor);
         if (r.type == "linear") return f / factor;
         if (r.type != "llama3") return f;
-        // Llama 3.1: long waves slow down by the factor, short ones stay, those between are mixed.
+        // Llama 3.1: divides low frequencies by the factor, keeps high ones, and interpolates in between.
         const auto original = static_cast<double>(r.original_positions);
         const double wave = 6.283185307179586 / f;
         if (wave < original / r.high) return f;

@@ -1,5 +1,5 @@
-// How a family puts one text or two into a row: which special tokens stand around them, what segments they are, on
-// which side padding is. Each as its paper's own code does.
+// Row layouts of the model families for one or two texts: special tokens, segments, and the side of the padding. Each
+// follows the code of its paper.
 #pragma once
 
 #include "collate.hpp"
@@ -56,10 +56,10 @@ public:
     }
 
     int32_t pad() const { return pad_; }
-    bool segments() const { return segments_; } // the model reads token_type_ids
+    bool segments() const { return segments_; } // whether the model reads token_type_ids
     std::size_t special(bool pair) const { return before_.size() + after_.size() + (pair ? between_.size() : 0); }
 
-    // The fields every row has: input_ids, attention_mask, and token_type_ids where the model reads them.
+    // Returns the fields of every row: input_ids, attention_mask, and token_type_ids if the model reads them.
     std::vector<Field> fields(int64_t batch, int64_t length) const {
         std::vector<Field> all{{"input_ids", HK_KIND_INT32, {batch, length}},
                                {"attention_mask", HK_KIND_INT32, {batch, length}}};
@@ -67,20 +67,20 @@ public:
         return all;
     }
 
-    // Where texts came to stand in a row: first_at + i is the place of a's token i, second_at + i of b's.
+    // Positions of the texts in a row: first_at + i is the position of a's token i, second_at + i that of b's.
     struct Placed {
         std::size_t first_at = 0, first_size = 0, second_at = 0, second_size = 0;
-        std::size_t begin = 0, end = 0; // of the tokens that are not padding
-        std::size_t last = 0;           // place of the last token
+        std::size_t begin = 0, end = 0; // of the tokens without padding
+        std::size_t last = 0;           // position of the last token
     };
 
-    // What is left of two texts in a row of `length`: tokens fall off the end of the longer one.
+    // Truncates two texts to a row of `length`, from the end of the longer one.
     std::pair<Ids, Ids> cut(Ids a, Ids b, bool pair, std::size_t length) const {
         const std::size_t room = length > special(pair) ? length - special(pair) : 0;
         while (a.size() + b.size() > room) {
             Ids& longer = a.size() > b.size() ? a : b;
             const std::size_t other = a.size() > b.size() ? b.size() : a.size();
-            // At once down to the other's length, or to what fits.
+            // Truncates to the other's length, or to what fits, in one step.
             const std::size_t excess = a.size() + b.size() - room;
             const std::size_t lead = longer.size() - other;
             longer = longer.first(longer.size() - std::min(excess, std::max<std::size_t>(lead, 1)));
@@ -88,7 +88,7 @@ public:
         return {a, b};
     }
 
-    // Writes one row of `fields` (which begin as zeros). A second text if `pair` is set.
+    // Writes one row of `fields` (which are initialized to zeros). A second text if `pair` is set.
     Placed write(const FieldSet& fields, std::size_t row, Ids a, Ids b, bool pair) const {
         const std::span<int32_t> ids = fields.ints("input_ids")[row], mask = fields.ints("attention_mask")[row];
         std::tie(a, b) = cut(a, b, pair, ids.size());
@@ -122,13 +122,13 @@ public:
         placed.last = at > placed.begin ? at - 1 : at;
         if (segments_) {
             const std::span<int32_t> out = fields.ints("token_type_ids")[row];
-            if (left_) std::ranges::fill(out, 3); // XLNet's padding is a segment of its own
+            if (left_) std::ranges::fill(out, 3); // XLNet's padding has its own segment
             std::ranges::copy(types, out.begin() + static_cast<std::ptrdiff_t>(placed.begin));
         }
         return placed;
     }
 
-    // A text's ids with its special tokens, into the front of `out`.
+    // Writes a text's ids with its special tokens to the front of `out`.
     void write_tokens(std::span<int32_t> out, Ids text) const {
         std::size_t at = 0;
         for (const Ids part : {Ids(before_), text, Ids(after_)})
@@ -136,7 +136,7 @@ public:
                 if (at < out.size()) out[at++] = token;
     }
 
-    // Two texts with their special tokens, into the front of `out`; how many places they take.
+    // Writes two texts with their special tokens to the front of `out`; returns the number of tokens.
     std::size_t write_pair(std::span<int32_t> out, Ids a, Ids b) const {
         std::tie(a, b) = cut(a, b, true, out.size());
         std::size_t at = 0;
@@ -146,7 +146,7 @@ public:
         return at;
     }
 
-    // Rows that stand for no example: one token that may be seen, so that no softmax is empty.
+    // Writes a row without an example: one token that is not padding, so that no softmax is empty.
     void write_empty(const FieldSet& fields, std::size_t row) const {
         fields.ints("input_ids").fill_from(row, pad_);
         for (std::size_t r = row; r < fields.ints("attention_mask").rows(); ++r)

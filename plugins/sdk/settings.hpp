@@ -1,9 +1,9 @@
-// An architecture's configuration as one list: each key with the member it fills. The same list reads config.json and
-// writes it back, so the two cannot part.
+// An architecture's configuration as one list of keys and the members they set. The same list reads config.json and
+// writes it back, so that both always agree.
 //
 // struct Settings {
 //     int64_t width = 0;
-//     std::optional<double> rate; // null where it is not given
+//     std::optional<double> rate; // null if not given
 //     template<class V> void keys(V&& v) { v("hidden_size", width); v("rate", rate); }
 // };
 #pragma once
@@ -68,10 +68,10 @@ void write_settings(ConfigWriter& out, const char* model_type, Settings settings
 // The classes of a classifier.
 struct Labels {
     int64_t count = 2;
-    bool named = false; // by id2label, which then is written back as it was given
+    bool named = false; // by id2label, which is then written back unchanged
     operator int64_t() const { return count; }
 };
-// num_labels, or the size of id2label (what the reference writes), or what is usual.
+// Returns num_labels, or the size of id2label (which the reference writes), or the usual number.
 inline Labels label_count(const Config& config, int64_t usual = 2) {
     if (config.has("num_labels")) return {config.integer("num_labels"), false};
     if (config.has("id2label")) return {static_cast<int64_t>(config.count("id2label")), true};
@@ -86,11 +86,11 @@ inline void write_labels(ConfigWriter& out, const Labels& labels, int64_t usual 
     }
 }
 
-// Refuses what cannot be a network; `what` names the keys.
+// Refuses values that cannot be a network; `what` contains the keys.
 inline void require(bool holds, const std::string& what) {
     if (!holds) throw invalid(what);
 }
-// The usual sizes of a transformer.
+// Checks the usual sizes of a transformer.
 inline void require_heads(int64_t width, int64_t heads, const char* width_key, const char* heads_key) {
     require(width > 0 && heads > 0, std::string(width_key) + " and " + heads_key + " must be positive");
     require(width % heads == 0, std::string(width_key) + " = " + std::to_string(width) + " is not a multiple of " +

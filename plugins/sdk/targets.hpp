@@ -1,4 +1,4 @@
-// An encoder-decoder's batch: what the encoder reads, and what the decoder reads and is to say.
+// An encoder-decoder's batch: the encoder's input, and the decoder's input and labels.
 #pragma once
 
 #include "rows.hpp"
@@ -7,7 +7,7 @@ namespace hekla::plugin {
 
 class DecoderRows {
 public:
-    // config: `decoder_start_token_id`; else the tokenizer's end, begin or padding token starts the decoder.
+    // config: `decoder_start_token_id`; otherwise the tokenizer's end, begin or padding token starts the decoder.
     DecoderRows(const Config& config, const Tokens& tokens, const char* objective) {
         const auto eos = tokens.role("eos"), separator = tokens.role("separator");
         if (tokens && !eos && !separator)
@@ -21,8 +21,8 @@ public:
     std::vector<Field> fields(int64_t batch, int64_t length) const {
         return {{"decoder_input_ids", HK_KIND_INT32, {batch, length}}, {"labels", HK_KIND_INT32, {batch, length}}};
     }
-    // labels: the target and the end token, -100 after it; decoder_input_ids: the same one position later, after the
-    // start token. A target that is too long loses its end.
+    // labels: the target and the end token, then -100; decoder_input_ids: the same shifted right by one, after the
+    // start token. A target that is too long is truncated at its end.
     void write(const FieldSet& fields, std::size_t row, Ids target) const {
         const std::span<int32_t> input = fields.ints("decoder_input_ids")[row], labels = fields.ints("labels")[row];
         std::ranges::fill(input, pad_);
@@ -55,7 +55,7 @@ public:
         for (const Field& field : target_.fields(batch, target_length)) all.push_back(field);
         return all;
     }
-    // Without a target, as in prediction, there is nothing to say. Rows are written in their order.
+    // Without a target, as in prediction, there are no labels. Rows are written in order.
     void write(const FieldSet& fields, std::size_t row, Ids source, std::optional<Ids> target) const {
         source_.write(fields, row, source, {}, false);
         if (target)

@@ -1,9 +1,9 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Attention over a cache, one query per subgroup: lanes take keys in turn, each with its own online softmax and sum, which
-// are combined at the end in a fixed order. The work depends on the length, not on the capacity. The first of the heads
-// that share new keys and values (i < count[b], at position start[b] + i) stores them in the cache. Every row reads new ones
-// from k and v, not from the cache, so no workgroup waits for another.
+// Attention over a cache, one query per subgroup: lanes take keys in turn, each with its own online softmax and sum,
+// which are combined at the end in a fixed order. The work depends on the length, not on the capacity. The first of the
+// heads that share new keys and values (i < count[b], at position start[b] + i) stores them in the cache. Every row
+// reads new ones from k and v, not from the cache, so no workgroup waits for another.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
@@ -17,7 +17,7 @@ layout(constant_id = 3) const uint W = 1;
 layout(constant_id = 4) const uint CAUSAL = 0;
 layout(constant_id = 5) const uint DISTANCE = 0;
 
-// W elements of a row that belongs to this lane.
+// Loads this lane's W elements of a row.
 vec2 load_own(uint64_t row, uint i, uint width) {
     const vec2 x = W == 2 ? load_pair(row, uint64_t(min(i, width - 2)), kF32)
                           : vec2(load_float(row, uint64_t(min(i, width - 1)), kF32), 0.0);
@@ -61,7 +61,7 @@ void main() {
         const uint j = min(at_key, end - 1);
         const uint from_row = uint(clamp(load_int(r.cache_row, uint64_t(b) * r.capacity + j), 0, int(r.cache_rows) - 1));
         const uint64_t at = (uint64_t(from_row) * r.key_heads + g) * r.capacity + j;
-        const int ahead = int(j) - load_int(r.start, uint64_t(from_row)); // of that row's new ones
+        const int ahead = int(j) - load_int(r.start, uint64_t(from_row)); // among that row's new keys
         const bool is_new = ahead >= 0 && ahead < min(load_int(r.count, uint64_t(from_row)), int(r.chunk));
         const uint64_t made = uint64_t(is_new ? ahead : 0);
         const uint64_t key = is_new ? r.k + (uint64_t(from_row) * r.k_b + uint64_t(g) * r.k_h + made * r.k_t) * 4ul

@@ -25,7 +25,7 @@ void main() {
     float row_max = -kInfinity;
     float row_sum = 0.0;
 
-    // Without positions of their own, causal rows end at the diagonal and a window begins there.
+    // With default positions, causal rows end at the diagonal and a window begins there.
     uint j0 = 0;
     uint end = r.keys;
     if (has(kCausal) && !has(kPositions | kPrefix)) end = clamp(first + S, 1, r.keys);
@@ -70,7 +70,7 @@ void main() {
 
     const bool empty = row_sum == 0.0;
     if (!has(kZeroEmpty) && lanes_max(empty ? 1.0 : 0.0) > 0.0) {
-        // Rows where no key is allowed become the mean of all values.
+        // Rows without an allowed key become the mean of all values.
         uint j = 0;
         do {
             vec2 v_shares[SHARES(DV)];

@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// dk and dv, one lane per key. The query heads of a group follow one after the other, so that no two lanes add to one
-// element. Also the gradient of key_distance [B, H, Tk, P'], which must be zero before; one lane writes each row.
+// dk and dv, one lane per key. The query heads of a group are processed one after the other, so that no two lanes add
+// to one element. Also the gradient of key_distance [B, H, Tk, P'], which must be zero before; one lane writes each
+// row.
 #include "attention/options.glsl"
 
 void main() {
@@ -25,8 +26,8 @@ void main() {
     float dv[DV];
     [[unroll]] for (uint d = 0; d < DV; ++d) dv[d] = 0.0;
 
-    // Rows with nothing allowed spread their gradient over all keys, so that causal rows may begin at the diagonal only
-    // where no other option can empty them.
+    // Rows with nothing allowed spread their gradient over all keys, so causal rows can begin at the diagonal only if
+    // no other option can make them empty.
     uint begin = 0;
     const uint all = kCausal | kDistanceBias | kQueryDistance | kKeyDistance | kQueryClass | kBias | kDropout |
                      kKeyDistanceGradient;

@@ -1,5 +1,5 @@
-// What the attention kernels share: which pairs are allowed, what is added to a score (operations.json says what
-// it means), dropout. A lane is a query (forward, dq) or a key (dk, dv); the other side is the same for all lanes.
+// Shared by the attention kernels: which pairs are allowed, the terms added to a score (operations.json defines them),
+// dropout. A lane is a query (forward, dq) or a key (dk, dv); the other side is the same for all lanes.
 #include "common.glsl"
 #include "runtime.h"
 #include "philox.glsl"
@@ -9,12 +9,12 @@
 
 layout(constant_id = 1) const uint D = 32;       // of queries and keys
 layout(constant_id = 2) const uint DV = 32;      // of values
-layout(constant_id = 3) const uint W = 1;        // elements a load: with 2 D, DV and all strides are even
-layout(constant_id = 4) const uint BLOCK = 4;    // of the other side, taken together
+layout(constant_id = 3) const uint W = 1;        // elements per load: with 2 D, DV and all strides are even
+layout(constant_id = 4) const uint BLOCK = 4;    // of the other side, processed together
 layout(constant_id = 5) const uint OPTIONS = 0;
 
-// lse of a row is its largest score m and log(sum exp(score - m)), kept apart: their sum would lose the logarithm where all
-// scores are -1e30. This is the logarithm where no key is allowed: exp(score - kEmptyRow) is 0.
+// lse of a row is its largest score m and log(sum exp(score - m)), stored separately because their sum would lose the
+// logarithm if all scores are -1e30. This is the logarithm if no key is allowed: exp(score - kEmptyRow) is 0.
 const float kEmptyRow = 1e30;
 
 PUSH_RECORD(Record);
@@ -60,7 +60,7 @@ bool is_allowed(Record r, uint b, uint h, uint i, uint j) {
     return allowed;
 }
 
-// What is added to scale q.k.
+// Returns the terms added to scale q.k.
 float extra_score(Record r, uint b, uint h, uint i, uint j) {
     float extra = 0.0;
     if (has(kBias))
@@ -81,7 +81,7 @@ float extra_score(Record r, uint b, uint h, uint i, uint j) {
     return extra;
 }
 
-// The factor of dropout for a probability: 0 or 1 / (1 - p).
+// Returns the factor of dropout for a probability: 0 or 1 / (1 - p).
 float keep(Record r, uvec4 key, uint b, uint h, uint i, uint j) {
     const uint e = (h * r.queries + i) * r.keys + j;
     return random_word(key, e, b, r.stream) >= r.threshold ? r.dropout_factor : 0.0;
@@ -108,7 +108,7 @@ uvec4 random_key(Record r) {
                           : shares[((row) * (width) + (column)) / (S * W)].x,                                          \
                       (((row) * (width) + (column)) / W) % S)
 
-// A row that belongs to this lane.
+// Loads a row of this lane.
 #define LOAD_ROW(row, address, width, factor)                                                                          \
     [[unroll]] for (uint hekla_d = 0; hekla_d < (width); hekla_d += W) {                                               \
         const vec2 hekla_x = W == 2 ? load_pair(address, uint64_t(hekla_d), kF32)                                      \

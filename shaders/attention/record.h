@@ -1,6 +1,6 @@
-// What the kernels in shaders/attention and their lowering agree on: constants and argument records.
+// Shared by the kernels in shaders/attention and their lowering: constants and argument records.
 
-// Bits of the specialization constant OPTIONS: what a score is made of, and which keys are allowed.
+// Bits of the specialization constant OPTIONS: the terms of a score, and which keys are allowed.
 HK_CONSTANT(kCausal, 1);
 HK_CONSTANT(kKeyPadding, 2);
 HK_CONSTANT(kQueryPadding, 4);
@@ -16,7 +16,7 @@ HK_CONSTANT(kPositions, 2048);
 HK_CONSTANT(kWindow, 4096);
 HK_CONSTANT(kDropout, 8192);
 HK_CONSTANT(kZeroEmpty, 16384);
-// Which gradients a gradient kernel stores besides dq, dk and dv.
+// Gradients that a gradient kernel stores in addition to dq, dk and dv.
 HK_CONSTANT(kBiasGradient, 0x10000);
 HK_CONSTANT(kQueryDistanceGradient, 0x20000);
 HK_CONSTANT(kKeyDistanceGradient, 0x40000);
@@ -98,16 +98,16 @@ HK_RECORD(Record) {
     HK_U32(key_table_length);
     HK_F32(scale);
     HK_I32(window);
-    HK_U32(stream); // of the random numbers of dropout
+    HK_U32(stream); // random stream of dropout
     HK_U32(threshold);
     HK_F32(dropout_factor);
 };
 
-// cached.
+// The record of cached.comp.
 HK_RECORD(CachedRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(q);
-    HK_ADDRESS(k); // the new ones
+    HK_ADDRESS(k); // the new keys
     HK_ADDRESS(v);
     HK_ADDRESS(y);
     HK_ADDRESS(key_cache);   // [rows, Hkv, capacity, D], dense

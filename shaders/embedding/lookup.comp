@@ -15,7 +15,7 @@ layout(constant_id = 2) const uint TYPE = 0; // of the table
 
 PUSH_RECORD(LookupRecord);
 
-// y's row at `to` from the elements of the table from `first` on.
+// Copies the elements of the table from `first` on to y's row at `to`.
 void copy_row(uint64_t table, uint64_t first, uint64_t to, uint width) {
 #ifdef STORAGE16
     uint base = 0;

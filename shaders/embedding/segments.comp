@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Sums rows of dy with the same id into that id's row of dtable (zero before), in the order of the tokens. A workgroup has
-// one index of the sorted order and S * W * 4 columns; it does nothing unless an id begins at that index.
+// Sums rows of dy with the same id into that id's row of dtable (zero before), in the order of the tokens. A workgroup
+// handles one index of the sorted order and S * W * 4 columns; it does nothing unless an id begins at that index.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "embedding/record.h"

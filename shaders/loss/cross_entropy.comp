@@ -1,8 +1,9 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Cross entropy of rows of logits with int32 labels, and their log-sum-exp; one subgroup per row. One pass: every lane keeps
-// a running maximum and the sum of exp(logit - maximum). The two parts of the log-sum-exp stay apart: where the label is by
-// far the most likely, loss and gradient are small compared with their sum, which would round them away.
+// Cross entropy of rows of logits with int32 labels, and their log-sum-exp; one subgroup per row. One pass: every lane
+// keeps a running maximum and the sum of exp(logit - maximum). The two parts of the log-sum-exp are stored separately:
+// if the label is by far the most likely, loss and gradient are small compared with their sum, which would round them
+// away.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
@@ -26,7 +27,7 @@ void main() {
         HEKLA_EACH_SHARE(i, width, W, {
             vec2 v = load_part(x, i, width, W, -kInfinity);
             const float new_max = max(lane_max, max(v.x, v.y));
-            // While all is -inf the differences are taken from 0, to avoid -inf - -inf.
+            // While all logits are -inf, differences are relative to 0, to avoid -inf - -inf.
             const float from = new_max == -kInfinity ? 0.0 : new_max;
             sum = sum * exp_(lane_max - from) + exp_(v.x - from) + exp_(v.y - from);
             lane_max = new_max;

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Cross entropy of rows whose logits come in chunks of the classes: `state` carries a row from chunk to chunk, and the last
-// chunk gives the loss. One subgroup per row.
+// Cross entropy of rows whose logits are computed in chunks of the classes: `state` carries a row from chunk to chunk,
+// and the last chunk writes the loss. One subgroup per row.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
@@ -10,7 +10,7 @@
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint WEIGHTS = 0;
 layout(constant_id = 3) const uint SMOOTHING = 0;
-layout(constant_id = 4) const uint BEST = 0; // the first place of the largest logit is wanted
+layout(constant_id = 4) const uint BEST = 0; // whether to compute the first index of the largest logit
 
 PUSH_RECORD(CrossEntropyChunkRecord);
 
@@ -33,7 +33,7 @@ void main() {
                 if (v.y > max(lane_max, v.x)) place = second(at);
             }
             const float new_max = max(lane_max, max(v.x, v.y));
-            // While all is -inf the differences are taken from 0, to avoid -inf - -inf.
+            // While all logits are -inf, differences are relative to 0, to avoid -inf - -inf.
             const float from = new_max == -kInfinity ? 0.0 : new_max;
             sum = sum * exp_(lane_max - from) + exp_(v.x - from) + exp_(v.y - from);
             lane_max = new_max;
@@ -43,7 +43,7 @@ void main() {
                 if (second(at) < width && W == 2) linear += w.y * v.y;
             }
         })
-        // This chunk's, then with what came before.
+        // The maximum of this chunk, then combined with the earlier chunks.
         const float largest = lanes_max(lane_max);
         const float chunk_from = largest == -kInfinity ? 0.0 : largest;
         const float chunk_sum = lanes_sum(sum * exp_(lane_max - chunk_from));
@@ -58,7 +58,7 @@ void main() {
         const float total = sum_before * exp_(before - from) + chunk_sum * exp_(largest - from);
         const int label = load_int(r.labels, uint64_t(row));
         const uint of_all = uint(clamp(label, 0, int(r.classes) - 1));
-        const uint here = of_all - r.first; // far above where the label is of an earlier chunk
+        const uint here = of_all - r.first; // wraps to a large number if the label is in an earlier chunk
         const float found = load_float(x, uint64_t(min(here, width - 1)), kF32);
         if (here < width) own = found;
         if (SMOOTHING != 0) all += lanes_sum(linear);

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // dlogits = dloss * ((1 - s) w[label] (p - onehot) + s / V (p sum(w) - w)); one subgroup per row. With CHUNK for the
-// classes from `first` on; dlogits may be the logits.
+// classes from `first` on; dlogits may alias logits.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
@@ -27,7 +27,7 @@ void main() {
         const float log_sum = load_float(r.lse, uint64_t(row) * 2 + 1, kF32);
         const int label = load_int(r.labels, uint64_t(row));
         const uint of_all = uint(clamp(label, 0, int(classes) - 1));
-        const uint at = of_all - first; // no place of this chunk where the label is of another
+        const uint at = of_all - first; // outside of this chunk if the label is in another one
         float scale = load_float(r.dloss, uint64_t(row) * r.dloss_stride, kF32);
         if (label == r.ignore) scale = 0.0;
         float weights = float(classes);
@@ -51,7 +51,7 @@ void main() {
                 vec2 each = WEIGHTS != 0 ? load_part(r.weights + uint64_t(first) * 4ul, i, width, W, 0.0) : vec2(1.0);
                 d += soft * (p * weights - each);
             }
-            // An ignored row gets zeros even where its logits are not finite.
+            // An ignored row gets zeros even if its logits are not finite.
             store_part(dx, i, width, W, scale == 0.0 ? vec2(0.0) : scale * d);
         })
     })

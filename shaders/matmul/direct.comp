@@ -13,10 +13,10 @@
 //! variant t16x4_16 TM=16 TN=4 KU=4 STORAGE16
 //! variant t4x4_16 TM=4 TN=4 KU=4 STORAGE16
 //! variant t1x4_16 TM=1 TN=4 KU=4 STORAGE16
-// C = A B, one subgroup per tile, without shared memory: TM rows, TN columns per lane. The lanes load the values of B that
-// they use. They load A together, each its share of the tile, and exchange it by broadcasts from constant lanes, because a
-// driver that turns every load into a gather pays as much for one value as for sixteen. A row of the tile takes all of a
-// step's K at once, so that its sums stay in registers meanwhile: the sums of a whole tile are more than there are.
+// C = A B, one subgroup per tile, without shared memory: TM rows, TN columns per lane. The lanes load the values of B
+// that they use. They load A together, each its share of the tile, and exchange it by broadcasts from constant lanes,
+// because a driver that turns every load into a gather needs as much time for one value as for sixteen. A row of the
+// tile processes all of a step's K at once, so that its sums stay in registers; the sums of a whole tile would not fit.
 #include "common.glsl"
 #define TYPES_ID 6
 #include "matmul/tile.glsl"
@@ -24,12 +24,12 @@
 layout(constant_id = 0) const uint S = 8;  // lanes of the subgroup, and of the workgroup
 layout(constant_id = 1) const uint TA = 0; // A is stored [K, M]
 layout(constant_id = 2) const uint TB = 0; // B is stored [N, K]
-layout(constant_id = 3) const uint WA = 1; // elements of A in a load, 1 or 2: with 2 its rows are even and aligned to 8
+layout(constant_id = 3) const uint WA = 1; // elements of A per load, 1 or 2: with 2 its rows are even and aligned to 8
 layout(constant_id = 4) const uint WB = 1;
 layout(constant_id = 5) const uint EPILOGUE = 0;
 layout(local_size_x_id = 0) in;
 
-// How many loads of the subgroup hold A's part of a step.
+// Number of the subgroup's loads for A's part of a step.
 const uint SLOTS = (TM * KU + S * WA - 1) / (S * WA);
 
 void main() {

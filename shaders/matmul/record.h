@@ -1,6 +1,6 @@
-// What the kernels in shaders/matmul and their lowering agree on: constants and argument records.
+// Shared by the kernels in shaders/matmul and their lowering: constants and argument records.
 
-// Bits of the specialization constant EPILOGUE: what is done to a sum before it is stored, in this order.
+// Bits of the specialization constant EPILOGUE: operations on a sum before it is stored, in this order.
 HK_CONSTANT(kBias, 1);
 HK_CONSTANT(kActivationShift, 4); // the activation is EPILOGUE >> kActivationShift
 HK_CONSTANT(kActivationNone, 0);
@@ -8,9 +8,9 @@ HK_CONSTANT(kActivationRelu, 1);
 HK_CONSTANT(kActivationGeluTanh, 2);
 HK_CONSTANT(kActivationGelu, 3);
 HK_CONSTANT(kResidual, 2);
-HK_CONSTANT(kAccumulate, 4); // added to what C holds
+HK_CONSTANT(kAccumulate, 4); // added to C
 
-// All kernels that multiply, and split_sum.
+// The record of all kernels that multiply, and of split_sum.
 HK_RECORD(Record) {
     HK_RECORD_HEAD;
     HK_ADDRESS(a);
@@ -34,7 +34,7 @@ HK_RECORD(Record) {
     HK_U32(c_inner);
     HK_U32(tiles_m);
     HK_U32(tiles_n);
-    HK_U32(splits);  // of K, each a workgroup per tile; above 1 C is [splits, batches, M, N] of partial sums
+    HK_U32(splits);  // of K, one workgroup per tile each; above 1 C is [splits, batches, M, N] of partial sums
     HK_U32(k_split); // the length of a split
     HK_U32(batches);
 };

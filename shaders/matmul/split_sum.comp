@@ -2,8 +2,9 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
-// The second pass of a matmul whose K was split: adds the partial sums in the order of K and finishes. The record is the
-// matmul's own, with `a` the partial sums [splits, batches, M, N] and C the result; 64 elements per workgroup.
+// The second pass of a matmul with split K: adds the partial sums in the order of K and applies the epilogue. The
+// record is the matmul's own, with `a` the partial sums [splits, batches, M, N] and C the result; 64 elements per
+// workgroup.
 #include "common.glsl"
 #define TYPES_ID 1
 #include "matmul/tile.glsl"

@@ -1,9 +1,10 @@
-// What the matmul kernels share: the storage of the operands, what is done to a sum before it is stored, and where a
-// workgroup's tile is.
+// Shared by the matmul kernels: the storage of the operands, the epilogue on a sum before it is stored, and the
+// location of a workgroup's tile.
 #include "math.glsl"
 #include "matmul/record.h"
 
-// How A, B and C are stored, two bits each; the rest is float32. Variants without 16-bit storage know float32 alone.
+// Storage of A, B and C, two bits each; everything else is float32. Variants without 16-bit storage support only
+// float32.
 #ifdef STORAGE16
 layout(constant_id = TYPES_ID) const uint TYPES = 0;
 #else
@@ -31,7 +32,7 @@ struct Tile {
     uint m0, n0, k0, k1;
 };
 
-// Groups count splits fastest, then columns, rows, batches: neighbours share A.
+// Groups count splits fastest, then columns, rows, batches, so that neighbors share A.
 Tile tile_of(Record r, uint group, uint tile_m, uint tile_n) {
     Tile tile;
     uint split = group % r.splits;

@@ -33,7 +33,7 @@ void main() {
 
     uint k = tile.k0;
     do {
-        // Every thread brings its share of both tiles, neighbors along the dimension that is dense in memory.
+        // Every thread loads its share of both tiles, neighbors along the dimension that is dense in memory.
         [[unroll]] for (uint q = 0; q < BM * BK / 256; ++q) {
             uint e = q * 256 + t;
             uint row = TA == 0 ? e / BK : e % BM, kk = TA == 0 ? e % BK : e / BM;

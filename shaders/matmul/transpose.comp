@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// B [batches, N, K] as stored, its rows ldb apart, to [batches, K, N] dense, for matmul/uniform: lanes along K, S rows a group.
+// Transposes B [batches, N, K] as stored, with rows ldb apart, to dense [batches, K, N], for matmul/uniform: lanes
+// along K, S rows per group.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "matmul/record.h"

@@ -4,18 +4,18 @@
 //! variant t6x4 TM=6 TN=4 KU=16
 //! variant t2x4 TM=2 TN=4 KU=16
 //! variant t8x1 TM=8 TN=1 KU=16
-// C = A B, one subgroup per tile of TM rows and TN vectors of columns, for drivers that load through an address which is the
-// same for all lanes with one scalar load (capability uniform_loads): A is loaded so, and the S columns of a vector of B are
-// S such loads, which the driver combines into one. B is dense along N. Values that survive an iteration are stored under a
-// mask, and the loop counter goes through memory, so an iteration is expensive: it does KU steps of K; the rest follow one
-// by one.
+// C = A B, one subgroup per tile of TM rows and TN vectors of columns, for drivers that execute a load with the same
+// address in all lanes as one scalar load (capability uniform_loads): A is loaded this way, and the S columns of a
+// vector of B are S such loads, which the driver combines into one. B is dense along N. Values that survive an
+// iteration are stored under a mask, and the loop counter is kept in memory, so an iteration is expensive: it does KU
+// steps of K; the rest follow one by one.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "matmul/tile.glsl"
 
 layout(constant_id = 1) const uint TA = 0;   // A is stored [K, M]
 layout(constant_id = 2) const uint MAIN = 1; // K is KU or more
-layout(constant_id = 3) const uint REST = 1; // a split's K is not always a multiple of KU
+layout(constant_id = 3) const uint REST = 1; // the K of a split is not always a multiple of KU
 layout(constant_id = 4) const uint EPILOGUE = 0;
 
 void main() {
@@ -32,7 +32,7 @@ void main() {
         const uint m = min(tile.m0 + i, M - 1);
         a[i] = tile.a + (TA == 0 ? uint64_t(m) * r.lda : uint64_t(m)) * 4ul;
     }
-    // Where a vector would reach past the row it begins earlier; columns that another vector has are not stored.
+    // A vector that would reach past the row begins earlier; columns that another vector has are not stored.
     uint first[TN];
     uint64_t b[TN];
     [[unroll]] for (uint j = 0; j < TN; ++j) {
@@ -44,7 +44,7 @@ void main() {
     [[unroll]] for (uint i = 0; i < TM * TN; ++i) sum[i] = 0.0;
     uint k = tile.k0;
     if (MAIN != 0) {
-        // An iteration may be executed with no lane active: its addresses must be inside the buffers all the same.
+        // An iteration may be executed with no lane active, so its addresses must be inside the buffers.
         const uint last = K - KU;
         if (k + KU <= tile.k1) {
             do {

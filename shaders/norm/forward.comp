@@ -1,12 +1,12 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over rows: one subgroup per row, two passes for
-// the statistics, so that a large mean costs no digits.
+// the statistics, so that a large mean does not reduce the precision.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "norm/record.h"
 
-layout(constant_id = 1) const uint W = 1;     // elements a load
+layout(constant_id = 1) const uint W = 1;     // elements per load
 layout(constant_id = 2) const uint RMS = 0;   // no mean is subtracted
 layout(constant_id = 3) const uint GAIN = 0;
 layout(constant_id = 4) const uint BIAS = 0;

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// dgain and dbias of layer norm and RMS norm: sums over rows, lanes along columns; each group a chunk of the rows and
-// S * W * 4 columns. The chunks' sums are added in order by reduce/columns.
+// dgain and dbias of layer norm and RMS norm: sums over rows, lanes along columns; each group handles a chunk of the
+// rows and S * W * 4 columns. reduce/columns adds the chunks' sums in order.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "norm/record.h"

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // dx of layer norm and RMS norm: with g = dy gain and n the normalized x,
-// dx = inverse deviation * (g - mean(g) - n mean(g n)), mean(g) only where a mean was subtracted.
+// dx = inverse deviation * (g - mean(g) - n mean(g n)), with mean(g) only if a mean was subtracted.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "norm/record.h"

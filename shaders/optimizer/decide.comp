@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// One workgroup, before the update: adds the chunks' sums in order, tests loss and norm, decides whether the step is skipped,
-// counts, clips, and advances the bias corrections, whose powers are kept on the device because only applied steps count.
+// One workgroup, before the update: adds the chunks' sums in order, checks loss and norm, decides whether the step is
+// skipped, counts, clips, and advances the bias corrections, whose powers are stored on the device because only applied
+// steps count.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
@@ -9,7 +10,7 @@
 
 PUSH_RECORD(Record);
 
-layout(constant_id = 1) const uint SCALED = 0; // the loss was multiplied by a scale that this step moves
+layout(constant_id = 1) const uint SCALED = 0; // the loss was multiplied by a scale that this step updates
 
 void move_loss_scale(LossScale at, bool good) {
     float scale = at.scale == 0.0 ? kFirstLossScale : at.scale;
@@ -26,7 +27,7 @@ void move_loss_scale(LossScale at, bool good) {
 void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
-    // Lane by lane over its own chunks, then over lanes: the order depends on the subgroup's size alone.
+    // Lane by lane over its own chunks, then over lanes, so the order depends only on the subgroup size.
     float sum = 0.0;
     uint base = 0;
     do {

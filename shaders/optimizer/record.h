@@ -1,4 +1,4 @@
-// What the kernels in shaders/optimizer and their lowering agree on: constants and argument records.
+// Shared by the kernels in shaders/optimizer and their lowering: constants and argument records.
 
 HK_CONSTANT(kUntouched, 0xFFFFFFFFu); // in `blocks`: a parameter that is not trained
 HK_CONSTANT(kBlockElements, 256);     // elements of one word of `blocks`, all of one parameter
@@ -6,20 +6,20 @@ HK_CONSTANT(kPartElements, 4096);     // elements of one sum of squares
 HK_F32_CONSTANT(kFirstLossScale, 65536.0);
 HK_CONSTANT(kLossScaleSteps, 2000); // applied steps after which the loss scale doubles
 
-// decide and update. All memory is float32; counters are 32-bit words.
+// The record of decide and update. All memory is float32; counters are 32-bit words.
 HK_RECORD(Record) {
     HK_RECORD_HEAD;
     HK_ADDRESS(parameters); // flat arenas
     HK_ADDRESS(gradients);
     HK_ADDRESS(moment1);
     HK_ADDRESS(moment2);
-    HK_ADDRESS(blocks);         // one word per kBlockElements: the group's number, or kUntouched
+    HK_ADDRESS(blocks);         // one word per kBlockElements: the group's index, or kUntouched
     HK_ADDRESS(groups);         // [groups, 2]: learning-rate factor, weight decay
     HK_ADDRESS(sums);           // of squares, from optimizer/norm
     HK_ADDRESS(learning_rate);  // float of this step
-    HK_ADDRESS(gradient_scale); // float of this step; multiplies gradients before all else
+    HK_ADDRESS(gradient_scale); // float of this step; applied to gradients first
     HK_ADDRESS(state);          // OptimizerState: saved with the run
-    HK_ADDRESS(loss);           // float of this step, tested; null: none
+    HK_ADDRESS(loss);           // float of this step, checked; null: none
     HK_ADDRESS(loss_scale);     // LossScale; null: none
     HK_U32(chunks); // number of sums
     HK_F32(beta1);
@@ -37,14 +37,15 @@ HK_RECORD(NormRecord) {
     HK_U32(count); // a multiple of kBlockElements
 };
 
-// The content of the state kOptimizerState; part of a checkpoint (with the moments it is all the optimizer has).
+// The content of the state kOptimizerState. Part of a checkpoint: with the moments, it is the whole state of the
+// optimizer.
 HK_BUFFER(OptimizerState) {
     HK_U32(applied);             // updates so far
     HK_U32(skipped);             // steps whose loss or norm was not finite
     HK_U32(skipped_in_row);      // skipped steps since the last applied one
     HK_U32(skip);                // 1: the last step was skipped
     HK_F32(norm);                // global norm of the last step's gradients, before clipping
-    HK_F32(factor);              // what multiplied the last step's gradients: scale and clipping
+    HK_F32(factor);              // factor of the last step's gradients: scale and clipping
     HK_F32(correction1);         // 1 - beta1^applied
     HK_F32(sqrt_bias_correction2); // sqrt(1 - beta2^applied)
     HK_F32(power1);              // beta1^applied
@@ -55,5 +56,5 @@ HK_BUFFER(OptimizerState) {
 // (Micikevicius and others 2018). A power of two, so that scaling changes no bit of a result.
 HK_BUFFER(LossScale) {
     HK_F32(scale);       // 0: not set yet, kFirstLossScale
-    HK_U32(steps_at_it); // applied steps in a row at this scale
+    HK_U32(steps_at_it); // consecutive applied steps at this scale
 };

@@ -1,4 +1,4 @@
-// The beginning of every kernel of a plugin's own GLSL; engine/program/lowering/own.cpp adds the rest, and
+// The beginning of every kernel from a plugin's own GLSL; engine/program/lowering/own.cpp adds the rest, and
 // hekla/plugin/operation.h documents it for authors. Names that are not documented there begin with hekla_ or Hekla.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require

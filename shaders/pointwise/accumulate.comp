@@ -1,4 +1,4 @@
-// Adds to the gradient of a parameter, or overwrites it, as RuntimeRecord::accumulate says.
+// Adds to the gradient of a parameter, or overwrites it, depending on RuntimeRecord::accumulate.
 #version 460
 #include "pointwise/elements.glsl"
 #include "pointwise/record.h"

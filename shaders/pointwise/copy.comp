@@ -9,7 +9,7 @@
 #include "pointwise/elements.glsl"
 #include "pointwise/record.h"
 
-// 0: both sides are dense; else the loop's dimensions.
+// 0: both sides are dense; otherwise the number of dimensions of the loop.
 layout(constant_id = 0) const uint RANK = 0;
 
 #ifdef HALF
@@ -21,7 +21,7 @@ PUSH_RECORD(CopyRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
-    // Loaded once: a driver cannot know that stores do not change the record.
+    // Loaded once, because a driver cannot know that stores do not change the record.
     const uint count = record.count;
     Elements source = Elements(record.from);
     Elements target = Elements(record.to);

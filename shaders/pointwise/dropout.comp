@@ -1,4 +1,4 @@
-// Dropout by key as a kernel of its own, for hosts where no GLSL can be compiled at run time.
+// Dropout by key as a separate kernel, for hosts that cannot compile GLSL at run time.
 #version 460
 #include "pointwise/elements.glsl"
 #include "pointwise/dropout.glsl"

@@ -1,6 +1,6 @@
-// The frame of every elementwise kernel: a workgroup computes kElementsPerGroup elements, HEKLA_WIDTH at a time, so that
-// neighbors in a subgroup read neighbors in memory. HEKLA_WIDTH is 128 invocations, or 16 on a CPU, where every subgroup
-// loads the record again. Generated kernels begin with this file.
+// The frame of every elementwise kernel: a workgroup computes kElementsPerGroup elements, HEKLA_WIDTH at a time, so
+// that neighbors in a subgroup read neighbors in memory. HEKLA_WIDTH is 128 invocations, or 16 on a CPU, where every
+// subgroup loads the record again. Generated kernels begin with this file.
 #ifndef HEKLA_ELEMENTS_GLSL
 #define HEKLA_ELEMENTS_GLSL
 

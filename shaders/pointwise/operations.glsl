@@ -1,4 +1,4 @@
-// The pointwise operations, as functions: one text for the kernel of a single operation and for generated kernels of many,
+// The pointwise operations as functions, shared by the kernel of a single operation and by generated kernels of many,
 // so that both give the same bits. `precise` everywhere: nothing is contracted or reordered across or inside them.
 #ifndef HEKLA_OPERATIONS_GLSL
 #define HEKLA_OPERATIONS_GLSL
@@ -9,7 +9,7 @@ float op_add(float a, float b) { precise float y = a + b; return y; }
 float op_sub(float a, float b) { precise float y = a - b; return y; }
 float op_mul(float a, float b) { precise float y = a * b; return y; }
 float op_div(float a, float b) { precise float y = a / b; return y; }
-float op_minimum(float a, float b) { return is_nan(a) || a < b ? a : b; } // NaN goes through, as in PyTorch
+float op_minimum(float a, float b) { return is_nan(a) || a < b ? a : b; } // NaN is propagated, as in PyTorch
 float op_maximum(float a, float b) { return is_nan(a) || a > b ? a : b; }
 int op_equal(float a, float b) { return a == b ? 1 : 0; }
 int op_not_equal(float a, float b) { return a != b ? 1 : 0; }
@@ -54,7 +54,7 @@ float op_pow(float a, float b) {
     precise float inverse = 1.0 / a;
     if (b == -1.0) return inverse;
     precise float magnitude = exp_(b * log_(abs(a)));
-    // A negative base has a power where b is whole: negative for odd b.
+    // A negative base has a power if b is an integer: negative for odd b.
     const bool whole = b == floor(b);
     const float half_b = 0.5 * b;
     const bool odd = whole && half_b != floor(half_b);
@@ -63,7 +63,7 @@ float op_pow(float a, float b) {
 }
 float op_same(float x) { return x; }
 
-int op_to_int(float x) { // towards 0; limited to int32; 0 for NaN
+int op_to_int(float x) { // rounds towards 0; limited to int32; 0 for NaN
     if (is_nan(x)) return 0;
     if (x >= 2147483648.0) return 0x7FFFFFFF;
     if (x < -2147483648.0) return int(0x80000000u);
@@ -73,7 +73,7 @@ float op_to_float(int x) { return float(x); }
 int op_add_int(int a, int b) { return a + b; }
 int op_sub_int(int a, int b) { return a - b; }
 int op_mul_int(int a, int b) { return a * b; }
-// Rounded to 0 by unsigned division: what GLSL does with a negative operand is not everywhere the same.
+// Rounds towards 0 by unsigned division, because GLSL's results for negative operands differ between devices.
 int op_div_int(int a, int b) {
     const uint quotient = b == 0 ? 0u : uint(abs(a)) / uint(abs(b));
     return (a < 0) != (b < 0) ? -int(quotient) : int(quotient);

@@ -1,5 +1,5 @@
-// A tensor [outer, places, inner] of `value`, but for x [outer, parts, inner] (strided) at start, start + stride, ... of the
-// axis: pad (stride 1) and the gradient of slice.
+// Writes [outer, places, inner] with `value`, except for x [outer, parts, inner] (strided) at start, start + stride,
+// ... of the axis: pad (stride 1) and the gradient of slice.
 #version 460
 #include "pointwise/elements.glsl"
 #include "pointwise/record.h"

@@ -27,7 +27,7 @@ void main() {
             precise float normal = sqrt(-2.0 * log_(u)) * cos_(angle);
             value = normal;
         } else {
-            // The upper 24 bits: what float32 holds exactly, so that 1 is never reached.
+            // The upper 24 bits, which float32 represents exactly, so that 1 is never reached.
             const uint word = random_word(key, e, b, record.stream);
             precise float uniform_value = float(word >> 8) * 5.9604644775390625e-8;
             value = uniform_value;

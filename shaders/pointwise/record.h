@@ -63,7 +63,7 @@ HK_RECORD(PadRecord) {
     HK_U32(parts);
     HK_U32(start);
     HK_U32(stride);
-    HK_U32(value);        // its bits
+    HK_U32(value);        // as bits
     HK_U32(inner_factor); // for hekla_divide
     HK_U32(inner_shift);
     HK_U32(places_factor);
@@ -88,7 +88,7 @@ HK_RECORD(SingleRecord) {
     HK_ADDRESS(c);
     HK_ADDRESS(y);
     HK_U32(count);
-    HK_F32(p); // numbers of the operation (clamp's bounds)
+    HK_F32(p); // numeric arguments of the operation (clamp's bounds)
     HK_F32(q);
     HK_U32_ARRAY(dims, kMaxRank);
     HK_U32_ARRAY(factors, kMaxRank); // of dims, for hekla_divide

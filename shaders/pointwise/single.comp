@@ -1,4 +1,4 @@
-// One pointwise operation on up to three strided operands, for hosts where no GLSL can be compiled at run time. The result
+// One pointwise operation on up to three strided operands, for hosts that cannot compile GLSL at run time. The result
 // is dense.
 #version 460
 #include "pointwise/elements.glsl"

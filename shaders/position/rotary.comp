@@ -6,7 +6,7 @@
 
 layout(constant_id = 0) const uint INTERLEAVED = 0;
 layout(constant_id = 1) const uint INVERSE = 0;
-layout(constant_id = 2) const uint POSITIONS = 0; // given, [B, T]; else the row's own number
+layout(constant_id = 2) const uint POSITIONS = 0; // given, [B, T]; otherwise the row's index
 
 PUSH_RECORD(RotaryRecord);
 
@@ -35,7 +35,8 @@ void main() {
         }
         const float c = FloatArray(record.cosine).at[table_row * record.half_turned + pair];
         const float s0 = FloatArray(record.sine).at[table_row * record.half_turned + pair];
-        const float s = (INVERSE != 0u) != second ? s0 : -s0; // the first takes x1 c - x2 s, the second x2 c + x1 s
+        const float s = (INVERSE != 0u) != second ? s0 : -s0; // the first element is x1 c - x2 s, the second x2 c + x1
+                                                              // s
         const float own = FloatArray(record.x).at[from + int(d) * record.x_strides[3]];
         const float other = FloatArray(record.x).at[from + int(partner) * record.x_strides[3]];
         precise float y = own * c + other * s;

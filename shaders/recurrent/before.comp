@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// The state before every token [B, T, H], from the states after them: the initial one at the first step, 0 at padding.
+// Computes the state before every token [B, T, H] from the states after them: the initial one at the first step, 0 at
+// padding.
 #include "recurrent/gates.glsl"
 
 PUSH_RECORD(BeforeRecord);

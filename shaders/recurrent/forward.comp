@@ -5,15 +5,15 @@
 //! variant r1 ROWS=1 SUBGROUP
 //! variant r4 ROWS=4 SUBGROUP
 //! variant r16 ROWS=16 SUBGROUP
-// GRU (Cho et al. 2014) and LSTM (Hochreiter and Schmidhuber 1997) over padded sequences, as PyTorch defines them.
-// The projection of the inputs was computed before by one matmul; this walks through time, and each step reads the states
-// that the previous step has written to y.
+// GRU (Cho et al. 2014) and LSTM (Hochreiter and Schmidhuber 1997) over padded sequences, as PyTorch defines them. One
+// matmul has computed the projection of the inputs; this kernel iterates over time, and each step reads the states that
+// the previous step has written to y.
 #include "recurrent/gates.glsl"
 
 PUSH_RECORD(ForwardRecord);
 
-// The address of the state before step s of a row; past the row's end, and at the first step without initial states, any
-// address that may be read.
+// Returns the address of the state before step s of a row; past the row's end, and at the first step without initial
+// states, any readable address.
 uint64_t state_before(ForwardRecord r, uint row, uint count, uint s) {
     if (INITIAL && s == 0u) return r.initial + uint64_t(row) * r.hidden * 4ul;
     const uint step = min(max(s, 1u) - 1u, max(count, 1u) - 1u);

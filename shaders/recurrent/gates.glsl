@@ -1,8 +1,8 @@
-// What the recurrent kernels share: a workgroup does ROWS rows of the batch and walks through time; its lanes share the
-// units of the state. Flags (specialization constant 1) say which layer this is and which tensors there are. A step is a
-// product of the rows' states and a matrix: the more rows, the more often a weight that was loaded is used. With SUBGROUP
-// a workgroup is one subgroup, and without uniform loads its lanes load states together and exchange them by
-// broadcasts (shaders/TRIED.md); without SUBGROUP a lane is a unit.
+// Shared by the recurrent kernels. A workgroup processes ROWS rows of the batch and iterates over time; its lanes share
+// the units of the state. Flags (specialization constant 1) select the layer and the tensors that exist. A step is a
+// product of the rows' states and a matrix: the more rows, the more often a loaded weight is used. With SUBGROUP a
+// workgroup is one subgroup, and without uniform loads its lanes load states together and exchange them by broadcasts
+// (shaders/TRIED.md); without SUBGROUP a lane is a unit.
 #ifndef HEKLA_GATES_GLSL
 #define HEKLA_GATES_GLSL
 
@@ -29,7 +29,7 @@ const bool DLAST = (FLAGS & kDlast) != 0u;
 const bool DLAST_CELL = (FLAGS & kDlastCell) != 0u;
 const uint GATES = LSTM ? 4u : 3u;
 
-// What one lane writes and others of its workgroup read, after a barrier.
+// Memory that one lane writes and others of its workgroup read, after a barrier.
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Shared { float v[]; };
 float load_shared(uint64_t address, uint64_t i) { return Shared(address + i * 4ul).v[0]; }
 void store_shared(uint64_t address, uint64_t i, float x) { Shared(address + i * 4ul).v[0] = x; }
@@ -40,11 +40,13 @@ uint length_of(uint64_t lengths, uint row, uint time) {
     return time;
 }
 
-// The token of a row that step s reads; past the end of the row the padding itself, so that every token has its step.
+// Returns the token of a row that step s reads; past the end of the row the padding itself, so that every token has a
+// step.
 uint token_of(uint s, uint count) { return REVERSE && s < count ? count - 1u - s : s; }
 
-// An iteration (turn) of the lanes over the units of a state. `from`: where its vector begins (with SUBGROUP; it begins
-// earlier where it would reach past the last unit), or this lane's unit. `unit`: this lane's unit, which is `in_range` where
+// An iteration (turn) of the lanes over the units of a state. `from`: the start of its vector (with SUBGROUP; earlier
+// if it would reach past the last unit), or this lane's unit. `unit`: this lane's unit, which is `in_range` if no other
+// iteration has it.
 // no other iteration has it.
 #ifdef SUBGROUP
 float load_units(uint64_t address, uint from) { return load_consecutive(address + uint64_t(from) * 4ul); }
@@ -71,7 +73,7 @@ bool is_in_range(uint turn, uint from, uint hidden) { return turn + gl_LocalInvo
     }
 
 #ifdef ROWS
-// Elements of the rows' states (or gates) that one step of a product loads.
+// Elements of the rows' states (or gates) per load in a product.
 const uint STEP = 4u;
 #ifdef SUBGROUP
 const uint SLOTS = (ROWS * STEP + S - 1u) / S;
@@ -79,7 +81,7 @@ const uint SLOTS = (ROWS * STEP + S - 1u) / S;
 const uint SLOTS = 1u;
 #endif
 
-// The workgroup's row that the lane's slot q belongs to, and its element of a step.
+// Returns the workgroup's row that the lane's slot q belongs to, and its element of a step.
 uint slot_row(uint q) {
 #ifdef SUBGROUP
     return min(q * S + gl_SubgroupInvocationID, ROWS * STEP - 1u) / STEP;
@@ -122,7 +124,7 @@ uint slot_element(uint q) {
         } while (k < (depth));                                                                                         \
     }
 #ifdef SUBGROUP
-// With UNIFORM_LOADS every element by itself; else x holds the lanes' slots.
+// With UNIFORM_LOADS every element by itself; otherwise x contains the lanes' slots.
 #define HEKLA_LOAD_ROWS(rows, slots, depth, x)                                                                         \
     if (UNIFORM_LOADS != 0u) {                                                                                         \
         [[unroll]] for (uint i = 0u; i < ROWS * STEP; ++i) {                                                           \

@@ -5,7 +5,7 @@
 //! variant r1 ROWS=1 VECTORS=4 SUBGROUP
 //! variant r4 ROWS=4 VECTORS=4 SUBGROUP
 //! variant r16 ROWS=16 VECTORS=4 SUBGROUP
-// Gradients of GRU and LSTM through time: of both projections of every token, and of the initial states. Matmuls of these
+// Gradients of GRU and LSTM through time, for both projections of every token and the initial states. Matmuls of these
 // give the gradients of inputs and weights. dinitial holds d, the gradient of the state after the current step.
 #include "recurrent/gates.glsl"
 

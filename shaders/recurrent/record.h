@@ -1,6 +1,6 @@
-// What the kernels in shaders/recurrent and their lowering agree on: constants and argument records.
+// Shared by the kernels in shaders/recurrent and their lowering: constants and argument records.
 
-// Bits of the specialization constant FLAGS: which layer it is, and which tensors there are.
+// Bits of the specialization constant FLAGS: the layer, and which tensors exist.
 HK_CONSTANT(kLstm, 1);
 HK_CONSTANT(kReverse, 2);
 HK_CONSTANT(kLengths, 4);
@@ -23,7 +23,7 @@ HK_RECORD(BeforeRecord) {
 HK_RECORD(ForwardRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(inputs); // [B, T, gates H]
-    HK_ADDRESS(weight); // [H, gates H]: transposed, so that the lanes' units follow each other
+    HK_ADDRESS(weight); // [H, gates H]: transposed, so that the lanes' units are contiguous
     HK_ADDRESS(bias);   // [gates H]
     HK_ADDRESS(lengths);
     HK_ADDRESS(initial);

@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant float T=float
 //! variant int T=int INTEGER
-// Reduces any axes: a lane has one element of the result and walks the reduced dimensions in row-major order. Also sums
-// the partial results of other kernels.
+// Reduces any axes: a lane computes one element of the result and walks the reduced dimensions in row-major order. Also
+// sums the partial results of other kernels.
 #include "common.glsl"
 #include "math.glsl"
 #include "reduce/record.h"
@@ -23,7 +23,7 @@ PUSH_RECORD(ColumnsRecord);
 #define LEAST (-kInfinity)
 #endif
 
-// Offsets are summed modulo 2^64: a negative stride is one too.
+// Offsets are summed modulo 2^64, which also handles negative strides.
 uint64_t wide(int stride) { return uint64_t(int64_t(stride)); }
 
 void main() {
@@ -68,7 +68,7 @@ void main() {
         }
 #ifndef INTEGER
         if (REDUCTION == kLogSumExp) {
-            // A running maximum and the sum of exp under it.
+            // A running maximum and the sum of exp relative to it.
             const float new_max = max(maximum, v);
             const float from = new_max == -kInfinity || new_max == kInfinity ? 0.0 : new_max;
             y = y * exp_(maximum - from) + exp_(v - from);

@@ -1,8 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Sums of columns: rows [rows, count] dense, `stride` apart, into [chunks, count]. Lanes along columns, W elements a load;
-// four rows per iteration, each with its own sum, added at the end of the chunk. For gradients of biases and of broadcast
-// tensors. `chunks` above 1 are added by a second dispatch.
+// Sums of columns: dense rows [rows, count], `stride` apart, into [chunks, count]. Lanes along columns, W elements per
+// load; four rows per iteration, each with its own sum, added at the end of the chunk. For gradients of biases and of
+// broadcast tensors. With `chunks` above 1, a second dispatch adds them.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "reduce/record.h"

@@ -1,6 +1,6 @@
-// What the kernels in shaders/reduce and their lowering agree on: constants and argument records.
+// Shared by the kernels in shaders/reduce and their lowering: constants and argument records.
 
-// The specialization constant REDUCTION: what a row or column is reduced to.
+// Values of the specialization constant REDUCTION.
 HK_CONSTANT(kSum, 0);
 HK_CONSTANT(kMaximum, 1);
 HK_CONSTANT(kLogSumExp, 2);
@@ -24,7 +24,7 @@ HK_RECORD(ColumnsRecord) {
     HK_ADDRESS(y);
     HK_U32(count); // elements of the result per chunk
     HK_U32(many);  // elements reduced into one
-    HK_U32(chunk); // of `many`, one after the other in groups of their own; the result is [chunks, count]
+    HK_U32(chunk); // of `many`, each in its own groups; the result is [chunks, count]
     HK_U32(groups_per_chunk);
     HK_U32_ARRAY(kept, kMaxRank); // dimensions of the result, outermost first
     HK_U32_ARRAY(kept_factors, kMaxRank); // for hekla_divide

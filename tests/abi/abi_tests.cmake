@@ -1,6 +1,6 @@
-# The plugin ABI. Its headers and hekla.h are plain C: each compiles alone, as C and as C++, with every warning an error. What
-# is made of the description is what the generator makes. The layouts that were released hold, for C, C++ and Rust, on Linux
-# and Windows, and as libabigail and bindgen see them. A test whose tool is not installed is skipped and says so.
+# The plugin ABI. Its headers and hekla.h are plain C: each compiles alone, as C and as C++, with every warning an
+# error. The generated files match the description. The released layouts hold, for C, C++ and Rust, on Linux and
+# Windows, and as libabigail and bindgen see them. A test whose tool is not installed is skipped with a message.
 file(GLOB headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/engine/include/hekla/*.h ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/*.h
   ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/draft/*.h)
 foreach(standard c11 c17 c++17 c++20)
@@ -32,8 +32,8 @@ add_test(NAME abi_bindgen COMMAND ${abi}/bindgen.sh ${hekla_SOURCE_DIR})
 add_test(NAME abi_rust COMMAND ${abi}/rust.sh ${hekla_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
 add_test(NAME abi_mingw COMMAND ${abi}/mingw.sh ${hekla_SOURCE_DIR} ${generate})
 set_tests_properties(abi_layout abi_abidiff abi_bindgen abi_rust abi_mingw PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
-# Promises to those who build plugins: what was built for a released version goes on working, however it was built, and the next
-# version will keep them too.
+# Guarantees for plugin authors: a plugin built for a released version continues to work, however it was built, and will
+# with the next version too.
 add_test(NAME abi_golden COMMAND ${abi}/golden.sh ${hekla_SOURCE_DIR} ${hekla_BINARY_DIR}/bin/hekla ${CMAKE_C_COMPILER})
 add_test(NAME abi_next_minor COMMAND ${abi}/next_minor.sh ${hekla_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
 add_test(NAME abi_variants COMMAND ${abi}/variants.sh ${hekla_SOURCE_DIR} ${hekla_BINARY_DIR}/bin/hekla)

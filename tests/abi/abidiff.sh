@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# libabigail compares what it reads out of a library of these headers with golden/*.abi, which are of the releases. The
-# library is anchor functions, one a struct: without them it does not see the tables, which go through void*.
-# To make one for a release: abidiff.sh REPOSITORY GENERATE_ABI CC OUTPUT.abi
+# Compares the library of these headers with the released golden/*.abi by libabigail. The library consists of anchor
+# functions, one per struct: without them libabigail does not see the tables, which are passed as void*.
+# To create one for a release: abidiff.sh REPOSITORY GENERATE_ABI CC OUTPUT.abi
 set -euo pipefail
 root=$1 generate=$2 cc=$3 output=${4:-}
 for tool in abidiff abidw; do
@@ -21,7 +21,7 @@ if [ -n "$output" ]; then
   exit
 fi
 
-# Structs with a swapped pair of functions, under the same names, as a mistake would make them.
+# Structs with two functions swapped, under the same names, as a mistake would.
 mkdir -p "$place/swapped"
 cp -r "$root/engine/include/hekla" "$place/swapped/"
 sed -i 's/ destroy)(void\* self)/ swapped)(void* self)/; s/ build)(void\* self, hk_builder/ destroy)(void* self, hk_builder/; s/ swapped)(/ build)(/' \
@@ -30,7 +30,7 @@ sed -i 's/ destroy)(void\* self)/ swapped)(void* self)/; s/ build)(void\* self, 
 for golden in "$root"/tests/abi/golden/*.abi; do
   minor=$(basename "$golden" .abi)
   minor=${minor#*.}
-  # A struct that is new is one function more; everything that was there is as it was.
+  # A new struct adds a function; everything else must be unchanged.
   anchor "$root/engine/include" "$minor" "$place/libanchor.so"
   abidiff --no-added-syms "$golden" "$place/libanchor.so" || { printf 'the headers are not what was released as %s\n' "$golden"; exit 1; }
   anchor "$place/swapped" "$minor" "$place/libanchor.so"

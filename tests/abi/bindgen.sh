@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Debian's bindgen reads the headers, and what it makes of them compiles, passes its own layout tests and names every
-# struct and slot that there is.
+# Reads the headers with Debian's bindgen. Its output must compile, pass its own layout tests and name every struct and
+# slot.
 #   bindgen.sh REPOSITORY
 set -euo pipefail
 root=$1

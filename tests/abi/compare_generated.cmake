@@ -1,4 +1,4 @@
-# Runs tools/generate_abi into a folder and fails where a committed file differs from what it makes.
+# Runs tools/generate_abi into a folder and fails if a committed file differs from its output.
 file(REMOVE_RECURSE ${OUT})
 file(MAKE_DIRECTORY ${OUT})
 execute_process(COMMAND ${TOOL} write ${ROOT} ${OUT} RESULT_VARIABLE failed)
@@ -15,7 +15,7 @@ foreach(file ${files})
     message(FATAL_ERROR "${file} is not what the description makes: run build/bin/generate_abi write .")
   endif()
 endforeach()
-# What is generated no more would stay behind: these folders hold nothing else.
+# Finds files that are not generated any more: these folders contain only generated files.
 foreach(folder plugins/reference engine/include/hekla/plugin)
   file(GLOB there RELATIVE ${ROOT} ${ROOT}/${folder}/*)
   foreach(file ${there})

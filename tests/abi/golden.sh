@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Plugins that were built for a released version of the ABI, once, and never since (golden/VERSION/build.sh says how): each is
-# listed, described, trained with and resumed, and runs in a mock host of its minor version and of every later one.
+# Plugins that were built once for a released version of the ABI and not rebuilt since (golden/VERSION/build.sh
+# documents how): each is listed, described, trained with and resumed, and runs in a mock host of its minor version and
+# of every later one.
 #   golden.sh REPOSITORY HEKLA CC
 set -euo pipefail
 root=$(cd "$1" && pwd) hekla=$2 cc=$3
@@ -28,7 +29,7 @@ for folder in "$root"/tests/abi/golden/1.*/; do
   for library in "$version"/*.so; do
     name=$(basename "$library" .so)
     kind=${name##*-}
-    # Every host from the plugin's own minor version on.
+    # Hosts of all minor versions from the plugin's own on.
     for minor in $(seq "${version#*.}" "$newest"); do
       if [ "$kind" = operation ]; then
         logged "./host.$minor" "$library" operation "$name.gate"
@@ -49,7 +50,7 @@ for folder in "$root"/tests/abi/golden/1.*/; do
     cmp "$version/$name.whole/model.safetensors" "$version/$name.parts/model.safetensors"
     count=$((count + 1))
   done
-  # The languages said the same then, and still do.
+  # The results were equal in all languages then, and still are.
   for kind in architecture operation; do
     for whole in "$version"/golden-*-"$kind".whole; do cmp "$whole/model.safetensors" "$version/golden-c-$kind.whole/model.safetensors"; done
   done

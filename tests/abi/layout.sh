@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The layouts that were released hold: for each of golden/*.txt the description still has everything where it was, and the
-# headers compile with asserts of every size, offset, type and constant, as C11, C17, C++17 and C++20, with the target of
-# that release and with the newest. A layout that is changed a little is noticed by all of them.
+# Checks the released layouts: for each golden/*.txt the description still has everything at its place, and the headers
+# compile with asserts of every size, offset, type and constant, as C11, C17, C++17 and C++20, for the target of that
+# release and for the newest. All of them detect a small change of a layout.
 #   layout.sh REPOSITORY GENERATE_ABI CC CXX
 set -euo pipefail
 root=$1 generate=$2 cc=$3 cxx=$4
@@ -24,7 +24,7 @@ for golden in "$root"/tests/abi/golden/*.txt; do
   for standard in c11 c17 c++17 c++20; do
     for target in "$minor" "$newest"; do compile "$standard" "$target" "$place/asserts.c"; done
   done
-  # Each of these is a break that must be seen: two functions swapped, a member moved, a type changed, a constant changed.
+  # Each of these breaks must be detected: two functions swapped, a member moved, a type changed, a constant changed.
   while IFS= read -r change; do
     sed -E "$change" "$golden" >"$place/changed.txt"
     if cmp -s "$golden" "$place/changed.txt"; then printf '%s changes nothing in %s\n' "$change" "$golden"; exit 1; fi
@@ -44,7 +44,7 @@ CHANGES
 done
 [ "$count" -gt 0 ]
 
-# What is newer than the target is not declared.
+# Declarations newer than the target are hidden.
 for minor in $(seq 2 "$newest"); do
   name=$(sed -nE "s/^ .* @$minor .* ([a-z_]+)$/\1/p; s/^constant ([A-Z_0-9]+) .* @$minor$/\1/p" "$root/engine/plugin/abi_layout.txt" | sed -n 1p)
   [ -n "$name" ] || continue

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The headers for Windows: asserts of the released layouts compile, the C plugin becomes a .dll with one export, and, under
-# wine, a mock host loads it and runs an architecture through its life.
+# The headers on Windows: asserts of the released layouts compile, the C plugin is built as a .dll with one export, and,
+# under wine, a mock host loads it and calls all functions of an architecture.
 #   mingw.sh REPOSITORY GENERATE_ABI
 set -euo pipefail
 root=$1 generate=$2
 cc=x86_64-w64-mingw32-gcc
 command -v $cc >/dev/null || { printf 'skipped: %s is not installed (Debian: gcc-mingw-w64-x86-64)\n' $cc; exit 77; }
 place=$(mktemp -d)
-# Wine's server lives a few seconds longer than its programs, and writes what it knows when it goes.
+# Wine's server runs a few seconds longer than its programs, and writes its registry when it exits.
 clean() {
   for _ in $(seq 60); do
     rm -rf "$place" 2>/dev/null && return

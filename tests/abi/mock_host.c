@@ -1,6 +1,7 @@
-// A host of one minor version of the plugin ABI, in as little C as it takes: loads a plugin, asks it for one thing that it
-// offers and runs that through its life. Its tables and structs end where those of that version did, so a plugin that uses
-// what is newer reads beyond them. Compiled with HK_TARGET_ABI_MINOR=N; for Linux, and for Windows by mingw.
+// A minimal host of one minor version of the plugin ABI, in C: loads a plugin, requests one of its interfaces, and
+// calls all of its functions from create to destroy. Its tables and structs end where those of that version did, so a
+// plugin that uses newer members reads beyond them. Compiled with HK_TARGET_ABI_MINOR=N; for Linux, and for Windows
+// with mingw.
 //   mock_host PLUGIN [architecture | objective | head | operation] ID
 #include "hekla/plugin/plugin.h"
 
@@ -24,7 +25,7 @@ struct hk_config_writer {
 };
 struct hk_builder {
     int32_t operations, scopes, hidden, logits, losses;
-    int32_t every_port; // a port of any name is there
+    int32_t every_port; // a port exists under any name
     hk_value last;
 };
 
@@ -90,7 +91,7 @@ static int32_t HK_ABI set_array(hk_config_writer* w, hk_string k, uint64_t v, hk
 static const hk_config_interface configs = {
     .has = has, .get_integer = get_integer, .get_real = get_real, .get_boolean = get_boolean, .get_text = get_text,
     .get_count = get_count, .set_integer = set_integer, .set_real = set_real, .set_boolean = set_boolean,
-    .set_text = set_text, .set_null = set_null, .set_array = set_array, // of a later minor: behind #if HK_TARGET_ABI_MINOR >= N
+    .set_text = set_text, .set_null = set_null, .set_array = set_array, // of a later minor: inside #if HK_TARGET_ABI_MINOR >= N
 };
 
 static hk_value made(hk_builder* b) { return ++b->last; }
@@ -115,7 +116,7 @@ static int32_t HK_ABI emit(hk_builder* b, hk_string name, uint32_t revision, con
                            const hk_attribute* attributes, uint32_t attribute_count, hk_value* outputs, uint32_t output_count) {
     need(name.size > 0 && revision >= 1, "emit without a name or revision");
     for (uint32_t i = 0; i < input_count; ++i) need(inputs[i] <= b->last, "emit of a value that was never made");
-    // A plugin of an older minor may have shorter ones, all alike.
+    // A plugin built for an older minor may have shorter structs, all of the same size.
     for (uint32_t i = 0; i < attribute_count; ++i) {
         const hk_attribute* a = (const hk_attribute*)((const char*)attributes + (size_t)i * attributes->struct_size);
         need(a->struct_size == attributes->struct_size && a->struct_size <= sizeof(hk_attribute), "an attribute's struct_size");
@@ -166,7 +167,7 @@ static const void* HK_ABI get_interface(const hk_host* host, hk_string id) {
     if (same(id, HK_ERROR_INTERFACE)) return &errors;
     if (same(id, HK_CONFIG_INTERFACE)) return &configs;
     if (same(id, HK_GRAPH_INTERFACE)) return &graphs;
-    return NULL; // no tokenizer, no log: a plugin must do without
+    return NULL; // no tokenizer, no log: both are optional
 }
 
 static const hk_plugin_entry* load(const char* path) {
@@ -186,7 +187,7 @@ static const hk_plugin_entry* load(const char* path) {
     return entry();
 }
 
-// ---- one of each kind through its life
+// ---- the lifecycle of one instance of each kind
 
 static const hk_config empty_config = {0}, complete_config = {1};
 
@@ -233,14 +234,14 @@ static void HK_ABI push_field(void* context, const hk_field* field) {
     need(all->count < MOST_FIELDS && field->struct_size <= sizeof(hk_field) && field->name.size < 32 && field->rank <= HK_MAX_RANK, "a field");
     hk_field* to = &all->fields[all->count];
     memset(to, 0, sizeof *to);
-    memcpy(to, field, field->struct_size); // what an older plugin's lacks is zero
+    memcpy(to, field, field->struct_size); // members missing in an older plugin's struct are zero
     to->struct_size = (uint32_t)sizeof *to;
     memcpy(all->names[all->count], field->name.data, (size_t)field->name.size);
     to->name.data = all->names[all->count];
     ++all->count;
 }
 
-// Of tokens, as for next-token prediction; a fence stands behind each field.
+// Fields of tokens, as for next-token prediction, with a guard after each.
 static void try_objective(const hk_plugin_entry* entry, const char* id) {
     hk_error error = {HK_OK, ""};
     const hk_objective* table = entry->get_interface(hk_text(HK_OBJECTIVE_INTERFACE), hk_text(id));
@@ -312,7 +313,7 @@ static void HK_ABI push_row(void* context, hk_string json) {
     ++*(int*)context;
 }
 
-// Of classes: three scores a row.
+// Scores of classes: three per row.
 static void try_head(const hk_plugin_entry* entry, const char* id) {
     hk_error error = {HK_OK, ""};
     const hk_head* table = entry->get_interface(hk_text(HK_HEAD_INTERFACE), hk_text(id));
@@ -327,7 +328,7 @@ static void try_head(const hk_plugin_entry* entry, const char* id) {
     if (table->decode != NULL) {
         char port[32] = "";
         if (table->decode_ports(self, push_port, port, &error) != HK_OK) fail("decode_ports", error.message);
-        // Two outputs, so that the second is found behind the first, whatever their length.
+        // Two outputs, to test that the second is found after the first for any struct size.
         static const float scores[ROWS][4] = {{1, 2, 3, 0}, {3, 2, 1, 0}};
         hk_output outputs[2];
         hk_decode_input input;
@@ -353,7 +354,7 @@ static void try_head(const hk_plugin_entry* entry, const char* id) {
     printf("%s: %d operations, host %d.%d\n", id, builder.operations, HK_ABI_MAJOR, HK_TARGET_ABI_MINOR);
 }
 
-// Of two float inputs and one real attribute, like x * sigmoid(sharpness * gate).
+// Calls an operation with two float inputs and one real attribute, like x * sigmoid(sharpness * gate).
 static void try_operation(const hk_plugin_entry* entry, const char* id) {
     hk_error error = {HK_OK, ""};
     const hk_operation* table = entry->get_interface(hk_text(HK_OPERATION_INTERFACE), hk_text(id));
@@ -442,7 +443,7 @@ int main(int argc, char** argv) {
     else if (strcmp(kind, "operation") == 0) try_operation(entry, id);
     else fail("there is no kind", kind);
     entry->deinit();
-    // What ended may begin again.
+    // A plugin that was shut down can be started again.
     if (entry->init(&second, &error) != HK_OK) fail("init after deinit", error.message);
     entry->deinit();
     return 0;

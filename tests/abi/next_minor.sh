@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A rehearsal of the next minor version: the description with a member more in every struct that stands in arrays, a function
-# more in a struct of the host's, and a constant. It keeps every promise of the golden layouts, hides what is new from older
-# targets, and its host, whose structs have grown, runs the golden plugins; what is built with its headers for the older version
-# runs on the older host, and what asks for the newer one is refused there.
+# Simulates the next minor version: the description with one more member in every struct that is used in arrays, one
+# more function in a host struct, and a constant. It must keep all guarantees of the golden layouts, hide the additions
+# from older targets, and its host, whose structs are larger, must run the golden plugins. Plugins built with its
+# headers for the older version must run on the older host, and those that request the newer one must be rejected there.
 #   next_minor.sh REPOSITORY GENERATE_ABI CC
 set -euo pipefail
 root=$(cd "$1" && pwd) generate=$2 cc=$3
@@ -15,7 +15,7 @@ cp "$root/engine/graph/operations.json" "$place/next/engine/graph/"
 grown=0
 member="{\"is\": \"uint64_t later\", \"about\": \"of the rehearsal\", \"since\": $next}"
 cp "$root/engine/plugin/abi.json" "$place/abi.json"
-grow() { # grow TYPE: a member at the end of a struct
+grow() { # grow TYPE: adds a member at the end of a struct
   awk -v type="\"type\": \"$1\"" -v member="$member" '
     index($0, type ",") { inside = 1 }
     inside && /\]\}(,|\])/ && !/"type"/ { sub(/\]\}/, ",\n    " member "]}"); inside = 0; done = 1 }
@@ -33,7 +33,7 @@ sed -E -e "s/^\"minor\": $minor,/\"minor\": $next,/" \
 include=$place/next/engine/include
 [ "$(grep -c ' later$' "$place/next/engine/plugin/abi_layout.txt")" = $((grown + 1)) ] || { printf 'the rehearsal did not grow everything\n'; exit 1; }
 
-# What was released holds, also for the host's idea of the shortest struct.
+# The released layouts hold, including the host's minimum struct sizes.
 for golden in "$root"/tests/abi/golden/1.*.txt; do
   "$generate" compare "$place/next" "$golden"
   "$generate" asserts "$golden" >"$place/asserts.c"
@@ -43,14 +43,14 @@ for golden in "$root"/tests/abi/golden/1.*.txt; do
 done
 cmp "$root/engine/plugin/first_sizes.inc" "$place/next/engine/plugin/first_sizes.inc"
 
-# What is new is not there for older targets.
+# The additions are hidden from older targets.
 printf '#include "hekla/plugin/plugin.h"\n' >"$place/all.c"
 "$cc" -std=c11 -E -dD -DHK_TARGET_ABI_MINOR="$minor" -I"$include" "$place/all.c" >"$place/older.i"
 "$cc" -std=c11 -E -dD -DHK_TARGET_ABI_MINOR="$next" -I"$include" "$place/all.c" >"$place/newer.i"
 if grep -Eq '\blater\b|HK_COLUMN_LATER' "$place/older.i"; then printf 'something newer than the target is declared\n'; exit 1; fi
 grep -q 'HK_COLUMN_LATER' "$place/newer.i" && grep -Eq '\blater\)' "$place/newer.i"
 
-# A host of the next version and plugins of the golden ones; C plugins of its headers, for either version, on either host.
+# A host of the next version with the golden plugins; C plugins of its headers, for either version, on either host.
 flags=(-std=c11 -Wall -Wextra -Werror)
 "$cc" "${flags[@]}" -DHK_TARGET_ABI_MINOR="$next" -I"$include" "$root/tests/abi/mock_host.c" -o "$place/next_host" -ldl
 "$cc" "${flags[@]}" -DHK_TARGET_ABI_MINOR="$minor" -I"$root/engine/include" "$root/tests/abi/mock_host.c" -o "$place/this_host" -ldl

@@ -1,5 +1,5 @@
-// An objective in C++ without exceptions, run-time types or the standard library, over the C layer: next tokens, and
-// nothing allocated.
+// An objective for next-token prediction in C++ without exceptions, RTTI, the standard library or allocations, written
+// against the C interface.
 #include "hekla_plugin.h"
 
 static int nothing_to_keep;

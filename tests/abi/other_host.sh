@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A host of another toolchain: hekla-describe, which loads plugins for the program and makes its batches, is built with that
-# compiler and C++ library. The golden plugins, and a plugin of that toolchain, are trained with through it and through the
-# program's own, to the same bits.
+# A host built with another toolchain: hekla-describe, which loads plugins for the program and runs collate, is built
+# with that compiler and C++ library. The golden plugins, and a plugin of that toolchain, are trained with it and with
+# the program's own, with bitwise equal results.
 #   other_host.sh REPOSITORY HEKLA COMPILER [FLAG...]
 set -euo pipefail
 root=$(cd "$1" && pwd) hekla=$2
@@ -17,7 +17,7 @@ if ! command -v "$1" >/dev/null || ! "$@" -std=c++20 probe.cpp -o probe 2>/dev/n
   exit 77
 fi
 
-# fmt's library is one of g++'s; its headers are nobody's.
+# fmt's library was built with g++; its headers work with any compiler.
 flags=(-std=c++20 -O1 -w -fPIC -DFMT_HEADER_ONLY -DHK_TARGET_ABI_MINOR=HK_ABI_MINOR -I"$root/engine" -I"$root/engine/include")
 objects=()
 for room in base graph text model plugin; do
@@ -33,7 +33,7 @@ for i in $(seq 24); do printf 'a %s film, number %d\t%s\n' "$([ $((i % 2)) = 0 ]
 logged() {
   "$@" >said.log 2>&1 || { printf '%s\n' "$*"; cat said.log; exit 1; }
 }
-# Plugins of that toolchain, for the program's own host.
+# Plugins built with that toolchain, for the program's own host.
 mkdir plugins
 cp "$root"/tests/abi/golden/1.0/*.so "$root"/tests/abi/golden/1.0/*.json plugins
 for kind in architecture objective head operation; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every rule of the ABI names what fails where it is broken, and what it names is there: a test of `hekla plugin check`, or a
-# file of tests/. What nothing can check says why.
+# Checks that every rule of the ABI names an existing test that fails if the rule is broken: a test of `hekla plugin
+# check`, or a file in tests/. A rule that cannot be tested has a reason.
 #   rules.sh REPOSITORY HEKLA
 set -euo pipefail
 root=$1 hekla=$2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Rust binding compiles without a warning for every minor, has the layouts that were released, and turns panics, also
-# those of destructors, into errors that name the line.
+# The Rust binding compiles without warnings for every minor, has the released layouts, and turns panics, including
+# those in destructors, into errors that name the line.
 #   rust.sh REPOSITORY GENERATE_ABI CC
 set -euo pipefail
 root=$1 generate=$2 cc=$3
@@ -19,7 +19,7 @@ for golden in "$root"/tests/abi/golden/*.txt; do
   "$place/layout" >"$place/layout.log" || { cat "$place/layout.log"; exit 1; }
 done
 
-# One that works but panics in the place that MODE names; every instance panics when it is dropped.
+# A plugin that works but panics in the function that MODE names; every instance panics when it is dropped.
 cat >"$place/panics.rs" <<'RUST'
 use hekla_plugin::*;
 const MODE: &str = "none";
@@ -62,7 +62,7 @@ plugin! { architecture "panics": Panics }
 RUST
 rustc --edition 2021 --crate-type rlib --crate-name hekla_plugin "$root/plugins/sdk/rust/hekla_plugin.rs" -o "$place/libhekla_plugin.rlib"
 "$cc" -std=c11 -DHK_TARGET_ABI_MINOR="$oldest" -I"$root/engine/include" "$root/tests/abi/mock_host.c" -o "$place/host" -ldl
-hosted() { # hosted MODE STATUS WORDS: what the host of an old minor, without tokenizer and log, says of it
+hosted() { # hosted MODE STATUS WORDS: checks its output in the host of the oldest minor, without tokenizer and log
   local status=0
   sed "s/MODE: &str = \"none\"/MODE: \&str = \"$1\"/" "$place/panics.rs" >"$place/$1.rs"
   rustc --edition 2021 --crate-type cdylib --extern hekla_plugin="$place/libhekla_plugin.rlib" "$place/$1.rs" -o "$place/$1.so"
@@ -73,7 +73,7 @@ hosted() { # hosted MODE STATUS WORDS: what the host of an old minor, without to
     exit 1
   fi
 }
-hosted none 0 'panics: 13 operations' # both instances panicked in destroy(), and nobody was hurt
+hosted none 0 'panics: 13 operations' # both instances panicked in destroy(), without any other effect
 hosted build 1 'build: panicked at .*index out of bounds.*build.rs:1[0-9]|build: panicked at .*build.rs:1[0-9].*index out of bounds'
 hosted write 1 'write_config: said no'
 printf 'the Rust binding has the layout, and panics stay inside\n'

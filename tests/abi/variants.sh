@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The same plugin built in ways that change what a library is inside: each is loaded by the program and trained with, beside
-# another. What a compiler or its library is missing for is left out, and said.
+# Builds one plugin in several ways that change a library's internals. Each is loaded by the program and trained with,
+# together with another plugin. Variants whose compiler or library is missing are skipped with a message.
 #   variants.sh REPOSITORY HEKLA
 set -euo pipefail
 root=$(cd "$1" && pwd) hekla=$2
@@ -23,7 +23,7 @@ try() { # try NAME KIND COMPILER...: builds it, trains two steps, keeps the weig
   mkdir "$name"
   "$@" -o "$name/variant.so" || { printf '%s does not compile\n' "$name"; exit 1; }
   cp $kind.json "$name/variant.json"
-  # Without the version script, what the standard library's templates made of the author's types stays visible.
+  # Without the version script, the standard library's template instances for the author's types stay visible.
   nm -D --defined-only "$name/variant.so" | awk '{print $3}' >exports
   grep -qx hekla_plugin_entry exports
   case $* in *version-script*) [ "$(wc -l <exports)" = 1 ] || { printf '%s has other exports\n' "$name"; exit 1; } ;; esac
@@ -40,7 +40,7 @@ try no-version-script architecture g++ -std=c++20 -O2 -fvisibility=hidden -fvisi
 try unoptimized architecture g++ -std=c++20 -O0 -g -D_GLIBCXX_ASSERTIONS "${include[@]}" "${map[@]}" architecture.cpp
 try no-exceptions objective gcc -std=c++17 -O2 -fno-exceptions -fno-rtti "${include[@]}" "${map[@]}" "$root/tests/abi/no_exceptions.cpp" -lm
 others='static-libstdc++ short-enums no-version-script unoptimized'
-# clang and its own C++ library, of the newest version that there is.
+# clang with its own C++ library, in the newest installed version.
 clang=$(command -v clang-19 || command -v clang || true)
 if [ -n "$clang" ]; then
   clangxx=${clang/clang/clang++}

@@ -1,4 +1,4 @@
-// An adapter over a trained model: what learns, what is kept, and what the folder is good for.
+// An adapter on a trained model: which parameters are trained, what is saved, and how the folder can be used.
 #include "program.hpp"
 
 #include <cstring>
@@ -57,7 +57,7 @@ save_steps = 20
 dir = "adapted"
 )";
 
-// The names in a safetensors file.
+// Returns the names in a safetensors file.
 std::vector<std::string> names_in(const std::string& file) {
     uint64_t size = 0;
     REQUIRE(file.size() > sizeof size);
@@ -71,7 +71,7 @@ std::vector<std::string> names_in(const std::string& file) {
 
 } // namespace
 
-TEST_CASE("an adapter learns where the body stays, is saved alone and opened with it") {
+TEST_CASE("an adapter trains with a frozen body, is saved alone and opened with the body") {
     const Place place;
     const std::string line = "is there a line of 7 or 9? there is none.\n";
     std::string text = line, other; // the same letters
@@ -91,7 +91,7 @@ TEST_CASE("an adapter learns where the body stays, is saved alone and opened wit
     CHECK(place.read("body/model.safetensors") == body);
     const std::string saved = place.read("adapted/model.safetensors");
     const std::vector<std::string> names = names_in(saved);
-    CHECK(names.size() == 16); // two beside each of four matrices in two blocks
+    CHECK(names.size() == 16); // two for each of four matrices in two blocks
     for (const std::string& name : names) CHECK(name.starts_with("adapter.transformer.h."));
     CHECK(saved.size() < body.size());
     const json config = json::parse(place.read("adapted/config.json"));
@@ -99,7 +99,7 @@ TEST_CASE("an adapter learns where the body stays, is saved alone and opened wit
     CHECK(config["hekla"]["base"]["folder"] == std::filesystem::canonical(place.path("body")).string());
     CHECK(has(place.read("adapted/plugins.json"), "adapter 'lora'"));
 
-    // It learnt what the body did not know, and its checkpoint says the same as a run that was cut in two.
+    // The loss falls, and the saved adapter equals that of a run that was interrupted and resumed.
     std::ifstream log(place.path("adapted/train_log.jsonl"));
     double first = 0.0, last = 0.0;
     for (std::string one; std::getline(log, one);) {
@@ -113,7 +113,7 @@ TEST_CASE("an adapter learns where the body stays, is saved alone and opened wit
     succeed(place.run({"train", "adapter.toml", "output.dir=parts"}));
     CHECK(place.read("parts/model.safetensors") == saved);
 
-    // Opened, it computes with both: like the training's own graph, and unlike the body.
+    // The opened model uses both: it matches the training's own graph and differs from the body.
     const std::vector<std::string> greedy{"--prompt", "is there", "--max-new-tokens", "8", "--greedy"};
     const auto written = [&](const std::string& folder) {
         std::vector<std::string> arguments{"generate", folder};
@@ -122,9 +122,9 @@ TEST_CASE("an adapter learns where the body stays, is saved alone and opened wit
     };
     const std::string by_adapter = written("adapted");
     CHECK(by_adapter != written("body"));
-    CHECK(by_adapter == written("adapted/checkpoint-40")); // which has the body's weights too
+    CHECK(by_adapter == written("adapted/checkpoint-40")); // which contains the body's weights too
 
-    // A body that is gone, or another one, is said.
+    // A missing or different body is an error.
     std::filesystem::rename(place.path("body"), place.path("moved"));
     const Ran gone = place.run({"generate", "adapted", "--prompt", "i"});
     CHECK(gone.status == 1);
@@ -138,7 +138,7 @@ TEST_CASE("an adapter learns where the body stays, is saved alone and opened wit
     CHECK(has(goes_on.err, "its adapter was trained with another body than model.from = body is now"));
 }
 
-TEST_CASE("recipes that ask an adapter for what it cannot are refused") {
+TEST_CASE("recipes with an unsupported use of an adapter are rejected") {
     const Place place;
     place.write("text.txt", "a text that is long enough for a row or two of it.\n");
     place.write("body.toml", kBody);

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-// A failure: exit status 1, one message, nothing on standard output.
+// Checks for a failure: exit status 1, one message, nothing on standard output.
 void fails_with(const Ran& ran, std::initializer_list<const char*> parts) {
     CAPTURE(ran.out);
     CAPTURE(ran.err);
@@ -43,10 +43,10 @@ std::string recipe(const std::string& model = "architecture = \"gpt2\"", const s
 
 } // namespace
 
-TEST_CASE("every verb has a help with an example") {
+TEST_CASE("every verb has help with an example") {
     const Place place;
     CHECK(has(place.run({"--version"}).out, "hekla 0.1.0"));
-    const Ran first = place.run({}); // the verbs to begin with
+    const Ran first = place.run({}); // the most important verbs
     CHECK(first.status == 0);
     CHECK(first.err.empty());
     for (const char* verb : {"hekla train ", "hekla generate ", "hekla eval ", "hekla inspect ", "hekla doctor"})
@@ -86,7 +86,7 @@ TEST_CASE("every verb has a help with an example") {
     }
 }
 
-TEST_CASE("used wrongly: exit status 2") {
+TEST_CASE("wrong usage: exit status 2") {
     const Place place;
     for (const std::vector<std::string>& arguments :
          std::vector<std::vector<std::string>>{{"--verbose"},
@@ -118,7 +118,7 @@ TEST_CASE("wrong input is one error, before a device is created") {
     place.write("empty/notes.md", "");
     struct Case {
         std::vector<std::string> arguments;
-        const char* named; // in the error
+        const char* named; // expected in the error
     };
     const std::vector<Case> cases{{{"train", "missing.toml"}, "missing.toml"},
                                   {{"train", "bad.toml"}, "bad.toml:2"},
@@ -206,10 +206,10 @@ TEST_CASE("standard output that cannot be written is an error") {
             CHECK(has(ran.err, "hekla: error: cannot write to standard output"));
             CHECK(ran.err.find("error:") == ran.err.rfind("error:"));
         }
-    CHECK(place.run_into("", {"inspect", "graph.txt", "-o", "summary"}).status == 0); // nothing was to be printed
+    CHECK(place.run_into("", {"inspect", "graph.txt", "-o", "summary"}).status == 0); // without output nothing can fail
 }
 
-TEST_CASE("docs/cli.md and the manual page are made from the program's options") {
+TEST_CASE("docs/cli.md and the manual page are generated from the program's options") {
     const Place place;
     const Ran reference = hekla::test::succeed(place.run({"reference", "markdown"}));
     std::ifstream file(std::string(HEKLA_SOURCE_DIR) + "/docs/cli.md");
@@ -229,12 +229,12 @@ TEST_CASE("docs/cli.md and the manual page are made from the program's options")
                               .c_str()) == 0);
 }
 
-TEST_CASE("the examples of the reference are right usage") {
+TEST_CASE("the examples of the reference are valid usage") {
     const Place place;
     std::istringstream lines(hekla::test::succeed(place.run({"reference", "markdown"})).out);
     int examples = 0;
     for (std::string line; std::getline(lines, line);) {
-        // Those that would run for long, or need what a shell expands.
+        // Skipped: those that would run for long, or need shell expansion.
         if (!line.starts_with("hekla ") || has(line, "bench") || has(line, " > ") || has(line, "doctor") ||
             has(line, "plugin "))
             continue;
@@ -256,14 +256,14 @@ TEST_CASE("the examples of the reference are right usage") {
                 words.back() += c;
         }
         words.erase(words.begin());
-        const Ran ran = place.run(words); // its files are missing here: status 1
+        const Ran ran = place.run(words); // the input files do not exist here: status 1
         CAPTURE(ran.err);
         CHECK(ran.status != 2);
     }
     CHECK(examples > 20);
 }
 
-// What a shell offers for the words of a command line, the last of which is being typed.
+// Returns the shell's completions for a command line whose last word is being typed.
 std::vector<std::string> completed(const Place& place, std::vector<std::string> words) {
     std::string list;
     for (const std::string& word : words) list += " '" + word + "'";
@@ -325,14 +325,14 @@ TEST_CASE("tokenize: a folder is replaced when the new tokenizer is complete, an
     hekla::test::succeed(place.run({"tokenize", "train", "text.txt", "--kind", "char", "-o", "t"}));
     const std::string before = place.read("t/tokenizer.json");
     place.write("t/notes.txt", "mine");
-    place.write("t.tmp-abcdef/tokenizer.json", "{"); // of a run that was killed
+    place.write("t.tmp-abcdef/tokenizer.json", "{"); // left by a killed run
     place.write("latin.txt", "na\xefve\n");
     fails_with(place.run({"tokenize", "train", "latin.txt", "--kind", "char", "-o", "t"}), {"latin.txt"});
     CHECK(place.read("t/tokenizer.json") == before);
     place.write("more.txt", "another text, 0123456789\n");
     hekla::test::succeed(place.run({"tokenize", "train", "more.txt", "--kind", "char", "-o", "t/"}));
     CHECK(place.read("t/tokenizer.json") != before);
-    CHECK(!place.exists("t/notes.txt")); // the folder is the new one, not a mixture
+    CHECK(!place.exists("t/notes.txt")); // the new folder replaced the old one, and is not a mixture
     CHECK(!place.exists("t.tmp-abcdef"));
 }
 
@@ -398,7 +398,7 @@ TEST_CASE("tokenize: text to ids and back") {
     fails_with(place.run({"tokenize", "encode", "tokenizer-char", "--text", "@"}), {"--text"});
 }
 
-TEST_CASE("tokenize: input that cannot be used leaves nothing behind") {
+TEST_CASE("tokenize: input that cannot be used leaves no files") {
     const Place place;
     place.write("empty.txt", "");
     place.write("latin.txt", "first line\nna\xefve\n");
@@ -427,12 +427,12 @@ TEST_CASE("JSON nested 100,000 deep is one error in every file that is read") {
     fails_with(place.run({"generate", "m", "--prompt", "a"}), {"m/config.json: line 1", "nested deeper than 64"});
     place.write("p/bad.json", R"({"plugin": "p", "provides": [{"parameters": [{"default": )" + arrays + "}]}]}");
     const Ran listed = place.run({"--plugin-path", "p", "plugin", "list"});
-    CHECK(listed.status < 128); // a warning: the other plugins are listed
+    CHECK(listed.status < 128); // only a warning: the other plugins are listed
     CHECK(has(listed.err, "p/bad.json: line 1"));
     CHECK(has(listed.err, "nested deeper than 64"));
 }
 
-TEST_CASE("plugin list reads manifests, and nothing else") {
+TEST_CASE("plugin list only reads manifests") {
     const Place place;
     const Ran listed = place.run({"plugin", "list", "--json"});
     REQUIRE(listed.status == 0);
@@ -441,7 +441,7 @@ TEST_CASE("plugin list reads manifests, and nothing else") {
         for (const json& offer : plugin["provides"])
             gpt2 = gpt2 || (offer["interface"] == "hekla.architecture/1" && offer["id"] == "gpt2");
     CHECK(gpt2);
-    // A library that could not be loaded is no matter here; where it is said to be, is shown.
+    // A library that cannot be loaded does not matter here; its path is printed.
     place.write("mine/broken.so", "this is no library");
     place.write("mine/broken.json",
                 R"({"plugin": "broken", "library": "broken.so", "version": "1.0.0", "licence": "MIT", "abi_major": 1,
@@ -453,7 +453,7 @@ TEST_CASE("plugin list reads manifests, and nothing else") {
                {"broken"});
 }
 
-TEST_CASE("describe: a graph as text that reads back") {
+TEST_CASE("describe: a graph as text that can be parsed again") {
     const Place place;
     const std::vector<std::string> small{"--set",    "n_layer=1", "--set",         "n_embd=8", "--set",
                                          "n_head=2", "--set",     "vocab_size=50", "--set",    "n_positions=16"};
@@ -486,7 +486,7 @@ TEST_CASE("describe: a graph as text that reads back") {
     fails_with(place.run({"inspect", "cut.txt"}), {"cut.txt"});
 }
 
-TEST_CASE("describe: long constants are shortened, but not in a file") {
+TEST_CASE("describe: long constants are shortened on standard output, but not in a file") {
     const Place place;
     const std::string shortened = hekla::test::succeed(place.run({"describe", "xlnet"})).out;
     const std::string whole = hekla::test::succeed(place.run({"describe", "xlnet", "--full"})).out;
@@ -499,7 +499,7 @@ TEST_CASE("describe: long constants are shortened, but not in a file") {
     CHECK(place.run({"inspect", "graph.txt", "--graph", "text"}).out == whole);
 }
 
-TEST_CASE("inspect: PyTorch's files, as data") {
+TEST_CASE("inspect: PyTorch files are read as data") {
     const Place place;
     const std::string folder = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/pytorch/";
     for (const char* name : {"zip.bin", "legacy.bin"}) {
@@ -511,7 +511,7 @@ TEST_CASE("inspect: PyTorch's files, as data") {
     fails_with(place.run({"inspect", folder + "runs_code.bin"}), {"runs_code.bin", "would run code: refused"});
 }
 
-TEST_CASE("inspect: files that are not what they should be") {
+TEST_CASE("inspect: files of the wrong kind or with damage") {
     const Place place;
     const std::string header =
         R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"I32","shape":[1,1],"data_offsets":[8,12]}})";
@@ -534,7 +534,7 @@ TEST_CASE("inspect: files that are not what they should be") {
     fails_with(place.run({"diff", "folder", "folder"}), {"folder", "no recipe.toml"});
 }
 
-TEST_CASE("inspect: recipes, good and bad") {
+TEST_CASE("inspect: valid and invalid recipes") {
     const Place place;
     const auto inspect = [&](const std::string& content) {
         place.write("r.toml", content);
@@ -563,7 +563,7 @@ TEST_CASE("inspect: recipes, good and bad") {
     CHECK(!place.exists("run"));
 }
 
-TEST_CASE("the recipes that are delivered") {
+TEST_CASE("all recipes in the repository are valid") {
     const Place place;
     const std::string folder = std::string(HEKLA_SOURCE_DIR) + "/apps/recipes/";
     const auto graph_of = [&](const std::string& name, std::vector<std::string> overrides) {

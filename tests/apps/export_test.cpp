@@ -1,5 +1,5 @@
-// hekla export, and the program that runs such a file alone: beside it are neither plugins, nor the shader compiler,
-// nor hekla-describe.
+// hekla export, and running an exported file with the program alone: without plugins, the shader compiler and
+// hekla-describe next to it.
 #include "program.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const char* const kRecipe = R"([model]
+const char* const kExportRecipe = R"([model]
 architecture = "gpt2"
 n_layer = 2
 n_head = 2
@@ -43,7 +43,7 @@ void train(const Place& place) {
     for (int i = 0; i < 200; ++i)
         text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
     place.write("text.txt", text);
-    place.write("recipe.toml", kRecipe);
+    place.write("recipe.toml", kExportRecipe);
     succeed(place.run({"train", "recipe.toml"}));
 }
 
@@ -57,12 +57,12 @@ std::vector<std::string> generating(const std::string& model, std::vector<std::s
 
 } // namespace
 
-TEST_CASE("an exported model generates and embeds as its folder does, beside nothing of Hekla's") {
+TEST_CASE("an exported model generates and embeds like its folder, without the rest of Hekla") {
     const Place place;
     train(place);
-    const Ran said = succeed(place.run({"export", "run", "game.hekla"}));
-    CHECK(has(said.out, "to embed and generate with rows of up to 32 tokens"));
-    CHECK(has(said.out, "without predict, eval and train: "));
+    const Ran exported = succeed(place.run({"export", "run", "game.hekla"}));
+    CHECK(has(exported.out, "to embed and generate with rows of up to 32 tokens"));
+    CHECK(has(exported.out, "without predict, eval and train: "));
 
     const Ran shown = succeed(place.run({"inspect", "game.hekla"}));
     CHECK(has(shown.out, "gpt2, exported by Hekla 0.1.0 to embed and generate with rows of up to 32 tokens; complete"));
@@ -72,7 +72,7 @@ TEST_CASE("an exported model generates and embeds as its folder does, beside not
     const fs::path alone = place.path("alone") / "hekla";
     fs::copy_file(HEKLA_PROGRAM, alone);
     const Ran folder = place.run_copy(alone, generating("run"));
-    CHECK(folder.status == 1); // there is no plugin
+    CHECK(folder.status == 1); // no plugin exists
     CHECK(has(folder.err, "gpt2"));
 
     for (const std::vector<std::string>& more :
@@ -95,7 +95,7 @@ TEST_CASE("an exported model generates and embeds as its folder does, beside not
     }
 }
 
-TEST_CASE("what an exported model is not for says so") {
+TEST_CASE("unsupported uses of an exported model are errors") {
     const Place place;
     train(place);
     succeed(place.run({"export", "run", "game.hekla", "--length", "20"}));

@@ -86,7 +86,7 @@ Ran Place::run_program(const Run& run) const {
             ::_exit(126);
         }
         ::setenv("XDG_CACHE_HOME", cache.c_str(), 1);
-        ::setenv("XDG_DATA_HOME", folder_.c_str(), 1); // the user's plugins would be found there
+        ::setenv("XDG_DATA_HOME", folder_.c_str(), 1); // hides the user's own plugins
         std::vector<char*> words{const_cast<char*>(run.program.c_str())};
         for (const std::string& argument : run.arguments) words.push_back(const_cast<char*>(argument.c_str()));
         words.push_back(nullptr);

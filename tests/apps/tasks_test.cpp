@@ -1,4 +1,5 @@
-// Tasks from raw files to a score: a tiny BERT pre-trained, fine-tuned with a new head, scored, asked.
+// Tasks from raw files to a score: a tiny BERT is pre-trained, fine-tuned with a new head, scored, and used for
+// predictions.
 #include "program.hpp"
 
 #include <algorithm>
@@ -49,7 +50,7 @@ warmup_steps = 1
 dir = "run"
 )";
 
-// A small decoder that completes prompts; [data] follows.
+// A small decoder for completing prompts; [data] follows.
 const char* const kCompletion = R"([model]
 architecture = "gpt2"
 n_embd = 16
@@ -66,7 +67,7 @@ kind = "char"
 dir = "run"
 )";
 
-// Sentences whose label stands in one word of them.
+// Sentences whose label is determined by one of their words.
 std::string rows(int begin, int end) {
     std::string text;
     for (int i = begin; i < end; ++i) {
@@ -93,7 +94,7 @@ json last_evaluation(const Place& place, const std::string& run) {
 
 } // namespace
 
-TEST_CASE("classification: trained, scored, asked; a run that was stopped goes on with the same bits") {
+TEST_CASE("classification: trained, scored, used for prediction; a resumed run has the same bits") {
     const Place place;
     write_task(place);
     const Ran untrained = place.run({"eval", "task.toml"});
@@ -105,9 +106,9 @@ TEST_CASE("classification: trained, scored, asked; a run that was stopped goes o
 
     const json scores = json::parse(succeed(place.run({"eval", "task.toml", "--json", "-o", "said.jsonl"})).out);
     CHECK(scores["accuracy"] == last_evaluation(place, "run")["eval_accuracy"]);
-    std::istringstream said(place.read("said.jsonl"));
+    std::istringstream predictions(place.read("said.jsonl"));
     std::size_t count = 0, right = 0;
-    for (std::string line; std::getline(said, line); ++count) {
+    for (std::string line; std::getline(predictions, line); ++count) {
         const json row = json::parse(line);
         CHECK(row["place"] == "valid.tsv: line " + std::to_string(count + 1));
         right += row["said"]["label_name"] == row["label"] ? 1 : 0;
@@ -115,7 +116,7 @@ TEST_CASE("classification: trained, scored, asked; a run that was stopped goes o
     CHECK(count == 21);
     CHECK(static_cast<double>(right) / 21.0 == doctest::Approx(scores["accuracy"].get<double>()));
 
-    // No score depends on how many rows a batch has, and 21 is a multiple of none of these.
+    // Scores do not depend on the batch size, and 21 is not a multiple of any of these.
     for (const char* batch : {"1", "2", "5", "64"}) {
         const json other = json::parse(succeed(place.run({"eval", "task.toml", "--json",
                                                           std::string("train.per_device_eval_batch_size=") + batch}))
@@ -124,7 +125,7 @@ TEST_CASE("classification: trained, scored, asked; a run that was stopped goes o
         CHECK(other["loss"].get<double>() == doctest::Approx(scores["loss"].get<double>()).epsilon(1e-6));
     }
 
-    // What predict says of a row is what eval said of it.
+    // predict and eval give the same prediction for a row.
     const json asked = json::parse(
         succeed(place.run({"predict", "run", "--file", "valid.tsv", "--column", "text=1", "-o", "asked.jsonl"}))
                 .out.empty()
@@ -135,7 +136,7 @@ TEST_CASE("classification: trained, scored, asked; a run that was stopped goes o
     CHECK(asked["probabilities"][0].get<double>() ==
           doctest::Approx(first["said"]["probabilities"][0].get<double>()).epsilon(1e-5));
 
-    // How long a run is: what an override says last.
+    // The last override determines the length of a run.
     succeed(place.run({"train", "task.toml", "output.dir=two", "train.num_train_epochs=50", "train.max_steps=2"}));
     CHECK(place.exists("two/checkpoint-2"));
     const Ran epochs = succeed(
@@ -174,7 +175,7 @@ dir = "body"
 )");
     succeed(place.run({"train", "mlm.toml"}));
     CHECK(last_evaluation(place, "body")["eval_masked_accuracy"].is_number());
-    // The same masks in every evaluation: it can be repeated to the last bit.
+    // The masks are the same in every evaluation, so it is reproducible bit for bit.
     const std::string scores = succeed(place.run({"eval", "mlm.toml", "--json"})).out;
     CHECK(succeed(place.run({"eval", "mlm.toml", "--json"})).out == scores);
 
@@ -192,7 +193,7 @@ dir = "body"
             .size();
     };
     CHECK(tensors("fine") == tensors("body") - 5 + 4);
-    // The same head again stays as it is; another number of classes starts it anew.
+    // The same head keeps its weights; another number of classes initializes it again.
     place.write("again.toml", std::string("[model]\nfrom = \"fine\"\n") + kTask);
     CHECK(!has(succeed(place.run({"train", "again.toml", "output.dir=again", "train.max_steps=0"})).err,
                "starts random"));
@@ -202,7 +203,7 @@ dir = "body"
     CHECK(has(three.err, "starts random: classifier.bias, classifier.weight"));
 }
 
-TEST_CASE("a new head takes the place of an output table that the model does not share with its embedding") {
+TEST_CASE("a new head replaces an output table that the model does not share with its embedding") {
     const Place place;
     place.write("train.tsv", rows(0, 30));
     place.write("valid.tsv", rows(30, 45));
@@ -212,26 +213,26 @@ TEST_CASE("a new head takes the place of an output table that the model does not
     CHECK_MESSAGE(has(ran.err, "left out (head 'lm'): lm_head.weight"), ran.err);
 }
 
-TEST_CASE("a general head stands in for the family's own where something is asked for that it alone knows") {
+TEST_CASE("a general head replaces the family's own if an option is set that only the general head has") {
     const Place place;
     write_task(place);
     succeed(place.run({"train", "task.toml", "train.max_steps=1"}));
     const Ran mean = succeed(place.run(
         {"train", "task.toml", "model.from=run", "head.pooling=mean", "output.dir=mean", "train.max_steps=1"}));
-    CHECK_MESSAGE(has(mean.err, "classifier.weight"), mean.err); // of the old head: left out
+    CHECK_MESSAGE(has(mean.err, "classifier.weight"), mean.err); // of the old head: dropped
     CHECK(has(mean.err, "head 'classifier' starts random: head.classifier.bias, head.classifier.weight"));
     const json config = json::parse(place.read("mean/config.json"));
     CHECK(config["hekla"]["head_config"]["pooling"] == "mean");
     CHECK(!config.contains("architectures")); // the reference has no such class
-    const std::string said = succeed(place.run({"predict", "mean", "--text", "a good film"})).out;
-    CHECK_MESSAGE(has(said, "positive"), said);
-    // The same head goes on where it was.
+    const std::string printed = succeed(place.run({"predict", "mean", "--text", "a good film"})).out;
+    CHECK_MESSAGE(has(printed, "positive"), printed);
+    // The same head continues training.
     const Ran again = succeed(place.run(
         {"train", "task.toml", "model.from=mean", "head.pooling=mean", "output.dir=again", "train.max_steps=0"}));
     CHECK_MESSAGE(!has(again.err, "starts random"), again.err);
 }
 
-TEST_CASE("frozen parts keep their values and have no moments; a frozen body is run once") {
+TEST_CASE("frozen parts keep their values and have no moments; a frozen body runs only once") {
     const Place place;
     write_task(place);
     const auto tensors = [&](const std::string& file) {
@@ -245,7 +246,8 @@ TEST_CASE("frozen parts keep their values and have no moments; a frozen body is 
     CHECK(has(frozen.err, "the whole body"));
     CHECK(has(frozen.err, "running the frozen body once over 60 examples"));
     CHECK(tensors("head/checkpoint-6/optimizer.safetensors").size() == 2 * 4 + 1); // pooler and classifier, the state
-    // What is kept gives the same bits as what is computed in every step: only the first may differ from the start.
+    // Cached features give the same bits as computing them in every step, so the only difference from the start is the
+    // first.
     const Ran diff = place.run({"diff", "head", "run", "--json"});
     CHECK(diff.status == 1);
     const Ran layers = succeed(
@@ -255,7 +257,7 @@ TEST_CASE("frozen parts keep their values and have no moments; a frozen body is 
     CHECK(std::ranges::none_of(
         moments, [](const std::string& name) { return has(name, "layer.0.") || has(name, "embeddings"); }));
     CHECK(std::ranges::any_of(moments, [](const std::string& name) { return has(name, "layer.1."); }));
-    // A frozen run goes on with the same bits too.
+    // A resumed run with frozen parts has the same bits too.
     fs::remove_all(place.path("head/checkpoint-6"));
     const std::string before = place.read("head/model.safetensors");
     succeed(place.run({"train", "task.toml", "output.dir=head", "train.freeze=[\"body\"]"}));
@@ -265,7 +267,7 @@ TEST_CASE("frozen parts keep their values and have no moments; a frozen body is 
     CHECK(has(nothing.err, "no parameter matches '*.layers.9.*'"));
 }
 
-TEST_CASE("rows grouped by length, early ends, the best weights at the end") {
+TEST_CASE("rows grouped by length, early stopping, the best weights at the end") {
     const Place place;
     write_task(place);
     succeed(place.run({"train", "task.toml", "train.group_by_length=true"}));
@@ -280,7 +282,7 @@ TEST_CASE("rows grouped by length, early ends, the best weights at the end") {
     succeed(place.run({"train", "task.toml", "train.group_by_length=true"}));
     CHECK(place.read("run/model.safetensors") == before);
 
-    // A rate that spoils the model: the first evaluation is the best, and the run ends two later.
+    // A learning rate that ruins the model: the first evaluation is the best, and the run stops two evaluations later.
     const Ran early = succeed(place.run({"train", "task.toml", "output.dir=early", "train.learning_rate=0.5",
                                          "train.max_steps=60", "train.eval_steps=1", "train.save_steps=0",
                                          "train.early_stopping_patience=2", "train.load_best_model_at_end=true"}));
@@ -298,7 +300,7 @@ TEST_CASE("rows grouped by length, early ends, the best weights at the end") {
     CHECK(kept["loss"].get<double>() == doctest::Approx(least).epsilon(1e-6));
 }
 
-TEST_CASE("tasks: bad data is one clear error, or left out and counted") {
+TEST_CASE("tasks: bad data is one clear error, or skipped and counted") {
     const Place place;
     write_task(place);
     const auto fails = [&](std::vector<std::string> changes, std::initializer_list<const char*> parts) {
@@ -377,7 +379,7 @@ TEST_CASE("tasks: tagging, regression, pairs and choices from their files") {
            "data.valid=choices.jsonl", "data.format=jsonl", "data.columns={}"});
 }
 
-TEST_CASE("sequence to sequence: scored by what it writes; generate writes the same, without what it read") {
+TEST_CASE("sequence to sequence: scored by its generated text; generate writes the same, without the input") {
     const Place place;
     std::string pairs;
     const char* const numbers[] = {"one", "two", "three", "four", "five"};
@@ -430,23 +432,23 @@ dir = "run"
 
     const json scores = json::parse(
         succeed(place.run({"eval", "translate.toml", "--json", "-o", "said.jsonl", "--report", "said.html"})).out);
-    CHECK(scores["exact_match"].get<double>() > 0.5); // it can be learnt, and was
+    CHECK(scores["exact_match"].get<double>() > 0.5); // the task can be learned
     const std::string report = place.read("said.html");
     std::size_t maps = 0;
     for (std::size_t at = report.find("class=\"alignment\""); at != std::string::npos;
          at = report.find("class=\"alignment\"", at + 1))
         ++maps;
     CHECK(maps == 6);
-    std::istringstream said(place.read("said.jsonl"));
+    std::istringstream predictions(place.read("said.jsonl"));
     std::vector<json> rows;
     double same = 0.0;
-    for (std::string line; std::getline(said, line);) {
+    for (std::string line; std::getline(predictions, line);) {
         rows.push_back(json::parse(line));
         same += rows.back()["said"]["text"] == rows.back()["target"] ? 1.0 : 0.0;
     }
     REQUIRE(rows.size() == 100);
     CHECK(same / 100.0 == doctest::Approx(scores["exact_match"].get<double>()));
-    // No text depends on its neighbours in a batch.
+    // The text of a row does not depend on the other rows of the batch.
     const json other =
         json::parse(succeed(place.run({"eval", "translate.toml", "--json", "train.per_device_eval_batch_size=7"})).out);
     CHECK(other["bleu"].get<double>() == doctest::Approx(scores["bleu"].get<double>()));
@@ -458,7 +460,7 @@ dir = "run"
                                            rows[0]["source"].get<std::string>()}));
     CHECK(written.out == rows[0]["said"]["text"].get<std::string>() + "\n");
 
-    // Its attention is shown over what it writes, or what is given as written.
+    // Attention maps cover the generated text, or a given target text.
     std::istringstream greedy(succeed(place.run({"generate", "run", "--greedy", "--prompt", "two and three"})).out);
     json words = json::array();
     for (std::string word; greedy >> word;) words.push_back(word);
@@ -478,10 +480,10 @@ dir = "run"
     };
     fails({"generate.num_beam=2"}, "num_beam");
     fails({"generate.num_beams=0"}, "num_beams is 0");
-    CHECK(place.run({"generate", "run"}).status == 1); // an encoder has nothing to read
+    CHECK(place.run({"generate", "run"}).status == 1); // no input for the encoder
 }
 
-TEST_CASE("completions of prompts are scored by what is written behind them") {
+TEST_CASE("completions of prompts are scored by the generated text") {
     const Place place;
     std::string rows;
     for (int i = 0; i < 40; ++i)
@@ -517,9 +519,9 @@ max_new_tokens = 3
     }
 }
 
-TEST_CASE("a prefix before texts; right answers told apart by a column of the files") {
+TEST_CASE("a prefix for texts; correct answers grouped by a column of the data") {
     const Place place;
-    // What an odd row asks for cannot be known: its completion is drawn.
+    // The completion of an odd row is random and cannot be predicted.
     std::string rows;
     for (int i = 0; i < 60; ++i)
         rows += json{{"prompt", i % 2 == 0 ? "ab=" : "ba="},
@@ -563,7 +565,7 @@ max_new_tokens = 1
               doctest::Approx(static_cast<double>(right[kind]) / static_cast<double>(all[kind])));
     CHECK(has(place.read("page.html"), "<h2>By kind</h2>"));
     CHECK(has(place.read("page.html"), "Correct, by kind"));
-    // Who asks the model gives the text alone, or with what stands before it.
+    // The caller passes the text alone, or with its prefix.
     CHECK(json::parse(place.read("run/config.json"))["hekla"]["prefix"] == json{{"prompt", "do "}});
     const auto written = [&](const std::string& prompt) {
         const std::string out =
@@ -584,7 +586,7 @@ max_new_tokens = 1
     CHECK(has(large.err, "rows.jsonl: line 1"));
 }
 
-TEST_CASE("distillation: the teacher stays as it is, leaves no trace in the student's folder, and must be the same") {
+TEST_CASE("distillation: the teacher is unchanged, is not saved with the student, and must be the same on resume") {
     const Place place;
     std::string text;
     for (int i = 0; i < 200; ++i) text += "film number " + std::to_string(i * 7919 % 1000) + " is good or bad.\n";
@@ -641,13 +643,13 @@ id = "distill"
     CHECK(tokens.status == 1);
     CHECK(has(tokens.err, "another tokenizer"));
     CHECK(has(place.run({"train", "distill.toml", "output.dir=none", "teacher.from=nowhere"}).err, "nowhere"));
-    // The student is a body like any other.
+    // The student is an ordinary body.
     write_task(place);
     place.write("fine.toml", std::string("[model]\nfrom = \"student\"\n") + kTask);
     succeed(place.run({"train", "fine.toml", "output.dir=fine", "train.max_steps=0"}));
 }
 
-TEST_CASE("a DistilBERT begins with the weights of a BERT, under its own names") {
+TEST_CASE("a DistilBERT is initialized with the weights of a BERT, under its own names") {
     const Place place;
     place.write("text.txt", rows(0, 60));
     const std::string rest = R"([objective]
@@ -695,7 +697,7 @@ dir = "bert"
     }
 }
 
-TEST_CASE("a body of chosen layers: the others go, the chosen ones stand in the order asked for") {
+TEST_CASE("a body of selected layers: the others are dropped, the selected ones are in the requested order") {
     const Place place;
     write_task(place);
     succeed(place.run({"train", "task.toml", "output.dir=whole"}));
@@ -720,7 +722,7 @@ TEST_CASE("a body of chosen layers: the others go, the chosen ones stand in the 
         has(place.run({"train", "task.toml", "model.layers=[0]", "output.dir=x"}).err, "set model.from to its folder"));
 }
 
-TEST_CASE("word vectors: trained, their nearest neighbours, and word2vec's file") {
+TEST_CASE("word vectors: training, nearest neighbors, and the word2vec file") {
     const Place place;
     std::string text;
     for (int i = 0; i < 300; ++i)
@@ -752,10 +754,10 @@ save_steps = 30
 dir = "run"
 )");
     succeed(place.run({"train", "vectors.toml"}));
-    // One of six by chance.
-    CHECK(last_evaluation(place, "run")["eval_neighbour_accuracy"].get<double>() > 0.2);
+    // By chance it would be one in six.
+    CHECK(last_evaluation(place, "run")["eval_neighbor_accuracy"].get<double>() > 0.2);
     const json near =
-        json::parse(succeed(place.run({"embed", "run", "--nearest", "cats", "--neighbours", "3", "--json"})).out);
+        json::parse(succeed(place.run({"embed", "run", "--nearest", "cats", "--neighbors", "3", "--json"})).out);
     CHECK(near["word"] == "cats");
     REQUIRE(near["nearest"].size() == 3);
     CHECK(near["nearest"][0]["cosine"].get<double>() >= near["nearest"][2]["cosine"].get<double>());
@@ -773,29 +775,29 @@ dir = "run"
         for (std::size_t i = 0; i < width; ++i) file >> number;
     }
     CHECK(!file.fail());
-    // A text's feature is the mean of its words'.
+    // The feature of a text is the mean of its words'.
     const auto vector_of = [&](const std::string& text) {
         return json::parse(succeed(place.run({"embed", "run", text})).out)["embedding"].get<std::vector<double>>();
     };
     CHECK(vector_of("cats dogs").size() == 8);
 
-    // How well cosines agree with what people say, by the definition of Pearson's correlation.
+    // Pearson's correlation between cosines and human scores, by its definition.
     const std::vector<std::pair<std::string, std::string>> texts{
         {"cats run home", "dogs run home"}, {"red paint dries", "cats and dogs"}, {"blue paint", "red paint"}};
-    const std::vector<double> said{4.5, 1.0, 4.0};
+    const std::vector<double> human_scores{4.5, 1.0, 4.0};
     std::string table = "a\tb\tlikeness\n";
     std::vector<double> cosines;
     for (std::size_t i = 0; i < texts.size(); ++i) {
-        table += texts[i].first + "\t" + texts[i].second + "\t" + std::to_string(said[i]) + "\n";
+        table += texts[i].first + "\t" + texts[i].second + "\t" + std::to_string(human_scores[i]) + "\n";
         const std::vector<double> a = vector_of(texts[i].first), b = vector_of(texts[i].second);
         double ab = 0.0, aa = 0.0, bb = 0.0;
         for (std::size_t k = 0; k < a.size(); ++k) ab += a[k] * b[k], aa += a[k] * a[k], bb += b[k] * b[k];
         cosines.push_back(ab / std::sqrt(aa * bb));
     }
     double mean_c = 0.0, mean_s = 0.0, cs = 0.0, cc = 0.0, ss = 0.0;
-    for (std::size_t i = 0; i < 3; ++i) mean_c += cosines[i] / 3.0, mean_s += said[i] / 3.0;
+    for (std::size_t i = 0; i < 3; ++i) mean_c += cosines[i] / 3.0, mean_s += human_scores[i] / 3.0;
     for (std::size_t i = 0; i < 3; ++i) {
-        const double c = cosines[i] - mean_c, s = said[i] - mean_s;
+        const double c = cosines[i] - mean_c, s = human_scores[i] - mean_s;
         cs += c * s, cc += c * c, ss += s * s;
     }
     place.write("pairs.tsv", table);
@@ -819,7 +821,7 @@ dir = "run"
     CHECK(place.read("glove/model.safetensors") == before);
 }
 
-TEST_CASE("an average of the weights is evaluated and saved; a run with it goes on with the same bits") {
+TEST_CASE("an average of the weights is evaluated and saved; a resumed run with it has the same bits") {
     const Place place;
     write_task(place);
     const std::vector<std::string> averaged{"train.ema_decay=0.9", "train.learning_rate=1e-2"};
@@ -831,7 +833,7 @@ TEST_CASE("an average of the weights is evaluated and saved; a run with it goes 
     };
     succeed(train({"output.dir=averaged"}));
     succeed(place.run({"train", "task.toml", "output.dir=plain", "train.learning_rate=1e-2"}));
-    // The weights themselves are those of a run without; what is saved at the end is their average.
+    // The trained weights are those of a run without averaging; the final model has the average.
     CHECK(place.read("averaged/checkpoint-6/model.safetensors") == place.read("plain/checkpoint-6/model.safetensors"));
     CHECK(place.read("averaged/model.safetensors") != place.read("averaged/checkpoint-6/model.safetensors"));
     CHECK(place.read("averaged/model.safetensors") != place.read("plain/model.safetensors"));
@@ -851,7 +853,7 @@ TEST_CASE("an average of the weights is evaluated and saved; a run with it goes 
     CHECK(has(place.run({"train", "task.toml", "output.dir=x", "train.ema_decay=1"}).err, "ema_decay"));
 }
 
-TEST_CASE("--seeds: a run a seed, with mean and deviation; an evaluation as a page") {
+TEST_CASE("--seeds: one run per seed, with mean and deviation; an evaluation as a page") {
     const Place place;
     write_task(place);
     const Ran none = place.run({"train", "task.toml", "--seeds", "2", "train.eval_steps=0"});
@@ -872,7 +874,7 @@ TEST_CASE("--seeds: a run a seed, with mean and deviation; an evaluation as a pa
     }
     CHECK(all["scores"]["loss"]["mean"].get<double>() == doctest::Approx(mean));
     CHECK(all["scores"]["loss"]["deviation"].get<double>() == doctest::Approx(std::sqrt(squares / 2.0)));
-    // Done already: the same numbers, at once.
+    // All runs are finished already, so the same numbers are printed immediately.
     CHECK(json::parse(succeed(place.run({"train", "task.toml", "--seeds", "3", "--json"})).out) == all);
     const Ran table = succeed(place.run({"eval", "task.toml", "--seeds", "3", "--report", "page.html"}));
     CHECK(has(table.out, "seed 1339"));
@@ -882,14 +884,14 @@ TEST_CASE("--seeds: a run a seed, with mean and deviation; an evaluation as a pa
         CHECK_MESSAGE(has(page, part), part);
     CHECK(!has(page, "http-equiv"));
     CHECK(!has(page, "src="));
-    // What the data holds is text there, not markup.
+    // Data is escaped, not markup.
     place.write("marks.tsv", "a <b>bold</b> film\tpositive\na film & no more\tnegative\n");
     succeed(
         place.run({"eval", "task.toml", "output.dir=run/seed-1337", "data.valid=marks.tsv", "--report", "marks.html"}));
     CHECK(has(place.read("marks.html"), "a &lt;b&gt;bold&lt;/b&gt; film"));
 }
 
-TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are added to a loaded model") {
+TEST_CASE("class balance, micro-batches that fit, tokens added to a loaded model") {
     const Place place;
     write_task(place);
     succeed(place.run({"train", "task.toml", "data.class_balanced=true", "output.dir=balanced"}));
@@ -901,14 +903,14 @@ TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are 
         place.run({"train", "task.toml", "data.class_balanced=true", "train.group_by_length=true", "output.dir=x"}).err,
         "each determines the order"));
 
-    // 40 of the 60 rows are positive: 60 / (2 * 20) for the others, 60 / (2 * 40) for these.
+    // 40 of the 60 rows are positive: weight 60 / (2 * 20) for the others, 60 / (2 * 40) for these.
     succeed(place.run({"train", "task.toml", "objective.class_weights=balanced", "output.dir=by_name"}));
     succeed(place.run({"train", "task.toml", "objective.class_weights=[1.5, 0.75]", "output.dir=by_number"}));
     CHECK(place.read("by_name/model.safetensors") == place.read("by_number/model.safetensors"));
     CHECK(has(place.run({"train", "task.toml", "objective.class_weights=equal", "output.dir=x"}).err,
               "expected \"balanced\", or a number a class"));
 
-    // Four micro-batches of two are one of eight: the same step, up to the rounding of sums.
+    // Four micro-batches of two equal one of eight, up to the rounding of sums.
     const Ran fitted = succeed(place.run({"train", "task.toml", "--fit", "train.per_device_train_batch_size=2",
                                           "train.gradient_accumulation_steps=4", "output.dir=fitted"}));
     CHECK(has(fitted.err, "fits: micro-batches of 8, 1 per step"));
@@ -930,18 +932,18 @@ TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are 
     const json ids =
         json::parse(succeed(place.run({"tokenize", "encode", "grown", "--text", "a<new>b", "--json"})).out);
     CHECK(has(ids.dump(), "<new>"));
-    // What was known is as it was: the same texts get the same scores.
-    const auto said = [&](const std::string& folder) {
+    // Existing tokens are unchanged: the same texts get the same scores.
+    const auto probability = [&](const std::string& folder) {
         return json::parse(succeed(place.run({"predict", folder, "--text", "film x good 7"})).out)["probabilities"][0]
             .get<double>();
     };
-    CHECK(said("grown") == doctest::Approx(said("whole")).epsilon(1e-6));
+    CHECK(probability("grown") == doctest::Approx(probability("whole")).epsilon(1e-6));
     succeed(place.run({"train", "more.toml", "output.dir=further", "train.max_steps=2", "tokenizer.add=[\"<new>\"]"}));
     CHECK(has(place.run({"train", "more.toml", "output.dir=x", "tokenizer.add_roles={middle = \"<m>\"}"}).err,
               "there is no role 'middle'"));
 }
 
-TEST_CASE("answers that stand in a text: learnt, scored, asked; parts that are not there are refused") {
+TEST_CASE("extractive answers: trained, scored, predicted; missing columns are rejected") {
     const Place place;
     const char* const names[] = {"Anna", "Bert", "Clara", "Dora"};
     std::string rows;
@@ -977,7 +979,7 @@ dir = "run"
     succeed(place.run({"train", "qa.toml"}));
     const json scores = json::parse(succeed(place.run({"eval", "qa.toml", "--json", "-o", "said.jsonl"})).out);
     CHECK(scores["span_f1"].get<double>() >= scores["exact_match"].get<double>());
-    CHECK(scores["start_accuracy"].get<double>() > 0.5); // one place learnt
+    CHECK(scores["start_accuracy"].get<double>() > 0.5); // the start position was learned
     const json first = json::parse(place.read("said.jsonl").substr(0, place.read("said.jsonl").find('\n')));
     CHECK(first["answer"] == "Anna");
     CHECK(first["said"]["span"].size() == 2);
@@ -985,7 +987,7 @@ dir = "run"
                                                       "the old house of Anna stands far here ."}))
                                        .out);
     CHECK(asked["text"] == first["said"]["text"]);
-    // SQuAD's form: lists of answers, of which training reads the first.
+    // SQuAD's format: lists of answers, of which training uses the first.
     std::istringstream lines(rows);
     std::string lists;
     for (std::string line; std::getline(lines, line);) {

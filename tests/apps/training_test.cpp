@@ -1,4 +1,4 @@
-// The command line with a device: a tiny model trained, looked into, replayed and compared.
+// The command line with a device: a tiny model is trained, inspected, replayed and compared.
 #include "program.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const char* const kRecipe = R"([model]
+const char* const kTrainingRecipe = R"([model]
 architecture = "gpt2"
 n_layer = 1
 n_head = 2
@@ -46,7 +46,7 @@ void write_text(const Place& place) {
     for (int i = 0; i < 60; ++i)
         text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
     place.write("text.txt", text);
-    place.write("recipe.toml", kRecipe);
+    place.write("recipe.toml", kTrainingRecipe);
 }
 
 } // namespace
@@ -81,7 +81,7 @@ TEST_CASE("a run: train, inspect, replay, diff") {
     succeed(place.run({"train", "recipe.toml", "output.dir=second"}));
     succeed(place.run({"train", "recipe.toml", "output.dir=other", "train.learning_rate=2e-3"}));
 
-    SUBCASE("inspect says whether its checkpoints are whole") {
+    SUBCASE("inspect prints whether its checkpoints are complete") {
         const json run = json::parse(succeed(place.run({"inspect", "first", "--json"})).out);
         CHECK(run["kind"] == "run");
         CHECK(run["checkpoints"].size() == 3);
@@ -102,7 +102,7 @@ TEST_CASE("a run: train, inspect, replay, diff") {
         CHECK(place.run({"inspect", "first/checkpoint-6"}).status == 1);
     }
 
-    SUBCASE("replay gives the same bits, and says so") {
+    SUBCASE("replay gives the same bits, and prints so") {
         const json replayed =
             json::parse(succeed(place.run({"replay", "first", "--step", "4", "-o", "replayed", "--json"})).out);
         CHECK(replayed["from_checkpoint"] == 2);
@@ -115,7 +115,7 @@ TEST_CASE("a run: train, inspect, replay, diff") {
         CHECK(json::parse(succeed(place.run({"replay", "first", "--step", "1", "--json"})).out)["from_checkpoint"] ==
               0);
         CHECK(place.run({"replay", "first", "--step", "7"}).status == 1);
-        // A log that says otherwise is an error: the run's bits are not reproduced.
+        // A log with another loss is an error: the run's bits are not reproduced.
         std::string log = place.read("first/train_log.jsonl");
         const std::size_t at = log.find("\"loss\":", log.find("\"step\":4"));
         log.insert(at + 7, "1");
@@ -125,7 +125,7 @@ TEST_CASE("a run: train, inspect, replay, diff") {
         CHECK(has(differs.out, "NOT the same bits"));
     }
 
-    SUBCASE("batches: what the steps were given, and the model before the first") {
+    SUBCASE("batches: the inputs of the steps, and the model before the first") {
         succeed(place.run({"batches", "recipe.toml", "output.dir=none", "--steps", "4", "-o", "given"}));
         CHECK(!place.exists("none"));
         CHECK(!place.exists("given/step-5.safetensors"));
@@ -158,7 +158,7 @@ TEST_CASE("a run: train, inspect, replay, diff") {
         CHECK(has(place.run({"batches", "recipe.toml", "--steps", "1", "-o", "x"}).err, "first: a run exists there"));
     }
 
-    SUBCASE("diff finds where runs part") {
+    SUBCASE("diff finds where runs diverge") {
         const json same = json::parse(succeed(place.run({"diff", "first", "second", "--json"})).out);
         CHECK(same["equal"] == true);
         CHECK(same["checkpoints_in_both"] == json::array({2, 4, 6}));
@@ -172,7 +172,7 @@ TEST_CASE("a run: train, inspect, replay, diff") {
     }
 }
 
-TEST_CASE("the validation layer has nothing to say of training, evaluating and generating") {
+TEST_CASE("training, evaluation and generation cause no validation messages") {
     const Place place;
     write_text(place);
     for (const std::vector<std::string>& command :
@@ -185,8 +185,8 @@ TEST_CASE("the validation layer has nothing to say of training, evaluating and g
     }
 }
 
-// The quickstart asks for more than its model's context holds.
-TEST_CASE("a text longer than the model's context goes on from its last half, and it is said how") {
+// The quickstart generates more text than its model's context holds.
+TEST_CASE("a text longer than the model's context continues from its last half, with a message") {
     const Place place;
     write_text(place);
     succeed(place.run({"train", "recipe.toml"}));
@@ -211,7 +211,7 @@ TEST_CASE("recomputed activations give the same run, bit for bit") {
     CHECK(parted["checkpoint"].is_null());
 }
 
-TEST_CASE("training in 16 bits is near float32's, goes on from a checkpoint with the same bits, and can be replayed") {
+TEST_CASE("16-bit training is close to float32, resumes with the same bits, and can be replayed") {
     const Place place;
     write_text(place);
     const auto last_loss = [&](const std::string& run) {
@@ -230,7 +230,7 @@ TEST_CASE("training in 16 bits is near float32's, goes on from a checkpoint with
         succeed(place.run({"train", "recipe.toml", key, "output.dir=" + type}));
         CHECK(std::abs(last_loss(type) - last_loss("first")) < 2e-2);
         CHECK(last_loss(type) != last_loss("first"));
-        // The same steps from the checkpoint after the second.
+        // Repeats the steps after the second checkpoint.
         fs::copy(place.path(type), place.path(type + "-again"), fs::copy_options::recursive);
         for (const char* later : {"checkpoint-4", "checkpoint-6"}) fs::remove_all(place.path(type + "-again/" + later));
         succeed(place.run({"train", "recipe.toml", key, "output.dir=" + type + "-again"}));
@@ -240,7 +240,7 @@ TEST_CASE("training in 16 bits is near float32's, goes on from a checkpoint with
         const json replayed = json::parse(succeed(place.run({"replay", type, "--step", "4", "--json"})).out);
         CHECK(replayed["same_loss_as_log"] == true);
     }
-    // A run in float32 may go on in float16.
+    // A run in float32 can be resumed in float16.
     fs::copy(place.path("first"), place.path("mixed"), fs::copy_options::recursive);
     for (const char* later : {"checkpoint-4", "checkpoint-6"}) fs::remove_all(place.path("mixed") / later);
     succeed(place.run({"train", "recipe.toml", "train.fp16=true", "output.dir=mixed"}));
@@ -249,14 +249,15 @@ TEST_CASE("training in 16 bits is near float32's, goes on from a checkpoint with
     CHECK(has(both.err, "remove one"));
 }
 
-TEST_CASE("a run keeps the kernels that it began with") {
+TEST_CASE("a run keeps its kernel choices") {
     const Place place;
     write_text(place);
     const std::vector<std::string> train{"--measure-kernels", "always", "train", "recipe.toml"};
     succeed(place.run(train));
     const json kernels = json::parse(place.read("first/kernels.json"));
     CHECK(kernels["kernel_choices"].size() > 4);
-    // Others are recorded than anybody would choose: the checkpoint's are used, the folder's where there is none.
+    // With kernel choices in the record that measuring would never make: the checkpoint's are used, or the folder's if
+    // there is no checkpoint.
     const auto plainest = [](json record) {
         for (json& line : record["kernel_choices"]) {
             const std::string text = line.get<std::string>();
@@ -278,7 +279,7 @@ TEST_CASE("a run keeps the kernels that it began with") {
     CHECK(!has(resumed.err, "kernels chosen here"));
     CHECK(json::parse(place.read("second/checkpoint-4/trainer_state.json"))["kernel_choices"] ==
           state["kernel_choices"]);
-    // Another device's or version's are not.
+    // Those of another device or version are not used.
     json foreign = plainest(kernels);
     foreign["kernels_of"] = "another";
     fs::create_directories(place.path("third"));
@@ -291,7 +292,8 @@ TEST_CASE("a run keeps the kernels that it began with") {
 TEST_CASE("replay names the first value that is not finite") {
     const Place place;
     write_text(place);
-    // A learning rate that no model survives: the update is skipped, and the run goes on or stops; both are logged.
+    // A learning rate at which every model diverges: the update is skipped, and the run continues or stops; both are
+    // logged.
     const Ran trained = place.run({"train", "recipe.toml", "train.learning_rate=1e38", "train.min_learning_rate=1e38",
                                    "train.warmup_steps=0", "train.max_grad_norm=0", "train.eval_steps=0"});
     CAPTURE(trained.err);
@@ -307,12 +309,12 @@ TEST_CASE("replay names the first value that is not finite") {
     CHECK(replayed["finite"] == false);
     CHECK(replayed["first_non_finite"].is_object());
     CHECK(!replayed["first_non_finite"]["node"].get<std::string>().empty());
-    // Parameters of 1e38 are too much for float32's range, not for float64's.
+    // Parameters of 1e38 overflow float32, but not float64.
     if (!has(replayed["first_non_finite"]["node"].get<std::string>(), "before the step"))
         CHECK(replayed["float64"] == "finite");
 }
 
-TEST_CASE("train: what cannot be trained is one clear error") {
+TEST_CASE("train: invalid training settings are one clear error") {
     const Place place;
     write_text(place);
     place.write("empty.txt", "");
@@ -336,12 +338,12 @@ TEST_CASE("train: what cannot be trained is one clear error") {
     fails("head.id=nothing", {"'nothing'"});
     fails("train.lerning_rate=1.0", {"lerning_rate", "did you mean 'learning_rate'?"});
     fails("output.dir=/proc/run", {"/proc/run"});
-    // A checkpoint of another size.
+    // A checkpoint with another model size.
     succeed(place.run({"train", "recipe.toml", "train.max_steps=2"}));
     fails("model.n_embd=32", {"checkpoint-2", "model.n_embd = 16", "has 32"});
 }
 
-TEST_CASE("calls of a training and a text are captured and made again, and a difference is found") {
+TEST_CASE("the calls of a training and of a generation are captured and replayed, and a difference is found") {
     const Place place;
     write_text(place);
     succeed(place.run({"--capture", "train.jsonl", "train", "recipe.toml"}));
@@ -353,9 +355,9 @@ TEST_CASE("calls of a training and a text are captured and made again, and a dif
     const json same = json::parse(succeed(place.run({"replay-calls", "text.jsonl", "--json"})).out);
     CHECK(same.at("calls") == 1);
     CHECK(same.at("differences").empty());
-    CHECK(!place.exists("run-2")); // trainings made again write elsewhere
+    CHECK(!place.exists("run-2")); // replayed trainings write elsewhere
 
-    // Another seed writes another text; a loss that was another is named; so is what cannot be read.
+    // Another seed gives another text; a different loss is named; so is an unreadable line.
     const auto changed = [&](const char* name, const std::string& from, const std::string& to) {
         std::string lines = place.read(name);
         const std::size_t at = lines.find(from);

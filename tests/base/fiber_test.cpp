@@ -1,4 +1,4 @@
-// Work that waits in its middle and goes on from there, on any thread.
+// Functions that suspend themselves and are resumed, on any thread.
 #include "base/fiber.hpp"
 
 #include <doctest/doctest.h>
@@ -18,15 +18,15 @@ std::unique_ptr<Fiber> made(std::function<void()> body) {
 
 } // namespace
 
-TEST_CASE("a fiber goes on where it paused, on whatever thread that is, and nests") {
+TEST_CASE("a fiber resumes where it suspended, on any thread, and nests") {
     Fiber* self = nullptr;
-    std::string said;
+    std::string trace;
     const auto inner = [&](Fiber** own, char letter) {
         for (int i = 0; i < 3; ++i) {
-            said += letter;
+            trace += letter;
             try {
-                throw std::runtime_error("inside"); // what is thrown and caught between pauses stays there
-            } catch (const std::runtime_error&) { said += '.'; }
+                throw std::runtime_error("inside"); // exceptions may be thrown and caught between suspensions
+            } catch (const std::runtime_error&) { trace += '.'; }
             (*own)->pause();
         }
     };
@@ -38,20 +38,20 @@ TEST_CASE("a fiber goes on where it paused, on whatever thread that is, and nest
         inner(&self, 'a');
     });
     self = a.get();
-    CHECK(said.empty());
+    CHECK(trace.empty());
     a->resume();
-    CHECK(said == "b.a.");
+    CHECK(trace == "b.a.");
     std::thread([&] { a->resume(); }).join();
     b->resume();
-    CHECK(said == "b.a.a.b.");
+    CHECK(trace == "b.a.a.b.");
     while (!a->ended()) a->resume();
     while (!b->ended()) b->resume();
-    CHECK(said == "b.a.a.b.a.b.");
-    a->resume(); // has ended: nothing
-    CHECK(said == "b.a.a.b.a.b.");
+    CHECK(trace == "b.a.a.b.a.b.");
+    a->resume(); // it has ended, so this does nothing
+    CHECK(trace == "b.a.a.b.a.b.");
 }
 
-TEST_CASE("a fiber that was never resumed gives back what it holds; a deep one has a thread's room") {
+TEST_CASE("a fiber that was never resumed releases its resources; its stack is as large as a thread's") {
     const auto held = std::make_shared<int>(1);
     made([held] {}).reset();
     CHECK(held.use_count() == 1);

@@ -1,4 +1,4 @@
-// Files: what is none is refused at once, and what is written is complete or absent.
+// Files: reading anything else fails immediately, and a written file is complete or absent.
 #include "base/file.hpp"
 
 #include <chrono>
@@ -38,7 +38,7 @@ bool says(const Status& status, const std::string& text) {
 
 } // namespace
 
-TEST_CASE("a pipe, a folder, a device and what is not there are refused at once, by name") {
+TEST_CASE("a pipe, a folder, a device and a missing file are rejected immediately, by name") {
     const Folder folder;
     const fs::path pipe = folder / "pipe";
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -56,7 +56,7 @@ TEST_CASE("a pipe, a folder, a device and what is not there are refused at once,
     }
 }
 
-TEST_CASE("what is written is read back, whole, and nothing lies beside it") {
+TEST_CASE("a written file reads back completely, with no leftovers next to it") {
     const Folder folder;
     const fs::path file = folder / "file";
     for (const std::string& content : {std::string("one"), std::string(), std::string(100'000, 'x')}) {
@@ -76,7 +76,7 @@ TEST_CASE("what is written is read back, whole, and nothing lies beside it") {
     CHECK(says(write_file_atomically(folder / "no/where", "x"), "no/where"));
 }
 
-TEST_CASE("temporaries of killed writers are removed, and nothing else is") {
+TEST_CASE("only temporaries of killed writers are removed") {
     const Folder folder;
     const fs::path file = folder / "model.hekla";
     const auto old = [&](const char* name) {
@@ -105,7 +105,7 @@ TEST_CASE("temporaries of killed writers are removed, and nothing else is") {
     CHECK(read_file(file).value() == "whole");
 }
 
-TEST_CASE("a file that is longer than was asked for is refused before it is read") {
+TEST_CASE("a file above the size limit is rejected before it is read") {
     const Folder folder;
     REQUIRE(write_file_atomically(folder / "file", "12345").ok());
     CHECK(read_file(folder / "file", 5).value() == "12345");

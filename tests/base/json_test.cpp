@@ -1,4 +1,4 @@
-// The reader of JSON: what it accepts, and the place and the reason of everything that it refuses.
+// The JSON reader: what it accepts, and the position and reason of every error.
 #include "base/json.hpp"
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ std::string arrays(std::size_t depth) { return std::string(depth, '[') + std::st
 
 } // namespace
 
-TEST_CASE("json: values are those of the library") {
+TEST_CASE("json: values equal the library's") {
     for (const char* text : {"null", "true", " [] ", "{}", "-12", "18446744073709551615", "1.5e3", R"("a\u00e9\n")",
                              R"([1, [2, {"a": []}], {"b": {"c": null}}, "x"])", R"({"b": 1, "a": [{}, {}], "": ""})"}) {
         CAPTURE(text);
@@ -42,7 +42,7 @@ TEST_CASE("json: values are those of the library") {
     CHECK(parse_ordered_json_object(R"({"b": 1, "a": 2})", "")->dump() == R"({"b":1,"a":2})");
 }
 
-TEST_CASE("json: every defect has its line, its column and one reason") {
+TEST_CASE("json: every error has its line, column and one reason") {
     CHECK(has(error_of(""), "file: line 1, column 1: not valid JSON: syntax error"));
     CHECK(has(error_of("{\n  \"a\": 1,\n  \"b\" 2\n}"), "file: line 3, column 7: not valid JSON: syntax error"));
     CHECK(has(error_of("[1,\n2]\n x"), "line 3, column 2: not valid JSON"));
@@ -57,14 +57,14 @@ TEST_CASE("json: every defect has its line, its column and one reason") {
     CHECK(has(error_of("{\"" + std::string(500, 'x') + "\": 1, \"" + std::string(500, 'x') + "\": 2}"),
               "a key of 500 bytes occurs twice"));
     CHECK(parse_json(R"([{"a": 1}, {"a": 2}, {"b": {"a": {"a": 3}}}])", "").ok());
-    // A library that quotes what it read last does not make the message as long as the file.
+    // The library quotes the last token that it read; the message must not become as long as the file.
     CHECK(error_of("{\"" + std::string(100'000, 'x')).size() < 400);
     CHECK(parse_json_line("{\"a\" 1}", "the line").message().starts_with("the line: column 6: not valid JSON"));
     CHECK(parse_json_object("[]", "file").message() == "file: a JSON object was expected, this is an array");
     CHECK(parse_ordered_json_object("1", "file").message() == "file: a JSON object was expected, this is a number");
 }
 
-TEST_CASE("json: nesting is bounded before anything recurses") {
+TEST_CASE("json: the nesting limit is checked before any recursion") {
     CHECK(parse_json(arrays(kJsonDepthLimit), "").ok());
     CHECK(has(error_of(arrays(kJsonDepthLimit + 1)), "file: line 1, column 65: nested deeper than 64 levels"));
     CHECK(has(error_of(arrays(1'000'000)), "nested deeper than 64 levels"));
@@ -72,7 +72,7 @@ TEST_CASE("json: nesting is bounded before anything recurses") {
     std::string objects;
     for (int i = 0; i < 100'000; ++i) objects += "{\n\"a\":";
     CHECK(has(error_of(objects), "file: line 65, column 5: nested deeper than 64 levels"));
-    // Width is not depth.
+    // A wide document is not deep.
     std::string wide = "[";
     for (int i = 0; i < 100'000; ++i) wide += "[{}],";
     wide.back() = ']';
@@ -82,7 +82,7 @@ TEST_CASE("json: nesting is bounded before anything recurses") {
 TEST_CASE("json: an object of many keys is read in linear time") {
     std::string text = "{";
     for (int i = 0; i < 200'000; ++i)
-        text += "\"key" + std::to_string(i) + "\":0,"; // minutes if each key were searched
+        text += "\"key" + std::to_string(i) + "\":0,"; // minutes if each key were searched linearly
     text.back() = '}';
     CHECK(parse_ordered_json_object(text, "")->size() == 200'000);
     CHECK(parse_json_object(text, "")->size() == 200'000);

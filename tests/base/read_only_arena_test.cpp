@@ -7,7 +7,7 @@
 
 using namespace hekla;
 
-TEST_CASE("kept: texts and lists lie in the memory of a resource, where they are moved with, until it goes") {
+TEST_CASE("read-only arena: texts and lists use the memory of a resource, and move with the arena") {
     test::CountingResource memory;
     {
         ReadOnlyArena kept(&memory);
@@ -16,7 +16,7 @@ TEST_CASE("kept: texts and lists lie in the memory of a resource, where they are
         CHECK(memory.live() == 0);
         std::string text(5000, 'x');
         std::vector<double> numbers{1.5, -2.0};
-        const std::string_view one = kept.text("a"), same = kept.text(text); // what follows is aligned all the same
+        const std::string_view one = kept.text("a"), same = kept.text(text); // later allocations are still aligned
         const std::span<const double> list = kept.list(numbers);
         const std::string before = text;
         text.assign(text.size(), 'y');
@@ -36,7 +36,7 @@ TEST_CASE("kept: texts and lists lie in the memory of a resource, where they are
     CHECK(there == "there");
 }
 
-TEST_CASE("kept: texts that repeat are kept once") {
+TEST_CASE("string interner: equal texts are stored once") {
     ReadOnlyArena kept;
     std::string_view first, again;
     {

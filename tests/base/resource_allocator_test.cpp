@@ -6,7 +6,7 @@
 
 using namespace hekla;
 
-TEST_CASE("a vector of bytes can hold numbers, wherever its memory comes from") {
+TEST_CASE("a vector of bytes can hold numbers, whatever its memory resource") {
     test::CountingResource memory;
     {
         const ResourceVector<std::byte> bytes(3, &memory);
@@ -16,7 +16,7 @@ TEST_CASE("a vector of bytes can hold numbers, wherever its memory comes from") 
     CHECK(memory.live() == 0);
 }
 
-TEST_CASE("what is moved keeps its memory, what is copied lies in the process's own") {
+TEST_CASE("a moved object keeps its memory, a copy uses the default resource") {
     test::CountingResource memory;
     ResourceVector<int> other;
     {

@@ -4,8 +4,8 @@
 
 using hekla::sha256_hex;
 
-// FIPS 180-4's examples, and lengths on both sides of what the padding needs.
-TEST_CASE("sha256: what everybody else computes") {
+// The examples of FIPS 180-4, and lengths around the padding boundary.
+TEST_CASE("sha256: published values") {
     CHECK(sha256_hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     CHECK(sha256_hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     CHECK(sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") ==

@@ -1,4 +1,4 @@
-// Messages between processes: what was put comes out, and whatever else comes is refused without harm.
+// Messages between processes: values round-trip, and invalid data is rejected safely.
 #include "base/channel.hpp"
 #include "base/wire.hpp"
 
@@ -20,7 +20,7 @@ std::pair<Channel, Descriptor> ends() {
 
 } // namespace
 
-TEST_CASE("wire: values come back as they were put") {
+TEST_CASE("wire: values round-trip") {
     WireWriter out;
     out.number(7);
     out.integer(-3);
@@ -46,7 +46,7 @@ TEST_CASE("wire: values come back as they were put") {
     CHECK(in.finish("test").ok());
 }
 
-TEST_CASE("wire: a message cut off anywhere, or of noise, is bad and harmless") {
+TEST_CASE("wire: a truncated or random message is rejected safely") {
     WireWriter out;
     out.text("a text");
     out.texts(std::vector<std::string>{"one", "two"});
@@ -65,9 +65,9 @@ TEST_CASE("wire: a message cut off anywhere, or of noise, is bad and harmless") 
     for (int round = 0; round < 2000; ++round) {
         std::string bytes = out.bytes();
         for (int flips = 0; flips < 3; ++flips) bytes[random() % bytes.size()] = static_cast<char>(random());
-        (void)read(bytes); // under the sanitizers, too
+        (void)read(bytes); // also under the sanitizers
     }
-    // A count of what is not there takes no memory.
+    // A wrong count allocates no memory.
     WireWriter huge;
     huge.number(~uint64_t{0});
     WireReader in(huge.bytes());
@@ -75,7 +75,7 @@ TEST_CASE("wire: a message cut off anywhere, or of noise, is bad and harmless") 
     CHECK(!in.ok());
 }
 
-TEST_CASE("channel: messages of any size go both ways; noise, silence and an end are errors of their kinds") {
+TEST_CASE("channel: messages of any size in both directions; noise, timeouts and a closed end have different errors") {
     {
         auto [here, there_end] = ends();
         Channel there(std::move(there_end));

@@ -7,7 +7,7 @@ foreach(name faulty faulty_two_exports faulty_operation)
   add_library(${name} MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/check/${HEKLA_FAULTY_SOURCE}.cpp)
   target_include_directories(${name} PRIVATE ${hekla_SOURCE_DIR}/engine/include)
   target_compile_features(${name} PRIVATE cxx_std_17)
-  # Without the project's warnings: what it does wrong is meant.
+  # Without the project's warnings, since the faults are intended.
   target_compile_options(${name} PRIVATE -O1 -w)
 
   set_target_properties(${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
@@ -27,7 +27,7 @@ set_tests_properties(check_faults PROPERTIES TIMEOUT 900)
 add_test(NAME check_faults_trained
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${hekla_BINARY_DIR}/bin/hekla ${hekla_BINARY_DIR}/faults --trained)
 set_tests_properties(check_faults_trained PROPERTIES TIMEOUT 1800 LABELS long)
-# The built-in plugins have no fault.
+# The built-in plugins pass.
 file(GLOB hekla_manifests RELATIVE ${hekla_SOURCE_DIR}/plugins ${hekla_SOURCE_DIR}/plugins/*/*/manifest.json)
 foreach(manifest IN LISTS hekla_manifests)
   get_filename_component(folder ${manifest} DIRECTORY)

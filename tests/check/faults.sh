@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# faults.sh HEKLA FOLDER [--trained]: every planted fault is found by the test that is there for it, and the plugin without
-# one passes.
+# faults.sh HEKLA FOLDER [--trained]: every planted fault is found by the test for it, and the plugin without faults
+# passes.
 set -euo pipefail
 hekla=$1 folder=$2 level=2
 [ "${3:-}" = --trained ] && level=3
@@ -8,7 +8,7 @@ wrong=0
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 
-# A fault, the test that finds it, and a part of its message.
+# A fault, the test that finds it, and part of the message.
 expect() {
   local fault=$1 test=$2 said=$3 plugin=${4:-faulty}
   if HEKLA_FAULT=$fault "$hekla" plugin check "$folder/$plugin.so" --only "$test" --level "$level" --patience "${patience:-1}" >"$report"; then
@@ -87,7 +87,7 @@ patience=0.05 expect hang_in_collate batch.pure "did not finish within"
 expect no_json decode "JSON"
 expect forgets_rows decode "results for 1 rows; the batch has 2"
 expect crash_in_decode decode "SIGSEGV"
-operation() { # operation FAULT TEST SAID
+operation() { # operation FAULT TEST MESSAGE
   level=3 expect "$@" faulty_operation
 }
 "$hekla" plugin check "$folder/faulty_operation.so" --only file. --only operation. >"$report" || { cat "$report"; wrong=1; }
@@ -127,13 +127,13 @@ operation no_barrier operation.float32 "y on the device in float32 is off"
 operation shares_much operation.float32 "use 16388 bytes of shared memory; at most 16384"
 operation loads_outside operation.bounds "loads, 0 stores"
 operation stores_outside operation.bounds "stores (which were clamped)"
-# A fault of one precision is none of the others.
+# A fault in one precision does not fail the tests of the others.
 for precision in float32 bfloat16; do
   HEKLA_FAULT=gradient_fades "$hekla" plugin check "$folder/faulty_operation.so" --only "operation.$precision" >"$report" || { cat "$report"; wrong=1; }
 done
 expect sees_the_future network.causal "changes by"
 expect mixes_rows network.rows "other rows"
-for sound in attends carries; do # a cache and a state that do what they should
+for sound in attends carries; do # a correct cache and a correct state
   HEKLA_FAULT=$sound "$hekla" plugin check "$folder/faulty.so" --only network.decode >"$report" || { cat "$report"; wrong=1; }
   grep -q '^passed  network.decode' "$report" || { printf 'not tried: %s\n' "$sound"; cat "$report"; wrong=1; }
 done
@@ -142,10 +142,10 @@ expect ignores_positions network.decode "fed token by token in decode mode, the 
 expect carries_nothing network.decode "state_read in body: the state 'layers.0' is read and never written"
 expect carries_unread network.decode "state_write in body: the state 'layers.0' is written and never read"
 expect carries_the_last network.decode "from those of the whole row"
-# A test that a plugin fails by its nature is waived in its manifest, with a reason; other names are refused.
+# A test that a plugin cannot pass by design is waived in its manifest, with a reason; unknown names are rejected.
 waived=$(mktemp -d)
 trap 'rm -rf "$report" "$waived"' EXIT
-waive() { # waive TEST: a copy of the plugin whose architecture waives it
+waive() { # waive TEST: creates a copy of the plugin whose architecture waives it
   cp "$folder/faulty.so" "$waived"
   sed "s/\"check\": {\"config\": {\"width\"/\"check\": {\"waive\": {\"$1\": \"it is meant to\"}, \"config\": {\"width\"/" "$folder/faulty.json" >"$waived/faulty.json"
   HEKLA_FAULT=sees_the_future "$hekla" plugin check "$waived/faulty.so" --only network.causal >"$report" 2>&1
@@ -156,7 +156,7 @@ if waive network.casual; then cat "$report"; wrong=1; fi
 grep -q "\"waive\": unknown test 'network.casual'; did you mean 'network.causal'?" "$report" || { cat "$report"; wrong=1; }
 if waive file.exports; then cat "$report"; wrong=1; fi
 grep -q "test 'file.exports' cannot be waived" "$report" || { cat "$report"; wrong=1; }
-# A test that does not apply is listed, with the reason.
+# A test that does not apply is listed with the reason.
 "$hekla" plugin check "$folder/faulty_operation.so" --only batch.pure --only operation.shapes >"$report" || { cat "$report"; wrong=1; }
 grep -q 'does not apply: the plugin does not provide an objective' "$report" || { cat "$report"; wrong=1; }
 

@@ -1,6 +1,5 @@
-// A plugin that is right, until HEKLA_FAULT names something to do wrong: what `hekla plugin check` must find, name and
-// survive (faults.sh). Written against the C headers alone, so that nothing of the SDK stands between a fault and the
-// host.
+// A correct plugin, unless HEKLA_FAULT names a fault: `hekla plugin check` must find, name and survive it (faults.sh).
+// Written against the C headers alone, so that the SDK cannot change the effect of a fault.
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"
@@ -42,7 +41,7 @@ int32_t refuse(hk_error* error, const char* why) {
     return HK_INVALID_ARGUMENT;
 }
 
-// Memory that cannot be had is an error; everything else that is thrown here is a fault, and leaves.
+// An allocation failure is an error; every other exception here is a fault, and propagates.
 template<auto function>
 struct RefusedMemory;
 template<class... A, int32_t (*function)(A...)>
@@ -65,12 +64,12 @@ struct RefusedMemory<function> {
 }
 void crash() { std::raise(SIGSEGV); }
 
-// The architecture: embeddings, the mean of what was so far, a small network, a residual.
+// The architecture: embeddings, a causal mean, a small network, a residual.
 struct Body {
     int64_t vocabulary = 0, width = 0, depth = 1;
     int64_t builds = 0;
 };
-int64_t bodies_there = 0; // what no plugin may have
+int64_t bodies_there = 0; // global state, which plugins must not have
 hk_value kept_value = 0;
 
 int32_t body_create(const hk_config* c, void** self, hk_error* error) {
@@ -124,7 +123,7 @@ int32_t body_build(void* self, hk_builder* b, hk_error* error) {
     if (rank != 2) return refuse(error, "input_ids: [batch, length] was expected");
     const int64_t batch = dims[0], length = dims[1];
     if (fault("short_rows") && length < 3) crash();
-    if (fault("retries")) // until the host has memory, which is never
+    if (fault("retries")) // loops until the host has memory, which never happens
         while (graph->status(b, nullptr) != HK_OK || graph->positions(b, batch, length) == 0) {}
     graph->scope_begin(b, hk_text("body"));
     hk_value x = hk_embedding(graph, b, tensor(b, "embedding.weight", {body.vocabulary, body.width}), ids, nullptr);
@@ -210,7 +209,7 @@ const hk_architecture architecture_table = {RefusedMemory<body_create>::call, bo
                                             RefusedMemory<body_build>::call, body_head,
                                             RefusedMemory<body_write>::call};
 
-// The objective: the next token.
+// The objective: next-token prediction.
 struct Next {
     uint64_t calls = 0;
     std::vector<int32_t> scratch;
@@ -250,7 +249,7 @@ int32_t next_build(void*, hk_builder* b, hk_error* error) {
                 hk_sum(graph, b, counted, axes, 2, nullptr), 1.0);
     return graph->status(b, error);
 }
-std::vector<int32_t> shared_scratch; // what no plugin may have
+std::vector<int32_t> shared_scratch; // global state, which plugins must not have
 
 int32_t next_collate(void* self, const hk_batch* batch, hk_field* fields, uint32_t count, hk_error* error) {
     auto& next = *static_cast<Next*>(self);
@@ -259,7 +258,7 @@ int32_t next_collate(void* self, const hk_batch* batch, hk_field* fields, uint32
     if (fault("crash_in_collate")) crash();
     if (const char* mark = std::getenv("HEKLA_FAULT_ONCE"); mark != nullptr && fault("crash_once_in_collate")) {
         const int made = open(mark, O_WRONLY | O_CREAT | O_EXCL, 0600);
-        if (made >= 0) crash(); // the mark was not there: it is the first time
+        if (made >= 0) crash(); // the mark does not exist, so this is the first time
     }
     if (count != 2) return refuse(error, "two fields were expected");
     const int64_t rows = fields[0].dims[0], length = fields[0].dims[1];
@@ -298,7 +297,7 @@ const hk_objective objective_table = {RefusedMemory<next_create>::call,
                                       RefusedMemory<next_build>::call,
                                       RefusedMemory<next_collate>::call};
 
-// The head: logits of the next token, and what is likeliest behind the last one.
+// The head: logits of the next token, and the most probable token after the last one.
 struct Head {
     int64_t vocabulary = 0;
 };
@@ -334,9 +333,9 @@ int32_t head_decode(void*, const hk_decode_input* in, void(HK_ABI* push)(void*, 
         int64_t best = 0;
         for (int64_t i = 1; i < width; ++i)
             if (last[i] > last[best]) best = i;
-        const std::string said =
+        const std::string prediction =
             fault("no_json") ? "the label is " + std::to_string(best) : "{\"label\": " + std::to_string(best) + "}";
-        push(context, text(said));
+        push(context, text(prediction));
     }
     return HK_OK;
 }
@@ -400,7 +399,7 @@ struct AtLoad {
 } // namespace
 
 #ifdef TWO_EXPORTS
-extern "C" HK_EXPORT int compress(int x) { return x; } // zlib's name, too
+extern "C" HK_EXPORT int compress(int x) { return x; } // the same name as in zlib
 #endif
 
 extern "C" HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {

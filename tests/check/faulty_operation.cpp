@@ -1,5 +1,5 @@
-// Two operations that are right, until HEKLA_FAULT names something to do wrong: what the tests of `hekla plugin check`
-// for operations must find, name and survive (faults.sh). Written against the C headers alone.
+// Two correct operations, unless HEKLA_FAULT names a fault: the tests of `hekla plugin check` for operations must find,
+// name and survive it (faults.sh). Written against the C headers alone.
 #include "hekla/plugin/operation.h"
 #include "hekla/plugin/operations.h"
 
@@ -100,7 +100,7 @@ int32_t square_gradient(hk_builder* b, const hk_operation_gradient* use, hk_erro
     const hk_value factor =
         graph->fill(b, HK_KIND_FLOAT, nullptr, 0, (fault("wrong_gradient") ? 1.0 : 2.0) * use->attributes[0].real);
     hk_value dx = hk_mul(graph, b, hk_mul(graph, b, dy, x), factor);
-    if (fault("gradient_fades")) { // smaller than float16 can hold, through a product, and back
+    if (fault("gradient_fades")) { // below float16's range, through a product and back
         int64_t dims[HK_MAX_RANK] = {};
         uint32_t rank = 0;
         graph->shape(b, dx, dims, &rank);
@@ -143,14 +143,14 @@ int32_t square_reference(const hk_operation_use* use, hk_error* error) {
 }
 const hk_operation square = {square_describe, square_shape, square_gradient, square_reference};
 
-// y = x and the one behind it, in groups of 64 that turn around at their ends; through shared memory.
+// y = x plus the next element, in groups of 64 that wrap around; through shared memory.
 constexpr int64_t kGroup = 64;
 const char* pairs_text() {
     if (fault("no_barrier"))
         return "shared float seen[64];\n"
                "void operation(uint i) { seen[i % 64u] = i < x_size ? load_x(i) : 0.0;\n"
                "    if (i < x_size) store_y(i, load_x(i) + seen[(i + 1u) % 64u]); }";
-    if (fault("takes_tickets")) // whoever comes first
+    if (fault("takes_tickets")) // in order of arrival
         return "shared float seen[64]; shared uint tickets;\n"
                "void operation(uint i) { tickets = 0u; barrier(); seen[i % 64u] = i < x_size ? load_x(i) : 0.0;\n"
                "    const uint ticket = atomicAdd(tickets, 1u); barrier();\n"

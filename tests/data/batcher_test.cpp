@@ -42,7 +42,7 @@ WindowOrder sampler_for(const std::vector<uint16_t>& tokens) {
     return must(WindowOrder::create({Order::shuffle, tokens.size(), kWindow, 0, 11, "the data"}));
 }
 
-// Windows of the tokens, as many a batch as kBatch.
+// Draws windows of the tokens, kBatch per batch.
 MakeBatch windows_of(const std::vector<uint16_t>& tokens) {
     return [&tokens, sampler = sampler_for(tokens)](Batch& batch) {
         const TokenView view{std::span(tokens)};
@@ -79,7 +79,7 @@ std::vector<Batch> take_all(Batcher& batcher) {
 
 } // namespace
 
-TEST_CASE("batcher: the same batches in the same order with any number of threads, and from any step") {
+TEST_CASE("batcher: the same batches in the same order for any number of threads and any first step") {
     const std::vector<uint16_t> tokens = count_up(500);
     std::vector<std::vector<int32_t>> expected;
     for (const unsigned threads : {1u, 2u, 5u, 0u})
@@ -117,7 +117,7 @@ TEST_CASE("batcher: the same batches in the same order with any number of thread
     for (std::size_t i = 0; i < batches.size(); ++i) CHECK(values(batches[i].fields[0]) == expected[26 + i]);
 }
 
-TEST_CASE("batcher: never makes more ahead than it may") {
+TEST_CASE("batcher: never prepares more than its depth ahead") {
     const std::vector<uint16_t> tokens = count_up(500);
     BatcherOptions options = options_for();
     options.threads = 4;
@@ -135,11 +135,11 @@ TEST_CASE("batcher: never makes more ahead than it may") {
         REQUIRE(must(batcher->next()));
         ++taken;
     }
-    CHECK(most <= 4); // depth, and the one that next() has freed but the count has not
+    CHECK(most <= 4); // depth, plus the one that next() freed before the counter was updated
     CHECK(made == 40);
 }
 
-TEST_CASE("batcher: an error, or a throw, comes in its batch's place and stays") {
+TEST_CASE("batcher: an error or exception is returned in place of its batch, and again afterwards") {
     const std::vector<uint16_t> tokens = count_up(500);
     for (const int kind : {0, 1, 2, 3})
         for (const unsigned threads : {1u, 4u}) {
@@ -166,7 +166,7 @@ TEST_CASE("batcher: an error, or a throw, comes in its batch's place and stays")
         }
 }
 
-TEST_CASE("batcher: can be left at any moment") {
+TEST_CASE("batcher: can be destroyed at any time") {
     const std::vector<uint16_t> tokens = count_up(500);
     for (int i = 0; i < 50; ++i) {
         BatcherOptions options = options_for();
@@ -177,7 +177,7 @@ TEST_CASE("batcher: can be left at any moment") {
     }
 }
 
-TEST_CASE("batcher: waiting and ending have limits when a batch is not finished") {
+TEST_CASE("batcher: waiting and destruction have timeouts if a batch is not finished") {
     using std::chrono::milliseconds;
     std::atomic<bool> release = false;
     BatcherOptions options;
@@ -193,13 +193,13 @@ TEST_CASE("batcher: waiting and ending have limits when a batch is not finished"
     release = true;
     CHECK(batcher->end(std::chrono::hours(1)));
 
-    options.threads = 0; // next() makes the batch itself
+    options.threads = 0; // next() prepares the batch itself
     const auto alone = must(Batcher::start(options, [](Batch&) { return Status(); }));
     CHECK(alone->wait(milliseconds(0)));
     CHECK(alone->end(milliseconds(0)));
 }
 
-TEST_CASE("batcher: options that cannot be") {
+TEST_CASE("batcher: invalid options") {
     const std::vector<uint16_t> tokens = count_up(500);
     const auto refused = [&](const auto& change) {
         BatcherOptions options = options_for();

@@ -1,4 +1,4 @@
-// Rare classes come as often as frequent ones, and every example of a class before any comes again.
+// Rare classes are drawn as often as frequent ones, and every example of a class before any is repeated.
 #include "data/class_balance.hpp"
 
 #include <doctest/doctest.h>
@@ -7,11 +7,11 @@
 
 using namespace hekla::data;
 
-TEST_CASE("class balance: each class once a round, each example of a class once an epoch of it") {
+TEST_CASE("class balance: each class once per round, each example of a class once per epoch of the class") {
     std::vector<int32_t> classes(100, 0);
     classes[7] = classes[50] = classes[93] = 1;
     classes[20] = 2;
-    classes[99] = -1; // has no class
+    classes[99] = -1; // no class
     const ClassBalance order(classes, 5);
     std::map<int32_t, int> drawn;
     std::map<std::pair<int32_t, uint64_t>, std::set<uint64_t>> seen;
@@ -29,7 +29,7 @@ TEST_CASE("class balance: each class once a round, each example of a class once 
         CHECK(std::set<int32_t>(one.begin(), one.end()).size() == 3);
         rounds.insert(one);
     }
-    CHECK(rounds.size() == 6); // classes take turns in every order
+    CHECK(rounds.size() == 6); // classes are drawn in every order
     CHECK(drawn == std::map<int32_t, int>{{0, 300}, {1, 300}, {2, 300}});
     CHECK(seen[{1, 4}].size() == 3);
     CHECK(seen[{0, 0}].size() == 95);

@@ -69,7 +69,7 @@ TEST_CASE("text files: files, folders, patterns, each once and in order") {
     CHECK(find_text_files({}).code() == Code::invalid_argument);
 }
 
-TEST_CASE("corpus: equals encoding the whole, at any chunk size and number of threads") {
+TEST_CASE("corpus: equals encoding the whole text, for any chunk size and number of threads") {
     const std::string content =
         random_text(1, 6000) + "<|endoftext|>" + random_text(2, 6000) + std::string(3000, 'a') + " end";
     const TemporaryFolder folder;
@@ -90,7 +90,7 @@ TEST_CASE("corpus: equals encoding the whole, at any chunk size and number of th
         }
 }
 
-TEST_CASE("corpus: the second time it is read from the cache; another text or tokenizer makes another file") {
+TEST_CASE("corpus: the second time it is read from the cache; another text or tokenizer creates another file") {
     const std::string content = random_text(3, 5000);
     const TemporaryFolder folder;
     const std::string path = folder.write("text.txt", content).string();
@@ -105,7 +105,7 @@ TEST_CASE("corpus: the second time it is read from the cache; another text or to
     folder.write("text.txt", content);
     CHECK(must(Corpus::open(*tokenizer, options)).was_cached());
 
-    // Damage of any kind is found, and the file made anew.
+    // Any damage is detected, and the file is rebuilt.
     const std::string good = must(read_file(first.cache_file()));
     RandomStream random(4, 0);
     for (int i = 0; i < 60; ++i) {
@@ -117,7 +117,7 @@ TEST_CASE("corpus: the second time it is read from the cache; another text or to
         } else {
             bad += "x";
         }
-        fs::remove(first.cache_file()); // the map of `first` keeps the old file
+        fs::remove(first.cache_file()); // `first` keeps the old file mapped
         std::ofstream(first.cache_file(), std::ios::binary) << bad;
         const Corpus again = must(Corpus::open(*tokenizer, options));
         CHECK(!again.was_cached());
@@ -129,7 +129,7 @@ TEST_CASE("corpus: the second time it is read from the cache; another text or to
     CHECK(left == 3);
 }
 
-TEST_CASE("corpus: files are separated by the end of text, where there is one") {
+TEST_CASE("corpus: files are separated by the end-of-text token, if there is one") {
     const TemporaryFolder folder;
     folder.write("a.txt", "one two ");
     folder.write("b.txt", "");
@@ -147,7 +147,7 @@ TEST_CASE("corpus: files are separated by the end of text, where there is one") 
     CHECK(corpus.file_count() == 2);
 }
 
-TEST_CASE("corpus: a large vocabulary takes 32 bits") {
+TEST_CASE("corpus: a large vocabulary uses 32 bits") {
     const TemporaryFolder folder;
     std::string content;
     for (char32_t value = 0x10000; value < 0x10000 + 65'537; ++value) text::append_code_point(content, value);
@@ -161,7 +161,7 @@ TEST_CASE("corpus: a large vocabulary takes 32 bits") {
     CHECK(tokenizer->decode(all(corpus.tokens())) == content);
 }
 
-TEST_CASE("corpus: training a tokenizer ends where it is asked to stop, inside a text and while it merges") {
+TEST_CASE("corpus: training a tokenizer can be cancelled inside a text and during merging") {
     const TemporaryFolder folder;
     std::string content;
     for (int i = 0; i < 200'000; ++i) content += "word" + std::to_string(i * 7919 % 1000) + " ";
@@ -172,7 +172,7 @@ TEST_CASE("corpus: training a tokenizer ends where it is asked to stop, inside a
         trainer.set_stop([&asked, number] { return ++asked >= number; });
         return train_tokenizer(trainer, inputs).code();
     };
-    for (const int number : {1, 2, 5}) { // of 400,000 words every 65,536th asks, then every 64th merge
+    for (const int number : {1, 2, 5}) { // every 65,536th of 400,000 words checks, then every 64th merge
         const auto bytes = text::make_byte_bpe_trainer({.vocabulary_size = 600});
         CHECK(stops_at(number, *bytes) == Code::cancelled);
         CHECK(asked >= number);
@@ -185,7 +185,7 @@ TEST_CASE("corpus: training a tokenizer ends where it is asked to stop, inside a
     CHECK(train_tokenizer(*unasked, inputs).ok());
 }
 
-TEST_CASE("corpus: errors name file, line and byte, and leave nothing behind") {
+TEST_CASE("corpus: errors name file, line and byte, and leave no files") {
     const TemporaryFolder folder;
     const auto tokenizer = bpe("some text");
     const auto fails = [&](const std::string& content, Code code, std::vector<std::string> parts,
@@ -222,7 +222,7 @@ TEST_CASE("corpus: errors name file, line and byte, and leave nothing behind") {
     CHECK(fs::is_empty(options.cache_folder));
 }
 
-TEST_CASE("dataset: the end of the tokens, or texts of their own, for validation") {
+TEST_CASE("dataset: validation uses the end of the tokens, or separate texts") {
     const TemporaryFolder folder;
     std::string content;
     for (int i = 0; i < 1000; ++i) content += static_cast<char>('a' + i % 26);
@@ -248,7 +248,7 @@ TEST_CASE("dataset: the end of the tokens, or texts of their own, for validation
     CHECK(must(open_dataset(*tokenizer, options)).valid.size() == 0);
 }
 
-TEST_CASE("block hash: the pieces do not matter, every byte does") {
+TEST_CASE("block hash: independent of the pieces, changes with every byte") {
     std::vector<std::byte> bytes(3'000'000);
     RandomStream random(1, 1);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next_u32());

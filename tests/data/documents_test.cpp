@@ -13,7 +13,7 @@ std::vector<std::string> strings(const std::vector<std::string_view>& views) { r
 
 } // namespace
 
-TEST_CASE("documents: where they end") {
+TEST_CASE("documents: their ends") {
     const std::string text = "one\ntwo\n\n  \nthree\n = Title = \nfour\n = = Part = = \nfive\n";
     using Strings = std::vector<std::string>;
     CHECK(strings(split_documents(text, DocumentEnd::file)).size() == 1);
@@ -32,7 +32,7 @@ TEST_CASE("documents: sentences") {
     CHECK(split_sentences(" \n ").empty());
 }
 
-TEST_CASE("documents: runs of whole sentences as examples") {
+TEST_CASE("documents: examples of consecutive whole sentences") {
     const TemporaryFolder folder;
     const std::string file = folder.write("text.txt", "aa. bb. cc. dd.\n\nee. ff.\n").string();
     const auto trainer = text::make_character_trainer();

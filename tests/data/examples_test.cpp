@@ -1,4 +1,4 @@
-// Examples from files as people have them, and files as people should not have them.
+// Examples from files in common formats, valid and invalid.
 #include "support.hpp"
 
 #include "data/examples.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// A list reads as its items with "|" between them, an absent value as "-".
+// Prints a list as its items with "|" between them, an absent value as "-".
 Result<Rows> read_all(const ExampleOptions& options, Skipped* skipped = nullptr) {
     HK_ASSIGN(const std::unique_ptr<ExampleReader> reader, open_examples(options));
     Rows rows;
@@ -76,7 +76,7 @@ const std::vector<ColumnRequest> kByNumber = {{"text", "1"}, {"label", "2"}};
 
 } // namespace
 
-TEST_CASE("lines: packed and plain, long and short, across the reader's own blocks") {
+TEST_CASE("lines: compressed and plain, long and short, across the reader's block boundaries") {
     std::string text = "\xEF\xBB\xBFone\r\ntwo\n\n";
     text += std::string(200'000, 'x') + "\nlast";
     const TemporaryFolder folder;
@@ -108,7 +108,7 @@ TEST_CASE("lines: packed and plain, long and short, across the reader's own bloc
     CHECK(line.code() == Code::corrupt);
 }
 
-TEST_CASE("JSON lines: texts, numbers, conversations, and what an object lacks") {
+TEST_CASE("JSON lines: texts, numbers, conversations, and missing fields") {
     const Case plain("a.jsonl", "{\"text\":\"a b\",\"label\":1}\n{\"label\":true,\"text\":\"\\u00e9\"}\r\n",
                      kTextLabel);
     CHECK(plain.rows() == Rows{{"a b", "1"}, {"\xC3\xA9", "true"}});
@@ -133,7 +133,7 @@ TEST_CASE("JSON lines: texts, numbers, conversations, and what an object lacks")
                    "line 2: the line is longer"));
 }
 
-TEST_CASE("CSV: quotes as RFC 4180 has them") {
+TEST_CASE("CSV: quotes as in RFC 4180") {
     const std::string text = "label,text\r\n1,\"a, \"\"b\"\"\r\nc\"\r\n0,plain\r\n";
     CHECK(Case("a.csv", text, kTextLabel).rows() == Rows{{"a, \"b\"\r\nc", "1"}, {"plain", "0"}});
     CHECK(Case("a.csv", "x,\n,\"\"\n", {{"a", "1", false}, {"b", "2", false}}).rows() == Rows{{"x", "-"}, {"-", "-"}});
@@ -147,7 +147,7 @@ TEST_CASE("CSV: quotes as RFC 4180 has them") {
     CHECK(contains(Case("a.csv", "", kTextLabel).error(), "is empty; a line with the columns' names"));
 }
 
-TEST_CASE("TSV: no quotes, with names and without") {
+TEST_CASE("TSV: no quotes, with and without column names") {
     CHECK(Case("a.tsv", "he said \"no\t1\n\"\t0", kByNumber).rows() == Rows{{"he said \"no", "1"}, {"\"", "0"}});
     CHECK(Case("a.tsv", "id\tlabel\ttext\n1\tx\ty\n", kTextLabel).rows() == Rows{{"y", "x"}});
     CHECK(Case("a.tsv", "gj04\t1\t\tThe sailors.\n", {{"text", "4"}, {"mark", "3", false}, {"label", "2"}}).rows() ==
@@ -162,7 +162,7 @@ TEST_CASE("TSV: no quotes, with names and without") {
     CHECK(contains(Case("a.tsv", "a", {{"words", "1", true, true}}).error(), "it is one text, and a list"));
 }
 
-TEST_CASE("bad examples are counted and said where the recipe has them skipped") {
+TEST_CASE("bad examples are counted and reported if the recipe skips them") {
     std::string text = "good\t1\nragged\n\t0\nb\xFF\t1\nn";
     text.push_back('\0');
     text += "\t1\n" + std::string(10'000'000, 'l') + "\t1\nlast\t0\n";
@@ -222,7 +222,7 @@ TEST_CASE("plain text: lines, documents, and two files line by line") {
     CHECK(contains(read_all(options).message(), "line 2: "));
 }
 
-TEST_CASE("examples: every labelled set there is, by its number of rows") {
+TEST_CASE("examples: every available labeled set has its number of rows") {
     const std::filesystem::path data = real_data("sst2");
     if (data.empty()) return;
     const std::filesystem::path all = data.parent_path();
@@ -247,7 +247,7 @@ TEST_CASE("examples: every labelled set there is, by its number of rows") {
 
 namespace {
 
-// Reads a file to its end.
+// Reads a file to the end.
 Status read_to_end(const std::filesystem::path& path, const ReadOptions& options) {
     HK_ASSIGN(LineReader lines, LineReader::open(path, 1 << 20, options));
     for (;;) {
@@ -258,7 +258,7 @@ Status read_to_end(const std::filesystem::path& path, const ReadOptions& options
 
 } // namespace
 
-TEST_CASE("a small compressed file cannot become any amount of text") {
+TEST_CASE("the size that a small compressed file expands to is limited") {
     const TemporaryFolder folder;
     std::string text;
     while (text.size() < (std::size_t{24} << 20)) text += "the same line again and again\n";
@@ -276,13 +276,13 @@ TEST_CASE("a small compressed file cannot become any amount of text") {
         CHECK(contains(total.message(), "more than 20971520 bytes"));
         CHECK(contains(total.message(), "data.max_decompressed_bytes"));
     }
-    // A ratio is not judged by a few bytes: a small file of one character is data.
+    // The ratio is not applied to small files: one with a single repeated character is valid.
     CHECK(read_to_end(folder.write("small.gz", gzip(std::string(1 << 20, 'x') + "\n")), {}).ok());
-    // Text that is not compressed has no limit.
+    // Uncompressed text has no limit.
     CHECK(read_to_end(folder.write("plain.txt", text), {{1000, 1.0}, {}}).ok());
 }
 
-TEST_CASE("reading stops when it is asked to, also inside a line that never ends") {
+TEST_CASE("reading can be cancelled, also inside a line that never ends") {
     const TemporaryFolder folder;
     int asked = 0;
     const ReadOptions stopping{{}, StopPoll([&asked] { return ++asked > 0; })};

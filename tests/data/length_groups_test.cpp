@@ -8,7 +8,7 @@
 
 using namespace hekla::data;
 
-TEST_CASE("length groups: every example once an epoch, batches of like length, the same from any thread") {
+TEST_CASE("length groups: every example once per epoch, batches of similar length, the same from any thread") {
     std::vector<int64_t> lengths;
     for (int64_t i = 0; i < 1000; ++i) lengths.push_back(1 + i * 7919 % 60);
     constexpr uint64_t kBatch = 8;
@@ -32,14 +32,14 @@ TEST_CASE("length groups: every example once an epoch, batches of like length, t
             spread += static_cast<double>(most - least) / (3.0 * 125.0);
         }
     }
-    CHECK(spread < 3.0); // drawn at random it would be about 46
-    // Not the same order twice, and not sorted as a whole.
+    CHECK(spread < 3.0); // random order would give about 46
+    // The order differs between epochs, and is not sorted as a whole.
     CHECK(groups.at(0) != groups.at(1000));
     std::vector<int64_t> first;
     for (uint64_t b = 0; b < 40; ++b) first.push_back(lengths[groups.at(b * kBatch).begin]);
     CHECK(!std::is_sorted(first.begin(), first.end()));
     const LengthGroups again(lengths, kBatch, 3);
-    CHECK(again.at(2500) == groups.at(2500)); // asked for alone
+    CHECK(again.at(2500) == groups.at(2500)); // random access
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t)
         threads.emplace_back([&] {

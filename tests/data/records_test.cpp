@@ -1,4 +1,4 @@
-// Rows written once and read at random, in memory and on the disk.
+// Rows written once and read at random, in memory and on disk.
 #include "counting_resource.hpp"
 #include "data/encoded.hpp"
 #include "data/row_store.hpp"
@@ -13,7 +13,7 @@ using namespace hekla;
 
 namespace {
 
-// Sets a variable of the environment while it lives.
+// An environment variable that is set while this object exists.
 class Variable {
 public:
     Variable(const char* name, const char* value) : name_(name) {
@@ -63,7 +63,7 @@ TEST_CASE("records: the same rows from memory and from a file") {
     CHECK(empty[0].empty());
 }
 
-TEST_CASE("records: a folder that takes no file is named") {
+TEST_CASE("records: a folder that is not writable is named in the error") {
     const Variable folder("TMPDIR", "/proc");
     data::Records records(std::pmr::new_delete_resource(), 1);
     const Status status = records.add("more than a byte");
@@ -72,7 +72,7 @@ TEST_CASE("records: a folder that takes no file is named") {
     CHECK(status.message().find("TMPDIR") != std::string::npos);
 }
 
-TEST_CASE("stored examples: every column comes back") {
+TEST_CASE("stored examples: every column round-trips") {
     data::EncodedExample example;
     example.document = 9;
     example.columns.push_back({"text", HK_COLUMN_WORDS, {1, 2, 3}, {}, {0, 2}});

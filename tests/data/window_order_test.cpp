@@ -18,7 +18,7 @@ WindowOrder make(Order order, uint64_t tokens, uint64_t window, uint64_t seed, u
 
 } // namespace
 
-TEST_CASE("permutation: one to one at every size, and at sizes no table could hold") {
+TEST_CASE("permutation: bijective at every size, including sizes too large for a table") {
     for (uint64_t size = 1; size < 700; size += size < 70 ? 1 : 97) {
         const Permutation permute(size, size * 7919);
         std::vector<bool> seen(size, false);
@@ -40,8 +40,8 @@ TEST_CASE("permutation: one to one at every size, and at sizes no table could ho
     }
 }
 
-TEST_CASE("permutation: every item reaches every place about equally often") {
-    // 6 items, 6,000 keys: 1,000 a cell; five standard deviations are 145.
+TEST_CASE("permutation: every item is equally likely at every position") {
+    // 6 items, 6,000 keys: 1,000 per cell; five standard deviations are 145.
     std::array<std::array<int, 6>, 6> counts{};
     for (uint64_t key = 0; key < 6000; ++key) {
         const Permutation permute(6, key);
@@ -49,14 +49,14 @@ TEST_CASE("permutation: every item reaches every place about equally often") {
     }
     for (const auto& row : counts)
         for (const int count : row) CHECK(std::abs(count - 1000) < 145);
-    // Neighbours do not stay neighbours: 1 in 500 pairs would by chance.
+    // Neighbors do not stay neighbors: by chance 1 in 500 pairs would.
     const Permutation permute(1000, 5);
-    int neighbours = 0;
-    for (uint64_t i = 0; i + 1 < 1000; ++i) neighbours += permute(i + 1) == permute(i) + 1;
-    CHECK(neighbours < 12);
+    int neighbors = 0;
+    for (uint64_t i = 0; i + 1 < 1000; ++i) neighbors += permute(i + 1) == permute(i) + 1;
+    CHECK(neighbors < 12);
 }
 
-TEST_CASE("window order: shuffle visits every window once an epoch, differently each epoch and seed") {
+TEST_CASE("window order: shuffle visits every window once per epoch, in a different order for each epoch and seed") {
     const WindowOrder order = make(Order::shuffle, 1003, 9, 1); // stride 8
     const uint64_t n = order.examples_per_epoch();
     CHECK(n == (1003 - 9) / 8 + 1);
@@ -81,7 +81,7 @@ TEST_CASE("window order: shuffle visits every window once an epoch, differently 
     CHECK(make(Order::shuffle, 1003, 9, 1).at(12345) == order.at(12345));
 }
 
-TEST_CASE("window order: random windows cover everything evenly, up to the last token") {
+TEST_CASE("window order: random windows cover everything evenly, including the last token") {
     const WindowOrder order = make(Order::random, 29, 10, 7); // 20 windows
     std::array<int, 20> counts{};
     for (uint64_t i = 0; i < 20'000; ++i) {
@@ -94,7 +94,7 @@ TEST_CASE("window order: random windows cover everything evenly, up to the last 
     CHECK(make(Order::random, 10, 10, 7).at(5).begin == 0);
 }
 
-TEST_CASE("window order: sequential goes from the front; stride may be the user's") {
+TEST_CASE("window order: sequential starts at the front; the stride can be set") {
     const WindowOrder order = make(Order::sequential, 100, 20, 0, 20);
     CHECK(order.examples_per_epoch() == 5);
     CHECK(order.at(3) == Position{3, 0, 60});
@@ -102,7 +102,7 @@ TEST_CASE("window order: sequential goes from the front; stride may be the user'
     CHECK(WindowOrder::first_number(3, 1, 2, 8) == 56);
 }
 
-TEST_CASE("window order: data that is too short says both lengths and what to do") {
+TEST_CASE("window order: the error for too little data contains both lengths and a remedy") {
     const auto result = WindowOrder::create({Order::random, 50, 65, 0, 0, "the validation data"});
     CHECK(result.code() == Code::invalid_argument);
     for (const char* part : {"the validation data", "50", "65", "15 shorter", "more text"})

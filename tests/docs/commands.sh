@@ -9,7 +9,7 @@
 #   LANGUAGE FILE        the block is written to FILE
 # All blocks of a document run in one shell, in order. /opt/hekla means an installed Hekla.
 #
-# short: the copy has only a part of the sources (they are also the text that is trained on), and hekla is a script that limits
+# short: the copy has only a part of the sources (which are also training text), and hekla is a script that limits
 # trainings to a few steps. long: everything as printed.
 set -euo pipefail
 build=$(cd "$1" && pwd)
@@ -20,7 +20,8 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 fail() { printf 'commands.sh: %s\n' "$*" >&2; exit 1; }
 
-# extract NAME MODE: the document NAME on standard input becomes NAME.sh, and files below $place/files, on the same terms.
+# extract NAME MODE: converts the document NAME on standard input to NAME.sh and files below $place/files, by these
+# rules.
 extract() {
   awk -v name="$1" -v mode="$2" -v script="$place/script" -v files="$place/files" '
     function stop(message) { printf "%s:%d: %s\n", name, NR, message > "/dev/stderr"; failed = 1; exit 1 }
@@ -48,7 +49,7 @@ extract() {
   '
 }
 
-# run_document NAME: its commands, in the copy.
+# run_document NAME: runs its commands in the copy.
 run_document() {
   : >"$place/script"
   extract "$1" "$mode" <"$source/$1" || fail "$1 cannot be read"
@@ -62,7 +63,7 @@ run_document() {
   printf '%s: %d blocks, %d s\n' "$1" "$(grep -c '^== ' "$place/log")" $((SECONDS - begin))
 }
 
-# The extraction is right: what runs, what is written, and what is refused.
+# Tests the extraction: what runs, what is written, and what is rejected.
 planted() { # planted EXPECTED_STATUS TEXT
   local status=0
   : >"$place/script"
@@ -78,7 +79,7 @@ planted 1 '```bash\necho\n```\n'
 planted 1 '```sh\necho\n'
 planted 1 'text\n\n    hekla train recipe.toml\n'
 
-# The copy, its build folder and, in the short suite, a script for the program.
+# Creates the copy, its build folder and, in the short suite, a script for the program.
 mkdir -p "$place/hekla/build/bin"
 cd "$source"
 # Compiled kernels are kept in the build folder; the short suite also tells the CPU driver to compile faster and run slower.
@@ -99,7 +100,7 @@ else
   ln -s "$source/tests/fixtures" "$place/hekla/tests/fixtures"
   cat >"$place/hekla/build/bin/hekla" <<SCRIPT
 #!/usr/bin/env bash
-# Limits trainings and evaluations of recipes; everything else is as given.
+# Limits trainings and evaluations of recipes; everything else is unchanged.
 limits=()
 case " \$* " in
   *' train '*.toml* | *' eval '*.toml* | *' batches '*.toml*)
@@ -114,13 +115,13 @@ for program in observatory generate_abi; do
   [ ! -e "$build/bin/$program" ] || ln -s "$build/bin/$program" "$place/hekla/build/bin/$program"
 done
 
-# What apps/quickstart leaves: the documents use its model.
+# The output of apps/quickstart: the documents use its model.
 (cd "$place/hekla" && build/bin/hekla train apps/recipes/quickstart.toml >"$place/log" 2>&1) || { cat "$place/log"; fail "the quickstart's training failed"; }
-# The comparison with PyTorch needs PyTorch, and reports it if that is missing.
+# The comparison with PyTorch needs PyTorch, and reports an error without it.
 if (cd "$place/hekla" && PYTHON=false apps/compare_pytorch >"$place/log" 2>&1); then fail "compare_pytorch succeeds without PyTorch"; fi
 grep -q 'PyTorch is not available' "$place/log" || fail "compare_pytorch without PyTorch: $(cat "$place/log")"
-# sdk_guide runs plugins/README.md, in an empty folder. docs/cli.md and docs/recipes.md are generated from the program, and their
-# tests compare them: the examples there are those of --help, about models of the reader's own.
+# sdk_guide runs plugins/README.md, in an empty folder. docs/cli.md and docs/recipes.md are generated from the program,
+# and compared by their own tests: their examples are those of --help, with models of the reader.
 for document in README.md docs/*.md apps/*/README.md plugins/DEBUGGING.md; do
   case $document in docs/cli.md | docs/recipes.md) continue ;; esac
   run_document "$document"

@@ -1,4 +1,4 @@
-// Links of the documents: files and headings that exist, and no document that nothing leads to.
+// Links in the documents: their files and headings exist, and every document is linked.
 #include "style/texts.hpp"
 
 #include "base/file.hpp"
@@ -21,7 +21,7 @@ struct Link {
     std::string target;
 };
 
-// Everything outside of fenced blocks and `code`, line by line.
+// Returns everything outside of fenced blocks and `code`, line by line.
 std::vector<std::string> prose_of(std::string_view document) {
     std::vector<std::string> lines;
     bool fenced = false;
@@ -52,7 +52,7 @@ std::vector<Link> links_of(std::string_view document) {
     return links;
 }
 
-// Headings as GitHub names them: lower case, spaces as hyphens, without punctuation.
+// Returns headings as GitHub's anchors: lower case, hyphens for spaces, without punctuation.
 std::set<std::string> anchors_of(std::string_view document) {
     std::set<std::string> anchors;
     bool fenced = false;
@@ -78,7 +78,7 @@ std::string read(const fs::path& path) {
     return std::move(text.value());
 }
 
-// Why the link cannot be followed; empty when it can. `at`: the document's folder.
+// Returns why the link is broken; empty if it is not. `at`: the document's folder.
 std::string broken(const fs::path& at, std::string_view document, const std::string& target) {
     if (target.starts_with("https://") || target.starts_with("http://")) return {};
     const std::size_t hash = std::min(target.find('#'), target.size());
@@ -114,7 +114,7 @@ TEST_CASE("planted broken links are found") {
     CHECK(broken("/nowhere", document, "https://example.org/a").empty());
 }
 
-TEST_CASE("every link of every document leads somewhere") {
+TEST_CASE("every link in every document has a target") {
     std::string findings;
     std::set<std::string> reached;
     for (const fs::path& path : documents()) {

@@ -1,5 +1,5 @@
-// Arguments that cannot be meant: the call that gets them refuses them, and its error names the struct, the member and
-// the value.
+// Invalid arguments: the call that receives them rejects them, with an error that names the struct, the member and the
+// value.
 #include "hekla/capture.h"
 #include "hekla/model.h"
 #include "hekla/plan.h"
@@ -11,6 +11,8 @@
 #include <set>
 #include <sstream>
 
+namespace arguments_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -18,7 +20,7 @@ namespace {
 const std::string kModel = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/models/bert-classifier";
 constexpr int64_t kLength = 4;
 
-// A context without a device, one with a device, and a prepared session of passes.
+// A context without a device, one with a device, and a prepared forward session.
 struct Engine {
     Engine() {
         REQUIRE(make_context(none, error, [](hk_context_options& o) { o.device_kind = HK_DEVICE_NONE; }) == HK_OK);
@@ -53,7 +55,7 @@ struct Engine {
     hk_session passes{};
 };
 
-// A struct as a host fills it in, and the call that gets it.
+// A valid struct, and the call that takes it.
 template<class T>
 struct Call {
     std::string type;
@@ -66,9 +68,9 @@ std::set<std::string>& covered() {
     return members;
 }
 
-// The call refuses the struct when `change` was applied to it, and says this.
+// Checks that the call rejects the struct after `change`, with this message.
 template<class T>
-void refuses(const Call<T>& call, const std::string& member, const std::string& said,
+void refuses(const Call<T>& call, const std::string& member, const std::string& message,
              const std::function<void(T&)>& change) {
     const std::string where = call.type + "." + member;
     CAPTURE(where);
@@ -77,11 +79,11 @@ void refuses(const Call<T>& call, const std::string& member, const std::string& 
     change(given);
     const Error error;
     CHECK(call.make(given, error) == HK_INVALID_ARGUMENT);
-    const std::string expected = where + " " + said;
+    const std::string expected = where + " " + message;
     CHECK_MESSAGE(error.says(expected.c_str()), error.message());
 }
 
-// Every struct: sizes that no version of it has, a member that only a newer header has.
+// Tests every struct with invalid sizes, and with a nonzero member that only a newer header has.
 template<class T>
 void refuses_sizes(const Call<T>& call, bool input = true) {
     for (const uint64_t size :
@@ -100,8 +102,8 @@ void refuses_sizes(const Call<T>& call, bool input = true) {
     CHECK_MESSAGE(error.says("are not zero"), error.message());
 }
 
-#define HK_REFUSES(call, member, value, said)                                                                          \
-    refuses<std::decay_t<decltype((call).valid)>>(call, #member, said, [&](auto& o) { o.member = value; })
+#define HK_REFUSES(call, member, value, message)                                                                       \
+    refuses<std::decay_t<decltype((call).valid)>>(call, #member, message, [&](auto& o) { o.member = value; })
 
 // A string and an array that are null but have a size.
 const hk_string kNoData{nullptr, 5};
@@ -124,7 +126,7 @@ const hk_string kNoDataArray[]{{"a", 1}, {nullptr, 5}};
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// What the headers declare: STRUCT.MEMBER of every struct_size, reserved member and count.
+// Returns the STRUCT.MEMBER of every struct_size, reserved member and count in the headers.
 std::set<std::string> declared_members() {
     std::set<std::string> members;
     for (const char* header : {"capture.h", "device.h", "hekla.h", "model.h", "plan.h", "session.h"}) {
@@ -145,7 +147,7 @@ std::set<std::string> declared_members() {
 
 } // namespace
 
-TEST_CASE("every struct of the headers refuses what cannot be meant, at the call that gets it") {
+TEST_CASE("every struct of the headers: invalid members are rejected by the call that takes it") {
     FaultDriver::get().reset();
     Engine engine;
     covered().clear();
@@ -454,7 +456,7 @@ TEST_CASE("every struct of the headers refuses what cannot be meant, at the call
                            }};
     buffer.valid.struct_size = sizeof buffer.valid;
     buffer.valid.buffer = 1;
-    refuses_sizes(buffer, false); // in a binding nothing can come after it
+    refuses_sizes(buffer, false); // it is embedded in a binding, so it cannot be longer
     HK_REFUSES(buffer, buffer, 0, "is 0, expected a VkBuffer");
     HK_REFUSES(buffer, reserved, 1, "is 1, expected 0");
 
@@ -530,7 +532,7 @@ TEST_CASE("every struct of the headers refuses what cannot be meant, at the call
                   false);
     hk_model_destroy(model);
 
-    // Every member that the headers declare is refused above, or is one that the library fills in.
+    // Every member in the headers is tested above, or is an output.
     const std::set<std::string> filled{
         "hk_device_requirement.reserved",  "hk_queue_advice.reserved",       "hk_model_info.reserved",
         "hk_parameter.reserved",           "hk_parameter.struct_size",       "hk_pumped.reserved",
@@ -541,20 +543,20 @@ TEST_CASE("every struct of the headers refuses what cannot be meant, at the call
         CHECK_MESSAGE((covered().contains(member) || filled.contains(member)), member);
 }
 
-TEST_CASE("token ids that the model does not have are refused, with their place and value") {
+TEST_CASE("token ids outside of the vocabulary are rejected with their position and value") {
     FaultDriver::get().reset();
     const Engine engine;
     const Error error;
     std::array<int32_t, kLength> ids{1, 2, 3, 4};
-    const auto refused = [&](const char* said) {
+    const auto refused = [&](const char* message) {
         CHECK(hk_session_pass(engine.passes, ids.data(), nullptr, error) == HK_INVALID_ARGUMENT);
-        CHECK_MESSAGE(error.says(said), error.message());
+        CHECK_MESSAGE(error.says(message), error.message());
     };
     ids[2] = -1;
     refused("ids[0][2] is -1, expected a token id of the model, 0 to ");
     ids[2] = 1'000'000;
     refused("ids[0][2] is 1000000, expected a token id of the model, 0 to ");
-    const uint64_t length = 2; // what comes after a row's length is not read
+    const uint64_t length = 2; // the row is not read beyond its length
     REQUIRE_MESSAGE(hk_session_pass(engine.passes, ids.data(), &length, error) == HK_OK, error.message());
 
     hk_embed_options embed{};
@@ -569,3 +571,5 @@ TEST_CASE("token ids that the model does not have are refused, with their place 
     CHECK(hk_embed(engine.real, &embed, error) == HK_INVALID_ARGUMENT);
     CHECK_MESSAGE(error.says("row 1: token 3 is 1000000, expected a token id of the model, 0 to "), error.message());
 }
+
+} // namespace arguments_test

@@ -1,4 +1,4 @@
-// hekla/capture.h: what is in the file of a host's calls, and that it is no more than a witness.
+// hekla/capture.h: the contents of a capture, and that capturing does not affect the host's calls.
 #include "work.hpp"
 
 #include "hekla/capture.h"
@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+namespace capture_test {
 
 using namespace hekla::testing;
 using nlohmann::json;
@@ -25,7 +27,7 @@ std::ptrdiff_t calls_of(const std::vector<json>& lines, const std::string& name)
 
 } // namespace
 
-TEST_CASE("a capture holds calls, arguments, ends, losses and texts, until it is ended") {
+TEST_CASE("a capture contains calls, arguments, results, losses and texts, until it is ended") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -70,7 +72,7 @@ TEST_CASE("a capture holds calls, arguments, ends, losses and texts, until it is
         if (!line.contains("at")) continue;
         if (line.contains("step")) CHECK(line.at("step").get<int64_t>() == ++steps);
         if (line.contains("text")) written += line.at("text").get<std::string>();
-        if (line.contains("call")) continue; // written when it was over
+        if (line.contains("call")) continue; // written after the session ended
         CHECK(line.at("at").get<double>() >= last);
         last = line.at("at").get<double>();
     }
@@ -94,14 +96,14 @@ TEST_CASE("a capture holds calls, arguments, ends, losses and texts, until it is
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a capture that cannot be written any more ends, and the host's calls go on") {
+TEST_CASE("a capture whose file cannot be written any more ends, and the host's calls continue") {
     const Place place;
     Host host;
     const Error error;
     hk_context context{};
-    std::string said;
+    std::string logged;
     REQUIRE(host.context(context, error, [&](hk_context_options& o) {
-        o.user = &said;
+        o.user = &logged;
         o.log = [](void* user, int32_t, hk_string message) {
             static_cast<std::string*>(user)->append(message.data, static_cast<std::size_t>(message.size));
         };
@@ -109,6 +111,8 @@ TEST_CASE("a capture that cannot be written any more ends, and the host's calls 
     const std::string full = "/dev/full";
     REQUIRE(hk_capture(context, view(full), error) == HK_OK);
     train(context, Training(place, "run"));
-    CHECK_MESSAGE(said.find("the capture of calls ends") != std::string::npos, said);
+    CHECK_MESSAGE(logged.find("the capture of calls ends") != std::string::npos, logged);
     hk_context_destroy(context);
 }
+
+} // namespace capture_test

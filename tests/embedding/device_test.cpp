@@ -1,4 +1,4 @@
-// A device of the host's, through the C API alone.
+// A device created by the host, through the C API alone.
 #include "host.hpp"
 
 #include <atomic>
@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+
+namespace device_test {
 
 using namespace hekla::testing;
 
@@ -38,7 +40,7 @@ std::vector<float> embedded(hk_context context, bool reference = false) {
 
 } // namespace
 
-TEST_CASE("a model runs on the host's device as on one of its own, under the host's lock, and leaves nothing behind") {
+TEST_CASE("a model runs on the host's device as on Hekla's own, with the host's queue lock, and releases everything") {
     FaultDriver::get().reset();
     Host host;
     hk_context context{};
@@ -68,12 +70,12 @@ TEST_CASE("a model runs on the host's device as on one of its own, under the hos
     CHECK(embed(context, kModel, none, error) == HK_FAILED_PRECONDITION);
     CHECK(error.says("was released"));
     CHECK(hk_device_release(context, kSecond, error) == HK_OK);
-    CHECK(embedded(context, true).size() == wrapped.size()); // the interpreter needs none
+    CHECK(embedded(context, true).size() == wrapped.size()); // the interpreter needs no device
     hk_context_destroy(context);
     CHECK(FaultDriver::get().calls() == calls); // Vulkan was not called again
 }
 
-TEST_CASE("a device on demand is created by the first call whose input is right") {
+TEST_CASE("a device on demand is created by the first call with valid input") {
     const auto on_demand = [] {
         hk_context context{};
         const Error error;
@@ -105,7 +107,7 @@ TEST_CASE("a device on demand is created by the first call whose input is right"
     CHECK(hk_context_device(context).size > 0);
     hk_context_destroy(context);
 
-    const hk_context released = on_demand(); // before there is a device
+    const hk_context released = on_demand(); // before a device exists
     REQUIRE(hk_device_release(released, kSecond, error) == HK_OK);
     Embedding none;
     CHECK(embed(released, kModel, none, error) == HK_FAILED_PRECONDITION);
@@ -113,7 +115,7 @@ TEST_CASE("a device on demand is created by the first call whose input is right"
     hk_context_destroy(released);
 }
 
-TEST_CASE("the fewest features at Vulkan 1.2: what is required and nothing else") {
+TEST_CASE("only the required features are enabled, at Vulkan 1.2") {
     FaultDriver::get().reset();
     Host host(VK_API_VERSION_1_2, false);
     std::vector<std::string> extensions(host.info.ppEnabledExtensionNames,
@@ -129,7 +131,7 @@ TEST_CASE("the fewest features at Vulkan 1.2: what is required and nothing else"
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("what was not enabled is named with its structure, its extension and the reason") {
+TEST_CASE("a feature that was not enabled is named with its structure, its extension and the reason") {
     FaultDriver::get().reset();
     Host host;
     hk_context context{};
@@ -148,7 +150,7 @@ TEST_CASE("what was not enabled is named with its structure, its extension and t
         CHECK_MESSAGE(error.says(part), error.message());
     CHECK(!error.says("timelineSemaphore"));
     CHECK(context.id == 0);
-    // An instance for 1.2 makes an extension of what 1.3 has.
+    // In a 1.2 instance, 1.3's core features are extensions.
     host.wrapped.api_version = VK_API_VERSION_1_2;
     CHECK(host.context(context, error) == HK_FAILED_PRECONDITION);
     CHECK_MESSAGE(error.says("enable the extension VK_KHR_synchronization2"), error.message());
@@ -177,7 +179,7 @@ TEST_CASE("what was not enabled is named with its structure, its extension and t
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("requirements are data: each with its structure and why; the queue to make, and what it costs") {
+TEST_CASE("requirements are data: each with its structure and reason; the queue to create, and its cost") {
     FaultDriver::get().reset();
     Host host;
     const hk_physical_device where{sizeof where, VK_API_VERSION_1_3, Host::engine_loader(), host.instance,
@@ -214,10 +216,10 @@ TEST_CASE("requirements are data: each with its structure and why; the queue to 
     CHECK(hk_device_requirements_count(needs) == 0);
     CHECK(hk_device_requirements_queue(needs, &advice, error) == HK_INVALID_ARGUMENT);
     CHECK(error.says("destroyed"));
-    hk_device_requirements_destroy(needs); // again: nothing
+    hk_device_requirements_destroy(needs); // a second call does nothing
 }
 
-TEST_CASE("handles: null, stale, of another kind; a second call while one runs; destroyed in the middle") {
+TEST_CASE("handles: null, stale, of another kind; a second call during one; destroyed during a call") {
     FaultDriver::get().reset();
     const Error error;
     Embedding result;
@@ -231,7 +233,7 @@ TEST_CASE("handles: null, stale, of another kind; a second call while one runs; 
     CHECK(embed(context, kModel, result, error) == HK_FAILED_PRECONDITION);
     CHECK(error.says("without a device"));
 
-    // From its own callback: another call, a release and at last the end of the context itself.
+    // From its own callback: another call, a release and finally the destruction of the context itself.
     result.during = [&] {
         Embedding inner;
         const Error inside;
@@ -247,7 +249,7 @@ TEST_CASE("handles: null, stale, of another kind; a second call while one runs; 
     CHECK(embed(context, kModel, result, error, true) == HK_INVALID_ARGUMENT);
 }
 
-TEST_CASE("a training on another thread is told to stop when the device is released") {
+TEST_CASE("a training on another thread is stopped when the device is released") {
     FaultDriver::get().reset();
     Host host;
     hk_context context{};
@@ -287,14 +289,14 @@ TEST_CASE("a training on another thread is told to stop when the device is relea
     CHECK_MESSAGE(gone == HK_OK, released.message());
     CHECK_MESSAGE(code == HK_OK, error.message());
     CHECK(result.stopped == 1);
-    // As after any stop: it can go on.
+    // It can be resumed, as after any stop.
     CHECK(fs::exists(folder / "run" / ("checkpoint-" + std::to_string(result.steps)) / "model.safetensors"));
     CHECK(FaultDriver::get().leaks().empty());
     hk_context_destroy(context);
     fs::remove_all(folder);
 }
 
-TEST_CASE("two contexts on one device of the host's, on two threads") {
+TEST_CASE("two contexts on one device of the host, on two threads") {
     FaultDriver::get().reset();
     Host host;
     hk_context first{}, second{};
@@ -318,6 +320,8 @@ TEST_CASE("two contexts on one device of the host's, on two threads") {
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a thousand contexts come and go") {
+TEST_CASE("a thousand contexts are created and destroyed") {
     for (int i = 0; i < 1000; ++i) hk_context_destroy(without_device());
 }
+
+} // namespace device_test

@@ -4,7 +4,7 @@ add_dependencies(test_embedding gated_test_plugin)
 target_compile_definitions(test_embedding PRIVATE HEKLA_TRAIN_PLUGINS="${hekla_BINARY_DIR}/tests/train_plugins")
 add_test(NAME embedding_installed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/installed.sh ${hekla_BINARY_DIR})
 set_tests_properties(embedding_installed PROPERTIES TIMEOUT 600)
-# As a part of another project: described in the default tests, built in the long ones.
+# As part of another project: configured in the default tests, built in the long ones.
 add_test(NAME embedding_subproject COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/subproject.sh ${hekla_SOURCE_DIR})
 add_test(NAME embedding_subproject_long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/subproject.sh ${hekla_SOURCE_DIR} --build)
 set_tests_properties(embedding_subproject_long PROPERTIES LABELS long TIMEOUT 7200)

@@ -1,10 +1,12 @@
-// Passes whose tensors lie in buffers: the host's, which the engine reads and writes without a copy, and the engine's,
-// which the host's shaders read at an address.
+// Forward passes with tensors in buffers: the host's, which the engine reads and writes without a copy, and the
+// engine's, which the host's shaders read by address.
 #include "hekla/model.h"
 #include "host.hpp"
 
 #include <chrono>
 #include <thread>
+
+namespace forward_test {
 
 using namespace hekla::testing;
 
@@ -46,7 +48,7 @@ void run_pass(hk_session session, double microseconds) {
 
 } // namespace
 
-TEST_CASE("ids from a buffer of the host's, features into another, and not one copy") {
+TEST_CASE("ids from a buffer of the host, features into another, without any copy") {
     FaultDriver::get().reset();
     Host host;
     hk_context context{};
@@ -97,7 +99,7 @@ TEST_CASE("ids from a buffer of the host's, features into another, and not one c
         CHECK(hk_session_pass(session, kIds.data(), nullptr, error) == HK_INVALID_ARGUMENT);
         CHECK(error.says("bound to input_ids"));
 
-        // Ours: the host's shaders would read it at its address.
+        // Hekla's buffer: the host's shaders would read it by its address.
         hk_tensor tensor{};
         tensor.struct_size = sizeof tensor;
         const std::string map = "attention.0";
@@ -120,7 +122,7 @@ TEST_CASE("ids from a buffer of the host's, features into another, and not one c
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("ids that are given, rows that are shorter, and what a buffer lacks") {
+TEST_CASE("ids given on the host, shorter rows, and unsuitable buffers") {
     FaultDriver::get().reset();
     Host host;
     hk_context context{};
@@ -178,7 +180,7 @@ TEST_CASE("ids that are given, rows that are shorter, and what a buffer lacks") 
 
         REQUIRE(hk_session_forward(context, &options, nullptr, &session, error) == HK_OK);
         REQUIRE_MESSAGE(state_of(session, 60 * kSecond).state == HK_SESSION_IDLE, message_of(state_of(session)));
-        // The second row is the one that was embedded alone, with padding behind it.
+        // The second row equals the one that was embedded alone, with padding at the end.
         std::vector<int32_t> ids(static_cast<std::size_t>(2 * (kLength + 3)), 6);
         std::copy(kIds.begin(), kIds.end(), ids.begin() + kLength + 3);
         const std::array<uint64_t, 2> lengths{kLength + 3, kLength};
@@ -200,13 +202,13 @@ TEST_CASE("ids that are given, rows that are shorter, and what a buffer lacks") 
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("what an encoder-decoder reads and what it writes, given apart") {
+TEST_CASE("separate inputs for the encoder and the decoder") {
     FaultDriver::get().reset();
     Host host;
     hk_context context{};
     const Error error;
     REQUIRE(host.context(context, error) == HK_OK);
-    Embedding expected; // its decoder reads the row itself, a place later
+    Embedding expected; // here the decoder reads the same row, shifted by one position
     REQUIRE(embed(context, "bart-denoising", expected, error) == HK_OK);
     const std::size_t width = expected.values.size() / kLength;
     const std::array<int32_t, kLength> written{2, 3, 1, 4, 1, 5, 9};
@@ -234,22 +236,22 @@ TEST_CASE("what an encoder-decoder reads and what it writes, given apart") {
             const hk_session_info ready = state_of(session, 60 * kSecond);
             REQUIRE_MESSAGE(ready.state == HK_SESSION_IDLE, message_of(ready));
         };
-        const auto said = [&](const int32_t* ids, const int32_t* decoder_ids) {
+        const auto hidden_states = [&](const int32_t* ids, const int32_t* decoder_ids) {
             REQUIRE_MESSAGE(hk_session_pass_pair(session, ids, nullptr, decoder_ids, error) == HK_OK, error.message());
             run_pass(session, 500.0);
             return std::vector<float>(hidden.as<float>(), hidden.as<float>() + expected.values.size());
         };
         prepare();
-        CHECK(said(kIds.data(), written.data()) == expected.values);
+        CHECK(hidden_states(kIds.data(), written.data()) == expected.values);
         std::array<int32_t, kLength> other = written;
-        other.back() = 11; // what is written later changes nothing before it
-        std::vector<float> values = said(kIds.data(), other.data());
+        other.back() = 11; // later decoder inputs do not affect earlier outputs
+        std::vector<float> values = hidden_states(kIds.data(), other.data());
         const auto last = static_cast<std::ptrdiff_t>(expected.values.size() - width);
         CHECK(std::equal(values.begin(), values.begin() + last, expected.values.begin()));
         CHECK(!std::equal(values.begin() + last, values.end(), expected.values.begin() + last));
         other = kIds;
-        other.back() = 11; // what is read changes everything
-        values = said(other.data(), written.data());
+        other.back() = 11; // the encoder's input affects all outputs
+        values = hidden_states(other.data(), written.data());
         CHECK(
             !std::equal(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(width), expected.values.begin()));
         CHECK(hk_session_pass(session, kIds.data(), nullptr, error) == HK_INVALID_ARGUMENT);
@@ -258,16 +260,16 @@ TEST_CASE("what an encoder-decoder reads and what it writes, given apart") {
         CHECK_MESSAGE(error.says("decoder_ids is null"), error.message());
         hk_session_destroy(session);
 
-        // The host's buffer for what is written, of another length; whose map is whose.
+        // With the host's buffer for the decoder's input, of another length; also checks the kind of each map.
         options.decoder_length = kLength - 2;
         options.binding_count = bindings.size();
         options.bindings = bindings.data();
         prepare();
         std::copy(written.begin(), written.end() - 2, targets.as<int32_t>());
-        values = said(kIds.data(), nullptr);
+        values = hidden_states(kIds.data(), nullptr);
         CHECK(std::equal(values.begin(), values.begin() + last - static_cast<std::ptrdiff_t>(width),
                          expected.values.begin()));
-        std::array<int, 3> maps{}; // of the encoder, of the decoder, from one to the other
+        std::array<int, 3> maps{}; // of the encoder, of the decoder, from the decoder to the encoder
         const auto look = [](void* user, hk_string name, const hk_tensor* t) {
             if (!std::string(name.data, static_cast<std::size_t>(name.size)).starts_with("attention.")) return;
             CHECK(t->dims[2] == ((t->decoder_axes & 4U) != 0 ? kLength - 2 : kLength));
@@ -297,3 +299,5 @@ TEST_CASE("what an encoder-decoder reads and what it writes, given apart") {
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
+
+} // namespace forward_test

@@ -1,5 +1,5 @@
-// An app with a Vulkan device of its own, as a game has one: instance, device and queue made by hand through the real
-// loader, with validation. What the engine is given to call Vulkan with is the fault driver, which counts.
+// An app with its own Vulkan device, as in a game: instance, device and queue are created by hand through the real
+// loader, with validation. The engine calls Vulkan through the fault driver, which counts.
 #pragma once
 
 #include "fault_driver.hpp"
@@ -20,7 +20,7 @@
 
 namespace hekla::testing {
 
-// A context with the built-in plugins.
+// Creates a context with the built-in plugins.
 inline int32_t make_context(hk_context& out, hk_error* error, const std::function<void(hk_context_options&)>& with) {
     const std::string folder = HEKLA_PLUGIN_FOLDER;
     const hk_string plugins{folder.data(), folder.size()};
@@ -34,7 +34,7 @@ inline int32_t make_context(hk_context& out, hk_error* error, const std::functio
 
 class Host {
 public:
-    // before_device: sees and may change what the device is made with, after the engine's needs were merged in.
+    // before_device: may inspect and change the create info, after the engine's requirements were merged into it.
     explicit Host(uint32_t version = VK_API_VERSION_1_3, bool optional = true,
                   const std::function<void(VkDeviceCreateInfo&)>& before_device = {}) {
         void* loader = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -93,7 +93,7 @@ public:
         REQUIRE(hk_device_requirements_merge(needs, optional ? 1 : 0, &info, nullptr) == HK_OK);
         if (before_device) before_device(info);
         REQUIRE(of<PFN_vkCreateDevice>("vkCreateDevice")(physical, &info, nullptr, &device) == VK_SUCCESS);
-        needs_ = needs; // what it added is read again by hk_context_create
+        needs_ = needs; // hk_context_create reads them again
         of<PFN_vkGetDeviceQueue>("vkGetDeviceQueue")(device, family, advice.index, &queue);
         info.pQueueCreateInfos = nullptr;
         info.queueCreateInfoCount = 0;
@@ -116,7 +116,7 @@ public:
         };
         wrapped.unlock_queue = [](void* user) { static_cast<Host*>(user)->queue_mutex.unlock(); };
     }
-    // What the validation layer said since this was asked for last.
+    // Returns the validation layer's messages since the last call.
     std::string messages() {
         const std::lock_guard guard(messages_mutex_);
         return std::exchange(messages_, {});
@@ -139,7 +139,7 @@ public:
     F of(const char* name) const {
         return reinterpret_cast<F>(get_(instance, name));
     }
-    // A context on this device, with the built-in plugins.
+    // Creates a context on this device, with the built-in plugins.
     int32_t context(hk_context& out, hk_error* error = nullptr,
                     const std::function<void(hk_context_options&)>& with = {}) const {
         return make_context(out, error, [&](hk_context_options& options) {
@@ -171,7 +171,7 @@ private:
     std::string messages_;
 };
 
-// A buffer of the host's, mapped.
+// A mapped buffer of the host.
 class HostBuffer {
 public:
     HostBuffer(Host& host, uint64_t bytes, VkBufferUsageFlags usage, bool address = true) : host_(host) {
@@ -227,7 +227,7 @@ private:
     void* mapped_ = nullptr;
 };
 
-// Command buffers of the host's own frames, and the timeline that says which of them have been executed.
+// Command buffers for the host's own frames, and the timeline of their completion.
 class Frames {
 public:
     static constexpr int kCount = 4;
@@ -262,7 +262,7 @@ public:
     Frames& operator=(const Frames&) = delete;
 
     uint64_t semaphore_bits() const { return reinterpret_cast<uint64_t>(semaphore_); }
-    // Waits until the frame's command buffer was executed, and begins it anew.
+    // Waits for the frame's command buffer, and begins it again.
     VkCommandBuffer begin(int frame) const {
         const auto i = static_cast<std::size_t>(frame % kCount);
         if (last_[i] > 0) wait(last_[i]);
@@ -272,7 +272,7 @@ public:
         REQUIRE(host_.of<PFN_vkBeginCommandBuffer>("vkBeginCommandBuffer")(commands_[i], &begin) == VK_SUCCESS);
         return commands_[i];
     }
-    // Ends and submits it; it signals that value, and waits for another one first where that is not 0.
+    // Ends and submits it; it signals the value `signals`, and first waits for `waits` unless that is 0.
     void submit(int frame, uint64_t signals, uint64_t waits = 0) const {
         const auto i = static_cast<std::size_t>(frame % kCount);
         REQUIRE(host_.of<PFN_vkEndCommandBuffer>("vkEndCommandBuffer")(commands_[i]) == VK_SUCCESS);
@@ -335,10 +335,10 @@ private:
     hk_error* error_;
 };
 
-// The hidden states of one row of ids through a model of the fixtures.
+// The hidden states of one row of ids, computed with a fixture's model.
 struct Embedding {
     std::vector<float> values;
-    std::function<void()> during; // called once while the call runs
+    std::function<void()> during; // called once during the call
 };
 inline int32_t embed(hk_context context, const char* model, Embedding& result, hk_error* error = nullptr,
                      bool reference = false) {

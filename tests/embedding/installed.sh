@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What someone does who embeds Hekla, from an installed tree alone: installed.sh BUILD. The examples are copied into an
-# empty folder and built with one command each; a CMake project finds the package; the library needs nothing but the C and
-# C++ runtime and shows nothing but hk_*.
+# Embeds Hekla using only an installed tree: installed.sh BUILD. The examples are copied into an empty folder and built
+# with one command each; a CMake project finds the package; the library depends only on the C and C++ runtime and
+# exports only hk_*.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 tests=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,7 @@ done
 shown=$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sed 's/@.*//')
 others=$(grep -v '^hk_' <<<"$shown" || true)
 [ -z "$others" ] || fail "it shows $others"
-# Every function of the headers is there, and no other.
+# All functions in the headers are exported, and no others.
 declared=$(sed -n 's/^HK_EXPORT .*\(hk_[a-z_]*\)(.*/\1/p' "$work"/hekla/include/hekla/*.h | sort)
 [ "$declared" = "$(sort <<<"$shown")" ] || fail "headers and library differ: $(diff <(echo "$declared") <(sort <<<"$shown"))"
 
@@ -32,7 +32,7 @@ for example in embed_minimal embed_inference; do
 done
 # shellcheck disable=SC2086
 c++ -std=c++20 -Wall -Wextra -Wconversion -pedantic -Werror learn_in_game.cpp -o learn_in_game $flags -lvulkan
-# pkg-config --static: the program has the library in itself. Both libraries are installed in the same folder.
+# pkg-config --static links the library into the program. Both libraries are installed in the same folder.
 static_flags=$(PKG_CONFIG_PATH=$work/hekla/lib/pkgconfig pkg-config --static --cflags --libs hekla)
 # shellcheck disable=SC2086
 cc -std=c11 embed_minimal.c -o embed_static $static_flags -lvulkan
@@ -44,7 +44,7 @@ for standard in 17 20; do
   c++ -std=c++$standard -Wall -Wextra -Wconversion -pedantic -Werror in.cpp -o in_cpp $flags && ./in_cpp || fail "C++$standard"
 done
 
-# A model to run: a few steps over a text.
+# A model to run, trained for a few steps.
 for i in $(seq 300); do echo "line $((i * i % 97)) of the text, and some more"; done >text.txt
 cat >recipe.toml <<'RECIPE'
 [model]
@@ -76,21 +76,21 @@ said=$(./embed_minimal model 'line ')
 ./embed_inference model 'line ' 2000 >said 2>table || fail "embed_inference: $(cat table)"
 grep -q '^line ' said || fail "embed_inference said: $(cat said)"
 grep -q 'the budget is 2000' table || fail "embed_inference has no table: $(cat table)"
-# One exported file is all that a game ships: the library alone, without plugins, beside it.
+# A game ships only one exported file and the library, without plugins.
 "$work/hekla/bin/hekla" export model app.hekla >export.log 2>&1 || fail "$(cat export.log)"
 mkdir shipped && cp -P "$work"/hekla/lib/libhekla.so* shipped/
 [ "$(LD_LIBRARY_PATH=shipped ./embed_minimal app.hekla 'line ')" = "$said" ] || fail "the exported file writes another text"
 LD_LIBRARY_PATH=shipped ./embed_inference app.hekla 'line ' 2000 >exported 2>table || fail "embed_inference: $(cat table)"
 cmp -s said exported || fail "a session on the exported file writes another text: $(cat exported)"
 LD_LIBRARY_PATH=shipped ./embed_minimal model 'line ' 2>error && fail "without plugins a folder is no error"
-# Agents learn what the teacher does while the game goes on.
+# Agents learn from the teacher while the game runs.
 ./learn_in_game lessons 200000 agents.ppm >game || fail "learn_in_game: $(cat game)"
 [[ $(tail -n 1 game) =~ in\ [0-9]+\ %\ of\ their\ moves,\ at\ the\ end\ in\ (6|7|8|9|10)[0-9] ]] || fail "the agents learnt nothing: $(cat game)"
 [ "$(head -c 2 agents.ppm)" = P6 ] || fail "learn_in_game drew nothing"
 if ./embed_minimal nowhere 'line ' 2>error; then fail "a model that is not there is no error"; fi
 grep -q nowhere error || fail "what is missing is not named: $(cat error)"
 
-# The calls of a host with sessions, made again by the program.
+# The calls of a host with sessions, replayed by the program.
 cat >captured.cpp <<'HOST'
 #include <hekla/capture.h>
 #include <hekla/hekla.hpp>
@@ -116,7 +116,7 @@ c++ -std=c++20 -Wall -Wextra -Wconversion -pedantic -Werror captured.cpp -o capt
 again=$("$work/hekla/bin/hekla" replay-calls calls.jsonl) || fail "the calls made again: $again"
 [[ $again == *' 0 differences; '*' frames took '* ]] || fail "the calls made again: $again"
 
-# What a context keeps lies in the host's memory; the rest asks for operator new, which a program may replace.
+# A context's data is stored in the host's memory; everything else uses operator new, which a program may replace.
 cat >counted.cpp <<'HOST'
 #include <hekla/hekla.h>
 #include <cstdio>
@@ -181,7 +181,7 @@ target_link_libraries(counted PRIVATE hekla::static)
 PROJECT
 cmake -S . -B build -DCMAKE_PREFIX_PATH="$work/hekla" >cmake.log && cmake --build build >>cmake.log || fail "$(cat cmake.log)"
 [[ $(cd .. && project/build/minimal model 'line ') == 'line '* ]] || fail "the CMake project's program says nothing"
-# The static library shows nothing else either; a program that has it in itself finds plugins from where it lies.
+# The static library exports no other symbols either; a program that links it finds plugins relative to the program.
 shown_in_archive=$(nm -g --defined-only "$work/hekla/lib/libhekla.a" | awk 'NF == 3 { print $3 }' | sort)
 [ "$declared" = "$shown_in_archive" ] || fail "libhekla.a shows $(diff <(echo "$declared") <(echo "$shown_in_archive"))"
 cp build/static build/counted ../embed_static "$work/hekla/bin/"
@@ -190,7 +190,7 @@ counted=$("$work/hekla/bin/counted") || fail "memory of a context with the stati
 [[ $("$work/hekla/bin/embed_static" ../model 'line ') == 'line '* ]] || fail "the program of pkg-config --static generates nothing"
 [[ $(ldd "$work/hekla/bin/static") != *libhekla* ]] || fail "the static program needs libhekla.so"
 
-# The Observatory, where it was built, is a component of its own.
+# The Observatory, if it was built, is a separate component.
 [ ! -e "$work/hekla/bin/observatory" ] || fail "the Observatory is installed without being asked for"
 if [ -e "$build/bin/observatory" ]; then
   cmake --install "$build" --component observatory --prefix "$work/hekla" >>"$work/install.log"
@@ -198,7 +198,7 @@ if [ -e "$build/bin/observatory" ]; then
   [ "$(head -c 4 "$work/app/seen.png" | tail -c 3)" = PNG ] || fail "the installed Observatory drew nothing"
 fi
 
-# A host that draws through a volk of its own: with either library.
+# A host with its own copy of volk, using either library.
 cd "$work/app"
 # shellcheck disable=SC2086
 c++ -std=c++20 -Wall -Wextra -Werror -DVOLK_IMPLEMENTATION "$tests/volk_host.cpp" -o volk_host $flags -ldl -pthread

@@ -1,17 +1,19 @@
-// Nothing is left behind: after many lives, after every order of destruction, and after the device was lost.
+// Leak tests: after many lifecycles, after every order of destruction, and after a lost device.
 #include "work.hpp"
 
 #include <algorithm>
 #include <malloc.h>
 
+namespace lifetime_test {
+
 using namespace hekla::testing;
 
 namespace {
 
-// What a process has of the system.
+// The process's system resources.
 struct Held {
     std::ptrdiff_t descriptors = 0, threads = 0;
-    int64_t kibibytes = 0; // that are allocated, by drivers and layers too
+    int64_t kibibytes = 0; // allocated memory, including that of drivers and layers
 };
 
 Held held() {
@@ -21,7 +23,7 @@ Held held() {
     return {entries("/proc/self/fd"), entries("/proc/self/task"), static_cast<int64_t>(mallinfo2().uordblks / 1024)};
 }
 
-// Lives of a context with a session in it, of a model that was trained into `place` already.
+// Repeatedly creates and destroys a context with a session, using a model that was trained into `place` before.
 void live(Host& host, const Place& place, int lives) {
     const Error error;
     for (int i = 0; i < lives; ++i) {
@@ -35,7 +37,7 @@ void live(Host& host, const Place& place, int lives) {
         const hk_session_info info = state_of(session, 120 * kSecond);
         REQUIRE_MESSAGE(info.state == HK_SESSION_WORKING, message_of(info));
         advance(session, 300.0);
-        // Either may go first.
+        // Either may be destroyed first.
         if (i % 3 == 0) {
             hk_context_destroy(context);
             hk_session_destroy(session);
@@ -56,7 +58,7 @@ void lives(int first, int more, int64_t allowed_kibibytes) {
     REQUIRE(host.context(context) == HK_OK);
     train(context, Training(place, "whole"));
     hk_context_destroy(context);
-    live(host, place, first); // drivers and plugins keep what they loaded
+    live(host, place, first); // warm-up, since drivers and plugins stay loaded
     const Held before = held();
     for (int quarter = 0; quarter < 4; ++quarter) {
         live(host, place, more / 4);
@@ -70,9 +72,9 @@ void lives(int first, int more, int64_t allowed_kibibytes) {
 
 } // namespace
 
-TEST_CASE("contexts and sessions leave no descriptor, thread or memory behind") { lives(4, 8, 1024); }
+TEST_CASE("contexts and sessions leak no descriptor, thread or memory") { lives(4, 8, 1024); }
 
-TEST_CASE("after the device was lost everything can be destroyed in every order, and nothing is left") {
+TEST_CASE("after the device was lost everything can be destroyed in every order, without leaks") {
     FaultDriver& driver = FaultDriver::get();
     const Place place;
     Host host;
@@ -114,5 +116,7 @@ TEST_CASE("after the device was lost everything can be destroyed in every order,
 }
 
 TEST_SUITE("long") {
-    TEST_CASE("a thousand contexts and sessions leave nothing behind") { lives(20, 1000, 16 * 1024); }
+    TEST_CASE("a thousand contexts and sessions leak nothing") { lives(20, 1000, 16 * 1024); }
 }
+
+} // namespace lifetime_test

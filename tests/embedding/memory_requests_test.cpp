@@ -1,8 +1,10 @@
-// Several threads that release and restore the memory of one session: each caller has a request of its own.
+// Several threads release and restore the memory of one session, each with its own request.
 #include "work.hpp"
 
 #include <array>
 #include <condition_variable>
+
+namespace memory_requests_test {
 
 using namespace hekla::testing;
 
@@ -38,7 +40,7 @@ private:
 
 } // namespace
 
-TEST_CASE("a caller whose time is up does not cancel the release that another caller waits for") {
+TEST_CASE("a caller whose timeout expires does not cancel the release that another caller waits for") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -64,7 +66,7 @@ TEST_CASE("a caller whose time is up does not cancel the release that another ca
         why = of_other.message();
     });
     while (!called) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // so that the other call usually waits already
+    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // so that the other call is usually waiting already
     for (const uint64_t time : {uint64_t{0}, kSecond / 100}) {
         CHECK(hk_session_release_memory(session, time, error) == HK_CANCELLED);
         CHECK_MESSAGE(error.says("call it again"), error.message());
@@ -78,7 +80,7 @@ TEST_CASE("a caller whose time is up does not cancel the release that another ca
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("threads release and restore one session's memory at the same time, and its bits stay the same") {
+TEST_CASE("threads release and restore one session's memory concurrently, and its results stay bitwise equal") {
     FaultDriver& driver = FaultDriver::get();
     driver.reset();
     const Place place;
@@ -132,3 +134,5 @@ TEST_CASE("threads release and restore one session's memory at the same time, an
     }
     CHECK(driver.leaks().empty());
 }
+
+} // namespace memory_requests_test

@@ -1,4 +1,4 @@
-// Memory of sessions: given back and taken again, within ranges of the host's, through the host's allocator.
+// Memory of sessions: released and restored, in ranges provided by the host, and through the host's allocator.
 #include "work.hpp"
 
 #include "hekla/model.h"
@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 
+namespace memory_test {
+
 using namespace hekla::testing;
 
 namespace {
 
-// The first half of a training's pieces, in small frames.
+// Runs the first half of a training in small frames.
 void advance_pieces(hk_session session, uint64_t pieces) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (uint64_t begun = 0; begun < pieces;) {
@@ -38,7 +40,7 @@ void restore(hk_session session) {
     CHECK(state_of(session).state != HK_SESSION_RELEASED);
 }
 
-// A VkDeviceMemory of the host's, mapped as a whole.
+// A mapped VkDeviceMemory of the host.
 class Block {
 public:
     Block(Host& host, uint64_t bytes) : host_(host) {
@@ -81,7 +83,8 @@ private:
     VkDeviceMemory memory_ = VK_NULL_HANDLE;
 };
 
-// An allocator that counts, refuses what comes after so many allocations, and aligns as it is asked to and no better.
+// An allocator that counts, refuses all allocations after the first `most`, and aligns exactly as requested and no
+// better.
 struct Counted {
     hk_allocator allocator() {
         hk_allocator a{};
@@ -127,7 +130,7 @@ int32_t without_device(hk_context& out, const hk_allocator& allocator, hk_error*
     });
 }
 
-// A context and a training with that allocator, from the beginning to the end; the code that it ends with.
+// Creates a context and a training with this allocator and runs it to the end. Returns its code.
 int32_t life(Host& host, const Place& place, Counted& counted, const char* out) {
     const Error error;
     const hk_allocator allocator = counted.allocator();
@@ -143,8 +146,8 @@ int32_t life(Host& host, const Place& place, Counted& counted, const char* out) 
         if (info.state == HK_SESSION_WORKING) {
             const uint64_t sum = counted.sum;
             code = hk_session_release_memory(session, 60 * kSecond, error);
-            if (code == HK_OK) CHECK(counted.sum > sum + 100'000);               // what it held
-            if (code == HK_OK) code = hk_session_restore_memory(session, error); // else it stays released
+            if (code == HK_OK) CHECK(counted.sum > sum + 100'000);               // it was in use
+            if (code == HK_OK) code = hk_session_restore_memory(session, error); // otherwise it stays released
         }
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
         while (code == HK_OK && info.state == HK_SESSION_WORKING) {
@@ -164,8 +167,8 @@ int32_t life(Host& host, const Place& place, Counted& counted, const char* out) 
     return code;
 }
 
-// The same of two texts with the model in `folder`, of several rows, whose memory is given back in the middle of both.
-// A refusal is no reason to stop: what goes on afterwards must be able to.
+// Does the same with two generation sessions with the model in `folder`, of several rows, and releases their memory in
+// the middle of both. Continues after a refused allocation, since that must be possible.
 int32_t writing_life(Host& host, Counted& counted, const std::string& folder) {
     const Error error;
     const hk_allocator allocator = counted.allocator();
@@ -180,7 +183,7 @@ int32_t writing_life(Host& host, Counted& counted, const std::string& folder) {
         writings[i].options.prompts = prompts;
         writings[i].options.prompt_count = 3;
         code = hk_session_generate(context, &writings[i].options, nullptr, &sessions[i], error);
-        if (code == HK_OK) state_of(sessions[i], 120 * kSecond); // prepared, or at its end
+        if (code == HK_OK) state_of(sessions[i], 120 * kSecond); // prepared, or ended
     }
     const auto each = [&](auto&& f) {
         for (const hk_session session : sessions)
@@ -199,7 +202,7 @@ int32_t writing_life(Host& host, Counted& counted, const std::string& folder) {
             if (turn % 40 == 21) hk_session_restore_memory(session, error);
             const hk_session_info info = state_of(session);
             if (info.code != HK_OK) code = info.code;
-            const bool released = info.state == HK_SESSION_RELEASED && turn < 2000; // then there is no memory for it
+            const bool released = info.state == HK_SESSION_RELEASED && turn < 2000; // no memory was available for it
             running += info.state == HK_SESSION_WORKING || released ? 1 : 0;
         });
         std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -209,7 +212,7 @@ int32_t writing_life(Host& host, Counted& counted, const std::string& folder) {
     return code;
 }
 
-// A life where what comes after so many allocations is refused; whether it ended early.
+// Runs `life` with all allocations after the first `most` refused. Returns whether it failed.
 template<class Life>
 bool refused_life(Counted& counted, uint64_t most, const Life& life) {
     CAPTURE(most);
@@ -225,7 +228,7 @@ bool refused_life(Counted& counted, uint64_t most, const Life& life) {
 
 } // namespace
 
-TEST_CASE("memory that a session gives back is free, and it goes on with the same bits") {
+TEST_CASE("a session's released memory is freed, and the session continues with the same bits") {
     FaultDriver& driver = FaultDriver::get();
     driver.reset();
     const Place place;
@@ -241,7 +244,7 @@ TEST_CASE("memory that a session gives back is free, and it goes on with the sam
     const Training training(place, "rested", averaged);
     hk_session session{};
     REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
-    CHECK(hk_session_release_memory(session, 0, error) == HK_FAILED_PRECONDITION); // it prepares
+    CHECK(hk_session_release_memory(session, 0, error) == HK_FAILED_PRECONDITION); // it is still preparing
     REQUIRE(state_of(session, 120 * kSecond).state == HK_SESSION_WORKING);
     const uint64_t with = driver.memory_in_use();
     CHECK(with > before);
@@ -258,7 +261,7 @@ TEST_CASE("memory that a session gives back is free, and it goes on with the sam
         CHECK(nothing.state == HK_SESSION_RELEASED);
         CHECK(nothing.pieces == 0);
         CHECK(driver.calls("vkQueueSubmit2") == submits);
-        // Where there is none to be had, it stays as it is.
+        // If no memory is available, it stays released.
         FaultPlan none;
         none.allocation_cap = 1;
         driver.reset(none);
@@ -277,7 +280,7 @@ TEST_CASE("memory that a session gives back is free, and it goes on with the sam
     CHECK(driver.memory_in_use() == before);
     CHECK(place.read("rested/model.safetensors") == weights);
 
-    // A text, given back between two prompts and in the middle of one.
+    // A generation, released between two prompts and in the middle of one.
     Writing whole(place.at("whole"));
     REQUIRE(hk_generate(context, &whole.options, nullptr, error) == HK_OK);
     const std::string expected = whole.taken();
@@ -298,11 +301,11 @@ TEST_CASE("memory that a session gives back is free, and it goes on with the sam
     run_until(session, HK_SESSION_IDLE, 500.0);
     CHECK(writing.taken() == expected);
     release(session);
-    hk_session_destroy(session); // as it is
+    hk_session_destroy(session); // while it is released
     hk_context_destroy(context);
 }
 
-TEST_CASE("sessions of one model read the same weights, which go when all of them have given theirs back") {
+TEST_CASE("sessions of one model share its weights, which are freed when all of them have released theirs") {
     FaultDriver& driver = FaultDriver::get();
     driver.reset();
     const Place place;
@@ -342,7 +345,7 @@ TEST_CASE("sessions of one model read the same weights, which go when all of the
         const hk_session_info info = state_of(session, 120 * kSecond);
         REQUIRE_MESSAGE(info.state == HK_SESSION_IDLE, message_of(info));
     };
-    // Begun together: one of them loads.
+    // Started together: only one of them loads.
     const hk_session first = forward(), second = forward();
     Writing writing(model);
     hk_session text{};
@@ -352,7 +355,7 @@ TEST_CASE("sessions of one model read the same weights, which go when all of the
     CHECK(address(first) == address(second));
     REQUIRE(state_of(text, 120 * kSecond).state == HK_SESSION_WORKING);
 
-    // What one gives back, the others read on.
+    // After one session releases them, the others still read the weights.
     advance_pieces(text, 7);
     const uint64_t there = address(second);
     release(first);
@@ -362,7 +365,7 @@ TEST_CASE("sessions of one model read the same weights, which go when all of the
     advance_pieces(text, 7);
     release(text);
     CHECK(driver.memory_in_use() == before);
-    // Whoever comes back first brings them back for all.
+    // The first session that restores the weights restores them for all.
     restore(second);
     restore(text);
     run_until(text, HK_SESSION_IDLE, 500.0);
@@ -370,7 +373,7 @@ TEST_CASE("sessions of one model read the same weights, which go when all of the
     restore(first);
     CHECK(address(first) == address(second));
 
-    // One more finds them; another precision, or files that have changed, has its own.
+    // A new session finds them; one with another precision or changed files loads its own.
     const hk_session third = forward();
     is_idle(third);
     CHECK(address(third) == address(first));
@@ -386,7 +389,7 @@ TEST_CASE("sessions of one model read the same weights, which go when all of the
     hk_context_destroy(context);
 }
 
-TEST_CASE("a session without its memory ends in every order") {
+TEST_CASE("a session with released memory can be destroyed in every order") {
     FaultDriver& driver = FaultDriver::get();
     driver.reset();
     const Place place;
@@ -403,7 +406,7 @@ TEST_CASE("a session without its memory ends in every order") {
         while (training.steps < 2) advance(session, 5000.0);
         release(session);
         if (leaves) {
-            // What a training has to write down needs its memory once more.
+            // Saving the training's state needs its memory again.
             const int32_t code = hk_device_release(context, 120 * kSecond, error);
             REQUIRE_MESSAGE(code == HK_OK, error.message());
             CHECK(state_of(session).state == HK_SESSION_DONE);
@@ -415,7 +418,7 @@ TEST_CASE("a session without its memory ends in every order") {
     hk_context_destroy(context);
 }
 
-TEST_CASE("everything lies in the host's memory, with the same bits, or says that it does not fit") {
+TEST_CASE("everything is stored in the host's memory, with the same bits, or an error reports that it does not fit") {
     FaultDriver& driver = FaultDriver::get();
     driver.reset();
     const Place place;
@@ -471,7 +474,7 @@ TEST_CASE("everything lies in the host's memory, with the same bits, or says tha
     CHECK(driver.leaks().empty());
 }
 
-TEST_CASE("the host's allocator serves what the header says, gets all of it back, and may refuse") {
+TEST_CASE("the host's allocator is used as the header documents, gets everything back, and may refuse") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -493,13 +496,13 @@ TEST_CASE("the host's allocator serves what the header says, gets all of it back
     CHECK(error.says("allocate and release are both needed"));
 }
 
-TEST_CASE("wherever the host's allocator refuses, it gets everything back" * doctest::test_suite("long")) {
+TEST_CASE("the host's allocator gets everything back, whichever allocation it refuses" * doctest::test_suite("long")) {
     FaultDriver::get().reset();
     const Place place;
     Host host;
     const auto sweep = [](Counted& counted, uint64_t points, const auto& life) {
         REQUIRE(life() == HK_OK);
-        uint64_t all = counted.allocations; // on a busy machine more: work is given to the device in more pieces
+        uint64_t all = counted.allocations; // on a busy machine more, since the work is submitted in more slices
         uint64_t refused = 0;
         for (uint64_t i = 0; i < points; ++i) {
             if (refused_life(counted, all * i / points + i * 7 % 13, life))
@@ -516,7 +519,7 @@ TEST_CASE("wherever the host's allocator refuses, it gets everything back" * doc
     sweep(writing, 60, [&] { return writing_life(host, writing, place.at("run")); });
 }
 
-TEST_CASE("what a context knows of its plugins lies in the host's memory, in few pieces, and may be refused") {
+TEST_CASE("a context's plugin data is stored in the host's memory, in few allocations, which may be refused") {
     Counted counted, later;
     hk_allocator allocator = counted.allocator();
     const Error error;
@@ -526,7 +529,7 @@ TEST_CASE("what a context knows of its plugins lies in the host's memory, in few
     CHECK(counted.sum > 50'000);
     CHECK(all < 20);
     CHECK(counted.live.size() == all);
-    // Whoever comes after it takes it back.
+    // The next allocator releases it.
     later.live = std::exchange(counted.live, {});
     const hk_allocator other = later.allocator();
     hk_context_callbacks callbacks{};
@@ -545,8 +548,7 @@ TEST_CASE("what a context knows of its plugins lies in the host's memory, in few
     CHECK(without_device(context, allocator, error) == HK_INVALID_ARGUMENT);
 }
 
-TEST_CASE(
-    "when a context was destroyed the host's allocator may go, also where calls on other threads are about to return") {
+TEST_CASE("after a context is destroyed its allocator may be too, even if calls on other threads are about to return") {
     const std::string nowhere = "/nowhere";
     const Error error;
     for (int round = 0; round < 30; ++round) {
@@ -559,7 +561,7 @@ TEST_CASE(
             const Error of_call;
             hk_model model{};
             int32_t code = HK_OK;
-            while (code != HK_INVALID_ARGUMENT) { // the handle is gone
+            while (code != HK_INVALID_ARGUMENT) { // the context was destroyed
                 code = hk_model_open(context, view(nowhere), &model, of_call);
                 CHECK(code != HK_OK);
                 calls = true;
@@ -573,8 +575,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE(
-    "a context that is destroyed waits for sessions that other threads are making, and for those that they destroy") {
+TEST_CASE("destroying a context waits for sessions that other threads are creating or destroying") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -592,7 +593,7 @@ TEST_CASE(
                 hk_session session{};
                 const int32_t code = hk_session_train(context, &training.options, nullptr, &session, of_call);
                 ++made;
-                if (code == HK_INVALID_ARGUMENT) return; // the handle is gone
+                if (code == HK_INVALID_ARGUMENT) return; // the context was destroyed
                 if (code == HK_OK) hk_session_destroy(session);
             }
         });
@@ -607,3 +608,5 @@ TEST_CASE(
         CHECK_MESSAGE(FaultDriver::get().leaks().empty(), FaultDriver::get().leaks());
     }
 }
+
+} // namespace memory_test

@@ -1,5 +1,5 @@
-// Looking inside: models described without a device, the parameters and gradients of a session on the device, and what
-// the head says of each layer.
+// Inspection: models described without a device, the parameters and gradients of a session on the device, and the
+// predictions of the head from each layer.
 #include "host.hpp"
 #include "recurrent.hpp"
 
@@ -12,6 +12,8 @@
 #include <fstream>
 #include <map>
 #include <thread>
+
+namespace model_test {
 
 using namespace hekla::testing;
 namespace fs = std::filesystem;
@@ -43,12 +45,12 @@ struct Lines {
     fs::path folder;
 };
 
-// What lies in a tensor, read by the host through a copy on the device.
+// Reads a tensor through a copy on the device.
 std::vector<float> read_floats(Host& host, const Frames& frames, const hk_tensor& tensor) {
     uint64_t count = 1;
     for (uint32_t i = 0; i < tensor.rank; ++i) count *= static_cast<uint64_t>(tensor.dims[i]);
     const HostBuffer into(host, count * sizeof(float), VK_BUFFER_USAGE_TRANSFER_DST_BIT, false);
-    static uint64_t value = 0; // of one timeline a test
+    static uint64_t value = 0; // one timeline per test
     static VkDevice device = VK_NULL_HANDLE;
     if (std::exchange(device, host.device) != host.device) value = 0;
     const VkCommandBuffer commands = frames.begin(0);
@@ -91,12 +93,12 @@ hk_tensor tensor_of(hk_session session, const std::string& name) {
     return tensor;
 }
 
-// What the training's `step` finds in the gradients' buffers.
+// The gradients that the training's `step` callback reads from their buffers.
 struct Seen {
     Host* host;
     const Frames* frames;
     std::atomic<hk_session*> session{nullptr};
-    std::vector<double> said = {}, found = {}; // norms of the gradients
+    std::vector<double> reported = {}, found = {}; // norms of the gradients
     std::vector<std::vector<float>> gains = {};
     int32_t frozen = HK_OK;
 
@@ -114,7 +116,7 @@ struct Seen {
             CHECK(hk_session_parameter(*session, view(name), HK_PARAMETER_GRADIENT, &tensor, nullptr) == HK_OK);
             for (const float g : read_floats(*host, *frames, tensor)) squares += static_cast<double>(g) * g;
         }
-        said.push_back(step.gradient_norm);
+        reported.push_back(step.gradient_norm);
         found.push_back(std::sqrt(squares));
         const std::string gain = "transformer.ln_f.weight", places = "transformer.wpe.weight";
         CHECK(hk_session_parameter(*session, view(gain), HK_PARAMETER_VALUE, &tensor, nullptr) == HK_OK);
@@ -134,7 +136,7 @@ hk_context context_without_device() {
 
 } // namespace
 
-TEST_CASE("what is one stack and what an encoder and a decoder is known from the graph, whatever config.json says") {
+TEST_CASE("encoder-decoder or single stack is derived from the graph, whatever config.json contains") {
     const hk_context context = context_without_device();
     const Error error;
     const Recurrent recurrent;
@@ -151,7 +153,7 @@ TEST_CASE("what is one stack and what an encoder and a decoder is known from the
         info.struct_size = sizeof info;
         REQUIRE(hk_model_describe(model, &info, error) == HK_OK);
         CHECK(info.encoder_decoder == encodes);
-        CHECK(info.decoder_start == (folder.ends_with("t5-span-corruption") ? 0 : -1)); // as config.json says
+        CHECK(info.decoder_start == (folder.ends_with("t5-span-corruption") ? 0 : -1)); // from config.json
         const std::string text = "a";
         const auto take = [](void*, const int32_t*, uint64_t) { FAIL("there is no tokenizer"); };
         CHECK(hk_model_encode_source(model, view(text), nullptr, take, error) != HK_OK);
@@ -161,13 +163,13 @@ TEST_CASE("what is one stack and what an encoder and a decoder is known from the
     hk_context_destroy(context);
 }
 
-TEST_CASE("a model's folder is described without a device") {
+TEST_CASE("a model folder is described without a device") {
     const std::string folder = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/models/gpt2-clm";
     const hk_context context = context_without_device();
     const Error error;
     hk_model model{};
     REQUIRE_MESSAGE(hk_model_open(context, view(folder), &model, error) == HK_OK, error.message());
-    hk_context_destroy(context); // a model needs it no more
+    hk_context_destroy(context); // the model does not need it any more
     hk_model_info info{};
     info.struct_size = sizeof info;
     REQUIRE(hk_model_describe(model, &info, error) == HK_OK);
@@ -206,7 +208,7 @@ TEST_CASE("a model's folder is described without a device") {
     CHECK_MESSAGE(error.says("was destroyed"), error.message());
 }
 
-TEST_CASE("gradients of a training on the device, then the trained model: its tokens, and what each layer says") {
+TEST_CASE("gradients of a training on the device, then the trained model: its tokens, and each layer's predictions") {
     FaultDriver::get().reset();
     const Lines lines;
     Host host;
@@ -228,9 +230,9 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
         hk_tensor tensor{};
         tensor.struct_size = sizeof tensor;
         run_until(session, HK_SESSION_DONE);
-        REQUIRE(seen.said.size() == 4);
-        for (std::size_t i = 0; i < seen.said.size(); ++i)
-            CHECK(seen.found[i] == doctest::Approx(seen.said[i]).epsilon(1e-4));
+        REQUIRE(seen.reported.size() == 4);
+        for (std::size_t i = 0; i < seen.reported.size(); ++i)
+            CHECK(seen.found[i] == doctest::Approx(seen.reported[i]).epsilon(1e-4));
         CHECK(seen.gains[0] != seen.gains[3]);
         CHECK(seen.frozen == HK_FAILED_PRECONDITION);
         CHECK(hk_session_parameter(session, view(gain), HK_PARAMETER_VALUE, &tensor, error) == HK_FAILED_PRECONDITION);
@@ -286,7 +288,7 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
         };
         const auto port = [&](const std::string& name) { return read_floats(host, frames, tensor_of(session, name)); };
         CHECK(port("lens.2") == port("logits"));
-        // The second layer's rows by hand: normed by the network's last norm, times the words.
+        // The second layer's rows computed by hand: the network's last norm, times the token embedding.
         const std::vector<float> weight = parameter(gain), bias = parameter("transformer.ln_f.bias"),
                                  words = parameter("transformer.wte.weight"), hidden = port("layer.1.hidden"),
                                  lens = port("lens.1");
@@ -314,7 +316,7 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("the last lens is the logits, whether a network ends with a norm or each of its layers does") {
+TEST_CASE("the last lens equals the logits, whether the network ends with a norm or each of its layers does") {
     FaultDriver::get().reset();
     Host host;
     hk_context context{};
@@ -349,14 +351,14 @@ TEST_CASE("the last lens is the logits, whether a network ends with a norm or ea
                  lens = "lens." + std::to_string(layers + 1))
                 ++layers;
             CHECK(layers >= 2);
-            const std::vector<float> said = read_floats(host, frames, tensor_of(session, logits));
+            const std::vector<float> logit_values = read_floats(host, frames, tensor_of(session, logits));
             const auto lens = [&](int layer) {
                 return read_floats(host, frames, tensor_of(session, "lens." + std::to_string(layer)));
             };
-            CHECK(lens(layers) == said);
-            CHECK(lens(0).size() == said.size());
-            CHECK(lens(0) != said);
-            CHECK(lens(layers - 1) != said);
+            CHECK(lens(layers) == logit_values);
+            CHECK(lens(0).size() == logit_values.size());
+            CHECK(lens(0) != logit_values);
+            CHECK(lens(layers - 1) != logit_values);
             hk_session_destroy(session);
         }
         host.of<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(host.device);
@@ -364,3 +366,5 @@ TEST_CASE("the last lens is the logits, whether a network ends with a norm or ea
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
+
+} // namespace model_test

@@ -1,10 +1,12 @@
-// Plans: what is said before anything is made is what is asked for then, on a device and without one.
+// Plans predict exactly the memory that is then allocated, on a device and without one.
 #include "recurrent.hpp"
 #include "work.hpp"
 
 #include "hekla/plan.h"
 
 #include <cmath>
+
+namespace plan_test {
 
 using namespace hekla::testing;
 
@@ -17,7 +19,7 @@ struct Planned {
     std::string text;
 };
 
-Planned plan(hk_context context, hk_plan_options options, int32_t expected = HK_OK, std::string* said = nullptr) {
+Planned plan(hk_context context, hk_plan_options options, int32_t expected = HK_OK, std::string* message = nullptr) {
     Planned planned;
     options.struct_size = sizeof options;
     options.user = &planned;
@@ -34,7 +36,7 @@ Planned plan(hk_context context, hk_plan_options options, int32_t expected = HK_
     const int32_t code = hk_plan(context, &options, error);
     REQUIRE_MESSAGE(code == expected, error.message());
     CHECK(planned.reports == (code == HK_OK ? 1 : 0));
-    if (said != nullptr) *said = error.message();
+    if (message != nullptr) *message = error.message();
     return planned;
 }
 
@@ -62,7 +64,7 @@ uint64_t sum(const hk_plan_report& r) {
 
 } // namespace
 
-TEST_CASE("what a plan says is what is asked for: a cap of so much holds it, a little less does not") {
+TEST_CASE("a plan is exact: a memory cap of its size suffices, a slightly smaller one does not") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -108,7 +110,7 @@ TEST_CASE("what a plan says is what is asked for: a cap of so much holds it, a l
     CHECK(with_cap(0.99, r, trains) == HK_OUT_OF_MEMORY);
     CHECK_MESSAGE(with_cap(1.0, r, trains) == HK_OK, error.message());
 
-    // Of a model: a pass, and a text, in sessions, whose staging comes to it.
+    // For a model: a forward session and a generation session; their staging memory is added.
     REQUIRE(host.context(context) == HK_OK);
     const std::string model = place.at("planned"), port = "hidden";
     const hk_string ports = view(port);
@@ -152,7 +154,7 @@ TEST_CASE("what a plan says is what is asked for: a cap of so much holds it, a l
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a context without a device plans for one that is described; measured times need a real one") {
+TEST_CASE("a context without a device plans for a described device; measured times need a real one") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -166,9 +168,9 @@ TEST_CASE("a context without a device plans for one that is described; measured 
     REQUIRE(host.context(none, error, without) == HK_OK);
     const Training training(place, "planned");
     hk_plan_options options = of_training(training);
-    std::string said;
-    plan(none, options, HK_FAILED_PRECONDITION, &said);
-    CHECK_MESSAGE(said.find("hk_plan_options.limits") != std::string::npos, said);
+    std::string message;
+    plan(none, options, HK_FAILED_PRECONDITION, &message);
+    CHECK_MESSAGE(message.find("hk_plan_options.limits") != std::string::npos, message);
 
     const Planned here = plan(real, options);
     hk_device_limits limits{};
@@ -183,8 +185,8 @@ TEST_CASE("a context without a device plans for one that is described; measured 
     CHECK(described.report.available == limits.memory);
 
     options.measure = 1;
-    plan(none, options, HK_INVALID_ARGUMENT, &said);
-    CHECK_MESSAGE(said.find("only described") != std::string::npos, said);
+    plan(none, options, HK_INVALID_ARGUMENT, &message);
+    CHECK_MESSAGE(message.find("only described") != std::string::npos, message);
     options.limits = nullptr;
     const Planned measured = plan(real, options);
     CHECK(measured.report.time == HK_TIME_MEASURED);
@@ -193,7 +195,7 @@ TEST_CASE("a context without a device plans for one that is described; measured 
     CHECK(!std::filesystem::exists(place.folder / "planned"));
     options.measure = 0;
 
-    // Times go by the speeds that are given; a kind of device by its name.
+    // Times scale with the given speeds; device limits are selected by name.
     options.limits = &limits;
     double before = 0;
     for (const char* name : {"desktop", "mobile", "cpu"}) {
@@ -205,11 +207,11 @@ TEST_CASE("a context without a device plans for one that is described; measured 
     CHECK(hk_device_limits_named(view("toaster"), &limits, error) == HK_NOT_FOUND);
     CHECK_MESSAGE(error.says("cpu, desktop, mobile"), error.message());
     limits.subgroup_size = 33;
-    plan(none, options, HK_INVALID_ARGUMENT, &said);
-    CHECK_MESSAGE(said.find("hk_device_limits.subgroup_size is 33") != std::string::npos, said);
+    plan(none, options, HK_INVALID_ARGUMENT, &message);
+    CHECK_MESSAGE(message.find("hk_device_limits.subgroup_size is 33") != std::string::npos, message);
     options.mode = 7;
-    plan(none, options, HK_INVALID_ARGUMENT, &said);
-    CHECK_MESSAGE(said.find("mode is 7") != std::string::npos, said);
+    plan(none, options, HK_INVALID_ARGUMENT, &message);
+    CHECK_MESSAGE(message.find("mode is 7") != std::string::npos, message);
     hk_plan_options silent{};
     silent.struct_size = sizeof silent;
     CHECK(hk_plan(none, &silent, error) == HK_INVALID_ARGUMENT);
@@ -219,7 +221,7 @@ TEST_CASE("a context without a device plans for one that is described; measured 
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a recurrent encoder and decoder is planned to write as one") {
+TEST_CASE("a recurrent encoder-decoder is planned for generation") {
     const Recurrent recurrent;
     Host host;
     const Error error;
@@ -237,6 +239,8 @@ TEST_CASE("a recurrent encoder and decoder is planned to write as one") {
     options.limits = &limits;
     const Planned planned = plan(none, options);
     CHECK(planned.report.rows == 2);
-    CHECK(planned.report.states > 2 * 12 * 24 * sizeof(float)); // what the encoder said stays for every token
+    CHECK(planned.report.states > 2 * 12 * 24 * sizeof(float)); // the encoder's output is kept for every token
     hk_context_destroy(none);
 }
+
+} // namespace plan_test

@@ -1,4 +1,4 @@
-// A recurrent encoder and decoder, whose config.json does not say that it is two.
+// A recurrent encoder-decoder whose config.json does not declare that it is one.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace hekla::testing {
 
-// A folder of its own, gone with this.
+// A temporary folder, deleted by the destructor.
 class Recurrent {
 public:
     Recurrent() {

@@ -1,14 +1,16 @@
-// Step scalars that a host sets in a session.
+// Step scalars set by the host in a session.
 #include "work.hpp"
 
 #include <cmath>
 #include <sstream>
 
+namespace scalar_test {
+
 using namespace hekla::testing;
 
 namespace {
 
-// A recipe for the plugin `gated`, whose body is scaled by the step scalar "gate".
+// Writes a recipe for the plugin `gated`, whose body is scaled by the step scalar "gate".
 void write_recipe(const Place& place) {
     std::ofstream(place.folder / "gated.toml")
         << "[model]\narchitecture = \"gated\"\n[data]\ntrain = " << (place.folder / "text.txt")
@@ -16,7 +18,7 @@ void write_recipe(const Place& place) {
         << (place.folder / "run") << "\n";
 }
 
-// "scalars" of each line of a run's log; empty where a line has none.
+// Returns "scalars" of each line of a run's log; empty for a line without.
 std::vector<std::string> logged(const Place& place, const char* run) {
     std::istringstream log(place.read((std::string(run) + "/train_log.jsonl").c_str()));
     std::vector<std::string> all;
@@ -29,7 +31,7 @@ std::vector<std::string> logged(const Place& place, const char* run) {
 
 } // namespace
 
-TEST_CASE("a host sets a step scalar of a training session; what cannot be set is refused") {
+TEST_CASE("a host sets a step scalar of a training session; invalid ones are rejected") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -65,3 +67,5 @@ TEST_CASE("a host sets a step scalar of a training session; what cannot be set i
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
+
+} // namespace scalar_test

@@ -1,4 +1,4 @@
-// Sessions: trained and written within budgets, in the host's own command buffers, stopped and destroyed at any time.
+// Sessions: training and generation within budgets, in the host's command buffers, stopped and destroyed at any time.
 #include "work.hpp"
 
 #include <atomic>
@@ -10,16 +10,18 @@
 #include <set>
 #include <thread>
 
+namespace session_test {
+
 using namespace hekla::testing;
 namespace fs = std::filesystem;
 
-TEST_CASE("a training within budgets ends with the bits of one without, and a text with the same tokens") {
+TEST_CASE("a training within budgets has the same bits as one without, and a generation the same tokens") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
     hk_context context{};
     REQUIRE(host.context(context) == HK_OK);
-    const std::vector<std::string> averaged{"train.ema_decay=0.9"}; // its program is rehearsed too
+    const std::vector<std::string> averaged{"train.ema_decay=0.9"}; // its program is also prepared
     train(context, Training(place, "whole", averaged));
     CHECK(FaultDriver::get().calls("vkCmdBeginDebugUtilsLabelEXT") > 100); // the host's instance has debug utils
     CHECK(FaultDriver::get().calls("vkCmdBeginDebugUtilsLabelEXT") ==
@@ -36,7 +38,7 @@ TEST_CASE("a training within budgets ends with the bits of one without, and a te
         const hk_session_info ready = state_of(session, 120 * kSecond);
         REQUIRE_MESSAGE(ready.state == HK_SESSION_WORKING, message_of(ready));
         CHECK(ready.progress == 1.0);
-        // From here on nothing is compiled and no memory is allocated, whatever runs.
+        // From here on nothing is compiled and no memory is allocated.
         const uint64_t allocations = FaultDriver::get().calls("vkAllocateMemory");
         const uint64_t pipelines = FaultDriver::get().calls("vkCreateComputePipelines");
         const int64_t frames = run_until(session, HK_SESSION_DONE, budget);
@@ -117,7 +119,7 @@ TEST_CASE("recorded into the host's command buffers, leased until the host signa
         REQUIRE_MESSAGE(code == HK_OK, error.message());
         if (out.pieces > 0) {
             ++recorded;
-            // The same point again would lend out what is still lent.
+            // A lease with the same point is rejected while the memory is still leased.
             CHECK(hk_session_advance(session, &given, &out, error) == HK_INVALID_ARGUMENT);
             CHECK_MESSAGE(error.says("lease"), error.message());
             refused = true;
@@ -149,7 +151,7 @@ TEST_CASE("recorded into the host's command buffers, leased until the host signa
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a host that waits for the engine and is waited for, on one timeline") {
+TEST_CASE("a host and the engine wait for each other on one timeline") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -177,7 +179,7 @@ TEST_CASE("a host that waits for the engine and is waited for, on one timeline")
         given.signal_count = 1;
         hk_advanced out{};
         out.struct_size = sizeof out;
-        do { // busy: nothing was signalled either
+        do { // busy, since nothing was signaled either
             const int32_t code = hk_session_advance(session, &given, &out, error);
             REQUIRE_MESSAGE(code == HK_OK, error.message());
         } while (out.busy != 0);
@@ -191,7 +193,7 @@ TEST_CASE("a host that waits for the engine and is waited for, on one timeline")
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("stopped, destroyed in the middle, left by its device: a session ends in every order") {
+TEST_CASE("a session ends in every order: stopped, destroyed while running, or after its device was released") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -224,13 +226,13 @@ TEST_CASE("stopped, destroyed in the middle, left by its device: a session ends 
         CHECK(error.says("session was destroyed"));
     }
     {
-        // The device goes first: the training ends with a checkpoint, and nothing of Vulkan's is called again.
+        // The device is released first: the training ends with a checkpoint, and then no Vulkan function is called.
         Training training(place, "left", endless);
         hk_session session{};
         REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
         state_of(session, 120 * kSecond);
         while (training.steps < 2) advance(session, 5000.0);
-        advance(session, 200.0); // and the next step has begun
+        advance(session, 200.0); // the next step has begun
         const int32_t released = hk_device_release(context, 120 * kSecond, error);
         REQUIRE_MESSAGE(released == HK_OK, error.message());
         CHECK(FaultDriver::get().leaks().empty());
@@ -249,7 +251,7 @@ TEST_CASE("stopped, destroyed in the middle, left by its device: a session ends 
     hk_context_destroy(context);
 }
 
-TEST_CASE("what cannot be is refused in words; a session that fails says why") {
+TEST_CASE("invalid options are rejected with a message; a session that fails reports why") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -300,7 +302,7 @@ TEST_CASE("what cannot be is refused in words; a session that fails says why") {
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a host's own cache: what was compiled once is not compiled again, and no file is written") {
+TEST_CASE("a host's own cache: compiled kernels are not compiled again, and no file is written") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -342,7 +344,7 @@ TEST_CASE("a host's own cache: what was compiled once is not compiled again, and
     CHECK(kept.loaded > 0);
     CHECK(kept.entries.size() == before);
     CHECK(place.read("again/model.safetensors") == place.read("whole/model.safetensors"));
-    // What is damaged is made anew.
+    // Damaged entries are replaced.
     for (auto& [name, content] : kept.entries)
         content[content.size() / 2] = static_cast<char>(~content[content.size() / 2]);
     hk_context_destroy(context);
@@ -354,7 +356,7 @@ TEST_CASE("a host's own cache: what was compiled once is not compiled again, and
     CHECK(host.context(context, error, [&](hk_context_options& o) { o.cache = &cache; }) == HK_INVALID_ARGUMENT);
     CHECK(error.says("load and store are both needed"));
 
-    // The host's VkPipelineCache is used, and stays the host's.
+    // The host's VkPipelineCache is used, but not destroyed.
     VkPipelineCacheCreateInfo create{};
     create.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
     VkPipelineCache pipelines = VK_NULL_HANDLE;
@@ -406,8 +408,9 @@ void cap_memory(bool all) {
     CHECK(refused > 0);
 }
 
-// A short training in a session from the context to its end, whatever fails: its code, and that nothing is left behind.
-int32_t whole_life(const Place& place, Host& host, std::string& said) {
+// Runs a short training in a session, from creating the context to destroying it, with any failure; returns its code,
+// and checks for leaks.
+int32_t whole_life(const Place& place, Host& host, std::string& message) {
     fs::remove_all(place.folder / "run");
     const Error error;
     hk_context context{};
@@ -429,15 +432,15 @@ int32_t whole_life(const Place& place, Host& host, std::string& said) {
                 code = hk_session_advance(session, &given, nullptr, error);
                 REQUIRE(std::chrono::steady_clock::now() < end);
             } while (info.state == HK_SESSION_WORKING && code == HK_OK);
-            said = code != HK_OK ? error.message() : message_of(info);
+            message = code != HK_OK ? error.message() : message_of(info);
             if (code == HK_OK) code = info.code;
             hk_session_destroy(session);
         } else {
-            said = error.message();
+            message = error.message();
         }
         hk_context_destroy(context);
     } else {
-        said = error.message();
+        message = error.message();
     }
     return code;
 }
@@ -447,8 +450,8 @@ void fail_each(bool all) {
     Host host;
     FaultDriver& driver = FaultDriver::get();
     driver.reset();
-    std::string said;
-    REQUIRE(whole_life(place, host, said) == HK_OK);
+    std::string message;
+    REQUIRE(whole_life(place, host, message) == HK_OK);
     std::map<std::string, uint64_t> turns;
     for (const std::string& name : functions_that_can_fail()) turns[name] = driver.calls(name);
     int cases = 0;
@@ -466,12 +469,12 @@ void fail_each(bool all) {
                 FaultPlan plan;
                 plan.faults = {{name, nth, result}};
                 driver.reset(plan);
-                said.clear();
-                const int32_t code = whole_life(place, host, said);
-                if (!driver.fault_happened()) continue; // how often the device is asked depends on its speed
+                message.clear();
+                const int32_t code = whole_life(place, host, message);
+                if (!driver.fault_happened()) continue; // the number of calls depends on the device's speed
                 ++cases;
-                // The allocator tries another kind of memory; debug names and caches are no reason to fail.
-                if (code != HK_OK) CHECK(!said.empty());
+                // The allocator tries another memory type; failing debug names and caches are not errors.
+                if (code != HK_OK) CHECK(!message.empty());
                 if (code != HK_OK && result == VK_ERROR_OUT_OF_DEVICE_MEMORY) CHECK(code == HK_OUT_OF_MEMORY);
                 CHECK_MESSAGE(driver.leaks().empty(), driver.leaks());
                 CHECK(driver.memory_in_use() == 0);
@@ -483,16 +486,16 @@ void fail_each(bool all) {
     MESSAGE(cases, " faults");
     CHECK(cases > 15);
     driver.reset();
-    CHECK(whole_life(place, host, said) == HK_OK); // and the host goes on
+    CHECK(whole_life(place, host, message) == HK_OK); // the host can continue
 }
 
 } // namespace
 
-TEST_CASE("a cap of memory holds: a session runs within it or says what it needs") { cap_memory(false); }
+TEST_CASE("a memory cap holds: a session runs within it or reports what it needs") { cap_memory(false); }
 
-TEST_CASE("a session whose Vulkan fails ends with an error, and leaves nothing behind") { fail_each(false); }
+TEST_CASE("a session whose Vulkan call fails ends with an error, without leaks") { fail_each(false); }
 
-TEST_CASE("a session begun on a lost device is an error") {
+TEST_CASE("starting a session on a lost device is an error") {
     const Place place;
     Host host;
     FaultPlan plan;
@@ -518,7 +521,9 @@ TEST_CASE("a session begun on a lost device is an error") {
 }
 
 TEST_SUITE("long") {
-    TEST_CASE("caps of memory from absurd to ample") { cap_memory(true); }
+    TEST_CASE("memory caps from absurd to ample") { cap_memory(true); }
 
-    TEST_CASE("a session whose Vulkan fails at any of many calls") { fail_each(true); }
+    TEST_CASE("a session whose Vulkan call fails, at any of many calls") { fail_each(true); }
 }
+
+} // namespace session_test

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Hekla as a part of another project: subproject.sh SOURCE [--build]. Added by add_subdirectory and by FetchContent, it
-# leaves the project's flags, folders, tests and installation as they were; with --build a program of the project's is built
-# against both libraries, under warnings that Hekla's own code was not written for, and run.
+# Hekla as part of another project: subproject.sh SOURCE [--build]. Added by add_subdirectory and by FetchContent, it
+# does not change the project's flags, folders, tests and installation; with --build a program of the project is built
+# with both libraries, under warnings that Hekla's own code does not enable, and run.
 set -euo pipefail
 source=$(cd "$1" && pwd)
 work=$(mktemp -d)
@@ -73,7 +73,7 @@ PROJECT
 done
 [ "${2:-}" = --build ] || exit 0
 cmake --build project/build --target with_hekla with_static >build.log 2>&1 || fail "$(tail -n 30 build.log)"
-# Plugins are found beside libhekla.so; a program that has the engine in itself lies elsewhere, and names their folder.
+# Plugins are found next to libhekla.so; a program that links the static library is elsewhere, and sets their folder.
 for said in "with_hekla 1 1" "with_static 1 0"; do
   program=${said%% *}
   [ "$(project/build/mine/$program)" = "${said#* }" ] || fail "$program says $(project/build/mine/$program)"

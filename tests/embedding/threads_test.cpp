@@ -1,10 +1,12 @@
-// Threads: Hekla's own have names; of a context that begins none, the host's do everything.
+// Threads: Hekla's own have names; a context without threads does all its work on the host's.
 #include "work.hpp"
 
 #include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <deque>
+
+namespace threads_test {
 
 using namespace hekla::testing;
 
@@ -32,7 +34,7 @@ hk_pumped pump(hk_context context, uint64_t nanoseconds = 0) {
     return pumped;
 }
 
-// On this thread alone, until the session is in that state: how many calls gave the device work.
+// Pumps on this thread until the session is in this state. Returns the number of calls that submitted work.
 int64_t pump_until(hk_context context, hk_session session, int32_t state, double microseconds = 2000.0) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
     int64_t frames = 0;
@@ -45,7 +47,7 @@ int64_t pump_until(hk_context context, hk_session session, int32_t state, double
     return frames;
 }
 
-// A host that runs jobs on two threads of its own.
+// A host that runs jobs on two of its own threads.
 class Jobs {
 public:
     Jobs() {
@@ -94,14 +96,14 @@ private:
     std::array<std::thread, 2> threads_;
 };
 
-// A driver's threads are called as the one that began them: only differences count.
+// A driver's threads inherit the name of the thread that created them, so only differences count.
 std::ptrdiff_t ours() {
     return std::ranges::count_if(thread_names(), [](const std::string& name) { return name.starts_with("hekla "); });
 }
 
 } // namespace
 
-TEST_CASE("sessions and batches have threads with names, which end with them") {
+TEST_CASE("sessions and batches have named threads, which end with them") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -124,7 +126,7 @@ TEST_CASE("sessions and batches have threads with names, which end with them") {
     hk_context_destroy(context);
 }
 
-TEST_CASE("a context that begins no threads: sessions run where the host runs them, with the same bits") {
+TEST_CASE("a context without threads: the host runs its sessions, with the same bits") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -151,7 +153,7 @@ TEST_CASE("a context that begins no threads: sessions run where the host runs th
     const Training training(place, "session");
     hk_session session{};
     REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
-    CHECK(state_of(session, 1000).state == HK_SESSION_PREPARING); // nobody has run it
+    CHECK(state_of(session, 1000).state == HK_SESSION_PREPARING); // not run yet
     std::thread of_the_host([&] {
         const Error own;
         CHECK(hk_session_run(session, own) == HK_OK);
@@ -165,7 +167,7 @@ TEST_CASE("a context that begins no threads: sessions run where the host runs th
     CHECK(ours() == before);
     CHECK(place.read("session/model.safetensors") == weights);
 
-    // One that nobody ran ends; one that runs elsewhere is waited for.
+    // A session that was never run is destroyed at once; destroying one that runs elsewhere waits for it.
     REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
     hk_session_destroy(session);
     Writing writing(place.at("whole"));
@@ -179,14 +181,14 @@ TEST_CASE("a context that begins no threads: sessions run where the host runs th
     hk_session_destroy(session);
     another.join();
     REQUIRE(hk_session_generate(context, &writing.options, nullptr, &session, error) == HK_OK);
-    const int32_t released = hk_device_release(context, 10 * kSecond, error); // with one that nobody runs
+    const int32_t released = hk_device_release(context, 10 * kSecond, error); // with a session that was never run
     CHECK_MESSAGE(released == HK_OK, error.message());
     hk_session_destroy(session);
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("pumped on one thread: a training and a text beside each other, with the same bits") {
+TEST_CASE("pumped on one thread: a training and a generation concurrently, with the same bits") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -209,7 +211,7 @@ TEST_CASE("pumped on one thread: a training and a text beside each other, with t
     REQUIRE(host.context(context, error, [](hk_context_options& o) { o.no_threads = 1; }) == HK_OK);
     CHECK(pump(context).sessions == 0);
     const std::ptrdiff_t before = ours();
-    // Its steps are told on this thread, from where it cannot be run on.
+    // The step callbacks are called on this thread; inside of them pumping is rejected.
     struct Heard {
         hk_context context;
         std::thread::id thread = std::this_thread::get_id();
@@ -226,10 +228,10 @@ TEST_CASE("pumped on one thread: a training and a text beside each other, with t
     Writing writing(place.at("whole"));
     REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
     REQUIRE(hk_session_generate(context, &writing.options, nullptr, &second, error) == HK_OK);
-    CHECK(state_of(session).state == HK_SESSION_PREPARING); // nobody has run it
+    CHECK(state_of(session).state == HK_SESSION_PREPARING); // not run yet
     hk_pumped pumped = pump(context);
     CHECK(pumped.sessions == 2);
-    CHECK(hk_session_run(session, error) == HK_FAILED_PRECONDITION); // it has begun here
+    CHECK(hk_session_run(session, error) == HK_FAILED_PRECONDITION); // it was started by the pump
     CHECK(pump_until(context, second, HK_SESSION_IDLE) > 1);
     CHECK(writing.taken() == text);
     pump_until(context, session, HK_SESSION_WORKING);
@@ -237,7 +239,7 @@ TEST_CASE("pumped on one thread: a training and a text beside each other, with t
         pump(context, 1'000'000);
         advance(session, 2000.0);
     }
-    // Memory goes and comes on one thread: what waits for the session runs it on.
+    // Releasing and restoring on one thread: the waiting call runs the session.
     REQUIRE_MESSAGE(hk_session_release_memory(session, 60 * kSecond, error) == HK_OK, error.message());
     CHECK(state_of(session).state == HK_SESSION_RELEASED);
     pumped = pump(context, 1'000'000);
@@ -257,7 +259,7 @@ TEST_CASE("pumped on one thread: a training and a text beside each other, with t
     hk_session_destroy(second); // while it waits for a prompt
     CHECK(pump(context).sessions == 0);
 
-    // In the middle of a step: destroyed, stopped, and left by the device.
+    // In the middle of a step: destroyed, stopped, and with its device released.
     const Training another(place, "another");
     REQUIRE(hk_session_train(context, &another.options, nullptr, &session, error) == HK_OK);
     pump_until(context, session, HK_SESSION_WORKING);
@@ -279,7 +281,7 @@ TEST_CASE("pumped on one thread: a training and a text beside each other, with t
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a callback that destroys its own session ends it, where there are no threads") {
+TEST_CASE("a callback that destroys its own session ends it, in a context without threads") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -304,7 +306,7 @@ TEST_CASE("a callback that destroys its own session ends it, where there are no 
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("sessions as jobs of the host's: no thread of ours, the same bits, and jobs that nobody runs") {
+TEST_CASE("sessions as jobs of the host: no threads of Hekla, the same bits, and jobs that are never run") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -353,7 +355,7 @@ TEST_CASE("sessions as jobs of the host's: no thread of ours, the same bits, and
     hk_session_destroy(session);
     CHECK(place.read("jobs/model.safetensors") == weights);
 
-    // In the middle, with the other waiting; then by a host whose threads are gone.
+    // Destroyed in the middle, with the other session waiting; then with a host whose threads have ended.
     const Training another(place, "another");
     REQUIRE(hk_session_train(context, &another.options, nullptr, &session, error) == HK_OK);
     REQUIRE(state_of(session, 120 * kSecond).state == HK_SESSION_WORKING);
@@ -372,7 +374,7 @@ TEST_CASE("sessions as jobs of the host's: no thread of ours, the same bits, and
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a host that loads its own code anew replaces its callbacks while a session runs") {
+TEST_CASE("a host that reloads its own code replaces its callbacks while a session runs") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -439,9 +441,9 @@ TEST_CASE("a host that loads its own code anew replaces its callbacks while a se
     CHECK(before.steps + after.steps == 6);
     CHECK(after.stored > 0);
     CHECK(before.allocated + after.allocated == before.released + after.released);
-    CHECK(after.released > after.allocated); // what the old one gave, too
+    CHECK(after.released > after.allocated); // includes memory allocated through the old one
 
-    // Not from inside of one.
+    // Replacing them inside a callback is rejected.
     REQUIRE(host.context(context) == HK_OK);
     struct Inside {
         hk_context context;
@@ -464,3 +466,5 @@ TEST_CASE("a host that loads its own code anew replaces its callbacks while a se
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
+
+} // namespace threads_test

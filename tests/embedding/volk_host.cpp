@@ -1,9 +1,9 @@
-// A host that draws through a copy of volk of its own, on a device of its own, while Hekla writes on another:
+// A host that draws with its own copy of volk, on its own device, while Hekla generates on another:
 //
 //     volk_host MODEL PROMPT
 //
-// Writes with nothing else going on, then while a thread draws, and says whether the texts are the same and every frame
-// came out. volk's functions are global variables with the names of Vulkan's: Hekla must neither call nor change them.
+// Generates once without drawing, then while a thread draws, and prints whether the texts are equal and every frame is
+// correct. volk's functions are global variables with the names of Vulkan's: Hekla must neither call nor change them.
 #include <volk.h>
 
 #include <atomic>
@@ -28,7 +28,7 @@ void check(VkResult result, const char* what) {
 
 constexpr uint32_t kSide = 64;
 
-// Clears an image to the colour of the frame and copies it to where it can be read.
+// Clears an image to the color of the frame and copies it to a readable buffer.
 class Drawing {
 public:
     Drawing() {
@@ -55,7 +55,7 @@ public:
         of_device.queueCreateInfoCount = 1;
         of_device.pQueueCreateInfos = &of_queue;
         check(vkCreateDevice(physical_, &of_device, nullptr, &device_), "vkCreateDevice");
-        volkLoadDevice(device_); // from here on the globals are this device's
+        volkLoadDevice(device_); // from here on volk's globals belong to this device
         vkGetDeviceQueue(device_, of_queue.queueFamilyIndex, 0, &queue_);
 
         VkImageCreateInfo of_image{};
@@ -192,8 +192,8 @@ private:
 std::string written(const char* model, const char* prompt) {
     hk_error* error = hk_error_create();
     const auto must = [&](int32_t code) {
-        const hk_string said = hk_error_message(error);
-        if (code != HK_OK) fail(std::string(said.data, static_cast<std::size_t>(said.size)));
+        const hk_string message = hk_error_message(error);
+        if (code != HK_OK) fail(std::string(message.data, static_cast<std::size_t>(message.size)));
     };
     hk_context_options options{};
     options.struct_size = sizeof options;

@@ -1,4 +1,4 @@
-// What an app does with the engine: a small model trained and written, in calls and in sessions.
+// Typical work of an app: a small model is trained and used for generation, in calls and in sessions.
 #pragma once
 
 #include "host.hpp"
@@ -44,7 +44,7 @@ struct Place {
     std::filesystem::path folder;
 };
 
-// A training of the place's recipe into a folder of its own.
+// A training of the recipe in `place`, with its own output folder.
 struct Training {
     Training(const Place& place, const char* out, std::vector<std::string> more = {}) : recipe(place.recipe()) {
         overrides = std::move(more);
@@ -117,7 +117,7 @@ inline hk_advanced advance(hk_session session, double microseconds) {
     return out;
 }
 
-// Until the session is in that state: how many frames did some of its work.
+// Advances until the session is in this state. Returns the number of frames that did some of its work.
 inline int64_t run_until(hk_session session, int32_t state, double microseconds) {
     hk_session_info info = state_of(session, 120 * kSecond);
     int64_t frames = 0;

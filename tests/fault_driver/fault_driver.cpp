@@ -28,7 +28,7 @@ constexpr std::array<const char*, id_count> names{
 #undef HK_NAME
 };
 
-// What makes an object, and what must take it away again.
+// Functions that create an object, and the ones that must destroy it.
 struct Pair {
     Id make;
     Id take;
@@ -53,7 +53,7 @@ struct State {
     mutable std::mutex mutex;
     FaultPlan plan;
     std::array<uint64_t, id_count> calls{};
-    std::array<uint64_t, id_count> done{}; // calls that the real driver answered with success (or with nothing)
+    std::array<uint64_t, id_count> done{}; // calls for which the real driver returned success (or nothing)
     bool happened = false;
     std::map<VkDeviceMemory, uint64_t> allocations;
     uint64_t in_use = 0;
@@ -90,7 +90,7 @@ void count_done(int id) {
     ++s.done[static_cast<std::size_t>(id)];
 }
 
-// Vulkan's feature names, the structure each lives in, and where.
+// Vulkan's feature names, the structure each belongs to, and its offset.
 struct FeatureField {
     const char* name;
     VkStructureType type;
@@ -132,7 +132,7 @@ constexpr FeatureField fields[] = {
 };
 #undef HK_FIELD
 
-// visit(field, its VkBool32) for every hidden feature found in a chain.
+// Calls visit(field, its VkBool32) for every hidden feature in a chain.
 template<class Visit>
 void each_hidden(const void* chain, Visit&& visit) {
     for (auto* at = static_cast<const VkBaseInStructure*>(chain); at; at = at->pNext) {
@@ -152,7 +152,7 @@ void change_limits(VkPhysicalDeviceProperties& p) {
     if (plan.max_groups) std::fill_n(p.limits.maxComputeWorkGroupCount, 3, *plan.max_groups);
 }
 
-// What is done instead of the real call, for the few names where the plan has a say.
+// Replacements for the few functions that the plan affects.
 template<int id>
 struct Special {
     template<class F, class... A>
@@ -232,7 +232,7 @@ template<>
 struct Special<id_vkCreateDevice> {
     static VkResult run(PFN_vkCreateDevice real, VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                         const VkAllocationCallbacks* callbacks, VkDevice* device) {
-        // As a real driver would: what it did not offer cannot be enabled.
+        // As in a real driver, a feature that was not offered cannot be enabled.
         bool asked = false;
         each_hidden(info->pNext, [&](const FeatureField&, std::byte* bit) {
             VkBool32 on = VK_FALSE;
@@ -318,7 +318,7 @@ struct Thunk<id, R(VKAPI_PTR*)(A...)> {
     }
 };
 
-// The thunk for a name, bound to what the real driver gives; null where that is null or the name is unknown.
+// Returns the wrapper for a function of the real driver; null if that is null or the name is unknown.
 PFN_vkVoidFunction wrap(const char* name, PFN_vkVoidFunction real) {
     if (!real) return nullptr;
     std::string_view wanted = name;

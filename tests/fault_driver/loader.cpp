@@ -1,9 +1,9 @@
-// The fault driver as a Vulkan loader of its own: a folder holding it as libvulkan.so.1, put into LD_LIBRARY_PATH,
-// makes any program run on it. The plan comes from the environment:
+// The fault driver as a Vulkan loader: with LD_LIBRARY_PATH set to a folder that contains it as libvulkan.so.1, any
+// program uses it. The environment specifies the plan:
 //     HEKLA_FAULTS="vkQueueSubmit2:120:-4 vkAllocateMemory:9:-2 memory=1000000000 allocation=100000000
 //     hide=shaderFloat16"
-// name:nth:VkResult, caps in bytes, hidden features. A word that is not understood ends the program: no test may run on
-// faults that did not happen.
+// name:nth:VkResult, caps in bytes, hidden features. An invalid word ends the program, since no test may pass because
+// its faults did not happen.
 #include "fault_driver.hpp"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Decoders of real descriptions: caches, chunks and cuts change nothing about what a model says.
+// Decoders of real models: caches, chunks and context shifts do not change the results.
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "graph/builder.hpp"
@@ -24,12 +24,12 @@ Tensor ids_tensor(const std::vector<Ids>& rows) {
     return tensor;
 }
 
-// The whole model over whole rows, no caches anywhere: scores of the last of `ids`.
+// A model that is run over whole rows without caches. scores() returns those of the last of `ids`.
 class Plain {
 public:
     Plain(const plugin::Composition& composition, bool encodes) : composition_(composition), encodes_(encodes) {}
 
-    // prefix: so many of the first places see each other from both sides.
+    // prefix: the number of first positions with bidirectional attention.
     Graph graph(int64_t length, int64_t source, int64_t prefix = 0) const {
         std::vector<plugin::BatchField> fields{{"input_ids", Kind::int32, Shape{1, encodes_ ? source : length}}};
         if (prefix > 0) fields.push_back({"prefix_length", Kind::int32, Shape{1}});
@@ -60,7 +60,7 @@ private:
 
 } // namespace
 
-TEST_CASE("decoder graph: scores of last tokens alone, and the head works on nothing else") {
+TEST_CASE("decoder graph: only the last tokens are scored, and the head computes nothing else") {
     Builder b;
     const ValueId x = b.input("x", Kind::float_, Shape{3, 5, 4});
     const ValueId weight = b.parameter("w", Shape{7, 4}, 0, 0, 0, 0);
@@ -99,7 +99,7 @@ TEST_CASE("decoder graph: scores of last tokens alone, and the head works on not
             CHECK(c.value()[0].data[row * 7 + v] == a.value()[0].data[(row * 5 + places[row]) * 7 + v]);
 }
 
-TEST_CASE("decoder: cached, chunked, ragged generation says what whole rows say") {
+TEST_CASE("decoder: cached, chunked, ragged generation equals whole rows") {
     const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     for (const Model& model : models()) {
         CAPTURE(model.architecture);
@@ -139,7 +139,7 @@ TEST_CASE("decoder: cached, chunked, ragged generation says what whole rows say"
     }
 }
 
-TEST_CASE("decoder: prompts read from both sides say what whole rows with a prefix say") {
+TEST_CASE("decoder: prompts with bidirectional attention equal whole rows with a prefix") {
     const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     for (const Model& model : models()) {
         if (model.encodes) continue;
@@ -153,8 +153,8 @@ TEST_CASE("decoder: prompts read from both sides say what whole rows with a pref
         Request request;
         request.both_sides = true;
         for (const int length : {3, 20, 1}) request.prompts.push_back(some_ids(length, length));
-        bool differs = false; // from what reading from left to right would have said
-        // The last is longer than a context of 48: what has no room begins anew with 24 tokens, read whole.
+        bool differs = false; // from causal attention
+        // The last is longer than a context of 48, so it continues from its last 24 tokens, read as a whole.
         for (const auto& [beams, made] : {std::pair(1, 6), std::pair(3, 6), std::pair(1, 36)}) {
             o.beams = beams;
             o.max_new_tokens = made;
@@ -169,15 +169,15 @@ TEST_CASE("decoder: prompts read from both sides say what whole rows with a pref
                         begin = i - 24;
                         prompt = i;
                     }
-                    const auto said = [&](int64_t prefix) {
+                    const auto next_id = [&](int64_t prefix) {
                         const std::vector<double> scores =
                             plain.scores(Ids(ids.begin() + static_cast<std::ptrdiff_t>(begin),
                                              ids.begin() + static_cast<std::ptrdiff_t>(i)),
                                          {}, weights, prefix);
                         return std::ranges::max_element(scores) - scores.begin();
                     };
-                    if (beams == 1) CHECK(said(static_cast<int64_t>(prompt - begin)) == ids[i]);
-                    differs = differs || said(0) != ids[i];
+                    if (beams == 1) CHECK(next_id(static_cast<int64_t>(prompt - begin)) == ids[i]);
+                    differs = differs || next_id(0) != ids[i];
                 }
             }
         }
@@ -185,7 +185,7 @@ TEST_CASE("decoder: prompts read from both sides say what whole rows with a pref
     }
 }
 
-TEST_CASE("decoder: places of a chunk that are not taken may lie past a model's last position") {
+TEST_CASE("decoder: unused positions of a chunk may be past a model's last position") {
     const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     const Model model = models()[0];
     const auto composition = compose(registry, model);
@@ -198,7 +198,7 @@ TEST_CASE("decoder: places of a chunk that are not taken may lie past a model's 
     const Ids rows(static_cast<std::size_t>(decoder.value()->capacity()), 0);
     Logits logits;
     for (int32_t start = 0; start < 48;) {
-        const int32_t count = std::min(14, 48 - start); // of 16: the last chunk takes 6, at 42
+        const int32_t count = std::min(14, 48 - start); // of 16: the last chunk uses 6, at 42
         Ids tokens(16, 0);
         std::copy_n(ids.begin() + start, count, tokens.begin());
         const Status status =
@@ -210,7 +210,7 @@ TEST_CASE("decoder: places of a chunk that are not taken may lie past a model's 
     for (std::size_t i = 0; i < scores.size(); ++i) CHECK(logits[i] == doctest::Approx(scores[i]).epsilon(1e-5));
 }
 
-TEST_CASE("decoder: rows up to the last position of a model, and not one further") {
+TEST_CASE("decoder: rows up to the last position of a model, and no further") {
     const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     const Model model = models()[0];
     const auto composition = compose(registry, model);
@@ -220,7 +220,7 @@ TEST_CASE("decoder: rows up to the last position of a model, and not one further
     REQUIRE_MESSAGE(decoder.ok(), decoder.message());
     Options o;
     o.max_new_tokens = 3;
-    const Ids prompt = some_ids(46, 2); // 46 + 3 - 1 = 48 positions are fed
+    const Ids prompt = some_ids(46, 2); // 46 + 3 - 1 = 48 positions are processed
     const auto output = generate::generate(*decoder.value(), {{prompt, some_ids(2, 1)}, {}}, o);
     REQUIRE_MESSAGE(output.ok(), output.message());
     Ids ids = prompt;

@@ -1,4 +1,4 @@
-// Programs on the device say what the interpreter says.
+// Programs on the device compute the same as the interpreter.
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
@@ -26,7 +26,7 @@ std::unique_ptr<program::ParameterStore> store_of(program::Runtime& runtime, con
     return store.take();
 }
 
-// Runs two decoders side by side and compares the scores of all rows that take part.
+// Two decoders that run the same steps; the scores of all active rows are compared.
 class Both final : public Decoder {
 public:
     Both(Decoder& device, Decoder& reference) : device_(device), reference_(reference) {}
@@ -69,7 +69,7 @@ private:
 
 } // namespace
 
-TEST_CASE("decoder: programs on the device say what the interpreter says") {
+TEST_CASE("decoder: programs on the device compute the same as the interpreter") {
     const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     Bench bench;
     for (const Model& model : models()) {
@@ -96,7 +96,7 @@ TEST_CASE("decoder: programs on the device say what the interpreter says") {
             request.both_sides = both_sides;
             const auto output = generate::generate(both, request, o);
             REQUIRE_MESSAGE(output.ok(), output.message());
-            // A second time with the programs that are there, and caches full of what was.
+            // A second time with compiled programs and used caches.
             const auto again = generate::generate(both, request, o);
             REQUIRE_MESSAGE(again.ok(), again.message());
             for (std::size_t row = 0; row < output->rows.size(); ++row)

@@ -36,7 +36,7 @@ double log_probability(const Ids& history, int32_t token, int64_t vocabulary) {
     return scores[static_cast<std::size_t>(token)] - std::log(sum);
 }
 
-// Every sequence there is, scored; the best.
+// Adds all possible sequences to `all`, sorted by score.
 void enumerate(const Ids& ids, double score, std::size_t prompt, const Options& o, int64_t vocabulary,
                std::multimap<double, Ids>& all) {
     const std::size_t made = ids.size() - prompt;
@@ -54,7 +54,7 @@ void enumerate(const Ids& ids, double score, std::size_t prompt, const Options& 
 
 } // namespace
 
-TEST_CASE("generator: ragged batches say what each row says alone, through every mix of chunks") {
+TEST_CASE("generator: ragged batches give the same as each row alone, for every mix of chunks") {
     Options o;
     o.max_new_tokens = 9;
     for (const std::vector<int64_t>& chunks : {std::vector<int64_t>{1}, {1, 16}, {1, 16, 128}}) {
@@ -72,7 +72,7 @@ TEST_CASE("generator: ragged batches say what each row says alone, through every
     }
 }
 
-TEST_CASE("generator: a row that fills the context goes on from the last half of it, whoever its neighbours are") {
+TEST_CASE("generator: a row that fills the context continues from its last half, whatever its neighbors are") {
     const auto sliding = [](const Ids& prompt, int64_t tokens, std::size_t context) {
         Ids ids = prompt, seen = prompt;
         const auto halve = [&] { seen.erase(seen.begin(), seen.end() - static_cast<std::ptrdiff_t>(context / 2)); };
@@ -109,7 +109,7 @@ TEST_CASE("generator: a row that fills the context goes on from the last half of
     CHECK(all->rows[0].ids == greedy(prompt_of(3, 1, 50), 41, 50));
 }
 
-TEST_CASE("generator: a prompt is fed in few steps") {
+TEST_CASE("generator: a prompt is processed in few steps") {
     HistoryDecoder decoder(50);
     Options o;
     o.max_new_tokens = 1;
@@ -117,7 +117,7 @@ TEST_CASE("generator: a prompt is fed in few steps") {
     CHECK(decoder.steps() <= 3); // 128, 16, 1
 }
 
-TEST_CASE("generator: rows end by themselves, and tokens come out as they are made") {
+TEST_CASE("generator: rows end independently, and tokens are reported as they are generated") {
     HistoryDecoder decoder(12);
     Options o;
     o.max_new_tokens = 40;
@@ -133,22 +133,22 @@ TEST_CASE("generator: rows end by themselves, and tokens come out as they are ma
         CHECK(output->rows[row].ids == greedy(request.prompts[row], 40, 12, 5));
         CHECK(streamed[row] == output->rows[row].ids);
     }
-    int said = 0;
-    const auto stopped = generate::generate(decoder, request, o, [&](std::size_t, int32_t) { return ++said < 4; });
+    int received = 0;
+    const auto stopped = generate::generate(decoder, request, o, [&](std::size_t, int32_t) { return ++received < 4; });
     REQUIRE(stopped.ok());
     CHECK(stopped->statistics.tokens == 4);
     CHECK(stopped->stopped);
     CHECK(!output->stopped);
 }
 
-TEST_CASE("generator: what is stopped ends with what it has, in prompts, tokens and beams") {
+TEST_CASE("generator: when stopped it returns what it has, in prompts, tokens and beams") {
     const Request request{{prompt_of(40, 1, 12), prompt_of(5, 2, 12)}, {}};
     Options o;
     o.max_new_tokens = 40;
     for (const int64_t beams : {1, 3}) {
         o.beams = beams;
         std::vector<Ids> before = request.prompts;
-        for (const int turns : {0, 5, 6}) { // turns of the model that are let pass: the prompts take three
+        for (const int turns : {0, 5, 6}) { // model calls before the stop; the prompts take three
             HistoryDecoder decoder(12, {1, 16});
             const auto output = generate::generate(decoder, request, o, {}, [&] { return decoder.steps() >= turns; });
             REQUIRE_MESSAGE(output.ok(), output.message());
@@ -167,7 +167,7 @@ TEST_CASE("generator: what is stopped ends with what it has, in prompts, tokens 
     }
 }
 
-TEST_CASE("generator: draws do not depend on who else is in the batch; copies of a prompt differ") {
+TEST_CASE("generator: sampling does not depend on the other rows in the batch; copies of a prompt differ") {
     HistoryDecoder decoder(30);
     Options o;
     o.max_new_tokens = 12;
@@ -190,7 +190,7 @@ TEST_CASE("generator: draws do not depend on who else is in the batch; copies of
     CHECK(copies->rows[1].ids != copies->rows[0].ids);
 }
 
-TEST_CASE("generator: beams through permuted cache rows equal beams with whole histories") {
+TEST_CASE("generator: beams with permuted cache rows equal beams with whole histories") {
     for (const bool ends : {false, true}) {
         HistoryDecoder decoder(9);
         Options o;
@@ -228,7 +228,7 @@ TEST_CASE("generator: beams through permuted cache rows equal beams with whole h
     }
 }
 
-TEST_CASE("beams: as many as there are sequences find the best ones") {
+TEST_CASE("beams: with as many beams as sequences, the best ones are found") {
     for (const double penalty : {1.0, 0.0, 2.0})
         for (const bool ends : {false, true}) {
             Options o;
@@ -252,12 +252,12 @@ TEST_CASE("beams: as many as there are sequences find the best ones") {
         }
 }
 
-TEST_CASE("beams: one that stops early stops no earlier than it may") {
+TEST_CASE("beams: early stopping stops no earlier than allowed") {
     Options o;
     o.max_new_tokens = 30;
     o.beams = 3;
     o.eos = {1};
-    const Ids prompt{4}; // fed in one step, as every token after it
+    const Ids prompt{4}; // processed in one step, like every token after it
     const auto steps = [&](EarlyStopping early) {
         o.early_stopping = early;
         HistoryDecoder decoder(6);
@@ -274,7 +274,7 @@ TEST_CASE("beams: one that stops early stops no earlier than it may") {
     CHECK(never <= 30);
 }
 
-TEST_CASE("generator: bad requests are refused in one sentence") {
+TEST_CASE("generator: invalid requests are rejected with one sentence") {
     HistoryDecoder decoder(10);
     const auto refused = [&](const Request& request, const Options& options, const char* word) {
         const auto output = generate::generate(decoder, request, options);

@@ -6,7 +6,7 @@ using namespace hekla;
 using namespace hekla::generate;
 using nlohmann::json;
 
-TEST_CASE("options: a configuration's ids are defaults, the call's arguments go before, null takes away") {
+TEST_CASE("options: ids of a configuration are defaults, arguments of the call override them, null removes them") {
     const json config = {{"model_type", "bart"},        {"vocab_size", 128},        {"eos_token_id", 2},
                          {"decoder_start_token_id", 2}, {"forced_eos_token_id", 2}, {"pad_token_id", 1}};
     auto o = options_from(config, {{"max_new_tokens", 8}, {"forced_eos_token_id", nullptr}, {"num_beams", 3}}, 1);
@@ -25,10 +25,10 @@ TEST_CASE("options: a configuration's ids are defaults, the call's arguments go 
     CHECK(o->early_stopping == EarlyStopping::never);
     o = options_from({}, {{"do_sample", true}}, 1);
     REQUIRE(o.ok());
-    CHECK(o->top_k == 50); // as the reference
+    CHECK(o->top_k == 50); // the reference's default
 }
 
-TEST_CASE("options: what is unknown, of a wrong type or out of range is named") {
+TEST_CASE("options: unknown keys, wrong types and values out of range are named") {
     const auto refused = [](const json& arguments, const char* word) {
         const auto o = options_from({}, arguments, 1);
         REQUIRE(!o.ok());

@@ -21,13 +21,13 @@ std::vector<float> processed(const Options& options, const Ids& ids, int64_t pro
 
 } // namespace
 
-TEST_CASE("sampler: repetition penalty divides what is above zero and multiplies what is below, once a token") {
+TEST_CASE("sampler: repetition penalty divides positive scores and multiplies negative ones, once per token") {
     Options o;
     o.repetition_penalty = 2.0;
     CHECK(processed(o, {0, 2, 2, 0}, 1, {3, 1, -3, 1}) == std::vector<float>{1.5f, 1, -6, 1});
 }
 
-TEST_CASE("sampler: no n-gram comes twice") {
+TEST_CASE("sampler: no n-gram is repeated") {
     Options o;
     o.no_repeat_ngram_size = 2;
     CHECK(processed(o, {1, 2, 3, 1, 0, 1}, 1, {1, 1, 1, 1}) == std::vector<float>{kNever, 1, kNever, 1});
@@ -41,7 +41,7 @@ TEST_CASE("sampler: no n-gram comes twice") {
     CHECK(processed(o, {3, 1}, 1, {1, 1, 1, 1}, {1, 2, 0, 1}) == std::vector<float>{1, 1, kNever, 1});
 }
 
-TEST_CASE("sampler: the end is forbidden before the least length and forced at the greatest") {
+TEST_CASE("sampler: the end token is excluded below the minimum length and forced at the maximum") {
     Options o;
     o.eos = {1};
     o.min_new_tokens = 2;
@@ -57,7 +57,7 @@ TEST_CASE("sampler: the end is forbidden before the least length and forced at t
     CHECK(processed(o, {0}, 1, {1, 1}) == std::vector<float>{kNever, 1});
 }
 
-TEST_CASE("sampler: temperature, top-k with its ties, top-p with the token that passes it") {
+TEST_CASE("sampler: temperature, top-k with ties, top-p with the token that exceeds it") {
     Options o;
     o.sample = true;
     o.temperature = 2.0;
@@ -79,13 +79,13 @@ TEST_CASE("sampler: temperature, top-k with its ties, top-p with the token that 
         Sampler(o).warp(scores);
         return std::ranges::count_if(scores, [](float s) { return s != kNever; });
     };
-    CHECK(left(0.3) == 1); // never none
+    CHECK(left(0.3) == 1); // at least one token is kept
     CHECK(left(0.6) == 2);
     CHECK(left(0.8) == 3);
     CHECK(left(1.0) == 4);
 }
 
-TEST_CASE("sampler: draws follow the probabilities, and depend on seed, row and position alone") {
+TEST_CASE("sampler: draws follow the probabilities, and depend only on seed, row and position") {
     Options o;
     o.sample = true;
     o.seed = 7;
@@ -100,13 +100,13 @@ TEST_CASE("sampler: draws follow the probabilities, and depend on seed, row and 
         ++counts[token.value()];
         CHECK(sampler.choose(i % 100, i / 100, again).value() == token.value());
     }
-    for (int k = 0; k < 3; ++k) // five standard deviations
+    for (int k = 0; k < 3; ++k) // within five standard deviations
         CHECK(std::abs(counts[k] - p[k] * kDraws) < 5 * std::sqrt(kDraws * p[k] * (1 - p[k])));
     CHECK(draw_unit(7, 0, 0) != draw_unit(8, 0, 0));
     CHECK(draw_unit(7, 0, 1) != draw_unit(7, 1, 0));
 }
 
-TEST_CASE("sampler: greedy takes the first of equals; what cannot be chosen is an error") {
+TEST_CASE("sampler: greedy takes the first of equal scores; scores without a valid maximum are an error") {
     const Sampler sampler{Options{}};
     std::vector<float> scores{1, 3, 3};
     CHECK(sampler.choose(0, 0, scores).value() == 1);

@@ -1,5 +1,5 @@
-// A language model that is a pure function of everything a row can see, read through the cache rows as attention would:
-// whatever generation does wrong with positions, counts, chunks or beams changes what it says.
+// A language model that is a pure function of all tokens a row attends to, read through the cache rows. Any error of
+// the generator with positions, counts, chunks or beams changes its output.
 #pragma once
 
 #include "generate/decoder.hpp"
@@ -42,7 +42,7 @@ public:
     Status begin(const generate::DecodeBatch& session) override {
         if (context_ > 0 && session.length > context_) return invalid_argument("longer than the context");
         length_ = session.length;
-        capacity_ = session.length; // not rounded up, so that a step too far is seen
+        capacity_ = session.length; // not rounded up, to detect one step too many
         cache_.assign(static_cast<std::size_t>(session.rows), Ids(static_cast<std::size_t>(capacity_), -1));
         return {};
     }
@@ -68,7 +68,7 @@ public:
                 const auto place = static_cast<std::size_t>(j);
                 const int32_t owner = step.cache_row[row * static_cast<std::size_t>(capacity_) + place];
                 history.push_back(cache_[static_cast<std::size_t>(owner)][place]);
-                CHECK(history.back() >= 0); // never a place that nobody wrote
+                CHECK(history.back() >= 0); // never an unwritten position
             }
             const std::vector<float> scores = scores_after(history, vocabulary_);
             std::copy(scores.begin(), scores.end(), logits.begin() + static_cast<std::ptrdiff_t>(row * scores.size()));

@@ -34,14 +34,14 @@ Capabilities some_device() {
 
 TEST_SUITE("no_device") {
 
-    TEST_CASE("the built-in quirk table is well formed and every row names a link") {
+    TEST_CASE("the built-in quirk table is well-formed and every row has a link") {
         const auto quirks = built_in_quirks();
         REQUIRE_MESSAGE(quirks.ok(), quirks.message());
         CHECK(quirks.value().size() >= 4);
         for (const Quirk& quirk : quirks.value()) CHECK(quirk.link.starts_with("https://"));
     }
 
-    TEST_CASE("a quirk applies where all that it names agrees") {
+    TEST_CASE("a quirk applies if all of its conditions match") {
         Quirk quirk;
         quirk.takes = {"float16"};
         CHECK(quirk_applies(quirk, some_device()));
@@ -55,7 +55,7 @@ TEST_SUITE("no_device") {
         quirk.version_below = "25.0.7";
         CHECK_FALSE(quirk_applies(quirk, some_device()));
         quirk.version_below = "26";
-        CHECK_FALSE(quirk_applies(quirk, some_device())); // "26" is no version: parse_quirks refuses it
+        CHECK_FALSE(quirk_applies(quirk, some_device())); // "26" is not a version; parse_quirks rejects it
         quirk.version_below = "26.0";
         CHECK(quirk_applies(quirk, some_device()));
         quirk.version_from = "25.1";
@@ -65,7 +65,7 @@ TEST_SUITE("no_device") {
         CHECK_FALSE(quirk_applies(quirk, some_device()));
     }
 
-    TEST_CASE("versions in drivers' own words") {
+    TEST_CASE("versions in drivers' own formats") {
         CHECK(version_in_text("Mesa 25.0.7-2 (LLVM 19.1.7)") == std::vector<uint32_t>{25, 0, 7});
         CHECK(version_in_text("550.54.14") == std::vector<uint32_t>{550, 54, 14});
         CHECK(version_in_text("driver 7").empty());
@@ -73,7 +73,7 @@ TEST_SUITE("no_device") {
         CHECK(version_in_text("").empty());
     }
 
-    TEST_CASE("a quirk takes bits away and says so; what depends on them goes too") {
+    TEST_CASE("a quirk clears bits and reports it; bits that depend on them are cleared too") {
         Capabilities c = some_device();
         const auto quirks = parse_quirks(
             R"({"quirks": [{"vendor_id": 4098, "takes": ["cooperative_matrix"], "reason": "wrong", "link": "https://x"}]})");
@@ -87,7 +87,7 @@ TEST_SUITE("no_device") {
         CHECK(c.taken_away[0] == "cooperative_matrix: wrong (https://x)");
     }
 
-    TEST_CASE("bad quirk tables are refused") {
+    TEST_CASE("invalid quirk tables are rejected") {
         for (const char* text :
              {"", "[]", "{\"quirk\": []}", R"({"quirks": [{"takes": ["float17"], "reason": "a", "link": "b"}]})",
               R"({"quirks": [{"takes": ["float16"], "reason": "a"}]})", R"({"quirks": [{"vendor": 3}]})",
@@ -122,13 +122,13 @@ TEST_SUITE("no_device") {
         CHECK(status.message().find("did you mean \"float16\"") != std::string::npos);
     }
 
-    TEST_CASE("every bit has a name that finds it") {
+    TEST_CASE("every bit can be found by its name") {
         const Capabilities c;
         for (const std::string_view name : capability_names()) CHECK(find_capability(c, name) != nullptr);
         CHECK(find_capability(c, "nothing") == nullptr);
     }
 
-    TEST_CASE("a host's features are read in both of Vulkan's styles") {
+    TEST_CASE("a host's features are read in both of Vulkan's forms") {
         VkPhysicalDeviceVulkan13Features v13{};
         v13.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
         v13.synchronization2 = VK_TRUE;
@@ -148,7 +148,7 @@ TEST_SUITE("no_device") {
         const Features wide = enabled_features(info, VK_API_VERSION_1_3);
         CHECK(missing_baseline(wide).empty());
         CHECK_FALSE(wide.shader_float16);
-        // On 1.2 the extension must have been enabled too.
+        // On 1.2 the extension must be enabled too.
         CHECK(missing_baseline(enabled_features(info, VK_API_VERSION_1_2)) ==
               std::vector<std::string>{"synchronization2"});
         const char* extensions[] = {VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME};
@@ -163,11 +163,11 @@ TEST_SUITE("no_device") {
         CHECK(enabled_features(other, VK_API_VERSION_1_3) == wide);
         other.pNext = nullptr;
         CHECK(missing_baseline(enabled_features(other, VK_API_VERSION_1_3)).size() == 5);
-        other.pEnabledFeatures = &features.features; // the style of 1.0
+        other.pEnabledFeatures = &features.features; // the form of 1.0
         CHECK(enabled_features(other, VK_API_VERSION_1_3).shader_int64);
     }
 
-    TEST_CASE("what is wanted is added to a host's chain: set where a structure has it, linked where none does") {
+    TEST_CASE("required features are added to a host's chain: set in an existing structure, or in a new one") {
         Features everything;
         for (const Requirement& r : all_requirements()) everything.*r.feature = true;
         const auto linked = [](const VkDeviceCreateInfo& info) {
@@ -192,11 +192,11 @@ TEST_SUITE("no_device") {
                 CHECK(once(linked(info)));
                 const uint32_t count = info.enabledExtensionCount;
                 const std::vector<VkStructureType> before = linked(info);
-                merge.apply(everything, version, info); // twice is once
+                merge.apply(everything, version, info); // a second merge changes nothing
                 CHECK(info.enabledExtensionCount == count);
                 CHECK(linked(info) == before);
             }
-            { // the style of 1.0: what the host enabled stays, and its own structure is not written to
+            { // the form of 1.0: enabled features stay, and the host's own structure is not modified
                 VkPhysicalDeviceFeatures hosts{};
                 hosts.geometryShader = VK_TRUE;
                 VkDeviceCreateInfo info = empty;
@@ -208,7 +208,7 @@ TEST_SUITE("no_device") {
                 CHECK(hosts.shaderInt64 == VK_FALSE);
                 CHECK(enabled_features(info, version) == everything);
             }
-            { // the wide structures: none of those they replace may stand beside them
+            { // the combined structures, which must not be used together with the ones they replace
                 VkPhysicalDeviceVulkan13Features v13{};
                 v13.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
                 VkPhysicalDeviceVulkan12Features v12{};
@@ -235,7 +235,7 @@ TEST_SUITE("no_device") {
                 CHECK(v13.synchronization2 == VK_TRUE);
                 CHECK(info.pEnabledFeatures == nullptr);
                 CHECK(std::string_view(info.ppEnabledExtensionNames[0]) == "VK_KHR_swapchain");
-                CHECK(linked(info).size() == 4 + 2); // cooperative matrices and bfloat16 have structures of their own
+                CHECK(linked(info).size() == 4 + 2); // cooperative matrices and bfloat16 have their own structures
             }
         }
     }

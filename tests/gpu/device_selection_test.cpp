@@ -1,4 +1,4 @@
-// Which device, queue family and version are chosen, from snapshots: no driver is called.
+// Selection of device, queue family and version from snapshots, without calling a driver.
 #include "gpu/device_selection.hpp"
 
 #include <doctest/doctest.h>
@@ -63,7 +63,7 @@ TEST_SUITE("no_device") {
         CHECK(unusable.message() == "Radeon B cannot be used: its driver lacks bufferDeviceAddress, shaderInt64");
     }
 
-    TEST_CASE("a device that cannot be used says why, and is not chosen") {
+    TEST_CASE("an unsuitable device has a reason, and is not selected") {
         PhysicalDevice old = device("Old", DeviceType::discrete, 8), draws = device("Draws", DeviceType::discrete, 8);
         old.api_version = VK_API_VERSION_1_1;
         draws.queue_families = {family(VK_QUEUE_GRAPHICS_BIT), family(kCompute, 0)};

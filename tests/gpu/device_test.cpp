@@ -6,7 +6,7 @@ using namespace hekla;
 using namespace hekla::gpu;
 using namespace hekla::testing;
 
-TEST_CASE("a device is made, described and destroyed, and the validation layer is silent") {
+TEST_CASE("a device is created, described and destroyed without validation messages") {
     std::vector<std::string> lines;
     ContextOptions options = validated();
     options.device.log = Log([&](Severity, std::string_view line) { lines.emplace_back(line); });
@@ -68,8 +68,8 @@ TEST_CASE("overrides reach the capabilities of a device") {
     CHECK(Device::create_own(options).code() == Code::invalid_argument);
 }
 
-TEST_CASE("a host's device is wrapped: what it enabled counts, its queue lock is called") {
-    // The host: a device of ours stands in for it.
+TEST_CASE("a host's device is wrapped: its enabled features count, its queue lock is called") {
+    // One of our devices plays the host's.
     ContextOptions options = validated();
     Context host = make(options);
     const DeviceRequirements requirements = take(query_requirements(host.device->functions().vkGetInstanceProcAddr,
@@ -78,7 +78,7 @@ TEST_CASE("a host's device is wrapped: what it enabled counts, its queue lock is
     CHECK(requirements.useful == host.device->features());
 
     Features enabled = host.device->features();
-    enabled.shader_float16 = false; // a host that did not say so
+    enabled.shader_float16 = false; // the host did not report it
     const FeatureChain chain(enabled);
     const std::vector<const char*> extensions = required_extensions(enabled, host.device->api_version());
     int locks = 0;
@@ -113,7 +113,7 @@ TEST_CASE("a host's device is wrapped: what it enabled counts, its queue lock is
         CHECK(locks > 0);
         CHECK(held == 0);
     }
-    // The host's own goes on.
+    // The host's own device continues to work.
     CHECK(take(axpy(host, 3, {1}, {1})) == std::vector<float>{4});
     check_silent(host);
 
@@ -143,7 +143,7 @@ TEST_CASE("recording into a host's command buffer") {
                       VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
     HK_REQUIRE_OK(secondary.end());
 
-    CommandBuffer hosts = take(pool->allocate(Level::primary)); // begun, ended and submitted by hand, as a host would
+    CommandBuffer hosts = take(pool->allocate(Level::primary)); // begun, ended and submitted by hand, as by a host
     VkCommandBufferBeginInfo begin{};
     begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     REQUIRE(f.vkBeginCommandBuffer(hosts.handle(), &begin) == VK_SUCCESS);

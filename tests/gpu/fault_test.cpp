@@ -1,4 +1,4 @@
-// Every Vulkan call that can fail, failing: a Status each time, nothing leaked, nothing crashed.
+// Every Vulkan call that can fail is made to fail: a Status each time, without leaks and crashes.
 #include "test_context.hpp"
 
 #include "fault_driver.hpp"
@@ -18,7 +18,7 @@ ContextOptions on_faults() {
     return options;
 }
 
-// Everything the room does, once: staging, a pipeline, a dispatch, a timer, a saved cache.
+// Uses every feature of the room once: staging, a pipeline, a dispatch, a timer, a saved cache.
 Status everything(const std::filesystem::path& cache) {
     ContextOptions options = on_faults();
     options.cache = folder_cache(cache);
@@ -44,7 +44,7 @@ Status everything(const std::filesystem::path& cache) {
 
 } // namespace
 
-TEST_CASE("each call that can fail, at each of its turns") {
+TEST_CASE("each call that can fail, at each of its occurrences") {
     FaultDriver& driver = FaultDriver::get();
     const TemporaryFolder folder;
     driver.reset();
@@ -58,7 +58,7 @@ TEST_CASE("each call that can fail, at each of its turns") {
     for (const auto& [name, calls] : turns) {
         if (calls == 0) never.insert(name);
         for (const VkResult result : {VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST, VK_ERROR_UNKNOWN}) {
-            // The first few turns and the last: the middle of a long loop is like its neighbours.
+            // The first few occurrences and the last, since those in the middle of a long loop are alike.
             for (uint64_t nth = 1; nth <= calls; nth = nth == 3 && calls > 5 ? calls - 1 : nth + 1) {
                 CAPTURE(name);
                 CAPTURE(nth);
@@ -67,15 +67,15 @@ TEST_CASE("each call that can fail, at each of its turns") {
                 plan.faults = {{name, nth, result}};
                 driver.reset(plan);
                 const Status status = everything(folder.path() / "failing");
-                // How often a command buffer is a new one depends on how soon the device is done with the last.
+                // The number of new command buffers depends on how fast the device completes the previous ones.
                 if (nth > 2 && !driver.fault_happened()) {
                     CHECK_MESSAGE(status.ok(), status.message());
                     continue;
                 }
                 REQUIRE(driver.fault_happened());
                 ++cases;
-                // The allocator tries another kind of memory, or a block of its own, and everything() has checked the
-                // numbers; the last waits are destructors', which have nobody to tell.
+                // The allocator tries another memory type or a dedicated block, and everything() has checked the
+                // numbers; the last waits are in destructors, which cannot report errors.
                 const bool may_recover = name == "vkAllocateMemory" || name == "vkMapMemory" ||
                                          ((name == "vkDeviceWaitIdle" || name == "vkWaitSemaphores") && nth == calls);
                 if (!may_recover) CHECK_FALSE(status.ok());
@@ -90,7 +90,7 @@ TEST_CASE("each call that can fail, at each of its turns") {
         }
     }
     MESSAGE(cases, " faults; never called here: ", never.size());
-    // Images, host query pools and the like are in the allocator's table and never used: nothing else may be missing.
+    // Images, host query pools and the like are in the allocator's table and unused; nothing else may be missing.
     const std::set<std::string> unused{"vkBindBufferMemory2",
                                        "vkBindImageMemory",
                                        "vkBindImageMemory2",
@@ -108,7 +108,7 @@ TEST_CASE("each call that can fail, at each of its turns") {
     driver.reset();
 }
 
-TEST_CASE("a lost device stays lost, says why, and everything is still given back") {
+TEST_CASE("a lost device stays lost, reports why, and everything is still released") {
     FaultDriver& driver = FaultDriver::get();
     for (const bool after : {false, true}) {
         driver.reset();
@@ -130,7 +130,7 @@ TEST_CASE("a lost device stays lost, says why, and everything is still given bac
             CHECK(lost.code() == Code::device_lost);
             CHECK(lost.message().find(context.capabilities().device_name) != std::string::npos);
             CHECK(context.device->lost());
-            // Everything fails with the same words from now on, and asks Vulkan nothing.
+            // From now on everything fails with the same message, without calling Vulkan.
             const uint64_t submits = driver.calls("vkQueueSubmit2");
             CHECK(context.queue->submit(commands).status().message() == lost.message());
             CHECK(context.queue->wait_all().code() == Code::device_lost);
@@ -147,14 +147,14 @@ TEST_CASE("a lost device stays lost, says why, and everything is still given bac
             CHECK(driver.calls("vkQueueSubmit2") == submits);
         }
         CHECK_MESSAGE(driver.leaks().empty(), driver.leaks());
-        // A new one works.
+        // A new device works.
         driver.reset();
         Context fresh = make(on_faults());
         CHECK(take(axpy(fresh, 1, {1}, {1})) == std::vector<float>{2});
     }
 }
 
-TEST_CASE("a driver that says success and hands out no pipeline") {
+TEST_CASE("a driver that reports success without returning a pipeline") {
     FaultDriver& driver = FaultDriver::get();
     driver.reset({.faults = {{"vkCreateComputePipelines", 1, VK_PIPELINE_COMPILE_REQUIRED}}});
     Context context = make(on_faults());
@@ -192,7 +192,7 @@ TEST_CASE("a driver with little memory") {
     CHECK_MESSAGE(driver.leaks().empty(), driver.leaks());
 }
 
-TEST_CASE("a smaller device: what it lacks is not enabled, not used, and said") {
+TEST_CASE("a smaller device: missing features are not enabled, not used, and reported") {
     FaultDriver& driver = FaultDriver::get();
     FaultPlan plan;
     plan.hidden_features = {
@@ -229,7 +229,7 @@ TEST_CASE("a smaller device: what it lacks is not enabled, not used, and said") 
     driver.reset();
 }
 
-TEST_CASE("Vulkan 1.2 with VK_KHR_synchronization2 is enough; without it, or with less, the reason is said") {
+TEST_CASE("Vulkan 1.2 with VK_KHR_synchronization2 is enough; otherwise the reason is reported") {
     FaultDriver& driver = FaultDriver::get();
     driver.reset({.api_version = VK_API_VERSION_1_2});
     {

@@ -9,7 +9,7 @@ using namespace hekla::gpu;
 
 TEST_SUITE("no_device") {
 
-    TEST_CASE("folding covers every group and wastes fewer than a slice") {
+    TEST_CASE("folding covers every group and wastes less than one slice") {
         const std::array<uint32_t, 3> limits[] = {{65535, 65535, 65535}, {7, 5, 3}, {1, 1, 100}, {UINT32_MAX, 1, 1}};
         RandomStream random(1, 2);
         for (const auto& limit : limits) {
@@ -40,7 +40,7 @@ TEST_SUITE("no_device") {
         CHECK(fold_groups(65536, {65535, 65535, 65535}).value() == std::array<uint32_t, 3>{32768, 2, 1});
     }
 
-    TEST_CASE("segments are cut by budget, one at least") {
+    TEST_CASE("segments are split by budget, at least one dispatch each") {
         const std::vector<Segment> s{{nullptr, 0.5}, {nullptr, 0.25}, {nullptr, 0.25}, {nullptr, 4}, {nullptr, 0}};
         CHECK(segments_within(s, 0, 0) == 5);
         CHECK(segments_within(s, 0, 1) == 3);

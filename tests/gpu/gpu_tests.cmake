@@ -1,4 +1,5 @@
-# The room gpu's tests, the driver that says no, and the same tests once for each vector width of lavapipe (one a process).
+# The tests of the room gpu, the fault driver, and the same tests once for each vector width of lavapipe (one per
+# process).
 find_library(HEKLA_REAL_VULKAN NAMES libvulkan.so.1 vulkan REQUIRED)
 
 add_library(hekla_fault_driver STATIC ${CMAKE_CURRENT_SOURCE_DIR}/fault_driver/fault_driver.cpp)
@@ -6,8 +7,8 @@ target_link_libraries(hekla_fault_driver PUBLIC hekla_options hekla_base hekla::
 target_include_directories(hekla_fault_driver PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/fault_driver)
 target_compile_definitions(hekla_fault_driver PRIVATE HEKLA_REAL_VULKAN_PATH="${HEKLA_REAL_VULKAN}")
 
-# As a loader: build/fault_driver/libvulkan.so.1, for LD_LIBRARY_PATH. Its name inside is its own, so that the real
-# loader can be opened beside it.
+# As a loader: build/fault_driver/libvulkan.so.1, for LD_LIBRARY_PATH. Its soname is different, so that the real loader
+# can be opened too.
 add_library(hekla_fault_loader SHARED ${CMAKE_CURRENT_SOURCE_DIR}/fault_driver/loader.cpp)
 target_link_libraries(hekla_fault_loader PRIVATE hekla_fault_driver)
 set_target_properties(hekla_fault_loader PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${hekla_BINARY_DIR}/fault_driver
@@ -24,7 +25,7 @@ foreach(width 128 256 512)
   set_tests_properties(gpu_width_${width} PROPERTIES TIMEOUT 600 ENVIRONMENT "LP_NATIVE_VECTOR_WIDTH=${width}")
 endforeach()
 
-# The fault driver in the loader's place, under a program that knows nothing of it.
+# The fault driver as the loader of a program that does not know it.
 add_test(NAME gpu_fault_loader COMMAND test_gpu "--test-case=a dispatch through addresses")
 set_tests_properties(gpu_fault_loader PROPERTIES PASS_REGULAR_EXPRESSION "was lost in vkQueueSubmit2" ENVIRONMENT
   "LD_LIBRARY_PATH=${hekla_BINARY_DIR}/fault_driver;HEKLA_FAULTS=vkQueueSubmit2:1:-4")

@@ -1,5 +1,5 @@
-// Device memory that is given up and taken back: contents stay, mapped and copied through staging, and nothing is held
-// meanwhile.
+// Device memory that is released and restored: the contents stay, for mapped buffers and through staging, and no memory
+// is held in between.
 #include "test_context.hpp"
 
 #include "gpu/eviction.hpp"
@@ -8,7 +8,7 @@ using namespace hekla;
 using namespace hekla::gpu;
 using namespace hekla::testing;
 
-TEST_CASE("buffers that were given up come back as they were, mapped and through staging") {
+TEST_CASE("released buffers are restored with their contents, mapped and through staging") {
     for (const bool mapped : {true, false}) {
         CAPTURE(mapped);
         ContextOptions options = validated();
@@ -28,9 +28,9 @@ TEST_CASE("buffers that were given up come back as they were, mapped and through
         for (std::size_t b = 0; b < buffers.size(); ++b)
             HK_REQUIRE_OK(staging->upload<uint32_t>(buffers[b], 0, content(b, buffers[b].bytes())));
         const uint64_t before = context.memory->usage().current_bytes;
-        buffers.erase(buffers.begin() + 4); // one that is gone is not brought back
+        buffers.erase(buffers.begin() + 4); // a destroyed buffer is not restored
         HK_REQUIRE_OK(evict(*memory, context.queue));
-        CHECK(context.memory->usage().buffers <= 4); // of the staging at hand
+        CHECK(context.memory->usage().buffers <= 4); // those for staging
         CHECK(context.memory->usage().current_bytes < before / 4);
         for (const Buffer& buffer : buffers) {
             CHECK(buffer.handle() == VK_NULL_HANDLE);
@@ -44,8 +44,8 @@ TEST_CASE("buffers that were given up come back as they were, mapped and through
             CHECK(back == content(b < 4 ? b : b + 1, buffers[b].bytes()));
         }
         HK_REQUIRE_OK(evict(*memory, context.queue));
-        buffers.pop_back(); // and one may go while there is no memory
-        HK_REQUIRE_OK(restore(*memory, context.queue));
+        buffers.pop_back(); // buffers may be destroyed while they are released
+        HK_REQUIRE_OK(memory->restore(context.queue));
         check_silent(context);
     }
 }

@@ -24,7 +24,7 @@ TEST_SUITE("no_device") {
         }
     }
 
-    TEST_CASE("damaged modules are refused or read without leaving them") {
+    TEST_CASE("damaged modules are rejected, or read without leaving their bounds") {
         const Shader good = shader("axpy");
         const std::vector<uint32_t> words(good.words().begin(), good.words().end());
         CHECK(Shader::from_words("empty", {}).code() == Code::corrupt);
@@ -66,7 +66,7 @@ TEST_SUITE("no_device") {
             files.push_back(entry.path());
         REQUIRE(files.size() == 1);
         {
-            // Without any compiler: only the cache can answer.
+            // Without a compiler only the cache can be used.
             GlslOptions without = options;
             without.module = folder.path() / "no-such-module.so";
             GlslCompiler compiler(without);
@@ -74,7 +74,7 @@ TEST_SUITE("no_device") {
             const auto other = compiler.compile("other", source + "\n");
             CHECK(other.code() == Code::unsupported);
             CHECK(other.message().find("libhekla_glsl.so") != std::string::npos);
-            // A damaged file is not believed.
+            // A damaged cache file is ignored.
             std::string content = read_file(files[0]).value();
             content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 1);
             HK_REQUIRE_OK(write_file_atomically(files[0], content));

@@ -1,4 +1,4 @@
-// What every test of the room starts from: a context with the validation layer on, and the shaders of this folder.
+// The fixture of all tests in this room: a context with the validation layer, and the shaders in this folder.
 #pragma once
 
 #include "gpu/context.hpp"
@@ -53,7 +53,7 @@ T take(Result<T> result) {
 
 inline gpu::Shader shader(std::string_view name) { return take(gpu::Shader::find(embedded::gpu_tests(), name)); }
 
-// A folder that goes away with the test.
+// A folder that is deleted at the end of the test.
 class TemporaryFolder {
 public:
     TemporaryFolder() {
@@ -71,7 +71,7 @@ private:
     std::filesystem::path path_;
 };
 
-// y = a * x + y over n floats, one dispatch: the least that uses everything. Returns y.
+// Computes y = a * x + y over n floats in one dispatch, the smallest job that uses everything. Returns y.
 inline Result<std::vector<float>> axpy(gpu::Context& context, float a, const std::vector<float>& x,
                                        const std::vector<float>& y) {
     using namespace gpu;

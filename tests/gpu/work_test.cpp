@@ -83,7 +83,7 @@ TEST_CASE("buffers: addresses, poison, counts, refusals") {
     check_silent(context);
 }
 
-TEST_CASE("a cap on memory is kept, and what it refuses costs nothing") {
+TEST_CASE("a memory cap is enforced, and a refused allocation costs nothing") {
     ContextOptions options = validated();
     options.memory.cap_bytes = 1 << 20;
     Context context = make(options);
@@ -137,7 +137,7 @@ TEST_CASE("a folded dispatch reaches every group once") {
         ContextOptions options = validated();
         if (limit) options.device.overrides.max_groups = limit;
         Context context = make(options);
-        const uint32_t count = limit ? 1000 : 70001; // past 65535, and past 11 x 11
+        const uint32_t count = limit ? 1000 : 70001; // above 65535, and above 11 x 11
         const Buffer numbers = take(context.memory->create_buffer(count * 4, Residence::device, "numbers"));
         HK_REQUIRE_OK(context.staging->fill(numbers, 0, count * 4, 0));
         const Buffer record = upload_record(context, {numbers.address(), count, 0});
@@ -158,7 +158,7 @@ TEST_CASE("a folded dispatch reaches every group once") {
     }
 }
 
-TEST_CASE("subgroups have the size that was asked for") {
+TEST_CASE("subgroups have the requested size") {
     Context context = make();
     const Capabilities& c = context.capabilities();
     if (!c.subgroup_arithmetic) return;
@@ -184,7 +184,7 @@ TEST_CASE("subgroups have the size that was asked for") {
     check_silent(context);
 }
 
-TEST_CASE("pipelines are kept, and refused where the device cannot") {
+TEST_CASE("pipelines are cached, and rejected if the device does not support them") {
     ContextOptions options = validated();
     options.device.overrides.disable = {"storage_16bit", "subgroup_size_control"};
     options.device.overrides.shared_memory_bytes = 16384;
@@ -219,7 +219,7 @@ TEST_CASE("pipelines are kept, and refused where the device cannot") {
     check_silent(context);
 }
 
-TEST_CASE("several threads make the same pipelines") {
+TEST_CASE("several threads create the same pipelines") {
     Context context = make();
     std::vector<std::thread> threads;
     std::atomic<int> failed = 0;
@@ -236,7 +236,7 @@ TEST_CASE("several threads make the same pipelines") {
     check_silent(context);
 }
 
-TEST_CASE("the driver's pipeline cache is saved, read, and refused when it is damaged") {
+TEST_CASE("the driver's pipeline cache is saved, read, and rejected when it is damaged") {
     const TemporaryFolder folder;
     std::vector<std::string> lines;
     ContextOptions options = validated();
@@ -245,7 +245,7 @@ TEST_CASE("the driver's pipeline cache is saved, read, and refused when it is da
     {
         Context context = make(options);
         CHECK_FALSE(context.pipelines->started_from_cache());
-        HK_REQUIRE_OK(context.pipelines->save()); // nothing compiled: nothing written
+        HK_REQUIRE_OK(context.pipelines->save()); // nothing was compiled, so nothing is written
         CHECK(std::filesystem::is_empty(folder.path()));
         CHECK(context.pipelines->get({shader("axpy"), {64, 0}}).ok());
         HK_REQUIRE_OK(context.pipelines->save());
@@ -271,7 +271,7 @@ TEST_CASE("the driver's pipeline cache is saved, read, and refused when it is da
     }
     HK_REQUIRE_OK(write_file_atomically(file, good.substr(0, 10)));
     CHECK_FALSE(make(options).pipelines->started_from_cache());
-    // Whole, and another driver's: the hash agrees, Vulkan's own header does not.
+    // An intact cache of another driver: the hash matches, Vulkan's own header does not.
     std::string foreign = good;
     foreign[32 + 8] = static_cast<char>(foreign[32 + 8] ^ 1);
     const Hash128 hash = hash128(std::string_view(foreign).substr(32));
@@ -283,7 +283,7 @@ TEST_CASE("the driver's pipeline cache is saved, read, and refused when it is da
     CHECK(lines[0].find("another driver") != std::string::npos);
 }
 
-TEST_CASE("segments run in order, in as many submits as the budget says") {
+TEST_CASE("segments run in order, in as many submits as the budget requires") {
     Context context = make();
     constexpr uint32_t count = 256;
     const Buffer numbers = take(context.memory->create_buffer(count * 4, Residence::device, "numbers"));
@@ -323,7 +323,7 @@ TEST_CASE("segments run in order, in as many submits as the budget says") {
     check_silent(context);
 }
 
-TEST_CASE("submits wait for and signal a timeline of the host's") {
+TEST_CASE("submits wait for and signal a timeline of the host") {
     Context context = make();
     const Functions& f = context.device->functions();
     VkSemaphoreTypeCreateInfo type{};
@@ -335,7 +335,7 @@ TEST_CASE("submits wait for and signal a timeline of the host's") {
     VkSemaphore semaphore = VK_NULL_HANDLE;
     REQUIRE(f.vkCreateSemaphore(context.device->handle(), &create, nullptr, &semaphore) == VK_SUCCESS);
     {
-        // Two queues of ours on the one queue: the second's work is what the first waits for.
+        // Two of our queues on the same VkQueue: the first waits for the second's work.
         const auto other = take(Queue::create(context.device));
         const TimelinePoint signal{semaphore, 7};
         SubmitOptions first;
@@ -349,7 +349,7 @@ TEST_CASE("submits wait for and signal a timeline of the host's") {
         uint64_t reached = 0;
         REQUIRE(f.vkGetSemaphoreCounterValue(context.device->handle(), semaphore, &reached) == VK_SUCCESS);
         CHECK(reached == 7);
-        // A wait that cannot be met yet times out, and is met later.
+        // A wait for an unsignaled value times out, and succeeds later.
         const auto signal_by_hand = reinterpret_cast<PFN_vkSignalSemaphore>(
             f.vkGetDeviceProcAddr(context.device->handle(), "vkSignalSemaphore"));
         const TimelinePoint later{semaphore, 8};
@@ -395,7 +395,7 @@ TEST_CASE("work is timed, with timestamps and without") {
     }
 }
 
-TEST_CASE("recording errors stick until end() tells them") {
+TEST_CASE("recording errors are kept until end() returns them") {
     Context context = make();
     const Buffer small = take(context.memory->create_buffer(64, Residence::device, "small"));
     const auto pool = take(CommandPool::create(context.device));
@@ -419,17 +419,17 @@ TEST_CASE("recording errors stick until end() tells them") {
     check_silent(context);
 }
 
-TEST_CASE("GPU-assisted validation finds an address beyond its buffer") {
+TEST_CASE("GPU-assisted validation detects an address beyond its buffer") {
     ContextOptions options;
     options.device.validation = Validation::gpu_assisted;
-    options.memory.guard_bytes = 65536; // what lies there is read and written without harm
+    options.memory.guard_bytes = 65536; // reads and writes there do no harm
     Context context = make(options);
     constexpr uint32_t count = 1000;
     const Buffer numbers = take(context.memory->create_buffer(count * 4, Residence::device, "numbers"));
     const auto pipeline = take(context.pipelines->get({shader("count"), {}}));
     const auto pool = take(CommandPool::create(context.device));
     CommandBuffer commands = take(pool->allocate(Level::secondary));
-    // Past the guard too: the layer knows the VkBuffer, and the guard belongs to it.
+    // Also beyond the guard: the layer knows the VkBuffer, and the guard is part of it.
     for (const uint32_t beyond : {0U, 64U}) {
         const Buffer record = upload_record(context, {numbers.address() + (beyond ? 65536 : 0), count + beyond, 0});
         HK_REQUIRE_OK(commands.begin());

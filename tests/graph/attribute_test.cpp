@@ -1,4 +1,4 @@
-// Attributes where memory runs out: a copy that fails has made nothing, and leaves what it copies as it was.
+// Attributes when memory runs out: a failed copy leaks nothing, and leaves its source unchanged.
 #include "graph/graph.hpp"
 
 #include <doctest/doctest.h>
@@ -12,13 +12,13 @@ namespace {
 thread_local int64_t allocations_left = -1; // -1: nothing fails
 }
 
-// A program has one operator new.
+// A program can replace operator new only once.
 void* operator new(std::size_t size) {
     if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
     if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
     throw std::bad_alloc();
 }
-// std::stable_sort asks this one; a sanitizer's own would not go with our delete.
+// std::stable_sort calls this one; a sanitizer's own would not match our delete.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
     if (allocations_left >= 0 && allocations_left-- == 0) return nullptr;
     return std::malloc(size > 0 ? size : 1);
@@ -28,7 +28,7 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 using namespace hekla::graph;
 
-TEST_CASE("a node is copied whole or not at all, whichever allocation fails") {
+TEST_CASE("a node is copied completely or not at all, whichever allocation fails") {
     Node node;
     node.inputs = {1, 2};
     node.outputs = {3};
@@ -51,7 +51,7 @@ TEST_CASE("a node is copied whole or not at all, whichever allocation fails") {
         if (whole) break;
         ++failed;
     }
-    CHECK(failed > 8); // each list, each text and numbers, twice
+    CHECK(failed > 8); // each list, each text and the numbers, twice
     CHECK(failed < 100);
     CHECK(node.text("text") == std::string(100, 'x'));
     CHECK(node.ints("ints") == std::vector<int64_t>(50, 7));

@@ -1,4 +1,4 @@
-// Frozen parameters: no gradient, and what they alone decide can be kept.
+// Frozen parameters: they get no gradient, and values that depend on them alone can be cached.
 #include "graph/cut_frozen.hpp"
 
 #include "graph/builder.hpp"
@@ -7,12 +7,14 @@
 
 #include <doctest/doctest.h>
 
+namespace cut_frozen_test {
+
 using namespace hekla;
 using namespace hekla::graph;
 
 namespace {
 
-// loss = sum over rows of (x W + dropout(x W)) . v, where W is the body and v the head; the count is a field's.
+// loss = sum over rows of (x W + dropout(x W)) . v, where W is the body and v the head; the count is from a field.
 Graph network(double dropout) {
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {4, 3});
@@ -58,7 +60,7 @@ TEST_CASE("a frozen parameter gets no gradient, the others the same one") {
     CHECK(gradient(whole.value()) == gradient(frozen.value()));
 }
 
-TEST_CASE("the cut: features below, the same loss above") {
+TEST_CASE("the cut: features before it, the same loss after it") {
     const Graph described = network(0.0);
     auto cut = cut_frozen(described, {"body.weight"}, 4);
     REQUIRE_MESSAGE(cut.ok(), cut.message());
@@ -81,11 +83,13 @@ TEST_CASE("the cut: features below, the same loss above") {
     CHECK(one.value()[0].data == other.value()[0].data);
 }
 
-TEST_CASE("no cut: nothing frozen, or rows that are not examples") {
+TEST_CASE("no cut if nothing is frozen, or rows are not examples") {
     CHECK(!cut_frozen(network(0.0), {}, 4)->has_value());
     CHECK(!cut_frozen(network(0.0), {"body.weight"}, 3)->has_value());
-    // Behind a dropout nothing is fixed; what stands before it is.
+    // A value after a dropout varies between steps; the value before it can be cached.
     auto before = cut_frozen(network(0.5), {"body.weight"}, 4);
     REQUIRE(before->has_value());
     CHECK(before.value()->features.size() == 1);
 }
+
+} // namespace cut_frozen_test

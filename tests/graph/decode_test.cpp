@@ -1,9 +1,9 @@
-// What decode_graph and encode_graph make of one description gives, chunk by chunk, what the description gives at once.
+// The graphs of decode_graph and encode_graph compute chunk by chunk what the described graph computes at once.
 #include "graph/decode_mode.hpp"
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::decode_test {
 namespace {
 
 constexpr int64_t kBatch = 2, kWidth = 4, kHeads = 2, kSource = 3, kCapacity = 8;
@@ -21,8 +21,8 @@ ValueId heads_of(Builder& b, ValueId x, int64_t length) {
              {{"permutation", std::vector<int64_t>{0, 2, 1, 3}}});
 }
 
-// A decoder with everything that has a decoding form: positions, rotary, distance biases, cached and cross attention,
-// dropout, a recurrent state.
+// Describes a decoder with everything that has a decode mode: positions, rotary, distance biases, cached and cross
+// attention, dropout, a recurrent state.
 Graph describe(int64_t length) {
     Builder b;
     const auto weight = [&](const std::string& name, Shape shape) { return b.parameter(name, shape, 1, 0, 0.02, 0); };
@@ -46,7 +46,7 @@ Graph describe(int64_t length) {
     std::vector<ValueId> inputs{turned("q"), turned("k"), heads_of(b, linear("v", x), length), kNone,
                                 weight("distances", {kHeads, 3})};
     inputs.resize(18, kNone);
-    inputs[15] = inputs[16] = b.positions(kBatch, length); // said again: the default
+    inputs[15] = inputs[16] = b.positions(kBatch, length); // the default, given explicitly
     const NamedAttribute attributes[] = {{"causal", int64_t{1}},
                                          {"distance_first", int64_t{0}},
                                          {"distance_table", std::vector<int64_t>{0, 1, 1, 2}},
@@ -76,7 +76,7 @@ Graph describe(int64_t length) {
     return checked(b.finish());
 }
 
-// The description as it is outside of training.
+// Returns the graph as it is outside of training.
 Graph without_dropout(Graph graph) {
     for (Node& node : graph.nodes)
         if (node.op == Op::dropout) node.set("probability", 0.0);
@@ -102,7 +102,7 @@ Tensor numbers(Shape shape, const std::function<int64_t(int64_t, int64_t)>& at) 
 
 } // namespace
 
-TEST_CASE("encode, then decode in chunks, gives what the whole gives") {
+TEST_CASE("encode, then decode in chunks, equals the whole") {
     constexpr int64_t kTokens = 6;
     const auto id = [](int64_t row, int64_t j) { return (3 * j + 5 * row) % 9; };
     const Graph whole = without_dropout(describe(kTokens));
@@ -114,7 +114,7 @@ TEST_CASE("encode, then decode in chunks, gives what the whole gives") {
         CAPTURE(chunk);
         const Graph described = describe(chunk);
         const Graph encode = checked(encode_graph(described));
-        CHECK(encode.find_leaf(Op::input, "ids") == kNone); // nothing of the decoder is left
+        CHECK(encode.find_leaf(Op::input, "ids") == kNone); // no node of the decoder is left
         Feeds encoding = feeds;
         std::map<std::string, Tensor> encoded = results(encode, encoding);
         CHECK(encoded.size() == 3);
@@ -147,7 +147,7 @@ TEST_CASE("encode, then decode in chunks, gives what the whole gives") {
     }
 }
 
-TEST_CASE("attention that cannot be cached is refused by what stands in the way") {
+TEST_CASE("attention that cannot be cached is rejected with the reason") {
     const auto attention = [](std::size_t option, const Shape& shape, Kind kind) {
         Builder b;
         const ValueId x = b.input("x", Kind::float_, {2, 1, 3, 4});
@@ -192,7 +192,7 @@ TEST_CASE("attention that cannot be cached is refused by what stands in the way"
     CHECK(refused.message().find("one batch size: here it is 5, elsewhere 2") != std::string::npos);
 }
 
-TEST_CASE("what decode mode would compute wrongly is refused, by the node and what to add") {
+TEST_CASE("graphs that decode mode would compute wrongly are rejected, with the node and a remedy") {
     const auto refusal = [](const std::function<void(Builder&, ValueId)>& describe_body) {
         Builder b;
         const ValueId x = b.input("x", Kind::float_, {2, 1, 3, 4});
@@ -233,7 +233,7 @@ TEST_CASE("what decode mode would compute wrongly is refused, by the node and wh
           }).empty());
 }
 
-TEST_CASE("names of caches, states and values that are computed once are used once") {
+TEST_CASE("names of caches, states and precomputed values are unique") {
     const auto twice = [](Op op) {
         Builder b;
         const ValueId x = b.input("x", Kind::float_, {2, 1, 3, 4});
@@ -247,4 +247,4 @@ TEST_CASE("names of caches, states and values that are computed once are used on
     CHECK(decode_graph(twice(Op::once), 4).ok());
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::decode_test

@@ -1,4 +1,4 @@
-// Cross entropy folded into its linear: losses and gradients stay what they were, logits are nowhere whole.
+// Cross entropy folded into its linear: losses and gradients are unchanged, and no value holds all logits.
 #include "base/philox.hpp"
 #include "graph/fold_cross_entropy.hpp"
 #include "graph/gradient.hpp"
@@ -7,7 +7,7 @@
 #include "random_graph.hpp"
 #include "support.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::fold_cross_entropy_test {
 namespace {
 
 struct Case {
@@ -69,7 +69,7 @@ bool folded(const Graph& graph) {
 
 Graph trained(const Graph& graph) { return checked(recompute(checked(simplify(checked(differentiate(graph)))))); }
 
-// Every output by name; the fold changes rounding alone.
+// Compares every output by name; folding changes only the rounding.
 void check_same(const Graph& before, const Graph& after, const Feeds& feeds) {
     REQUIRE(before.outputs.size() == after.outputs.size());
     for (const auto& [name, value] : before.outputs) {
@@ -86,7 +86,7 @@ void check_same(const Graph& before, const Graph& after, const Feeds& feeds) {
     }
 }
 
-// Values that hold all classes of all rows.
+// Returns the values that hold all classes of all rows.
 int64_t whole_logits(const Graph& graph, int64_t classes) {
     int64_t count = 0;
     for (const Node& node : graph.nodes)
@@ -130,7 +130,7 @@ TEST_CASE("cross entropy folds into its linear: every option") {
             if (std::string(field) == "labels") ids[1] = static_cast<double>(c.ignore);
             feeds.fields[field] = ints({kBatch, kTokens}, ids);
         }
-        check_same(checked(simplify(graph)), checked(simplify(after_fold)), feeds); // as an evaluation is
+        check_same(checked(simplify(graph)), checked(simplify(after_fold)), feeds); // as in evaluation
         const Graph before = trained(graph), after = trained(after_fold);
         check_same(before, after, feeds);
         CHECK(whole_logits(before, classes) > 0);
@@ -138,7 +138,7 @@ TEST_CASE("cross entropy folds into its linear: every option") {
     }
 }
 
-TEST_CASE("cross entropy folds into its linear in random graphs: results and gradients stay") {
+TEST_CASE("cross entropy folds into its linear in random graphs: results and gradients are unchanged") {
     int folds = 0;
     for (uint64_t seed = 0; seed < 60; ++seed) {
         CAPTURE(seed);
@@ -152,7 +152,7 @@ TEST_CASE("cross entropy folds into its linear in random graphs: results and gra
     CHECK(folds == 60);
 }
 
-TEST_CASE("cross entropy is not folded where its logits are wanted, small, or read elsewhere") {
+TEST_CASE("cross entropy is not folded if its logits are requested, small, or used elsewhere") {
     const auto is_folded = [](const Graph& graph, const FoldOptions& options = kAll) {
         return folded(checked(fold_cross_entropy(graph, options)));
     };
@@ -172,9 +172,9 @@ TEST_CASE("cross entropy is not folded where its logits are wanted, small, or re
     b = describe({}, 12);
     b.output("probabilities", b(Op::softmax, {logits_of(b)}, {{"axis", int64_t{-1}}}));
     CHECK_FALSE(is_folded(finished(std::move(b))));
-    b = describe({}, 12); // over the tokens, not the classes
+    b = describe({}, 12); // over the tokens instead of the classes
     b.output("tokens", b(Op::argmax, {logits_of(b)}, {{"axis", int64_t{1}}}));
     CHECK_FALSE(is_folded(finished(std::move(b))));
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::fold_cross_entropy_test

@@ -1,5 +1,4 @@
-// Fusion partitions a graph without changing its order of dependence; recomputation changes no bit and drops what it
-// should.
+// Fusion partitions a graph without violating dependences; recomputation changes no bit and discards what it should.
 #include "graph/fuse.hpp"
 #include "graph/gradient.hpp"
 #include "graph/recompute.hpp"
@@ -10,7 +9,7 @@
 
 #include <set>
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::fuse_recompute_test {
 namespace {
 
 constexpr uint64_t kGraphs = 40;
@@ -22,7 +21,7 @@ Graph checked(Result<Graph> graph) {
     return graph.take();
 }
 
-// The graph with its nodes in the order in which the groups run; leaves first.
+// Returns the graph with its nodes in the order in which the groups run, leaves first.
 Graph in_order_of(const Graph& graph, const Fusion& fusion) {
     std::vector<NodeId> order;
     for (NodeId id = 0; id < graph.nodes.size(); ++id)
@@ -35,7 +34,7 @@ Graph in_order_of(const Graph& graph, const Fusion& fusion) {
             result.values[output].node = static_cast<NodeId>(result.nodes.size());
         result.nodes.push_back(graph.nodes[id]);
     }
-    return checked(std::move(result)); // check() finds a value that is read before it is made
+    return checked(std::move(result)); // check() detects a value that is read before it is computed
 }
 
 void check_fusion(const Graph& graph, const Fusion& fusion, const FuseLimits& limits) {
@@ -59,7 +58,7 @@ void check_fusion(const Graph& graph, const Fusion& fusion, const FuseLimits& li
             if (group.pointwise) CHECK(graph.shape(node.outputs[0]) == group.shape);
             for (const ValueId input : node.inputs) {
                 if (input == kNone || inside.contains(input)) continue;
-                // What is not made inside stands in memory by now, or is a number.
+                // A value computed outside of the group must be in memory already, or be a number.
                 CHECK(stored.contains(input));
                 const auto& list =
                     group.pointwise && graph.producer(input).op == Op::fill ? group.numbers : group.inputs;
@@ -109,7 +108,7 @@ Feeds feeds_of(const Graph& graph) {
 
 } // namespace
 
-TEST_CASE("fusion is a partition that can run, on random graphs and their gradients") {
+TEST_CASE("fusion gives a valid partition of random graphs and their gradients") {
     FuseStats all;
     for (uint64_t seed = 0; seed < kGraphs; ++seed) {
         CAPTURE(seed);
@@ -150,12 +149,12 @@ TEST_CASE("the gradient of an activation is one kernel that stores one value") {
     CHECK(group_with(Op::dropout).nodes.size() >= 2);
 }
 
-TEST_CASE("a value that is needed early does not wait for a later group") {
+TEST_CASE("a value that is needed early is not computed in a later group") {
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {4});
     const ValueId y = b(Op::exp, {x});
     const ValueId sum = b(Op::sum, {y}, {{"axes", std::vector<int64_t>{0}}});
-    const ValueId z = b(Op::div, {y, sum}); // softmax: cannot run with exp
+    const ValueId z = b(Op::div, {y, sum}); // softmax: cannot be in one group with exp
     b.output("z", b(Op::log, {z}));
     const Graph graph = checked(b.finish());
     const Fusion fusion = fuse(graph);
@@ -178,7 +177,7 @@ TEST_CASE("recomputation keeps every result to the bit") {
         CHECK(again.nodes.size() >= graph.nodes.size());
         more += again.nodes.size() - graph.nodes.size();
         CHECK(print(checked(recompute(again))) == print(again));
-        const Graph simple = checked(simplify(again)); // does not undo it
+        const Graph simple = checked(simplify(again)); // simplifying does not undo it
         check_same_results(graph, simple, random.feeds);
         const Graph late = checked(recompute(checked(simplify(graph))));
         check_same_results(graph, late, random.feeds);
@@ -186,7 +185,7 @@ TEST_CASE("recomputation keeps every result to the bit") {
     CHECK(more > 100);
 }
 
-TEST_CASE("recomputation drops a region's inside and keeps its result") {
+TEST_CASE("recomputation discards the inside of a region and keeps its result") {
     const Graph graph = checked(simplify(small_model(3)));
     const Graph again = checked(recompute(graph));
     check_same_results(graph, again, feeds_of(graph));
@@ -195,8 +194,8 @@ TEST_CASE("recomputation drops a region's inside and keeps its result") {
     };
     CHECK(count(again, Op::gelu) == 6);                    // for the gradient of `down`
     CHECK(count(again, Op::layer_norm) == 6);              // for the gradient of `up`
-    CHECK(count(again, Op::add) == count(graph, Op::add)); // the results of regions are kept
-    // Nothing that was computed on the way to the loss inside a region is read after the loss, but the results.
+    CHECK(count(again, Op::add) == count(graph, Op::add)); // the regions' results are kept
+    // After the loss, no value computed before it inside a region is read, except the results.
     const NodeId loss = again.value(again.losses[0].sum).node;
     for (NodeId id = loss + 1; id < again.nodes.size(); ++id)
         for (const ValueId input : again.nodes[id].inputs) {
@@ -204,7 +203,7 @@ TEST_CASE("recomputation drops a region's inside and keeps its result") {
             const Node& made = again.producer(input);
             CHECK((is_leaf(made.op) || made.region == 0 || made.op == Op::add));
         }
-    // Each copy stands right before its first use: blocks are made again from the last to the first.
+    // Each copy is placed right before its first use: blocks are recomputed from the last to the first.
     CHECK(again.find_leaf(Op::input, "x") != kNone);
     std::vector<std::string> made_again;
     for (NodeId id = loss; id < again.nodes.size(); ++id)
@@ -212,4 +211,4 @@ TEST_CASE("recomputation drops a region's inside and keeps its result") {
     CHECK(made_again == std::vector<std::string>{"block.2", "block.1", "block.0"});
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::fuse_recompute_test

@@ -1,13 +1,13 @@
-// Cases of the gradient check: attention with every option, alone and together.
+// Cases of the gradient check: attention with every option, alone and in combination.
 #include "gradient_cases.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::gradient_attention_test {
 
 namespace {
 
 using Values = std::span<const ValueId>;
 
-// Everything that attention can be asked for.
+// All options of attention.
 struct Options {
     int64_t batch = 2, heads = 2, key_heads = 2, queries = 3, keys = 5, width = 3, value_width = 2;
     int64_t bias_batch = 0, bias_heads = 0; // 0: no bias
@@ -22,7 +22,7 @@ constexpr std::size_t kInputs = 18; // attention's, in the table's order
 
 GradientCase attention(const std::string& name, const Options& o) {
     std::vector<Variable> variables;
-    std::vector<std::size_t> places; // which input each variable is
+    std::vector<std::size_t> places; // the input that each variable is used as
     const auto variable = [&](std::size_t place, const Shape& shape) {
         variables.push_back({shape});
         places.push_back(place);
@@ -82,7 +82,7 @@ GradientCase attention(const std::string& name, const Options& o) {
     return {"attention " + name, variables, describe};
 }
 
-// Option number i of kOptionCount on top of others.
+// Enables option i of kOptionCount in addition to those already set.
 constexpr int kOptionCount = 17;
 const char* add_option(Options& o, int i) {
     switch (i) {
@@ -137,4 +137,4 @@ std::vector<GradientCase> attention_cases() {
     return cases;
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::gradient_attention_test

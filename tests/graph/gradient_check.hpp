@@ -1,5 +1,5 @@
-// Gradients against finite differences: the operation stands in the middle of a small graph, and what differentiate()
-// says is compared with differences of the loss in float64.
+// Gradients against finite differences: the operation is placed in the middle of a small graph, and the gradients of
+// differentiate() are compared with differences of the loss in float64.
 #pragma once
 
 #include "base/philox.hpp"
@@ -10,7 +10,7 @@
 
 namespace hekla::graph::test {
 
-// A parameter that becomes a value in [low, high] (after the prelude), or the given values.
+// A parameter with values in [low, high] (after the prelude), or the given values.
 struct Variable {
     Shape shape;
     double low = -1.0;
@@ -21,19 +21,20 @@ struct Variable {
 struct GradientCase {
     std::string name;
     std::vector<Variable> variables;
-    // Puts the operation on the variables; all float outputs that it returns, but hidden ones, reach the loss.
+    // Applies the operation to the variables; all float outputs that it returns, except hidden ones, contribute to the
+    // loss.
     std::function<std::vector<ValueId>(Builder&, std::span<const ValueId>)> describe;
-    double tolerance = 1e-7; // of the largest gradient of a parameter
+    double tolerance = 1e-7; // relative to the largest gradient of a parameter
 };
 
-// A whole graph of a case, differentiated, with parameters p0, p1, ... to feed it.
+// The whole graph of a case, differentiated, with parameters p0, p1, ...
 struct DifferentiatedCase {
     Graph graph;
     Feeds feeds;
 };
 
 // prelude: x = 2 p + 0.5. Loss: the sum of the outputs times random numbers, plus the sum of p times others, so that
-// each parameter has two readers.
+// each parameter is read twice.
 inline Result<DifferentiatedCase> differentiate_case(const GradientCase& c) {
     DifferentiatedCase result;
     RandomStream random(7, c.name.size());
@@ -71,7 +72,7 @@ inline Result<DifferentiatedCase> differentiate_case(const GradientCase& c) {
     for (const ValueId y : outputs) {
         if (!b.ok()) break;
         const Value& value = b.graph().value(y);
-        const bool hidden = info(b.graph().producer(y)).outputs[value.output].hidden; // has no gradient of its own
+        const bool hidden = info(b.graph().producer(y)).outputs[value.output].hidden; // it has no gradient of its own
         if (is_float(value.kind) && !hidden) total = b(Op::add, {total, weighted_sum(y)});
     }
     if (b.ok()) b.loss("loss", total, b.scalar(1), 1.0);
@@ -89,7 +90,7 @@ inline Result<double> loss_of(const DifferentiatedCase& c, const Feeds& feeds) {
     return values[0].data[0];
 }
 
-// The derivative of the loss along a direction in parameter `name`, by the difference of fourth order.
+// Returns the derivative of the loss along a direction in parameter `name`, by a fourth-order difference.
 inline Result<double> difference(const DifferentiatedCase& c, const std::string& name,
                                  const std::vector<double>& direction) {
     constexpr double h = 2e-4; // error about h^4 and 1e-16 / h: both far below 1e-9
@@ -106,7 +107,7 @@ inline Result<double> difference(const DifferentiatedCase& c, const std::string&
     return (far_down - 8 * down + 8 * up - far_up) / (12 * h);
 }
 
-// Every parameter's gradient: some elements one by one, and all of them together along two random directions.
+// Checks every parameter's gradient: some elements individually, and all of them along two random directions.
 inline void check_gradients(const GradientCase& c) {
     INFO("case: ", c.name);
     auto made = differentiate_case(c);

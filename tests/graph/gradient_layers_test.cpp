@@ -1,7 +1,7 @@
-// Cases of the gradient check: matrices, norms, lookups, positions, loss and recurrent layers.
+// Cases of the gradient check: matrix products, norms, lookups, positions, losses and recurrent layers.
 #include "gradient_cases.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::gradient_layers_test {
 
 namespace {
 
@@ -56,7 +56,7 @@ void add_norms(std::vector<GradientCase>& cases) {
                          [](Builder& b, Values v) {
                              return std::vector{b(Op::layer_norm, {v[0], kNone, v[1]})};
                          },
-                         1e-5}); // rows of one element: 1 / sqrt(epsilon) multiplies what cancels
+                         1e-5}); // rows of one element: 1 / sqrt(epsilon) multiplies values that cancel
         cases.push_back(of(Op::rms_norm, x.text(), {{x, -2, 2}}, epsilon));
         cases.push_back(of(Op::rms_norm, x.text() + " gain", {{x, -2, 2}, row}, epsilon));
     }
@@ -94,7 +94,7 @@ void add_rotary(std::vector<GradientCase>& cases) {
             for (const bool positions : {false, true})
                 for (const int64_t half : {1, 3})
                     cases.push_back({fmt::format("rotary {}{}{} half {}", interleaved, inverse, positions, half),
-                                     {{{2, 3, 3, 7}}, {{5, half}}, {{5, half}}}, // turned: 2 or 6 of 7 elements
+                                     {{{2, 3, 3, 7}}, {{5, half}}, {{5, half}}}, // rotated: 2 or 6 of 7 elements
                                      [=](Builder& b, Values x) {
                                          const ValueId places =
                                              positions ? b.constant(Kind::int32, {2, 3}, {0, 4, 4, 2, 1, 3}) : kNone;
@@ -144,7 +144,7 @@ void add_linear_cross_entropy(std::vector<GradientCase>& cases) {
                                      }});
 }
 
-// Which outputs of a recurrent layer reach the loss: bits of y, last, last_cell.
+// The outputs of a recurrent layer that contribute to the loss: bits of y, last, last_cell.
 GradientCase recurrent(Op op, int64_t batch, int64_t time, int64_t in, int64_t hidden, bool reverse,
                        const std::vector<double>& lengths, bool initial, int outputs) {
     const int64_t gates = op == Op::gru ? 3 : 4;
@@ -192,12 +192,12 @@ std::vector<GradientCase> recurrent_cases() {
                 cases.push_back(recurrent(op, 2, 3, 3, 2, reverse, {}, initial, all));
                 cases.push_back(recurrent(op, 3, 4, 1, 3, reverse, {4, 1, 2}, initial, all));
             }
-        for (int outputs = 1; outputs <= all; ++outputs) // each output alone, and in every combination
+        for (int outputs = 1; outputs <= all; ++outputs) // each output alone, and all combinations
             cases.push_back(recurrent(op, 2, 3, 2, 2, outputs % 2 == 0, {2, 3}, true, outputs));
-        cases.push_back(recurrent(op, 2, 2, 1, 1, false, {0, 2}, true, all)); // a row without a token
+        cases.push_back(recurrent(op, 2, 2, 1, 1, false, {0, 2}, true, all)); // including a row without tokens
         cases.push_back(recurrent(op, 1, 1, 1, 1, true, {}, false, all));
     }
     return cases;
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::gradient_layers_test

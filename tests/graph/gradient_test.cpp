@@ -1,16 +1,16 @@
-// Gradients of every operation against finite differences; at ties and kinks, against PyTorch's conventions.
+// Gradients of every operation against finite differences, and against PyTorch's conventions at ties and kinks.
 #include "gradient_cases.hpp"
 
 #include <set>
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::gradient_test {
 
 namespace {
 
 using Values = std::span<const ValueId>;
 using Attributes = std::vector<NamedAttribute>;
 
-// One operation on all variables.
+// One operation applied to all variables.
 GradientCase of(Op op, std::string name, std::vector<Variable> variables, Attributes attributes = {}) {
     return {info(op).name + std::string(" ") + name, std::move(variables),
             [=](Builder& b, Values x) { return b.emit(op, x, attributes); }};
@@ -53,7 +53,7 @@ std::vector<GradientCase> pointwise_cases() {
     }
     cases.push_back(of(Op::gelu, "tanh", {{{11}, -3, 3}}, {{"tanh_approximation", int64_t{1}}}));
     for (const Op op : {Op::log, Op::log1p, Op::sqrt, Op::rsqrt}) cases.push_back(of(op, "positive", {{{11}, 0.5, 3}}));
-    // away from their kinks
+    // inputs away from the kinks
     for (const Op op : {Op::abs, Op::relu})
         cases.push_back(of(op, "both sides", {{{4}, 0, 0, {-1.5, -0.25, 0.25, 2}}}));
     cases.push_back(
@@ -111,7 +111,7 @@ std::vector<GradientCase> reduce_cases() {
 
 namespace {
 
-// Gradients of one value by the parameters it is made of, without a prelude: for exact comparisons at kinks.
+// Gradients of one value with respect to its parameters, without a prelude: for exact comparisons at kinks.
 std::vector<Tensor> gradients_at(const std::vector<Tensor>& points,
                                  const std::function<ValueId(Builder&, Values)>& describe) {
     Builder b;
@@ -165,12 +165,12 @@ TEST_CASE("every operation that has a gradient has a case") {
             for (const Node& node : made.value().graph.nodes)
                 if (made.value().graph.scope_path(node.scope) == "middle") covered.insert(node.op);
         }
-    // No gradient by their meaning.
+    // These have no gradient by definition.
     covered.insert({Op::sign, Op::floor, Op::round, Op::compare, Op::argmax, Op::stop_gradient, Op::random_uniform,
                     Op::random_normal});
     for (const OperationInfo& o : operation_table())
         if (!o.internal) CHECK_MESSAGE(covered.contains(o.op), o.name);
-    // What differentiate() emits has been through the check too.
+    // The operations that differentiate() emits were checked too.
     for (const Op op :
          {Op::unslice, Op::layer_norm_gradient, Op::rms_norm_gradient, Op::softmax_gradient, Op::embedding_gradient,
           Op::gather_gradient, Op::cross_entropy_gradient, Op::linear_cross_entropy, Op::linear_cross_entropy_gradient,
@@ -178,8 +178,8 @@ TEST_CASE("every operation that has a gradient has a case") {
         CHECK_MESSAGE(covered.contains(op), info(op).name);
 }
 
-TEST_CASE("a wrong gradient is noticed") {
-    // The harness itself: a value that moves with p, but whose gradient is cut off.
+TEST_CASE("a wrong gradient is detected") {
+    // Tests the check itself: a value that depends on p, with its gradient cut off.
     GradientCase c{"cut", {{{3}}}, [](Builder& b, Values x) {
                        return std::vector{b(Op::mul, {x[0], b(Op::stop_gradient, {x[0]})})};
                    }};
@@ -193,7 +193,7 @@ TEST_CASE("a wrong gradient is noticed") {
     CHECK(std::abs(value.value()[0].data[0] - measured.value()) > 1e-3);
 }
 
-TEST_CASE("gradients at ties and kinks are PyTorch's") {
+TEST_CASE("gradients at ties and kinks equal PyTorch's") {
     const auto unary = [](Op op, std::vector<NamedAttribute> attributes = {}) {
         return [=](Builder& b, Values x) { return b.emit(op, x, attributes).at(0); };
     };
@@ -230,7 +230,7 @@ TEST_CASE("gradients at ties and kinks are PyTorch's") {
     check_values(gradients_at({points({0, 1})}, power(0.5))[0], {INFINITY, 0.5});
 }
 
-TEST_CASE("a dropped or not chosen branch hands on no gradient, even where it is not finite") {
+TEST_CASE("a dropped or unselected branch passes no gradient on, even if it is not finite") {
     const Tensor x = points({0, 4});
     const auto d = gradients_at({x}, [](Builder& b, Values p) {
         const ValueId positive = b(Op::compare, {p[0], b.scalar(0)}, {{"relation", int64_t{4}}});
@@ -240,7 +240,7 @@ TEST_CASE("a dropped or not chosen branch hands on no gradient, even where it is
     check_values(d[0], {0, 0.25});
 }
 
-TEST_CASE("the padding row of an embedding gets no gradient through the lookup") {
+TEST_CASE("the padding row of an embedding gets no gradient from the lookup") {
     const auto d = gradients_at({floats({3, 2}, {1, 1, 1, 1, 1, 1})}, [](Builder& b, Values x) {
         const ValueId ids = b.constant(Kind::int32, {4}, {1, 0, 1, 2});
         return b(Op::embedding, {x[0], ids}, {{"no_gradient_id", int64_t{0}}});
@@ -248,4 +248,4 @@ TEST_CASE("the padding row of an embedding gets no gradient through the lookup")
     check_values(d[0], {0, 0, 2, 2, 1, 1});
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::gradient_test

@@ -7,6 +7,8 @@
 #include "graph/text.hpp"
 #include "own_operations.hpp"
 
+namespace own_operation_test {
+
 using namespace hekla;
 using namespace hekla::graph;
 using namespace hekla::graph::test;
@@ -32,7 +34,7 @@ Graph finished(Builder b) {
     return graph.take();
 }
 
-// Everything of this file in one graph, with gradients.
+// Everything in this file in one graph, with gradients.
 Graph whole() {
     Builder b;
     const ValueId x = b.parameter("x", {3, 5}, 0, 0, 0, 0), ids = b.input("ids", Kind::int32, {3});
@@ -48,7 +50,7 @@ Graph whole() {
 
 } // namespace
 
-TEST_CASE("what is no operation is refused with its name") {
+TEST_CASE("an undeclared operation is rejected with its name") {
     CHECK(contains(refusal([](auto& d) { d.name = "swish"; }), "operation 'swish': its name is not like"));
     CHECK(contains(refusal([](auto& d) { d.name = "Acme.swish"; }), "its name is not like"));
     CHECK(contains(refusal([](auto& d) { d.revision = 0; }), "they begin with 1"));
@@ -89,7 +91,7 @@ TEST_CASE("gradients against finite differences, in the middle of a graph") {
                      }});
 }
 
-TEST_CASE("an output that nobody reads has a gradient of zeros, and an input that does not learn gets none") {
+TEST_CASE("an output that is not read has a gradient of zeros, and a frozen input gets none") {
     Builder b;
     const ValueId x = b.parameter("x", {2, 3}, 0, 0, 0, 0), fixed = b.input("gate", Kind::float32, {2, 3});
     const ValueId y = own::swish_gate(b, x, fixed);
@@ -99,12 +101,12 @@ TEST_CASE("an output that nobody reads has a gradient of zeros, and an input tha
     CHECK(graph.value().outputs.contains("grad.x"));
     const auto pruned = simplify(graph.value());
     REQUIRE(pruned.ok());
-    int multiplications = 0; // dx = dy s; what belongs to dgate is not computed
+    int multiplications = 0; // dx = dy s; no part of dgate is computed
     for (const Node& node : pruned.value().nodes) multiplications += node.op == Op::mul ? 1 : 0;
     CHECK(multiplications <= 3);
 }
 
-TEST_CASE("without a gradient, what learns before it is an error that names the place") {
+TEST_CASE("without a gradient, a trainable value before the operation is an error that names the place") {
     Builder b;
     const ValueId x = b.parameter("x", {2}, 0, 0, 0, 0);
     b.scope_begin("block.3");
@@ -116,10 +118,10 @@ TEST_CASE("without a gradient, what learns before it is an error that names the 
     REQUIRE_FALSE(refused.ok());
     CHECK(contains(refused.message(), "acme.swish_gate has no gradient, and something before it learns"));
     CHECK(contains(refused.message(), "block.3"));
-    CHECK(differentiate(graph, {"x"}).ok()); // frozen: nothing learns
+    CHECK(differentiate(graph, {"x"}).ok()); // frozen, so nothing is trained
 }
 
-TEST_CASE("a gradient's graph is held to its rules") {
+TEST_CASE("a gradient's graph must follow its rules") {
     const auto refused = [](const own::Rule& rule) {
         Builder b;
         const ValueId x = b.input("x", Kind::float_, {2, 3});
@@ -151,7 +153,7 @@ TEST_CASE("a gradient's graph is held to its rules") {
                    "has a gradient of its own"));
 }
 
-TEST_CASE("a use is for the shapes that it was described for") {
+TEST_CASE("a use is valid only for the shapes it was described for") {
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {2, 3}), wide = b.input("wide", Kind::float_, {2, 4});
     OwnUse use;
@@ -177,7 +179,7 @@ TEST_CASE("a use is for the shapes that it was described for") {
     CHECK(contains(Builder().emit(Op::own, {}).empty() ? "refused" : "taken", "refused"));
 }
 
-TEST_CASE("text round trips, with gradients, and its kernel counts for the hash") {
+TEST_CASE("text round-trips, with gradients, and its kernel is part of the hash") {
     const Graph graph = whole();
     const std::string text = print(graph);
     CAPTURE(text);
@@ -207,13 +209,13 @@ TEST_CASE("text round trips, with gradients, and its kernel counts for the hash"
     CHECK(hash_with("void operation(uint i) {}", "") != hash_with("void operation(uint i) { }", ""));
 }
 
-TEST_CASE("a picture shows it by its name, with its own line of the text") {
+TEST_CASE("a picture shows it with its name and its own line of the text") {
     const std::string picture = svg(whole());
     CHECK(contains(picture, " acme.swish_gate<"));
     CHECK(contains(picture, "= acme.swish_gate/1("));
 }
 
-TEST_CASE("SPIR-V round trips as words") {
+TEST_CASE("SPIR-V round-trips as words") {
     OwnDeclaration d = own::center_declaration();
     d.glsl.clear();
     for (uint32_t i = 0; i < 21; ++i) d.spirv.push_back(0x07230203u * (i + 1));
@@ -228,9 +230,9 @@ TEST_CASE("SPIR-V round trips as words") {
         if (node.own != nullptr) CHECK(node.own->operation->declaration().spirv == d.spirv);
 }
 
-TEST_CASE("texts that are not whole are refused with their line") {
+TEST_CASE("incomplete texts are rejected with their line") {
     const std::string text = print(whole());
-    // Every line left out, cut in half, and twice: an error or a graph, never a crash.
+    // Each line omitted, cut in half, and repeated: an error or a graph, never a crash.
     std::vector<std::string> lines;
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t end = text.find('\n', at);
@@ -268,7 +270,7 @@ TEST_CASE("texts that are not whole are refused with their line") {
                    "a gradient in a gradient"));
 }
 
-TEST_CASE("passes carry it: equal uses become one, regions are computed again, neighbours fuse around it") {
+TEST_CASE("passes support it: equal uses are merged, regions are recomputed, neighbors fuse around it") {
     Builder b;
     const ValueId x = b.parameter("x", {4, 6}, 0, 0, 0, 0);
     b.recompute_begin();
@@ -308,8 +310,7 @@ TEST_CASE("passes carry it: equal uses become one, regions are computed again, n
             if (differentiated.value().nodes[id].op == Op::own) CHECK(group.nodes.size() == 1);
 }
 
-TEST_CASE(
-    "two operations of one name and revision in a graph are refused, and so is a text without its plugin's reference") {
+TEST_CASE("two operations of one name and revision in a graph are rejected, and so is a text without the reference") {
     OwnDeclaration other = own::swish_gate_declaration();
     other.glsl += "// another\n";
     Builder b;
@@ -330,3 +331,5 @@ TEST_CASE(
     REQUIRE_FALSE(value.ok());
     CHECK(contains(value.message(), "is of a plugin's own, and this graph was read from text"));
 }
+
+} // namespace own_operation_test

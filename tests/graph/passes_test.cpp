@@ -1,11 +1,11 @@
-// Passes over random graphs: what a graph computes is the same before and after, to the bit, in float64.
+// Passes over random graphs: the graph computes the same before and after, to the bit, in float64.
 #include "graph/gradient.hpp"
 #include "graph/rewrite.hpp"
 #include "graph/simplify.hpp"
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::passes_test {
 namespace {
 
 constexpr uint64_t kGraphs = 60;
@@ -49,7 +49,7 @@ TEST_CASE("rewrite without a replacement copies a graph") {
     }
 }
 
-TEST_CASE("rewrite replaces nodes where it is told to") {
+TEST_CASE("rewrite replaces the requested nodes") {
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {3});
     b.output("y", b(Op::relu, {b(Op::neg, {x})}));
@@ -80,7 +80,7 @@ TEST_CASE("gradients of random graphs agree with differences of their losses") {
         const auto at = results(graph, random.feeds);
         CHECK(at.at("output loss").data[0] ==
               doctest::Approx(0.5 * at.at("loss 0 sum").data[0] + 0.25 * at.at("loss 1 sum").data[0]).epsilon(1e-12));
-        // Along one random direction of all parameters together.
+        // Along one random direction over all parameters.
         RandomStream stream(seed, 1);
         double expected = 0;
         std::map<std::string, std::vector<double>> direction;
@@ -120,16 +120,16 @@ TEST_CASE("simplify keeps every result to the bit") {
         after_all += after.nodes.size();
         for (const Op gone : {Op::site, Op::stop_gradient, Op::once, Op::state_read, Op::state_write})
             CHECK(count(after, gone) == 0);
-        // Before differentiation what stops gradients must stay: the gradients are the same but for the order in which
-        // those of a value now read more often add up.
+        // Before differentiation the nodes that stop gradients must stay. The gradients are then equal except for the
+        // order in which those of a value that is now read more often are added.
         const Graph early = differentiated(checked(simplify(random.graph, {.keep_stop_gradient = true})));
         check_same_results(checked(prune(before)), checked(prune(early)), random.feeds, 1e-12);
-        CHECK(print(checked(simplify(after))) == print(after)); // nothing is left to do
+        CHECK(print(checked(simplify(after))) == print(after)); // a second pass changes nothing
     }
     MESSAGE("nodes before ", before_all, ", after ", after_all);
 }
 
-TEST_CASE("simplify finds what it is made for") {
+TEST_CASE("simplify finds its patterns") {
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {2, 3});
     const auto reshape = [&](ValueId v, std::vector<int64_t> shape) { return b(Op::reshape, {v}, {{"shape", shape}}); };
@@ -147,8 +147,8 @@ TEST_CASE("simplify finds what it is made for") {
     b.output("twice", twice);
     b.output("wide",
              b(Op::mul, {b(Op::broadcast, {b(Op::sin, {b.scalar(1)})}, {{"shape", std::vector<int64_t>{2, 3}}}), x}));
-    b.output("kind", b(Op::mul, {x, b.fill(Kind::float32, {}, 1)}));        // must stay: it makes float32
-    b.output("shape", b(Op::add, {x, b.fill(Kind::float_, {4, 2, 3}, 0)})); // must stay: it repeats
+    b.output("kind", b(Op::mul, {x, b.fill(Kind::float32, {}, 1)}));        // must stay, since it converts to float32
+    b.output("shape", b(Op::add, {x, b.fill(Kind::float_, {4, 2, 3}, 0)})); // must stay, since it broadcasts
     const Graph graph = checked(b.finish());
     const Graph simple = checked(simplify(graph));
     CHECK(simple.outputs.at("x") == simple.find_leaf(Op::input, "x"));
@@ -160,7 +160,7 @@ TEST_CASE("simplify finds what it is made for") {
     check_same_results(graph, simple, feed("x", wave({2, 3}, 1)));
 }
 
-TEST_CASE("the gradient of a value that is read in slices is put together, not added up") {
+TEST_CASE("the gradient of a value that is read in slices is concatenated, not added") {
     const auto gradient_of = [](std::vector<int64_t> starts) {
         Builder b;
         const ValueId p = b.parameter("p", {2, 6}, 0, 0, 0, 0);
@@ -185,4 +185,4 @@ TEST_CASE("the gradient of a value that is read in slices is put together, not a
     }
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::passes_test

@@ -1,4 +1,4 @@
-// Random graphs for the tests of passes: every family of operations, at small odd shapes, with values that stay tame.
+// Random graphs for the tests of passes: every family of operations, at small odd shapes, with values of moderate size.
 #pragma once
 
 #include "base/philox.hpp"
@@ -13,7 +13,7 @@ struct RandomGraph {
 
 struct RandomGraphOptions {
     int operations = 30;
-    bool stops = true; // stop_gradient and no_gradient_id: what differences of the loss do not see
+    bool stops = true; // stop_gradient and no_gradient_id, which differences of the loss do not see
     bool regions = true;
     bool dropout = true;
 };
@@ -65,7 +65,7 @@ private:
         return tensor;
     }
     ValueId parameter(const Shape& shape) {
-        // Now and then one that is there already: its gradients add up.
+        // Sometimes an existing one, whose gradients add up.
         if (chance(0.25))
             for (const auto& [name, tensor] : feeds_.parameters)
                 if (tensor.shape == shape) return b_.parameter(name, shape, 1, 0, 0.02, 0);
@@ -88,13 +88,13 @@ private:
         return b_(Op::linear, {x, weight, chance(0.5) ? parameter(Shape{out}) : kNone},
                   {{"input_first", int64_t{input_first}}});
     }
-    ValueId random_ids(int64_t below_this) { // of the shape of the last linear's rows
+    ValueId random_ids(int64_t below_this) { // in the shape of the last linear's rows
         std::vector<double> values(static_cast<std::size_t>(last_rows_.elements()));
         for (double& value : values) value = static_cast<double>(below(static_cast<std::size_t>(below_this)));
         if (!values.empty() && chance(0.5)) values[0] = -100;
         return b_.constant(Kind::int32, last_rows_, std::move(values));
     }
-    // [2, 3, 4], for what wants batch, time and width.
+    // [2, 3, 4], for operations on batch, time and width.
     ValueId sequence() {
         for (int i = 0; i < 20; ++i) {
             const ValueId x = any();
@@ -319,7 +319,7 @@ inline RandomGraph random_graph(uint64_t seed, const RandomGraphOptions& options
     return made.take();
 }
 
-// Everything that a graph computes for the outside, by name.
+// Returns all outputs of a graph, by name.
 inline std::map<std::string, Tensor> results(const Graph& graph, const Feeds& feeds) {
     std::vector<std::string> names;
     std::vector<ValueId> values;
@@ -340,7 +340,7 @@ inline std::map<std::string, Tensor> results(const Graph& graph, const Feeds& fe
     return result;
 }
 
-// Both graphs compute the same, to the bit (-0 counts as 0) unless a tolerance is given.
+// Checks that both graphs compute the same, to the bit (-0 counts as 0) unless a tolerance is given.
 inline void check_same_results(const Graph& before, const Graph& after, const Feeds& feeds, double tolerance = 0.0) {
     const auto expected = results(before, feeds), got = results(after, feeds);
     REQUIRE(expected.size() == got.size());

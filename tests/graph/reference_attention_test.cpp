@@ -1,10 +1,10 @@
-// The interpreter's attention against PyTorch, against its definition written out once more, and over a cache.
+// The interpreter's attention against PyTorch, against a second implementation of its definition, and over a cache.
 #include "base/philox.hpp"
 #include "support.hpp"
 
 #include <functional>
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::reference_attention_test {
 
 namespace {
 
@@ -34,7 +34,7 @@ double element(const Tensor& x, std::initializer_list<int64_t> index) {
     return x.data[static_cast<std::size_t>(place)];
 }
 
-// y by the definition: softmax over the allowed of scale q.k + what `term` adds; the mean of v where nothing is
+// Computes y by the definition: softmax over the allowed keys of scale q.k + `term`; the mean of v if no key is
 // allowed.
 std::vector<double> expected(const Inputs& inputs, double scale, const std::function<bool(const Place&)>& allowed,
                              const std::function<double(const Place&)>& term, bool zero_empty = false) {
@@ -69,7 +69,7 @@ const double kScale = 1 / std::sqrt(3.0);
 bool always(const Place&) { return true; }
 double nothing(const Place&) { return 0; }
 
-Tensor flags(const Shape& shape, int64_t every) { // 0 at every so many
+Tensor flags(const Shape& shape, int64_t every) { // 0 at every n-th
     Tensor result{Kind::int32, shape, {}};
     for (int64_t i = 0; i < shape.elements(); ++i) result.data.push_back(i % every == 1 ? 0 : 1);
     return result;
@@ -77,7 +77,7 @@ Tensor flags(const Shape& shape, int64_t every) { // 0 at every so many
 
 } // namespace
 
-TEST_CASE("causal attention with shared key heads is PyTorch's") {
+TEST_CASE("causal attention with shared key heads equals PyTorch's") {
     const auto y = run(Op::attention, {wave({1, 4, 3, 2}, 0.1), wave({1, 2, 3, 2}, 0.2), wave({1, 2, 3, 2}, 0.3)},
                        {{"causal", int64_t{1}}});
     check_tensor(y[0], {1, 4, 3, 2},
@@ -89,7 +89,7 @@ TEST_CASE("causal attention with shared key heads is PyTorch's") {
     CHECK(y[1].shape.text() == "[1, 4, 3, 2]");
 }
 
-TEST_CASE("every option of attention does what its definition says") {
+TEST_CASE("every option of attention follows its definition") {
     Inputs in = plain_inputs();
     check_values(run(Op::attention, in)[0], expected(in, kScale, always, nothing));
     check_values(run(Op::attention, in, {{"scale", 0.3}})[0], expected(in, 0.3, always, nothing));
@@ -140,7 +140,7 @@ TEST_CASE("every option of attention does what its definition says") {
     check_values(run(Op::attention, in, tables)[0],
                  expected(in, kScale, always, [&](const Place& p) { return all_distances(p, p.i - p.j); }));
 
-    // Positions move the distances, causal, window and prefix.
+    // Positions affect the distances, causal, window and prefix.
     in[15] = ints({2, 3}, {4, 0, 2, 1, 1, 5});
     in[16] = ints({2, 5}, {0, 1, 2, 3, 4, 3, 0, 2, 5, 1});
     in[17] = ints({2}, {0, 3});
@@ -181,10 +181,10 @@ TEST_CASE("every option of attention does what its definition says") {
     check_values(run(Op::attention, in, {{"empty_row", int64_t{1}}})[0], expected(in, kScale, allowed, nothing, true));
 }
 
-TEST_CASE("a row with nothing allowed gives the mean of v, marks its lse, and moves v alone") {
+TEST_CASE("a row without allowed keys gives the mean of v, marks its lse, and has a gradient only for v") {
     Inputs in = plain_inputs();
     in[11] = ints({2, 3}, {1, 0, 1, 1, 1, 1});
-    const auto y = run(Op::attention, in, {{"dropout", 0.5}, {"stream", int64_t{3}}}); // dropout leaves the mean alone
+    const auto y = run(Op::attention, in, {{"dropout", 0.5}, {"stream", int64_t{3}}}); // dropout keeps the mean
     for (int64_t h = 0; h < kHeads; ++h) {
         CHECK(element(y[1], {0, h, 1, 0}) == 0);
         CHECK(element(y[1], {0, h, 1, 1}) == 1e30);
@@ -196,7 +196,7 @@ TEST_CASE("a row with nothing allowed gives the mean of v, marks its lse, and mo
             CHECK(element(y[0], {0, h, 1, e}) == doctest::Approx(mean).epsilon(1e-13));
         }
     }
-    // A gradient for that row alone: none to q and k, dy / Tk of every head of the group to v.
+    // A gradient for that row alone: none for q and k, dy / Tk for every head of the group in v.
     Tensor dy = wave(y[0].shape, 0.9);
     for (int64_t b = 0; b < kBatch; ++b)
         for (int64_t h = 0; h < kHeads; ++h)
@@ -210,7 +210,7 @@ TEST_CASE("a row with nothing allowed gives the mean of v, marks its lse, and mo
         const auto d = run(Op::attention_gradient, all, {{"wanted", int64_t{7}}, {"empty_row", empty_row}});
         CHECK(distance(d[0].data, std::vector<double>(d[0].data.size(), 0.0)) == 0);
         CHECK(distance(d[1].data, std::vector<double>(d[1].data.size(), 0.0)) == 0);
-        CHECK(d[3].shape.text() == "[0]"); // not wanted
+        CHECK(d[3].shape.text() == "[0]"); // not requested
         for (int64_t g = 0; g < kKeyHeads; ++g)
             for (int64_t j = 0; j < kKeys; ++j)
                 for (int64_t e = 0; e < kValueWidth; ++e) {
@@ -221,8 +221,8 @@ TEST_CASE("a row with nothing allowed gives the mean of v, marks its lse, and mo
     }
 }
 
-TEST_CASE("attention's dropout acts on probabilities by key") {
-    // v picks out one probability each: Dv = Tk and the identity.
+TEST_CASE("attention's dropout applies to probabilities by key") {
+    // Each column of v selects one probability: Dv = Tk and the identity.
     Inputs in = plain_inputs();
     Tensor identity{Kind::float_, {kBatch, kKeyHeads, kKeys, kKeys}, {}};
     for (int64_t n = 0; n < kBatch * kKeyHeads; ++n)
@@ -243,13 +243,13 @@ TEST_CASE("attention's dropout acts on probabilities by key") {
     CHECK(zeros > 10);
 }
 
-TEST_CASE("attention with -1e30 in its bias forgets those keys, and a whole row of it is the mean") {
+TEST_CASE("attention with -1e30 in its bias ignores those keys, and a row of it gives the mean") {
     Inputs in = plain_inputs();
     in[3] = floats({1, 1, 3, 5}, {0, -1e30, 0, 0, -1e30, -1e30, -1e30, -1e30, -1e30, -1e30, 0, 0, 0, 0, 0});
     Inputs masked = plain_inputs();
     masked[12] = ints({1, 1, 3, 5}, {1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
     check_values(run(Op::attention, in)[0], run(Op::attention, masked)[0].data, 1e-13);
-    // The two parts of its log-sum-exp stay apart, and so its gradient is exact too.
+    // The two parts of its log-sum-exp are stored separately, so its gradient is exact too.
     const auto y = run(Op::attention, in);
     CHECK(element(y[1], {0, 0, 1, 0}) == -1e30);
     CHECK(element(y[1], {0, 0, 1, 1}) == doctest::Approx(std::log(5.0)));
@@ -266,7 +266,7 @@ Tensor part(const Tensor& x, int64_t start, int64_t length) {
     return run1(Op::slice, {x}, {{"axis", int64_t{2}}, {"start", start}, {"length", length}});
 }
 
-// Rows of `cache` are the positions' own, unless told otherwise.
+// Rows of `cache` belong to the positions in order, unless specified otherwise.
 Tensor own_rows(int64_t batch, int64_t capacity) {
     Tensor rows{Kind::int32, {batch, capacity}, {}};
     for (int64_t i = 0; i < batch * capacity; ++i) rows.data.push_back(static_cast<double>(i / capacity));
@@ -275,7 +275,7 @@ Tensor own_rows(int64_t batch, int64_t capacity) {
 
 } // namespace
 
-TEST_CASE("attention over a cache, in chunks of any size, is attention over everything") {
+TEST_CASE("attention over a cache, in chunks of any size, equals attention over everything") {
     const int64_t length = 7, capacity = 8;
     const Tensor q = wave({2, 4, length, 3}, 0.1), k = wave({2, 2, length, 3}, 0.2), v = wave({2, 2, length, 2}, 0.3);
     const Tensor distance_bias = wave({4, 3}, 0.4);
@@ -311,7 +311,7 @@ TEST_CASE("attention over a cache, in chunks of any size, is attention over ever
         }
 }
 
-TEST_CASE("rows of a cache have their own lengths, and a row can read another's keys") {
+TEST_CASE("rows of a cache have their own lengths, and a row can read another row's keys") {
     const Tensor q = wave({2, 1, 2, 3}, 0.1), k = wave({2, 1, 2, 3}, 0.2), v = wave({2, 1, 2, 2}, 0.3);
     const Attributes attributes = {{"causal", int64_t{1}}, {"capacity", int64_t{4}}, {"cache", std::string("c")}};
     std::map<std::string, Tensor> caches;
@@ -321,7 +321,7 @@ TEST_CASE("rows of a cache have their own lengths, and a row can read another's 
     const Tensor full = run(Op::attention, {q, k, v}, {{"causal", int64_t{1}}})[0];
     check_values(y[0], {full.data[0], full.data[1], full.data[2], full.data[3], full.data[4], full.data[5], 0, 0},
                  1e-14);
-    // Then row 1 goes on from row 0's two tokens, as a beam does; row 0 has nothing new.
+    // Then row 1 continues from row 0's two tokens, as a beam does; row 0 has no new tokens.
     const Tensor next_q = wave({2, 1, 1, 3}, 0.5), next_k = wave({2, 1, 1, 3}, 0.6), next_v = wave({2, 1, 1, 2}, 0.7);
     const auto next =
         run(Op::attention_cached,
@@ -345,4 +345,4 @@ TEST_CASE("rows of a cache have their own lengths, and a row can read another's 
                .ok());
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::reference_attention_test

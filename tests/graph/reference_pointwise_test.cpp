@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::reference_pointwise_test {
 
 namespace {
 
@@ -22,7 +22,7 @@ constexpr double kHighest = std::numeric_limits<int32_t>::max();
 
 } // namespace
 
-TEST_CASE("arithmetic broadcasts by NumPy's rule") {
+TEST_CASE("arithmetic broadcasts by NumPy's rules") {
     const Tensor a = floats({2, 1, 3}, {1, 2, 3, 4, 5, 6});
     const Tensor b = floats({2, 1}, {10, 20});
     check_tensor(run1(Op::add, {a, b}), {2, 2, 3}, {11, 12, 13, 21, 22, 23, 14, 15, 16, 24, 25, 26});
@@ -35,7 +35,7 @@ TEST_CASE("arithmetic broadcasts by NumPy's rule") {
     CHECK(!refused.ok());
 }
 
-TEST_CASE("a broadcast agrees with the definition at every rank") {
+TEST_CASE("broadcasting agrees with the definition at every rank") {
     const Shape full{2, 3, 2, 5};
     const Tensor a = wave(full, 0.1);
     for (int mask = 0; mask < 16; ++mask) {
@@ -61,7 +61,7 @@ TEST_CASE("a broadcast agrees with the definition at every rank") {
     }
 }
 
-TEST_CASE("integers wrap at 32 bits and divide towards zero") {
+TEST_CASE("integers wrap at 32 bits and division rounds toward zero") {
     check_tensor(run1(Op::add, {int_row({kHighest, -5}), int_row({1, 3})}), {2}, {kLowest, -2}, 0);
     check_tensor(run1(Op::sub, {int_row({kLowest}), int_row({1})}), {1}, {kHighest}, 0);
     check_tensor(run1(Op::mul, {int_row({65537, -7}), int_row({65537, 6})}), {2}, {131073, -42}, 0);
@@ -80,7 +80,7 @@ TEST_CASE("minimum, maximum and NaN") {
     check_values(run1(Op::clamp, {int_row({-9, 0, 9})}, {{"low", -1.5}, {"high", 1.5}}), {-1, 0, 1});
 }
 
-TEST_CASE("compare gives int32 by its relation") {
+TEST_CASE("compare returns int32 for each relation") {
     const Tensor a = row({1, 2, 3, kNan}), b = row({2, 2, 2, kNan});
     const std::vector<std::vector<double>> expected = {{0, 1, 0, 0}, {1, 0, 1, 1}, {1, 0, 0, 0},
                                                        {1, 1, 0, 0}, {0, 0, 1, 0}, {0, 1, 1, 0}};
@@ -141,7 +141,7 @@ TEST_CASE("plain functions of one value") {
     check_values(run1(Op::stop_gradient, {x}), x.data);
 }
 
-TEST_CASE("cast rounds to zero and stays inside int32") {
+TEST_CASE("cast rounds toward zero and saturates at int32") {
     const Tensor y = run1(Op::cast, {row({1.9, -1.9, 1e20, -1e20, kNan})}, {{"kind", int64_t{2}}});
     CHECK(y.kind == Kind::int32);
     check_values(y, {1, -1, kHighest, kLowest, 0}, 0);
@@ -150,7 +150,7 @@ TEST_CASE("cast rounds to zero and stays inside int32") {
     check_values(back, {3, -4}, 0);
 }
 
-TEST_CASE("dropout draws by seed, step, stream and example, and by nothing else") {
+TEST_CASE("dropout depends only on seed, step, stream and example") {
     const Shape shape{6, 3, 5};
     const Tensor ones = floats(shape, std::vector<double>(90, 1.0));
     const std::vector<NamedAttribute> attributes = {{"probability", 0.3}, {"stream", int64_t{77}}};
@@ -158,12 +158,12 @@ TEST_CASE("dropout draws by seed, step, stream and example, and by nothing else"
     feeds.seed = 0x123456789abcdef0;
     feeds.step = 9;
     const Tensor y = run1(Op::dropout, {ones}, attributes, feeds);
-    for (std::size_t i = 0; i < 90; ++i) { // the definition in reference.hpp, once more
+    for (std::size_t i = 0; i < 90; ++i) { // a second implementation of the definition in reference.hpp
         const auto e = static_cast<uint32_t>(i % 15), b = static_cast<uint32_t>(i / 15);
         const uint32_t word = philox({e / 4, b, 9, 77}, {0x9abcdef0, 0x12345678})[e % 4];
         CHECK(y.data[i] == (word >= 0.3 * 4294967296.0 ? 1 / 0.7 : 0.0));
     }
-    // Examples 4 and 5 of the step are the same in a micro-batch of their own.
+    // Examples 4 and 5 of the step are the same in their own micro-batch.
     Feeds later = feeds;
     later.first_example = 4;
     const Tensor part = run1(Op::dropout, {floats({2, 3, 5}, std::vector<double>(30, 1.0))}, attributes, later);
@@ -176,12 +176,12 @@ TEST_CASE("dropout draws by seed, step, stream and example, and by nothing else"
     CHECK(run1(Op::dropout, {ones}, attributes, other).data != y.data);
     CHECK(run1(Op::dropout, {ones}, {{"probability", 0.3}, {"stream", int64_t{78}}}, feeds).data != y.data);
     CHECK(run1(Op::dropout, {ones}, {{"probability", 0.0}, {"stream", int64_t{77}}}, feeds).data == ones.data);
-    // What is dropped is 0, whatever it was.
+    // A dropped value is 0, whatever it was.
     const Tensor infinite = run1(Op::dropout, {floats(shape, std::vector<double>(90, INFINITY))}, attributes, feeds);
     CHECK(std::ranges::none_of(infinite.data, [](double x) { return std::isnan(x); }));
 }
 
-TEST_CASE("dropout keeps the share and the mean") {
+TEST_CASE("dropout keeps its share and the mean") {
     const Tensor y = run1(Op::dropout, {floats({50, 400}, std::vector<double>(20000, 1.0))},
                           {{"probability", 0.25}, {"stream", int64_t{5}}});
     double mean = 0, kept = 0;
@@ -190,25 +190,25 @@ TEST_CASE("dropout keeps the share and the mean") {
     CHECK(std::abs(mean - 1) < 0.03);
 }
 
-TEST_CASE("random numbers have their distributions and their keys") {
+TEST_CASE("random numbers have their distributions and depend on their keys") {
     const std::vector<NamedAttribute> attributes = {{"shape", std::vector<int64_t>{100, 201}}, {"stream", int64_t{3}}};
     const Tensor uniform = run1(Op::random_uniform, {}, attributes);
     const Tensor normal = run1(Op::random_normal, {}, attributes);
     const double count = 20100;
-    double mean = 0, square = 0, normal_mean = 0, normal_square = 0, neighbours = 0;
+    double mean = 0, square = 0, normal_mean = 0, normal_square = 0, neighbors = 0;
     for (std::size_t i = 0; i < uniform.data.size(); ++i) {
         CHECK_UNARY(uniform.data[i] >= 0 && uniform.data[i] < 1);
         mean += uniform.data[i] / count;
         square += uniform.data[i] * uniform.data[i] / count;
         normal_mean += normal.data[i] / count;
         normal_square += normal.data[i] * normal.data[i] / count;
-        if (i > 0) neighbours += normal.data[i] * normal.data[i - 1] / count;
+        if (i > 0) neighbors += normal.data[i] * normal.data[i - 1] / count;
     }
     CHECK(std::abs(mean - 0.5) < 0.01);
     CHECK(std::abs(square - 1. / 3) < 0.01);
     CHECK(std::abs(normal_mean) < 0.03);
     CHECK(std::abs(normal_square - 1) < 0.05);
-    CHECK(std::abs(neighbours) < 0.03);
+    CHECK(std::abs(neighbors) < 0.03);
     Feeds feeds;
     feeds.first_example = 99;
     const Tensor last =
@@ -222,4 +222,4 @@ TEST_CASE("random numbers have their distributions and their keys") {
     CHECK(uniform.data[201 + 6] == philox({1, 1, 0, 3}, {0, 0})[2] / 4294967296.0);
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::reference_pointwise_test

@@ -1,7 +1,7 @@
-// The interpreter's shape operations, reductions and lookups, and how a graph is run.
+// The interpreter's shape operations, reductions and lookups, and running a graph.
 #include "support.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::reference_shape_test {
 
 namespace {
 
@@ -38,7 +38,7 @@ TEST_CASE("shape operations move elements") {
         check_tensor(run1(op, {kSix}, {{"name", std::string("n")}}), {2, 3}, kSix.data);
 }
 
-TEST_CASE("a transpose and its inverse give back any tensor of rank 6") {
+TEST_CASE("a transpose and its inverse restore any tensor of rank 6") {
     const Tensor x = wave({2, 1, 3, 2, 2, 5}, 0.3);
     const Tensor there = run1(Op::transpose, {x}, {{"permutation", Ints{4, 2, 0, 5, 1, 3}}});
     CHECK(there.shape.text() == "[2, 3, 2, 5, 1, 2]");
@@ -103,7 +103,7 @@ TEST_CASE("embedding and gather") {
     }
 }
 
-TEST_CASE("a graph computes what is wanted and nothing else") {
+TEST_CASE("a graph computes only the requested outputs") {
     Builder b;
     const ValueId x = b.parameter("x", {3}, 0, 0, 0, 0);
     const ValueId unused = b.parameter("not given", {3}, 0, 0, 0, 0);
@@ -134,7 +134,7 @@ TEST_CASE("a graph computes what is wanted and nothing else") {
     CHECK(!evaluate(graph.value(), feeds, {&outside, 1}).ok());
 }
 
-TEST_CASE("visiting shows every computed node with its values") {
+TEST_CASE("visiting passes every computed node with its values") {
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {2});
     const ValueId once = b(Op::once, {b(Op::exp, {x})}, {{"name", std::string("n")}});
@@ -179,4 +179,4 @@ TEST_CASE("leaves") {
     for (std::size_t i = 0; i < expected.size(); ++i) check_values(values.value()[i], expected[i], 0);
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::reference_shape_test

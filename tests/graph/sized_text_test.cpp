@@ -1,9 +1,11 @@
-// Texts of graphs whose sizes are left open.
+// Texts of graphs with symbolic sizes.
 #include "graph/sized_text.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+namespace sized_text_test {
 
 using namespace hekla;
 using namespace hekla::graph;
@@ -24,7 +26,7 @@ std::vector<SizedText> samples(const std::vector<std::pair<int64_t, int64_t>>& s
 
 } // namespace
 
-TEST_CASE("a text is made again for any sizes") {
+TEST_CASE("a text is generated again for any sizes") {
     const Result<std::string> open = open_text(samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}, {1, 1}, {7, 4096}}));
     REQUIRE_MESSAGE(open.ok(), open.message());
     for (const auto& [rows, tokens] : {std::pair<int64_t, int64_t>{1, 1}, {1, 128}, {4, 5}, {31, 77}, {65536, 4096}}) {
@@ -34,7 +36,7 @@ TEST_CASE("a text is made again for any sizes") {
     }
 }
 
-TEST_CASE("a list that grows is made again from the longest: its beginning, its middle or its end") {
+TEST_CASE("a growing list is generated again from the longest one: its beginning, middle or end") {
     const auto with_lists = [](int64_t tokens) {
         std::vector<int64_t> first, middle, last;
         for (int64_t d = 0; d < tokens; ++d) first.push_back(d * d % 7);
@@ -52,7 +54,7 @@ TEST_CASE("a list that grows is made again from the longest: its beginning, its 
         REQUIRE_MESSAGE(closed.ok(), closed.message());
         CHECK(closed.value() == with_lists(tokens));
     }
-    CHECK(close_text(open.value(), std::vector<int64_t>{41}).code() == Code::corrupt); // longer than the longest
+    CHECK(close_text(open.value(), std::vector<int64_t>{41}).code() == Code::corrupt); // longer than the longest sample
     for (std::size_t at = 0; at < open.value().size(); ++at) {
         for (const char changed : {'\x02', '\x05', '\x06', '\x03', '\x04', '9', ','}) {
             std::string text = open.value();
@@ -65,7 +67,7 @@ TEST_CASE("a list that grows is made again from the longest: its beginning, its 
     CHECK(open_text(all).code() == Code::unsupported);
 }
 
-TEST_CASE("a text without sizes is itself") {
+TEST_CASE("a text without sizes is unchanged") {
     const Result<std::string> open = open_text(std::vector<SizedText>{{{}, described(3, 4)}});
     REQUIRE(open.ok());
     CHECK(open.value() == described(3, 4));
@@ -74,14 +76,14 @@ TEST_CASE("a text without sizes is itself") {
     CHECK(closed.value() == described(3, 4));
 }
 
-TEST_CASE("what depends on sizes otherwise is refused") {
+TEST_CASE("other dependence on sizes is rejected") {
     std::vector<SizedText> square = samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}, {2, 9}});
     square.back().text = described(2, 81);
     CHECK(open_text(square).code() == Code::unsupported);
     std::vector<SizedText> longer = samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}});
     longer[2].text += "more\n";
     CHECK(open_text(longer).code() == Code::unsupported);
-    std::vector<SizedText> halves = samples({{2, 2}, {4, 2}, {2, 4}, {4, 4}}); // (rows + 1) / 2 is no sum of products
+    std::vector<SizedText> halves = samples({{2, 2}, {4, 2}, {2, 4}, {4, 4}}); // (rows + 1) / 2: not a sum of products
     for (SizedText& one : halves) one.text += fmt::format("{}\n", (one.sizes[0] + 1) / 2);
     halves.push_back({{3, 2}, described(3, 2) + "2\n"});
     CHECK(open_text(halves).code() == Code::unsupported);
@@ -123,3 +125,5 @@ TEST_CASE("a damaged text is an error, whatever was changed") {
                      std::vector<int64_t>{2, 3})
               .code() == Code::corrupt);
 }
+
+} // namespace sized_text_test

@@ -1,4 +1,4 @@
-// What the tests of the room graph share: tensors from numbers, one operation run by the interpreter, comparisons.
+// Helpers for the tests of the room graph: tensors from numbers, running one operation in the interpreter, comparisons.
 #pragma once
 
 #include "graph/builder.hpp"
@@ -19,7 +19,7 @@ namespace hekla::graph::test {
 inline Tensor floats(const Shape& shape, std::vector<double> data) { return {Kind::float_, shape, std::move(data)}; }
 inline Tensor ints(const Shape& shape, std::vector<double> data) { return {Kind::int32, shape, std::move(data)}; }
 
-// sin(start + 0.7 i): numbers that any other program can make too.
+// sin(start + 0.7 i): numbers that are easy to reproduce elsewhere.
 inline Tensor wave(const Shape& shape, double start) {
     Tensor result{Kind::float_, shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
     for (std::size_t i = 0; i < result.data.size(); ++i)
@@ -27,7 +27,7 @@ inline Tensor wave(const Shape& shape, double start) {
     return result;
 }
 
-using Inputs = std::vector<std::optional<Tensor>>; // nothing: left out
+using Inputs = std::vector<std::optional<Tensor>>; // empty: omitted
 
 inline Result<std::vector<Tensor>> try_run(Op op, const Inputs& inputs, std::vector<NamedAttribute> attributes = {},
                                            Feeds feeds = {}, std::map<std::string, Tensor>* caches = nullptr) {
@@ -48,7 +48,7 @@ inline Result<std::vector<Tensor>> try_run(Op op, const Inputs& inputs, std::vec
     return evaluate(graph, feeds, outputs, caches);
 }
 
-// All outputs of one operation; none, and a failed check, after an error.
+// Returns all outputs of one operation; on an error none, and the check fails.
 inline std::vector<Tensor> run(Op op, const Inputs& inputs, std::vector<NamedAttribute> attributes = {},
                                Feeds feeds = {}, std::map<std::string, Tensor>* caches = nullptr) {
     auto result = try_run(op, inputs, std::move(attributes), std::move(feeds), caches);
@@ -61,7 +61,7 @@ inline Tensor run1(Op op, const Inputs& inputs, std::vector<NamedAttribute> attr
     return run(op, inputs, std::move(attributes), std::move(feeds))[0];
 }
 
-// Largest difference of elements; infinite where the counts differ or only one is not a number.
+// Returns the largest difference of elements; infinite if the counts differ or only one is NaN.
 inline double distance(const std::vector<double>& a, const std::vector<double>& b) {
     if (a.size() != b.size()) return INFINITY;
     double most = 0;

@@ -1,14 +1,14 @@
-// The picture of a graph: well-formed, complete, and nodes that do not lie on each other.
+// The picture of a graph: well-formed and complete, with nodes that do not overlap.
 #include "graph/gradient.hpp"
 #include "graph/layered_layout.hpp"
 #include "graph/simplify.hpp"
 #include "graph/svg.hpp"
 #include "random_graph.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::svg_test {
 namespace {
 
-// Tags that open and close in order, attributes without stray brackets or quotes.
+// Checks that tags open and close in order, and that attributes have no stray brackets or quotes.
 bool well_formed(const std::string& text) {
     std::vector<std::string> open;
     for (std::size_t at = 0; at < text.size();) {
@@ -34,7 +34,7 @@ bool well_formed(const std::string& text) {
 
 } // namespace
 
-TEST_CASE("random graphs become well-formed pictures of all their nodes") {
+TEST_CASE("random graphs become well-formed pictures with all their nodes") {
     for (uint64_t seed = 0; seed < 30; ++seed) {
         CAPTURE(seed);
         const RandomGraph random = random_graph(seed);
@@ -52,7 +52,7 @@ TEST_CASE("random graphs become well-formed pictures of all their nodes") {
     CHECK(well_formed(svg(Graph{})));
 }
 
-TEST_CASE("a layout keeps nodes apart, inside their boxes, and edges pointing down") {
+TEST_CASE("a layout has separate nodes inside their boxes, and edges pointing down") {
     RandomStream random(5, 5);
     for (int round = 0; round < 20; ++round) {
         std::vector<LayoutItem> items{{.is_box = true}};
@@ -96,4 +96,4 @@ TEST_CASE("a layout keeps nodes apart, inside their boxes, and edges pointing do
     }
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::svg_test

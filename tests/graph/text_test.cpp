@@ -1,11 +1,11 @@
-// The text of a graph: exact both ways, and safe against any text.
+// The text of a graph: exact in both directions, and safe for any input.
 #include "graph/gradient.hpp"
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 
 #include <limits>
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::text_test {
 namespace {
 
 bool same_value(const AttributeValue& a, const AttributeValue& b) {
@@ -15,7 +15,7 @@ bool same_value(const AttributeValue& a, const AttributeValue& b) {
     return x->size() == y->size() && (x->empty() || std::memcmp(x->data(), y->data(), x->size() * sizeof(double)) == 0);
 }
 
-// Member by member, not by way of the text.
+// Compares member by member instead of the texts.
 void check_equal(const Graph& a, const Graph& b) {
     REQUIRE(a.nodes.size() == b.nodes.size());
     REQUIRE(a.values.size() == b.values.size());
@@ -78,7 +78,7 @@ std::string error_of(const std::string& text) {
 
 } // namespace
 
-TEST_CASE("a graph reads like the mathematics") {
+TEST_CASE("a graph reads like mathematics") {
     Builder b;
     const ValueId ids = b.input("ids", Kind::int32, {2, 3});
     const ValueId wte = b.parameter("wte", {5, 4}, 1, 0.0, 0.02, 0);
@@ -120,7 +120,7 @@ TEST_CASE("a graph reads like the mathematics") {
     check_round_trip(graph.value());
 }
 
-TEST_CASE("random graphs and their gradients come back exactly") {
+TEST_CASE("random graphs and their gradients round-trip exactly") {
     for (uint64_t seed = 0; seed < 60; ++seed) {
         CAPTURE(seed);
         const RandomGraph random = random_graph(seed);
@@ -131,7 +131,7 @@ TEST_CASE("random graphs and their gradients come back exactly") {
     }
 }
 
-TEST_CASE("numbers, names and scopes at their extremes come back exactly") {
+TEST_CASE("extreme numbers, names and scopes round-trip exactly") {
     Builder b;
     const double infinity = std::numeric_limits<double>::infinity();
     b.constant(Kind::float_, Shape{8},
@@ -147,7 +147,7 @@ TEST_CASE("numbers, names and scopes at their extremes come back exactly") {
         b.scope_end();
         b.scope_end();
     }
-    // Names that are words of the text, and one name for two kinds of leaf.
+    // Names that are keywords of the text, and one name for two kinds of leaf.
     for (const char* name : {"scope", "loss", "metric", "output", "_", "hekla", "recompute", "both", "1", "x=y", "a,b"})
         b.parameter(name, {1}, 0, 0, 0, 0);
     b.input("both", Kind::float_, {1});
@@ -187,7 +187,7 @@ TEST_CASE("an error in the text names the line and what was expected") {
     says(head + "%2 = fill(kind=0, shape=[], value=nan) : float []\n", "not a number");
     says(head + "loss \"l\" = 1 * x / x\n", "expected a scalar []");
     says(head + "output \"a\" = x\noutput \"a\" = x\n", "is there already");
-    // Gradient operations, whose inputs no plugin gives, are checked no less.
+    // Gradient operations, which plugins cannot use, are checked in the same way.
     says(head + "%2 = unslice(x, axis=0, start=0, stride=9223372036854775807, length=4) : float [4, 3]\n",
          "are outside");
     says(head + "%2, %3, %4 = layer_norm_gradient(x, x, x, x) : float [2, 3], float32 [3], float32 [3]\n",
@@ -207,7 +207,8 @@ TEST_CASE("damaged text is an error or a valid graph, never a crash") {
         "9223372036854775807", "-9223372036854775808", "1e308", "attention", "kind=2", "[0]", "recompute", "inf"};
     int parsed_well = 0;
     for (int round = 0; round < 3000; ++round) {
-        // A stretch of the good text with a few bytes or words changed; its first part stays so that much is reached.
+        // A part of the valid text with a few bytes or words changed; its start is kept so that much of the parser is
+        // reached.
         std::string text = good;
         const std::size_t changes = 1 + stream.next_below(4);
         for (std::size_t i = 0; i < changes && !text.empty(); ++i) {
@@ -237,4 +238,4 @@ TEST_CASE("damaged text is an error or a valid graph, never a crash") {
     CHECK(parsed_well > 0);
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::text_test

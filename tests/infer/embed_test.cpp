@@ -65,7 +65,7 @@ TEST_CASE("pooled ports and scores keep their own shape") {
     CHECK(mean.at(2).data[0] == doctest::Approx(sum / static_cast<double>(tokens.shape[0])));
 }
 
-TEST_CASE("an image goes in as a field") {
+TEST_CASE("an image is passed as a field") {
     infer::Model model = open_fixture("vit-classifier", &device());
     const Tensors fields = fixture_fields("vit-classifier");
     std::size_t rows = 0;
@@ -79,7 +79,7 @@ TEST_CASE("an image goes in as a field") {
     CHECK(rows == 2);
 }
 
-TEST_CASE("wrong wishes are said") {
+TEST_CASE("invalid options are errors") {
     infer::Model model = open_fixture("gpt2-clm", nullptr);
     const auto refused = [&](std::span<const std::vector<int32_t>> rows, const infer::EmbedOptions& options) {
         return infer::embed_rows(model, rows, options, [](std::size_t, const Tensor&) { return true; });
@@ -94,7 +94,7 @@ TEST_CASE("wrong wishes are said") {
           Code::cancelled);
 }
 
-TEST_CASE("every row of every attention map sums to 1, and maps are what attention does") {
+TEST_CASE("every row of every attention map sums to 1, and maps match the attention's output") {
     int maps = 0;
     for (const std::string& name : fixture_names()) {
         CAPTURE(name);
@@ -117,7 +117,7 @@ TEST_CASE("every row of every attention map sums to 1, and maps are what attenti
             }
             ++maps;
         }
-        // with the maps beside it, the network computes what it did
+        // requesting the maps does not change the network's output
         CHECK(distance(outputs->at("hidden"), run_port(model, fields, "hidden")) < 1e-6);
     }
     CHECK(maps > 40);

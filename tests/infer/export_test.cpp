@@ -1,5 +1,5 @@
-// Exported models: the bits of the folders they come from, without plugins and without a compiler; and files that are
-// damaged or none.
+// Exported models: the same bits as the folders they were exported from, without plugins and without a compiler; and
+// damaged or invalid files.
 #include "support.hpp"
 
 #include "base/hash.hpp"
@@ -19,7 +19,7 @@ using namespace hekla::test;
 
 namespace {
 
-// A file of this test's own, gone with this.
+// A temporary file, deleted by the destructor.
 struct TestFile {
     explicit TestFile(const std::string& name)
         : path(fs::temp_directory_path() / ("hekla-export-" + std::to_string(::getpid()) + "-" + name + ".hekla")) {}
@@ -40,7 +40,7 @@ infer::ExportReport exported(const fs::path& folder, const fs::path& file, int64
     return report.value();
 }
 
-// A device for which there is no compiler, and no plugin.
+// Returns a device without a compiler and plugins.
 program::Runtime& bare_device() {
     static const std::unique_ptr<program::Runtime> made = [] {
         gpu::ContextOptions options;
@@ -81,7 +81,7 @@ std::vector<std::vector<int32_t>> rows_of(std::size_t count, std::size_t longest
     return rows;
 }
 
-// What the model writes, and the scores of the first token.
+// The generated text, and the scores of the first token.
 std::pair<std::vector<std::vector<int32_t>>, generate::Logits>
 written(infer::Model& model, program::Runtime& runtime, std::size_t rows, std::size_t longest, int64_t tokens) {
     Result<std::unique_ptr<generate::Decoder>> made =
@@ -164,7 +164,7 @@ void check_saying(const std::string& name) {
         return;
     const TestFile file(name);
     gpu::GlslCompiler compiler(gpu::GlslOptions{});
-    infer::ExportOptions length; // of those that have no end of their own
+    infer::ExportOptions length; // for models without a maximum length
     if (name.starts_with("xlnet") || name.starts_with("deberta")) length.length = 32;
     const Result<infer::ExportReport> report =
         infer::export_model(registry(), compiler, fixture_folder(name), file.path, length, {});
@@ -172,7 +172,7 @@ void check_saying(const std::string& name) {
     const Tensors smallest{{"input_ids", {Kind::int32, Shape{1, 1}, {0}}}};
     const Result<std::vector<std::string>> ports = infer::port_names(folder, smallest);
     if (!report.ok() || std::ranges::count(report->can, "embed") == 0) {
-        CHECK(!ports.ok()); // a head that compares choices reads no rows
+        CHECK(!ports.ok()); // a head that compares choices does not take rows
         CHECK((report.ok() || report.code() == Code::unsupported));
         return;
     }
@@ -180,13 +180,13 @@ void check_saying(const std::string& name) {
     REQUIRE_MESSAGE(ports.ok(), ports.message());
     for (const std::string& port : ports.value()) {
         CAPTURE(port);
-        std::vector<std::vector<double>> said[2];
+        std::vector<std::vector<double>> features[2];
         for (infer::Model* model : {&folder, &one}) {
             infer::EmbedOptions options;
             options.port = port;
             options.pooling = infer::Pooling::none;
             options.batch = 4;
-            auto& into = said[model == &one ? 1 : 0];
+            auto& into = features[model == &one ? 1 : 0];
             const Status status =
                 infer::embed_rows(*model, rows_of(7, 21, 20), options, [&](std::size_t, const Tensor& values) {
                     into.push_back(values.data);
@@ -194,21 +194,21 @@ void check_saying(const std::string& name) {
                 });
             REQUIRE_MESSAGE(status.ok(), status.message());
         }
-        CHECK(said[0] == said[1]);
+        CHECK(features[0] == features[1]);
     }
 }
 
 } // namespace
 
-TEST_CASE("an exported model writes what its folder writes, to the bit") {
+TEST_CASE("an exported model generates what its folder generates, to the bit") {
     for (const char* name : {"gpt2-clm", "llama-clm", "bart-denoising"}) check_writing(fixture_folder(name));
 }
 
-TEST_CASE("what an exported model says of rows is what its folder says, to the bit, at every port") {
+TEST_CASE("features of an exported model equal its folder's, to the bit, at every port") {
     for (const char* name : {"gpt2-clm", "roberta-mlm", "deberta-mlm", "xlnet-plm"}) check_saying(name);
 }
 
-TEST_CASE("a network whose graph grows step by step is exported to write, a token a turn") {
+TEST_CASE("a network whose graph grows step by step is exported for generation, one token at a time") {
     const fs::path fixture = fixture_folder("rnn-attention-additive"), folder = TestFile("recurrent").path;
     fs::create_directories(folder);
     auto config = nlohmann::json::parse(bytes_of(fixture / "config.json"));
@@ -221,15 +221,15 @@ TEST_CASE("a network whose graph grows step by step is exported to write, a toke
 }
 
 TEST_SUITE("long") {
-    TEST_CASE("every other model that is exported writes and says what its folder does") {
+    TEST_CASE("all other exported models generate and embed like their folders") {
         for (const char* name : {"gpt-clm", "qk-norm-clm", "parallel-block-clm", "gpt2-classifier", "vaswani-seq2seq"})
             check_writing(fixture_folder(name));
-        check_writing(fixture_folder("t5-span-corruption"), 32); // which has no end
+        check_writing(fixture_folder("t5-span-corruption"), 32); // which has no maximum length
         for (const std::string& name : fixture_names()) check_saying(name);
     }
 }
 
-TEST_CASE("the file holds the kernels that this device asks for") {
+TEST_CASE("the file contains the kernels that this device needs") {
     const TestFile file("kernels");
     static_cast<void>(exported(fixture_folder("gpt2-clm"), file.path));
     const auto opened_file = infer::ExportedFile::open(file.path);
@@ -254,7 +254,7 @@ TEST_CASE("the file holds the kernels that this device asks for") {
     for (const auto& [shader, source] : estimator.sources()) CHECK(kernels.value()->shaders.contains(shader));
 }
 
-TEST_CASE("a shorter context is what was asked for, and more is refused with what to do") {
+TEST_CASE("a shorter context is used as requested, and a longer one is rejected with a remedy") {
     const TestFile file("short");
     CHECK(exported(fixture_folder("gpt2-clm"), file.path, 20).length == 20);
     const infer::Model model = opened(no_plugins(), bare_device(), file.path, "lm");
@@ -265,11 +265,11 @@ TEST_CASE("a shorter context is what was asked for, and more is refused with wha
     CHECK(status.message().find("up to 20 tokens") != std::string::npos);
     gpu::GlslCompiler compiler(gpu::GlslOptions{});
     infer::ExportOptions options;
-    options.length = 33; // the model takes 32
+    options.length = 33; // the model's maximum is 32
     CHECK(!infer::export_model(registry(), compiler, fixture_folder("gpt2-clm"), file.path, options, {}).ok());
 }
 
-TEST_CASE("what an exported model cannot do is an error that says so") {
+TEST_CASE("unsupported uses of an exported model are errors with a reason") {
     const TestFile file("cannot");
     static_cast<void>(exported(fixture_folder("gpt2-clm"), file.path));
     infer::ModelOptions options = without_tokenizer();
@@ -279,7 +279,7 @@ TEST_CASE("what an exported model cannot do is an error that says so") {
     CHECK(status.message().find("folder that it was exported from") != std::string::npos);
     status = infer::open_model(no_plugins(), nullptr, file.path, without_tokenizer("mlm"), {}).status();
     CHECK(status.message().find("no head 'mlm'; it was exported with 'lm'") != std::string::npos);
-    options = {}; // a tokenizer is needed, and the fixtures have none
+    options = {}; // a tokenizer is required, and the fixtures have none
     status = infer::open_model(no_plugins(), nullptr, file.path, options, {}).status();
     CHECK(status.message().find("without a tokenizer") != std::string::npos);
     CHECK(infer::weights_folder(file.path).status().message().find("exported from") != std::string::npos);
@@ -311,7 +311,7 @@ TEST_CASE("a damaged file is one error, whatever was changed") {
         CHECK(status.message().find(changed.path.string()) != std::string::npos);
         CHECK(status.message().find('\n') == std::string::npos);
     };
-    // Every place of the header, and places all over the rest.
+    // Every byte of the header, and bytes throughout the rest.
     for (std::size_t at = 0; at < whole.size(); at += at < header ? 1 : 997) {
         CAPTURE(at);
         const auto put = [&](int byte) {
@@ -337,14 +337,14 @@ TEST_CASE("a damaged file is one error, whatever was changed") {
     }
 }
 
-TEST_CASE("a manifest that is nested 100,000 deep is one error") {
+TEST_CASE("a manifest nested 100,000 deep is one error") {
     const TestFile file("deep");
     const std::string placeholder(200'000, '-');
     infer::ExportedContents contents;
     contents.manifest["deep"] = placeholder;
     REQUIRE(infer::write_exported_file(file.path, contents).ok());
     std::string content = bytes_of(file.path);
-    // The placeholder becomes arrays, and hekla/hash that of the changed manifest.
+    // Replaces the placeholder with arrays, and hekla/hash with the changed manifest's.
     const std::size_t at = content.find('"' + placeholder + '"');
     REQUIRE(at != std::string::npos);
     content.replace(at, placeholder.size() + 2, ' ' + std::string(100'000, '[') + std::string(100'000, ']') + ' ');
@@ -358,7 +358,7 @@ TEST_CASE("a manifest that is nested 100,000 deep is one error") {
     CHECK_MESSAGE(status.message().find("nested deeper than 64 levels") != std::string::npos, status.message());
 }
 
-TEST_CASE("a newer version of the file is refused with what to do") {
+TEST_CASE("a newer file version is rejected with a remedy") {
     const TestFile file("newer");
     static_cast<void>(exported(fixture_folder("gpt2-clm"), file.path, 8));
     std::string content = bytes_of(file.path);

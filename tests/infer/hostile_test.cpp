@@ -1,5 +1,5 @@
-// Folders that cannot be a model: configurations that contradict themselves, weights that do not fit them. Each is one
-// error, of one paragraph, that names the key or the tensor; nothing is allocated for it and nothing crashes.
+// Invalid model folders: contradictory configurations, and weights that do not match them. Each is one error, of one
+// paragraph, that names the key or the tensor; nothing is allocated for it and nothing crashes.
 #include "support.hpp"
 
 #include "infer/open_model.hpp"
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-// A copy of a fixture's model with changes to its configuration and its tensors.
+// A copy of a fixture's model with changes to its configuration and tensors.
 class Changed {
 public:
     explicit Changed(const std::string& name) : name_(name) {
@@ -53,10 +53,10 @@ struct Case {
     const char* fixture;
     const char* key;
     json value;
-    const char* said; // part of the message
+    const char* expected; // part of the message
 };
 
-TEST_CASE("configurations that cannot be") {
+TEST_CASE("invalid configurations") {
     const json big = int64_t{1} << 40;
     const std::vector<Case> cases{
         {"gpt2-clm", "n_head", 5, "n_head"},
@@ -102,12 +102,12 @@ TEST_CASE("configurations that cannot be") {
         if (std::string_view(c.key) == "model_type") model.config.erase("architectures");
         const Status status = model.open();
         CHECK_FALSE(status.ok());
-        CHECK_MESSAGE(status.message().find(c.said) != std::string::npos, status.message());
+        CHECK_MESSAGE(status.message().find(c.expected) != std::string::npos, status.message());
         CHECK_MESSAGE(status.code() != Code::internal, status.message());
     }
 }
 
-TEST_CASE("weights that do not fit") {
+TEST_CASE("weights that do not match") {
     for (const char* name :
          {"gpt2-clm", "bert-pretraining", "t5-span-corruption", "bart-denoising", "vit-classifier"}) {
         CAPTURE(name);

@@ -1,6 +1,6 @@
-// What must not reach a token: padding, later tokens under a causal mask, other rows of the batch. Every fixture model
-// on the device, bit for bit: a weight of exactly 0 lets nothing through, and rows are computed alike wherever they
-// stand.
+// Information that must not reach a token: padding, later tokens under a causal mask, other rows of the batch. Every
+// fixture model on the device, bit for bit: a weight of exactly 0 passes nothing on, and rows are computed in the same
+// way at any place in the batch.
 #include "support.hpp"
 
 #include <set>
@@ -10,7 +10,7 @@ using namespace hekla::test;
 
 namespace {
 
-// Tokens [B, T] (or choices [B, C, T]) with another id at one place.
+// Returns tokens [B, T] (or choices [B, C, T]) with another id at one position.
 Tensor changed(Tensor ids, int64_t row, int64_t place) {
     const int64_t length = ids.shape[-1], rows = ids.shape.elements() / length;
     REQUIRE(row < rows);
@@ -19,7 +19,7 @@ Tensor changed(Tensor ids, int64_t row, int64_t place) {
     return ids;
 }
 
-// Where a row's hidden values of one token lie: [B, T, D].
+// Returns the hidden values of one token; `hidden`: [B, T, D].
 std::span<const double> token(const Tensor& hidden, int64_t row, int64_t place) {
     const int64_t width = hidden.shape[-1], length = hidden.shape[-2];
     return {hidden.data.data() + (row * length + place) * width, static_cast<std::size_t>(width)};
@@ -29,11 +29,11 @@ bool same(std::span<const double> a, std::span<const double> b) { return std::ra
 
 const std::set<std::string> kCausal{"gpt-clm",   "gpt-double-heads",   "gpt2-classifier", "gpt2-clm",
                                     "llama-clm", "parallel-block-clm", "qk-norm-clm"};
-// Decoders see the source whole and their own past.
+// Decoders see the whole source and their own past.
 const std::set<std::string> kDecoders{"bart-denoising", "rnn-attention-additive", "rnn-attention-dot",
                                       "t5-span-corruption", "vaswani-seq2seq"};
 
-TEST_CASE("a padded token changes nothing at real places") {
+TEST_CASE("a padding token changes nothing at real positions") {
     int tried = 0;
     for (const std::string& name : fixture_names()) {
         CAPTURE(name);
@@ -54,18 +54,18 @@ TEST_CASE("a padded token changes nothing at real places") {
         other["input_ids"] = changed(other["input_ids"], 0, length - 2);
         const Tensor after = run_port(model, other, "hidden");
         REQUIRE(before.shape == after.shape);
-        const bool source = kDecoders.contains(name) || name.starts_with("xlnet"); // places of hidden are not input's
+        const bool source = kDecoders.contains(name) || name.starts_with("xlnet"); // hidden has other positions
         for (int64_t t = 0; t < before.shape[1]; ++t)
             if (source || t < real) CHECK(same(token(before, 0, t), token(after, 0, t)));
         for (int64_t t = 0; t < before.shape[1]; ++t) CHECK(same(token(before, 1, t), token(after, 1, t)));
-        // and a real token does change something, or nothing was shown
+        // and a real token does have an effect, otherwise the test shows nothing
         other["input_ids"] = changed(fields["input_ids"], 0, 1);
         CHECK_FALSE(run_port(model, other, "hidden").data == before.data);
     }
     CHECK(tried >= 15);
 }
 
-TEST_CASE("a later token changes no earlier one") {
+TEST_CASE("a later token does not affect earlier ones") {
     for (const std::string& name : fixture_names()) {
         const bool decoder = kDecoders.contains(name);
         if (!decoder && !kCausal.contains(name)) continue;

@@ -1,6 +1,7 @@
-// Real trained models, where the checkout has ../shared/data/pretrained: an ALBERT that maps atoms of reactions, an
-// encoder-decoder of Transformers that writes Arabic names in Latin letters, GRUs that say how English words are
-// spoken. Files in other systems' names are renamed into a Hugging Face folder first, as a converter would.
+// Real trained models, if the checkout has ../shared/data/pretrained: an ALBERT that maps atoms of reactions, an
+// encoder-decoder of Transformers that transliterates Arabic names into Latin letters, and GRUs that convert English
+// words to pronunciations. Files with other systems' names are first renamed into a Hugging Face folder, as a converter
+// would.
 #include "support.hpp"
 
 #include "generate/decoder_program.hpp"
@@ -39,7 +40,7 @@ Tensors tensors_of(const fs::path& path) {
     return tensors.take();
 }
 
-// Largest difference over largest value.
+// Returns the largest difference over the largest value.
 double difference(std::span<const double> a, std::span<const double> b) {
     REQUIRE(a.size() == b.size());
     double worst = 0.0, largest = 0.0;
@@ -54,7 +55,7 @@ Tensor ids_row(const std::vector<int32_t>& ids) {
     return {Kind::int32, Shape{1, static_cast<int64_t>(ids.size())}, {ids.begin(), ids.end()}};
 }
 
-// A model's folder of these tensors, in a place that goes with the test.
+// A model folder with these tensors, deleted at the end of the test.
 class ModelFile {
 public:
     ModelFile(const json& config, const Tensors& tensors) {
@@ -115,7 +116,7 @@ std::vector<int32_t> greedy(infer::Model& model, const std::vector<int32_t>& sou
     return ids;
 }
 
-TEST_CASE("ALBERT: every layer, the scores and an attention head of two reactions") {
+TEST_CASE("ALBERT: every layer, the scores and an attention head for two reactions") {
     if (absent("albert_rxnmapper")) return;
     const fs::path folder = kPretrained / "albert_rxnmapper";
     const Tensors reference = tensors_of(folder / "reference_f64run.safetensors");
@@ -149,7 +150,7 @@ TEST_CASE("ALBERT: every layer, the scores and an attention head of two reaction
     }
 }
 
-TEST_CASE("an encoder-decoder with norms first: its encoder, its scores, the names it writes") {
+TEST_CASE("an encoder-decoder with pre-norm: its encoder, its scores, the names it generates") {
     if (absent("aren_transliteration_ct2")) return;
     const fs::path folder = kPretrained / "aren_transliteration_ct2";
     const Tensors given = tensors_of(folder / "model.safetensors");
@@ -162,7 +163,7 @@ TEST_CASE("an encoder-decoder with norms first: its encoder, its scores, the nam
         t.data.assign(whole.data.begin() + part * size, whole.data.begin() + (part + 1) * size);
         named.emplace(to, std::move(t));
     };
-    // Layer by layer, from that system's names to this form's; projections that lie in one matrix are cut apart.
+    // Layer by layer, from that system's names to ours; projections that share one matrix are split.
     for (const auto& [name, tensor] : given) {
         const std::string tail = name.ends_with("bias") || name.ends_with("beta") ? ".bias" : ".weight";
         const std::string side = name.starts_with("encoder") ? "encoder" : "decoder";
@@ -195,7 +196,7 @@ TEST_CASE("an encoder-decoder with norms first: its encoder, its scores, the nam
                 put(base + to[i] + tail, tensor, static_cast<int64_t>(i), static_cast<int64_t>(to.size()));
         }
     }
-    // Its sinusoids begin at position 1 and have timescales of their own: a table, as the form's files may hold one.
+    // Its sinusoids begin at position 1 and have different timescales: a stored table, as the file format allows.
     Tensor table{Kind::float_, Shape{kPositions, kWidth}, {}};
     for (int64_t p = 0; p < kPositions; ++p)
         for (int64_t column = 0; column < kWidth; ++column) {
@@ -258,7 +259,7 @@ TEST_CASE("an encoder-decoder with norms first: its encoder, its scores, the nam
     CHECK(written == 3);
 }
 
-TEST_CASE("GRUs without attention: how words are spoken") {
+TEST_CASE("GRUs without attention: pronunciations of words") {
     if (absent("g2p_en_gru")) return;
     const fs::path folder = kPretrained / "g2p_en_gru";
     const Tensors given = tensors_of(folder / "model.safetensors");
@@ -297,10 +298,10 @@ TEST_CASE("GRUs without attention: how words are spoken") {
             source.push_back(
                 static_cast<int32_t>(std::ranges::find(graphemes, std::string(1, letter)) - graphemes.begin()));
         source.push_back(2); // </s>
-        std::string said;
+        std::string pronunciation;
         for (const int32_t id : greedy(model, source, 2, 3, 20))
-            said += (said.empty() ? "" : " ") + phonemes.at(static_cast<std::size_t>(id));
-        CHECK(said == spoken.get<std::string>());
+            pronunciation += (pronunciation.empty() ? "" : " ") + phonemes.at(static_cast<std::size_t>(id));
+        CHECK(pronunciation == spoken.get<std::string>());
     }
 }
 

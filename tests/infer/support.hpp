@@ -1,4 +1,4 @@
-// The fixture models, opened as a host opens a model, on a device or for the interpreter.
+// The fixture models, opened as by a host, on a device or for the interpreter.
 #pragma once
 
 #include "base/file.hpp"
@@ -58,7 +58,7 @@ inline infer::Model open_fixture(const std::string& name, program::Runtime* runt
     return model.take();
 }
 
-// What the fixture's model reads; labels are for losses.
+// Returns the input fields of the fixture's model; labels are only for losses.
 inline Tensors fixture_fields(const std::string& name) {
     Result<Tensors> fields = infer::read_fields(fixture_folder(name) / "inputs.safetensors");
     REQUIRE_MESSAGE(fields.ok(), fields.message());

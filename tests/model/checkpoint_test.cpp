@@ -11,13 +11,15 @@
 #include <sys/wait.h>
 #include <thread>
 
+namespace checkpoint_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
 
 namespace {
 
-// A checkpoint whose every content says its step.
+// Saves a checkpoint whose entire contents depend on its step.
 Status save(const fs::path& run, int64_t step, std::size_t size = 1000) {
     HK_ASSIGN(CheckpointWriter writer, CheckpointWriter::create(run, step));
     const auto value = static_cast<float>(step);
@@ -40,7 +42,7 @@ bool says_its_step(const Checkpoint& checkpoint) {
     return get(checkpoint.file("trainer_state.json")) == "{\"global_step\": " + std::to_string(checkpoint.step) + "}\n";
 }
 
-// The step found, or -1; all reasons in `why`.
+// Returns the step of the newest checkpoint, or -1; all reasons in `why`.
 int64_t newest(const fs::path& run, std::string* why = nullptr) {
     auto search = newest_complete(run);
     if (!search.ok()) {
@@ -58,7 +60,7 @@ int64_t newest(const fs::path& run, std::string* why = nullptr) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Runs in a child so that limits and users can be changed for good; true if it returned true.
+// Runs in a child process, so that limits and users can be changed permanently. Returns whether it returned true.
 bool in_child(const std::function<bool()>& body) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(body() ? 0 : 1);
@@ -72,7 +74,7 @@ bool in_child(const std::function<bool()>& body) {
 TEST_CASE("a checkpoint is written, found, verified") {
     TemporaryFolder folder;
     const fs::path run = folder / "a/run";
-    CHECK(newest(run) == -1); // no folder yet is no error
+    CHECK(newest(run) == -1); // no folder yet is not an error
     REQUIRE(save(run, 10).ok());
     REQUIRE(save(run, 9).ok());
     REQUIRE(save(run, 100).ok());
@@ -92,7 +94,7 @@ TEST_CASE("a checkpoint is written, found, verified") {
     CHECK(ModelFolder::open(checkpoint->path).ok());
 }
 
-TEST_CASE("names that are not checkpoints are left alone") {
+TEST_CASE("names that are not checkpoints are ignored") {
     TemporaryFolder folder;
     for (const char* name : {"checkpoint-", "checkpoint-007", "checkpoint--5", "checkpoint-5x", "checkpoint-+5",
                              "checkpoint- 5", "checkpoint-99999999999999999999", "xcheckpoint-5"})
@@ -105,18 +107,18 @@ TEST_CASE("names that are not checkpoints are left alone") {
     CHECK(save(folder.path(), -1).code() == Code::invalid_argument);
 }
 
-TEST_CASE("every kind of damage falls back to the one before, with a reason") {
+TEST_CASE("any damage falls back to the previous checkpoint, with a reason") {
     const auto manifest_with = [](const std::string& from, const std::string& to) {
         return [from, to](const fs::path& checkpoint) {
-            std::string text = get(checkpoint / manifest_name);
+            std::string text = get(checkpoint / kManifestName);
             const auto at = text.find(from);
             REQUIRE(at != std::string::npos);
             text.replace(at, from.size(), to);
-            put(checkpoint / manifest_name, text);
+            put(checkpoint / kManifestName, text);
         };
     };
     const auto manifest_is = [](const std::string& text) {
-        return [text](const fs::path& checkpoint) { put(checkpoint / manifest_name, text); };
+        return [text](const fs::path& checkpoint) { put(checkpoint / kManifestName, text); };
     };
     struct Damage {
         const char* what;
@@ -125,7 +127,7 @@ TEST_CASE("every kind of damage falls back to the one before, with a reason") {
     };
     const std::string weights = "model-00001-of-00002.safetensors";
     const std::vector<Damage> all{
-        {"no manifest", [](const fs::path& c) { fs::remove(c / manifest_name); },
+        {"no manifest", [](const fs::path& c) { fs::remove(c / kManifestName); },
          "has no MANIFEST.json, so it is not complete"},
         {"empty folder",
          [](const fs::path& c) {
@@ -133,7 +135,7 @@ TEST_CASE("every kind of damage falls back to the one before, with a reason") {
          },
          "has no MANIFEST.json"},
         {"manifest cut",
-         [](const fs::path& c) { fs::resize_file(c / manifest_name, fs::file_size(c / manifest_name) / 2); },
+         [](const fs::path& c) { fs::resize_file(c / kManifestName, fs::file_size(c / kManifestName) / 2); },
          "not valid JSON"},
         {"manifest empty", manifest_is(""), "not valid JSON"},
         {"manifest nested deep", manifest_is("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
@@ -141,11 +143,11 @@ TEST_CASE("every kind of damage falls back to the one before, with a reason") {
         {"manifest an array", manifest_is("[]"), "a JSON object was expected"},
         {"manifest a folder",
          [](const fs::path& c) {
-             fs::remove(c / manifest_name);
-             fs::create_directory(c / manifest_name);
+             fs::remove(c / kManifestName);
+             fs::create_directory(c / kManifestName);
          },
          "is a folder"},
-        {"manifest huge", [](const fs::path& c) { fs::resize_file(c / manifest_name, manifest_size_limit + 1); },
+        {"manifest huge", [](const fs::path& c) { fs::resize_file(c / kManifestName, kManifestSizeLimit + 1); },
          "at most 16000000"},
         {"another format", manifest_with("hekla.checkpoint/1", "hekla.checkpoint/9"), "format is not"},
         {"another step", manifest_with("\"step\": 20", "\"step\": 21"), "its step is not that of the folder's name"},
@@ -206,14 +208,14 @@ TEST_CASE("every kind of damage falls back to the one before, with a reason") {
         CHECK(contains(why, damage.expected));
         CHECK(contains(why, "checkpoint-20"));
         CHECK(std::count(why.begin(), why.end(), '\n') == 1);
-        // The run goes on and saves that step again, over what is broken.
+        // The run continues and saves that step again, replacing the broken one.
         REQUIRE(save(folder.path(), 20).ok());
         CHECK(newest(folder.path(), &why) == 20);
         CHECK(names_in(folder.path()) == "checkpoint-10 checkpoint-20");
     }
 }
 
-TEST_CASE("all damaged: none, with every reason, newest first") {
+TEST_CASE("if all are damaged there is none, with every reason, newest first") {
     TemporaryFolder folder;
     REQUIRE(save(folder.path(), 1).ok());
     REQUIRE(save(folder.path(), 2).ok());
@@ -227,7 +229,7 @@ TEST_CASE("all damaged: none, with every reason, newest first") {
     CHECK(contains(search->rejected[1], "checkpoint-1"));
 }
 
-TEST_CASE("given up or failed in the middle: nothing remains") {
+TEST_CASE("a save that was abandoned or failed leaves nothing") {
     TemporaryFolder folder;
     REQUIRE(save(folder.path(), 1).ok());
     {
@@ -241,16 +243,16 @@ TEST_CASE("given up or failed in the middle: nothing remains") {
         TensorSource failing = floats("w", {2}, {1, 2});
         failing.stream = [](const Sink&) { return Status(Code::device_lost, "gone"); };
         CHECK(writer->add_tensors("model.safetensors", std::vector{failing}).code() == Code::device_lost);
-        CHECK(newest(folder.path()) == 1); // a look meanwhile spares the living writer
+        CHECK(newest(folder.path()) == 1); // reading meanwhile does not remove the files of the active writer
         CHECK(writer->add_text("b", "still there").ok());
     }
     CHECK(names_in(folder.path()) == "checkpoint-1");
 }
 
-TEST_CASE("what a killed process leaves is never taken, and removed") {
+TEST_CASE("leftovers of a killed process are never used, and removed") {
     TemporaryFolder folder;
     REQUIRE(save(folder.path(), 10).ok());
-    // All but the last step done: complete inside, the name is still temporary.
+    // All but the last step done: the contents are complete, the name is still temporary.
     fs::copy(folder / "checkpoint-10", folder / "checkpoint-20.tmp-abcDE0");
     put(folder / "checkpoint-30.tmp-000000/model.safetensors", "half");
     put(folder / "best.tmp.abcdef", "check");
@@ -277,7 +279,7 @@ TEST_CASE("the limit removes the oldest complete ones, never the newest or the b
     REQUIRE(set_best(run, 50).ok());
     CHECK(prune_checkpoints(run, 1, 50).value() == std::vector<int64_t>{20});
 
-    // After a fall back a smaller step is the newest: it stays.
+    // After a fallback a smaller step is the newest, and stays.
     REQUIRE(save(run, 45).ok());
     REQUIRE(set_best(run, 45).ok());
     CHECK(prune_checkpoints(run, 1, 45).value() == std::vector<int64_t>{50});
@@ -285,7 +287,7 @@ TEST_CASE("the limit removes the oldest complete ones, never the newest or the b
     CHECK(prune_checkpoints(run, 0, 45).code() == Code::invalid_argument);
 }
 
-TEST_CASE("nothing good is removed for the sake of something broken") {
+TEST_CASE("a valid checkpoint is never removed because of a broken one") {
     TemporaryFolder folder;
     const fs::path& run = folder.path();
     for (const int64_t step : {10, 20, 30}) REQUIRE(save(run, step).ok());
@@ -303,10 +305,10 @@ TEST_CASE("nothing good is removed for the sake of something broken") {
     CHECK(read_best(run).value() == std::nullopt);
 }
 
-TEST_CASE("a full disk: an error, the older checkpoint stays, nothing half-written") {
+TEST_CASE("a full disk: an error, the older checkpoint stays, without partial files") {
     TemporaryFolder folder;
     REQUIRE(save(folder.path(), 10).ok());
-    // The limit strikes at another place each time: config, shards, optimizer, manifest.
+    // The limit is reached at a different file each time: config, shards, optimizer, manifest.
     for (const rlim_t limit : {0, 10, 50, 300, 3000, 4000, 9000}) {
         CAPTURE(limit);
         CHECK(in_child([&] {
@@ -322,7 +324,7 @@ TEST_CASE("a full disk: an error, the older checkpoint stays, nothing half-writt
     }
 }
 
-TEST_CASE("a folder that cannot be written") {
+TEST_CASE("a folder that is not writable") {
     TemporaryFolder folder;
     put(folder / "file", "x");
     CHECK(save(folder / "file", 1).code() == Code::io);
@@ -342,7 +344,7 @@ TEST_CASE("a folder that cannot be written") {
 
 namespace {
 
-// A child saves, prunes and points at the best in a loop until it is killed; each next one goes on from what is left.
+// Kills a child that saves, prunes and sets the best in a loop; the next one continues from its files.
 void kill_at_random_moments(int rounds) {
     TemporaryFolder folder;
     const fs::path& run = folder.path();
@@ -355,7 +357,7 @@ void kill_at_random_moments(int rounds) {
         const pid_t child = ::fork();
         if (child == 0) {
             for (int64_t step = reached + 1;; ++step) {
-                // Every other one is written twice: a swap under the same name.
+                // Every second one is written twice, which replaces an existing checkpoint.
                 if (!save(run, step).ok() || (step % 2 == 0 && !save(run, step).ok())) ::_exit(1);
                 if (!prune_checkpoints(run, 2, step).ok() || (step % 3 == 0 && !set_best(run, step).ok())) ::_exit(1);
             }
@@ -364,28 +366,30 @@ void kill_at_random_moments(int rounds) {
         ::kill(child, SIGKILL);
         int status = 0;
         ::waitpid(child, &status, 0);
-        REQUIRE(WIFSIGNALED(status)); // not one save failed
+        REQUIRE(WIFSIGNALED(status)); // all saves succeeded
         std::string why;
         const int64_t now = newest(run, &why);
         CAPTURE(why);
         CHECK(why.empty());
         CHECK(now >= reached);
-        if (now == reached) one_save *= 1.25; // a machine may have other work by now
+        if (now == reached) one_save *= 1.25; // the machine may be slower now
         reached = now;
         CHECK(read_best(run).ok());
         for (const auto& entry : fs::directory_iterator(run))
             CHECK(leftover_stem(entry.path().filename().string()).empty());
     }
     CHECK(reached > rounds / 8);
-    // Killed between a save and its pruning, some stayed; the next pruning takes them all.
+    // If it was killed between a save and its pruning, extra ones remain; the next pruning removes them.
     REQUIRE(prune_checkpoints(run, 2, reached).ok());
-    CHECK(list_checkpoints(run).value().size() <= 3); // two and, where it is neither of them, the best
+    CHECK(list_checkpoints(run).value().size() <= 3); // two plus the best, if it is neither of them
 }
 
 } // namespace
 
-TEST_CASE("killed at random moments: the newest is always whole") { kill_at_random_moments(16); }
+TEST_CASE("killed at random moments: the newest is always complete") { kill_at_random_moments(16); }
 
 TEST_SUITE("long") {
-    TEST_CASE("killed at 300 random moments: the newest is always whole") { kill_at_random_moments(300); }
+    TEST_CASE("killed at 300 random moments: the newest is always complete") { kill_at_random_moments(300); }
 }
+
+} // namespace checkpoint_test

@@ -7,12 +7,14 @@
 #include <limits>
 #include <vector>
 
+namespace dtype_test {
+
 using namespace hekla;
 using namespace hekla::model;
 
 namespace {
 
-// A 16-bit format by its definition, in double arithmetic and nothing of the code under test.
+// A 16-bit format by its definition, in double arithmetic and independent of the tested code.
 struct Format {
     int exponent_bits;
     int mantissa_bits;
@@ -45,7 +47,7 @@ void check_widening(const Format& format, float (*widen)(uint16_t)) {
     CHECK(wrong == 0);
 }
 
-// Every value, every midpoint between neighbours, and the doubles just beside each midpoint.
+// Every value, every midpoint between neighbors, and the doubles next to each midpoint.
 void check_narrowing(const Format& format, uint16_t (*narrow)(double)) {
     int wrong = 0;
     const auto expect = [&](double value, uint16_t bits) {
@@ -56,7 +58,7 @@ void check_narrowing(const Format& format, uint16_t (*narrow)(double)) {
         const double here = format.value(bits);
         expect(here, bits);
         const auto next = static_cast<uint16_t>(bits + 1);
-        // Past the largest the format goes on as if it had one more value: its midpoint and above become infinite.
+        // Above the maximum the rounding assumes one more value: its midpoint and everything above become infinite.
         const double above = next == format.infinity() ? std::ldexp(1.0, format.bias() + 1) : format.value(next);
         const double middle = here + (above - here) / 2;
         expect(middle, bits % 2 == 0 ? bits : next);
@@ -77,13 +79,13 @@ void check_nan(const Format& format, uint16_t (*narrow)(double), float (*widen)(
     for (uint32_t i = 0; i < 65536; ++i) {
         const auto bits = static_cast<uint16_t>(i);
         if (!std::isnan(format.value(bits))) {
-            if (narrow(static_cast<double>(widen(bits))) != bits) ++wrong; // round trip of everything else
+            if (narrow(static_cast<double>(widen(bits))) != bits) ++wrong; // all other values round-trip
         } else if (narrow(static_cast<double>(widen(bits))) != (bits | quiet)) {
             ++wrong;
         }
     }
     CHECK(wrong == 0);
-    // A payload only in the bits that are dropped must not turn into infinity.
+    // A NaN whose payload is only in the dropped bits must not become infinity.
     CHECK(std::isnan(format.value(narrow(std::bit_cast<double>(uint64_t{0x7ff0000000000001})))));
 }
 
@@ -111,8 +113,8 @@ TEST_CASE("bfloat16: all 65,536 values, all midpoints") {
     check_nan(bf16_format, bf16_from, bf16_to_float);
 }
 
-TEST_CASE("16 bits are rounded once, from the double itself") {
-    // Through float32 the tail below 2^-24 is lost, and the tie then goes the other way.
+TEST_CASE("16-bit values are rounded once, from the double itself") {
+    // With float32 in between the bits below 2^-24 would be lost, and the tie would round the other way.
     const double value = 1.0 + 0x1p-11 + 0x1p-40;
     CHECK(f16_from(value) == 0x3c01);
     CHECK(f16_from(static_cast<double>(static_cast<float>(value))) == 0x3c00);
@@ -120,7 +122,7 @@ TEST_CASE("16 bits are rounded once, from the double itself") {
 }
 
 TEST_CASE("names and sizes") {
-    for (int i = 0; i < dtype_count; ++i) {
+    for (int i = 0; i < kDtypes; ++i) {
         const auto dtype = static_cast<DType>(i);
         CHECK(dtype_named(name_of(dtype)) == dtype);
         CHECK(dtype_of_file_name(file_name_of(dtype)) == dtype);
@@ -133,10 +135,10 @@ TEST_CASE("names and sizes") {
     CHECK_FALSE(is_floating(DType::i64));
 }
 
-TEST_CASE("every type, through every array and back") {
+TEST_CASE("every type round-trips through every array") {
     const std::vector<int32_t> small{0, 1, 1, 0};
     const std::vector<int32_t> wide{0, 1, -2, 127, -128, 100};
-    for (int i = 0; i < dtype_count; ++i) {
+    for (int i = 0; i < kDtypes; ++i) {
         const auto dtype = static_cast<DType>(i);
         CAPTURE(name_of(dtype));
         const auto& values = dtype == DType::boolean || dtype == DType::u8 ? small : wide;
@@ -161,7 +163,7 @@ TEST_CASE("every type, through every array and back") {
     }
 }
 
-TEST_CASE("bytes at odd addresses") {
+TEST_CASE("unaligned bytes") {
     std::vector<std::byte> bytes(1 + 8);
     const double value = -2.5;
     std::memcpy(bytes.data() + 1, &value, 8);
@@ -170,7 +172,7 @@ TEST_CASE("bytes at odd addresses") {
     CHECK(out == value);
 }
 
-TEST_CASE("integers are exact or refused, by index") {
+TEST_CASE("integers are exact or rejected, with the index") {
     std::vector<int32_t> out(2);
     auto status = to_int32(DType::i64, stored<int64_t>({5, int64_t{1} << 31}), out);
     CHECK(status.code() == Code::invalid_argument);
@@ -210,7 +212,7 @@ TEST_CASE("float64 to float32 keeps infinities and NaN and rounds once") {
     CHECK(std::signbit(out[5]));
     std::vector<float> large(1);
     REQUIRE(to_float32(DType::i64, stored<int64_t>({(int64_t{1} << 60) + (int64_t{1} << 36) + 1}), large).ok());
-    CHECK(large[0] == 0x1p60f + 0x1p37f); // once, not through float64, which would make it a tie
+    CHECK(large[0] == 0x1p60f + 0x1p37f); // once, not through float64, which would create a tie
 }
 
 TEST_CASE("a stored bool is true for any byte but 0") {
@@ -219,7 +221,7 @@ TEST_CASE("a stored bool is true for any byte but 0") {
     CHECK(out == std::vector<float>{0, 1, 1});
 }
 
-TEST_CASE("sizes must agree") {
+TEST_CASE("sizes must match") {
     std::vector<float> out(2);
     std::vector<std::byte> bytes(7);
     CHECK(to_float32(DType::f32, bytes, out).message() == "7 bytes of f32 cannot be 2 elements of 4 bytes");
@@ -228,3 +230,5 @@ TEST_CASE("sizes must agree") {
     CHECK_FALSE(from_float32(DType::f16, out, bytes).ok());
     CHECK(to_float32(DType::f32, {}, {}).ok());
 }
+
+} // namespace dtype_test

@@ -5,12 +5,14 @@
 #include <limits>
 #include <vector>
 
+namespace finite_test {
+
 using namespace hekla;
 using namespace hekla::model;
 
 namespace {
 
-// Bytes of `count` ones in a type, with one element replaced.
+// Returns the bytes of `count` ones in a type, with one element replaced.
 std::vector<std::byte> numbers(DType dtype, std::size_t count, std::size_t at, double value) {
     std::vector<double> values(count, 1.0);
     values[at] = value;
@@ -32,7 +34,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std
 
 } // namespace
 
-TEST_CASE("the first element that is not finite, in every floating type") {
+TEST_CASE("the first non-finite element, in every floating-point type") {
     for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64})
         for (const double value : {kInfinity, -kInfinity, kNan})
             for (const std::size_t at : {0, 1023, 1024, 2999}) {
@@ -45,7 +47,7 @@ TEST_CASE("the first element that is not finite, in every floating type") {
             }
     for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64})
         CHECK(!first_non_finite(dtype, numbers(dtype, 3000, 7, -65504.0 / 2)));
-    const std::vector<std::byte> ones(64, std::byte{0xff}); // -1, and not a number in any other type
+    const std::vector<std::byte> ones(64, std::byte{0xff}); // -1, and NaN in all other types
     CHECK(!first_non_finite(DType::i32, ones));
     CHECK(first_non_finite(DType::f32, ones)->index == 0);
     CHECK(!first_non_finite(DType::f32, {}));
@@ -59,7 +61,7 @@ TEST_CASE("the error names tensor, type and element") {
     CHECK(check_finite(view_of(DType::f32, numbers(DType::f32, 8, 5, 2.0))).ok());
 }
 
-TEST_CASE("a checked source passes its bytes on, however they are cut, until the first bad element") {
+TEST_CASE("a checked source passes its bytes on, in pieces of any size, until the first bad element") {
     for (const std::size_t bad : {0, 3, 9}) {
         const std::vector<std::byte> bytes = numbers(DType::f32, 10, bad, kInfinity);
         const std::vector<std::byte> good = numbers(DType::f32, 10, bad, 0.5);
@@ -89,3 +91,5 @@ TEST_CASE("a checked source passes its bytes on, however they are cut, until the
         }
     }
 }
+
+} // namespace finite_test

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+namespace folder_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -53,9 +55,9 @@ TEST_CASE("a folder is written and opened") {
     CHECK((fs::status(target).permissions() & fs::perms::others_read) != fs::perms::none);
 }
 
-TEST_CASE("an existing folder: refused, or replaced as a whole") {
+TEST_CASE("an existing folder: rejected, or replaced as a whole") {
     TemporaryFolder folder;
-    const fs::path target = folder / "out/"; // with the slash that people type
+    const fs::path target = folder / "out/"; // with a trailing slash
     REQUIRE(save_folder(target, contents(1)).ok());
     auto refused = save_folder(target, contents(2));
     CHECK(refused.code() == Code::failed_precondition);
@@ -70,7 +72,7 @@ TEST_CASE("an existing folder: refused, or replaced as a whole") {
                               "model.safetensors.index.json");
     CHECK(first_value(target) == 3);
     CHECK(names_in(folder.path()) == "out");
-    REQUIRE(save_folder(target, contents(4), OnExisting::replace).ok()); // no shard stays behind
+    REQUIRE(save_folder(target, contents(4), OnExisting::replace).ok()); // no shard remains
     CHECK(names_in(target) == "README.md config.json model.safetensors");
     CHECK(first_value(target) == 4);
 
@@ -86,7 +88,7 @@ TEST_CASE("an existing folder: refused, or replaced as a whole") {
     CHECK(names_in(folder.path()) == "empty file out");
 }
 
-TEST_CASE("links of a cache are followed, and links to what is no auxiliary file are not copied") {
+TEST_CASE("cache links are followed, and links to other files than auxiliary ones are not copied") {
     TemporaryFolder folder;
     // Hugging Face's cache: snapshots/REVISION/NAME -> ../../blobs/HASH.
     const fs::path model = folder / "hub/snapshots/1";
@@ -127,27 +129,27 @@ TEST_CASE("links of a cache are followed, and links to what is no auxiliary file
             CHECK_MESSAGE(contains(refused.message(), (model / name).string() + ": is a symbolic link to ../../blobs/"),
                           refused.message());
             CHECK(!contains(refused.message(), "secret"));
-            CHECK(get(folder / "out" / name) == content); // as it was
+            CHECK(get(folder / "out" / name) == content); // unchanged
         }
         link(name, content);
     }
-    // A file itself is taken as it is: what it holds lies in the folder already.
+    // A regular file is accepted: its content is in the folder already.
     fs::remove(model / "vocab.txt");
     put(model / "vocab.txt", "no tokens");
     CHECK(save().ok());
-    // What a replaced folder links to stays where it is.
+    // The target of a link in a replaced folder is not changed.
     put(folder / "elsewhere", shadow);
     fs::create_symlink(folder / "elsewhere", folder / "out/notes");
     CHECK(save().ok());
     CHECK(fs::is_symlink(folder / "out/notes"));
     CHECK(get(folder / "out/notes") == shadow);
-    // Devices and pipes are no auxiliary files at all.
+    // Devices and pipes are not auxiliary files.
     fs::remove(model / "vocab.txt");
     fs::create_symlink("/dev/zero", model / "vocab.txt");
     CHECK(auxiliary_files_in(model).size() == std::size(sound) - 1);
 }
 
-TEST_CASE("into a folder that holds other things") {
+TEST_CASE("into a folder that contains other files") {
     TemporaryFolder folder;
     const fs::path run = folder / "run";
     put(run / "checkpoint-5/x", "x");
@@ -163,7 +165,7 @@ TEST_CASE("into a folder that holds other things") {
     CHECK(first_value(folder / "fresh") == 3);
 }
 
-TEST_CASE("a source that fails leaves everything as it was") {
+TEST_CASE("a source that fails leaves everything unchanged") {
     TemporaryFolder folder;
     const fs::path target = folder / "out";
     REQUIRE(save_folder(target, contents(1)).ok());
@@ -178,7 +180,7 @@ TEST_CASE("a source that fails leaves everything as it was") {
     CHECK(names_in(folder.path()) == "out");
 }
 
-TEST_CASE("contents that cannot be") {
+TEST_CASE("invalid contents") {
     TemporaryFolder folder;
     const auto error = [&](auto change) {
         ModelContents model = contents();
@@ -197,7 +199,7 @@ TEST_CASE("contents that cannot be") {
     CHECK(contains(error([](auto& m) { m.copies = {"/absent/vocab.txt"}; }), "/absent/vocab.txt: cannot open"));
 }
 
-TEST_CASE("folders that are no model's") {
+TEST_CASE("folders that are not model folders") {
     TemporaryFolder folder;
     const auto error = [&] {
         auto opened = ModelFolder::open(folder.path());
@@ -215,11 +217,11 @@ TEST_CASE("folders that are no model's") {
     CHECK(contains(error(), "has no weights: none of model.safetensors"));
     put(folder / "config.json", "\xff\xfe");
     CHECK(contains(error(), "not valid JSON"));
-    fs::resize_file(folder / "config.json", config_size_limit + 1); // sparse: refused before it is read
+    fs::resize_file(folder / "config.json", kConfigSizeLimit + 1); // sparse: refused before it is read
     CHECK(contains(error(), "16000001 bytes long, at most 16000000"));
 }
 
-TEST_CASE("leftovers are told from living writers, and a folder set aside comes back") {
+TEST_CASE("leftovers are distinguished from active writers, and a folder that was set aside is restored") {
     CHECK(leftover_stem("checkpoint-5.tmp-a0Z9xy") == "checkpoint-5");
     CHECK(leftover_stem("out.old-abcdef") == "out");
     CHECK(leftover_stem("out.tmp-abcde") == "");
@@ -239,7 +241,7 @@ TEST_CASE("leftovers are told from living writers, and a folder set aside comes 
     CHECK_FALSE(fs::exists(folder / "out.tmp-dead00"));
     CHECK(fs::exists(folder / "other.tmp-dead00"));
     CHECK(get(living->path() / "x") == "living");
-    put(folder / "out.old-bbbbbb/x", "older"); // killed after them: the replacement has the name
+    put(folder / "out.old-bbbbbb/x", "older"); // killed after them: the replacement has its final name
     recover_folders(folder.path(), "out");
     CHECK(get(folder / "out/x") == "aside");
     CHECK_FALSE(fs::exists(folder / "out.old-bbbbbb"));
@@ -276,3 +278,5 @@ TEST_CASE("real folders open, and copies of them open") {
     }
     MESSAGE(found, " real folders");
 }
+
+} // namespace folder_test

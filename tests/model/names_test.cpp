@@ -5,13 +5,15 @@
 
 #include <doctest/doctest.h>
 
+namespace names_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
 
 namespace {
 
-// Tensors whose bytes are all equal to `fill`.
+// Tensors whose bytes all equal `fill`.
 struct Stored {
     std::vector<std::vector<std::byte>> bytes;
     std::vector<TensorView> views;
@@ -45,11 +47,11 @@ TEST_CASE("wildcards") {
     CHECK(matches("abc", "abc"));
     CHECK(matches("**x**", "x"));
     CHECK_FALSE(matches("a?c", "abc"));
-    // Linear enough for a hostile name.
+    // Not exponential for a hostile name.
     CHECK_FALSE(matches("*a*a*a*a*a*b", std::string(4000, 'a')));
 }
 
-TEST_CASE("names as they are, with and without the prefix") {
+TEST_CASE("names as stored, with and without the prefix") {
     const auto parameters = wanted({{"transformer.wte.weight", {4, 2}}, {"transformer.h.0.ln_1.bias", {2}}});
     for (const std::string prefix : {"transformer.", ""}) {
         CAPTURE(prefix);
@@ -63,7 +65,7 @@ TEST_CASE("names as they are, with and without the prefix") {
         CHECK(resolved->tensors[1] == &stored.views[0]);
         CHECK(resolved->ignored == std::vector<std::string>{prefix + "h.0.attn.bias"});
     }
-    // And the other way about: a body alone, read from a file of the whole model.
+    // The opposite direction: a body alone, read from a file of the whole model.
     Stored stored;
     stored.add("transformer.wte.weight", {4, 2});
     CHECK(resolve_names(wanted({{"wte.weight", {4, 2}}}), stored.views, gpt2, "f").ok());
@@ -119,12 +121,12 @@ TEST_CASE("ties: either name, both if equal, not if different") {
     CHECK(resolve_names(parameters, different.views, gpt2, "f")
               .message()
               .find("hold different values, but the model ties them") != std::string::npos);
-    // Where the model has both as parameters of their own, nothing is tied.
+    // If the model has both as separate parameters, nothing is tied.
     CHECK(resolve_names(wanted({{"transformer.wte.weight", {2}}, {"lm_head.weight", {2}}}), different.views, gpt2, "f")
               .ok());
 }
 
-TEST_CASE("what does not fit is named") {
+TEST_CASE("mismatches are named") {
     const auto parameters = wanted({{"transformer.h.0.ln_1.weight", {2}}, {"transformer.wte.weight", {4, 2}}});
     Stored stored;
     stored.add("h.0.ln1.weight", {2});
@@ -151,7 +153,7 @@ TEST_CASE("what does not fit is named") {
           "m: \"transformer.wte.weight\" is stored as i64, which cannot be read as f32");
 }
 
-TEST_CASE("a head may be new") {
+TEST_CASE("a new head is allowed") {
     NameRules rules = gpt2;
     rules.may_be_missing = {"score.*"};
     Stored stored;
@@ -163,7 +165,7 @@ TEST_CASE("a head may be new") {
     CHECK(resolved->missing == std::vector<std::string>{"score.weight"});
 }
 
-TEST_CASE("another model altogether: a few lines, not thousands") {
+TEST_CASE("a different model: a few lines, not thousands") {
     std::vector<ParameterSpec> parameters;
     Stored stored;
     for (int i = 0; i < 3000; ++i) {
@@ -176,7 +178,7 @@ TEST_CASE("another model altogether: a few lines, not thousands") {
     CHECK(message.ends_with("... and 5992 more"));
 }
 
-TEST_CASE("real GPT-2 folders fit by the same rules, with their prefix and without") {
+TEST_CASE("real GPT-2 folders match by the same rules, with and without their prefix") {
     for (const char* name : {"fixtures/models/gpt2-clm", "data/pretrained/capp_gpt2"}) {
         const auto path = shared() / name;
         if (!fs::is_directory(path)) continue;
@@ -198,3 +200,5 @@ TEST_CASE("real GPT-2 folders fit by the same rules, with their prefix and witho
         }
     }
 }
+
+} // namespace names_test

@@ -8,6 +8,8 @@
 #include <doctest/doctest.h>
 #include <random>
 
+namespace pytorch_file_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -23,7 +25,7 @@ std::string open_error(const fs::path& path) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// A file in the old format whose content is this program.
+// Returns a file in the old format that contains this pickle program.
 std::string legacy(const std::string& program) {
     const std::string number("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
     return number + std::string("\x80\x02M\xe9\x03.", 6) + "\x80\x02}." + "\x80\x02" + program + "." + "\x80\x02].";
@@ -49,7 +51,7 @@ void check_same(const PytorchFile& file) {
     }
 }
 
-// Opens `count` damaged copies of a file, each with a few bytes changed, and a piece cut off every fifth.
+// Opens `count` damaged copies of a file, each with a few bytes changed, every fifth also truncated.
 void open_damaged(const std::string& name, int count, uint32_t seed) {
     TemporaryFolder folder;
     const std::string whole = get(given(name));
@@ -71,7 +73,7 @@ void open_damaged(const std::string& name, int count, uint32_t seed) {
             CHECK(!file.message().empty());
             continue;
         }
-        std::size_t sum = 0; // every byte that a view promises is there
+        std::size_t sum = 0; // reads every byte of the view
         for (const TensorView& tensor : file.value().tensors())
             for (const std::byte b : tensor.bytes) sum += static_cast<std::size_t>(b);
         CHECK(sum < whole.size() * 255 * 4);
@@ -81,7 +83,7 @@ void open_damaged(const std::string& name, int count, uint32_t seed) {
 
 } // namespace
 
-TEST_CASE("what PyTorch saved is read as it was") {
+TEST_CASE("files saved by PyTorch are read exactly") {
     for (const char* name : {"zip.bin", "zip_protocol4.bin", "legacy.bin"}) {
         CAPTURE(name);
         auto file = PytorchFile::open(given(name));
@@ -91,7 +93,7 @@ TEST_CASE("what PyTorch saved is read as it was") {
     }
 }
 
-TEST_CASE("functions in a file are named and not run") {
+TEST_CASE("functions in a file are named and not executed") {
     for (const char* name : {"runs_code.bin", "runs_code_legacy.bin"}) {
         const std::string error = open_error(given(name));
         CAPTURE(error);
@@ -109,7 +111,7 @@ TEST_CASE("functions in a file are named and not run") {
     CHECK(!fs::exists("hekla-was-run"));
 }
 
-TEST_CASE("what is no dictionary of tensors is said") {
+TEST_CASE("a file without a dictionary of tensors is an error") {
     CHECK(contains(open_error(given("training.bin")), "\"model\" is a dictionary, a tensor was expected"));
     CHECK(contains(open_error(given("complex.bin")), "a type that is not read: \"torch.ComplexFloatStorage\""));
     CHECK(contains(open_error(given("expanded.bin")),
@@ -131,7 +133,7 @@ TEST_CASE("what is no dictionary of tensors is said") {
 
 namespace {
 
-// A zip archive with entries of these sizes, as its directory declares them; every entry's bytes are the same four.
+// A zip archive whose directory declares entries of these sizes; the content of each is the same four bytes.
 struct ZipEntry {
     std::string name;
     uint16_t method; // 0: stored, 8: deflated
@@ -170,13 +172,13 @@ std::string zip_of(const std::vector<ZipEntry>& entries) {
 
 } // namespace
 
-TEST_CASE("zip archives cannot declare more than they hold") {
+TEST_CASE("zip archives cannot declare more than they contain") {
     const TemporaryFolder folder;
     const auto error = [&](const std::vector<ZipEntry>& entries) {
         put(folder / "x.bin", zip_of(entries));
         return open_error(folder / "x.bin");
     };
-    // 4 bytes that would become 2 GB.
+    // 4 bytes that would expand to 2 GB.
     CHECK(contains(error({{"x/data.pkl", 8, 4, 2'000'000'000}}),
                    "\"x/data.pkl\" in its zip archive is compressed or encrypted; only stored entries are read"));
     const std::string large = error({{"x/data.pkl", 0, 4, 2'000'000'000}});
@@ -186,7 +188,7 @@ TEST_CASE("zip archives cannot declare more than they hold") {
     CHECK(contains(error({{"x/other", 0, 4, 4}}), "without data.pkl, so it was not written by torch.save"));
 }
 
-TEST_CASE("programs that misuse the machine are refused") {
+TEST_CASE("pickle programs that abuse the interpreter are rejected") {
     using namespace std::string_literals;
     CHECK(contains(program_error("0"), "pops more from the stack than was pushed"));
     CHECK(contains(program_error("K\x01(0"), "pops more from the stack than was pushed"));
@@ -206,11 +208,11 @@ TEST_CASE("programs that misuse the machine are refused") {
     CHECK(contains(program_error("ctorch._utils\n_rebuild_tensor_v2\n)R"), "with 0 arguments, 4 were expected"));
     CHECK(contains(program_error("ctorch._utils\n_rebuild_tensor_v2\n(K\x01K\x01))tR"), "a storage was expected"));
     CHECK(contains(program_error("c" + std::string(1000, 'x')), "name is too long"));
-    // A dictionary in itself, and lists a million deep: data like any other, and no tensor.
+    // A dictionary that contains itself, and lists a million deep: valid data, but no tensors.
     CHECK(contains(program_error("}q\x01X\x01\x00\x00\x00xh\x01s"s), "\"x\" is a dictionary, a tensor was expected"));
     CHECK(contains(program_error(std::string(900'000, ']') + std::string(899'999, 'a')), "holds a list"));
-    CHECK(contains(program_error(std::string(pickle_object_limit + 1, ']')), "more than 1000000 objects"));
-    // A list of 1,000 pairs, made into a dictionary again and again.
+    CHECK(contains(program_error(std::string(kPickleObjectLimit + 1, ']')), "more than 1000000 objects"));
+    // A list of 1,000 pairs, converted to a dictionary repeatedly.
     std::string many = "]q\x01(";
     for (int i = 0; i < 1000; ++i) many += "NN\x86";
     many += "e";
@@ -229,7 +231,7 @@ TEST_CASE("programs that misuse the machine are refused") {
     CHECK(contains(program_error(tensor("K\x00K\x02\x85)"s)), "has 1 dimensions and 0 strides"));
 }
 
-TEST_CASE("views must lie in their storage") {
+TEST_CASE("views must be inside their storage") {
     using namespace std::string_literals;
     TemporaryFolder folder;
     const auto error = [&](const std::string& window, uint64_t elements = 4, std::size_t bytes = 16) {
@@ -265,7 +267,7 @@ TEST_CASE("views must lie in their storage") {
     CHECK(contains(error("K\x00K\x04\x85K\x01\x85"s, 4, 0), "ends in the middle of storage \"0\""));
 }
 
-TEST_CASE("a folder of PyTorch files opens as one of safetensors does") {
+TEST_CASE("a folder of PyTorch files opens like one of safetensors") {
     TemporaryFolder folder;
     fs::copy_file(given("zip.bin"), folder / "pytorch_model.bin");
     auto weights = Weights::open(folder.path());
@@ -283,7 +285,7 @@ TEST_CASE("a folder of PyTorch files opens as one of safetensors does") {
     CHECK(contains(Weights::open(folder.path()).message(), "the name of a .bin file in the same folder was expected"));
 }
 
-TEST_CASE("damaged files are refused or read, and never more than that") {
+TEST_CASE("damaged files are rejected or read, without any other effect") {
     open_damaged("zip.bin", 300, 1);
     open_damaged("legacy.bin", 300, 2);
     open_damaged("zip_protocol4.bin", 100, 3);
@@ -296,3 +298,5 @@ TEST_SUITE("long") {
         open_damaged("zip_protocol4.bin", 20'000, 13);
     }
 }
+
+} // namespace pytorch_file_test

@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 #include <functional>
 
+namespace safetensors_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -18,7 +20,7 @@ struct Hostile {
     const char* what;
     std::string header;
     std::size_t buffer;
-    const char* expected; // within the message
+    const char* expected; // part of the message
     Code code = Code::corrupt;
 };
 
@@ -186,7 +188,7 @@ TensorSource raw(const std::string& name, DType dtype, std::vector<int64_t> dims
 
 } // namespace
 
-TEST_CASE("a good file is read") {
+TEST_CASE("a valid file is read") {
     auto parsed = parse_safetensors(bytes_of(file_of(good, 19)), "f");
     REQUIRE(parsed.ok());
     REQUIRE(parsed->tensors.size() == 2);
@@ -198,7 +200,7 @@ TEST_CASE("a good file is read") {
     CHECK(parsed->metadata.empty());
 }
 
-TEST_CASE("odd but good files are read") {
+TEST_CASE("unusual but valid files are read") {
     for (
         const auto& [header, buffer] : std::vector<std::pair<std::string, std::size_t>>{
             {"{}", 0},
@@ -218,7 +220,7 @@ TEST_CASE("odd but good files are read") {
     }
 }
 
-TEST_CASE("every hostile header is refused with a reason") {
+TEST_CASE("every hostile header is rejected with a reason") {
     for (const Hostile& hostile : hostile_headers()) {
         CAPTURE(hostile.what);
         const std::string bytes = file_of(hostile.header, hostile.buffer);
@@ -233,7 +235,7 @@ TEST_CASE("every hostile header is refused with a reason") {
     }
 }
 
-TEST_CASE("header lengths that lie") {
+TEST_CASE("wrong header lengths") {
     const std::string whole = file_of(good, 19);
     const auto with_length = [&](uint64_t length) {
         std::string bytes = whole;
@@ -245,12 +247,12 @@ TEST_CASE("header lengths that lie") {
     CHECK(with_length(good.size() - 1).find("not JSON") != std::string::npos);
     CHECK(with_length(good.size() + 1).find("not JSON") != std::string::npos);
     CHECK(with_length(good.size() + 20).find("the file is truncated") != std::string::npos);
-    CHECK(with_length(header_size_limit + 1).find("at most 100000000") != std::string::npos);
+    CHECK(with_length(kHeaderSizeLimit + 1).find("at most 100000000") != std::string::npos);
     CHECK(with_length(~uint64_t{0}).find("at most 100000000") != std::string::npos);
     CHECK(with_length(~uint64_t{0} - 7).find("at most 100000000") != std::string::npos);
 }
 
-TEST_CASE("a file cut off at any byte, or with one more, is refused") {
+TEST_CASE("a file truncated at any byte, or with one more, is rejected") {
     const std::string whole = file_of(good, 19);
     REQUIRE(parse_error(whole) == "");
     for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -260,7 +262,7 @@ TEST_CASE("a file cut off at any byte, or with one more, is refused") {
     CHECK(parse_error(whole + 'x') != "");
 }
 
-TEST_CASE("a header with any one byte changed is refused or read, never worse") {
+TEST_CASE("a header with any one byte changed is rejected or read, without any other effect") {
     std::string bytes = file_of(good, 19);
     std::size_t refused = 0, tried = 0;
     for (std::size_t at = 0; at < 8 + good.size(); ++at) {
@@ -283,7 +285,7 @@ TEST_CASE("a header with any one byte changed is refused or read, never worse") 
     CHECK(refused > tried / 2);
 }
 
-TEST_CASE("what is written is read back, in any order the same bytes") {
+TEST_CASE("a written file reads back, and any order of tensors gives the same bytes") {
     const std::vector<TensorSource> sources{floats("z", {2, 3}, {1, 2, 3, 4, 5, 6}), raw("half", DType::f16, {5}, 10),
                                             raw("ids", DType::i64, {3}, 24),         raw("flag", DType::boolean, {}, 1),
                                             raw("none", DType::f32, {0, 4}, 0),      floats("a \"b\"\n", {1}, {9})};
@@ -298,7 +300,7 @@ TEST_CASE("what is written is read back, in any order the same bytes") {
     std::vector<std::string> names;
     for (const TensorView& tensor : parsed->tensors) {
         names.push_back(tensor.name);
-        // Larger types first, so that each begins at a multiple of its size.
+        // Larger types first, so that each starts at a multiple of its size.
         CHECK(static_cast<std::size_t>(reinterpret_cast<const char*>(tensor.bytes.data()) - bytes.data()) %
                   size_of(tensor.dtype) ==
               0);
@@ -315,7 +317,7 @@ TEST_CASE("what is written is read back, in any order the same bytes") {
     CHECK(parse_error(written({})) == "");
 }
 
-TEST_CASE("mistakes of a writer") {
+TEST_CASE("incorrect use of a writer") {
     const auto error = [](std::vector<TensorSource> sources) { return written(sources); };
     CHECK(error({raw("w", DType::f32, {2}, 7)}) == "error: tensor \"w\": its source gave 7 bytes, f32 [2] needs 8");
     CHECK(error({raw("w", DType::f32, {2}, 9)}) ==
@@ -335,7 +337,7 @@ TEST_CASE("mistakes of a writer") {
     CHECK(error({without}).find("has no source") != std::string::npos);
 }
 
-TEST_CASE("a file appears complete or not at all") {
+TEST_CASE("a file is written completely or not at all") {
     TemporaryFolder folder;
     const auto path = folder / "model.safetensors";
     auto record = write_safetensors_file(path, std::vector{floats("w", {2}, {1, 2})});
@@ -362,7 +364,7 @@ TEST_CASE("a file appears complete or not at all") {
     CHECK(moved.find("w")->bytes.size() == 8);
     CHECK(moved.find("v") == nullptr);
     CHECK(moved.get("ww").message() == path.string() + ": has no tensor \"ww\"; the nearest is \"w\"");
-    // The file under an open map may be replaced: the map keeps the old one.
+    // A mapped file may be replaced: the mapping keeps the old one.
     REQUIRE(write_safetensors_file(path, std::vector{floats("other", {1}, {3})}).ok());
     float value = 0;
     std::memcpy(&value, moved.find("w")->bytes.data() + 4, 4);
@@ -373,7 +375,7 @@ TEST_CASE("a file appears complete or not at all") {
     CHECK(SafetensorsFile::open(folder / "empty").code() == Code::corrupt);
 }
 
-TEST_CASE("a hash read back is the hash written") {
+TEST_CASE("hashes round-trip") {
     TemporaryFolder folder;
     std::string content(3'000'001, '\0');
     for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * i >> 3);
@@ -404,7 +406,8 @@ TEST_CASE("real files are read, and written again") {
             REQUIRE_MESSAGE(file.ok(), file.message());
             ++found;
             const std::string again = written(sources_of(file->tensors()), file->metadata());
-            // The reference's writer made the fixtures: byte for byte. Others lay tensors out as they like.
+            // The fixtures were written by the reference's writer, so they are equal byte for byte. Others order
+            // tensors differently.
             if (top == fixtures) {
                 const bool same = again == get(entry.path());
                 CHECK(same);
@@ -422,3 +425,5 @@ TEST_CASE("real files are read, and written again") {
     }
     MESSAGE(found, " real files");
 }
+
+} // namespace safetensors_test

@@ -1,4 +1,4 @@
-// What the tests of this room share: a folder that vanishes, small tensors, hand-made safetensors bytes.
+// Helpers for the tests of this room: a temporary folder, small tensors, hand-made safetensors bytes.
 #pragma once
 
 #include "base/file.hpp"
@@ -46,7 +46,7 @@ inline std::string get(const fs::path& path) {
     return content.ok() ? content.take() : "(" + content.message() + ")";
 }
 
-// The names in a folder, sorted, joined by spaces.
+// Returns the names in a folder, sorted, joined by spaces.
 inline std::string names_in(const fs::path& folder) {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
@@ -56,7 +56,7 @@ inline std::string names_in(const fs::path& folder) {
     return text;
 }
 
-// A source that owns its floats and hands them over in pieces, as a read-back from a device does.
+// Returns a source that owns its floats and returns them in pieces, as when reading back from a device.
 inline TensorSource floats(const std::string& name, std::vector<int64_t> dims, std::vector<float> values) {
     TensorSource source;
     source.name = name;
@@ -71,7 +71,7 @@ inline TensorSource floats(const std::string& name, std::vector<int64_t> dims, s
     return source;
 }
 
-// Eight bytes of length, a header, a buffer of so many bytes.
+// Returns eight bytes of length, a header, and a buffer of `bytes` bytes.
 inline std::string file_of(const std::string& header, std::size_t buffer) {
     const uint64_t size = header.size();
     std::string bytes(8, '\0');
@@ -85,7 +85,7 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
     return std::as_bytes(std::span<const char>(text.data(), text.size()));
 }
 
-// Optional folders beside the checkout; tests that want them pass without.
+// Optional folders next to the checkout; tests that need them pass without.
 inline fs::path shared() { return fs::path(HEKLA_SOURCE_DIR) / ".." / "shared"; }
 
 } // namespace hekla::model::test

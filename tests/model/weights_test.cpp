@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+namespace weights_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -27,7 +29,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 } // namespace
 
-TEST_CASE("one file or shards, the same weights") {
+TEST_CASE("one file or shards give the same weights") {
     for (const auto& [bound, names] : std::vector<std::pair<uint64_t, std::string>>{
              {1000, "model.safetensors"},
              {80, "model.safetensors"},
@@ -61,12 +63,12 @@ TEST_CASE("one file or shards, the same weights") {
         CHECK(moved.resolve(std::vector<ParameterSpec>{{"t0", DType::f32, {4}}}, {{}, {}, {"t*"}, {}, {}}).ok());
         CHECK(contains(moved.resolve(std::vector<ParameterSpec>{{"t0", DType::f32, {4}}}).message(),
                        "4 tensors do not fit"));
-        // An index or a file can be named too.
+        // The path of an index or a file is accepted too.
         CHECK(Weights::open(moved.path()).ok());
     }
 }
 
-TEST_CASE("no tensors at all, a name twice, a bad stem") {
+TEST_CASE("no tensors, a duplicate name, an invalid stem") {
     TemporaryFolder folder;
     CHECK(write_sharded(folder.path(), "model", {}).ok());
     CHECK(Weights::open(folder.path()).ok());
@@ -76,7 +78,7 @@ TEST_CASE("no tensors at all, a name twice, a bad stem") {
     CHECK_FALSE(write_sharded(folder.path(), "../other", five()).ok());
 }
 
-TEST_CASE("an index that lies") {
+TEST_CASE("an index with wrong entries") {
     TemporaryFolder folder;
     REQUIRE(write_sharded(folder.path(), "model", five(), {}, 48).ok());
     const fs::path path = folder / "model.safetensors.index.json";
@@ -119,7 +121,7 @@ TEST_CASE("an index that lies") {
     CHECK(contains(open_error(folder.path()), second + ": "));
 }
 
-TEST_CASE("nothing to open, and why") {
+TEST_CASE("nothing to open, with the reason") {
     TemporaryFolder folder;
     CHECK(contains(open_error(folder.path()),
                    "none of model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
@@ -128,3 +130,5 @@ TEST_CASE("nothing to open, and why") {
     put(folder / "pytorch_model.bin", "x");
     CHECK(contains(open_error(folder.path()), "pytorch_model.bin: pickle, byte 0: instruction 0x78 is not one"));
 }
+
+} // namespace weights_test

@@ -1,4 +1,4 @@
-// An objective with a tokenizer of a few characters, and fields made of examples that a test writes down.
+// An objective with a tokenizer of a few characters, and fields collated from examples in the test.
 #pragma once
 
 #include "batch/collate.hpp"
@@ -17,7 +17,7 @@ inline const plugin::Registry& registry() {
     return plugins;
 }
 
-// Ids: <cls> 0, <pad> 1, <sep> 2, <mask> 3 and sentinels come behind the characters, so the test asks for them.
+// Ids: <cls> 0, <pad> 1, <sep> 2; <mask> 3 and the sentinels have ids after the characters, so tests look them up.
 struct Objective {
     explicit Objective(const std::string& id, json config = json::object(), const std::string& architecture = "bert",
                        const std::string& head = "", const std::string& model_type = "") {

@@ -1,9 +1,11 @@
-// Heads that read all layers of a body, mixed as a task mixes ELMo's.
+// Heads that read all layers of a body, combined with learned weights as in ELMo.
 #include "bench.hpp"
 
 #include "graph/reference.hpp"
 
 #include <cmath>
+
+namespace body_states_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -28,7 +30,7 @@ const json kBody{{"vocab_size", 11}, {"embedding_size", kHidden}, {"hidden_size"
 
 } // namespace
 
-TEST_CASE("port = mix: gamma times the sum of the layers by the softmax of what is learnt") {
+TEST_CASE("port = mix: gamma times the sum of the layers weighted by the softmax of the learned scores") {
     const std::vector<std::string> layers{"layer.0.hidden", "layer.1.hidden", "layer.2.hidden"};
     std::vector<std::string> ports = layers;
     ports.emplace_back("logits");
@@ -77,10 +79,12 @@ TEST_CASE("port = mix: gamma times the sum of the layers by the softmax of what 
         }
 }
 
-TEST_CASE("port = mix is refused where layers have other widths") {
+TEST_CASE("port = mix is rejected if layers have different widths") {
     json narrow = kBody;
     narrow["embedding_size"] = 3;
     const Status status = tagger_on(narrow, "mix", {}).status();
     CHECK_MESSAGE(status.message().find("layer.1.hidden has 8 features and layer.0.hidden has 6") != std::string::npos,
                   status.message());
 }
+
+} // namespace body_states_test

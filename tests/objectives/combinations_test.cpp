@@ -1,4 +1,4 @@
-// Every architecture with every objective and every head: it trains, or is refused with a reason before anything runs.
+// Every architecture with every objective and every head: it trains, or is rejected with a reason before anything runs.
 #include "bench.hpp"
 
 #include "graph/gradient.hpp"
@@ -9,12 +9,14 @@
 #include <map>
 #include <set>
 
+namespace combinations_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
 namespace {
 
-// A small body of each family; what a family does not know is left out.
+// Returns the configuration of a small body of each family; options that a family does not have are omitted.
 json small_config(const plugin::Provided& provided, int64_t vocabulary) {
     const std::map<std::string, json> wanted{{"hidden_size", 8},
                                              {"n_embd", 8},
@@ -74,7 +76,7 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 
 } // namespace
 
-TEST_CASE("every combination of architecture, objective and head works or is refused with a reason") {
+TEST_CASE("every combination of architecture, objective and head works or is rejected with a reason") {
     const Objective bench("mlm"); // for its tokenizer
     const int64_t vocabulary = bench.tokenizer->vocabulary_size();
     std::vector<std::string> heads = ids_of(HK_HEAD_INTERFACE);
@@ -117,7 +119,7 @@ TEST_CASE("every combination of architecture, objective and head works or is ref
     }
     CHECK(made > 150);
     CHECK(refused > made);
-    // What must be among those that work.
+    // Combinations that must work.
     const std::map<std::string, std::vector<std::string>> expected{
         {"mlm", {"albert", "bert", "deberta", "distilbert", "flaubert", "roberta"}},
         {"mlm_nsp", {"albert", "bert", "roberta"}},
@@ -141,9 +143,11 @@ TEST_CASE("every combination of architecture, objective and head works or is ref
     for (const auto& [objective, architectures] : expected)
         for (const std::string& architecture : architectures)
             CHECK_MESSAGE(works[objective].contains(architecture), objective << " with " << architecture);
-    // What would learn nothing but to copy is refused: it sees what it is to predict.
+    // Combinations that would only learn to copy are rejected: the input contains the target.
     for (const char* architecture : {"bert", "bart", "t5", "attention_seq2seq", "bilstm_lm", "xlnet"})
         CHECK(!works["clm"].contains(architecture));
     CHECK(!works["prefix_lm"].contains("bert"));
     CHECK(!works["mlm"].contains("vit"));
 }
+
+} // namespace combinations_test

@@ -1,4 +1,4 @@
-// Distillation: a student and its frozen teacher in one graph; the losses against sums written out here.
+// Distillation: a student and its frozen teacher in one graph; the losses are compared with sums computed here.
 #include "bench.hpp"
 
 #include "base/philox.hpp"
@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+
+namespace distill_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -60,7 +62,7 @@ graph::Feeds feeds_of(const graph::Graph& graph, const std::vector<data::Field>&
 
 } // namespace
 
-TEST_CASE("distill: what is asked for, and which places count") {
+TEST_CASE("distill: masking, and the positions that count") {
     const Objective distill("distill");
     const std::vector<int32_t> text = distill.ids("abcdefghijklmn");
     const Fields fields = collate(distill, {example_of(text)}, 2, 16);
@@ -69,21 +71,21 @@ TEST_CASE("distill: what is asked for, and which places count") {
     for (std::size_t t = 0; t < 16; ++t) {
         if (labels[t] == -100) continue;
         ++asked;
-        CHECK(labels[t] == text[t - 1]); // behind <cls>
+        CHECK(labels[t] == text[t - 1]); // after <cls>
     }
     CHECK(asked == 2); // 15 percent of 14
     CHECK(fields.row("real", 0) == std::vector<int32_t>(16, 1));
-    CHECK(fields.row("real", 1) == std::vector<int32_t>(16, 0)); // stands for no example
+    CHECK(fields.row("real", 1) == std::vector<int32_t>(16, 0)); // not an example
     CHECK(fields.row("labels", 1) == std::vector<int32_t>(16, -100));
     const Objective masked("distill", {{"masked_only", true}});
     const Fields few = collate(masked, {example_of(text)}, 1, 16);
     CHECK(few.row("masked_positions", 0).size() == few.row("labels", 0).size());
-    // The same masks as masked language modelling's, for the same seed and example.
+    // The masks equal those of masked language modeling for the same seed and example.
     const Objective mlm("mlm");
     CHECK(collate(mlm, {example_of(text)}, 1, 16).row("input_ids", 0) == ids);
 }
 
-TEST_CASE("distill: the losses are those of the paper's code, and nothing flows into the teacher") {
+TEST_CASE("distill: the losses equal those of the paper's code, and the teacher gets no gradient") {
     const Objective bench("mlm");
     for (const bool masked_only : {false, true}) {
         CAPTURE(masked_only);
@@ -152,7 +154,7 @@ TEST_CASE("distill: the losses are those of the paper's code, and nothing flows 
         for (std::size_t i = 0; i < 3; ++i) CHECK(graph->losses[i].weight == weights[i]);
         CHECK(tokens == 24.0);
 
-        // In training the teacher is still described as it is evaluated, and frozen it has no gradient.
+        // In training the teacher is still in evaluation mode, and frozen, so it has no gradient.
         auto training = composition.value()->build(HK_MODE_TRAIN, described.value());
         REQUIRE_MESSAGE(training.ok(), training.message());
         for (const graph::Node& node : training->nodes)
@@ -177,7 +179,7 @@ TEST_CASE("distill: the losses are those of the paper's code, and nothing flows 
     }
 }
 
-TEST_CASE("distill: what cannot be learnt from is refused") {
+TEST_CASE("distill: unsuitable teachers are rejected") {
     const Objective bench("mlm");
     const Objective alone("distill", {}, "bert", "mlm");
     auto fields = alone.composition->batch_fields(2, 12);
@@ -191,3 +193,5 @@ TEST_CASE("distill: what cannot be learnt from is refused") {
     CHECK(without.value()->build(HK_MODE_TRAIN, fields.value()).ok());
     CHECK(!distilling(bench, {{"temperature", 0.0}}).ok());
 }
+
+} // namespace distill_test

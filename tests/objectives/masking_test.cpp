@@ -1,10 +1,12 @@
-// Masked language models: which tokens are asked for and what stands in their place.
+// Masked language models: which tokens are predicted, and what replaces them in the input.
 #include "bench.hpp"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
+
+namespace masking_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -42,12 +44,12 @@ TEST_CASE("mlm: one row by hand") {
     CHECK(places[0] < places[1]);
     for (std::size_t i = 0; i < 10; ++i)
         if (std::ranges::find(places, static_cast<int32_t>(i + 1)) == places.end()) CHECK(ids[i + 1] == text[i]);
-    // The row that stands for no example: padding, and nothing is asked.
+    // A row without an example: padding, and nothing to predict.
     CHECK(fields.row("labels", 1) == std::vector<int32_t>(2, -100));
     CHECK(fields.row("input_ids", 1) == std::vector<int32_t>(12, mlm.id_of("<pad>")));
 }
 
-TEST_CASE("mlm: shares over 100,000 tokens that were asked for") {
+TEST_CASE("mlm: shares over 100,000 predicted tokens") {
     const Objective mlm("mlm");
     const std::vector<int32_t> text = letters(64);
     const int32_t mask = mlm.id_of("<mask>");
@@ -73,11 +75,11 @@ TEST_CASE("mlm: shares over 100,000 tokens that were asked for") {
     CHECK(share(kept) == doctest::Approx(0.1 + 0.1 / vocabulary).epsilon(0.03));
     CHECK(share(other) == doctest::Approx(0.1 * (1 - 2 / vocabulary)).epsilon(0.03));
     CHECK(random_tokens.size() > static_cast<std::size_t>(vocabulary * 0.9));
-    // Every place as often as any other.
+    // Every position is equally frequent.
     for (const uint64_t n : of_place) CHECK(share(n) == doctest::Approx(1.0 / 64).epsilon(0.1));
 }
 
-TEST_CASE("mlm: the same seed, epoch and example give the same row, whatever stands beside it") {
+TEST_CASE("mlm: the same seed, epoch and example give the same row, whatever the rest of the batch") {
     const Objective mlm("mlm");
     const std::vector<int32_t> text = letters(64);
     const Fields together =
@@ -85,7 +87,7 @@ TEST_CASE("mlm: the same seed, epoch and example give the same row, whatever sta
     const Fields alone = collate(mlm, {example_of(text, 8, 2)}, 1, kLength, 5);
     for (const char* name : {"input_ids", "masked_positions", "labels", "attention_mask"})
         CHECK(together.row(name, 1) == alone.row(name, 0));
-    // Another example, another epoch, another seed: other masks.
+    // Another example, epoch or seed gives other masks.
     CHECK(together.row("masked_positions", 0) != together.row("masked_positions", 1));
     CHECK(together.row("masked_positions", 0) != together.row("masked_positions", 2));
     CHECK(collate(mlm, {example_of(text, 8, 2)}, 1, kLength, 6).row("masked_positions", 0) !=
@@ -107,7 +109,7 @@ TEST_CASE("span_mlm: lengths, boundaries and offsets over many spans") {
             ++asked;
             CHECK(left[p] + 1 + offset[p] == places[p]);
             CHECK(right[p] > places[p]);
-            // What stands on both sides is not masked.
+            // The tokens on both sides are not masked.
             if (left[p] > 0)
                 CHECK(ids[static_cast<std::size_t>(left[p])] == text[static_cast<std::size_t>(left[p] - 1)]);
             if (offset[p] != 0) continue;
@@ -115,10 +117,10 @@ TEST_CASE("span_mlm: lengths, boundaries and offsets over many spans") {
             ++lengths[static_cast<std::size_t>(right[p] - left[p] - 1)];
         }
     }
-    // 15 percent of 254 is 38; the last span may not fit.
+    // 15 percent of 254 is 38; the last span may be cut.
     CHECK(asked / rows == doctest::Approx(38).epsilon(0.02));
-    // Geometric with p = 0.2, cut at 10: the mean is 3.8 for the distribution; what no longer fits is drawn again, so
-    // that short ones are a little more frequent.
+    // Geometric with p = 0.2, cut at 10: the distribution's mean is 3.8; a length that no longer fits is drawn again,
+    // so short ones are a little more frequent.
     double mean = 0;
     for (const auto& [length, n] : lengths) mean += static_cast<double>(length) * n / count;
     CHECK(mean > 3.2);
@@ -128,12 +130,12 @@ TEST_CASE("span_mlm: lengths, boundaries and offsets over many spans") {
     CHECK(lengths[2] / lengths[1] == doctest::Approx(0.8).epsilon(0.12));
 }
 
-TEST_CASE("mlm: whole words are asked for whole, or not at all") {
+TEST_CASE("mlm: whole words are predicted completely or not at all") {
     // Byte-level BPE: a word begins with its space.
     text::ByteBpeTraining training;
     using enum text::TokenRole;
     training.special = {{"<s>", {cls}}, {"<pad>", {pad}}, {"</s>", {separator}}, {"<mask>", {mask}}};
-    training.vocabulary_size = 256 + 4; // no merges: a token a byte
+    training.vocabulary_size = 256 + 4; // no merges: one token per byte
     const auto trainer = text::make_byte_bpe_trainer(training);
     REQUIRE(trainer->add("two words and three more words here", {}).ok());
     auto tokenizer = trainer->finish();
@@ -172,3 +174,5 @@ TEST_CASE("mlm: whole words are asked for whole, or not at all") {
     }
     CHECK(words_asked > 300);
 }
+
+} // namespace masking_test

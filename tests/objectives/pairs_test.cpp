@@ -1,14 +1,16 @@
-// Pairs of texts: next sentence, sentence order, classification's rows, choices.
+// Pairs of texts: next sentence, sentence order, classification, multiple choice.
 #include "bench.hpp"
 
 #include <algorithm>
+
+namespace pairs_test {
 
 using namespace hekla;
 using namespace hekla::test;
 
 namespace {
 
-// An example of sentences: `document` tells them apart, ids count up from 10 times it.
+// Returns an example of sentences: `document` distinguishes them, ids count up from 10 times it.
 data::EncodedExample sentences(uint64_t document, std::initializer_list<int> sizes) {
     data::EncodedExample example;
     example.document = document;
@@ -32,7 +34,7 @@ data::EncodedColumn tokens(const char* name, std::vector<int32_t> ids) {
 
 } // namespace
 
-TEST_CASE("mlm_nsp: half of the second texts come from elsewhere, about as long") {
+TEST_CASE("mlm_nsp: half of the second texts are from elsewhere, with about the same length") {
     const Objective nsp("mlm_nsp", {{"mask_share", 0.0}, {"random_share", 0.0}});
     data::StoredExamples corpus;
     for (uint64_t document = 0; document < 5; ++document) REQUIRE(corpus.add(sentences(document, {4, 3, 3})).ok());
@@ -50,19 +52,19 @@ TEST_CASE("mlm_nsp: half of the second texts come from elsewhere, about as long"
         const auto first_separator = std::ranges::find(ids, separator);
         REQUIRE(first_separator != ids.end());
         const auto a = static_cast<std::size_t>(first_separator - ids.begin());
-        CHECK((a == 5 || a == 8)); // cut behind the first sentence (4 tokens) or the second (7)
+        CHECK((a == 5 || a == 8)); // split after the first sentence (4 tokens) or the second (7)
         const uint64_t document = drawn.example.document;
         for (std::size_t i = 1; i < a; ++i) CHECK(static_cast<uint64_t>(ids[i] / 10) == document);
         CHECK(types[a] == 0);
         CHECK(types[a + 1] == 1);
         const auto second = static_cast<uint64_t>(ids[a + 1] / 10);
         CHECK((second == document) == (label == 0));
-        if (label == 0) CHECK(ids[a + 1] == ids[a - 1] + 1); // the sentence behind it
+        if (label == 0) CHECK(ids[a + 1] == ids[a - 1] + 1); // the next sentence
     }
     CHECK(static_cast<double>(follows) / static_cast<double>(rows) == doctest::Approx(0.5).epsilon(0.05));
 }
 
-TEST_CASE("mlm_sop: half of the pairs stand the wrong way round") {
+TEST_CASE("mlm_sop: half of the pairs are swapped") {
     const Objective sop("mlm_sop", {{"mask_share", 0.0}, {"random_share", 0.0}});
     uint64_t turned = 0;
     for (uint64_t epoch = 0; epoch < 2000; ++epoch) {
@@ -77,7 +79,7 @@ TEST_CASE("mlm_sop: half of the pairs stand the wrong way round") {
     CHECK(static_cast<double>(turned) / 2000.0 == doctest::Approx(0.5).epsilon(0.05));
 }
 
-TEST_CASE("classification: a pair, cut where it is too long, and a row without a label") {
+TEST_CASE("classification: a pair, truncated if it is too long, and a row without a label") {
     const Objective task("classification");
     const int32_t cls = task.id_of("<cls>"), sep = task.id_of("<sep>"), pad = task.id_of("<pad>");
     data::EncodedColumn label{"label", HK_COLUMN_CLASSES, {1}, {}, {}};
@@ -90,14 +92,14 @@ TEST_CASE("classification: a pair, cut where it is too long, and a row without a
     CHECK(fields.row("token_type_ids", 0) == std::vector<int32_t>{0, 0, 0, 0, 1, 1, 0, 0});
     CHECK(fields.row("attention_mask", 0) == std::vector<int32_t>{1, 1, 1, 1, 1, 1, 0, 0});
     CHECK(fields.row("labels", 0)[0] == 1);
-    // Five places for six and two tokens: the longer one loses its end.
+    // Five positions for six and two tokens: the longer one is truncated at its end.
     CHECK(fields.row("input_ids", 1) == std::vector<int32_t>{cls, 1, 2, 3, sep, 7, 8, sep});
     CHECK(fields.row("labels", 1)[0] == -100);
     CHECK(fields.row("input_ids", 2) == std::vector<int32_t>{cls, 9, sep, pad, pad, pad, pad, pad});
-    CHECK(fields.row("labels", 3)[0] == -100); // no example
+    CHECK(fields.row("labels", 3)[0] == -100); // not an example
 }
 
-TEST_CASE("classification: what stands around texts is the family's own") {
+TEST_CASE("classification: the special tokens around texts are the family's own") {
     const auto row = [](const Objective& task) {
         return collate(task, {row_of({tokens("text", {1, 2}), tokens("text_b", {3})})}, 1, 9).row("input_ids", 0);
     };
@@ -113,7 +115,7 @@ TEST_CASE("classification: what stands around texts is the family's own") {
     CHECK(row(xlnet) == std::vector<int32_t>{pad, pad, pad, 1, 2, sep, 3, sep, cls});
 }
 
-TEST_CASE("regression: rows that stand for no example weigh nothing") {
+TEST_CASE("regression: rows without an example have no weight") {
     const Objective task("regression");
     data::EncodedColumn score{"score", HK_COLUMN_NUMBERS, {}, {2.5f}, {}};
     const Fields fields = collate(task, {row_of({tokens("text", {1}), score}), row_of({tokens("text", {2})})}, 3, 4);
@@ -123,7 +125,7 @@ TEST_CASE("regression: rows that stand for no example weigh nothing") {
     CHECK(fields.row<float>("row_weight", 2) == std::vector<float>{0.0f});
 }
 
-TEST_CASE("tagging: the label stands at a word's first piece; what falls off the row has none") {
+TEST_CASE("tagging: the label is at a word's first token; truncated words have none") {
     const Objective task("tagging");
     batch::DrawnExample drawn = row_of({{"words", HK_COLUMN_WORDS, {1, 2, 3, 4, 5, 6}, {}, {0, 2, 3}},
                                         {"tags", HK_COLUMN_CLASSES, {7, 8, 9}, {}, {}}});
@@ -134,7 +136,7 @@ TEST_CASE("tagging: the label stands at a word's first piece; what falls off the
     CHECK(shorter.row("labels", 0) == std::vector<int32_t>{-100, 7, -100, 8, -100});
 }
 
-TEST_CASE("double_heads: every choice behind the same text, and only the right one is language") {
+TEST_CASE("double_heads: every choice has the same prompt, and only the correct one is language modeling") {
     const Objective task("double_heads", json::object(), "gpt2", "double_heads");
     const int32_t cls = task.id_of("<cls>"), sep = task.id_of("<sep>"), pad = task.id_of("<pad>");
     batch::DrawnExample drawn = row_of({tokens("text", {1}),
@@ -149,7 +151,7 @@ TEST_CASE("double_heads: every choice behind the same text, and only the right o
           std::vector<int32_t>{-100, -100, -100, -100, -100, -100, -100, cls, 1, sep, 3, 4, cls, -100});
 }
 
-TEST_CASE("contrastive: the partners stand behind all first texts") {
+TEST_CASE("contrastive: the second texts come after all first texts") {
     const Objective task("contrastive", json::object(), "bert", "pooler");
     const int32_t cls = task.id_of("<cls>"), sep = task.id_of("<sep>"), pad = task.id_of("<pad>");
     const Fields fields = collate(task, {row_of({tokens("text", {1}), tokens("text_b", {2})})}, 2, 4);
@@ -159,7 +161,7 @@ TEST_CASE("contrastive: the partners stand behind all first texts") {
     CHECK(fields.row("pair_labels", 1)[0] == -100);
 }
 
-TEST_CASE("extractive_qa: where an answer stands in the row, that it may stand there alone, and one that fell off") {
+TEST_CASE("extractive_qa: positions of an answer, the allowed positions, and a truncated answer") {
     const Objective qa("extractive_qa");
     const auto answer = [](int32_t first, int32_t end) {
         data::EncodedColumn column;
@@ -183,3 +185,5 @@ TEST_CASE("extractive_qa: where an answer stands in the row, that it may stand t
     }
     CHECK(fields.row("in_context", 3) == std::vector<int32_t>(12, 0));
 }
+
+} // namespace pairs_test

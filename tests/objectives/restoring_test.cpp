@@ -1,9 +1,11 @@
-// Encoder-decoders that restore text, and language models with a prefix or an order of their own.
+// Encoder-decoders that restore text, and language models with a prefix or their own prediction order.
 #include "bench.hpp"
 
 #include <algorithm>
 #include <map>
 #include <set>
+
+namespace restoring_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -16,7 +18,7 @@ std::vector<int32_t> count_up(std::size_t n) {
     return ids;
 }
 
-// A row without its padding.
+// Returns a row without its padding.
 std::vector<int32_t> real(const Fields& fields, std::size_t row) {
     std::vector<int32_t> ids = fields.row("input_ids", row);
     const std::vector<int32_t> mask = fields.row("attention_mask", row);
@@ -26,7 +28,7 @@ std::vector<int32_t> real(const Fields& fields, std::size_t row) {
 
 } // namespace
 
-TEST_CASE("seq2seq: the decoder reads the target one place later, behind the start token") {
+TEST_CASE("seq2seq: the decoder reads the target shifted by one position, after the start token") {
     const Objective task("seq2seq", json::object(), "t5", "lm");
     const int32_t eos = task.id_of("<eos>"), pad = task.id_of("<pad>");
     batch::DrawnExample drawn;
@@ -38,7 +40,7 @@ TEST_CASE("seq2seq: the decoder reads the target one place later, behind the sta
     const std::vector<int32_t> decoder = fields.row("decoder_input_ids", 0);
     CHECK(std::vector<int32_t>(decoder.begin() + 1, decoder.end()) == std::vector<int32_t>{4, 5, pad, pad});
     CHECK(fields.row("labels", 1) == std::vector<int32_t>(5, -100));
-    // One that is too long loses its end, the end token with it.
+    // One that is too long is truncated at its end, including the end token.
     const Fields cut = collate(task, {drawn}, 1, 2);
     CHECK(cut.row("labels", 0) == std::vector<int32_t>{4, 5});
 }
@@ -73,7 +75,7 @@ TEST_CASE("denoising: each transformation alone") {
         const Objective deletion = only("deletion", 0.25);
         const std::vector<int32_t> ids = real(collate(deletion, {example_of(text)}, 1, 42), 0);
         CHECK(ids.size() == 32);
-        CHECK(std::is_sorted(ids.begin() + 1, ids.end() - 1)); // what is left keeps its order
+        CHECK(std::is_sorted(ids.begin() + 1, ids.end() - 1)); // the remaining tokens keep their order
     }
     SUBCASE("rotation") {
         const Objective rotation = only("rotation", 1.0);
@@ -99,7 +101,7 @@ TEST_CASE("denoising: each transformation alone") {
     }
     SUBCASE("infilling: 30 percent in spans of mean 3, one mask each") {
         const Objective infilling = only("infilling", 0.3);
-        const std::vector<int32_t> longer = count_up(50); // different tokens, so that the gaps can be read
+        const std::vector<int32_t> longer = count_up(50); // distinct tokens, so that the gaps can be determined
         double hidden = 0, spans = 0, empty = 0, rows = 0;
         for (uint64_t index = 0; index < 7000; ++index, ++rows) {
             const std::vector<int32_t> ids = real(collate(infilling, {example_of(longer, index)}, 1, 80), 0);
@@ -111,7 +113,7 @@ TEST_CASE("denoising: each transformation alone") {
                     continue;
                 }
                 hidden += ids[i] - expected;
-                if (masks > 0 && ids[i] == expected) empty += masks; // only spans of nothing stood there
+                if (masks > 0 && ids[i] == expected) empty += masks; // only empty spans were there
                 spans += masks;
                 masks = 0;
                 expected = ids[i] + 1;
@@ -120,7 +122,7 @@ TEST_CASE("denoising: each transformation alone") {
             spans += masks;
         }
         CHECK(hidden / rows == 15.0); // exactly
-        // The last span is shortened, which makes the mean a little smaller than 3.
+        // The last span is shortened, so the mean is a little below 3.
         CHECK(hidden / spans > 2.4);
         CHECK(hidden / spans < 3.0);
         CHECK(empty / spans > 0.5 * std::exp(-3.0));
@@ -129,7 +131,7 @@ TEST_CASE("denoising: each transformation alone") {
 
 TEST_CASE("span_corruption: T5's layout and sizes") {
     const Objective task("span_corruption", json::object(), "t5", "lm");
-    // 512 tokens of input are filled by 568 of text; 15 percent are 85, in 28 spans (Raffel et al. 2020's own code).
+    // 568 tokens of text fill 512 tokens of input; 15 percent are 85, in 28 spans (Raffel et al. 2020's own code).
     CHECK(task.composition->tokens_per_example(512).value() == 568);
     auto fields_of = task.composition->batch_fields(1, 512);
     REQUIRE(fields_of.ok());
@@ -142,11 +144,11 @@ TEST_CASE("span_corruption: T5's layout and sizes") {
     // 8 of 50 tokens (7.5 rounds up), 3 spans.
     CHECK(source.size() == 50 - 8 + 3 + 1);
     CHECK(source.back() == eos);
-    CHECK(source.front() == 0); // text stands first
+    CHECK(source.front() == 0); // the row starts with text
     std::erase(target, -100);
     CHECK(target.size() == 8 + 3 + 1);
     CHECK(target.back() == eos);
-    // Put together again, span by span, they are the text.
+    // Joined span by span, they give the text.
     std::vector<int32_t> whole;
     for (const int32_t id : source) {
         if (id == eos) break;
@@ -193,7 +195,7 @@ TEST_CASE("span_corruption: spans over many rows: exact shares, every length fro
     CHECK(lengths.size() == 11); // 15 tokens in 5 parts: 1 to 11
 }
 
-TEST_CASE("permutation: predictions see what stands before them in the order, and nothing of themselves") {
+TEST_CASE("permutation: predictions see the tokens before them in the order, and nothing of themselves") {
     const Objective task("permutation", json::object(), "xlnet", "lm");
     const int64_t length = 62;
     double predicted_all = 0, rows = 0;
@@ -235,7 +237,7 @@ TEST_CASE("permutation: predictions see what stands before them in the order, an
     CHECK(predicted_all / rows <= 11);
 }
 
-TEST_CASE("prefix_lm and completion: what is learnt") {
+TEST_CASE("prefix_lm and completion: the predicted positions") {
     const Objective prefix("prefix_lm", json::object(), "gpt2", "lm");
     for (uint64_t index = 0; index < 50; ++index) {
         const Fields fields = collate(prefix, {example_of(count_up(9), index)}, 1, 8);
@@ -253,8 +255,10 @@ TEST_CASE("prefix_lm and completion: what is learnt") {
     const Fields fields = collate(completion, {drawn}, 1, 7);
     CHECK(fields.row("input_ids", 0) == std::vector<int32_t>{1, 2, 3, 4, 5, pad, pad});
     CHECK(fields.row("next_ids", 0) == std::vector<int32_t>{-100, -100, 4, 5, eos, -100, -100});
-    // Too long: the prompt loses its beginning.
+    // If the row is too long, the start of the prompt is dropped.
     const Fields cut = collate(completion, {drawn}, 1, 4);
     CHECK(cut.row("input_ids", 0) == std::vector<int32_t>{2, 3, 4, 5});
     CHECK(cut.row("next_ids", 0) == std::vector<int32_t>{-100, 4, 5, eos});
 }
+
+} // namespace restoring_test

@@ -1,4 +1,5 @@
-// Word vectors: which pairs skip-gram draws, how often; what GloVe counts, by hand; both losses written out.
+// Word vectors: the pairs that skip-gram draws, and how often; GloVe's counts, computed by hand; both losses by
+// definition.
 #include "bench.hpp"
 
 #include "graph/gradient.hpp"
@@ -9,12 +10,14 @@
 #include <map>
 #include <thread>
 
+namespace word_vectors_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
 namespace {
 
-// A text of ids as the windows that a run draws.
+// A text of ids, as the windows that a run draws.
 struct Text {
     explicit Text(std::vector<int32_t> given, uint64_t window)
         : ids(std::move(given)),
@@ -33,45 +36,46 @@ const std::vector<int32_t> kSentence{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
 
 } // namespace
 
-TEST_CASE("skip_gram: neighbours within a window that each word draws, and words drawn by their counts") {
+TEST_CASE("skip_gram: each word draws neighbors within a window, and negatives by their counts") {
     const Objective bench("skip_gram", {{"window", 2}, {"negatives", 3}, {"subsample", 0.0}}, "word_vectors");
     const Text text({0, 1, 2, 3, 4, 5, 6, 7}, 8);
     std::map<int, int> distances;
     int pairs = 0;
     for (uint64_t epoch = 0; epoch < 3000; ++epoch) {
         const Fields fields = collate(bench, {text.draw(0, epoch)}, 1, 8, 1, &text.examples);
-        const std::vector<int32_t> words = fields.row("words", 0), neighbours = fields.row("neighbours", 0),
+        const std::vector<int32_t> words = fields.row("words", 0), neighbors = fields.row("neighbors", 0),
                                    real = fields.row("real", 0);
         for (std::size_t p = 0; p < words.size(); ++p) {
             if (real[p] == 0) continue;
             ++pairs;
-            ++distances[std::abs(words[p] - neighbours[p * 4])];
-            for (std::size_t k = 1; k < 4; ++k) CHECK(neighbours[p * 4 + k] != neighbours[p * 4]);
+            ++distances[std::abs(words[p] - neighbors[p * 4])];
+            for (std::size_t k = 1; k < 4; ++k) CHECK(neighbors[p * 4 + k] != neighbors[p * 4]);
         }
     }
-    // Reach 1 or 2, evenly: 14 neighbours beside a word (7 on either side), and half of the 12 at distance 2.
+    // Window 1 or 2 with equal probability: 14 neighbors at distance 1 (7 on either side), and half of the 12 at
+    // distance 2.
     CHECK(distances.size() == 2);
     CHECK(static_cast<double>(distances[1]) / 3000.0 == doctest::Approx(14.0).epsilon(0.01));
     CHECK(static_cast<double>(distances[2]) / 3000.0 == doctest::Approx(6.0).epsilon(0.02));
 
-    // Counts 8, 2 and 1: words are drawn by their 3/4th powers; what is not in the text is never drawn.
+    // Counts 8, 2 and 1: words are drawn by their counts to the power 3/4; words that do not occur are never drawn.
     const Text uneven({0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 2}, 11);
     std::map<int32_t, double> drawn;
     double total = 0.0;
     for (uint64_t epoch = 0; epoch < 3000; ++epoch) {
         const Fields fields = collate(bench, {uneven.draw(0, epoch)}, 1, 11, 1, &uneven.examples);
-        const std::vector<int32_t> neighbours = fields.row("neighbours", 0), real = fields.row("real", 0);
+        const std::vector<int32_t> neighbors = fields.row("neighbors", 0), real = fields.row("real", 0);
         for (std::size_t p = 0; p < real.size(); ++p)
-            for (std::size_t k = 1; k < 4 && real[p] != 0 && neighbours[p * 4] == 1; ++k) {
-                drawn[neighbours[p * 4 + k]] += 1.0;
+            for (std::size_t k = 1; k < 4 && real[p] != 0 && neighbors[p * 4] == 1; ++k) {
+                drawn[neighbors[p * 4 + k]] += 1.0;
                 total += 1.0;
             }
     }
-    CHECK(drawn.size() == 2); // 1 was the neighbour, and is left out
+    CHECK(drawn.size() == 2); // 1 was the neighbor, and is excluded
     CHECK(drawn[0] / total == doctest::Approx(std::pow(8.0, 0.75) / (std::pow(8.0, 0.75) + 1.0)).epsilon(0.02));
 }
 
-TEST_CASE("skip_gram: frequent words are left out in part, unknown ones always") {
+TEST_CASE("skip_gram: some occurrences of frequent words are dropped, unknown ones always") {
     const Objective bench("skip_gram", {{"window", 1}, {"negatives", 1}, {"subsample", 0.05}}, "word_vectors");
     const int32_t unknown = bench.id_of("<unk>");
     std::vector<int32_t> ids(90, 0);
@@ -88,12 +92,13 @@ TEST_CASE("skip_gram: frequent words are left out in part, unknown ones always")
             frequent += words[p] == 0 ? 1.0 : 0.0;
         }
     }
-    // Of 99 known words 90 are one: it stays with sqrt(0.05 / s) + 0.05 / s; each has two neighbours, but the first.
+    // 90 of 99 known words are the same one: it is kept with probability sqrt(0.05 / s) + 0.05 / s; each has two
+    // neighbors, except the first.
     const double share = 90.0 / 99.0, stays = std::sqrt(0.05 / share) + 0.05 / share;
     CHECK(frequent / 500.0 == doctest::Approx(90.0 * stays * 2.0 - 1.0).epsilon(0.03));
 }
 
-TEST_CASE("skip_gram and glove: the same fields whatever threads ask in whichever order") {
+TEST_CASE("skip_gram and glove: the same fields for any threads in any order") {
     for (const char* id : {"skip_gram", "glove"}) {
         const Objective bench(id, json::object(), "word_vectors");
         const Text text(kSentence, 6);
@@ -106,26 +111,26 @@ TEST_CASE("skip_gram and glove: the same fields whatever threads ask in whicheve
         for (std::size_t i = fields.size(); i-- > 0;) {
             const Fields one = collate(again, {text.draw(i)}, 1, 6, 5, &text.examples);
             CHECK(one.row("words", 0) == fields[i].row("words", 0));
-            CHECK(one.row("neighbours", 0) == fields[i].row("neighbours", 0));
+            CHECK(one.row("neighbors", 0) == fields[i].row("neighbors", 0));
         }
     }
 }
 
-TEST_CASE("glove: counts by the inverse distance, over the borders of windows too") {
+TEST_CASE("glove: counts by inverse distance, across window borders too") {
     const Objective bench("glove", {{"window", 2}, {"entries", 4000}, {"most", 2.0}, {"power", 0.5}}, "word_vectors");
-    const Text text({0, 1, 2, 0, 1}, 2); // pieces 0 1 | 2 0 | and what is left, 1
+    const Text text({0, 1, 2, 0, 1}, 2); // pieces 0 1 | 2 0 | and the rest, 1
     const Fields fields = collate(bench, {text.draw(0)}, 1, 2, 1, &text.examples);
     std::map<std::pair<int32_t, int32_t>, double> counts;
     std::map<std::pair<int32_t, int32_t>, int> drawn;
-    const std::vector<int32_t> words = fields.row("words", 0), neighbours = fields.row("neighbours", 0);
+    const std::vector<int32_t> words = fields.row("words", 0), neighbors = fields.row("neighbors", 0);
     const std::vector<float> logs = fields.row<float>("log_count", 0), weights = fields.row<float>("weight", 0);
     for (std::size_t i = 0; i < words.size(); ++i) {
         const double count = std::exp(static_cast<double>(logs[i]));
-        counts[{words[i], neighbours[i]}] = count;
-        ++drawn[{words[i], neighbours[i]}];
+        counts[{words[i], neighbors[i]}] = count;
+        ++drawn[{words[i], neighbors[i]}];
         CHECK(static_cast<double>(weights[i]) == doctest::Approx(std::min(1.0, std::sqrt(count / 2.0))).epsilon(1e-5));
     }
-    // 0-1 beside each other twice, and once with a word between them; 1-2 and 0-2 once each.
+    // 0-1 adjacent twice, and once with a word between them; 1-2 and 0-2 once each.
     const std::map<std::pair<int32_t, int32_t>, double> expected{{{0, 1}, 2.5}, {{1, 0}, 2.5}, {{1, 2}, 1.5},
                                                                  {{2, 1}, 1.5}, {{0, 2}, 1.5}, {{2, 0}, 1.5}};
     REQUIRE(counts.size() == expected.size());
@@ -135,7 +140,7 @@ TEST_CASE("glove: counts by the inverse distance, over the borders of windows to
     }
 }
 
-TEST_CASE("skip_gram and glove: losses written out; a batch without a corpus is refused") {
+TEST_CASE("skip_gram and glove: losses by definition; a batch without a corpus is rejected") {
     const Text text(kSentence, 6);
     for (const char* id : {"skip_gram", "glove"}) {
         CAPTURE(id);
@@ -175,24 +180,24 @@ TEST_CASE("skip_gram and glove: losses written out; a batch without a corpus is 
             const auto width = static_cast<std::size_t>(table.shape[1]);
             return std::span(table.data).subspan(static_cast<std::size_t>(id) * width, width);
         };
-        const auto product = [&](int32_t word, int32_t neighbour) {
+        const auto product = [&](int32_t word, int32_t neighbor) {
             double sum = 0.0;
             for (std::size_t d = 0; d < row_of("words.weight", word).size(); ++d)
-                sum += row_of("words.weight", word)[d] * row_of("neighbours.weight", neighbour)[d];
+                sum += row_of("words.weight", word)[d] * row_of("neighbors.weight", neighbor)[d];
             return sum;
         };
-        const std::vector<int32_t> words = fields.row("words", 0), neighbours = fields.row("neighbours", 0);
+        const std::vector<int32_t> words = fields.row("words", 0), neighbors = fields.row("neighbors", 0);
         double loss = 0.0, count = 0.0;
         for (std::size_t p = 0; p < words.size(); ++p) {
             if (skips) {
                 if (fields.row("real", 0)[p] == 0) continue;
                 for (std::size_t k = 0; k < 3; ++k) {
-                    const double x = product(words[p], neighbours[p * 3 + k]);
+                    const double x = product(words[p], neighbors[p * 3 + k]);
                     loss += std::log1p(std::exp(k == 0 ? -x : x));
                 }
             } else {
-                const double difference = product(words[p], neighbours[p]) + row_of("words.bias", words[p])[0] +
-                                          row_of("neighbours.bias", neighbours[p])[0] -
+                const double difference = product(words[p], neighbors[p]) + row_of("words.bias", words[p])[0] +
+                                          row_of("neighbors.bias", neighbors[p])[0] -
                                           static_cast<double>(fields.row<float>("log_count", 0)[p]);
                 loss += static_cast<double>(fields.row<float>("weight", 0)[p]) * difference * difference;
             }
@@ -204,7 +209,7 @@ TEST_CASE("skip_gram and glove: losses written out; a batch without a corpus is 
         auto differentiated = graph::differentiate(graph.take());
         REQUIRE(differentiated.ok());
         CHECK(differentiated->outputs.contains("grad.words.weight"));
-        CHECK(differentiated->outputs.contains("grad.neighbours.weight"));
+        CHECK(differentiated->outputs.contains("grad.neighbors.weight"));
         CHECK(differentiated->outputs.contains("grad.words.bias") == !skips);
 
         std::vector<data::Field> none;
@@ -213,3 +218,5 @@ TEST_CASE("skip_gram and glove: losses written out; a batch without a corpus is 
                   .find("corpus") != std::string::npos);
     }
 }
+
+} // namespace word_vectors_test

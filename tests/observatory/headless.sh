@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# headless.sh BUILD: the Observatory without a window: it trains a model, then each panel shows it. The validation layer
-# says nothing, pictures are there, and what is wrong is said with exit status 1 or 2.
+# headless.sh BUILD: runs the Observatory without a window: trains a model, then shows it in each panel. The
+# validation layer must stay silent, all pictures must be written, and errors must have exit status 1 or 2.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/tiny.sh"
@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 make_recipe 40
 
-# show NAME ARGUMENTS...: one picture, without a word of the validation layer.
+# show NAME ARGUMENTS...: writes one picture, without validation messages.
 show() {
   local name=$1
   shift

@@ -1,4 +1,4 @@
-// The log of a training as it grows, is cut short, or was begun anew.
+// The log of a training while it grows, is truncated, or was restarted.
 #include "failure.hpp"
 #include "models/log_reader.hpp"
 
@@ -31,7 +31,7 @@ std::string step(int number, double loss) {
 
 } // namespace
 
-TEST_CASE("a log is read as it grows, and not before a line is whole") {
+TEST_CASE("a log is read as it grows, and a line only when it is complete") {
     const Run run;
     run.write(step(1, 4.0) + step(2, 3.5));
     LogReader log(run.folder);
@@ -51,7 +51,7 @@ TEST_CASE("a log is read as it grows, and not before a line is whole") {
     CHECK(log.curves().best == 3.25);
     REQUIRE(log.curves().scores.size() == 1);
     CHECK(log.curves().scores[0].first == "accuracy");
-    // A step without an update has no loss, and what is no step is counted.
+    // A step without an update has no loss, and lines that are not steps are counted.
     run.write("{\"step\":4,\"loss\":null,\"grad_norm\":null,\"learning_rate\":0.001,\"skipped\":true}\nnot a step\n");
     log.read();
     CHECK(log.curves().skipped == 1);
@@ -60,14 +60,14 @@ TEST_CASE("a log is read as it grows, and not before a line is whole") {
     CHECK(log.bad_lines() == 1);
 }
 
-TEST_CASE("a log that was begun anew begins its curves anew") {
+TEST_CASE("a log that was restarted restarts its curves") {
     const Run run;
     run.write(step(1, 4.0) + step(2, 3.5));
     LogReader log(run.folder / "train_log.jsonl");
     run.write(step(1, 9.0), std::ios::trunc);
     log.read();
     CHECK(log.curves().loss.values == std::vector<double>{9.0});
-    run.write(step(1, 8.0) + step(2, 7.0) + step(3, 6.0), std::ios::trunc); // longer than what was read
+    run.write(step(1, 8.0) + step(2, 7.0) + step(3, 6.0), std::ios::trunc); // longer than the part that was read
     log.read();
     CHECK(log.curves().loss.values == std::vector<double>{8.0, 7.0, 6.0});
     fs::remove(run.folder / "train_log.jsonl");

@@ -1,4 +1,4 @@
-# The Observatory, where it is built.
+# The Observatory, if it is built.
 if(TARGET observatory)
   add_executable(test_observatory $<TARGET_OBJECTS:test_main> ${CMAKE_CURRENT_SOURCE_DIR}/observatory/log_reader_test.cpp
     ${hekla_SOURCE_DIR}/apps/observatory/models/log_reader.cpp)

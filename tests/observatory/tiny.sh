@@ -1,11 +1,12 @@
-# For the scripts beside it: a place to work in, with a text and a recipe that a software driver trains in seconds.
+# Shared by the scripts in this folder: a working folder with a text and a recipe that a software driver trains in
+# seconds.
 
 fail() {
   printf '%s: %s\n' "${0##*/}" "$*" >&2
   exit 1
 }
 
-# make_recipe STEPS: text.txt and tiny.toml, which trains into run/, in the current folder.
+# make_recipe STEPS: writes text.txt and tiny.toml, which trains into run/, in the current folder.
 make_recipe() {
   local i
   for i in $(seq 400); do echo "line $((i * i % 97)) of the text, and some more of it"; done >text.txt
@@ -40,7 +41,7 @@ dir = "run"
 RECIPE
 }
 
-# make_translator: pairs.tsv and translator.toml, which trains a model that reads and writes into translator/.
+# make_translator: writes pairs.tsv and translator.toml, which trains an encoder-decoder into translator/.
 make_translator() {
   local i
   for i in $(seq 200); do printf 'line %d\tligne %d\n' "$i" "$i"; done >pairs.tsv
@@ -72,5 +73,5 @@ dir = "translator"
 RECIPE
 }
 
-# value FILE NAME: what the window says of NAME in its --controls file; nothing where it says nothing.
+# value FILE NAME: prints the value of NAME in the window's --controls file; nothing if there is none.
 value() { awk -F '\t' -v name="$2" '$1 == "value" && $2 == name { print $3 }' "$1"; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# window.sh BUILD [PICTURES]: the six tasks of apps/observatory/README.md in a real window, under Xvfb, by mouse alone
-# (xdotool), with the validation layer. PICTURES: a folder for the window before and after each task. Exit status 77
-# where xdotool, Xvfb or ImageMagick are missing.
+# window.sh BUILD [PICTURES]: performs the six tasks of apps/observatory/README.md in a real window, under Xvfb, with
+# the mouse (xdotool) and the validation layer. PICTURES: a folder for screenshots before and after each task. Exit
+# status 77 if xdotool, Xvfb or ImageMagick are missing.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/tiny.sh"
@@ -34,7 +34,7 @@ export DISPLAY=:$(cat display)
 "$observatory" --controls controls --validate --budget 500000 2>said &
 app=$!
 
-# until_true SECONDS WHAT COMMAND...: or the test fails.
+# until_true SECONDS WHAT COMMAND...: fails the test if the command does not succeed in time.
 until_true() {
   local end=$((SECONDS + $1)) what=$2
   shift 2
@@ -48,12 +48,12 @@ is() { [ "$(value controls "$1")" = "$2" ]; }
 is_not() { [ "$(value controls "$1")" != "$2" ]; }
 at_least() { awk -v a="$(value controls "$1")" -v b="$2" 'BEGIN { exit !(a != "" && a + 0 >= b + 0) }'; }
 is_there() { awk -F '\t' -v name="$1" '$1 == "control" && $2 == name { found = 1 } END { exit !found }' controls; }
-# place NAME [X Y]: pixels of a part of the control, its middle unless told; X and Y from 0 to 1.
+# place NAME [X Y]: prints the pixel at a point of the control, by default its center; X and Y from 0 to 1.
 place() {
   awk -F '\t' -v name="$1" -v x="${2:-0.5}" -v y="${3:-0.5}" \
     '$1 == "control" && $2 == name { printf "%d %d\n", $3 + ($5 - $3) * x, $4 + ($6 - $4) * y }' controls
 }
-# However slowly it draws: whatever was done with the mouse was seen, and what came of it is in the file.
+# Waits until the window has drawn frames, so that it has processed the mouse input and updated the file.
 frames() {
   local now=$(value controls frame)
   until_true 60 'the window draws no more' at_least frame $((${now:-0} + $1))
@@ -71,7 +71,7 @@ drag() { # drag NAME X0 Y0 X1 Y1
   done
   release
 }
-away() { xdotool mousemove 900 4 && frames 3; } # from what shows a tooltip
+away() { xdotool mousemove 900 4 && frames 3; } # away from anything with a tooltip
 picture() { [ -z "$pictures" ] || import -window root "$pictures/$1.png"; }
 
 until_true 60 'the window is not there' is_there 'open model'
@@ -98,7 +98,7 @@ until_true 60 'there are no histograms' is weights/count 28
 away
 picture 2-after
 
-# 3. See where a head looks.
+# 3. See which tokens a head attends to.
 click tab/Attention
 until_true 120 'there are no maps' is_there attention/1/1
 picture 3-before
@@ -108,13 +108,13 @@ move attention/map 0.1 0.9
 until_true 30 'there is no weight under the mouse' is_not attention/weight ''
 picture 3-after
 
-# 4. Find the tokens that are used like another: turn, click, read.
+# 4. Find tokens that are used similarly: turn, click, read.
 click tab/Embeddings
 until_true 120 'there are no tokens' is_there embeddings/space
 frames 20
 picture 4-before
 drag embeddings/space 0.4 0.5 0.6 0.55
-# A token that lies where the mouse is: the middle is full of them.
+# A token under the mouse: there are many in the middle.
 for x in 0.5 0.48 0.52 0.46 0.54 0.44 0.56 0.42 0.58 0.4 0.6; do
   for y in 0.5 0.45 0.55 0.4 0.6; do
     move embeddings/space $x $y
@@ -123,10 +123,10 @@ for x in 0.5 0.48 0.52 0.46 0.54 0.44 0.56 0.42 0.58 0.4 0.6; do
 done
 press
 release
-until_true 30 'no neighbours are listed' at_least embeddings/neighbours 10
+until_true 30 'no neighbors are listed' at_least embeddings/neighbors 10
 picture 4-after
 
-# 5. Write with the model: the likeliest token, twice.
+# 5. Generate with the model: the most probable token, twice.
 click 'tab/Logit lens'
 until_true 120 'nothing follows the text' is_there next/0
 picture 5-before
@@ -139,7 +139,7 @@ done
 away
 picture 5-after
 
-# 6. Give Hekla less of each frame while it writes.
+# 6. Reduce Hekla's budget per frame while it generates.
 click tab/Write
 picture 6-before
 click write/write

@@ -1,4 +1,4 @@
-// `hekla convert`, run as a user runs it, on every fixture: what goes in comes out, under the names of today.
+// `hekla convert`, run as by a user, on every fixture: the tensors round-trip, under current names.
 #include "base/file.hpp"
 #include "graph/text.hpp"
 #include "model/weights.hpp"
@@ -41,7 +41,7 @@ struct Place {
 
 struct Ran {
     int status = -1;
-    std::string said; // standard output and error
+    std::string output; // standard output and error
 };
 
 Ran run(const std::string& arguments) {
@@ -49,7 +49,7 @@ Ran run(const std::string& arguments) {
     REQUIRE(pipe != nullptr);
     Ran ran;
     char buffer[4096];
-    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.said.append(buffer, n);
+    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.output.append(buffer, n);
     const int status = ::pclose(pipe);
     ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return ran;
@@ -84,7 +84,7 @@ model::Weights open_weights(const fs::path& path) {
     return weights.take();
 }
 
-// The same tensors under the same names, byte for byte.
+// Checks for the same tensors under the same names, byte for byte.
 void check_same(const model::Weights& a, const model::Weights& b) {
     CHECK(a.tensors().size() == b.tensors().size());
     for (const model::TensorView& tensor : a.tensors()) {
@@ -97,7 +97,7 @@ void check_same(const model::Weights& a, const model::Weights& b) {
     }
 }
 
-// A folder like this one, its tensors changed by `change` (which may rename, copy, drop).
+// Writes a folder like this one, with its tensors changed by `change` (which may rename, copy, drop).
 void write_changed(const fs::path& from, const fs::path& to,
                    const std::function<void(std::vector<model::TensorSource>&)>& change) {
     const model::Weights weights = open_weights(from);
@@ -145,7 +145,7 @@ std::string graph_hash(const plugin::Registry& registry, const fs::path& folder,
     return to_hex(graph::hash(graph.value()));
 }
 
-// ---- what a GGUF file holds ----
+// ---- contents of a GGUF file ----
 
 struct Gguf {
     std::map<std::string, json> keys;
@@ -231,14 +231,14 @@ float stored_at(const model::Weights& weights, const std::string& name, std::siz
 
 } // namespace
 
-TEST_CASE("every fixture comes out as it went in, and still passes") {
+TEST_CASE("every fixture round-trips, and still passes") {
     const Place place;
     std::string folders;
     for (const fs::path& from : fixtures()) {
         CAPTURE(from.string());
         const fs::path to = place / from.filename().string();
         const Ran ran = convert(from, to);
-        CAPTURE(ran.said);
+        CAPTURE(ran.output);
         REQUIRE(ran.status == 0);
         check_same(open_weights(from), open_weights(to));
         CHECK(open_weights(to).metadata() == model::Metadata{{"format", "pt"}});
@@ -254,11 +254,11 @@ TEST_CASE("every fixture comes out as it went in, and still passes") {
         folders += " '" + to.string() + "'";
     }
     const Ran verified = run("verify --reference" + folders);
-    CAPTURE(verified.said);
+    CAPTURE(verified.output);
     CHECK(verified.status == 0);
 }
 
-TEST_CASE("a configuration that was written describes the same graph") {
+TEST_CASE("a written configuration describes the same graph") {
     const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     for (const fs::path& from : fixtures()) {
         CAPTURE(from.string());
@@ -302,14 +302,14 @@ TEST_CASE("types, and shards with an index") {
     CHECK(open_weights(place / "bf").tensors()[0].dtype == model::DType::bf16);
 }
 
-TEST_CASE("older spellings are read, today's are written") {
+TEST_CASE("legacy names are read, current ones are written") {
     using Tensors = std::vector<model::TensorSource>;
     const auto check = [](const char* name, const std::function<void(Tensors&)>& change) {
         CAPTURE(name);
         const Place place;
         write_changed(fixture(name), place / "old", change);
         const Ran ran = convert(place / "old", place / "new");
-        CAPTURE(ran.said);
+        CAPTURE(ran.output);
         REQUIRE(ran.status == 0);
         check_same(open_weights(fixture(name)), open_weights(place / "new"));
     };
@@ -400,16 +400,16 @@ TEST_CASE("older spellings are read, today's are written") {
     });
 }
 
-TEST_CASE("the class is the one whose tensors are there") {
+TEST_CASE("the class is the one whose tensors are in the file") {
     const Place place;
     write_changed(fixture("bert-pretraining"), place / "from", [](auto&) {});
     json config = read_json(place / "from/config.json");
-    config["architectures"] = {"BertForMaskedLM"}; // as the best known file of this kind says
+    config["architectures"] = {"BertForMaskedLM"}; // as in the best known file of this kind
     std::ofstream(place / "from/config.json") << config;
     const Ran ran = convert(place / "from", place / "to");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     CHECK(ran.status == 0);
-    CHECK(has(ran.said, "its tensors are those of BertForPreTraining, not of BertForMaskedLM"));
+    CHECK(has(ran.output, "its tensors are those of BertForPreTraining, not of BertForMaskedLM"));
     check_same(open_weights(fixture("bert-pretraining")), open_weights(place / "to"));
     config.erase("architectures");
     std::ofstream(place / "from/config.json") << config;
@@ -429,22 +429,22 @@ TEST_CASE("PyTorch's file with old names") {
     const Place place;
     const fs::path from = fs::path(HEKLA_SOURCE_DIR) / "tests/fixtures/pytorch/bert";
     const Ran ran = convert(from, place / "to");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     REQUIRE(ran.status == 0);
     check_same(open_weights(fixture("bert-pretraining")), open_weights(place / "to"));
 }
 
-TEST_CASE("what cannot be converted is said in one error") {
+TEST_CASE("a model that cannot be converted is one error") {
     using Tensors = std::vector<model::TensorSource>;
     const Place place;
     const auto refused = [&](const std::string& name, const std::function<void(Tensors&)>& change,
                              std::initializer_list<const char*> parts) {
         write_changed(fixture("gpt2-clm"), place / name, change);
         const Ran ran = convert(place / name, place / "to");
-        CAPTURE(ran.said);
+        CAPTURE(ran.output);
         CHECK(ran.status == 1);
-        CHECK(ran.said.starts_with("hekla: error: " + (place / name).string()));
-        for (const char* part : parts) CHECK(has(ran.said, part));
+        CHECK(ran.output.starts_with("hekla: error: " + (place / name).string()));
+        for (const char* part : parts) CHECK(has(ran.output, part));
         CHECK(!fs::exists(place / "to"));
     };
     refused("missing", [](Tensors& t) { t.pop_back(); }, {": missing \"transformer.wte.weight\" [128, 32]"});
@@ -460,12 +460,12 @@ TEST_CASE("what cannot be converted is said in one error") {
     refused("two", [](Tensors& t) { rename_all(t, "wpe", "wpp"); },
             {"2 tensors do not fit the model", "missing \"transformer.wpe.weight\"", "\"transformer.wpp.weight\""});
     std::ofstream(place / "file") << "x";
-    CHECK(has(convert(fixture("gpt2-clm"), place / "file").said, "exists; choose another name"));
-    CHECK(has(convert(fixture("gpt2-clm"), place / "missing").said, "exists; choose another name"));
-    CHECK(
-        has(convert(fixture("gpt2-clm"), place / "to", "--shard-size 2XB").said, "a size such as 2GB, 500MB or 3GiB"));
-    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--class Gpt2LMHeadModel").said, "GPT2LMHeadModel"));
-    CHECK(has(convert(place / "absent", place / "to").said, "absent: is not a folder"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "file").output, "exists; choose another name"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "missing").output, "exists; choose another name"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--shard-size 2XB").output,
+              "a size such as 2GB, 500MB or 3GiB"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--class Gpt2LMHeadModel").output, "GPT2LMHeadModel"));
+    CHECK(has(convert(place / "absent", place / "to").output, "absent: is not a folder"));
     CHECK(convert(fixture("gpt2-clm"), place / "to", "--dtype f8").status == 2);
     CHECK(!fs::exists(place / "to"));
     static const float large[1]{70000.0f};
@@ -477,7 +477,7 @@ TEST_CASE("what cannot be converted is said in one error") {
                     return {};
                 };
     });
-    CHECK(has(convert(place / "large", place / "to", "--dtype f16").said,
+    CHECK(has(convert(place / "large", place / "to", "--dtype f16").output,
               "\"transformer.ln_f.bias\": 70000 is too large for f16"));
     CHECK(!fs::exists(place / "to"));
     CHECK(convert(place / "large", place / "to", "--dtype bf16").status == 0);
@@ -486,9 +486,9 @@ TEST_CASE("what cannot be converted is said in one error") {
 TEST_CASE("GPT-2 as GGUF") {
     const Place place;
     const Ran ran = convert(fixture("gpt2-clm"), place / "m.gguf");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     REQUIRE(ran.status == 0);
-    CHECK(has(ran.said, "the file is written without one"));
+    CHECK(has(ran.output, "the file is written without one"));
     const Gguf file(place / "m.gguf");
     const json config = read_json(fixture("gpt2-clm") / "config.json");
     CHECK(file.keys.at("general.architecture") == "gpt2");
@@ -500,7 +500,7 @@ TEST_CASE("GPT-2 as GGUF") {
     CHECK(file.tensors.size() == weights.tensors().size());
     const std::size_t width = config.at("n_embd");
     CHECK(file.tensors.at("blk.1.attn_qkv.weight").dims == std::vector<uint64_t>{width, 3 * width});
-    for (std::size_t out = 0; out < 3 * width; ++out) // stored [in, out], multiplied with as [out, in]
+    for (std::size_t out = 0; out < 3 * width; ++out) // stored [in, out], used as [out, in]
         for (std::size_t in = 0; in < width; ++in)
             CHECK(file.at("blk.1.attn_qkv.weight", out * width + in) ==
                   stored_at(weights, "transformer.h.1.attn.c_attn.weight", in * 3 * width + out));
@@ -511,8 +511,8 @@ TEST_CASE("GPT-2 as GGUF") {
     CHECK(half.tensors.at("token_embd.weight").type == 1);
     CHECK(half.tensors.at("position_embd.weight").type == 0);
     CHECK(half.tensors.at("output_norm.weight").type == 0);
-    CHECK(has(convert(fixture("gpt2-clm"), place / "h.gguf").said, "exists; choose another name"));
-    CHECK(has(convert(fixture("bert-tagger"), place / "b.gguf").said,
+    CHECK(has(convert(fixture("gpt2-clm"), place / "h.gguf").output, "exists; choose another name"));
+    CHECK(has(convert(fixture("bert-tagger"), place / "b.gguf").output,
               "is a BertForTokenClassification; GGUF is written of"));
     CHECK(!fs::exists(place / "b.gguf"));
 }
@@ -522,12 +522,12 @@ TEST_CASE("Llama with SentencePiece's merges as GGUF") {
     const fs::path folder = place / "llama";
     const Ran trained = run("tokenize train --kind sentencepiece-bpe --vocab-size 110 '" +
                             (fs::path(HEKLA_SOURCE_DIR) / "README.md").string() + "' -o '" + folder.string() + "'");
-    CAPTURE(trained.said);
+    CAPTURE(trained.output);
     REQUIRE(trained.status == 0);
     for (const char* file : {"config.json", "model.safetensors"})
         fs::copy_file(fixture("llama-clm") / file, folder / file);
     const Ran ran = convert(folder, place / "m.gguf");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     REQUIRE(ran.status == 0);
     const Gguf file(place / "m.gguf");
     CHECK(file.keys.at("tokenizer.ggml.model") == "llama");
@@ -540,7 +540,7 @@ TEST_CASE("Llama with SentencePiece's merges as GGUF") {
     CHECK(tokens[127] == "[unused127]");
     CHECK(kinds[127] == 5);
     CHECK(!file.keys.contains("tokenizer.ggml.merges"));
-    // Merges that were learnt first have the higher scores, single characters the lowest.
+    // Earlier merges have higher scores, single characters the lowest.
     double before = 1.0;
     for (std::size_t id = 0; id < tokens.size() && kinds[id] != 5; ++id)
         if (kinds[id] == 1 && scores[id] != 0.0) {
@@ -553,7 +553,7 @@ TEST_CASE("Llama with SentencePiece's merges as GGUF") {
 TEST_CASE("Llama as GGUF") {
     const Place place;
     const Ran ran = convert(fixture("llama-clm"), place / "m.gguf");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     REQUIRE(ran.status == 0);
     const Gguf file(place / "m.gguf");
     const json config = read_json(fixture("llama-clm") / "config.json");
@@ -562,7 +562,7 @@ TEST_CASE("Llama as GGUF") {
     const std::size_t width = config.at("hidden_size"), heads = config.at("num_attention_heads");
     const std::size_t rows = static_cast<std::size_t>(weights.find("model.layers.0.self_attn.q_proj.weight")->dims[0]);
     const std::size_t wide = rows / heads;
-    for (std::size_t row = 0; row < rows; ++row) { // halves of a head side by side
+    for (std::size_t row = 0; row < rows; ++row) { // interleaves the halves of a head
         const std::size_t within = row % wide;
         const std::size_t from = row - within + (within % 2) * (wide / 2) + within / 2;
         CHECK(file.at("blk.0.attn_q.weight", row * width + 3) ==

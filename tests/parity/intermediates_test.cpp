@@ -1,5 +1,5 @@
-// gpt_nano_sort inside its first block: every tensor that PyTorch computed on the way (norms, queries, keys, values,
-// scores, probabilities, projections, residuals, activation), against the nodes of the gpt2 plugin's graph.
+// gpt_nano_sort inside its first block: every intermediate tensor of PyTorch (norms, queries, keys, values, scores,
+// probabilities, projections, residuals, activation) against the nodes of the gpt2 plugin's graph.
 #include "parity/pretrained.hpp"
 
 #include "infer/model_tensors.hpp"
@@ -15,7 +15,7 @@ using graph::ValueId;
 
 namespace {
 
-// The n-th node of an operation in a scope.
+// Returns the n-th node of an operation in a scope.
 const graph::Node& node_in(const Graph& graph, const char* scope, Op op, int n = 0) {
     for (const graph::Node& node : graph.nodes)
         if (node.op == op && graph.scope_path(node.scope) == scope && n-- == 0) return node;
@@ -23,7 +23,7 @@ const graph::Node& node_in(const Graph& graph, const char* scope, Op op, int n =
     return graph.nodes[0];
 }
 
-// The model's graph with PyTorch's names for what it computes as outputs.
+// Returns the model's graph with PyTorch's intermediate tensors as outputs, under PyTorch's names.
 Graph named(const Graph& described) {
     const char *attention = "block.0/attention", *mlp = "block.0/mlp";
     const graph::Node& cached = node_in(described, attention, Op::attention);
@@ -55,7 +55,7 @@ Graph named(const Graph& described) {
         {"block2", node_in(described, "block.2", Op::add, 1).outputs[0]},
         {"ln_f", node_in(described, "", Op::layer_norm).outputs[0]},
         {"lm_head", node_in(described, "", Op::linear).outputs[0]}};
-    // Attention keeps no scores: they are made here of its queries and keys.
+    // Attention does not store its scores, so they are computed here from its queries and keys.
     const int64_t length = b.shape(q)[2];
     const ValueId products = b(Op::matmul, {q, k}, {{"transpose_b", int64_t{1}}});
     const ValueId scores = b(Op::mul, {products, b.scalar(scale)});
@@ -75,7 +75,7 @@ Graph named(const Graph& described) {
 
 } // namespace
 
-TEST_CASE("gpt_nano_sort: every tensor inside the first block is PyTorch's") {
+TEST_CASE("gpt_nano_sort: every tensor inside the first block equals PyTorch's") {
     const fs::path folder = pretrained() / "gpt_nano_sort";
     if (!fs::exists(folder)) {
         MESSAGE("skipped: there is no ", folder.string());
@@ -101,7 +101,7 @@ TEST_CASE("gpt_nano_sort: every tensor inside the first block is PyTorch's") {
     const std::vector<float> ids = floats(idx);
     feeds.fields["input_ids"] = {Kind::int32, Shape(idx.dims), {ids.begin(), ids.end()}};
     for (const auto& [name, tensor] : gpt2_from_mingpt(weights)) {
-        if (graph.find_leaf(Op::parameter, name) == graph::kNone) continue; // minGPT keeps its causal mask too
+        if (graph.find_leaf(Op::parameter, name) == graph::kNone) continue; // minGPT also stores its causal mask
         std::vector<float> values(tensor.bytes.size() / 4);
         std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
         feeds.parameters[name] = {Kind::float_, Shape(tensor.dims), {values.begin(), values.end()}};
@@ -118,12 +118,12 @@ TEST_CASE("gpt_nano_sort: every tensor inside the first block is PyTorch's") {
             const std::vector<float> expected = floats(view);
             REQUIRE(outcome.contains(view.name));
             const std::vector<double>& got = outcome.at(view.name).data;
-            // The reference's position row stands once, ours once a row of the batch.
+            // The reference has one row of positions, we have one per row of the batch.
             REQUIRE(got.size() % expected.size() == 0);
             double largest = 0, error = 0;
             for (std::size_t i = 0; i < got.size(); ++i) {
                 const auto e = static_cast<double>(expected[i % expected.size()]);
-                if (std::isinf(e)) { // masked: -infinity there, -1e30 here
+                if (std::isinf(e)) { // masked: -infinity in PyTorch, -1e30 here
                     CHECK(got[i] < -1e29);
                     continue;
                 }
@@ -137,7 +137,7 @@ TEST_CASE("gpt_nano_sort: every tensor inside the first block is PyTorch's") {
     }
 }
 
-TEST_CASE("capp_gpt2: loaded, saved and loaded again, every byte is the same") {
+TEST_CASE("capp_gpt2: after loading, saving and loading again every byte is the same") {
     const fs::path source = pretrained() / "capp_gpt2";
     if (!fs::exists(source)) {
         MESSAGE("skipped: there is no ", source.string());
@@ -184,7 +184,7 @@ TEST_CASE("capp_gpt2: loaded, saved and loaded again, every byte is the same") {
         std::size_t compared = 0;
         for (const model::TensorView& tensor : opened->weights().tensors()) {
             const model::TensorView* ours = first.weights().find(tensor.name);
-            if (ours == nullptr) continue; // a mask that files of older versions hold
+            if (ours == nullptr) continue; // a mask in files of older versions
             CAPTURE(tensor.name);
             REQUIRE(tensor.dtype == model::DType::f32);
             CHECK(ours->dims == tensor.dims);

@@ -1,4 +1,4 @@
-// Real trained models, where a checkout has them in ../shared/data/pretrained, and what reads them.
+// Real trained models, if a checkout has them in ../shared/data/pretrained, and functions to read them.
 #pragma once
 
 #include "model/folder.hpp"
@@ -79,7 +79,7 @@ inline std::string text_of(const fs::path& path) {
 
 inline fs::path pretrained() { return fs::path(HEKLA_SOURCE_DIR).parent_path() / "shared" / "data" / "pretrained"; }
 
-// A minGPT's weights as GPT-2's files have them: minGPT's projections are [out, in], theirs [in, out].
+// Converts minGPT's weights to GPT-2's files: minGPT's projections are [out, in], GPT-2's [in, out].
 inline Tensors gpt2_from_mingpt(const model::SafetensorsFile& weights) {
     Tensors ours;
     for (const model::TensorView& view : weights.tensors()) {

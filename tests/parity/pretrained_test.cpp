@@ -1,6 +1,6 @@
-// Real trained models, where the checkout has ../shared/data/pretrained: gpt_nano_sort (a minGPT, with PyTorch's
-// tensors after every block) and capp_gpt2 (GPT2LMHeadModel, with logits in float64 and greedy continuations). Each
-// becomes a fixture folder, with and without the prefix `transformer.`, and `hekla verify` must agree to 1e-5.
+// Real trained models, if the checkout has ../shared/data/pretrained: gpt_nano_sort (a minGPT, with PyTorch's tensors
+// after every block) and capp_gpt2 (GPT2LMHeadModel, with logits in float64 and greedy continuations). Each is
+// converted to a fixture folder, with and without the prefix `transformer.`, and `hekla verify` must agree to 1e-5.
 #include "parity/pretrained.hpp"
 
 #include <array>
@@ -27,7 +27,7 @@ Tensors without_prefix(const Tensors& weights) {
     return result;
 }
 
-// Folders that `verify` reads, gone with this.
+// Temporary folders for `verify`, deleted by the destructor.
 class Fixtures {
 public:
     Fixtures() { fs::create_directories(root_); }

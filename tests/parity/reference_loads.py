@@ -58,11 +58,11 @@ for folder in folders:
     expected = {k[4:]: v for k, v in recorded.items() if k.startswith("out.")}
     try:
         name, model, problem = load(folder)
-        if name.startswith("Marian"):  # no file holds its tables of positions; the fixture's are spread like its weights
+        if name.startswith("Marian"):  # no file contains its position tables; the fixture's are random like its weights
             for key, table in recorded.items():
                 if key.endswith("embed_positions.weight"):
                     model.state_dict()[key.removeprefix("adamw.")].copy_(table)
-        if name == "XLNetLMHeadModel":  # its table of positions is float32 by hand
+        if name == "XLNetLMHeadModel":  # its table of positions is always float32
             table = model.transformer.relative_positional_encoding
             model.transformer.relative_positional_encoding = lambda *a, **k: table(*a, **k).double()
         model = model.double().eval()

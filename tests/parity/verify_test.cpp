@@ -1,5 +1,5 @@
-// `hekla verify`, run as a user runs it: every fixture in the float64 interpreter and on this device, and what the JSON
-// says. HEKLA_PROGRAM is the program, HEKLA_SOURCE_DIR holds the fixtures.
+// `hekla verify`, run as by a user: every fixture in the float64 interpreter and on this device, and the contents of
+// the JSON. HEKLA_PROGRAM is the program, HEKLA_SOURCE_DIR contains the fixtures.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -45,7 +45,7 @@ std::vector<fs::path> fixtures(const char* set) {
     return folders;
 }
 
-// Every fixture passes, with every key and every number below its bar.
+// Checks that every fixture passes, with every key and every number below its limit.
 void check(const Verified& v, std::size_t count) {
     CHECK(v.status == 0);
     CHECK(v.reports.size() == count);
@@ -84,7 +84,7 @@ TEST_CASE("every fixture in the float64 interpreter") {
     REQUIRE(folders.size() == 26);
     const Verified v = verify("verify --reference", folders);
     check(v, folders.size());
-    // What is compared where: a loss with its gradients and AdamW steps, and generation where there are cases.
+    // The compared values: a loss with its gradients and AdamW steps, and generation if there are cases.
     std::size_t losses = 0, generations = 0;
     for (const json& report : v.reports) {
         losses += report.at("loss").is_number() && report.at("gradients").is_number() &&
@@ -112,11 +112,11 @@ TEST_CASE("16 KB of shared memory and no 16-bit storage") {
     check(verify("verify --shared-memory 16384 --disable storage_16bit", folders), folders.size());
 }
 
-TEST_CASE("what differs fails, and is said") {
+TEST_CASE("differences fail and are reported") {
     const Folder folder;
     const fs::path copy = folder.path / "bent";
     fs::copy(fs::path(HEKLA_SOURCE_DIR) / "tests" / "fixtures" / "models-extra" / "gpt2-one-token", copy);
-    // The last weight of the file moves by a lot.
+    // Changes the last weight of the file by a large amount.
     const fs::path weights = copy / "model.safetensors";
     fs::permissions(weights, fs::perms::owner_write, fs::perm_options::add);
     std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);

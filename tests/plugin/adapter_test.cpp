@@ -1,4 +1,4 @@
-// The draft of adapters: what the body computes with in place of its parameters, and what is refused.
+// The draft interface for adapters: what the body uses in place of its parameters, and what is rejected.
 #include "graph/reference.hpp"
 #include "graph/text.hpp"
 #include "hekla/plugin/draft/adapter.h"
@@ -9,6 +9,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <set>
+
+namespace adapter_test {
 
 using namespace hekla;
 using namespace hekla::plugin;
@@ -50,8 +52,8 @@ std::set<std::string> of_adapter(const graph::Graph& graph) {
     return names;
 }
 
-// Logits, with numbers for the parameters that depend on their names alone; `up`: what LoRA's second matrix is filled
-// with.
+// Returns logits, with parameter values that depend only on the parameters' names; `up`: the values of LoRA's second
+// matrix.
 std::vector<double> logits_of(const graph::Graph& graph, double up) {
     graph::Feeds feeds;
     for (const auto& [name, value] : graph.parameters()) {
@@ -81,7 +83,7 @@ struct Fault {
 
 } // namespace
 
-TEST_CASE("adapter: LoRA stands beside the matrices that it is for, and changes nothing before it learns") {
+TEST_CASE("adapter: LoRA is added to the selected matrices, and changes nothing before training") {
     const Registry registry = adapters();
     const auto plain = described(registry, small_gpt2(""));
     const auto all = described(registry, small_gpt2("lora", {{"rank", 3}}));
@@ -99,7 +101,7 @@ TEST_CASE("adapter: LoRA stands beside the matrices that it is for, and changes 
     }
     CHECK(logits_of(plain.value(), 0.0) == logits_of(all.value(), 0.0)); // to the last bit
     CHECK(logits_of(plain.value(), 0.0) != logits_of(all.value(), 0.1));
-    // The head is tied to the table of words, and has what the body has.
+    // The head is tied to the token embedding, and uses the adapted one like the body.
     const auto words = described(registry, small_gpt2("lora", {{"targets", {"*wte.weight"}}}));
     REQUIRE_MESSAGE(words.ok(), words.message());
     CHECK(of_adapter(words.value()).size() == 2);
@@ -111,14 +113,14 @@ TEST_CASE("adapter: LoRA stands beside the matrices that it is for, and changes 
             reads += static_cast<std::size_t>(std::ranges::count(node.inputs, value));
     }
     CHECK(tables == 1);
-    CHECK_MESSAGE(reads == 1, graph::print(words.value())); // by the adapter alone
+    CHECK_MESSAGE(reads == 1, graph::print(words.value())); // only by the adapter
     const auto one = described(registry, small_gpt2("lora", {{"targets", {"*h.1.mlp.c_fc.weight"}}}));
     REQUIRE_MESSAGE(one.ok(), one.message());
     CHECK(of_adapter(one.value()) == std::set<std::string>{"adapter.transformer.h.1.mlp.c_fc.weight.lora_down",
                                                            "adapter.transformer.h.1.mlp.c_fc.weight.lora_up"});
 }
 
-TEST_CASE("adapter: in a process of its own it says the same, is named in errors, and its keys are checked") {
+TEST_CASE("adapter: out of process it describes the same graph, is named in errors, and its keys are checked") {
     const Registry here = adapters(), apart = adapters(Processes::Describe::child);
     for (const CompositionSpec& spec : {small_gpt2("lora"), small_gpt2("factor")}) {
         const auto one = described(here, spec, HK_MODE_TRAIN), other = described(apart, spec, HK_MODE_TRAIN);
@@ -147,7 +149,7 @@ TEST_CASE("adapter: in a process of its own it says the same, is named in errors
     CHECK(died.find("--adapter factor") != std::string::npos);
 }
 
-TEST_CASE("adapter: what it may not do is refused, and says whose fault it is") {
+TEST_CASE("adapter: what it must not do is rejected, and the error names it") {
     const Registry registry = adapters();
     REQUIRE(described(registry, small_gpt2("factor")).ok());
     const std::pair<const char*, const char*> faults[] = {
@@ -162,13 +164,15 @@ TEST_CASE("adapter: what it may not do is refused, and says whose fault it is") 
         {"adds_metric", "it offers a port or adds a loss or metric"},
         {"open_scope", "a scope or region is still open after it"},
     };
-    for (const auto& [name, said] : faults) {
+    for (const auto& [name, reason] : faults) {
         CAPTURE(name);
         const Fault fault(name);
         const auto refused = described(registry, small_gpt2("factor"));
         REQUIRE_FALSE(refused.ok());
         CAPTURE(refused.message());
-        CHECK(refused.message().find(said) != std::string::npos);
+        CHECK(refused.message().find(reason) != std::string::npos);
         CHECK(refused.message().find("adapter 'factor'") != std::string::npos);
     }
 }
+
+} // namespace adapter_test

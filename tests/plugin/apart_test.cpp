@@ -1,5 +1,5 @@
-// Plugins in a process of their own: the same graphs and batches as here, and whatever one does to that process is an
-// error that names it.
+// Out-of-process plugins: the same graphs and batches as in process; anything that a plugin does to its process is an
+// error that names the plugin.
 #include "base/temporary_folder.hpp"
 #include "graph/text.hpp"
 #include "plugin/compose.hpp"
@@ -12,6 +12,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+namespace apart_test {
+
 using namespace hekla;
 using namespace hekla::plugin;
 using nlohmann::json;
@@ -22,7 +24,7 @@ namespace fs = std::filesystem;
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// What faulty.cpp does wrongly, in this process and in those that it starts.
+// A fault of faulty.cpp, set in this process and in those that it starts.
 class Fault {
 public:
     explicit Fault(const char* name) { ::setenv("HEKLA_FAULT", name, 1); }
@@ -81,7 +83,7 @@ CompositionSpec faulty() {
     return spec;
 }
 
-// Three rows of text, and the corpus they are of.
+// Three rows of text, and their corpus.
 struct Rows {
     explicit Rows(const text::Tokenizer& tokenizer) {
         for (const char* text :
@@ -119,7 +121,7 @@ struct Rows {
     Rows(const Rows&) = delete;
     Rows& operator=(const Rows&) = delete;
 
-    // The fields' bytes, or the error.
+    // Returns the fields' bytes, or the error.
     Result<std::string> collated(const Composition& composition, int64_t length = 20, uint64_t seed = 7) {
         HK_ASSIGN(const std::vector<BatchField> described, composition.batch_fields(4, length));
         std::vector<std::string> bytes;
@@ -166,7 +168,7 @@ std::string refusal(const Result<std::unique_ptr<Composition>>& made) {
 
 } // namespace
 
-TEST_CASE("apart: every built-in architecture describes the same bits as in this process") {
+TEST_CASE("out of process: every built-in architecture describes the same bits as in process") {
     const Registry here = registry_of(HEKLA_PLUGIN_FOLDER, Processes());
     const Registry there = registry_of(HEKLA_PLUGIN_FOLDER, apart());
     const auto tokenizer = letters();
@@ -221,7 +223,7 @@ TEST_CASE("apart: every built-in architecture describes the same bits as in this
     CHECK(compared > 30);
 }
 
-TEST_CASE("apart: what a plugin refuses is said as in this process") {
+TEST_CASE("out of process: a plugin's own errors are the same as in process") {
     const Registry here = registry_of(HEKLA_FAULTS_FOLDER, Processes());
     const Registry there = registry_of(HEKLA_FAULTS_FOLDER, apart());
     CompositionSpec spec = faulty();
@@ -230,7 +232,7 @@ TEST_CASE("apart: what a plugin refuses is said as in this process") {
     REQUIRE(!one.ok());
     CHECK(one.message() == other.message());
     CHECK(one.code() == other.code());
-    // It is no fault, and nobody is disabled.
+    // This is not a crash, so the plugin is not disabled.
     CHECK(refusal(Composition::create(there, faulty(), nullptr)).empty());
     spec = faulty();
     spec.config["widht"] = 3;
@@ -240,11 +242,11 @@ TEST_CASE("apart: what a plugin refuses is said as in this process") {
     CHECK(Composition::create(there, spec, nullptr).message() == Composition::create(here, spec, nullptr).message());
 }
 
-TEST_CASE("apart: a plugin that ends, stops or throws is named, with file, function and a way to see it again") {
+TEST_CASE("out of process: a plugin that exits, hangs or throws is named, with file, function and a reproducer") {
     struct Case {
         const char* fault;
         const char* function;
-        const char* said;
+        const char* expected;
         double seconds = 60.0;
     };
     for (const Case& c : {
@@ -273,23 +275,23 @@ TEST_CASE("apart: a plugin that ends, stops or throws is named, with file, funct
             message = refusal(Composition::create(registry, faulty(), nullptr));
         }
         CAPTURE(message);
-        CHECK(has(message, c.said));
+        CHECK(has(message, c.expected));
         CHECK(has(message, "plugin 'faulty' (" + (fs::path(HEKLA_FAULTS_FOLDER) / "faulty.so").string() + ")"));
         CHECK(has(message, fmt::format("in {}()", c.function)));
         CHECK(has(message, fmt::format("to see it again: `hekla --plugin-path {} describe faulty --config",
                                        HEKLA_FAULTS_FOLDER)));
         CHECK(has(message, fmt::format("`hekla plugin check {}/faulty.so`", HEKLA_FAULTS_FOLDER)));
         CHECK(lines.with("plugin 'faulty' is disabled for this run") == 1);
-        // Without the fault, too: it had its chance.
+        // It stays disabled even without the fault.
         const std::string again = refusal(Composition::create(registry, faulty(), nullptr));
         CHECK(has(again, "is disabled for this run"));
         CHECK(has(again, fmt::format("in {}()", c.function)));
-        // Others are as they were.
+        // The errors of other plugins are unchanged.
         CHECK(!registry.check_enabled(registry.manifests().front()).ok());
     }
 }
 
-TEST_CASE("apart: what was made before its plugin crashed does not ask it again") {
+TEST_CASE("out of process: a composition created before its plugin crashed does not call it again") {
     const Registry registry = registry_of(HEKLA_FAULTS_FOLDER, apart());
     const Fault fault("abort_in_build");
     const auto made = Composition::create(registry, faulty(), nullptr);
@@ -300,7 +302,7 @@ TEST_CASE("apart: what was made before its plugin crashed does not ask it again"
     CHECK(has(made.value()->write_config().message(), "is disabled for this run: it crashed"));
 }
 
-TEST_CASE("apart: a hung process is gone, and so is one whose host forgets it") {
+TEST_CASE("out of process: a hung process is killed, and so is one whose host forgets it") {
     const auto before = std::chrono::steady_clock::now();
     const Fault fault("hang_in_build");
     const Registry registry = registry_of(HEKLA_FAULTS_FOLDER, apart(0.3));
@@ -308,7 +310,7 @@ TEST_CASE("apart: a hung process is gone, and so is one whose host forgets it") 
     CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(30));
 }
 
-TEST_CASE("apart: a program that is not there, or is no hekla-describe, is said") {
+TEST_CASE("out of process: a missing program, or one that is not hekla-describe, is an error") {
     Processes processes = apart();
     processes.program = "/nowhere/hekla-describe";
     CHECK(has(refusal(Composition::create(registry_of(HEKLA_FAULTS_FOLDER, processes), faulty(), nullptr)),
@@ -318,7 +320,7 @@ TEST_CASE("apart: a program that is not there, or is no hekla-describe, is said"
               "ended its process with status 0"));
 }
 
-TEST_CASE("isolated: batches have the same bits as in this process") {
+TEST_CASE("isolated: batches have the same bits as in process") {
     const auto tokenizer = letters();
     Rows rows(*tokenizer);
     for (const char* objective : {"clm", "mlm", "permutation", "denoising", "prefix_lm"}) {
@@ -350,14 +352,14 @@ TEST_CASE("isolated: batches have the same bits as in this process") {
             REQUIRE_MESSAGE(a.ok(), a.message());
             REQUIRE_MESSAGE(b.ok(), b.message());
             CHECK(a.value() == b.value());
-            CHECK(rows.asked - before == 2 * asked); // the corpus too
+            CHECK(rows.asked - before == 2 * asked); // including the corpus
         }
         for (const hk_example& example : rows.examples)
             CHECK(one.value()->example_length(example) == other.value()->example_length(example));
     }
 }
 
-TEST_CASE("isolated: a worker that dies is named and begun again, its batch repeated with the same bits") {
+TEST_CASE("isolated: a worker that crashes is named and restarted, and its batch repeated with the same bits") {
     const auto tokenizer = letters();
     Rows rows(*tokenizer);
     Result<TemporaryFolder> folder = TemporaryFolder::make();
@@ -386,24 +388,24 @@ TEST_CASE("isolated: a worker that dies is named and begun again, its batch repe
         CHECK(lines.with(who + " crashed with SIGSEGV (Segmentation fault) in collate() (seed 7, examples 0, 10, 20): "
                                "restarting its process (restart 1 of at most 16) and repeating the batch") == 1);
     }
-    // The process that is there was started without a fault and goes on without one.
+    // The current process was started without a fault and continues without one.
     CHECK(rows.collated(*made.value()).value() == right.value());
     ::unsetenv("HEKLA_FAULT_ONCE");
 
-    const auto always = [&](const char* name, const std::string& said) {
+    const auto always = [&](const char* name, const std::string& expected) {
         const Fault fault(name);
         const auto other = Composition::create(registry, faulty(), tokenizer.get());
         REQUIRE_MESSAGE(other.ok(), other.message());
         const auto batch = rows.collated(*other.value());
         REQUIRE(!batch.ok());
         CAPTURE(batch.message());
-        CHECK(has(batch.message(), who + " " + said));
+        CHECK(has(batch.message(), who + " " + expected));
         CHECK(has(batch.message(), "in collate(), 3 times with the same batch (seed 7, examples 0, 10, 20)"));
         CHECK(has(batch.message(), "hekla plugin check"));
     };
     always("crash_in_collate", "crashed with SIGSEGV");
     always("hang_in_collate", "timed out after 2 s");
-    // An error that a plugin returns is passed on, and not retried.
+    // An error that a plugin returns is passed on without a retry.
     const std::size_t restarts = lines.with("restarting its process");
     const Fault fault("throw_in_collate");
     const auto other = Composition::create(registry, faulty(), tokenizer.get());
@@ -411,7 +413,7 @@ TEST_CASE("isolated: a worker that dies is named and begun again, its batch repe
     CHECK(lines.with("restarting its process") == restarts);
 }
 
-TEST_CASE("isolated: decode says the same, and may crash") {
+TEST_CASE("isolated: decode gives the same result, and may crash") {
     const auto tokenizer = letters();
     const std::vector<float> logits{0, 3, 1, 0, 2, 0, 0, 9, 1, 4, 0, 0};
     const auto decoded = [&](const Composition& composition) {
@@ -459,8 +461,8 @@ TEST_CASE("isolated: decode says the same, and may crash") {
     CHECK(has(decoded(*crashing.value()).message(), "crashed with SIGSEGV (Segmentation fault) in decode()"));
 }
 
-// test_plugin -tc='measure*' --no-skip: what a process of their own costs.
-TEST_CASE("measure: describing in a child, and isolated batches" * doctest::skip()) {
+// test_plugin -tc='measure*' --no-skip: measures the cost of separate processes.
+TEST_CASE("measure: describing in a child process, and isolated batches" * doctest::skip()) {
     const auto tokenizer = letters();
     const auto milliseconds = [](int times, auto&& f) {
         const auto begin = std::chrono::steady_clock::now();
@@ -500,3 +502,5 @@ TEST_CASE("measure: describing in a child, and isolated batches" * doctest::skip
                             where, created, built, batch));
     }
 }
+
+} // namespace apart_test

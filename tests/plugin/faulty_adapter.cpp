@@ -1,4 +1,4 @@
-// An adapter that multiplies every parameter by a number that learns, until HEKLA_FAULT names something to do wrong.
+// An adapter that multiplies every parameter by a trained number, unless HEKLA_FAULT names a fault.
 #include "draft_adapter.hpp"
 
 #include <cstdlib>

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+namespace host_config_test {
+
 using namespace hekla;
 using namespace hekla::plugin;
 
@@ -42,7 +44,7 @@ TEST_CASE("arrays of a configuration are written element by element") {
     CHECK(w.writer.values.dump() == R"({"kinds":["sliding","full"],"none":[],"deep":{"list":[{"size":4},[7]]}})");
 }
 
-TEST_CASE("an index outside of an array is refused") {
+TEST_CASE("an index outside of an array is rejected") {
     Writer w;
     REQUIRE(w.array("a", 2) == HK_OK);
     for (const char* key : {"a.2", "a.x", "a.-1", "a.", "a.0x", "a.99999999999999999999"}) {
@@ -56,3 +58,5 @@ TEST_CASE("an index outside of an array is refused") {
     CHECK(w.array("b", uint64_t{1} << 60) == HK_INVALID_ARGUMENT);
     CHECK(w.error.message.find("at most 1048576 are possible") != std::string::npos);
 }
+
+} // namespace host_config_test

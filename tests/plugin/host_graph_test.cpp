@@ -6,13 +6,15 @@
 #include <functional>
 #include <limits>
 
+namespace host_graph_test {
+
 using namespace hekla;
 
 namespace {
 
 hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 
-// Asks twice for a parameter of one name; what is said of the second time.
+// Requests a parameter of the same name twice, and returns the second call's error.
 std::string asked_twice(int64_t size, int32_t initializer, uint32_t flags) {
     plugin::Joint joint;
     hk_builder view(joint, 1);
@@ -28,23 +30,23 @@ std::string asked_twice(int64_t size, int32_t initializer, uint32_t flags) {
 
 } // namespace
 
-TEST_CASE("host graph: a parameter that is asked for twice is one, and both agree on its shape and flags") {
+TEST_CASE("host graph: a parameter requested twice is the same one, and shape and flags must match") {
     CHECK(asked_twice(4, HK_INITIALIZE_CONSTANT, 0).empty());
-    CHECK(asked_twice(4, HK_INITIALIZE_NORMAL, 0).empty()); // the first one counts
+    CHECK(asked_twice(4, HK_INITIALIZE_NORMAL, 0).empty()); // the first initializer is used
     CHECK(asked_twice(5, HK_INITIALIZE_CONSTANT, 0).find("when it was first asked for") != std::string::npos);
     CHECK(asked_twice(4, HK_INITIALIZE_CONSTANT, HK_PARAMETER_NO_DECAY).find("'w' has other flags") !=
           std::string::npos);
 }
 
-TEST_CASE("host graph: what cannot be is refused in words, and the first error stays") {
+TEST_CASE("host graph: invalid calls are rejected with a message, and the first error is kept") {
     const hk_graph_interface& g = *plugin::host_graph_interface();
-    const auto said = [&](const std::function<void(hk_builder*)>& f) {
+    const auto refusal = [&](const std::function<void(hk_builder*)>& f) {
         plugin::Joint joint;
         hk_builder view(joint, 1);
         f(&view);
         hk_error error;
         CHECK(g.status(&view, &error) != HK_OK);
-        // From here on nothing is done, and the reason stays.
+        // All later calls do nothing, and the reason is kept.
         CHECK(g.iota(&view, 3, 0, 1) == 0);
         CHECK(g.has_port(&view, text("hidden")) == 0);
         hk_error again;
@@ -62,23 +64,26 @@ TEST_CASE("host graph: what cannot be is refused in words, and the first error s
     const int64_t seven[] = {1, 1, 1, 1, 1, 1, 1};
     const double values[] = {1, nan};
     // [graph.4]
-    has(said([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, negative, 2, 0); }), "dimension 1 is -1");
-    has(said([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, huge, 2, 0); }), "2^46");
-    has(said([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, seven, 7, 0); }), "at most 6");
-    has(said([&](hk_builder* b) { g.fill(b, 9, two, 1, 0); }), "kind 9");
+    has(refusal([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, negative, 2, 0); }), "dimension 1 is -1");
+    has(refusal([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, huge, 2, 0); }), "2^46");
+    has(refusal([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, seven, 7, 0); }), "at most 6");
+    has(refusal([&](hk_builder* b) { g.fill(b, 9, two, 1, 0); }), "kind 9");
     // [graph.5]
-    has(said([&](hk_builder* b) { g.parameter(b, text(""), two, 1, 0, 0, 0, 0); }), "the name is empty or not UTF-8");
-    has(said([&](hk_builder* b) { g.step_scalar(b, text("\xff"), 0); }), "the name is empty or not UTF-8");
+    has(refusal([&](hk_builder* b) { g.parameter(b, text(""), two, 1, 0, 0, 0, 0); }),
+        "the name is empty or not UTF-8");
+    has(refusal([&](hk_builder* b) { g.step_scalar(b, text("\xff"), 0); }), "the name is empty or not UTF-8");
     // [graph.6]
-    has(said([&](hk_builder* b) { g.parameter(b, text("w"), two, 1, 0, nan, 0, 0); }), "not finite");
-    has(said([&](hk_builder* b) { g.constant(b, HK_KIND_FLOAT, two, 1, values); }), "NaN");
-    has(said([&](hk_builder* b) { g.buffer(b, text("w"), HK_KIND_FLOAT, two, 1, values); }), "NaN");
+    has(refusal([&](hk_builder* b) { g.parameter(b, text("w"), two, 1, 0, nan, 0, 0); }), "not finite");
+    has(refusal([&](hk_builder* b) { g.constant(b, HK_KIND_FLOAT, two, 1, values); }), "NaN");
+    has(refusal([&](hk_builder* b) { g.buffer(b, text("w"), HK_KIND_FLOAT, two, 1, values); }), "NaN");
     // [graph.2]
-    has(said([&](hk_builder* b) { g.fail(b, HK_UNSUPPORTED, text("the author's own")); }), "the author's own");
+    has(refusal([&](hk_builder* b) { g.fail(b, HK_UNSUPPORTED, text("the author's own")); }), "the author's own");
     // [graph.9]
-    has(said([&](hk_builder* b) {
+    has(refusal([&](hk_builder* b) {
             for (int i = 0; i <= 1 << 18; ++i)
                 if (g.iota(b, 1, i, 1) == 0) break;
         }),
         "more than 262144 values");
 }
+
+} // namespace host_graph_test

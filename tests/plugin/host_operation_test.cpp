@@ -1,4 +1,4 @@
-// hekla.operation/1 from the plugin's side, in plain C tables: what the host asks, keeps, and refuses.
+// hekla.operation/1 from the plugin's side, with plain C tables: what the host calls, caches and rejects.
 #include "plugin/host_error.hpp"
 #include "plugin/host_graph.hpp"
 #include "plugin/host_operation.hpp"
@@ -12,6 +12,8 @@
 #include <doctest/doctest.h>
 #include <stdexcept>
 #include <string>
+
+namespace host_operation_test {
 
 using namespace hekla;
 using namespace hekla::plugin;
@@ -53,7 +55,7 @@ int32_t same_shape(const hk_operation_use* use, hk_operation_cost* cost, hk_erro
     return HK_OK;
 }
 
-// dx = scale(dy), by the operation itself.
+// dx = scale(dy), using the operation itself.
 int32_t own_gradient(hk_builder* builder, const hk_operation_gradient* use, hk_error* error) {
     hk_attribute power{};
     power.struct_size = sizeof power;
@@ -80,7 +82,7 @@ const hk_operation_description* describe() {
 const hk_operation kScale{describe<2>, same_shape, own_gradient, scaled};
 const hk_operation kOldScale{describe<1>, same_shape, nullptr, scaled};
 
-// One description with the tables by their ids.
+// One description, with the tables by their ids.
 struct Description {
     explicit Description(std::map<std::string, hk_operation> tables = {{"acme.scale", kScale}})
         : tables(std::move(tables)), own([this](const std::string& id) -> Result<const hk_operation*> {
@@ -123,7 +125,7 @@ std::string refusal_of(const hk_operation& table) {
 
 } // namespace
 
-TEST_CASE("an own operation is asked for what it is once, and each use for its shapes and gradient") {
+TEST_CASE("a custom operation is queried once, and each use for its shapes and gradient") {
     Description d;
     CHECK(api().operation_revision(&d.view, s("acme.scale")) == 2);
     CHECK(api().operation_revision(&d.view, s("acme.other")) == 0);
@@ -159,7 +161,7 @@ TEST_CASE("an own operation is asked for what it is once, and each use for its s
     CHECK(graph::parse(text).ok());
 }
 
-TEST_CASE("where nothing is differentiated no gradient is described") {
+TEST_CASE("without differentiation no gradient is described") {
     Description d;
     d.joint.mode = HK_MODE_DECODE;
     d.scale(d.parameter({2, 3}));
@@ -168,7 +170,7 @@ TEST_CASE("where nothing is differentiated no gradient is described") {
         if (node.own != nullptr) CHECK(node.own->gradient == nullptr);
 }
 
-TEST_CASE("revisions: the newest, an older one that is offered beside it, and those that are not there") {
+TEST_CASE("revisions: the newest one, an older one that is provided too, and missing ones") {
     Description d({{"acme.scale", kScale}, {"acme.scale/1", kOldScale}});
     const hk_value x = d.parameter({2, 3});
     d.scale(x, 2);
@@ -189,7 +191,7 @@ TEST_CASE("revisions: the newest, an older one that is offered beside it, and th
     CHECK(contains(none.message(), "no plugin provides acme.other"));
 }
 
-TEST_CASE("wrong uses name the operation, what is wrong, and the author's scope") {
+TEST_CASE("invalid uses name the operation, the error, and the author's scope") {
     const auto refused = [](const std::function<void(Description&)>& use) {
         Description d;
         api().scope_begin(&d.view, s("block.3"));
@@ -218,7 +220,7 @@ TEST_CASE("wrong uses name the operation, what is wrong, and the author's scope"
                    "acme.scale: 2 outputs were asked for, it has 1"));
 }
 
-TEST_CASE("tables and descriptions that are damaged are refused, each by its name") {
+TEST_CASE("invalid tables and descriptions are rejected, each by name") {
     hk_operation table = kScale;
     table.reference = nullptr;
     CHECK(contains(refusal_of(table), "operation 'acme.scale': describe, shape or reference is null"));
@@ -266,7 +268,7 @@ TEST_CASE("tables and descriptions that are damaged are refused, each by its nam
     CHECK(contains(refusal_of(table), "acme.scale"));
 }
 
-TEST_CASE("gradients that do what they must not are refused, and no handle of another builder gets in") {
+TEST_CASE("invalid gradients are rejected, and so are handles of another builder") {
     const auto refused = [](int32_t (*gradient)(hk_builder*, const hk_operation_gradient*, hk_error*)) {
         hk_operation table = kScale;
         table.gradient = gradient;
@@ -302,6 +304,8 @@ TEST_CASE("gradients that do what they must not are refused, and no handle of an
                        throw std::runtime_error("sideways");
                    }),
                    "the plugin threw an exception"));
-    // None at all is allowed: as behind stop_gradient.
+    // Returning no gradients is allowed, as after stop_gradient.
     CHECK(refused([](hk_builder*, const hk_operation_gradient*, hk_error*) -> int32_t { return HK_OK; }).empty());
 }
+
+} // namespace host_operation_test

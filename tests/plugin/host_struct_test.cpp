@@ -8,6 +8,8 @@
 #include <doctest/doctest.h>
 #include <vector>
 
+namespace host_struct_test {
+
 using namespace hekla;
 using namespace hekla::plugin;
 
@@ -15,7 +17,7 @@ namespace {
 hk_string letters(const char* s) { return {s, std::strlen(s)}; }
 } // namespace
 
-TEST_CASE("data structs are read as far as they go, and arrays by the length of their first") {
+TEST_CASE("data structs are read up to their size, and arrays with the size of their first struct") {
     hk_column_need need{sizeof(hk_column_need), HK_COLUMN_CLASSES, letters("label"), HK_COLUMN_TARGET, 0};
     CHECK(struct_of(&need)->kind == HK_COLUMN_CLASSES);
     CHECK_FALSE(struct_of<hk_column_need>(nullptr));
@@ -23,7 +25,7 @@ TEST_CASE("data structs are read as far as they go, and arrays by the length of 
         need.struct_size = size;
         CHECK_FALSE(struct_of(&need));
     }
-    // Longer ones, of a later version, behind each other.
+    // Longer structs of a later version, in an array.
     struct Longer {
         hk_attribute known;
         uint64_t later;
@@ -36,11 +38,11 @@ TEST_CASE("data structs are read as far as they go, and arrays by the length of 
     }
     for (int i = 0; i < 3; ++i) CHECK(struct_at(&many[0].known, static_cast<std::size_t>(i))->integer == i);
     many[1].known.struct_size = sizeof(hk_attribute);
-    CHECK_FALSE(struct_at(&many[0].known, 1)); // not like the first
+    CHECK_FALSE(struct_at(&many[0].known, 1)); // its size differs from the first one's
     CHECK(struct_at(&many[0].known, 2)->integer == 2);
 }
 
-TEST_CASE("structs that a plugin wants filled are filled as far as there is room") {
+TEST_CASE("structs for a plugin to fill in are filled up to their size") {
     hk_example full{sizeof(hk_example), 0, nullptr, 1, 2, 3};
     struct {
         hk_example example;
@@ -55,7 +57,7 @@ TEST_CASE("structs that a plugin wants filled are filled as far as there is room
     CHECK_FALSE(fill_struct(&room.example, full));
 }
 
-TEST_CASE("attributes of a plugin with longer structs are read one behind the other") {
+TEST_CASE("attributes of a plugin with longer structs are read with its stride") {
     Joint joint;
     hk_builder view(joint, 1);
     const hk_graph_interface& g = *host_graph_interface();
@@ -80,7 +82,7 @@ TEST_CASE("attributes of a plugin with longer structs are read one behind the ot
     CHECK(out[1] == 3);
 }
 
-TEST_CASE("bits and members that mean nothing yet are refused") {
+TEST_CASE("reserved bits and members are rejected") {
     Joint joint;
     hk_builder view(joint, 1);
     const hk_graph_interface& g = *host_graph_interface();
@@ -90,3 +92,5 @@ TEST_CASE("bits and members that mean nothing yet are refused") {
     g.status(&view, &error);
     CHECK(error.message.find("flags 0x6") != std::string::npos);
 }
+
+} // namespace host_struct_test

@@ -12,13 +12,15 @@
 #include <fmt/format.h>
 #include <thread>
 
+namespace library_test {
+
 using namespace hekla;
 
 namespace {
 
 namespace fs = std::filesystem;
 
-// A folder with one plugin of refused.c and its manifest; gone with this.
+// A folder with one plugin built from refused.c and its manifest; deleted by the destructor.
 class PluginFolder {
 public:
     explicit PluginFolder(const std::string& wrong, const std::string& minor = "0", const std::string& major = "",
@@ -42,30 +44,30 @@ public:
     fs::path path;
 };
 
-// What is said when the head 'h' of that folder is wanted; empty if it can be used.
-std::string said(const PluginFolder& folder) {
+// Returns the error for using the head 'h' in that folder; empty if it can be used.
+std::string load_error(const PluginFolder& folder) {
     const plugin::Registry registry = plugin::Registry::scan({folder.path});
     CHECK(registry.warnings().empty());
     const Result<plugin::Registry::Entry> entry = registry.find(HK_HEAD_INTERFACE, "h");
     if (!entry.ok()) return entry.message();
     const Result<const void*> table = registry.load(entry.value());
     if (table.ok()) return {};
-    // Asked again it says the same: the library is not tried twice.
+    // The second error is the same, since the library is not loaded twice.
     CHECK(registry.load(entry.value()).message() == table.message());
     return table.message();
 }
 
 } // namespace
 
-TEST_CASE("library: a refusal says what was asked, what is offered and which line to change") {
+TEST_CASE("library: a rejection contains what was requested, what is provided and which line to change") {
     const std::string here = fmt::format("this Hekla 0.1.0 offers {}.{}", HK_ABI_MAJOR, HK_ABI_MINOR);
     const auto refused = [&](const PluginFolder& folder, const std::string& expected) {
         const std::string start = fmt::format("plugin {}: ", (folder.path / "p.so").string());
-        CHECK(said(folder) == start + expected);
+        CHECK(load_error(folder) == start + expected);
     };
     const auto manifest = [](const PluginFolder& folder) { return (folder.path / "p.json").string(); };
 
-    CHECK(said(PluginFolder("nothing")).empty());
+    CHECK(load_error(PluginFolder("nothing")).empty());
     {
         const PluginFolder f("nothing", "98");
         refused(f, fmt::format("its manifest asks for plugin ABI {0}.98, {1}: update Hekla; or, where the plugin needs "
@@ -87,19 +89,19 @@ TEST_CASE("library: a refusal says what was asked, what is offered and which lin
                             "with this one's headers and \"abi_major\": {} in {}",
                             here, HK_ABI_MAJOR, manifest(f)));
     }
-    CHECK(said(PluginFolder("other_major")).find("asks for plugin ABI 77.0") != std::string::npos);
+    CHECK(load_error(PluginFolder("other_major")).find("asks for plugin ABI 77.0") != std::string::npos);
     refused(PluginFolder("fork"),
             "was built for the fork 'spoon', this is upstream Hekla: get a build of it for upstream");
     {
         const PluginFolder f("nothing", "0", "", "hekla.head/7");
-        CHECK(said(f) ==
+        CHECK(load_error(f) ==
               fmt::format("plugin p provides the head 'h' as hekla.head/7, this Hekla uses {}: build it against "
                           "that one (\"interface\" in {}), or update Hekla where the plugin's is the newer",
                           HK_HEAD_INTERFACE, manifest(f)));
     }
 }
 
-TEST_CASE("library: a file that is not the one its manifest was written for is refused") {
+TEST_CASE("library: a file that does not match its manifest's hash is rejected") {
     const PluginFolder folder("nothing");
     const auto file = folder.path / "p.json", library = folder.path / "p.so";
     const std::string manifest = read_file(file).value();
@@ -111,11 +113,11 @@ TEST_CASE("library: a file that is not the one its manifest was written for is r
     };
     const std::string right = sha256_hex(read_file(library).value());
     with(right);
-    CHECK(said(folder).empty());
+    CHECK(load_error(folder).empty());
     const std::string other(64, '0');
     with(other);
     CHECK(
-        said(folder) ==
+        load_error(folder) ==
         fmt::format("plugin {0}: is not the file that its manifest was written for: its sha256 is {1}, \"sha256\" in "
                     "{2} is {3}; build the plugin again (hekla_add_plugin writes both) or, if you changed the file on "
                     "purpose, set \"sha256\": \"{1}\" there",
@@ -127,7 +129,7 @@ TEST_CASE("library: a file that is not the one its manifest was written for is r
           fmt::format("{}: sha256: \"abc\" is not 64 digits of 0 to 9 and a to f", file.string()));
 }
 
-TEST_CASE("library: what is loaded is the file that was hashed, though the path changes all the time") {
+TEST_CASE("library: the hashed file is the one that is loaded, even if the path changes all the time") {
     const PluginFolder good("nothing"), other("no_table");
     const fs::path library = good.path / "p.so", next = good.path / "next";
     fs::copy_file(library, good.path / "good.so");
@@ -147,7 +149,7 @@ TEST_CASE("library: what is loaded is the file that was hashed, though the path 
         }
     });
     std::size_t loaded = 0, refused = 0;
-    std::string wrong; // the other one was loaded, which lacks what the manifest promises
+    std::string wrong; // the other file was loaded, which lacks what the manifest lists
     for (int i = 0; i < 20000 && (i < 1000 || loaded == 0 || refused == 0); ++i) {
         const auto one = plugin::Library::load(manifest.value(), {});
         const bool hashed =
@@ -174,7 +176,7 @@ TEST_CASE("library: debuggers and dladdr() see a library under its path") {
     CHECK(std::string(info.dli_fname) == (folder.path / "p.so").string());
 }
 
-TEST_CASE("registry: a name is the first folder's that has it, every time, and the others are said") {
+TEST_CASE("registry: the first folder with a name is used, every time, and the others are reported") {
     const PluginFolder first("nothing"), second("nothing");
     const plugin::Registry registry = plugin::Registry::scan({second.path, first.path});
     const auto entry = registry.find(HK_HEAD_INTERFACE, "h");
@@ -185,24 +187,24 @@ TEST_CASE("registry: a name is the first folder's that has it, every time, and t
                                                      (second.path / "p.json").string()));
 }
 
-TEST_CASE("library: what is damaged or not whole is refused as a whole") {
+TEST_CASE("library: damaged or incomplete tables are rejected as a whole") {
     const auto refused = [&](const char* wrong, const std::string& expected) {
         const PluginFolder folder(wrong);
-        CHECK(said(folder) == fmt::format("plugin {}: {}", (folder.path / "p.so").string(), expected));
+        CHECK(load_error(folder) == fmt::format("plugin {}: {}", (folder.path / "p.so").string(), expected));
     };
     refused("magic", "its entry is damaged: its magic is 0x7, expected 0x4c504b48");
     refused("size", "its entry is damaged: its struct_size is 8, expected 64 or more");
     refused("no_init", "its entry is damaged: its init() is null");
     refused("init_fails", "init: not today");
     const PluginFolder folder("no_table");
-    CHECK(said(folder) == fmt::format("plugin {}: its manifest promises {} 'h', and its code does not have it: correct "
-                                      "\"provides\" in {}",
-                                      (folder.path / "p.so").string(), HK_HEAD_INTERFACE,
-                                      (folder.path / "p.json").string()));
+    CHECK(load_error(folder) ==
+          fmt::format("plugin {}: its manifest promises {} 'h', and its code does not have it: correct "
+                      "\"provides\" in {}",
+                      (folder.path / "p.so").string(), HK_HEAD_INTERFACE, (folder.path / "p.json").string()));
     refused("no_destroy", fmt::format("its {} 'h' lacks functions that must not be null: destroy", HK_HEAD_INTERFACE));
 }
 
-TEST_CASE("library: create() that says it worked gives an instance") {
+TEST_CASE("library: a create() that reports success must return an instance") {
     const auto columns = [](const char* wrong) {
         const PluginFolder folder(wrong, "0", "", HK_OBJECTIVE_INTERFACE);
         const plugin::Registry registry = plugin::Registry::scan({folder.path});
@@ -212,8 +214,8 @@ TEST_CASE("library: create() that says it worked gives an instance") {
     CHECK(columns("no_instance").message() == "objective 'h': create() returned HK_OK and no instance");
 }
 
-TEST_CASE("library: loaded twice it is initialized once, and serves until the last is gone") {
-    const PluginFolder folder("nothing"); // its init() refuses to be called twice without a deinit() between
+TEST_CASE("library: loaded twice it is initialized once, and stays until the last user is destroyed") {
+    const PluginFolder folder("nothing"); // its init() rejects a second call without a deinit()
     ReadOnlyArena kept;
     const Result<plugin::Manifest> manifest = plugin::read_manifest(folder.path / "p.json", kept);
     REQUIRE(manifest.ok());
@@ -231,12 +233,12 @@ TEST_CASE("library: loaded twice it is initialized once, and serves until the la
     first.value().reset();
     CHECK(second.value()->get_interface(HK_HEAD_INTERFACE, "h") == table); // deinit() was not called
     second.value().reset();
-    CHECK(plugin::Library::load(manifest.value(), {}).ok()); // and now it was
+    CHECK(plugin::Library::load(manifest.value(), {}).ok()); // now it was
     CHECK(first_log == std::vector<std::string>{"p: init"});
-    CHECK(second_log == std::vector<std::string>{"p: deinit"}); // the one that was last there heard it
+    CHECK(second_log == std::vector<std::string>{"p: deinit"}); // received by the last user
 }
 
-TEST_CASE("library: drafts are behind a door of their own, for plugins that name them") {
+TEST_CASE("library: drafts use a separate interface, for plugins that name them") {
     constexpr const char* kDraft = "hekla.rollout.draft/1";
     CHECK(plugin::is_draft(kDraft));
     CHECK_FALSE(plugin::is_draft("hekla.rollout/1"));
@@ -254,7 +256,7 @@ TEST_CASE("library: drafts are behind a door of their own, for plugins that name
         return plugin::read_manifest(file, kept);
     };
     const std::string named = fmt::format("\"drafts\": [\"{}\"],", kDraft);
-    // One that claims to be stable may not provide a draft.
+    // A plugin without drafts in its manifest cannot provide a draft.
     CHECK(
         manifest("", kDraft).message() ==
         fmt::format("{}: provides: {} 'h' is a draft, and the manifest claims to be stable; add \"drafts\": [\"{}\"], "
@@ -263,7 +265,7 @@ TEST_CASE("library: drafts are behind a door of their own, for plugins that name
     CHECK(manifest("\"drafts\": [\"hekla.head/1\"],", HK_HEAD_INTERFACE)
               .message()
               .find("\"hekla.head/1\" is not the id of a draft") != std::string::npos);
-    // A host without this very draft refuses it.
+    // A host without exactly this draft rejects it.
     {
         const auto there = manifest(named, kDraft);
         REQUIRE(there.ok());
@@ -274,16 +276,16 @@ TEST_CASE("library: drafts are behind a door of their own, for plugins that name
     }
     static const int table = 7;
     const std::vector<plugin::Draft> drafts{{kDraft, &table}};
-    // With it, the plugin gets the host's table through the door, and gives its own through the other.
+    // Otherwise the plugin gets the host's table through hekla.drafts, and returns its own in the same way.
     {
         const auto there = manifest(named, kDraft);
         const auto library = plugin::Library::load(there.value(), {}, drafts);
         REQUIRE(library.ok());
-        // It offers what the door gave it, so that both can be seen.
+        // It returns the table that it received, which tests both directions.
         CHECK(library.value()->get_interface(kDraft, "h") == &table);
         CHECK(library.value()->get_interface(kDraft, "unknown") == nullptr);
     }
-    // One that names no draft finds the door closed, whatever the host has.
+    // A plugin that names no draft does not get any, even if the host has some.
     {
         const auto there = manifest("", HK_HEAD_INTERFACE);
         REQUIRE(there.ok());
@@ -293,3 +295,5 @@ TEST_CASE("library: drafts are behind a door of their own, for plugins that name
         CHECK(library.value()->get_interface(HK_HEAD_INTERFACE, "h") != nullptr);
     }
 }
+
+} // namespace library_test

@@ -10,6 +10,8 @@
 #include <map>
 #include <memory_resource>
 
+namespace manifest_test {
+
 using namespace hekla;
 namespace fs = std::filesystem;
 
@@ -17,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// Memory that knows what it gave.
+// A memory resource that knows its allocations.
 class Given final : public std::pmr::memory_resource {
 public:
     bool holds(const void* at, std::size_t bytes) const {
@@ -27,7 +29,7 @@ public:
                });
     }
     std::size_t blocks() const { return blocks_.size(); }
-    std::size_t most = SIZE_MAX; // blocks; there is no other
+    std::size_t most = SIZE_MAX; // blocks, over all sizes
 
 private:
     void* do_allocate(std::size_t bytes, std::size_t alignment) override {
@@ -45,7 +47,7 @@ private:
     std::map<std::byte*, std::size_t> blocks_;
 };
 
-// What was kept of a file, against the file.
+// A comparison of the stored manifest with the file.
 struct Compared {
     const Given& memory;
 
@@ -135,7 +137,7 @@ bool has(const std::string& text, std::string_view part) {
     return text.find(part) != std::string::npos;
 }
 
-// A manifest of one architecture whose names.ties are these.
+// Returns a manifest of one architecture with this names.ties.
 std::string manifest_with_ties(const std::string& ties) {
     return R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 1,
         "abi_minor_needed": 0, "provides": [{"interface": "hekla.architecture/1", "id": "a", "names": {"ties": )" +
@@ -144,7 +146,7 @@ std::string manifest_with_ties(const std::string& ties) {
 
 } // namespace
 
-TEST_CASE("manifest: what an architecture may begin with is given in its own keys") {
+TEST_CASE("manifest: begins_as maps to keys of the architecture itself") {
     const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_ancestor_test.json";
     ReadOnlyArena kept;
     const auto read = [&](const std::string& ours) {
@@ -190,7 +192,7 @@ TEST_CASE("manifest: JSON that is damaged, repeats a key or nests 100,000 deep i
     std::filesystem::remove(file);
 }
 
-TEST_CASE("manifest: a cycle of ties is refused") {
+TEST_CASE("manifest: a cycle of ties is rejected") {
     const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_test.json";
     ReadOnlyArena kept;
     const auto read = [&](const std::string& ties) {
@@ -206,7 +208,7 @@ TEST_CASE("manifest: a cycle of ties is refused") {
     std::filesystem::remove(file);
 }
 
-TEST_CASE("manifest: mistakes are refused by the key, with what was found and expected, and reported once") {
+TEST_CASE("manifest: mistakes are rejected by key, with the given and the expected value, and reported once") {
     const TemporaryFolder folder = TemporaryFolder::make().take();
     const fs::path file = folder.path() / "p.json";
     const std::string good = R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 1,
@@ -214,7 +216,7 @@ TEST_CASE("manifest: mistakes are refused by the key, with what was found and ex
         "check": {"config": {"width": 8}, "waive": {"train.bfloat16": "chooses the largest"}},
         "parameters": [{"key": "width", "default": 8, "minimum": 1, "maximum": 16}, {"key": "rate", "default": null,
         "minimum": 0}, {"key": "sizes", "default": [4, 4], "minimum": 1}, {"key": "kind", "default": "fast"}]}]})";
-    // What is reported where `from` in the manifest is `to`; empty: nothing.
+    // Returns the warning after replacing `from` in the manifest by `to`; empty: none.
     const auto report = [&](const std::string& from, const std::string& to) {
         std::string content = good;
         REQUIRE(content.find(from) != std::string::npos);
@@ -222,7 +224,7 @@ TEST_CASE("manifest: mistakes are refused by the key, with what was found and ex
         REQUIRE(write_file_atomically(file, content).ok());
         const plugin::Registry registry = plugin::Registry::scan({folder.path(), folder.path()});
         if (registry.warnings().empty()) return std::string();
-        CHECK(registry.warnings().size() == 1); // though the folder is named twice
+        CHECK(registry.warnings().size() == 1); // although the folder is listed twice
         std::string message(registry.warnings()[0]);
         CHECK(message.starts_with(file.string() + ": "));
         return message.substr(std::min(message.size(), file.string().size() + 2));
@@ -248,17 +250,17 @@ TEST_CASE("manifest: mistakes are refused by the key, with what was found and ex
     CHECK(report("\"abi_major\": 1", "\"abi_major\": -1") ==
           "abi_major: expected an integer from 0 to 2^32 - 1, found -1");
     CHECK(report("\"id\": \"a\"", "\"id\": 7") == "provides[0].id: expected a string, found 7");
-    // One key twice, and an error of syntax by its line.
+    // A duplicate key, and a syntax error with its line.
     CHECK(report("\"version\": \"1\"", "\"version\": \"1\", \"version\": \"2\"").find("version") != std::string::npos);
     CHECK(report("\"abi_minor_needed\": 0,", "\"abi_minor_needed\": 0").find("line 2, column") != std::string::npos);
     const std::string deep = std::string(100000, '[') + std::string(100000, ']');
     CHECK(report("\"default\": 8", "\"default\": " + deep).find("64") != std::string::npos);
-    // What a newer ABI or another host may have is not known here.
+    // Names that a newer ABI or another host may define are accepted.
     CHECK(report("\"abi_minor_needed\": 0", "\"abi_minor_needed\": 9, \"newer\": 1") == "");
     CHECK(report("\"hekla.architecture/1\", \"id\"", "\"acme.sound/1\", \"volume\": 3, \"id\"") == "");
 }
 
-TEST_CASE("registry: what others may write to is not used, whether folder, folder above it, manifest or library") {
+TEST_CASE("registry: folders, parent folders, manifests and libraries that others can write to are not used") {
     const TemporaryFolder top = TemporaryFolder::make().take();
     const fs::path folder = top.path() / "shared" / "plugins", manifest = folder / "p.json", library = folder / "p.so";
     fs::create_directories(folder);
@@ -273,21 +275,21 @@ TEST_CASE("registry: what others may write to is not used, whether folder, folde
         CAPTURE(open.string());
         const fs::perms before = fs::status(open).permissions();
         fs::permissions(open, fs::perms::others_write, fs::perm_options::add);
-        const std::vector<std::string> said = warnings();
-        REQUIRE(said.size() == 1);
-        CHECK(said[0].find(open.string()) != std::string::npos);
-        CHECK(said[0].find("can be written by everyone: not used (chmod go-w") != std::string::npos);
+        const std::vector<std::string> reported = warnings();
+        REQUIRE(reported.size() == 1);
+        CHECK(reported[0].find(open.string()) != std::string::npos);
+        CHECK(reported[0].find("can be written by everyone: not used (chmod go-w") != std::string::npos);
         CHECK(plugin::Registry::scan({folder}).manifests().empty());
         fs::permissions(open, before);
     }
-    // As /tmp is: whoever may write there may not rename what is another's.
+    // Like /tmp: anyone may write there, but not rename other users' files.
     fs::permissions(folder.parent_path(), fs::perms::others_write | fs::perms::sticky_bit, fs::perm_options::add);
     CHECK(warnings().empty());
     CHECK(plugin::Registry::scan({folder}).manifests().size() == 1);
 }
 
-TEST_CASE("registry: what manifests and warnings say lies in the memory that it was given, as the files have it") {
-    const TemporaryFolder more = TemporaryFolder::make().take(); // one that is damaged, and one half of which is hidden
+TEST_CASE("registry: manifests and warnings are stored in the given memory, with the files' contents") {
+    const TemporaryFolder more = TemporaryFolder::make().take(); // a damaged manifest, and one with a hidden entry
     REQUIRE(write_file_atomically(more.path() / "damaged.json", "{\"plugin\": 7}").ok());
     REQUIRE(write_file_atomically(more.path() / "hidden.json", R"({"plugin": "p", "library": "p.so", "version": "1",
         "licence": "MIT", "abi_major": 1, "abi_minor_needed": 0, "provides": [
@@ -300,7 +302,7 @@ TEST_CASE("registry: what manifests and warnings say lies in the memory that it 
         plugin::Registry made = plugin::Registry::scan(folders, {}, &memory);
         blocks = memory.blocks();
         CHECK(blocks < 20);
-        const plugin::Registry registry = std::move(made); // and there it stays
+        const plugin::Registry registry = std::move(made); // and it stays there
         CHECK(memory.blocks() == blocks);
         const Compared compared{memory};
         compared.list(registry.manifests());
@@ -337,3 +339,5 @@ TEST_CASE("registry: what manifests and warnings say lies in the memory that it 
         CHECK(memory.blocks() == 0);
     }
 }
+
+} // namespace manifest_test

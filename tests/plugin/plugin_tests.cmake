@@ -1,4 +1,4 @@
-# refused.c once for every way in which a library can be wrong: NAME.so in the folder refused/.
+# Builds refused.c once for every kind of invalid library: NAME.so in the folder refused/.
 set(refused_folder ${CMAKE_CURRENT_BINARY_DIR}/refused)
 foreach(wrong nothing magic size no_init newer other_major fork init_fails no_table no_destroy no_instance drafts)
   add_library(refused_${wrong} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugin/refused.c)
@@ -10,7 +10,7 @@ foreach(wrong nothing magic size no_init newer other_major fork init_fails no_ta
 endforeach()
 target_compile_definitions(test_plugin PRIVATE HEKLA_REFUSED_FOLDER="${refused_folder}")
 
-# An adapter that is right until HEKLA_FAULT names something to do wrong.
+# An adapter that is correct unless HEKLA_FAULT names a fault.
 add_library(faulty_adapter MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/plugin/faulty_adapter.cpp)
 target_link_libraries(faulty_adapter PRIVATE hekla::plugin)
 target_compile_features(faulty_adapter PRIVATE cxx_std_20)
@@ -19,7 +19,7 @@ configure_file(${CMAKE_CURRENT_SOURCE_DIR}/plugin/faulty_adapter.json ${hekla_BI
 add_dependencies(test_plugin faulty_adapter)
 target_compile_definitions(test_plugin PRIVATE HEKLA_ADAPTERS_FOLDER="${hekla_BINARY_DIR}/adapters")
 
-# Plugins in a process of their own: the built-in ones, and the one with planted faults.
+# Out-of-process plugins: the built-in ones, and the one with planted faults.
 add_dependencies(test_plugin hekla-describe hekla_plugins faulty)
 target_compile_definitions(test_plugin PRIVATE HEKLA_PLUGIN_FOLDER="${HEKLA_PLUGIN_FOLDER}"
   HEKLA_FAULTS_FOLDER="${hekla_BINARY_DIR}/faults" HEKLA_DESCRIBE_PROGRAM="$<TARGET_FILE:hekla-describe>")

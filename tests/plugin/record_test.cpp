@@ -1,4 +1,5 @@
-// What plugins described, kept with a model: a build that describes another graph is told apart, with the difference.
+// The graphs that plugins described, recorded with a model: a build that describes a different graph is detected, with
+// the difference.
 #include "plugin/record.hpp"
 
 #include "base/file.hpp"
@@ -6,6 +7,8 @@
 
 #include <cstdlib>
 #include <doctest/doctest.h>
+
+namespace record_test {
 
 using namespace hekla;
 using namespace hekla::plugin;
@@ -15,7 +18,7 @@ namespace {
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// A model of the plugin with planted faults, described as one of these says.
+// A model of the plugin with planted faults, optionally with one of them.
 struct Built {
     explicit Built(const char* fault = "", int width = 8) : registry(Registry::scan({HEKLA_FAULTS_FOLDER})) {
         ::setenv("HEKLA_FAULT", fault, 1);
@@ -49,7 +52,7 @@ Status keep(const Record& record, const std::filesystem::path& folder) {
 
 } // namespace
 
-TEST_CASE("record: each plugin with its version and the hash of what it described, read back as it was written") {
+TEST_CASE("record: each plugin with its version and the hash of its graph, read back as written") {
     const Record record = Built().record();
     REQUIRE(record.parts.size() == 3);
     CHECK(record.parts[0].what == "architecture 'faulty'");
@@ -76,7 +79,7 @@ TEST_CASE("record: each plugin with its version and the hash of what it describe
     CHECK(difference_from(*read.value(), *Built().composition).value().empty());
 }
 
-TEST_CASE("record: another graph of the same configuration is told, by plugin and by line") {
+TEST_CASE("record: another graph for the same configuration is reported, by plugin and line") {
     const Record record = Built().record();
     const Built other("computes_otherwise");
     const auto difference = difference_from(record, *other.composition);
@@ -88,7 +91,7 @@ TEST_CASE("record: another graph of the same configuration is told, by plugin an
     CHECK(contains(difference.value(), " = relu(%"));
     CHECK(contains(difference.value(), "\n    + %"));
     CHECK(contains(difference.value(), " = abs(%"));
-    // The others said what they said before, though they stand behind it.
+    // The other plugins' graphs are unchanged, although their nodes follow the changed ones.
     CHECK(!contains(difference.value(), "head 'faulty_head'"));
     CHECK(!contains(difference.value(), "objective"));
     const Built wider("", 16);
@@ -98,19 +101,19 @@ TEST_CASE("record: another graph of the same configuration is told, by plugin an
     CHECK(contains(sizes.value(), "shape=[16, 16]"));
 }
 
-TEST_CASE("record: files that are none are refused by name") {
+TEST_CASE("record: invalid files are rejected by name") {
     const Record record = Built().record();
     Result<TemporaryFolder> folder = TemporaryFolder::make();
     REQUIRE(folder.ok());
     const auto path = folder.value().path();
-    const auto refused = [&](const std::string& json_text, const std::string& text, std::string_view said) {
+    const auto refused = [&](const std::string& json_text, const std::string& text, std::string_view expected) {
         REQUIRE(write_file_atomically(path / kRecordFile, json_text).ok());
         REQUIRE(write_file_atomically(path / kRecordGraphFile, text).ok());
         const auto read = read_record(path);
         REQUIRE(!read.ok());
         CAPTURE(read.message());
         CHECK(read.code() == Code::corrupt);
-        CHECK(contains(read.message(), said));
+        CHECK(contains(read.message(), expected));
         CHECK(contains(read.message(), "take the file away to go without it"));
     };
     const std::string good = record_json(record), text = record_text(record);
@@ -135,3 +138,5 @@ TEST_CASE("record: files that are none are refused by name") {
         CHECK(!read_record(path).ok());
     }
 }
+
+} // namespace record_test

@@ -1,4 +1,4 @@
-// A plugin of one head and one objective, both 'h', that is wrong in the way that WRONG names, or right where it is 0.
+// A plugin with one head and one objective, both named 'h', with the error that WRONG selects, or none if it is 0.
 #define HK_TARGET_ABI_MINOR 0
 #include "hekla/plugin/plugin.h"
 
@@ -58,7 +58,7 @@ static void HK_ABI deinit(void) {
     if (WRONG == NOTHING) log->write(host, HK_LOG_INFO, hk_text("deinit"));
     inits = 0;
 }
-// What it offers as a draft is what the host's door gives it, or nothing; neither get_interface() has any.
+// Returns the host's draft table as its own, or null; neither get_interface() provides drafts.
 static const void* HK_ABI draft(hk_string interface_id, hk_string id) {
     const hk_string wanted = hk_text("hekla.rollout.draft/1");
     if (id.size != 1 || interface_id.size != wanted.size || memcmp(interface_id.data, wanted.data, wanted.size) != 0) return NULL;

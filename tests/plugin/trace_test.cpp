@@ -1,4 +1,4 @@
-// Every rule that a trace can see broken, broken once by a plugin of plain C tables; and what a trace looks like.
+// Every rule that a trace can check is broken once by a plugin of plain C tables; also tests the format of a trace.
 #include "plugin/trace.hpp"
 
 #include "base/file.hpp"
@@ -23,13 +23,15 @@
 #include <stdexcept>
 #include <thread>
 
+namespace trace_test {
+
 using namespace hekla;
 
 namespace {
 
 hk_string words(const char* s) { return {s, std::strlen(s)}; }
 
-// What the functions of the plugin do; set by each case.
+// The functions of the plugin; set by each case.
 struct Doing {
     std::function<int32_t(hk_builder*, hk_error*)> build = [](hk_builder*, hk_error*) { return HK_OK; };
     std::function<int32_t(void**, hk_error*)> create = [](void** self, hk_error*) {
@@ -72,7 +74,7 @@ const hk_head kHead = {create, [](void*) {}, build, nullptr,
                            for (int row = 0; row < doing().rows; ++row) push(context, words("{}"));
                            return HK_OK;
                        }};
-// Computes with half of each parameter.
+// Uses half of each parameter.
 const hk_adapter kAdapter = {create, [](void*) {},
                              [](void*, hk_builder* builder, hk_string, hk_value value, hk_value* adapted, hk_error*) {
                                  const auto& g = *static_cast<const hk_graph_interface*>(
@@ -99,7 +101,7 @@ const hk_operation kOperation = {
     [](hk_builder* builder, const hk_operation_gradient*, hk_error* error) { return doing().build(builder, error); },
     [](const hk_operation_use*, hk_error*) { return HK_OK; }};
 
-// The trace of this test program, begun by whoever asks first.
+// Starts the trace of this test program on first use.
 const std::filesystem::path& trace_file() {
     static const TemporaryFolder folder = TemporaryFolder::make().take();
     static const std::filesystem::path file = [] {
@@ -120,7 +122,7 @@ const T& wrapped(const char* id, const T& table) {
     return *static_cast<const T*>(plugin::traced_plugin_table("fake", id, "a", &table));
 }
 
-// The rules that were broken while f ran.
+// Returns the rules that f broke.
 std::set<std::string> broken_by(const std::function<void()>& f) {
     trace_file();
     const auto before = plugin::trace_summary().broken;
@@ -132,7 +134,7 @@ std::set<std::string> broken_by(const std::function<void()>& f) {
     return rules;
 }
 
-// What is said to a graph in the build function of the architecture.
+// Calls f with a graph in the architecture's build function.
 std::set<std::string> built(const std::function<int32_t(const hk_graph_interface&, hk_builder*)>& f) {
     return broken_by([&] {
         plugin::Joint joint;
@@ -148,7 +150,7 @@ using Rules = std::set<std::string>;
 
 } // namespace
 
-TEST_CASE("trace: every rule that it can see broken is named where it is, and nothing else") {
+TEST_CASE("trace: every rule that it can check is reported at its place, and no other") {
     Rules seen;
     const auto names = [&](const char* rule, const Rules& rules) {
         CAPTURE(rule);
@@ -169,7 +171,7 @@ TEST_CASE("trace: every rule that it can see broken is named where it is, and no
         g.scope_end(b);
         return g.status(b, nullptr);
     };
-    CHECK(built(good) == Rules{}); // what is right is seen, and passes through
+    CHECK(built(good) == Rules{}); // valid calls pass through without a report
 
     const char latin[] = {'\xe9', 0};
     names("abi.1", built([&](auto& g, hk_builder* b) {
@@ -221,7 +223,7 @@ TEST_CASE("trace: every rule that it can see broken is named where it is, and no
               hk_builder view(joint, 1);
               hk_error error;
               wrapped(HK_ARCHITECTURE_INTERFACE, kArchitecture).build(nullptr, &view, &error);
-              CHECK(g.fill(&view, HK_KIND_FLOAT, four, 1, 0.0) == 0); // the host never hears of it
+              CHECK(g.fill(&view, HK_KIND_FLOAT, four, 1, 0.0) == 0); // the call does not reach the host
               CHECK(view.values.size() == 1);
           }));
     names("tokenizer.1", broken_by([&] {
@@ -345,10 +347,10 @@ TEST_CASE("trace: every rule that it can see broken is named where it is, and no
     if (is_traced) traced.insert(id);
 #include "plugin/rules.inc"
 #undef HK_RULE
-    CHECK(seen == traced); // a rule that is said to be traced is broken above
+    CHECK(seen == traced); // every rule marked as traced is broken above
 }
 
-TEST_CASE("trace: each call is a line, with the plugin, its arguments and what came of it") {
+TEST_CASE("trace: each call is a line, with the plugin, its arguments and its result") {
     const int64_t dims[] = {2, 3};
     built([&](auto& g, hk_builder* b) {
         const hk_value x = g.parameter(b, words("some.weight"), dims, 2, HK_INITIALIZE_NORMAL, 0, 0.5, 0);
@@ -369,3 +371,5 @@ TEST_CASE("trace: each call is a line, with the plugin, its arguments and what c
     has("the rule: A builder is not kept after the build call that it was given to.");
     has("BROKEN [error.1] fake in architecture 'a'.create: create() fails with HK_UNSUPPORTED and no message");
 }
+
+} // namespace trace_test

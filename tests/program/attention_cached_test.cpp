@@ -1,5 +1,7 @@
-// attention over a cache: chunks appended one after the other, ragged rows, rows of the cache read through cache_row.
+// attention over a cache: chunks appended one after the other, ragged rows, and reading other rows through cache_row.
 #include "program/kernel_case.hpp"
+
+namespace attention_cached_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -49,7 +51,7 @@ void check_case(Bench& bench, const Case& c) {
         feeds.fields["start"].data = start;
         feeds.fields["count"].data = counts[turn];
         for (int64_t b = 0; b < kBatch; ++b)
-            for (int64_t j = 0; j < kCapacity; ++j) // row 2 reads what row 0 wrote at its first two places
+            for (int64_t j = 0; j < kCapacity; ++j) // row 2 reads what row 0 wrote at its first two positions
                 feeds.fields["cache_row"].data[static_cast<std::size_t>(b * kCapacity + j)] =
                     b == 2 && j < 2 ? 0 : static_cast<double>(b);
         auto compiled = program::Program::compile(*bench, graph, *store.value(), {.outputs = {"y"}});
@@ -74,10 +76,12 @@ void check_case(Bench& bench, const Case& c) {
 
 } // namespace
 
-TEST_CASE("attention over a cache gives what the interpreter gives") {
+TEST_CASE("attention over a cache equals the interpreter's") {
     Bench bench;
     check_case(bench, {});
     check_case(bench, {.heads = 3, .key_heads = 3, .width = 5, .value_width = 7});
     check_case(bench, {.heads = 2, .key_heads = 1, .width = 64, .value_width = 64, .window = 3});
     check_case(bench, {.causal = false, .distance = true});
 }
+
+} // namespace attention_cached_test

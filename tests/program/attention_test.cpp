@@ -1,6 +1,8 @@
 // attention with each of its options, forward and backward: the device against the interpreter.
 #include "program/kernel_case.hpp"
 
+namespace attention_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -104,7 +106,7 @@ TEST_CASE("attention: causal, grouped queries, cross attention") {
     check_attention(bench, {.heads = 4, .key_heads = 1, .queries = 5, .keys = 13});
 }
 
-TEST_CASE("attention: paddings and masks, rows with nothing allowed") {
+TEST_CASE("attention: paddings and masks, rows without allowed keys") {
     Bench bench;
     for (const int64_t empty : {0, 1}) {
         check_attention(bench, {.key_padding = true, .empty_row = empty});
@@ -116,7 +118,7 @@ TEST_CASE("attention: paddings and masks, rows with nothing allowed") {
     }
 }
 
-TEST_CASE("attention: what is added to scores, and its gradients") {
+TEST_CASE("attention: biases and their gradients") {
     Bench bench;
     check_attention(bench, {.bias = true});
     check_attention(bench, {.causal = true, .bias = true});
@@ -127,7 +129,7 @@ TEST_CASE("attention: what is added to scores, and its gradients") {
     check_attention(bench, {.query_class = true});
 }
 
-TEST_CASE("attention: rows whose bias hides all keys weigh them equally, forward and back") {
+TEST_CASE("attention: rows whose bias hides all keys weigh them equally, forward and backward") {
     Bench bench;
     check_attention(bench, {.bias = true, .hidden_rows = true});
     check_attention(bench, {.queries = 19, .keys = 40, .bias = true, .query_class = true, .hidden_rows = true});
@@ -142,9 +144,11 @@ TEST_CASE("attention: windows, prefixes, positions") {
     check_attention(bench, {.causal = true, .distance_bias = true, .positions = true, .window = 3});
 }
 
-TEST_CASE("attention: dropout draws what the interpreter draws") {
+TEST_CASE("attention: dropout equals the interpreter's") {
     Bench bench;
     check_attention(bench, {.dropout = 0.3});
     check_attention(bench, {.queries = 12, .keys = 12, .causal = true, .dropout = 0.1});
     check_attention(bench, {.heads = 4, .key_heads = 2, .mask = true, .dropout = 0.5});
 }
+
+} // namespace attention_test

@@ -1,8 +1,10 @@
-// Cross entropy folded into its linear, on the device; and what it is for: the memory of a step.
+// Cross entropy folded into its linear, on the device, and the memory that it saves in a step.
 #include "graph/fold_cross_entropy.hpp"
 #include "graph/simplify.hpp"
 #include "program/kernel_case.hpp"
 #include "program/memory_plan.hpp"
+
+namespace fold_cross_entropy_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -15,7 +17,7 @@ struct Case {
     double smoothing = 0;
 };
 
-// Mid-graph: what the loss reads is computed, and its gradient goes on; the table is tied where it can be.
+// In the middle of a graph: the input of the loss is computed, and has a gradient; the table is tied if possible.
 Graph model(const Case& c) {
     Builder b;
     const ValueId table = b.parameter("table", {c.classes, c.width}, 0, 0, 0, 0);
@@ -33,7 +35,7 @@ Graph model(const Case& c) {
     return with_gradients(std::move(b), each);
 }
 
-// As above, with the loss folded before it is differentiated.
+// Returns the same model, with the loss folded before differentiation.
 Graph folded_model(const Case& c) {
     Builder b;
     const ValueId table = b.parameter("table", {c.classes, c.width}, 0, 0, 0, 0);
@@ -87,7 +89,7 @@ TEST_CASE("cross entropy by chunks: values and gradients, every option, at odd s
             }
 }
 
-TEST_CASE("cross entropy by chunks: what it gives is what whole logits give") {
+TEST_CASE("cross entropy by chunks: equals whole logits") {
     Bench bench;
     const Case c{.rows = 70, .width = 33, .classes = 300, .chunk = 128, .bias = true, .best = true};
     const Graph whole = model(c), folded = folded_model(c);
@@ -97,14 +99,14 @@ TEST_CASE("cross entropy by chunks: what it gives is what whole logits give") {
     std::string where;
     const double error = worst_error(run_on_device(*bench, folded, feeds, {}), expected, &where);
     CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
-    // In the same order, so the same bits, where there is one chunk.
+    // With one chunk the order is the same, so the bits are too.
     Case one = c;
     one.chunk = c.classes;
     const Outcome got = run_on_device(*bench, folded_model(one), feeds, {});
     for (const char* name : {"best", "value"}) CHECK(to_bytes(got.at(name)) == to_bytes(expected.at(name)));
 }
 
-TEST_CASE("cross entropy by chunks: rows that are ignored and logits that are not finite") {
+TEST_CASE("cross entropy by chunks: ignored rows and non-finite logits") {
     Bench bench;
     const Case c{.rows = 3, .width = 2, .classes = 6, .chunk = 2};
     const Graph graph = folded_model(c);
@@ -112,7 +114,7 @@ TEST_CASE("cross entropy by chunks: rows that are ignored and logits that are no
     graph::Feeds feeds = kernel_feeds(graph, random, {{"ids", c.classes}, {"labels", c.classes}});
     feeds.fields["ids"].data = {0, 1, 2};
     feeds.fields["labels"].data = {3, 0, 5};
-    // The first row's input is not a number, and the row is ignored; the others must not notice, the weight must.
+    // The first row's input is NaN, and the row is ignored: the other rows must stay finite, the weight must not.
     feeds.parameters["table"].data[0] = std::nan("");
     feeds.parameters["table"].data[1] = std::nan("");
     const Outcome got = run_on_device(*bench, graph, feeds, {});
@@ -125,12 +127,14 @@ TEST_CASE("cross entropy by chunks: rows that are ignored and logits that are no
     CHECK_MESSAGE(error <= 5e-6, "error " << error << " at " << where);
 }
 
-TEST_CASE("cross entropy by chunks: no step holds all logits") {
+TEST_CASE("cross entropy by chunks: no step stores all logits") {
     const Case c{.rows = 512, .width = 8, .classes = 8192, .chunk = 1024};
     const uint64_t logits = static_cast<uint64_t>(c.rows * c.classes) * 4;
     CHECK(arena_bytes(model(c)) >= logits);
     CHECK(arena_bytes(folded_model(c)) < logits / 3);
-    // The lowering's own chunk: 64 MiB of them, whatever the classes.
+    // The lowering's own chunk: 64 MiB of logits, for any number of classes.
     const Case large{.rows = 16384, .width = 8, .classes = 50304, .chunk = 0};
     CHECK(arena_bytes(folded_model(large)) < uint64_t{80} << 20);
 }
+
+} // namespace fold_cross_entropy_test

@@ -1,4 +1,4 @@
-// Running a graph on the device and in the interpreter, and comparing.
+// Runs a graph on the device and in the interpreter, and compares.
 #pragma once
 
 #include "gpu/budgeted_queue.hpp"
@@ -30,9 +30,9 @@ using graph::Op;
 using graph::Shape;
 using graph::ValueId;
 
-// What a whole process of tests runs under, from its environment: HEKLA_TEST_VALIDATION=gpu for shaders instrumented to
-// find addresses out of bounds, HEKLA_TEST_SHARED_MEMORY=BYTES and HEKLA_TEST_DISABLE=BIT for a lesser device,
-// HEKLA_TEST_KERNELS=gpu for the kernels that a GPU would get.
+// The configuration of a whole test process, from its environment: HEKLA_TEST_VALIDATION=gpu for shaders instrumented
+// to detect addresses out of bounds, HEKLA_TEST_SHARED_MEMORY=BYTES and HEKLA_TEST_DISABLE=BIT for a smaller device,
+// HEKLA_TEST_KERNELS=gpu for the kernels chosen on a GPU.
 inline gpu::Validation validation_of_process() {
     const char* given = std::getenv("HEKLA_TEST_VALIDATION");
     if (given == nullptr) return gpu::Validation::on;
@@ -46,10 +46,10 @@ inline void limit_as_process(gpu::CapabilityOverrides& overrides) {
     if (const char* bit = std::getenv("HEKLA_TEST_DISABLE")) overrides.disable.emplace_back(bit);
 }
 
-// A device with the validation layer where it is installed; its complaints fail the test at the end.
+// A device with the validation layer if it is installed; its messages fail the test at the end.
 class Bench {
 public:
-    // measured: by a queue that measures every segment, as sessions prepare.
+    // measured: uses a queue that measures every segment, as when sessions prepare.
     explicit Bench(program::RuntimeOptions options = {}, gpu::CapabilityOverrides overrides = {},
                    bool measured = false) {
         options.keep_traces = true;
@@ -63,8 +63,8 @@ public:
         context_options.memory.poison = true;
         context_options.device.validation = validation_of_process();
 #ifdef HEKLA_KERNELS_AS_WRITTEN
-        // The layer of Vulkan 1.3.239 makes invalid SPIR-V of a loop whose first block loads, which spirv-opt writes
-        // and the compiler itself does not.
+        // The layer of Vulkan 1.3.239 generates invalid SPIR-V for a loop whose first block has a load. spirv-opt emits
+        // such loops, the compiler itself does not.
         if (instrumented()) options.kernels = embedded::kernels_as_written();
 #endif
         auto context = gpu::create_context(context_options);
@@ -124,17 +124,17 @@ inline graph::Tensor to_tensor(const program::HostTensor& tensor) {
     return out;
 }
 
-// What one run on the device gave: outputs, and gradients as "grad.NAME".
+// The results of one run on the device: outputs, and gradients as "grad.NAME".
 using Outcome = std::map<std::string, graph::Tensor>;
 
 struct RunOptions {
     program::CompileOptions compile;
     program::RunScalars scalars;
     int runs = 1;
-    std::function<void(program::Runtime&)> between = nullptr; // two runs
+    std::function<void(program::Runtime&)> between = nullptr; // called between two runs
 };
 
-// Feeds hold what the device stores: call rounded() first.
+// Feeds must contain the values that the device stores: call rounded() first.
 inline Outcome run_on_device(program::Runtime& runtime, const Graph& graph, const graph::Feeds& feeds,
                              RunOptions options) {
     auto store = program::ParameterStore::create(runtime, program::parameter_table(graph), {.gradients = true});
@@ -206,7 +206,7 @@ inline bool same_bits(const Outcome& a, const Outcome& b) {
     return true;
 }
 
-// The largest |a - b| / (largest |b|), integers exactly; where reported.
+// Returns the largest |a - b| / (largest |b|), integers compared exactly; `where`: at which element.
 inline double worst_error(const Outcome& got, const Outcome& expected, std::string* where = nullptr) {
     double worst = 0;
     for (const auto& [name, b] : expected) {
@@ -250,7 +250,7 @@ private:
     std::normal_distribution<double> normal_;
 };
 
-// Runs the graph in every way that must give the same bits, and against the interpreter.
+// Runs the graph in every way that must give the same bits, and compares with the interpreter.
 inline void check_graph(Bench& bench, const Graph& graph, const graph::Feeds& feeds, double tolerance) {
     RunOptions options;
     const Outcome fused = run_on_device(*bench, graph, feeds, options);

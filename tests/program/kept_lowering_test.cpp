@@ -1,4 +1,4 @@
-// What a program keeps of a lowering is what the lowering says, and lies where it was told to.
+// ProgramMetadata equals the lowering that it was made from, and uses the given memory.
 #include "program/program_metadata.hpp"
 
 #include "counting_resource.hpp"
@@ -9,10 +9,12 @@
 
 #include <algorithm>
 
+namespace kept_lowering_test {
+
 using namespace hekla;
 using namespace hekla::program;
 
-TEST_CASE("a lowering is kept whole, in the memory that was given, and without what only made it") {
+TEST_CASE("program metadata is a complete copy of a lowering, in the given memory, without temporary data") {
     graph::Builder b;
     const graph::ValueId x = b.input("x", graph::Kind::float_, {5, 7});
     b.input("unread", graph::Kind::float_, {1});
@@ -29,7 +31,7 @@ TEST_CASE("a lowering is kept whole, in the memory that was given, and without w
     REQUIRE(lowered->dispatches.size() >= 2);
     REQUIRE(lowered->ignored_inputs == std::vector<std::string>{"unread"});
     lowered.value().choices = {{"a", "direct"}, {"b", "tiled"}};
-    const Lowering lowering = lowered.value(); // what is kept must be the same when the other has gone
+    const Lowering lowering = lowered.value(); // for comparison after the original is destroyed
 
     test::CountingResource memory;
     {
@@ -71,3 +73,5 @@ TEST_CASE("a lowering is kept whole, in the memory that was given, and without w
     }
     CHECK(memory.live() == 0);
 }
+
+} // namespace kept_lowering_test

@@ -8,7 +8,8 @@
 
 namespace hekla::test {
 
-// Feeds for every field and parameter of the graph: normal numbers, and integers below `most` (by field name, else 7).
+// Random feeds for every field and parameter of the graph: normal numbers, and integers below `most` (by field name,
+// else 7).
 inline graph::Feeds kernel_feeds(const Graph& graph, Random& random, const std::map<std::string, int64_t>& most = {}) {
     graph::Feeds feeds;
     for (const graph::Node& node : graph.nodes) {
@@ -36,7 +37,7 @@ inline void check_kernel(Bench& bench, const Graph& graph, double tolerance,
     RunOptions options;
     const Outcome got = run_on_device(*bench, graph, feeds, options);
     Outcome expected = run_in_interpreter(graph, feeds);
-    // The terms of a sum may cancel: a loss is held to the size of its terms, not to its own.
+    // The terms of a sum may cancel, so a loss is compared relative to the size of its terms.
     if (const auto loss = expected.find("loss"); loss != expected.end()) {
         double size = 0;
         const std::vector<double>& values = expected.at("value").data;
@@ -48,14 +49,14 @@ inline void check_kernel(Bench& bench, const Graph& graph, double tolerance,
     std::string where;
     const double error = worst_error(got, expected, &where);
     CHECK_MESSAGE(error <= tolerance, "error " << error << " at " << where);
-    // Addresses are checked by the first run; another takes as long, and has the same.
+    // Addresses are checked in the first run; a second takes as long and uses the same ones.
     if (instrumented()) return;
     options.runs = 2;
     CHECK_MESSAGE(same_bits(got, run_on_device(*bench, graph, feeds, options)), "two runs differ");
 }
 
-// The value's gradient: loss = sum(value * coefficients), so that what arrives is not all ones; then the whole graph
-// with the gradients of its parameters, device against interpreter.
+// Adds the value's gradient: loss = sum(value * coefficients), so that incoming gradients are not all ones; then runs
+// the whole graph with the gradients of its parameters, device against interpreter.
 inline Graph with_gradients(Builder b, ValueId value) {
     if (!b.ok()) { REQUIRE_MESSAGE(b.ok(), b.status().message()); }
     const ValueId coefficients = b.input("coefficients", Kind::float_, b.shape(value));

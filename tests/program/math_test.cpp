@@ -3,6 +3,8 @@
 
 #include <limits>
 
+namespace math_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -24,7 +26,7 @@ std::vector<double> points(double low, double high) {
     std::vector<double> x;
     for (int i = 0; i < 4000; ++i)
         x.push_back(static_cast<double>(static_cast<float>(low + (high - low) * i / 3999.0)));
-    // Around 0, where relative errors show.
+    // Around 0, where relative errors are largest.
     for (double tiny = 1e-30; tiny < 1; tiny *= 7) {
         if (tiny <= high) x.push_back(static_cast<double>(static_cast<float>(tiny)));
         if (-tiny >= low) x.push_back(static_cast<double>(static_cast<float>(-tiny)));
@@ -72,3 +74,5 @@ TEST_CASE("elementary functions within 4 ulp") {
         CHECK_MESSAGE(worst <= 4, "worst " << worst << " at " << where);
     }
 }
+
+} // namespace math_test

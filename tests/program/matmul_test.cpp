@@ -1,6 +1,8 @@
-// matmul and linear at odd sizes, in every layout, strided, batched, cut along K; on the device against the
+// matmul and linear at odd sizes, in every layout, strided, batched, split along K; on the device against the
 // interpreter.
 #include "program/kernel_case.hpp"
+
+namespace matmul_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -56,7 +58,7 @@ TEST_CASE("matmul: batches, broadcast and strided") {
     check_kernel(bench, finished(std::move(b)), kTolerance);
 }
 
-TEST_CASE("matmul: few tiles and a long K are cut, and summed in order") {
+TEST_CASE("matmul: few tiles and a long K are split, and summed in order") {
     Bench bench;
     for (const bool transposed : {false, true}) {
         const Graph graph = product(transposed ? Shape{60'001, 3} : Shape{3, 60'001}, {60'001, 12}, transposed, false);
@@ -90,7 +92,7 @@ TEST_CASE("matmul: gradients of a batched product") {
     check_kernel(bench, with_gradients(std::move(b), y), kTolerance);
 }
 
-TEST_CASE("matmul: every kernel gives what the interpreter gives") {
+TEST_CASE("matmul: every kernel equals the interpreter") {
     Bench bench;
     const std::pair<Shape, Shape> cases[] = {{{70, 33}, {33, 129}}, {{1, 5}, {5, 1}}, {{2, 130, 64}, {2, 64, 131}}};
     for (const auto& [a, b] : cases)
@@ -110,3 +112,5 @@ TEST_CASE("matmul: every kernel gives what the interpreter gives") {
             CHECK_MESSAGE(error <= kTolerance, "error " << error << " at " << where);
         }
 }
+
+} // namespace matmul_test

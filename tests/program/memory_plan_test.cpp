@@ -1,4 +1,4 @@
-// The memory plan, by brute force: no two tensors that are alive together share a byte.
+// The memory plan, checked by brute force: no two tensors with overlapping lifetimes share a byte.
 #include "program/memory_plan.hpp"
 
 #include "graph/builder.hpp"
@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <random>
+
+namespace memory_plan_test {
 
 using namespace hekla;
 using namespace hekla::program;
@@ -36,7 +38,7 @@ bool overlap(const Placement& a, const Placement& b) {
 
 } // namespace
 
-TEST_CASE("tensors that are alive together never overlap, in one block or many") {
+TEST_CASE("tensors with overlapping lifetimes never overlap, in one block or many") {
     for (uint64_t seed = 0; seed < 30; ++seed) {
         const Lowering lowering = random_lowering(seed, 60, 150, 8000);
         for (const uint64_t most : {uint64_t{1} << 31, uint64_t{24 * 1024}}) {
@@ -76,14 +78,14 @@ TEST_CASE("lifetimes run from the first access to the last") {
     CHECK(plan->placements[1].first == 1);
     CHECK(plan->placements[1].last == 3);
     CHECK(plan->placements[2].first == 3);
-    CHECK(plan->placements[0].offset == plan->placements[2].offset); // a is dead when c is born
+    CHECK(plan->placements[0].offset == plan->placements[2].offset); // a is dead when c is written
     CHECK(plan->arena() == plan->live_bytes);
     CHECK(plan->text().find("3 tensors") != std::string::npos);
     CHECK(plan->json().find("\"name\": \"b\"") != std::string::npos);
     CHECK(plan->svg().ends_with("</svg>\n"));
 }
 
-TEST_CASE("a tensor larger than one allocation is refused with its name and size") {
+TEST_CASE("a tensor larger than one allocation is rejected with its name and size") {
     Lowering lowering;
     const View big = lowering.allocate(graph::Shape{10000}, Storage::f32, "logits");
     lowering.dispatches.resize(1);
@@ -94,13 +96,13 @@ TEST_CASE("a tensor larger than one allocation is refused with its name and size
     CHECK(plan.message().find("'logits' takes 40000 bytes") != std::string::npos);
 }
 
-TEST_CASE("sizes above 4 GiB are counted whole, and too many elements are refused by name") {
+TEST_CASE("sizes above 4 GiB are counted correctly, and too many elements are rejected by name") {
     const auto lowered = [](int64_t rows) {
         graph::Builder b;
         const graph::ValueId ids = b.input("ids", graph::Kind::int32, {2, 3});
         const graph::ValueId table = b.parameter("table", {rows, 1024}, 0, 0, 0, 0);
         const graph::ValueId one = b(graph::Op::embedding, {table, ids});
-        // The whole table once more, scaled: an activation of the same size.
+        // The whole table again, scaled: an activation of the same size.
         const graph::ValueId scaled = b(graph::Op::mul, {table, b.scalar(2.0)});
         const graph::ValueId two = b(graph::Op::embedding, {b(graph::Op::softmax, {scaled}), ids});
         b.output("y", b(graph::Op::add, {one, two}));
@@ -109,7 +111,7 @@ TEST_CASE("sizes above 4 GiB are counted whole, and too many elements are refuse
         CompileOptions options;
         options.outputs = {"y"};
         auto lowering = lower(graph.value(), Limits(), options);
-        if (lowering.ok()) lowering.value().graph = nullptr; // it ends here
+        if (lowering.ok()) lowering.value().graph = nullptr; // the graph ends here
         return lowering;
     };
     constexpr int64_t kRows = 1'500'000; // 6,144,000,000 bytes
@@ -133,3 +135,5 @@ TEST_CASE("sizes above 4 GiB are counted whole, and too many elements are refuse
     CHECK_MESSAGE(refused.message().find("table") != std::string::npos, refused.message());
     CHECK_MESSAGE(refused.message().find("2150400000 elements") != std::string::npos, refused.message());
 }
+
+} // namespace memory_plan_test

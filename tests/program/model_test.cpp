@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+namespace model_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -158,13 +160,13 @@ TEST_CASE("a small GPT in many submits and small arena blocks") {
     CHECK(cut->gpu().queue->submits() >= 10);
 }
 
-TEST_CASE("what took longer than the budget is cut anew, with the same bits") {
+TEST_CASE("dispatches that took longer than the budget are split again, with the same bits") {
     Bench plain;
     const Graph graph = gpt({});
     const graph::Feeds feeds = random_feeds(graph, 6, 37);
     const Outcome expected = run_on_device(*plain, graph, feeds, {});
     program::RuntimeOptions options;
-    // Longer than the estimate of most dispatches, and shorter than any takes.
+    // Above the estimate of most dispatches, and below their actual times.
     options.budget_seconds = plain->device_limits().cpu ? 1e-5 : 1e-6;
     options.segment_seconds = options.budget_seconds / 8;
     Bench bench(options, {}, true);
@@ -179,7 +181,7 @@ TEST_CASE("what took longer than the budget is cut anew, with the same bits") {
     CHECK(same_bits(expected, run_on_device(*bench, graph, feeds, run)));
     REQUIRE(cut.size() == 2);
     CHECK(cut[0]);
-    // Where there is no budget nothing is too long.
+    // Without a budget nothing is too long.
     program::RuntimeOptions without = options;
     without.budget_seconds = 0;
     Bench unbudgeted(without, {}, true);
@@ -187,14 +189,14 @@ TEST_CASE("what took longer than the budget is cut anew, with the same bits") {
     CHECK_FALSE(cut[2]);
 }
 
-TEST_CASE("the device has the subgroup size that this process was started for") {
+TEST_CASE("the device has the subgroup size of this process") {
     const char* wanted = std::getenv("HEKLA_TEST_SUBGROUPS");
     if (!wanted) return;
     Bench bench;
     CHECK(std::to_string(bench->limits().subgroup_size) == wanted);
 }
 
-TEST_CASE("each barrier of a recorded GPT step is needed, and its absence is found") {
+TEST_CASE("each barrier of a recorded GPT step is needed, and a missing one is detected") {
     Bench bench;
     const Graph graph = gpt({});
     auto store = program::ParameterStore::create(*bench, program::parameter_table(graph), {.gradients = true});
@@ -205,7 +207,7 @@ TEST_CASE("each barrier of a recorded GPT step is needed, and its absence is fou
     REQUIRE(events.ok());
     CHECK(program::check_ordering(events.value()).faults.empty());
     std::vector<std::size_t> barriers;
-    // Of the first replay. The one that begins a replay stands for whatever may have run before.
+    // Barriers of the first replay. The one at its start orders it after all earlier work.
     for (std::size_t e = 1; e < events->size() / 2; ++e)
         if (events.value()[e].kind == program::OrderingEvent::Kind::barrier) barriers.push_back(e);
     REQUIRE(barriers.size() >= 30);
@@ -226,10 +228,12 @@ TEST_CASE("gradients accumulate over micro-batches") {
     options.compile.gradients = program::Gradients::accumulate;
     CHECK(same_bits(once, run_on_device(*bench, graph, feeds, options)));
     options.scalars.accumulate = true;
-    options.runs = 2; // onto the zeros that a new store holds
+    options.runs = 2; // a new store holds zeros
     const Outcome twice = run_on_device(*bench, graph, feeds, options);
     for (const auto& [name, tensor] : once) {
         if (!name.starts_with("grad.")) continue;
         for (std::size_t i = 0; i < tensor.data.size(); ++i) CHECK(twice.at(name).data[i] == 2 * tensor.data[i]);
     }
 }
+
+} // namespace model_test

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+namespace optimizer_test {
+
 using namespace hekla;
 using namespace hekla::test;
 using program::OptimizerKind;
@@ -28,7 +30,7 @@ struct Model {
         }
     }
 
-    // One step as PyTorch defines it, in float64. Gives the norm before clipping.
+    // One step as PyTorch defines it, in float64. Returns the norm before clipping.
     double step(const OptimizerPlan& plan, const std::vector<std::vector<float>>& gradients, double lr, double scale) {
         double squares = 0;
         for (const auto& g : gradients)
@@ -76,7 +78,7 @@ OptimizerState read_state(program::ParameterStore& store) {
     return state;
 }
 
-// frozen: what the plan leaves untouched has no gradients and moments in the store either.
+// frozen: parameters that the plan leaves unchanged have no gradients and moments in the store.
 void check_plan(const OptimizerPlan& plan, uint64_t max_chunk_bytes = 0, bool frozen = false) {
     Bench bench;
     Random random(5);
@@ -198,7 +200,7 @@ TEST_CASE("SGD, with and without momentum") {
     check_plan(plan);
 }
 
-TEST_CASE("the loss scale is halved in skipped steps and doubled after many that were not") {
+TEST_CASE("the loss scale is halved in skipped steps and doubled after many applied ones") {
     Bench bench;
     const std::vector<program::ParameterEntry> table{{"w", {4}}};
     auto store = program::ParameterStore::create(*bench, table, {.gradients = true, .moments = true});
@@ -238,7 +240,7 @@ TEST_CASE("the loss scale is halved in skipped steps and doubled after many that
     CHECK(step(1).steps_at_it == 1);
 }
 
-TEST_CASE("plans that do not fit are refused") {
+TEST_CASE("plans that do not match are rejected") {
     const std::vector<program::ParameterEntry> table{{"w", {4}}};
     std::vector<program::StoreChunk> chunks{{256}};
     program::OptimizerPlan plan;
@@ -255,3 +257,5 @@ TEST_CASE("plans that do not fit are refused") {
     plan.beta2 = 1;
     CHECK(program::lower_optimizer(plan, table, chunks, {}).code() == Code::invalid_argument);
 }
+
+} // namespace optimizer_test

@@ -1,10 +1,12 @@
-// Barriers from byte ranges, and the independent proof that they suffice.
+// Barriers from byte ranges, and an independent check that they suffice.
 #include "program/hazards.hpp"
 #include "program/ordering_check.hpp"
 
 #include <doctest/doctest.h>
 
 #include <random>
+
+namespace ordering_test {
 
 using namespace hekla::program;
 
@@ -74,7 +76,7 @@ TEST_CASE("the checker agrees with a comparison of all pairs") {
     }
 }
 
-TEST_CASE("reads need no order, and neither do the parts of one dispatch") {
+TEST_CASE("reads need no order, and neither do the slices of one dispatch") {
     OrderingEvent read;
     read.bytes = {{0, 100, false}};
     const OrderingEvent reads[] = {read, read};
@@ -90,7 +92,7 @@ TEST_CASE("reads need no order, and neither do the parts of one dispatch") {
     CHECK(check_ordering(two).faults.size() == 1);
 }
 
-TEST_CASE("a command that reads and writes does not hide the reader before it") {
+TEST_CASE("a command that reads and writes does not hide an earlier read") {
     OrderingEvent reader;
     reader.group = 1;
     reader.bytes = {{0, 10, false}};
@@ -101,7 +103,7 @@ TEST_CASE("a command that reads and writes does not hide the reader before it") 
     CHECK(check_ordering(events).faults.size() == 1);
 }
 
-TEST_CASE("a barrier that leaves a stage out orders nothing of it") {
+TEST_CASE("a barrier without a stage does not order that stage") {
     OrderingEvent copy;
     copy.stage = Stage::transfer;
     copy.bytes = {{0, 10, true}};
@@ -116,3 +118,5 @@ TEST_CASE("a barrier that leaves a stage out orders nothing of it") {
     const OrderingEvent bad[] = {copy, barrier, dispatch};
     CHECK(check_ordering(bad).faults.size() == 1);
 }
+
+} // namespace ordering_test

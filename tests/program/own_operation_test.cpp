@@ -1,6 +1,8 @@
-// A plugin's own operation on the device, against its reference: sizes, storage, accessors, what is counted, errors.
+// A plugin's custom operation on the device, against its reference: sizes, storage, accessors, counters, errors.
 #include "own_operations.hpp"
 #include "program/kernel_case.hpp"
+
+namespace own_operation_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -12,7 +14,7 @@ constexpr double kTolerance = 4e-6;
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// Compiles a graph that is expected to be refused.
+// Compiles a graph and expects an error.
 std::string refusal(program::Runtime& runtime, const Graph& graph) {
     auto store = program::ParameterStore::create(runtime, program::parameter_table(graph));
     REQUIRE(store.ok());
@@ -45,7 +47,7 @@ graph::OwnDeclaration with_glsl(const std::string& glsl, uint32_t local_size = 0
 
 } // namespace
 
-TEST_CASE("own operations in the middle of a graph, forward and gradients, at every size") {
+TEST_CASE("custom operations in the middle of a graph, forward and gradients, at every size") {
     Bench bench;
     for (const Shape& shape : {Shape{1, 1}, Shape{3, 7}, Shape{13, 31}, Shape{5, 3, 11}, Shape{2, 513}}) {
         CAPTURE(shape.text());
@@ -65,7 +67,7 @@ TEST_CASE("own operations in the middle of a graph, forward and gradients, at ev
     }
 }
 
-TEST_CASE("own operations give the same bits fused or not, serialized, and twice") {
+TEST_CASE("custom operations give the same bits fused or not, serialized, and twice") {
     Bench bench;
     Random random(3);
     Builder b;
@@ -75,7 +77,7 @@ TEST_CASE("own operations give the same bits fused or not, serialized, and twice
     check_graph(bench, graph, kernel_feeds(graph, random), kTolerance);
 }
 
-TEST_CASE("views are copied where they are not dense, and empty tensors are no work") {
+TEST_CASE("views that are not dense are copied, and empty tensors need no dispatch") {
     Bench bench;
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {6, 10}), row = b.input("row", Kind::float_, {1, 6});
@@ -88,7 +90,7 @@ TEST_CASE("views are copied where they are not dense, and empty tensors are no w
     b.output("none", test::own::swish_gate(b, none, none));
     check_kernel(bench, finished(std::move(b)), kTolerance);
 
-    // An empty input beside an output that is not: loads give 0, sizes say what is there.
+    // An empty input with a non-empty output: loads give 0, sizes are correct.
     Builder e;
     const ValueId given = e(Op::slice, {e.input("x", Kind::float_, {1, 3})},
                             {{"axis", int64_t{0}}, {"start", int64_t{0}}, {"length", int64_t{0}}});
@@ -102,7 +104,7 @@ TEST_CASE("views are copied where they are not dense, and empty tensors are no w
     CHECK(outcome.at("y").data == std::vector<double>{11320, 11320});
 }
 
-TEST_CASE("inputs that are stored in 16 bits are read as they are") {
+TEST_CASE("inputs stored in 16 bits are read directly") {
     Bench bench;
     if (!bench->limits().storage16) return;
     for (const Storage storage : {Storage::f16, Storage::bf16}) {
@@ -130,7 +132,7 @@ TEST_CASE("inputs that are stored in 16 bits are read as they are") {
         for (const char* name : {"y", "part"}) got[name] = to_tensor(program.value()->read_output(name).value());
         CHECK(worst_error(got, run_in_interpreter(graph, feeds)) <= kTolerance);
 
-        // And what a product stores in 16 bits because only the operation reads it.
+        // Also a product's result, stored in 16 bits because only the operation reads it.
         Builder p;
         const ValueId a = p.parameter("a", {9, 8}, 0, 0, 0, 0), w = p.parameter("w", {8, 6}, 0, 0, 0, 0);
         const ValueId product = p(Op::matmul, {a, w});
@@ -144,9 +146,9 @@ TEST_CASE("inputs that are stored in 16 bits are read as they are") {
     }
 }
 
-TEST_CASE("accesses outside of a tensor are clamped, and counted where that is asked for") {
+TEST_CASE("accesses outside of a tensor are clamped, and counted on request") {
     Bench bench;
-    // Loads x[i + 1]: the last is outside. Stores y[2 i]: half of them are outside.
+    // Loads x[i + 1]: the last one is outside. Stores y[2 i]: half of them are outside.
     const Graph graph =
         one(with_glsl("void operation(uint i) { if (i % 2u == 1u) store_y(i, 0.0); store_y(2u * i, load_x(i + 1u)); }"),
             {9}, {9}, 9);
@@ -158,7 +160,7 @@ TEST_CASE("accesses outside of a tensor are clamped, and counted where that is a
             program::Program::compile(*bench, graph, *store.value(), {.outputs = {"y"}, .count_accesses = counted});
         REQUIRE_MESSAGE(program.ok(), program.message());
         REQUIRE(program.value()->set_input("x", std::as_bytes(std::span(x))).ok());
-        for (int run = 0; run < 2; ++run) { // every replay counts from 0
+        for (int run = 0; run < 2; ++run) { // every replay starts counting from 0
             REQUIRE(program.value()->run().ok());
             const auto counts = program.value()->access_counts();
             REQUIRE_MESSAGE(counts.ok(), counts.message());
@@ -176,7 +178,7 @@ TEST_CASE("accesses outside of a tensor are clamped, and counted where that is a
         CHECK(program.value()->output_names() == std::vector<std::string>{"y"});
         CHECK(to_tensor(program.value()->read_output("y").value()).data[8] == 6);
     }
-    // Good operations count nothing.
+    // Correct operations count 0.
     Builder b;
     const ValueId in = b.parameter("x", {5, 7}, 0, 0, 0, 0);
     const Graph good = with_gradients(std::move(b), test::own::center(b, test::own::swish_gate(b, in, in)));
@@ -193,7 +195,7 @@ TEST_CASE("accesses outside of a tensor are clamped, and counted where that is a
     for (const auto& count : counts.value()) CHECK((count.loads == 0 && count.stores == 0));
 }
 
-TEST_CASE("GLSL that does not compile: the author's lines, the operation and its place") {
+TEST_CASE("GLSL that does not compile: the author's lines, the operation and its scope") {
     Bench bench;
     auto d = with_glsl("float half_of(float v) {\n    return v * 0.5;\n}\nvoid operation(uint i) {\n    store_y(i, "
                        "half_off(load_x(i)));\n}\n");
@@ -210,8 +212,8 @@ TEST_CASE("GLSL that does not compile: the author's lines, the operation and its
     CHECK(contains(without, "'operation' : no matching overloaded function found"));
 }
 
-TEST_CASE("a kernel has one name, whatever file and line its text comes from") {
-    // An exported graph keeps neither, and finds its kernels by their names.
+TEST_CASE("a kernel has one name, independent of the file and line of its source") {
+    // An exported graph has neither, and finds its kernels by name.
     Bench bench;
     const auto kernels = [&](const std::string& file, uint32_t line) {
         auto d = with_glsl("void operation(uint i) { store_y(i, 2.0 * load_x(i)); }");
@@ -230,7 +232,7 @@ TEST_CASE("a kernel has one name, whatever file and line its text comes from") {
     CHECK(kernels("moved/one.cpp", 7) == plain);
 }
 
-TEST_CASE("a workgroup shares what every device has, and no byte more") {
+TEST_CASE("a workgroup may use the shared memory that every device has, and not a byte more") {
     Bench bench;
     const auto sharing = [](int floats) {
         return with_glsl(fmt::format("struct Pair {{ float a; int b; }};\nshared Pair pairs[16][{}];\n"
@@ -250,7 +252,7 @@ TEST_CASE("a workgroup shares what every device has, and no byte more") {
     CHECK(contains(refused, "use 16512 bytes of shared memory; at most 16384"));
 }
 
-TEST_CASE("without the run-time compiler there is one clear error, and what is cached still runs") {
+TEST_CASE("without the run-time compiler there is one clear error, and cached kernels still run") {
     gpu::ContextOptions options;
     options.glsl_module = "/nowhere/libhekla_glsl.so";
     auto context = gpu::create_context(options);
@@ -264,7 +266,7 @@ TEST_CASE("without the run-time compiler there is one clear error, and what is c
     CHECK(contains(message, "plugins' own GLSL need it"));
 }
 
-TEST_CASE("numbers that kernels cannot see are refused") {
+TEST_CASE("numbers that kernels cannot represent are rejected") {
     Bench bench;
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {2, 3}), ids = b.input("ids", Kind::int32, {2});
@@ -277,7 +279,7 @@ TEST_CASE("numbers that kernels cannot see are refused") {
 
 TEST_CASE("SPIR-V reads the argument block that the header specifies, byte by byte") {
     Bench bench;
-    // y = x * (scale + table[i mod 2]), and the block's own words where i is 0; written against operation.h alone.
+    // y = x * (scale + table[i mod 2]), and the block's own words for i = 0; written only from operation.h.
     const std::string text = R"(#version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
@@ -332,7 +334,7 @@ void main() {
     CHECK(contains(refusal(*bench, graph_of(d)), "SPIR-V module"));
 }
 
-TEST_CASE("a dispatch that is cut into parts, and one that is timed, say what they are") {
+TEST_CASE("split dispatches and timed ones have correct names") {
     program::RuntimeOptions options;
     options.budget_seconds = 1e-9;
     Bench bench(options);
@@ -344,7 +346,7 @@ TEST_CASE("a dispatch that is cut into parts, and one that is timed, say what th
     Bench plain;
     auto store = program::ParameterStore::create(*plain, program::parameter_table(graph), {.gradients = true});
     auto program = program::Program::compile(*plain, graph, *store.value(), {.outputs = {"value"}, .timings = true});
-    if (!program.ok() && program.code() == Code::unsupported) return; // no timestamps
+    if (!program.ok() && program.code() == Code::unsupported) return; // no timestamps on this device
     REQUIRE_MESSAGE(program.ok(), program.message());
     CHECK(contains(program.value()->dump(), "acme.center [own:acme.center/1:"));
     const std::vector<float> ones(40 * 700, 1.0f);
@@ -359,3 +361,5 @@ TEST_CASE("a dispatch that is cut into parts, and one that is timed, say what th
         }
     CHECK(seen == 2);
 }
+
+} // namespace own_operation_test

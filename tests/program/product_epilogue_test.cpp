@@ -1,5 +1,7 @@
-// Linears that take in what is done to their result: the bits are those of two kernels, with fewer dispatches.
+// Linears with a fused epilogue: the same bits as with two kernels, with fewer dispatches.
 #include "program/kernel_case.hpp"
+
+namespace product_epilogue_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -21,7 +23,7 @@ ValueId linear(Builder& b, const Case& c, const std::string& name) {
     return b(Op::linear, {x, w, b.parameter("b" + name, {c.n}, 0, 0, 0, 0)}, {{"input_first", int64_t{c.input_first}}});
 }
 
-// Fused and not: the same bits, near the interpreter's; how many dispatches fewer.
+// Compares fused and unfused: the same bits, close to the interpreter's. Returns the number of dispatches saved.
 int dispatches_saved(Bench& bench, const Graph& graph, RunOptions options = {}) {
     Random random(7);
     const graph::Feeds feeds = kernel_feeds(graph, random);
@@ -61,7 +63,7 @@ TEST_CASE("linear: a residual is added before the result is stored") {
         }
 }
 
-TEST_CASE("linear: activations of few rows") {
+TEST_CASE("linear: activations for few rows") {
     Bench bench;
     for (const Case& c : kCases)
         for (int activation = 0; activation < 3; ++activation) {
@@ -76,7 +78,7 @@ TEST_CASE("linear: activations of few rows") {
         }
 }
 
-TEST_CASE("linear: every kernel takes in a residual") {
+TEST_CASE("linear: every kernel fuses a residual") {
     Bench bench;
     for (const char* choice : {"tiled.t64", "tiled.t128", "direct.t1x4", "direct.t4x4", "direct.t16x4", "direct.t32x4",
                                "direct.t64x4", "uniform.t6x4", "uniform.t2x4", "uniform.t8x1"}) {
@@ -90,7 +92,7 @@ TEST_CASE("linear: every kernel takes in a residual") {
     }
 }
 
-TEST_CASE("linear: residuals in other strides, of other linears, and results that are read twice") {
+TEST_CASE("linear: residuals with other strides, of other linears, and results that are read twice") {
     Bench bench;
     const Case c{{2, 6, 8}, 8, true};
     {
@@ -99,7 +101,7 @@ TEST_CASE("linear: residuals in other strides, of other linears, and results tha
         const ValueId residual = b(Op::transpose, {b.input("residual", Kind::float_, {2, 8, 6})},
                                    {{"permutation", std::vector<int64_t>{0, 2, 1}}});
         b.output("y", b(Op::add, {y, residual}));
-        CHECK(dispatches_saved(bench, finished(std::move(b))) == 0); // a copy in place of the sum
+        CHECK(dispatches_saved(bench, finished(std::move(b))) == 0); // a copy instead of the sum
     }
     {
         Builder b; // rows of a wider tensor
@@ -111,7 +113,7 @@ TEST_CASE("linear: residuals in other strides, of other linears, and results tha
         CHECK(dispatches_saved(bench, finished(std::move(b))) == 1);
     }
     {
-        Builder b; // rows from the last to the first
+        Builder b; // rows in reverse order
         const ValueId y = linear(b, {{6, 8}, 8, true}, "");
         const ValueId flipped = b(Op::flip, {b.input("residual", Kind::float_, {6, 8})}, {{"axis", int64_t{0}}});
         b.output("y", b(Op::add, {y, flipped}));
@@ -129,9 +131,11 @@ TEST_CASE("linear: residuals in other strides, of other linears, and results tha
         CHECK(dispatches_saved(bench, finished(std::move(b))) == 0);
     }
     {
-        Builder b; // a bias that repeats over rows is no residual
+        Builder b; // a bias broadcast over rows is not a residual
         const ValueId y = linear(b, c, "");
         b.output("y", b(Op::add, {y, b.input("row", Kind::float_, {8})}));
         CHECK(dispatches_saved(bench, finished(std::move(b))) == 0);
     }
 }
+
+} // namespace product_epilogue_test

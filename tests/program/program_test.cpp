@@ -1,5 +1,8 @@
-// What a program promises beside its numbers: states, alternating recordings, a shared arena, timings, clear errors.
+// Properties of a program other than its results: states, alternating recordings, a shared arena, timings, clear
+// errors.
 #include "program/harness.hpp"
+
+namespace program_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -30,13 +33,13 @@ Graph running_sum(int64_t length) {
     const ValueId before = b.input("before", Kind::float_, Shape{length});
     const ValueId after = b(Op::add, {b(Op::mul, {x, b.step_scalar("rate", 1.0)}), before});
     b.output("after", after);
-    b.output("doubled", b(Op::add, {before, after})); // reads the old content after the new one exists
+    b.output("doubled", b(Op::add, {before, after})); // reads the old content after the new one is computed
     return b.finish().take();
 }
 
 } // namespace
 
-TEST_CASE("states live across replays and are written after all who read them") {
+TEST_CASE("states persist across replays and are written after all of their readers") {
     Bench bench;
     const Graph graph = running_sum(600);
     auto store = store_of(bench, graph);
@@ -64,7 +67,7 @@ TEST_CASE("states live across replays and are written after all who read them") 
     CHECK(program->read_output("doubled")->floats()[0] == 1);
 }
 
-TEST_CASE("fields are taken when a replay is submitted, however soon they are set again") {
+TEST_CASE("fields are read when a replay is submitted, and may be set again at once") {
     Bench bench;
     Builder b;
     const ValueId x = b.input("x", Kind::float_, Shape{100000});
@@ -79,7 +82,7 @@ TEST_CASE("fields are taken when a replay is submitted, however soon they are se
     }
 }
 
-TEST_CASE("programs share one arena, and survive its growth") {
+TEST_CASE("programs share one arena, and stay valid when it grows") {
     Bench bench;
     const auto chain = [](int64_t length) {
         Builder b;
@@ -165,7 +168,7 @@ TEST_CASE("timings name every dispatch") {
     }
 }
 
-TEST_CASE("errors name what was given and what there is") {
+TEST_CASE("errors contain the given name and the existing ones") {
     Bench bench;
     const Graph graph = running_sum(10);
     auto store = store_of(bench, graph);
@@ -183,7 +186,7 @@ TEST_CASE("errors name what was given and what there is") {
 
     Builder b;
     b.scope_begin("encoder");
-    const ValueId x = b.input("x", Kind::float_, Shape{1, 1, 2, 300}); // heads are 256 wide at most
+    const ValueId x = b.input("x", Kind::float_, Shape{1, 1, 2, 300}); // heads have a width of at most 256
     const ValueId h = b(Op::attention, {x, x, x});
     b.scope_end();
     REQUIRE_MESSAGE(b.ok(), b.status().message());
@@ -194,3 +197,5 @@ TEST_CASE("errors name what was given and what there is") {
     CHECK(unsupported.code() == Code::unsupported);
     CHECK(unsupported.message().find("attention in encoder") != std::string::npos);
 }
+
+} // namespace program_test

@@ -1,26 +1,26 @@
-# The kernels without spirv-opt, for GPU-assisted validation (harness.hpp says why).
+# The kernels without spirv-opt, for GPU-assisted validation (harness.hpp has the reason).
 hekla_shaders(test_program kernels_as_written ${hekla_SOURCE_DIR}/shaders AS_WRITTEN)
 target_compile_definitions(test_program PRIVATE HEKLA_KERNELS_AS_WRITTEN)
-# The same tests with subgroups of 4, 8 and 16: lavapipe takes their size from the width of its vectors, once a process.
+# The same tests with subgroups of 4, 8 and 16: lavapipe's subgroup size is its vector width, fixed per process.
 foreach(width 128 256 512)
   math(EXPR lanes "${width} / 32")
   add_test(NAME program_subgroups_of_${lanes} COMMAND test_program --test-suite-exclude=long)
   set_tests_properties(program_subgroups_of_${lanes} PROPERTIES LABELS "long" TIMEOUT 1800
     ENVIRONMENT "LP_NATIVE_VECTOR_WIDTH=${width};HEKLA_TEST_SUBGROUPS=${lanes}")
 endforeach()
-# On a lesser device: the least of shared memory that Vulkan promises, and no 16-bit storage.
+# A smaller device: the minimum of shared memory that Vulkan guarantees, and no 16-bit storage.
 add_test(NAME program_shared_memory_of_16_kib COMMAND test_program --test-suite-exclude=long)
 set_tests_properties(program_shared_memory_of_16_kib PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_SHARED_MEMORY=16384")
 add_test(NAME program_without_16_bit COMMAND test_program --test-suite-exclude=long)
 set_tests_properties(program_without_16_bit PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_DISABLE=storage_16bit")
-# The kernels that a GPU would get, also where the tests run on a CPU.
+# The kernels chosen on a GPU, also if the tests run on a CPU.
 add_test(NAME program_kernels_of_gpus COMMAND test_program --test-suite-exclude=long)
 set_tests_properties(program_kernels_of_gpus PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;HEKLA_TEST_DISABLE=uniform_loads")
-# The kernels' own tests with shaders instrumented by GPU-assisted validation: none reads or writes outside of what it was
-# given. The driver compiles every instrumented shader for a long time: less so for vectors of 4, and unoptimized.
+# The kernels' own tests with shaders instrumented by GPU-assisted validation: none accesses memory outside of its
+# buffers. The driver compiles instrumented shaders slowly, but faster with vectors of 4 and without optimization.
 foreach(kernels attention attention_cached math matmul optimizer recurrent row)
   add_test(NAME program_gpu_assisted_${kernels}
     COMMAND test_program --test-suite-exclude=long --source-file=*/${kernels}_test.cpp)

@@ -1,6 +1,8 @@
 // Random graphs of shape and pointwise operations: the device against the interpreter, and against itself.
 #include "program/harness.hpp"
 
+namespace random_graph_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -13,7 +15,7 @@ Shape random_shape(Random& random) {
     return shape;
 }
 
-// A value of the graph of the same kind whose shape broadcasts against x's.
+// Returns a value of the same kind whose shape broadcasts against x's.
 ValueId partner(Builder& b, Random& random, ValueId x) {
     Shape shape = b.shape(x);
     for (int d = 0; d < shape.rank(); ++d)
@@ -128,3 +130,5 @@ TEST_CASE("random graphs of shape and pointwise operations") {
         check_graph(bench, graph, feeds, 4e-6);
     }
 }
+
+} // namespace random_graph_test

@@ -1,5 +1,5 @@
-// Argument records are the same in C++ and in compiled kernels: the members of every block that a kernel's SPIR-V
-// declares have the names, types and offsets of the C++ struct that is made from the same header.
+// Argument records are the same in C++ and in compiled kernels: the members of every block in a kernel's SPIR-V have
+// the names, types and offsets of the C++ struct generated from the same header.
 #include "program/lowering/records.hpp"
 
 #include "kernels_as_written_shaders.hpp"
@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace records_test {
+
 using namespace hekla;
 using program::RecordMember;
 using program::RecordType;
@@ -23,7 +25,7 @@ struct Struct {
     std::size_t bytes = 0;
 };
 
-// Every struct of shaders/records.inc by family and name: {"matmul", "Record"}.
+// The structs in shaders/records.inc by family and name: {"matmul", "Record"}.
 using Structs = std::map<std::pair<std::string, std::string>, Struct>;
 Structs& structs() {
     static Structs all;
@@ -45,7 +47,7 @@ bool add_struct(const char* family, const char* name) {
 #define HK_FAMILY_END }
 #define HK_CONSTANT(name, value) static_assert(true)
 #define HK_F32_CONSTANT(name, value) static_assert(true)
-// The header's braces become a function that nothing calls.
+// The header's braces become a function that is never called.
 #define HK_RECORD(name)                                                                                                \
     const bool name##_added = add_struct<name>(kFamily, #name);                                                        \
     [[maybe_unused]] void name##_members()
@@ -71,7 +73,7 @@ std::string text_of(std::span<const uint32_t> words) {
     return text;
 }
 
-// A struct type of a module, as far as records need it.
+// The parts of a module's struct type that records need.
 struct Block {
     std::string name;
     struct Member {
@@ -82,7 +84,7 @@ struct Block {
     std::vector<Member> members;
 };
 
-// What a module says about the types of its blocks. The numbers are SPIR-V's opcodes and decorations.
+// The types of a module's blocks. The numbers are SPIR-V's opcodes and decorations.
 struct Module {
     std::map<uint32_t, Block> blocks;
     std::map<uint32_t, RecordType> scalars;
@@ -119,8 +121,8 @@ struct Module {
         }
     }
 
-    // The record whose address is the push constant: a pointer to a push constant's type is declared for the variable
-    // and for each of its members, so the block is found by its name.
+    // Returns the record whose address is the push constant. A pointer to a push constant's type is declared for the
+    // variable and for each of its members, so the block is found by its name.
     const Block* record() const {
         for (const auto& [id, block] : blocks)
             if (block.name == "Push" && block.members.size() == 1)
@@ -174,7 +176,7 @@ TEST_CASE("argument records have the same members at the same offsets in C++ and
         const auto expected = structs().find({family, record->name});
         REQUIRE_MESSAGE(expected != structs().end(), "shaders/", family, "/record.h has no record ", record->name);
         CHECK(lines_of(module, *record) == lines_of(expected->second));
-        // Other blocks that the headers declare: RuntimeRecord, OptimizerState.
+        // Other blocks in the headers: RuntimeRecord, OptimizerState.
         for (const auto& [id, block] : module.blocks) {
             for (const std::string& owner : {family, std::string("runtime")}) {
                 const auto known = structs().find({owner, block.name});
@@ -188,7 +190,7 @@ TEST_CASE("argument records have the same members at the same offsets in C++ and
         CHECK_MESSAGE(seen.contains(name), name.first, "::", name.second, " is declared and no kernel uses it");
 }
 
-TEST_CASE("a record becomes bytes with relocations for its addresses, and without padding") {
+TEST_CASE("a record is converted to bytes with relocations for its addresses, and without padding") {
     program::View view;
     view.resource = 7;
     view.offset = 3;
@@ -203,3 +205,5 @@ TEST_CASE("a record becomes bytes with relocations for its addresses, and withou
     std::memcpy(words, record.bytes.data(), sizeof words);
     CHECK(std::vector<uint32_t>(words, words + 9) == std::vector<uint32_t>{0, 0, 0, 0, 0, 0, 11, 12, 13});
 }
+
+} // namespace records_test

@@ -1,5 +1,7 @@
-// gru and lstm: the device against the interpreter, forward and back through time.
+// gru and lstm: the device against the interpreter, forward and backward through time.
 #include "program/kernel_case.hpp"
+
+namespace recurrent_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -18,14 +20,14 @@ constexpr Case kCases[] = {
     {3, 7, 5, 9, true, true, true},
     {2, 4, 8, 33, true, true, false},
     {2, 6, 20, 24, false, false, true},
-    // Several rows a workgroup, the last of them with fewer; more units than a workgroup's lanes do in a turn.
+    // Several rows per workgroup, fewer in the last one; more units than a workgroup's lanes process at once.
     {7, 5, 4, 71, true, true, true},
     {5, 3, 2, 6, false, false, false},
     {37, 3, 3, 37, true, true, false},
     {32, 4, 2, 130, false, false, true},
 };
 
-// All outputs side by side, so that every one of them gets a gradient.
+// Combines all outputs, so that every one of them gets a gradient.
 ValueId joined(Builder& b, const std::vector<ValueId>& outputs) {
     std::vector<ValueId> rows;
     for (const ValueId output : outputs)
@@ -41,7 +43,8 @@ TEST_CASE("gru and lstm with their options, and gradients") {
     for (const Op op : {Op::gru, Op::lstm})
         for (const Case& c : kCases)
             for (const bool all : {true, false}) {
-                // Instrumented, a step back in time is compiled for a minute: once without and once with every option.
+                // With instrumentation, a step backward in time compiles for a minute: only once without and once with
+                // every option.
                 const bool most = c.lengths && c.initial && c.reverse;
                 if (instrumented() && !(c.batch == 1 || most)) continue;
                 CAPTURE(graph::info(op).name);
@@ -71,3 +74,5 @@ TEST_CASE("gru and lstm with their options, and gradients") {
                              static_cast<uint64_t>(c.hidden));
             }
 }
+
+} // namespace recurrent_test

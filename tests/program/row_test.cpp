@@ -1,6 +1,8 @@
 // Norms, softmax, cross entropy, reductions, embedding and gather: the device against the interpreter.
 #include "program/kernel_case.hpp"
 
+namespace row_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -13,7 +15,7 @@ TEST_CASE("layer_norm and rms_norm, forward and gradients") {
     Bench bench;
     for (const Shape& shape : kShapes)
         for (int variant = 0; variant < 6; ++variant) {
-            if (shape[-1] == 1) continue; // nothing but rounding is left of a row of one
+            if (shape[-1] == 1) continue; // only rounding is left of a row of one
             CAPTURE(shape.text());
             CAPTURE(variant);
             Builder b;
@@ -34,7 +36,7 @@ TEST_CASE("layer_norm of strided rows and of rows far from 0") {
     b.output("strided", b(Op::layer_norm, {part}));
     b.output("turned", b(Op::layer_norm, {b(Op::transpose, {x}, {{"permutation", std::vector<int64_t>{2, 0, 1}}})}));
     b.output("far", b(Op::layer_norm, {b(Op::add, {x, b.scalar(1000.0)})}));
-    check_kernel(bench, finished(std::move(b)), 2e-4); // adding 1,000 costs float32 four digits before the norm
+    check_kernel(bench, finished(std::move(b)), 2e-4); // adding 1,000 loses four digits in float32 before the norm
 }
 
 TEST_CASE("softmax and log_softmax along every axis, and gradients") {
@@ -91,7 +93,7 @@ TEST_CASE("reductions over any axes") {
         }
 }
 
-TEST_CASE("long reductions are cut and their parts added in order") {
+TEST_CASE("long reductions are split and their parts added in order") {
     Bench bench;
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {3, 20001});
@@ -115,7 +117,7 @@ TEST_CASE("embedding: lookups and gradients of repeated ids") {
     }
 }
 
-TEST_CASE("gather, batched and not, and its gradient") {
+TEST_CASE("gather, batched or not, and its gradient") {
     Bench bench;
     Builder b;
     const ValueId x = b.parameter("x", {3, 5, 4}, 0, 0, 0, 0);
@@ -124,3 +126,5 @@ TEST_CASE("gather, batched and not, and its gradient") {
     const ValueId y = b(Op::gather, {x, b.input("places", Kind::int32, {3, 6})}, {{"batch_dimensions", int64_t{1}}});
     check_kernel(bench, with_gradients(std::move(b), y), kTolerance, {{"rows", 3}, {"places", 5}});
 }
+
+} // namespace row_test

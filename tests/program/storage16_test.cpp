@@ -1,7 +1,9 @@
-// 16-bit storage: rounding on host and device, matmul in every layout and kernel, embedding, what is refused.
+// 16-bit storage: rounding on host and device, matmul in every layout and kernel, embedding, rejected uses.
 #include "program/kernel_case.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/storage16.hpp"
+
+namespace storage16_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -11,7 +13,7 @@ namespace {
 
 double unit(Storage storage) { return storage == Storage::f16 ? 0x1p-11 : 0x1p-8; }
 
-// A product of two parameters, both in 16 bits.
+// Returns a product of two parameters, both in 16 bits.
 Graph product(const Shape& a, const Shape& b, bool ta, bool tb) {
     Builder builder;
     const ValueId y =
@@ -21,7 +23,7 @@ Graph product(const Shape& a, const Shape& b, bool ta, bool tb) {
     return finished(std::move(builder));
 }
 
-// The device, its parameters (and products) in 16 bits, against the interpreter on the parameters as they are stored.
+// Compares the device, with its parameters (and products) in 16 bits, with the interpreter on the rounded parameters.
 void check_halves(Bench& bench, const Graph& graph, Storage storage, bool products, const std::string& choice = {},
                   const std::map<std::string, int64_t>& most = {}) {
     Random random(5);
@@ -72,7 +74,7 @@ bool has_storage16(Bench& bench) { return bench->limits().storage16; }
 
 } // namespace
 
-TEST_CASE("halves: every bit pattern survives, and rounding is to the nearest, ties to even") {
+TEST_CASE("16-bit floats: every bit pattern round-trips, and rounding is to nearest, ties to even") {
     for (const Storage storage : {Storage::f16, Storage::bf16}) {
         for (uint32_t bits = 0; bits < 0x10000; ++bits) {
             const float x = program::from_half(storage, static_cast<uint16_t>(bits));
@@ -81,7 +83,7 @@ TEST_CASE("halves: every bit pattern survives, and rounding is to the nearest, t
                 continue;
             }
             REQUIRE(program::to_half(storage, x) == bits);
-            // Half way to the next one of the same sign: to the even one; a little less or more: to the nearer.
+            // Half way to the next one of the same sign: to the even one; slightly below or above: to the nearer one.
             const float next = program::from_half(storage, static_cast<uint16_t>(bits + 1));
             if (!std::isfinite(x) || !std::isfinite(next) || (bits & 0x7FFFu) == 0x7FFFu) continue;
             const auto middle = static_cast<float>((static_cast<double>(x) + static_cast<double>(next)) / 2);
@@ -136,7 +138,7 @@ TEST_CASE("a model's matrices in 16 bits: embedding, linear, a tied decoder; the
             const ValueId table = b.parameter("table", {19, width}, 0, 0, 0, 0);
             const ValueId ids = b.input("ids", Kind::int32, {3, 5});
             const ValueId gain = b.parameter("gain", {width}, 0, 0, 0, 0);
-            const ValueId scale = b.parameter("scale", {1, width}, 0, 0, 0, 0); // read by a kernel of 32 bits
+            const ValueId scale = b.parameter("scale", {1, width}, 0, 0, 0, 0); // read by a 32-bit kernel
             ValueId x = b(Op::layer_norm, {b(Op::embedding, {table, ids}), gain});
             x = b(Op::mul, {x, scale});
             x = b(Op::linear,
@@ -159,7 +161,7 @@ TEST_CASE("a model's matrices in 16 bits: embedding, linear, a tied decoder; the
         }
 }
 
-TEST_CASE("16-bit storage is refused where it cannot be") {
+TEST_CASE("unsupported 16-bit storage is rejected") {
     const Graph graph = product({3, 4}, {4, 5}, false, false);
     {
         gpu::CapabilityOverrides overrides;
@@ -180,7 +182,7 @@ TEST_CASE("16-bit storage is refused where it cannot be") {
     CHECK(program::ParameterStore::create(*bench, program::parameter_table(graph),
                                           {.gradients = true, .weights = Storage::bf16})
               .code() == Code::invalid_argument);
-    // A store made for one graph, and another graph whose kernels need 32 bits.
+    // A store created for one graph, and another graph whose kernels need 32 bits.
     auto store = program::ParameterStore::create(*bench, program::parameter_table(graph), {.weights = Storage::bf16});
     REQUIRE(store.ok());
     Builder b;
@@ -199,7 +201,7 @@ TEST_CASE("16-bit precision: factors of products are rounded, sums are float32")
             Builder b;
             const ValueId x = b.input("x", Kind::float_, {m, k}), w = b.parameter("w", {n, k}, 0, 0, 0, 0);
             const ValueId y = b(Op::linear, {x, w, b.parameter("bias", {n}, 0, 0, 0, 0)});
-            b.output("y", b(Op::mul, {y, b.scalar(2.0)})); // read in 32 bits, so stored so
+            b.output("y", b(Op::mul, {y, b.scalar(2.0)})); // read in 32 bits, so stored in 32 bits
             const Graph graph = finished(std::move(b));
             Random random(6);
             graph::Feeds feeds = kernel_feeds(graph, random);
@@ -216,7 +218,7 @@ TEST_CASE("16-bit precision: factors of products are rounded, sums are float32")
         }
 }
 
-TEST_CASE("16-bit precision: a small model and its gradients are near what float32 gives") {
+TEST_CASE("16-bit precision: a small model and its gradients are close to float32's") {
     Bench bench;
     if (!has_storage16(bench)) return;
     for (const Storage storage : {Storage::f16, Storage::bf16})
@@ -250,7 +252,8 @@ TEST_CASE("16-bit precision: a small model and its gradients are near what float
                 const Outcome got = run_on_device(*bench, graph, feeds, options);
                 std::string where;
                 const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
-                // Of the largest element: a chain of four products, each of whose factors is off by one unit at most.
+                // Relative to the largest element: a chain of four products, each of whose factors is off by at most
+                // one unit.
                 CHECK_MESSAGE(error <= 8 * unit(storage), "error " << error << " at " << where);
                 CHECK_MESSAGE(error > unit(storage) / 64, "nothing was rounded");
                 options.runs = 1;
@@ -259,7 +262,7 @@ TEST_CASE("16-bit precision: a small model and its gradients are near what float
             }
 }
 
-TEST_CASE("16-bit precision: what only products read lies in half the memory") {
+TEST_CASE("16-bit precision: values that only products read use half the memory") {
     Builder b;
     ValueId x = b.input("x", Kind::float_, {2048, 128});
     for (int i = 0; i < 6; ++i)
@@ -274,6 +277,8 @@ TEST_CASE("16-bit precision: what only products read lies in half the memory") {
         REQUIRE_MESSAGE(plan.ok(), plan.message());
         return plan->arena();
     };
-    // Five of the results of gelu are read by products alone, here and on the way back.
+    // Five of the results of gelu are read only by products, forward and backward.
     CHECK(arena(Storage::bf16) + 3 * 2048 * 128 * 2 < arena(Storage::f32));
 }
+
+} // namespace storage16_test

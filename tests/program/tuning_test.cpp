@@ -1,10 +1,12 @@
-// Kernels chosen by measuring them: which, kept where, and that results stay.
+// Kernels chosen by measurement: which ones, where the choices are stored, and that results do not change.
 #include "program/kernel_case.hpp"
 #include "program/tuning.hpp"
 
 #include <filesystem>
 #include <fstream>
 #include <unistd.h>
+
+namespace tuning_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -48,7 +50,7 @@ std::vector<std::string> choices_of(program::Runtime& runtime, const Graph& grap
     return program.value()->kernel_choices();
 }
 
-// Every compilation measures one problem at least, however slow the machine is; two_products() has two.
+// Every compilation measures at least one problem, however slow the machine is; two_products() has two.
 std::vector<std::string> measured_choices_of(program::Runtime& runtime, const Graph& graph) {
     choices_of(runtime, graph);
     return choices_of(runtime, graph);
@@ -71,7 +73,7 @@ TEST_CASE("tuning: sizes share a bucket up to a power of two") {
     CHECK(program::Tuning::bucket(p) == "matmul NT f32 f32 bf16 [4x 64, 128, 1]");
 }
 
-TEST_CASE("tuning: what was measured is kept for the next time, and results stay") {
+TEST_CASE("tuning: measurements are stored for the next time, and results do not change") {
     const Folder folder;
     const Graph graph = two_products();
     Random random(3);
@@ -94,7 +96,7 @@ TEST_CASE("tuning: what was measured is kept for the next time, and results stay
         }
         REQUIRE(bench->save_caches().ok());
     }
-    // The next one measures nothing: a choice that nobody would make is taken from the file.
+    // The next one measures nothing: a choice that measuring would never make is taken from the file.
     std::ofstream(folder.only_file()) << "{\"matmul NN f32 f32 f32 [1x 64, 128, 32]\": \"direct.t16x4\", \"else\": 3}";
     {
         Bench bench(measuring(folder.path));
@@ -102,7 +104,7 @@ TEST_CASE("tuning: what was measured is kept for the next time, and results stay
         const auto choices = choices_of(*bench, graph);
         CHECK(std::ranges::find(choices, "matmul NN f32 [1x 33, 70, 20]: direct.t16x4") != choices.end());
         CHECK(bench->tuning().measured().size() == 2); // the other product's
-        // What a run has fixed is not measured.
+        // Choices fixed by a run are not measured.
         const auto fixed = choices_of(
             *bench, graph, {.outputs = {"z"}, .kernel_choices = {{"matmul NN f32 [1x 33, 70, 20]", "direct.t4x4"}}});
         CHECK(std::ranges::find(fixed, "matmul NN f32 [1x 33, 70, 20]: direct.t4x4") != fixed.end());
@@ -118,7 +120,7 @@ TEST_CASE("tuning: what was measured is kept for the next time, and results stay
     CHECK(bench->tuning().measured().size() == 2);
 }
 
-TEST_CASE("tuning: off unless it is asked for, and no file without a folder") {
+TEST_CASE("tuning: off by default, and no file without a folder") {
     const Graph graph = two_products();
     Bench plain;
     CHECK(choices_of(*plain, graph).size() == 2);
@@ -167,3 +169,5 @@ TEST_CASE("tuning: large and batched products, 16-bit storage") {
     REQUIRE(bench->tuning().choose(program::tuning_benches(*bench), {large}, choices).ok());
     CHECK(choices.contains("large"));
 }
+
+} // namespace tuning_test

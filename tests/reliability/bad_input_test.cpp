@@ -1,5 +1,5 @@
-// What a user gives wrongly, each through the real program: one error that says what, where and what to do; exit status
-// 1; nothing written.
+// Invalid user input, through the real program: one error with the problem, its place and a remedy; exit status 1;
+// nothing written.
 #include "cases.hpp"
 
 #include <functional>
@@ -18,7 +18,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
     return text.replace(at, what.size(), with);
 }
 
-// A model of these tests, trained once: its folder.
+// Returns the folder of a model for these tests, which is trained once.
 const Folder& trained() {
     static const Folder folder;
     if (!folder.exists("run/model.safetensors")) {
@@ -87,7 +87,7 @@ TEST_CASE("texts") {
     refused(some_text(3), {"validation data", "window is 17", "more text"});
 }
 
-TEST_CASE("weights that are damaged") {
+TEST_CASE("damaged weights") {
     const Folder& base = trained();
     const std::string whole = base.read("run/model.safetensors");
     const Header good = header_of(whole);
@@ -97,7 +97,7 @@ TEST_CASE("weights that are damaged") {
     fs::create_directory(folder.path("bad"));
     for (const char* name : {"config.json", "tokenizer.json"})
         folder.write(std::string("bad/") + name, base.read(std::string("run/") + name));
-    // Generation reads it, and a training that begins with it.
+    // Both generation and a training that starts from it read the file.
     const auto refused = [&](const std::string& file, std::initializer_list<std::string> parts, bool both = false) {
         folder.write("bad/model.safetensors", file);
         fails(run(folder, {"generate", "bad", "--max-new-tokens", "1"}), parts);
@@ -145,7 +145,7 @@ TEST_CASE("weights that are damaged") {
     fails(run(folder, {"generate", "bad"}), {"bad/config.json"});
 }
 
-TEST_CASE("plugins that are broken") {
+TEST_CASE("broken plugins") {
     const Folder folder;
     begin(folder);
     const auto refused = [&](const char* id, std::initializer_list<std::string> parts,
@@ -163,11 +163,11 @@ TEST_CASE("plugins that are broken") {
     refused("throws_in_fields", {"objective 'throws_in_fields'", "threw"});
     refused("throws_in_build", {"objective 'throws_in_build'", "threw", "build says no"});
 
-    // The library is gone, its manifest is there.
+    // The library is missing, its manifest exists.
     fs::create_directory(folder.path("plugins"));
     fs::copy_file(std::string(HEKLA_BROKEN_PLUGINS) + "/nan_once.json", folder.path("plugins/nan_once.json"));
     refused("nan_once", {"nan_once.so", "cannot"}, "plugins");
-    // A manifest that is damaged is a warning; what it would have provided is missing.
+    // A damaged manifest is a warning; only what it would have provided is missing.
     folder.write("plugins/nan_once.json", "{");
     refused("nan_once", {"'nan_once'"}, "plugins");
 }
@@ -179,7 +179,7 @@ TEST_CASE("a plugin that throws on a worker thread ends the training, not the pr
           {"objective 'throws_in_collate'", "threw", "collate says no"});
 }
 
-TEST_CASE("a model that does not fit is refused before anything is allocated") {
+TEST_CASE("a model that does not fit in memory is rejected before anything is allocated") {
     const Folder folder;
     begin(folder);
     fails(train(folder, {"model.n_embd=200000"}),
@@ -191,7 +191,7 @@ TEST_CASE("a model that does not fit is refused before anything is allocated") {
     CHECK(!folder.exists("run"));
 }
 
-TEST_CASE("an output folder that cannot be written to") {
+TEST_CASE("an output folder that is not writable") {
     const Folder folder;
     begin(folder);
     folder.write("file", "");

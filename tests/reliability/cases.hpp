@@ -1,4 +1,4 @@
-// The small training that these tests kill, starve and feed with nonsense.
+// The small training that these tests kill, starve of resources and feed with invalid data.
 #pragma once
 
 #include "process.hpp"
@@ -57,7 +57,7 @@ inline int count_of(const std::string& text, const std::string& part) {
     return count;
 }
 
-// Exit status 1 and one error, the last that is said, with these parts: one line, or a list indented below it.
+// Checks for exit status 1 and one error, last in the output, with these parts: one line, or a list indented below it.
 inline void fails(const Ended& ended, std::initializer_list<std::string> parts) {
     CAPTURE(ended.err);
     CAPTURE(ended.out);

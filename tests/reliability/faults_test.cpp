@@ -1,5 +1,5 @@
-// What the surroundings do wrongly: the device is lost, memory or disk runs out, the data has no number in it, the
-// run's folder belongs to another training.
+// Faults of the environment: the device is lost, memory or disk runs out, the data contains NaN, the run's folder
+// belongs to another training.
 #include "cases.hpp"
 
 #include <cerrno>
@@ -18,7 +18,7 @@ Surroundings faults(const std::string& plan) {
     return {.environment = {{"LD_LIBRARY_PATH", HEKLA_FAULT_FOLDER}, {"HEKLA_FAULTS", plan}}};
 }
 
-// A small file system of its own, where this process may mount one.
+// A small file system, if this process may mount one.
 class SmallDisk {
 public:
     SmallDisk(const fs::path& at, const std::string& size) : at_(at) {
@@ -49,11 +49,11 @@ int64_t last_checkpoint(const Folder& folder) {
 
 } // namespace
 
-TEST_CASE("the device is lost in the middle: an error, the last checkpoint is whole, the next start goes on") {
+TEST_CASE("the device is lost in the middle: an error, the last checkpoint is complete, the next start resumes") {
     const Folder folder;
     begin(folder);
     succeeds(train(folder, {"output.dir=undisturbed"}));
-    // Where the n-th submit falls is found by trying: it must be after the first checkpoint and before the end.
+    // The right submit is found by trial: it must be after the first checkpoint and before the end.
     bool hit = false;
     for (const int nth : {40, 55, 70, 90, 110, 25}) {
         fs::remove_all(folder.path("run"));
@@ -72,7 +72,7 @@ TEST_CASE("the device is lost in the middle: an error, the last checkpoint is wh
     CHECK(hit);
 }
 
-TEST_CASE("the device is lost before the first step: nothing is left behind") {
+TEST_CASE("the device is lost before the first step: no files are left") {
     const Folder folder;
     begin(folder);
     fails(train(folder, {}, faults("vkQueueSubmit2:3:-4")), {"lost"});
@@ -108,14 +108,14 @@ TEST_CASE("a full disk") {
               {"No space left", "the same command resumes from run/checkpoint-"});
         const int64_t step = last_checkpoint(folder);
         REQUIRE(step >= 8);
-        // With room again it goes on.
+        // When space is available again it continues.
         fs::remove_all(folder.path("run/checkpoint-4"));
         const Ended on = train(folder, {"train.max_steps=" + std::to_string(step + 1), "train.save_total_limit=1"});
         CAPTURE(on.err);
         CHECK(on.status == 0);
         CHECK(has(on.err, "resuming after step " + std::to_string(step)));
     }
-    SUBCASE("before the first step: nothing stays") {
+    SUBCASE("before the first step: no files are left") {
         const SmallDisk disk(folder.path("run"), "4k");
         if (!disk.mounted()) return;
         fails(train(folder), {"No space left"});
@@ -123,7 +123,7 @@ TEST_CASE("a full disk") {
     }
 }
 
-TEST_CASE("one number in the data is not a number: the update is skipped and the run goes on") {
+TEST_CASE("one NaN in the data: the update is skipped and the run continues") {
     const Folder folder;
     begin(folder);
     const Ended one = train(folder, {"objective.id=nan_once", "--plugin-path", HEKLA_BROKEN_PLUGINS});
@@ -135,18 +135,18 @@ TEST_CASE("one number in the data is not a number: the update is skipped and the
     CHECK(count_of(folder.read("run/train_log.jsonl"), "\"skipped\":true") == 1);
 }
 
-TEST_CASE("the data is no number for ever: the run stops, the last checkpoint is good, the batch is kept") {
+TEST_CASE("NaN in all further data: the run stops, the last checkpoint is good, the batch is saved") {
     const Folder folder;
     begin(folder);
     fails(train(folder, {"objective.id=nan_forever", "train.max_bad_steps=3", "train.save_steps=2", "--plugin-path",
                          HEKLA_BROKEN_PLUGINS}),
           {"3 updates in a row", "after step 9", "checkpoint-8", "bad_step_9.json"});
     CHECK(last_checkpoint(folder) == 8);
-    // What was saved is what there was before the first bad step.
+    // The saved weights are those before the first bad step.
     CHECK(folder.read("run/checkpoint-8/model.safetensors") == folder.read("run/checkpoint-6/model.safetensors"));
 }
 
-TEST_CASE("a learning rate that no model survives") {
+TEST_CASE("a learning rate at which the model diverges") {
     const Folder folder;
     begin(folder);
     const Ended one =
@@ -155,7 +155,7 @@ TEST_CASE("a learning rate that no model survives") {
     fails(one, {"2 updates in a row", "There is no checkpoint yet", "smaller learning_rate"});
 }
 
-TEST_CASE("a learning rate that no model survives leaves the good checkpoints") {
+TEST_CASE("a learning rate at which the model diverges leaves the good checkpoints") {
     const Folder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=10", "train.save_steps=1", "train.save_total_limit=2"}));
@@ -165,7 +165,7 @@ TEST_CASE("a learning rate that no model survives leaves the good checkpoints") 
                                        "train.warmup_steps=0", "train.max_grad_norm=0", "train.max_bad_steps=4"});
     fails(blown, {"4 updates in a row", "The last good checkpoint is run/checkpoint-", "hekla replay run --step",
                   "gradient of tensor"});
-    // The last update that was applied is not in a checkpoint, and what resumes is finite.
+    // The last applied update is not in a checkpoint, and the resumed state is finite.
     CHECK(folder.listing("run/checkpoint-10") == before);
     CHECK(last_checkpoint(folder) == 10);
     const Ended on = train(folder, {"train.max_steps=12"});
@@ -184,7 +184,7 @@ TEST_CASE("a run whose last update is not usable fails, and its model is not wri
     CHECK(!folder.exists("run/model.safetensors"));
 }
 
-TEST_CASE("weights that are not finite are refused: the file and the tensor are named") {
+TEST_CASE("non-finite weights are rejected: the file and the tensor are named") {
     const Folder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=2", "train.eval_steps=0"}));
@@ -247,7 +247,7 @@ TEST_CASE("no steps, no saves, no validation") {
     CHECK(folder.read("run/train_log.jsonl").empty());
     succeeds(train(folder, {"train.max_steps=3", "train.save_steps=0"}));
     CHECK(last_checkpoint(folder) == 3);
-    // A finished run, started again, has nothing to do and stays as it is.
+    // A finished run that is started again has nothing to do and is unchanged.
     const std::string weights = folder.read("run/model.safetensors");
     const std::string log = folder.read("run/train_log.jsonl");
     succeeds(train(folder, {"train.max_steps=3", "train.save_steps=0"}));
@@ -259,7 +259,7 @@ TEST_CASE("no steps, no saves, no validation") {
           {"no validation data", "data.valid"});
 }
 
-TEST_CASE("plan and eval leave no folder behind") {
+TEST_CASE("plan and eval create no folder") {
     const Folder folder;
     begin(folder);
     const Ended plan = train(folder, {"--plan"});
@@ -270,7 +270,7 @@ TEST_CASE("plan and eval leave no folder behind") {
     CHECK(!folder.exists("run"));
 }
 
-TEST_CASE("going on with another recipe") {
+TEST_CASE("resuming with another recipe") {
     const Folder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=4"}));
@@ -289,14 +289,14 @@ TEST_CASE("going on with another recipe") {
     folder.write("text.txt", some_text() + "\xc3\xa9\n");
     fails(train(folder), {"text.txt", "resumes with the tokenizer", "U+00E9"});
     folder.write("text.txt", some_text());
-    // What may change, and is said.
+    // Allowed changes are reported.
     const Ended on = train(folder, {"train.max_steps=6", "train.learning_rate=2e-3"});
     succeeds(on);
     CHECK(has(on.err, "train.learning_rate 0.001 -> 0.002"));
     CHECK(has(on.err, "resuming after step 4"));
 }
 
-TEST_CASE("a checkpoint that was damaged is passed over") {
+TEST_CASE("a damaged checkpoint is skipped") {
     const Folder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=8"}));

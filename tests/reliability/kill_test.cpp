@@ -1,5 +1,5 @@
-// kill -9 at random moments of a training: every restart resumes, and what comes out is what an undisturbed run gives,
-// bit for bit.
+// kill -9 at random moments of a training: every restart resumes, and the result equals that of an undisturbed run, bit
+// for bit.
 #include "cases.hpp"
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Step -> losses, as text: equal text is equal bits.
+// Step -> losses as text, since equal text means equal bits.
 std::map<int64_t, std::string> losses_of(const std::string& log) {
     std::map<int64_t, std::string> losses;
     for (std::size_t begin = 0; begin < log.size(); begin = log.find('\n', begin) + 1) {
@@ -42,17 +42,17 @@ void survives(int kills, int steps, int save_steps) {
                                              "train.save_total_limit=2"};
     std::vector<std::string> undisturbed = arguments;
     undisturbed.push_back("output.dir=undisturbed");
-    succeeds(run(folder, undisturbed)); // kernels are compiled now
+    succeeds(run(folder, undisturbed)); // compiles the kernels
     fs::remove_all(folder.path("undisturbed"));
     const auto begin_time = std::chrono::steady_clock::now();
     succeeds(run(folder, undisturbed));
     const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_time).count();
 
-    // A run lives for a random part of what is left to do, never less than its start takes: it would not get on.
+    // A run is killed after a random time, but not before it can have started, since it would never make progress.
     std::mt19937 random(20240607);
     int killed = 0, ended = 0, resumed = 0;
     while (killed < kills) {
-        REQUIRE(ended < kills); // the moments come too late to hit anything
+        REQUIRE(ended < kills); // the kills come too late
         Process process(folder, arguments);
         std::this_thread::sleep_for(std::chrono::duration<double>(
             std::uniform_real_distribution<double>(0.02, std::max(0.1, whole * 1.0))(random)));
@@ -65,7 +65,7 @@ void survives(int kills, int steps, int save_steps) {
             ++killed;
         } else {
             REQUIRE(one.status == 0);
-            ++ended; // it was done before: begin anew, the kills go on
+            ++ended; // it finished before the kill: start over
             CHECK(folder.read("run/model.safetensors") == folder.read("undisturbed/model.safetensors"));
             fs::remove_all(folder.path("run"));
         }
@@ -90,7 +90,7 @@ void survives(int kills, int steps, int save_steps) {
     }
 }
 
-// Waits until the run's log has a line of that step.
+// Waits until the run's log contains this step.
 void wait_for_step(const Folder& folder, Process& process, int step, const std::string& dir = "run") {
     const std::string line = "{\"step\":" + std::to_string(step) + ",";
     for (int i = 0; i < 12000 && process.running(); ++i) {
@@ -109,7 +109,7 @@ TEST_SUITE("long") {
     TEST_CASE("killed fifty times") { survives(50, 300, 10); }
 }
 
-TEST_CASE("the first Ctrl+C saves a checkpoint that a run goes on from") {
+TEST_CASE("the first Ctrl+C saves a checkpoint that a run resumes from") {
     const Folder folder;
     begin(folder);
     const std::vector<std::string> arguments{"train", "recipe.toml", "train.max_steps=100000", "train.save_steps=0",
@@ -119,7 +119,7 @@ TEST_CASE("the first Ctrl+C saves a checkpoint that a run goes on from") {
     process.send(SIGINT);
     const Ended stopped = process.wait();
     CAPTURE(stopped.err);
-    CHECK(stopped.status == 128 + SIGINT); // a script does not go on as if it were trained
+    CHECK(stopped.status == 128 + SIGINT); // so that a script does not continue as if the training were complete
     CHECK(has(stopped.err, "stopped after step"));
     const std::string log = folder.read("run/train_log.jsonl");
     const int64_t step = json::parse(log.substr(log.rfind('{')))["step"];
@@ -183,7 +183,7 @@ TEST_CASE("a signal ends the reading of a large table") {
     CHECK(!folder.exists("run"));
 }
 
-TEST_CASE("a collate that never returns: it is named, and a signal saves and ends without it") {
+TEST_CASE("a collate that never returns: it is named, and a signal saves and exits without it") {
     const Folder folder;
     begin(folder);
     Process process(folder, {"--plugin-path", HEKLA_BROKEN_PLUGINS, "train", "recipe.toml",
@@ -201,7 +201,7 @@ TEST_CASE("a collate that never returns: it is named, and a signal saves and end
     CHECK(folder.exists("run/checkpoint-6/MANIFEST.json"));
 }
 
-TEST_CASE("Ctrl+C ends generation with the text there is, and is no failure") {
+TEST_CASE("Ctrl+C ends generation with the text so far, and is not a failure") {
     const Folder folder;
     begin(folder);
     succeeds(train(folder, {"model.n_positions=40000", "train.max_steps=1", "train.eval_steps=0"}));
@@ -219,10 +219,10 @@ TEST_CASE("Ctrl+C ends generation with the text there is, and is no failure") {
     }
 }
 
-TEST_CASE("the second Ctrl+C ends at once") {
+TEST_CASE("the second Ctrl+C exits immediately") {
     const Folder folder;
     begin(folder);
-    // A step of about a minute: the first Ctrl+C waits for it, the second does not.
+    // A step takes about a minute: the first Ctrl+C waits for it, the second does not.
     Process process(folder, {"train", "recipe.toml", "train.gradient_accumulation_steps=100000", "train.eval_steps=0"});
     for (int i = 0; i < 12000 && process.running() && !folder.exists("run/train_log.jsonl"); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -235,7 +235,7 @@ TEST_CASE("the second Ctrl+C ends at once") {
     CHECK(process.wait(5.0).status == 128 + SIGINT);
 }
 
-TEST_CASE("two trainings in one folder: the second is refused, the first goes on") {
+TEST_CASE("two trainings in one folder: the second is rejected, the first continues") {
     const Folder folder;
     begin(folder);
     Process first(folder, {"train", "recipe.toml", "train.max_steps=100000", "train.eval_steps=0"});

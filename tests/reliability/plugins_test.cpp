@@ -1,4 +1,4 @@
-// Plugins that crash, in processes of their own, and plugins that describe otherwise when a run goes on.
+// Plugins that crash in their own processes, and plugins that describe another graph when a run resumes.
 #include "cases.hpp"
 
 #include <csignal>
@@ -48,7 +48,7 @@ dir = "run"
 
 } // namespace
 
-TEST_CASE("a plugin that crashes while it describes is one error, and leaves nothing behind") {
+TEST_CASE("a plugin that crashes while it describes is one error, and leaves no files") {
     const Folder folder;
     begin_faulty(folder);
     const std::string who = std::string("plugin 'faulty' (") + HEKLA_FAULTS_FOLDER + "/faulty.so)";
@@ -61,7 +61,7 @@ TEST_CASE("a plugin that crashes while it describes is one error, and leaves not
     CHECK(!folder.exists("run"));
 }
 
-TEST_CASE("the same bits wherever plugins run; a worker that crashes is named and its batch repeated") {
+TEST_CASE("the same bits in and out of process; a worker that crashes is named and its batch repeated") {
     const Folder folder;
     begin_faulty(folder);
     succeeds(train_faulty(folder, {"output.dir=here", "--describe-in", "process"}));
@@ -92,7 +92,7 @@ TEST_CASE("a collate that crashes in this process is named") {
     CHECK(has(crashed.err, "plugins.isolate = true"));
 }
 
-TEST_CASE("a run whose plugin describes another graph says so, goes on where weights fit, is refused where not") {
+TEST_CASE("a run whose plugin describes another graph reports it, resumes if the weights match, and else fails") {
     const Folder folder;
     begin_faulty(folder);
     succeeds(train_faulty(folder, {"train.max_steps=4"}));
@@ -109,15 +109,15 @@ TEST_CASE("a run whose plugin describes another graph says so, goes on where wei
                          "this was made:"));
     CHECK(has(other.err, "+ %"));
     CHECK(has(other.err, "Every weight has its place, so the run resumes"));
-    // The model, too.
+    // So does the model.
     const Ended predicted = run(folder, {"eval", "recipe.toml", "--plugin-path", HEKLA_FAULTS_FOLDER});
     succeeds(predicted);
-    CHECK(has(predicted.err, "describes another graph")); // it was last saved by the other build
+    CHECK(has(predicted.err, "describes another graph")); // it was last saved with the other build
     fails(train_faulty(folder, {"train.max_steps=8"}, fault("has_more_weights")),
           {"describes another graph", "more.weight", "Install the plugin that the run began with"});
 }
 
-TEST_CASE("a converted model keeps what is known of the plugins that it was made with") {
+TEST_CASE("a converted model keeps the record of its plugins") {
     const Folder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=2"}));

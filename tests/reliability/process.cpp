@@ -62,7 +62,7 @@ std::string Folder::listing(const std::string& name) const {
             lines.push_back(entry.path().string() + "/");
             continue;
         }
-        if (entry.path().filename() == ".lock") continue; // says who was last
+        if (entry.path().filename() == ".lock") continue; // contains the last process
         lines.push_back(entry.path().string() + " " + std::to_string(info.st_size) + " " +
                         std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec));
     }

@@ -1,4 +1,4 @@
-// The program as a process that can be killed, starved and sent signals.
+// The program as a process that can be killed, limited and sent signals.
 #pragma once
 
 #include <filesystem>
@@ -15,11 +15,11 @@ struct Ended {
 };
 
 struct Surroundings {
-    std::map<std::string, std::string> environment = {}; // in addition
-    bool nobody = false;                                 // as a user without rights (only root can)
+    std::map<std::string, std::string> environment = {}; // added to this process's
+    bool nobody = false;                                 // runs as a user without privileges (requires root)
 };
 
-// A folder for one test case, gone with this.
+// A folder for one test case, deleted by the destructor.
 class Folder {
 public:
     Folder();
@@ -32,26 +32,26 @@ public:
     void write(const std::string& name, const std::string& content) const;
     std::string read(const std::string& name) const;
     bool exists(const std::string& name) const { return std::filesystem::exists(path(name)); }
-    // Names below `name`, sorted, with sizes and times: equal before and after means untouched.
+    // Lists the names below `name`, sorted, with sizes and times: an equal list means that nothing changed.
     std::string listing(const std::string& name) const;
 
 private:
     std::filesystem::path root_;
 };
 
-// A running hekla, its current folder the given one. Caches are shared by the whole test run.
+// A running hekla whose current folder is the given one. Caches are shared by the whole test run.
 class Process {
 public:
     Process(const Folder& folder, const std::vector<std::string>& arguments, const Surroundings& surroundings = {});
-    ~Process(); // killed if it still runs
+    ~Process(); // kills it if it still runs
     Process(const Process&) = delete;
     Process& operator=(const Process&) = delete;
 
     void send(int signal) const;
     bool running();
-    Ended wait(double seconds = 120.0); // killed after that: status 128 + SIGKILL
+    Ended wait(double seconds = 120.0); // kills it afterwards: status 128 + SIGKILL
     pid_t id() const { return id_; }
-    std::string errors() const; // what it has written to standard error so far
+    std::string errors() const; // standard error so far
 
 private:
     void collect(int status);

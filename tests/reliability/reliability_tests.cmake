@@ -1,4 +1,4 @@
-# The program under bad input, kills and faults. It needs a device, and the fault driver in the loader's place.
+# The program with invalid input, kills and faults. Needs a device, and the fault driver as the loader.
 add_subdirectory(reliability/plugins)
 hekla_test(reliability hekla_gpu hekla::json)
 target_sources(test_reliability PRIVATE reliability/process.cpp)

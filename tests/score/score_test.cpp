@@ -1,5 +1,5 @@
-// Scores against numbers worked out by hand, and against those of scikit-learn 1.9, SciPy 1.17, NLTK 3.10 and
-// sacreBLEU's definitions.
+// Scores against values computed by hand, and against those of scikit-learn 1.9, SciPy 1.17, NLTK 3.10 and sacreBLEU's
+// definitions.
 #include "score/classification.hpp"
 #include "score/regression.hpp"
 #include "score/translation.hpp"
@@ -28,7 +28,7 @@ ConfusionMatrix matrix(std::size_t classes, const std::vector<int64_t>& truth, c
     return confusion;
 }
 
-// As a reader would write it: three digits of what the libraries print are not enough.
+// In full precision: the three digits that the libraries print are not enough.
 doctest::Approx near(double value) { return doctest::Approx(value).epsilon(1e-12); }
 
 } // namespace
@@ -53,7 +53,7 @@ TEST_CASE("classes: scikit-learn's numbers") {
     CHECK(three.matthews() == near(0.5454545454545454));
     CHECK(three.macro().f1 == near(0.6944444444444443));
     CHECK(three.of_class(2).recall == near(0.75));
-    // A class that never occurs does not count; one that is never predicted has precision 0.
+    // A class that never occurs is not counted; one that is never predicted has precision 0.
     const ConfusionMatrix absent = matrix(4, {0, 0, 0, 1, 1, 3}, {0, 0, 1, 1, 1, 1});
     CHECK(absent.macro().precision == near(0.5));
     CHECK(absent.macro().recall == near(0.5555555555555555));
@@ -61,7 +61,7 @@ TEST_CASE("classes: scikit-learn's numbers") {
     CHECK(absent.matthews() == near(0.5330017908890261));
 }
 
-TEST_CASE("classes: one class only, none, and what is outside") {
+TEST_CASE("classes: one class only, none, and values out of range") {
     CHECK(matrix(2, {1, 1}, {1, 1}).matthews() == 0.0);
     CHECK(matrix(2, {1, 1}, {1, 1}).accuracy() == 1.0);
     CHECK(matrix(2, {}, {}).accuracy() == 0.0);
@@ -80,7 +80,7 @@ TEST_CASE("exact match: white space at the ends does not count") {
     CHECK(!exact_match(Texts{}, Texts{}).ok());
 }
 
-TEST_CASE("correlation: SciPy's numbers, ties, and lists without one") {
+TEST_CASE("correlation: SciPy's numbers, ties, and constant lists") {
     const std::vector<double> x = {1.0, 2.5, 2.5, 4.0, -1.0, 7.0}, y = {2.0, 1.0, 3.0, 3.0, -5.0, 9.5};
     CHECK(must(pearson(x, y)) == near(0.9439218726404153));
     CHECK(must(spearman(x, y)) == near(0.8676470588235294));
@@ -137,11 +137,11 @@ TEST_CASE("BLEU: by hand, and sacreBLEU's numbers") {
     CHECK(two.score == near(76.66178529600225));
     CHECK(two.reference_length == 18);
     CHECK(two.brevity_penalty == 1.0);
-    // NLTK's corpus_bleu on the same tokens, where nothing is smoothed.
+    // NLTK's corpus_bleu on the same tokens, in a case without smoothing.
     CHECK(must(bleu(Texts{system[0], system[1]}, std::vector<Texts>{{first[0], first[1]}})).score ==
           near(53.4296647279287));
     CHECK(must(bleu(Texts{"a b"}, std::vector<Texts>{{"c d"}})).score == 0.0);
-    CHECK(must(bleu(Texts{"a"}, std::vector<Texts>{{"a"}})).score == 0.0); // too short for four words
+    CHECK(must(bleu(Texts{"a"}, std::vector<Texts>{{"a"}})).score == 0.0); // too short for a 4-gram
     CHECK(must(bleu(Texts{""}, std::vector<Texts>{{"a"}})).score == 0.0);
     CHECK(must(bleu(first, std::vector<Texts>{first})).score == near(100.0));
     CHECK(!bleu(Texts{}, std::vector<Texts>{{}}).ok());
@@ -151,8 +151,8 @@ TEST_CASE("BLEU: by hand, and sacreBLEU's numbers") {
 }
 
 TEST_CASE("chrF: by hand, and sacreBLEU's numbers") {
-    // "ab" against "ac": half the characters, none of the pairs; orders beyond occur in neither.
-    const double quarter = 0.25; // of precision and of recall, over two orders
+    // "ab" against "ac": half the characters, none of the pairs; higher orders occur in neither.
+    const double quarter = 0.25; // precision and recall, averaged over two orders
     CHECK(must(chrf(Texts{"a b"}, std::vector<Texts>{{"a c"}})).score ==
           near(100.0 * 5.0 * quarter * quarter / (4.0 * quarter + quarter)));
     const Texts system = {"The cat sat on the mat.", "There is a dog, 3 years-old, in the garden", "Hello"};

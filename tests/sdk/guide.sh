@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The guide for plugin authors, taken at its word: its files are written and its commands run, in order, in an empty folder
-# against an installed Hekla. A block of code names its file behind the language; a block of commands is marked sh. Rust's
-# are left out, and said so, where there is no rustc. Then what the page on debugging shows: a trace, and a rule that is broken.
+# Tests the guide for plugin authors: its files are written and its commands run, in order, in an empty folder with an
+# installed Hekla. A code block names its file after the language; a block of commands is marked sh. Rust is skipped
+# with a message if rustc is missing. Then tests the page on debugging: a trace, and a broken rule.
 #   guide.sh BUILD_FOLDER
 set -euo pipefail
 build=$(cd "$1" && pwd)
@@ -30,7 +30,7 @@ awk -v rust="$rust" '
   inside && script { print > "commands" }
 ' "$guide"
 [ -s commands ] && [ -s pairs.cpp ] && [ -s smooth.c ] && [ -s first.rs ] && [ -s bump.cpp ] && [ -s recipe.toml ]
-c++ -std=c++20 -fsyntax-only -I"$place/hekla/include" -I"$place/hekla/include/hekla/sdk" pairs.cpp # as it stands first
+c++ -std=c++20 -fsyntax-only -I"$place/hekla/include" -I"$place/hekla/include/hekla/sdk" pairs.cpp # its first version
 sed -i "s#/opt/hekla#$place/hekla#g" commands
 bash -euo pipefail commands >run.log 2>&1 || { cat run.log; exit 1; }
 grep -q '^operation bump.squash/1(float x; real strength = 1) -> y' run.log || { cat run.log; exit 1; }
@@ -38,7 +38,7 @@ grep -q ' 0 failed' run.log
 [ -e out/model.safetensors ]
 [ -z "$rust" ] || grep -q '"label"' run.log
 
-# A shape error names the line that the guide says it names.
+# A shape error names the same line as the guide.
 line=$(grep -n 'concat({before, x}, 2)' pairs.cpp | cut -d: -f1)
 grep -q "concat: ... (pairs.cpp:$line)" "$guide" || { printf 'the guide names another line than %s\n' "$line"; exit 1; }
 sed 's/concat({before, x}, 2)/concat({before, g.fill({1, 2}, 0.0)}, 2)/' pairs.cpp >wrong.cpp
@@ -47,7 +47,7 @@ cmake --build build >build.log
 if hekla --plugin-path build/plugins describe pairs --set vocab_size=16 --head lm --objective smooth >said.log 2>&1; then exit 1; fi
 grep -q "concat: .*(pairs.cpp:$line)" said.log || { cat said.log; exit 1; }
 
-# A trace has every call; a plugin that breaks a rule is told which.
+# A trace contains every call, and names the rule that a plugin breaks.
 cp right.cpp pairs.cpp
 cmake --build build >build.log
 hekla --plugin-path build/plugins plugin trace -o calls.txt -- train recipe.toml train.max_steps=1 train.eval_steps=1 output.dir=traced >said.log 2>&1 ||

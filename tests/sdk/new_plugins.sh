@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# An author's evening, shortened: from an installed Hekla in an empty folder, a plugin of every kind and language that `plugin
-# new` knows is made, built, found, trained with and resumed. The three languages say the same: their graphs are equal, and so
-# are the bits that they learn. Rust is left out, and said so, where there is no rustc.
+# Tests the workflow of a plugin author: with an installed Hekla in an empty folder, a plugin of every kind and language
+# that `plugin new` supports is created, built, found, trained with and resumed. The graphs of the three languages are
+# equal, and so are their trained weights, bit for bit. Rust is skipped with a message if rustc is missing.
 #   new_plugins.sh BUILD_FOLDER
 set -euo pipefail
 build=$(cd "$1" && pwd)
@@ -19,7 +19,7 @@ languages='cpp c'
 left_out=''
 if command -v rustc >/dev/null; then languages="$languages rust"; else left_out=' (no Rust: rustc is not installed)'; fi
 
-logged() { # logged FILE COMMAND...: says what the command said if it fails
+logged() { # logged FILE COMMAND...: prints the output of the command if it fails
   local file=$1
   shift
   "$@" >"$file" 2>&1 || { cat "$file"; exit 1; }
@@ -65,7 +65,7 @@ for language in $languages; do
     train "$folder" "$kind" "$folder/whole" train.max_steps=4 train.eval_steps=2
     cmp "$folder/whole/model.safetensors" "cpp/$kind/whole/model.safetensors"
   done
-  # A run that was stopped goes on with the same bits.
+  # A run that was stopped resumes with the same bits.
   for kind in architecture objective operation; do
     train "$language/$kind" "$kind" "$language/$kind/parts" train.max_steps=2 train.eval_steps=2
     train "$language/$kind" "$kind" "$language/$kind/parts" train.max_steps=4 train.eval_steps=2
@@ -77,19 +77,20 @@ for language in $languages; do
   "$hekla" --plugin-path "$language/head/build/plugins" predict "$language/head/whole" --text 'a good film' >"$language/said" 2>/dev/null
   grep -q '"label"' "$language/said"
 
-  # A folder is converted under the names of its architecture's manifest; what is missing there is named.
+  # A folder is converted with the names in its architecture's manifest; missing ones are named.
   if "$hekla" --plugin-path "$language/architecture/build/plugins" convert "$language/architecture/whole" converted >/dev/null 2>err.log; then exit 1; fi
   grep -q '"classes": \[{"class": "MyModelForTask", "head": "lm", "objective": "clm"}\]' err.log || { cat err.log; exit 1; }
 
-  # An operation of its own has its place in lists and graphs, its kernel computes what its reference does, and where the GLSL
-  # is wrong the compiler's message names the line of the author's source.
+  # A custom operation appears in lists and graphs, its kernel matches its reference, and for an error in the GLSL the
+  # compiler's message names the line in the author's source.
   operation=("$hekla" --plugin-path "$language/operation/build/plugins")
   "${operation[@]}" plugin list >list.log
   grep -q '^operations' list.log && grep -q '^  my-operation.gate ' list.log
   grep -q '^operation my-operation.gate/1(float x, float gate; real sharpness = 1) -> y local 0 glsl$' "$language/operation/graph.txt"
   logged check.log "${operation[@]}" plugin check "$language/operation/build/plugins/my-operation.so" --patience 5 --only train.device \
     --only operation.float32 --only operation.order
-  # The exported file holds the operation's kernel: it runs without the plugin and writes the same text, with the same bits.
+  # The exported file contains the operation's kernel: it runs without the plugin and generates the same text, with the
+  # same bits.
   logged export.log "${operation[@]}" export "$language/operation/whole" "$language/operation/model.hekla"
   for more in "--greedy --max-new-tokens 8" "--seed 3 --max-new-tokens 12"; do
     read -ra more <<<"$more"
@@ -111,7 +112,7 @@ for language in $languages; do
   build "$language/operation"
 done
 
-# A shape error names the author's line, and where a configuration is wrong it is the author's own words that are read.
+# A shape error names the author's line, and a configuration error shows the author's own message.
 if [ -z "$left_out" ]; then
   sed -i 's/linear(g.ask("hidden"), self.words(g))/linear(g.ask("hidden"), g.parameter("w", \&[3, 7], zeros()))/' rust/architecture/my-architecture.rs
   line=$(grep -n '"w", &\[3, 7\]' rust/architecture/my-architecture.rs | cut -d: -f1)
@@ -120,8 +121,8 @@ if [ -z "$left_out" ]; then
   grep -q "linear: .*(my-architecture.rs:$line)" err.log || { cat err.log; exit 1; }
 fi
 
-# So it does in C++: of an operation, of an operator, and of a function of block.hpp that is made of several.
-wrong_line() { # wrong_line FOLDER ID PATTERN REPLACEMENT MESSAGE: what describe says of the line that the pattern is in
+# So it does in C++: for an operation, for an operator, and for a function in block.hpp that uses several.
+wrong_line() { # wrong_line FOLDER ID PATTERN REPLACEMENT MESSAGE: describe's error names the line with PATTERN
   local file line
   file=$(ls "$1"/my-*.cpp)
   cp "$file" right.source
@@ -139,14 +140,14 @@ wrong_line cpp/operation my-operation 'return layer_of(merge_heads(y)' 'return l
 build cpp/architecture
 build cpp/operation
 
-# A host of the oldest minor runs what asks for no more.
+# A host of the oldest minor runs plugins that need no newer one.
 minor=$(sed -n 's/.*"abi_minor_needed": *\([0-9]*\).*/\1/p' cpp/architecture/manifest.json)
 cc -std=c11 -DHK_TARGET_ABI_MINOR="$minor" -I"$place/hekla/include" "$source/tests/abi/mock_host.c" -o host -ldl
 for language in c cpp; do
   logged host.log ./host "$language/architecture/build/plugins/my-architecture.so" my-architecture
 done
 
-# A wrong gradient, and a kernel that computes something else than its reference, are found.
+# A wrong gradient, and a kernel that differs from its reference, are detected.
 operation=cpp/operation/my-operation.cpp
 operation_check=("$hekla" --plugin-path cpp/operation/build/plugins plugin check cpp/operation/build/plugins/my-operation.so --patience 5)
 cp $operation right.cpp
@@ -158,7 +159,7 @@ sed 's/use.output(0)\[i\] = use.input(0)\[i\]/use.output(0)[i] = 2.0 * use.input
 logged build.log cmake --build cpp/operation/build
 if "${operation_check[@]}" --only train.device >check.log; then cat check.log; exit 1; fi
 grep -q 'on the device in float32 is off' check.log || { cat check.log; exit 1; }
-# So is one that reaches outside of its tensors, though the accessors keep it from doing harm.
+# So is one that accesses memory outside of its tensors, even though the accessors prevent harm.
 sed 's/load_x(i) \*/load_x(i + 1000000) */' right.cpp >$operation
 if cmp -s $operation right.cpp; then printf 'the template does not load x where it was expected\n'; exit 1; fi
 logged build.log cmake --build cpp/operation/build
@@ -168,25 +169,26 @@ cp right.cpp $operation
 logged build.log cmake --build cpp/operation/build
 logged check.log "${operation_check[@]}" --only device.
 
-# What a process of its own described until now, this one describes alike; the CPU reference of an operation runs here.
+# The graph is the same in this process as in the child process used so far; the CPU reference of an operation runs
+# here.
 "$hekla" --plugin-path cpp/operation/build/plugins describe my-operation --set vocab_size=16 --head lm --objective clm >graph.txt
 "$hekla" --describe-in process --plugin-path cpp/operation/build/plugins describe my-operation --set vocab_size=16 --head lm --objective clm >here.txt
 cmp graph.txt here.txt
 "$hekla" --plugin-path cpp/operation/build/plugins generate cpp/operation/whole --prompt line --greedy --max-new-tokens 4 --reference >/dev/null 2>&1
-# A manifest of another build is refused, with the line to change.
+# The manifest of another build is rejected, with the line to change.
 mkdir other
 cp cpp/operation/build/plugins/my-operation.* other
 printf 'x' >>other/my-operation.so
 if "$hekla" --plugin-path other describe my-operation --set vocab_size=16 --head lm --objective clm >/dev/null 2>err.log; then exit 1; fi
 grep -q 'is not the file that its manifest was written for' err.log || { cat err.log; exit 1; }
 
-# Refused: a name that cannot be one, a folder with something in it.
+# Rejected: an invalid name, and a folder that is not empty.
 if "$hekla" plugin new --kind head 'No Name' >/dev/null 2>err.log; then exit 1; fi
 grep -q "small letters" err.log
 if "$hekla" plugin new --kind head cpp >/dev/null 2>err.log; then exit 1; fi
 grep -q "exists and is not empty" err.log
 
-# Built by one compiler call with what pkg-config says; and with a target that the headers do not have, which does not compile.
+# Built by one compiler call with pkg-config's flags; a target that the headers do not have does not compile.
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$place/hekla/lib/pkgconfig
   mkdir one

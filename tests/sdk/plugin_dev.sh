@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `hekla plugin dev` as an author sees it, from an installed tree: a version is built, checked, described and trained a little;
-# the next one says what became of the graph and the loss and keeps the weights; what does not build leaves the last version as
-# it is; a watched folder is built again when a source, the manifest or the recipe changes, until Ctrl+C.
+# Tests `hekla plugin dev` in an installed tree: a version is built, checked, described and briefly trained; the next
+# one reports changes of the graph and the loss and keeps the weights; a failed build leaves the last version unchanged;
+# a watched folder is built again when a source, the manifest or the recipe changes, until Ctrl+C.
 #   plugin_dev.sh BUILD_FOLDER
 set -euo pipefail
 build=$(cd "$1" && pwd)
@@ -35,7 +35,7 @@ expect dev.log '^the graph is the same' "tensors keep the last version's weights
 read -r kept all < <(sed -n "s/^\([0-9]*\) of \([0-9]*\) tensors keep.*/\1 \2/p" dev.log)
 [ "$kept" = "$all" ] && [ "$(number)" = 2 ]
 
-# Another activation: the graph's lines that differ are shown, every weight is kept.
+# Another activation: the changed lines of the graph are shown, every weight is kept.
 cp "$source_file" right.source
 sed -i 's/silu(/tanh(/' "$source_file"
 if cmp -s "$source_file" right.source; then printf 'the template has no silu( to change\n'; exit 1; fi
@@ -44,7 +44,7 @@ expect dev.log '^the graph changed:' '^-.*silu' '^+.*tanh'
 [ "$(number)" = 3 ]
 cp right.source "$source_file"
 
-# What does not build ends the version and names the line; the last one stays.
+# A compile error ends the version and names the line; the last version stays.
 printf 'this is no C++\n' >>"$source_file"
 if once; then cat dev.log; exit 1; fi
 expect dev.log "mixer.cpp:$(grep -n 'this is no C++' "$source_file" | cut -d: -f1)"
@@ -58,10 +58,10 @@ expect dev.log 'FAILED' 'again: ' 'not trained, since tests fail'
 [ "$(number)" = 3 ]
 cp right.source "$source_file"
 
-# Watched: a change makes another version, Ctrl+C ends it and leaves nothing behind.
+# Watching: a change starts another version, Ctrl+C ends it and leaves no files.
 "$hekla" plugin dev mixer --steps 2 >watch.log 2>&1 &
 watcher=$!
-watching() { # watching COUNT: until it has said so that often
+watching() { # watching COUNT: waits until it has printed "watching" this often
   for _ in $(seq 600); do
     [ "$(grep -c '^watching' watch.log || true)" -ge "$1" ] && return
     kill -0 "$watcher" 2>/dev/null || { cat watch.log; exit 1; }
@@ -71,7 +71,7 @@ watching() { # watching COUNT: until it has said so that often
   exit 1
 }
 watching 1
-# What editors, builds and runs write makes no version: the count below would be off.
+# The output of editors, builds and runs starts no version, otherwise the count below would be wrong.
 mkdir -p mixer/run mixer/build/other
 for noise in mixer/notes.txt mixer/.mixer.cpp.swp mixer/mixer.cpp~ 'mixer/#mixer.cpp#' mixer/data.json mixer/run/train_log.jsonl \
     mixer/run/config.json mixer/build/other/made.cpp; do printf 'x\n' >"$noise"; done

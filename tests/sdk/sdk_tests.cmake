@@ -1,4 +1,4 @@
-# What a plugin's author does, from an installed tree.
+# The workflow of a plugin author, from an installed tree.
 add_test(NAME sdk_new_plugins COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/new_plugins.sh ${hekla_BINARY_DIR})
 set_tests_properties(sdk_new_plugins PROPERTIES TIMEOUT 2400)
 add_test(NAME sdk_guide COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/guide.sh ${hekla_BINARY_DIR})

@@ -1,6 +1,6 @@
-// Who includes whom. A room of engine/ includes only rooms above it (the order is that of the hekla_room lines in
-// CMakeLists.txt), no circle of ideas within a room (NAME.hpp and NAME.cpp are one idea), plugins include only the
-// public plugin headers and the SDK, and the Observatory and the examples only public headers.
+// Include rules. A room of engine/ includes only rooms before it (in the order of the hekla_room lines in
+// CMakeLists.txt), there are no include cycles within a room (NAME.hpp and NAME.cpp are one unit), plugins include only
+// the public plugin headers and the SDK, and the Observatory and the examples only public headers.
 #include "base/file.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 const fs::path kRoot = HEKLA_SOURCE_DIR;
 
-// Paths below the root -> what each includes in quotes or angle brackets.
+// Maps each path below the root to its includes in quotes or angle brackets.
 using Includes = std::map<std::string, std::vector<std::string>>;
 
 std::vector<std::string> includes_of(const std::string& source) {
@@ -52,7 +52,7 @@ Includes read_tree(const fs::path& root, const std::vector<std::string>& folders
     return includes;
 }
 
-// The rooms in the order of CMakeLists.txt: a room includes those before it.
+// Returns the rooms in the order of CMakeLists.txt; a room may include those before it.
 std::vector<std::string> rooms_of(const std::string& cmake) {
     std::vector<std::string> rooms;
     std::istringstream lines(cmake);
@@ -61,7 +61,7 @@ std::vector<std::string> rooms_of(const std::string& cmake) {
     return rooms;
 }
 
-// "graph" of "graph/shape.hpp"; "" without a folder.
+// Returns "graph" for "graph/shape.hpp"; "" without a folder.
 std::string first_folder(const std::string& path) {
     const std::size_t slash = path.find('/');
     return slash == std::string::npos ? "" : path.substr(0, slash);
@@ -82,7 +82,7 @@ std::vector<std::string> arrows_back(const Includes& includes, const std::vector
                 if (is_room) findings.push_back(path + " is public, and includes " + one);
             } else if (is_room && order(other) > order(room)) {
                 findings.push_back(path + " includes " + one + ": " + other + " is a later room than " + room);
-            } else if (one.find("shaders/") == std::string::npos && // shared by C++ and GLSL, the ground of all rooms
+            } else if (one.find("shaders/") == std::string::npos && // shared by C++ and GLSL, below all rooms
                        (one.starts_with("plugins/") || one.starts_with("apps/") || one.starts_with("../"))) {
                 findings.push_back(path + " includes " + one + ", which is outside of engine/");
             }
@@ -93,7 +93,7 @@ std::vector<std::string> arrows_back(const Includes& includes, const std::vector
 
 using Edges = std::set<std::pair<std::string, std::string>>;
 
-// Which idea includes which. An idea: a path without its extension.
+// Returns which unit includes which. A unit is a path without its extension.
 Edges ideas_of(const Includes& includes, const std::string& root) {
     Edges edges;
     const auto idea = [](const std::string& path) { return path.substr(0, path.rfind('.')); };
@@ -107,12 +107,12 @@ Edges ideas_of(const Includes& includes, const std::string& root) {
     return edges;
 }
 
-// One line per edge that closes a circle.
+// Returns one line per edge that closes a cycle.
 std::vector<std::string> circles(const Edges& edges) {
     std::map<std::string, std::set<std::string>> graph;
     for (const auto& [from, to] : edges) graph[from].insert(to);
     std::vector<std::string> findings;
-    std::map<std::string, int> state; // 1: on the way, 2: finished
+    std::map<std::string, int> state; // 1: in progress, 2: finished
     std::vector<std::string> way;
     const std::function<void(const std::string&)> visit = [&](const std::string& node) {
         state[node] = 1;
@@ -132,7 +132,7 @@ std::vector<std::string> circles(const Edges& edges) {
     return findings;
 }
 
-// What plugins, the Observatory and the examples include of the engine, beyond what they may.
+// Returns the engine headers that plugins, the Observatory and the examples include but must not.
 std::vector<std::string> guests_inside(const Includes& includes, const std::vector<std::string>& rooms) {
     std::vector<std::string> findings;
     for (const auto& [path, included] : includes) {
@@ -159,7 +159,7 @@ std::string joined(const std::vector<std::string>& findings) {
 
 } // namespace
 
-TEST_CASE("planted faults of structure are found, and what is right is not") {
+TEST_CASE("planted violations are detected, and valid includes are not") {
     const std::vector<std::string> rooms =
         rooms_of("# hekla_room(NAME ...)\nhekla_room(base fmt::fmt)\nhekla_room(graph "
                  "hekla_base)\nfunction(hekla_room name)\nhekla_room(gpu)\n");
@@ -177,8 +177,8 @@ TEST_CASE("planted faults of structure are found, and what is right is not") {
             {"engine/graph/a.hpp", {"graph/b.hpp"}}, {"engine/graph/b.hpp", {}}, {"engine/graph/b.cpp", {second}}};
     };
     CHECK(circles(ideas_of(two("graph/a.hpp"), "engine/")).size() == 1); // a.hpp -> b.hpp, b.cpp -> a.hpp
-    CHECK(circles(ideas_of(two("graph/b.hpp"), "engine/")).empty());     // of one idea
-    CHECK(circles(ideas_of(two("a.hpp"), "engine/")).size() == 1);       // named from its own folder
+    CHECK(circles(ideas_of(two("graph/b.hpp"), "engine/")).empty());     // the same unit
+    CHECK(circles(ideas_of(two("a.hpp"), "engine/")).size() == 1);       // included by its name in the same folder
     CHECK(circles({{"a", "b"}, {"b", "c"}, {"c", "b"}}).size() == 1);
 
     CHECK(guests_inside({{"plugins/heads/a.cpp", {"block.hpp", "hekla/plugin/b.h"}}}, rooms).empty());
@@ -188,7 +188,7 @@ TEST_CASE("planted faults of structure are found, and what is right is not") {
     CHECK(guests_inside({{"apps/observatory/a.cpp", {"../../engine/gpu/b.hpp"}}}, rooms).size() == 1);
 }
 
-TEST_CASE("includes follow the order of the rooms, without circles") {
+TEST_CASE("includes follow the order of the rooms, without cycles") {
     const std::vector<std::string> rooms = rooms_of(read(kRoot / "CMakeLists.txt"));
     REQUIRE(rooms.size() >= 14);
     for (const std::string& room : rooms) CHECK_MESSAGE(fs::is_directory(kRoot / "engine" / room), room);

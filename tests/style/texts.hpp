@@ -1,4 +1,4 @@
-// The texts of a source file that people read: string literals with several words, comments, documents without their
+// The human-readable texts of a source file: string literals with several words, comments, and documents without their
 // code.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace hekla::style {
 
 struct Text {
-    int line = 1; // where it begins
+    int line = 1; // of its first character
     std::string text;
 };
 
@@ -20,11 +20,13 @@ struct CxxTexts {
     std::vector<Text> comments; // without the slashes
 };
 
-// Splits C, C++ or GLSL. Escapes in literals become spaces.
+// Splits C, C++, GLSL, Rust or Zig. Escapes in literals become spaces; line comments on consecutive lines are one text.
 inline CxxTexts read_cxx(std::string_view source) {
     CxxTexts texts;
     int line = 1;
-    bool joins = false; // only white space since the last literal
+    bool joins = false;       // only white space since the last literal
+    int comment_line = -1;    // of the last line comment
+    bool only_comment = true; // on the line so far
     std::size_t i = 0;
     const auto at = [&](std::size_t k) { return k < source.size() ? source[k] : '\0'; };
     const auto literal = [&](int first, const std::string& text) {
@@ -36,10 +38,18 @@ inline CxxTexts read_cxx(std::string_view source) {
     };
     while (i < source.size()) {
         const char c = source[i];
-        if (c == '\n') ++line;
+        if (c == '\n') {
+            ++line;
+            only_comment = true;
+        }
         if (c == '/' && at(i + 1) == '/') {
             const std::size_t end = std::min(source.find('\n', i), source.size());
-            texts.comments.push_back({line, std::string(source.substr(i + 2, end - i - 2))});
+            const std::string text(source.substr(i + 2, end - i - 2));
+            if (only_comment && comment_line == line - 1)
+                texts.comments.back().text += " " + text;
+            else
+                texts.comments.push_back({line, text});
+            comment_line = line;
             i = end;
         } else if (c == '/' && at(i + 1) == '*') {
             const std::size_t end = std::min(source.find("*/", i + 2), source.size());
@@ -64,13 +74,13 @@ inline CxxTexts read_cxx(std::string_view source) {
             }
             ++i;
             literal(first, text);
-        } else if (c == '\'' && !(i > 0 && std::isalnum(static_cast<unsigned char>(source[i - 1])) != 0)) {
+        } else if (c == '\'' && (at(i + 1) == '\\' || at(i + 2) == '\'')) { // not a lifetime, nor a digit separator
             for (++i; i < source.size() && source[i] != '\''; ++i)
                 if (source[i] == '\\') ++i;
             ++i;
             joins = false;
         } else {
-            if (std::isspace(static_cast<unsigned char>(c)) == 0) joins = false;
+            if (std::isspace(static_cast<unsigned char>(c)) == 0) joins = only_comment = false;
             ++i;
         }
     }
@@ -113,7 +123,7 @@ inline std::vector<Text> read_markdown(std::string_view source) {
             else if (!code)
                 text += line[i];
         }
-        // A phrase may go over the end of a line; a list's item or a table's row begins a text of its own.
+        // A phrase may continue on the next line; a list item or a table row starts a new text.
         const bool begins =
             line.starts_with("|") || line.starts_with("#") || line.starts_with("* ") || line.starts_with("- ");
         if (open && !begins)
@@ -125,7 +135,7 @@ inline std::vector<Text> read_markdown(std::string_view source) {
     return texts;
 }
 
-// Comments that begin with '#', of TOML and shell scripts.
+// Splits comments that begin with '#', of TOML and shell scripts.
 inline std::vector<Text> read_hash_comments(std::string_view source) {
     std::vector<Text> texts;
     int number = 0, last = -1;
@@ -150,8 +160,8 @@ inline std::vector<Text> read_hash_comments(std::string_view source) {
     return texts;
 }
 
-// Words in lower case; "'" belongs to a word, and so does "_". Any sign between two words but white space ends a
-// phrase, and is kept as an empty word.
+// Splits into lower-case words; "'" and "_" are part of a word. Any character between two words except white space ends
+// a phrase, and is returned as an empty word.
 inline std::vector<std::string> words_of(std::string_view text) {
     std::vector<std::string> words;
     std::string word;

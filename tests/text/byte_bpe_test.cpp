@@ -12,6 +12,8 @@
 #include <map>
 #include <utf8proc.h>
 
+namespace byte_bpe_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -33,10 +35,10 @@ std::vector<std::string> split(std::string_view text, const Splitter& splitter =
     return words;
 }
 
-// GPT-2's expression in a spelling that is not read by hand.
+// GPT-2's expression in a form that the hand-written splitter does not recognize.
 Splitter gpt2_by_pcre2() { return must(Splitter::compile(fmt::format("(?:{})", kGpt2Pattern))); }
 
-// The definition, one merge at a time: the lowest rank anywhere, its leftmost place.
+// The definition, one merge at a time: the lowest rank anywhere, at its leftmost position.
 std::vector<int32_t> merge_plainly(std::vector<int32_t> word, const Merges& merges) {
     for (;;) {
         std::size_t best_rank = merges.list().size();
@@ -53,7 +55,7 @@ std::vector<int32_t> merge_plainly(std::vector<int32_t> word, const Merges& merg
     }
 }
 
-// The definition: count everything anew before each merge.
+// The definition: recount everything before each merge.
 LearnedMerges learn_plainly(std::vector<std::string> alphabet, std::vector<CountedWord> words, std::size_t target,
                             uint64_t least) {
     LearnedMerges learned;
@@ -100,7 +102,7 @@ const std::string kSample =
 
 } // namespace
 
-TEST_CASE("byte alphabet: all 256 bytes have one letter each, in GPT-2's order") {
+TEST_CASE("byte alphabet: each of the 256 bytes has one letter, in GPT-2's order") {
     const ByteAlphabet alphabet;
     CHECK(alphabet.letter(' ') == "\xC4\xA0");  // U+0120
     CHECK(alphabet.letter('\n') == "\xC4\x8A"); // U+010A
@@ -115,14 +117,14 @@ TEST_CASE("byte alphabet: all 256 bytes have one letter each, in GPT-2's order")
     CHECK(order[255] == 0xAD);
 }
 
-TEST_CASE("splitter: GPT-2's words, by hand and by PCRE2") {
+TEST_CASE("splitter: GPT-2's words, by hand-written code and by PCRE2") {
     Splitter splitter = Splitter::gpt2();
     SUBCASE("by hand") { REQUIRE(splitter.is_gpt2()); }
     SUBCASE("by PCRE2") {
         splitter = gpt2_by_pcre2();
         REQUIRE(!splitter.is_gpt2());
     }
-    const auto split = [&](std::string_view text) { return ::split(text, splitter); };
+    const auto split = [&](std::string_view text) { return byte_bpe_test::split(text, splitter); };
     using Words = std::vector<std::string>;
     CHECK(split("Hello my friend, how's it?") == Words{"Hello", " my", " friend", ",", " how", "'s", " it", "?"});
     CHECK(split("a   b \n") == Words{"a", "  ", " b", " \n"});
@@ -143,14 +145,14 @@ TEST_CASE("splitter: GPT-2's words, by hand and by PCRE2") {
     CHECK(split(spaces + "x") == Words{spaces.substr(1), " x"});
 }
 
-TEST_CASE("splitter: by hand, GPT-2's words are those of the expression") {
+TEST_CASE("splitter: the hand-written code finds the same GPT-2 words as the expression") {
     const Splitter expression = gpt2_by_pcre2(), assigned = must(Splitter::compile("a\\P{Cn}|a"));
     for (uint64_t seed = 0; seed < 2000; ++seed) {
         const std::string text = random_text(seed, 1 + seed % 60);
         CHECK(split(text) == split(text, expression));
     }
-    // Every character alone, between letters and between spaces. The two libraries may know two versions of Unicode: a
-    // character that is in one of them only is compared with nothing.
+    // Every character alone, between letters and between spaces. The two libraries may implement different versions of
+    // Unicode, so a character that only one of them knows is skipped.
     int newer = 0;
     for (char32_t value = 1; value < 0x40000; ++value) {
         if (value >= 0xD800 && value < 0xE000) continue;
@@ -166,7 +168,7 @@ TEST_CASE("splitter: by hand, GPT-2's words are those of the expression") {
         text += " ";
         if (split(text) != split(text, expression)) FAIL_CHECK("U+" << std::hex << static_cast<uint32_t>(value));
     }
-    CHECK(newer < 20'000); // a few versions apart
+    CHECK(newer < 20'000); // the versions are close
 }
 
 TEST_CASE("splitter: a hostile expression is an error, not a hang or a crash") {
@@ -198,7 +200,7 @@ TEST_CASE("merge learning: equals the definition on random words") {
     }
 }
 
-TEST_CASE("merges: equal the definition on random words, and long words are no trouble") {
+TEST_CASE("merges: equal the definition on random words, and long words are fast") {
     const auto tokenizer =
         train(kSample + kSample + random_text(1, 5000) + random_text(1, 5000), {.vocabulary_size = 500});
     const auto& bpe = dynamic_cast<const ByteBpe&>(*tokenizer);
@@ -227,7 +229,7 @@ TEST_CASE("merges: equal the definition on random words, and long words are no t
     CHECK(tokenizer->decode(must(tokenizer->encode(one_word))) == one_word);
 }
 
-TEST_CASE("byte bpe: training is deterministic, keeps its limits, and every text round-trips") {
+TEST_CASE("byte bpe: training is deterministic and within its limits, and every text round-trips") {
     const std::string text = kSample + random_text(5, 4000) + kSample;
     const auto one = train(text, {.vocabulary_size = 400});
     const auto two = train(text, {.vocabulary_size = 400});
@@ -237,7 +239,7 @@ TEST_CASE("byte bpe: training is deterministic, keeps its limits, and every text
     CHECK(one->special(TokenRole::bos) == 399);
     CHECK(!one->special(TokenRole::pad));
     CHECK(train(text, {.vocabulary_size = 401})->hash() != one->hash());
-    // In two pieces and the other order, cut between words.
+    // In two pieces in reverse order, split between words.
     const auto trainer = make_byte_bpe_trainer({.vocabulary_size = 400});
     const std::size_t cut = one->safe_cut(text, text.size() / 2);
     must(trainer->add(text.substr(cut), {}));
@@ -270,7 +272,7 @@ TEST_CASE("byte bpe: training is deterministic, keeps its limits, and every text
     }
 }
 
-TEST_CASE("byte bpe: cuts are safe whatever is on either side") {
+TEST_CASE("byte bpe: cuts are safe with any text on either side") {
     const std::vector<SpecialToken> special = {{"<|end of text|>", {TokenRole::eos}}, {" x", {}}};
     for (const bool prefix : {false, true}) {
         const auto tokenizer = train(kSample + random_text(7, 3000) + random_text(7, 3000),
@@ -285,7 +287,7 @@ TEST_CASE("byte bpe: cuts are safe whatever is on either side") {
     }
 }
 
-TEST_CASE("byte bpe: special tokens in the text, and what decoding does with ids that are not text") {
+TEST_CASE("byte bpe: special tokens in the text, and decoding ids that are not text") {
     const auto tokenizer = train(kSample, {.vocabulary_size = 300});
     const int32_t end = *tokenizer->special(TokenRole::eos);
     const std::vector<int32_t> ids = must(tokenizer->encode("a<|endoftext|>b"));
@@ -303,7 +305,7 @@ TEST_CASE("byte bpe: special tokens in the text, and what decoding does with ids
     CHECK(tokenizer->token(300).code() == Code::not_found);
 }
 
-TEST_CASE("byte bpe: training and encoding refuse what is not UTF-8, and options that cannot be") {
+TEST_CASE("byte bpe: training and encoding reject invalid UTF-8 and invalid options") {
     const auto trainer = make_byte_bpe_trainer({});
     const Status bad = trainer->add("good\nb\xFF"
                                     "d",
@@ -398,7 +400,7 @@ TEST_CASE("GPT-2: every published id") {
     CHECK(cases == 26);
 }
 
-TEST_CASE("GPT-2: the files written are read again as the same tokenizer") {
+TEST_CASE("GPT-2: written files are read again as the same tokenizer") {
     const std::filesystem::path vocabulary = real_data("gpt2_bpe");
     if (vocabulary.empty()) return;
     const auto tokenizer = must(load_tokenizer(vocabulary));
@@ -429,3 +431,5 @@ TEST_CASE("tiny Shakespeare: trained and encoded in a few seconds") {
                                  std::chrono::duration<double>(encoded - trained).count()
                           << " MB/s, " << ids.size() << " tokens");
 }
+
+} // namespace byte_bpe_test

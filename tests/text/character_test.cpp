@@ -2,6 +2,8 @@
 
 #include "text/tokenizer_trainer.hpp"
 
+namespace character_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -30,7 +32,7 @@ TEST_CASE("character: ids follow the code points that occur") {
     CHECK(tokenizer->decode(ids) == "\n ab\xC3\xA9\xF0\x9F\x98\x80");
 }
 
-TEST_CASE("character: an unknown character is named with its place, unless there is an unknown token") {
+TEST_CASE("character: an unknown character is named with its position, unless there is an unknown token") {
     const auto tokenizer = train("abc\n");
     std::vector<int32_t> ids;
     EncodeOptions options;
@@ -45,7 +47,7 @@ TEST_CASE("character: an unknown character is named with its place, unless there
     CHECK(must(forgiving->encode("a?b")) == std::vector<int32_t>{1, 4, 2});
 }
 
-TEST_CASE("character: saved and loaded it is the same, with special tokens and odd characters") {
+TEST_CASE("character: a saved and loaded tokenizer is the same, with special tokens and unusual characters") {
     for (const bool special : {false, true}) {
         const std::string text = random_text(3, 2000);
         const auto tokenizer =
@@ -73,7 +75,7 @@ TEST_CASE("character: cuts are safe") {
     }
 }
 
-TEST_CASE("character: nothing to train on is an error") {
+TEST_CASE("character: training without text is an error") {
     CHECK(make_character_trainer()->finish().code() == Code::invalid_argument);
     CHECK(!make_character_trainer()->add("\xFF", {}).ok());
 }
@@ -87,3 +89,5 @@ TEST_CASE("character: tiny Shakespeare has nanoGPT's 65 characters") {
     CHECK(must(tokenizer->encode("\n Az")) == std::vector<int32_t>{0, 1, 13, 64});
     CHECK(must(tokenizer->encode(text)).size() == 1'115'394);
 }
+
+} // namespace character_test

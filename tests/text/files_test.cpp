@@ -1,4 +1,4 @@
-// What comes from outside: options of tokenizer.json, folders, and files that lie.
+// Files from other programs: options of tokenizer.json, folders, and invalid files.
 #include "support.hpp"
 
 #include "text/byte_bpe.hpp"
@@ -6,13 +6,15 @@
 
 #include <fmt/format.h>
 
+namespace files_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
 
 namespace {
 
-// A tokenizer.json over the letters a, b, c, Ġ and the merges "a b", "Ġ ab".
+// Returns a tokenizer.json over the letters a, b, c, Ġ and the merges "a b", "Ġ ab".
 std::string small_json(const std::string& pre_tokenizer = R"({"type":"ByteLevel","add_prefix_space":false})",
                        const std::string& added = "[]", const std::string& model_more = "",
                        const std::string& vocab_more = "", const std::string& merges = R"(["a b","Ġ ab"])") {
@@ -42,7 +44,7 @@ TEST_CASE("tokenizer.json: ByteLevel's options") {
     CHECK(ranges == std::vector<ByteRange>{{0, 2}, {2, 3}, {3, 6}});
     CHECK(must(prefixed->encode(" ab")) == Ids{5});
     CHECK(must(prefixed->encode("")) == Ids{});
-    // Without the expression "c ab" is one word, and only then can "c Ġ" merge.
+    // Without the expression "c ab" is one word, and only then is "c Ġ" merged.
     const std::string merges = R"([["c","Ġ"],["a","b"]])";
     const std::string more = R"(,"cĠ":6)";
     CHECK(must(must(load(small_json(R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})", "[]", "",
@@ -81,7 +83,7 @@ TEST_CASE("tokenizer.json: added tokens, stripping, longest first, unknown bytes
     options.origin = {"f.txt", 0, 1};
     CHECK(contains(strict->encode("ab\nz", options).message(), "f.txt: line 1, byte offset 2"));
 
-    // All of it survives being written.
+    // All of it round-trips.
     const TemporaryFolder folder;
     must(tokenizer->save(folder.path()));
     const auto again = must(load_tokenizer(folder.path()));
@@ -89,7 +91,7 @@ TEST_CASE("tokenizer.json: added tokens, stripping, longest first, unknown bytes
     CHECK(again->to_json() == tokenizer->to_json());
 }
 
-TEST_CASE("tokenizer.json: what cannot be done is refused by name") {
+TEST_CASE("tokenizer.json: unsupported options are rejected by name") {
     const auto refused = [](const std::string& json, const char* what) {
         const auto result = load(json);
         CHECK_MESSAGE(result.code() == Code::unsupported, result.message());
@@ -109,7 +111,7 @@ TEST_CASE("tokenizer.json: what cannot be done is refused by name") {
         "word");
 }
 
-TEST_CASE("vocab.json and merges.txt: roles that no file gives are those of the models that have such tokens") {
+TEST_CASE("vocab.json and merges.txt: roles that no file specifies are those of the models that have such tokens") {
     const auto roles = [](const std::string& vocabulary) {
         const TemporaryFolder folder;
         folder.write("vocab.json", vocabulary);
@@ -228,7 +230,7 @@ TEST_CASE("tokenizer files nested 100,000 deep are one clear error each") {
             CHECK(deep.code() == Code::corrupt);
             CHECK_MESSAGE(contains(deep.message(), "tokenizer.json: line 1, column "), deep.message());
             CHECK_MESSAGE(contains(deep.message(), "nested deeper than 64 levels"), deep.message());
-            // Within the limit the file is read, or refused for what it asks; either ends.
+            // Within the limit the file is read, or rejected for its contents; either result is valid.
             CHECK(load(file(30)).message().size() < 2000);
         }
     }
@@ -256,7 +258,7 @@ TEST_CASE("a normalizer of 100,000 steps is read without recursion") {
     CHECK(must(tokenizer->encode("A")) == Ids{1});
 }
 
-TEST_CASE("tokenizer.json: cut anywhere or with any byte changed it never crashes and always explains") {
+TEST_CASE("tokenizer.json: truncated anywhere or with any byte changed it never crashes and always explains") {
     const std::string good = small_json(R"({"type":"ByteLevel"})", R"([{"id":6,"content":"<x>","special":true}])");
     for (std::size_t size = 0; size < good.size(); ++size) {
         const auto result = load(good.substr(0, size));
@@ -307,7 +309,7 @@ TEST_CASE("GPT-2's files: malformed ones are named with line and problem") {
     corrupted("{\"a\":0", "a b\n", "vocab.json: line 1, column 7: not valid JSON");
 }
 
-TEST_CASE("folders: roles from the files beside, and folders that hold no tokenizer") {
+TEST_CASE("folders: roles from the other files, and folders without a tokenizer") {
     const TemporaryFolder folder;
     folder.write("vocab.json", R"({"a":0,"b":1,"ab":2,"<s>":3,"</s>":4})");
     folder.write("merges.txt", "a b\n");
@@ -318,7 +320,7 @@ TEST_CASE("folders: roles from the files beside, and folders that hold no tokeni
                  R"({"bos_token":"</s>","pad_token":"<pad>","additional_special_tokens":["<one>"]})");
     folder.write("added_tokens.json", R"({"<two>":6,"<pad>":5})");
     const auto tokenizer = must(load_tokenizer(folder.path()));
-    CHECK(tokenizer->special(TokenRole::bos) == 3); // tokenizer_config.json wins
+    CHECK(tokenizer->special(TokenRole::bos) == 3); // tokenizer_config.json has priority
     CHECK(tokenizer->special(TokenRole::eos) == 4);
     CHECK(tokenizer->special(TokenRole::pad) == 5);
     CHECK(tokenizer->find("<one>") == 7);
@@ -345,3 +347,5 @@ TEST_CASE("folders: roles from the files beside, and folders that hold no tokeni
     other.write("target.spm", "x");
     CHECK(contains(load_tokenizer(other.path()).message(), "source.spm"));
 }
+
+} // namespace files_test

@@ -1,8 +1,10 @@
-// Tokenizers whose tables lie in memory of somebody else's.
+// Tokenizers whose tables use another memory resource.
 #include "counting_resource.hpp"
 #include "support.hpp"
 
 #include "text/tokenizer_trainer.hpp"
+
+namespace memory_test {
 
 using namespace hekla;
 using namespace hekla::text;
@@ -22,7 +24,7 @@ std::vector<std::unique_ptr<TokenizerTrainer>> trainers() {
 
 } // namespace
 
-TEST_CASE("a tokenizer whose tables lie elsewhere is the same, and gives the memory back") {
+TEST_CASE("a tokenizer with another memory resource is the same, and releases its memory") {
     std::string text;
     for (int i = 0; i < 300; ++i)
         text += "the " + std::to_string(i * i % 71) + " words, of some Texts: wörter " +
@@ -42,12 +44,14 @@ TEST_CASE("a tokenizer whose tables lie elsewhere is the same, and gives the mem
         CHECK(tokenizer->decode(ids) == decoded);
         const Tokenizer* const before = tokenizer.get();
         tokenizer = must(lying_in(&memory, std::move(tokenizer)));
-        CHECK(tokenizer.get() == before); // it lies there already
+        CHECK(tokenizer.get() == before); // it uses that memory already
         const std::size_t live = memory.live();
         const auto more = must(add_special_tokens(*tokenizer, std::vector<SpecialToken>{{"<new>", {}}}));
-        CHECK(more->vocabulary().memory() == std::pmr::new_delete_resource()); // a copy lies where nobody waits for it
+        CHECK(more->vocabulary().memory() == std::pmr::new_delete_resource()); // a copy uses the default resource
         CHECK(memory.live() == live);
         tokenizer.reset();
         CHECK(memory.live() == 0);
     }
 }
+
+} // namespace memory_test

@@ -12,6 +12,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+namespace sentencepiece_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -23,7 +25,7 @@ using Type = SpieceModel::Type;
 
 const std::string kMark(kSpacePiece);
 
-// A small unigram model: <pad> </s> <unk> then pieces.
+// Returns a small unigram model: <pad> </s> <unk> then pieces.
 SpieceModel small_model() {
     SpieceModel model;
     model.pieces = {{"<pad>", 0, Type::control},
@@ -62,7 +64,7 @@ std::string error_of(const std::string& file, const std::string& content) {
 
 } // namespace
 
-TEST_CASE("SentencePiece: pieces, spaces, unknown characters, and the bytes that they came from") {
+TEST_CASE("SentencePiece: pieces, spaces, unknown characters, and their source bytes") {
     const auto tokenizer = load(write_spiece_model(small_model()));
     CHECK(tokenizer->kind() == "sentencepiece");
     CHECK(tokenizer->special(TokenRole::eos) == 1);
@@ -75,7 +77,7 @@ TEST_CASE("SentencePiece: pieces, spaces, unknown characters, and the bytes that
     CHECK(ranges == std::vector<ByteRange>{{2, 7}, {9, 14}, {14, 15}, {15, 19}, {19, 23}, {23, 24}});
     CHECK(tokenizer->decode(ids) == "hello helloa<unk></s> a");
     CHECK(tokenizer->decode(ids, true) == "hello helloa a");
-    CHECK(dlsym(RTLD_DEFAULT, "hekla_sentencepiece_interface") == nullptr); // the module keeps to itself
+    CHECK(dlsym(RTLD_DEFAULT, "hekla_sentencepiece_interface") == nullptr); // the module does not export its symbols
     CHECK(tokenizer->begins_word(6));
     CHECK(!tokenizer->begins_word(5));
     CHECK(!tokenizer->begins_word(1));
@@ -88,7 +90,7 @@ TEST_CASE("SentencePiece: pieces, spaces, unknown characters, and the bytes that
     CHECK(ids == Ids{3, 2}); // "</s>" is text: a space, and characters without a piece
 }
 
-TEST_CASE("SentencePiece: saved and loaded it is the same, from either file") {
+TEST_CASE("SentencePiece: a saved and loaded tokenizer is the same, from either file") {
     for (const SpieceModel::Kind kind : {SpieceModel::Kind::unigram, SpieceModel::Kind::bpe}) {
         SpieceModel model = small_model();
         model.kind = kind;
@@ -106,7 +108,7 @@ TEST_CASE("SentencePiece: saved and loaded it is the same, from either file") {
     }
 }
 
-TEST_CASE("SentencePiece: T5's sentinels stand behind the pieces, the last one first") {
+TEST_CASE("SentencePiece: T5's sentinels come after the pieces, the last one first") {
     const auto tokenizer = load(write_spiece_model(small_model()), R"({"tokenizer_class": "T5Tokenizer"})");
     CHECK(tokenizer->vocabulary_size() == 111);
     CHECK(tokenizer->sentinel(0) == 110);
@@ -128,7 +130,7 @@ TEST_CASE("SentencePiece: Marian's two models share one vocabulary") {
     const auto source = must(load_tokenizer(folder.path()));
     CHECK(source->special(TokenRole::pad) == 7);
     CHECK(must(source->encode("hello helloa\xC3\xA9</s>")) ==
-          Ids{3, 3, 5, 6, 0});                                  // the vocabulary has what the model lacks
+          Ids{3, 3, 5, 6, 0});                                  // the vocabulary has tokens that the model lacks
     CHECK(must(source->encode("salut")) == Ids{2, 1, 5, 1, 1}); // l and others are pieces without an id
     CHECK(source->decode(Ids{3, 4, 0}, true) == "hello salut");
     const auto other = must(load_tokenizer(folder.path() / "target.spm"));
@@ -141,7 +143,7 @@ TEST_CASE("SentencePiece: Marian's two models share one vocabulary") {
     CHECK(contains(load_tokenizer(folder.path()).message(), "vocab.json"));
 }
 
-TEST_CASE("SentencePiece: DeBERTa 2's mask is behind the pieces") {
+TEST_CASE("SentencePiece: DeBERTa 2's mask comes after the pieces") {
     const TemporaryFolder folder;
     folder.write("spm.model", write_spiece_model(small_model()));
     folder.write("config.json", R"({"model_type": "deberta-v2"})");
@@ -150,9 +152,9 @@ TEST_CASE("SentencePiece: DeBERTa 2's mask is behind the pieces") {
     CHECK(must(tokenizer->encode("a [MASK]")) == Ids{10, 11});
 }
 
-TEST_CASE("SentencePiece: files that lie") {
+TEST_CASE("SentencePiece: invalid files") {
     const std::string sound = write_spiece_model(small_model());
-    for (std::size_t kept = 0; kept < sound.size(); ++kept) { // cut anywhere it is an error or another sound model
+    for (std::size_t kept = 0; kept < sound.size(); ++kept) { // truncated it is an error or another valid model
         const Result<SpieceModel> cut = read_spiece_model(std::string_view(sound).substr(0, kept), "m");
         if (cut.ok()) CHECK(cut.value().pieces.size() >= 3);
     }
@@ -172,14 +174,14 @@ TEST_CASE("SentencePiece: files that lie") {
     CHECK(contains(changed([](SpieceModel& m) { m.pieces[2].type = Type::control; }), "0 unknown pieces"));
     CHECK(contains(changed([](SpieceModel& m) { m.pieces[7].type = Type::byte; }), "not spelt as one"));
     CHECK(contains(changed([](SpieceModel& m) { m.charsmap = "abc"; }), "normalizer_spec is damaged"));
-    // A trie of 256 units whose first leads far outside.
+    // A trie of 256 units whose first one points far outside.
     std::string map(4 + 1024 + 1, '\0');
     map[1] = 4;
     CHECK(Charsmap::is_sound(map));
     map[4 + 3] = 0x7F;
     CHECK(!Charsmap::is_sound(map));
     CHECK(contains(changed([&](SpieceModel& m) { m.charsmap = map; }), "normalizer_spec is damaged"));
-    // Bytes changed anywhere: never a crash.
+    // Any changed bytes never cause a crash.
     for (uint64_t seed = 0; seed < 300; ++seed) {
         RandomStream random(seed, 9);
         std::string broken = sound;
@@ -204,7 +206,7 @@ TEST_CASE("SentencePiece: files that lie") {
                    "damaged"));
 }
 
-TEST_CASE("SentencePiece: training, cuts, and what BPE does with bytes") {
+TEST_CASE("SentencePiece: training, cuts, and BPE with bytes") {
     std::string text;
     for (uint64_t seed = 0; seed < 60; ++seed)
         text += fmt::format("the cat number {} sat on the mat, and the hat was not there.\n", seed * 7919);
@@ -241,7 +243,7 @@ TEST_CASE("SentencePiece: every published id") {
     for (const char* stem : {"t5/spiece", "albert/spiece", "sentencepiece/test_model", "hf_fixtures/test_sentencepiece",
                              "hf_fixtures/test_sentencepiece_bpe"}) {
         CAPTURE(std::string(stem));
-        // In a folder of its own, so that nothing beside it has a say.
+        // In a separate folder, so that no other file has an effect.
         const auto tokenizer = load(must(read_file((vectors / stem).string() + ".model")));
         const std::string lines = must(read_file((vectors / stem).string() + ".sp_vectors.jsonl"));
         EncodeOptions raw;
@@ -258,7 +260,7 @@ TEST_CASE("SentencePiece: every published id") {
             CHECK_MESSAGE(ids == test["ids"].get<Ids>(), text);
             std::string decoded = test["decoded"];
             for (std::size_t mark; (mark = decoded.find(" \xE2\x81\x87 ")) != std::string::npos;)
-                decoded.replace(mark, 5, "<unk>"); // the library's way to show what is unknown
+                decoded.replace(mark, 5, "<unk>"); // the library's text for unknown pieces
             CHECK_MESSAGE(tokenizer->decode(ids) == decoded, text);
             uint64_t before = 0;
             for (const ByteRange& range : ranges) {
@@ -279,7 +281,7 @@ TEST_CASE("SentencePiece: every published id") {
     }
 }
 
-TEST_CASE("T5 and ALBERT: every id of the tokenizers around the models") {
+TEST_CASE("T5 and ALBERT: every id of the tokenizers with their models") {
     const std::filesystem::path vectors = real_data("tokenizer_vectors");
     if (vectors.empty()) return;
     const Json js = must(read_json_object(vectors / "transformers_js/vectors.json"));
@@ -288,7 +290,7 @@ TEST_CASE("T5 and ALBERT: every id of the tokenizers around the models") {
     CHECK(t5->sentinel(0) == 32099);
     const auto albert =
         load(must(read_file(vectors / "albert/spiece.model")), R"({"tokenizer_class": "AlbertTokenizer"})");
-    // The newer form of T5's: spaces stay, several become one mark, and only a text's beginning is given one.
+    // T5's newer form: spaces stay, several are merged into one mark, and only the start of a text gets one.
     Json file = must(parse_json(t5->to_json(), "t5"));
     file["normalizer"]["normalizers"].push_back(
         must(parse_json(R"({"type":"Replace","pattern":{"Regex":" {2,}"},"content":"▁"})", "step")));
@@ -315,3 +317,5 @@ TEST_CASE("T5 and ALBERT: every id of the tokenizers around the models") {
         CHECK(cases == count);
     }
 }
+
+} // namespace sentencepiece_test

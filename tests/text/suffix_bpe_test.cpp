@@ -1,8 +1,10 @@
-// GPT's tokenizer, and what all kinds do alike: special tokens that are added later.
+// GPT's tokenizer, and a feature of all kinds: special tokens that are added later.
 #include "support.hpp"
 
 #include "text/suffix_bpe.hpp"
 #include "text/tokenizer_trainer.hpp"
+
+namespace suffix_bpe_test {
 
 using namespace hekla;
 using namespace hekla::text;
@@ -25,7 +27,7 @@ std::unique_ptr<Tokenizer> small() {
 
 } // namespace
 
-TEST_CASE("BPE with a mark at the end of words: merges, unknown characters, bytes of the text") {
+TEST_CASE("BPE with an end-of-word mark: merges, unknown characters, source bytes") {
     const auto tokenizer = small();
     CHECK(tokenizer->kind() == "suffix_bpe");
     std::vector<int32_t> ids;
@@ -41,7 +43,7 @@ TEST_CASE("BPE with a mark at the end of words: merges, unknown characters, byte
     CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
 }
 
-TEST_CASE("folders whose tokenizer is not done are refused by name") {
+TEST_CASE("folders with an unsupported tokenizer are rejected by name") {
     const TemporaryFolder folder;
     folder.write("vocab.json", kVocabulary);
     folder.write("merges.txt", kMerges);
@@ -51,7 +53,7 @@ TEST_CASE("folders whose tokenizer is not done are refused by name") {
     CHECK(contains(loaded.message(), "Moses"));
 }
 
-TEST_CASE("special tokens are added behind the ids of every kind") {
+TEST_CASE("special tokens are added after the ids of every kind") {
     const auto with_special = [](std::unique_ptr<TokenizerTrainer> trainer) {
         must(trainer->add("the cat sat on the mat and the hat sat there, the end of the cat.", {}));
         const auto before = must(trainer->finish());
@@ -65,7 +67,7 @@ TEST_CASE("special tokens are added behind the ids of every kind") {
         Ids expected = must(before->encode("the cat"));
         expected.push_back(size);
         CHECK(must(after->encode("the cat[DELIM]")) == expected);
-        // Added again they are there already.
+        // Adding them again changes nothing.
         CHECK(must(add_special_tokens(*after, more))->hash() == after->hash());
         const TemporaryFolder folder;
         must(after->save(folder.path()));
@@ -79,3 +81,5 @@ TEST_CASE("special tokens are added behind the ids of every kind") {
     with_special(make_word_trainer({.vocabulary_size = 20}));
     with_special(make_sentencepiece_trainer({.vocabulary_size = 30}));
 }
+
+} // namespace suffix_bpe_test

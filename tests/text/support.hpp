@@ -1,4 +1,4 @@
-// What the tests of this room share: temporary folders, the optional folder of real data, random texts.
+// Helpers for the tests of this room: temporary folders, the optional folder of real data, random texts.
 #pragma once
 
 #include "base/file.hpp"
@@ -30,8 +30,9 @@ public:
     }
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path write(const std::string& name, std::string_view content) const {
-        std::ofstream file(path_ / name,
-                           std::ios::binary); // not synced, as write_file_atomically() would: tests write many
+        std::ofstream file(
+            path_ / name,
+            std::ios::binary); // not synced, unlike write_file_atomically(), since tests write many files
         file.write(content.data(), static_cast<std::streamsize>(content.size()));
         file.close();
         REQUIRE(file.good());
@@ -42,7 +43,8 @@ private:
     std::filesystem::path path_;
 };
 
-// A folder of real data beside the checkout, or an empty path where it is absent (the test then says so and ends).
+// Returns a folder of real data next to the checkout, or an empty path if it is absent (the test then prints so and
+// ends).
 inline std::filesystem::path real_data(const std::string& name) {
     const std::filesystem::path path = std::filesystem::path(HEKLA_SOURCE_DIR) / ".." / "shared" / "data" / name;
     if (std::filesystem::exists(path)) return path;
@@ -58,7 +60,7 @@ T must(Result<T> result) {
 
 inline void must(const Status& status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
 
-// The ids of a text encoded in parts: cut safely, each time wanted less than `reach` bytes on.
+// Returns the ids of a text encoded in parts, with safe cuts about `reach` bytes apart.
 inline std::vector<int32_t> encoded_in_parts(const Tokenizer& tokenizer, std::string_view text, RandomStream& random,
                                              uint64_t reach) {
     std::vector<int32_t> ids;
@@ -73,7 +75,7 @@ inline std::vector<int32_t> encoded_in_parts(const Tokenizer& tokenizer, std::st
 
 inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// Text of letters, digits, marks, spaces of many kinds and characters of one to four bytes.
+// Returns a text of letters, digits, marks, spaces of many kinds and characters of one to four bytes.
 inline std::string random_text(uint64_t seed, std::size_t characters) {
     static const std::vector<char32_t> some = {
         'a',    'b',    'c',    'e',    't',    'T',  's',    'r',     'v',     'd',      'm',   'l',

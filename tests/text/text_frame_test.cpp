@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+namespace text_frame_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -11,7 +13,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// Characters with U+2581 for spaces and Metaspace, as Llama's. "post" is the post_processor.
+// Characters with U+2581 for spaces and Metaspace, as in Llama's. "post" is the post_processor.
 std::string llama_json(const std::string& post) {
     return fmt::format(R"({{"added_tokens":[{{"id":0,"content":"<unk>","special":true}},
 {{"id":1,"content":"<s>","special":true}},{{"id":2,"content":"</s>","special":true}}],
@@ -50,7 +52,7 @@ Result<std::unique_ptr<Tokenizer>> load(const std::string& json, const std::stri
 
 TextFrame frame_of(const std::string& json, const std::string& config = "{}") {
     const auto tokenizer = must(load(json, config));
-    // The frame survives writing, and is no part of encoding.
+    // The frame round-trips, and is not part of encoding.
     const TemporaryFolder copy;
     must(tokenizer->save(copy.path()));
     const auto again = must(load_tokenizer(copy.path()));
@@ -65,22 +67,22 @@ TextFrame frame_of(const std::string& json, const std::string& config = "{}") {
 
 } // namespace
 
-TEST_CASE("frame: a template of tokenizer.json puts its tokens around a text") {
+TEST_CASE("frame: a template in tokenizer.json puts its tokens around a text") {
     const std::string begin = template_json(piece("<s>") + "," + kText, defined("<s>", 1));
     CHECK(frame_of(llama_json("null")) == TextFrame());
     CHECK(frame_of(llama_json(begin)) == TextFrame{{1}, {}});
     CHECK(frame_of(llama_json(template_json(piece("<s>") + "," + kText + "," + piece("</s>"),
                                             defined("<s>", 1) + "," + defined("</s>", 2)))) == TextFrame{{1}, {2}});
-    // Llama 3: a template within a sequence.
+    // Llama 3: a template inside a sequence.
     const std::string inner = template_json(piece("<|begin|>") + "," + kText, defined("<|begin|>", 2));
     CHECK(frame_of(byte_json(R"({"type":"Sequence","processors":[{"type":"ByteLevel"},)" + inner + "]}")) ==
           TextFrame{{2}, {}});
     CHECK(frame_of(byte_json(R"({"type":"ByteLevel"})")) == TextFrame());
-    // T5 ends its texts, which its objectives do.
+    // T5 ends its texts, but its objectives add the token.
     CHECK(frame_of(llama_json(template_json(kText + "," + piece("</s>"), defined("</s>", 2)))) == TextFrame());
 }
 
-TEST_CASE("frame: without a template tokenizer_config.json decides, and Llama's class has a default of its own") {
+TEST_CASE("frame: without a template tokenizer_config.json decides, and Llama's class has its own default") {
     const std::string roles = R"("bos_token":"<s>","eos_token":"</s>")";
     const std::string begin = template_json(piece("<s>") + "," + kText, defined("<s>", 1));
     const auto config = [&](const std::string& more) { return "{" + roles + "," + more + "}"; };
@@ -93,7 +95,7 @@ TEST_CASE("frame: without a template tokenizer_config.json decides, and Llama's 
           TextFrame());
     CHECK(frame_of(llama_json("null"), config(R"("tokenizer_class":"PreTrainedTokenizerFast")")) == TextFrame());
     CHECK(frame_of(byte_json("null"), R"({"bos_token":"<|begin|>","add_bos_token":true})") == TextFrame{{2}, {}});
-    // vocab.json and merges.txt, as OPT's.
+    // vocab.json and merges.txt, as OPT has.
     const TemporaryFolder folder;
     folder.write("vocab.json", R"({"a":0,"</s>":1})");
     folder.write("merges.txt", "");
@@ -101,14 +103,14 @@ TEST_CASE("frame: without a template tokenizer_config.json decides, and Llama's 
     CHECK(must(load_tokenizer(folder.path()))->frame() == TextFrame{{1}, {}});
 }
 
-TEST_CASE("frame: encoders' templates are left to the objectives, and hashes of tokenizers without a frame stay") {
+TEST_CASE("frame: encoders' templates are left to the objectives, and hashes without a frame do not change") {
     const std::string bert = template_json(piece("[CLS]") + "," + kText + "," + piece("[SEP]"),
                                            defined("[CLS]", 1) + "," + defined("[SEP]", 2));
     const auto wordpiece = must(load(R"({"pre_tokenizer":{"type":"BertPreTokenizer"},"post_processor":)" + bert +
                                      R"(,"model":{"type":"WordPiece","unk_token":"[UNK]",
 "vocab":{"[UNK]":0,"[CLS]":1,"[SEP]":2,"a":3}}})"));
     CHECK(wordpiece->frame() == TextFrame());
-    // RoBERTa: its "<s>" begins a text and classifies it.
+    // RoBERTa: its "<s>" starts a text and is used for classification.
     const std::string roberta =
         template_json(piece("<s>") + "," + kText + "," + piece("</s>"), defined("<s>", 1) + "," + defined("</s>", 2));
     CHECK(frame_of(llama_json(roberta), R"({"bos_token":"<s>","cls_token":"<s>","sep_token":"</s>"})") == TextFrame());
@@ -122,7 +124,7 @@ TEST_CASE("frame: encoders' templates are left to the objectives, and hashes of 
     CHECK(with != without);
 }
 
-TEST_CASE("frame: what cannot be is one clear error") {
+TEST_CASE("frame: an invalid frame is one clear error") {
     const auto error = [](const std::string& post, const std::string& config = "{}") {
         const Status status = load(llama_json(post), config).status();
         CHECK(status.code() == Code::corrupt);
@@ -139,3 +141,5 @@ TEST_CASE("frame: what cannot be is one clear error") {
     const Status none = load(byte_json("null"), R"({"add_bos_token":true})").status();
     CHECK(has(none.message(), "\"add_bos_token\" is true, and the tokenizer has no bos_token"));
 }
+
+} // namespace text_frame_test

@@ -1,4 +1,4 @@
-// Tokenizers whose files lie in memory are those of their folder.
+// Tokenizers loaded from files in memory equal those loaded from their folder.
 #include "text/files/tokenizer_files.hpp"
 
 #include "support.hpp"
@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 #include <map>
+
+namespace tokenizer_files_test {
 
 using namespace hekla;
 using namespace hekla::text;
@@ -21,7 +23,7 @@ std::unique_ptr<Tokenizer> trained(std::unique_ptr<TokenizerTrainer> trainer) {
     return made.take();
 }
 
-// The folder's tokenizer from its files in memory, without those that `leave_out` names.
+// Loads the folder's tokenizer from its files in memory, without those in `leave_out`.
 void check_held(const std::filesystem::path& path, const std::vector<std::string>& leave_out = {}) {
     for (const std::string& name : leave_out) std::filesystem::remove(path / name);
     const FilePlace folder(path);
@@ -49,7 +51,7 @@ void check_held(const std::filesystem::path& path, const std::vector<std::string
 
 } // namespace
 
-TEST_CASE("a tokenizer is read from files in memory as from its folder") {
+TEST_CASE("a tokenizer loaded from files in memory equals that of its folder") {
     for (const bool json : {true, false}) {
         CAPTURE(json);
         const std::vector<std::string> left =
@@ -70,7 +72,7 @@ TEST_CASE("a tokenizer is read from files in memory as from its folder") {
     check_held(words.path());
 }
 
-TEST_CASE("what is wrong with files in memory names them") {
+TEST_CASE("errors in files in memory name them") {
     const HeldFiles none, broken{{"tokenizer.json", "{"}}, half{{"vocab.json", "{}"}};
     CHECK(
         load_tokenizer(FilePlace(none, "game.hekla")).status().message().starts_with("game.hekla: holds no tokenizer"));
@@ -78,3 +80,5 @@ TEST_CASE("what is wrong with files in memory names them") {
         load_tokenizer(FilePlace(broken, "game.hekla")).status().message().starts_with("game.hekla/tokenizer.json: "));
     CHECK(load_tokenizer(FilePlace(half, "game.hekla")).status().message().find("not merges.txt") != std::string::npos);
 }
+
+} // namespace tokenizer_files_test

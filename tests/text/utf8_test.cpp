@@ -1,10 +1,12 @@
 #include "support.hpp"
 
+namespace utf8_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
 
-TEST_CASE("utf8: every code point is valid, round-trips, and its neighbours are found") {
+TEST_CASE("utf8: every code point is valid, round-trips, and its neighbors are found") {
     for (char32_t value = 0; value <= 0x10FFFF; ++value) {
         std::string text;
         append_code_point(text, value);
@@ -19,14 +21,14 @@ TEST_CASE("utf8: every code point is valid, round-trips, and its neighbours are 
     }
 }
 
-TEST_CASE("utf8: invalid sequences are found where they begin") {
+TEST_CASE("utf8: invalid sequences are found at their first byte") {
     CHECK(find_invalid_utf8("abc\x80") == 3);
     CHECK(find_invalid_utf8("\xC0\x80") == 0);         // overlong
     CHECK(find_invalid_utf8("a\xE0\x80\x80") == 1);    // overlong
     CHECK(find_invalid_utf8("\xF0\x80\x80\x80") == 0); // overlong
-    CHECK(find_invalid_utf8("\xF4\x90\x80\x80") == 0); // over U+10FFFF
+    CHECK(find_invalid_utf8("\xF4\x90\x80\x80") == 0); // above U+10FFFF
     CHECK(find_invalid_utf8("\xF5\x80\x80\x80") == 0);
-    CHECK(find_invalid_utf8("12345678\xE2\x82") == 8); // cut short
+    CHECK(find_invalid_utf8("12345678\xE2\x82") == 8); // truncated
     CHECK(find_invalid_utf8("12345678\xE2\x82\xAC") == 11);
     const Status status = check_utf8("one\ntwo\nthr\xE9"
                                      "e\n",
@@ -36,7 +38,7 @@ TEST_CASE("utf8: invalid sequences are found where they begin") {
     CHECK(contains(status.message(), "0xE9"));
 }
 
-TEST_CASE("utf8: a stream holds back what is incomplete and replaces each maximal part of what is invalid") {
+TEST_CASE("utf8: a stream holds back incomplete sequences and replaces each maximal invalid part") {
     const std::string euro = "\xE2\x82\xAC";
     Utf8Stream stream;
     CHECK(stream.push("a\xE2") == "a");
@@ -70,3 +72,5 @@ TEST_CASE("utf8: any bytes in any pieces give the same valid text") {
         CHECK(in_pieces + stream.finish() == at_once);
     }
 }
+
+} // namespace utf8_test

@@ -1,11 +1,11 @@
-// Reading the published vectors of tokenizers that several tests compare with.
+// Reads published test vectors for several tokenizers.
 #pragma once
 
 #include "support.hpp"
 
 namespace hekla::text::testing {
 
-// llama.cpp's files: texts with a line of ids each, which decode to the text where they hold all of it (`whole`).
+// llama.cpp's files: texts with one line of ids each, which decode to the text if they cover all of it (`whole`).
 // Returns the number of cases.
 inline int check_llama_cpp(const Tokenizer& tokenizer, const std::filesystem::path& stem, bool whole = false) {
     const std::string input = must(read_file(stem.string() + ".inp"));

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+namespace wordpiece_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -37,7 +39,7 @@ std::string error_of(const std::string& vocabulary) {
 
 } // namespace
 
-TEST_CASE("WordPiece: the longest pieces, normalized as BERT's, with the bytes that they came from") {
+TEST_CASE("WordPiece: the longest pieces, normalized as in BERT, with their source bytes") {
     const auto tokenizer = small();
     CHECK(tokenizer->kind() == "wordpiece");
     CHECK(tokenizer->special(TokenRole::cls) == 2);
@@ -45,7 +47,7 @@ TEST_CASE("WordPiece: the longest pieces, normalized as BERT's, with the bytes t
     CHECK(tokenizer->special(TokenRole::mask) == 4);
     std::vector<int32_t> ids;
     std::vector<ByteRange> ranges;
-    // An accent as a mark and one as part of its letter; Chinese characters; marks; a token in the text.
+    // An accent as a combining mark and one as part of its letter; Chinese characters; marks; a token in the text.
     const std::string text = "HeLLo hellolo C\xCC\x81"
                              "af\xC3\x89\xE4\xB8\xAD\xE4\xB8\xAD! [MASK]'s q";
     must(tokenizer->encode(text, {}, ids, &ranges));
@@ -73,7 +75,7 @@ TEST_CASE("WordPiece: the longest pieces, normalized as BERT's, with the bytes t
     ids.clear();
     must(tokenizer->encode("[MASK]", plain, ids));
     CHECK(ids == Ids{18, 1, 1});
-    // Control characters and the like are nothing; 100 characters are a word, 101 are not.
+    // Control characters and the like are removed; a word has at most 100 characters.
     CHECK(must(tokenizer->encode(std::string("h\xE2\x80\x8B\x01"
                                              "e\0llo\xEF\xBF\xBD",
                                              13))) == Ids{7});
@@ -83,13 +85,13 @@ TEST_CASE("WordPiece: the longest pieces, normalized as BERT's, with the bytes t
     CHECK(must(tokenizer->encode(" \t\xE2\x80\x83\n")) == Ids{});
 }
 
-TEST_CASE("WordPiece: what tokenizer_config.json changes") {
+TEST_CASE("WordPiece: options of tokenizer_config.json") {
     CHECK(must(small(R"({"do_lower_case": false})")->encode("Hello hello \xC3\xA9")) == Ids{1, 7, 15});
     CHECK(must(small(R"({"do_lower_case": true, "strip_accents": false})")->encode("HELLO \xC3\x89")) == Ids{7, 15});
     CHECK(must(small(R"({"tokenize_chinese_chars": false})")->encode("\xE4\xB8\xAD\xE4\xB8\xAD")) == Ids{1});
 }
 
-TEST_CASE("WordPiece: saved and loaded it is the same, from either file") {
+TEST_CASE("WordPiece: a saved and loaded tokenizer is the same, from either file") {
     for (const char* config : {"", R"({"do_lower_case": false})"}) {
         const auto tokenizer = small(config);
         const TemporaryFolder folder;
@@ -102,7 +104,7 @@ TEST_CASE("WordPiece: saved and loaded it is the same, from either file") {
     }
 }
 
-TEST_CASE("WordPiece: vocabularies that lie") {
+TEST_CASE("WordPiece: invalid vocabularies") {
     CHECK(contains(error_of("[UNK]\na\na\n"), "line 3"));
     CHECK(contains(error_of("[UNK]\n\nb\n"), "line 2"));
     CHECK(contains(error_of("a\nb\n"), "[UNK]"));
@@ -150,7 +152,7 @@ TEST_CASE("WordPiece: training") {
     CHECK(contains(tiny->finish().message(), "need at least"));
 }
 
-TEST_CASE("words: a token a word, trained, saved and loaded") {
+TEST_CASE("words: one token per word, trained, saved and loaded") {
     const auto trainer = make_word_trainer({.vocabulary_size = 8});
     must(trainer->add("The cat, the dog. The end", {}));
     const auto tokenizer = must(trainer->finish());
@@ -203,3 +205,5 @@ TEST_CASE("BERT: every published id") {
         CHECK(cases == count);
     }
 }
+
+} // namespace wordpiece_test

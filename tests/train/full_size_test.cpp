@@ -1,5 +1,5 @@
-// Models of their published sizes, with random weights: a forward pass, a backward pass and a step of AdamW in the
-// memory that the plan said.
+// Models at their published sizes, with random weights: a forward pass, a backward pass and a step of AdamW, within the
+// planned memory.
 #include "plugin/compose.hpp"
 #include "train/initialize.hpp"
 #include "train/optimizer.hpp"
@@ -21,7 +21,7 @@ struct FullSize {
     const char* architecture;
     const char* head;
     const char* objective;
-    json config; // as published; what is left out is the reference's default
+    json config; // as published; missing keys have the reference's defaults
     int64_t batch, length;
     int64_t parameters; // of the published model with this head
 };
@@ -155,7 +155,7 @@ TEST_SUITE("long") {
                 CHECK(!outcome.skipped);
                 CHECK(outcome.gradient_norm > 0.0);
             }
-            // Before the first step nothing is known of the tokens; afterwards something is.
+            // Before the first step the model knows nothing of the tokens; the loss then falls.
             CHECK(losses[0] > 0.8 * std::log(model.config["vocab_size"].get<double>()));
             CHECK(losses[1] < losses[0]);
 

@@ -1,4 +1,4 @@
-// What a model keeps in its files: parameters, and buffers, which nothing trains.
+// The tensors in a model's files: parameters, and buffers, which are not trained.
 #include "infer/model_tensors.hpp"
 
 #include "graph/builder.hpp"
@@ -65,7 +65,7 @@ std::unique_ptr<program::ParameterStore> new_store(program::Runtime& runtime, co
 
 } // namespace
 
-TEST_CASE("buffers are computed with as described, saved, and loaded where a file holds them") {
+TEST_CASE("buffers are used as described, saved, and loaded if a file contains them") {
     Bench bench;
     const Folder folder;
     const fs::path file = folder / "model.safetensors";
@@ -83,7 +83,7 @@ TEST_CASE("buffers are computed with as described, saved, and loaded where a fil
     CHECK(saved->find("which")->dtype == model::DType::i32);
     CHECK(saved->find("table")->dims == std::vector<int64_t>{2, 3});
 
-    // Other values in the file: they are what is computed with.
+    // Other values in the file are used.
     const int32_t zero = 0;
     REQUIRE(store->upload_state(program::buffer_state("which"), std::as_bytes(std::span(&zero, 1))).ok());
     const float other[] = {7, 8, 9};
@@ -100,7 +100,7 @@ TEST_CASE("buffers are computed with as described, saved, and loaded where a fil
     CHECK(run(*bench, *fresh, graph) == std::vector<float>{117, 228, 339});
 }
 
-TEST_CASE("a file without a buffer leaves it as described; one without a parameter is refused") {
+TEST_CASE("a file without a buffer keeps the described one; one without a parameter is rejected") {
     Bench bench;
     const Folder folder;
     const Graph graph = graph_with_buffers();

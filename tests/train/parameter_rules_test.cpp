@@ -1,4 +1,4 @@
-// Which parameters are frozen, and whose learning rate is another.
+// Which parameters are frozen, and which have another learning rate.
 #include "train/parameter_rules.hpp"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ Result<ParameterRules> rules(const std::function<void(TrainSection&)>& change) {
 
 } // namespace
 
-TEST_CASE("depth: embeddings, layers, what stands behind; a decoder's layers stand behind its encoder's") {
+TEST_CASE("depth: embeddings, layers, then the rest; a decoder's layers come after its encoder's") {
     const Depth bert = depths(kNames, kBody);
     CHECK(bert.layers == 3);
     for (std::size_t i = 0; i < 4; ++i) CHECK(bert.of.at(kNames[i]) == static_cast<int64_t>(i));
@@ -65,7 +65,7 @@ TEST_CASE("freeze: patterns, ranges of layers, the embeddings, the body") {
 TEST_CASE("learning rates: decay by layer, and by pattern") {
     auto decayed = rules([](TrainSection& t) { t.layer_lr_decay = 0.5; });
     REQUIRE(decayed.ok());
-    CHECK(decayed->factors.at(kNames[0]) == 0.0625); // four layers stand behind, the head's included
+    CHECK(decayed->factors.at(kNames[0]) == 0.0625); // four layers follow, including the head
     CHECK(decayed->factors.at(kNames[3]) == 0.5);
     CHECK(!decayed->factors.contains("classifier.weight"));
     auto single = rules([](TrainSection& t) { t.learning_rates = {{"classifier.*", 5e-3}, {"bert.*", 1e-4}}; });

@@ -45,7 +45,7 @@ std::string with(const std::string& lines) { return kSmallest + lines; }
 
 } // namespace
 
-TEST_CASE("a resolved recipe keeps its bits: what is written reads back, and old ones are written the same") {
+TEST_CASE("a resolved recipe round-trips bit for bit, and old ones are written unchanged") {
     for (const char* name : {"minimal", "every_key", "adapter"}) {
         CAPTURE(name);
         const std::string expected = content(fmt::format("tests/train/recipes/{}.resolved.toml", name));
@@ -54,8 +54,8 @@ TEST_CASE("a resolved recipe keeps its bits: what is written reads back, and old
     }
 }
 
-TEST_CASE("recipes of runs that were made before: nothing is lost, nothing moves") {
-    // What versions without limits on compressed files and without schedules have written.
+TEST_CASE("recipes of older runs: no key is lost or changed") {
+    // As written by versions without limits on compressed files and without schedules.
     std::string before = content("tests/train/recipes/every_key.resolved.toml");
     for (const char* line : {"max_decompressed_bytes = 68719476736\n", "max_compression_ratio = 250.0\n"}) {
         REQUIRE(has(before, line));
@@ -64,7 +64,7 @@ TEST_CASE("recipes of runs that were made before: nothing is lost, nothing moves
     CHECK(write_recipe(parsed(before)) == content("tests/train/recipes/every_key.resolved.toml"));
 }
 
-TEST_CASE("every row of the table has a meaning, and its default is written as the reference shows it") {
+TEST_CASE("every row of the table has a description, and its default is written as in the reference") {
     const std::string resolved = write_recipe(parsed(kSmallest));
     std::set<std::string> names;
     for (const RecipeSection& section : recipe_sections()) {
@@ -85,12 +85,12 @@ TEST_CASE("every row of the table has a meaning, and its default is written as t
     CHECK(recipe_json().size() == names.size());
 }
 
-TEST_CASE("docs/recipes.md is what the table generates") {
+TEST_CASE("docs/recipes.md is generated from the table") {
     CHECK_MESSAGE(content("docs/recipes.md") == recipe_markdown(),
                   "run: build/bin/hekla recipe keys --markdown > docs/recipes.md");
 }
 
-TEST_CASE("errors name the place, the key, what was given and what was expected") {
+TEST_CASE("errors contain the position, the key, the given and the expected value") {
     CHECK(refused(with("[train]\nlerning_rate = 1\n")) ==
           "r.toml:8: [train] has no key 'lerning_rate'; did you mean 'learning_rate'?");
     CHECK(refused(with("[trian]\nseed = 1\n")) == "r.toml:7: there is no section [trian]; did you mean [train]?");
@@ -110,12 +110,12 @@ TEST_CASE("errors name the place, the key, what was given and what was expected"
     CHECK(refused(kSmallest, {"train.seed"}) == "override 'train.seed' does not match SECTION.KEY=VALUE");
     CHECK(refused("[data]\ntrain = \"a\"\n") ==
           "r.toml: [model] needs `architecture` (a plugin's id) or `from` (a model folder)");
-    // The rules for adapters hold for texts as for files.
+    // The rules for adapters apply to texts and files.
     CHECK(refused(with("[adapter]\nid = \"lora\"\n")) ==
           "r.toml: [adapter] needs a trained model: set model.from to its folder");
 }
 
-TEST_CASE("nesting has a limit, wherever it is written") {
+TEST_CASE("nesting has a limit, in any form") {
     std::string dotted = "a";
     for (int i = 0; i < 100'000; ++i) dotted += ".b";
     CHECK(has(refused(dotted + " = 1\n"), "r.toml:1:130: keys, tables and arrays are nested more than 64 levels deep"));
@@ -125,10 +125,10 @@ TEST_CASE("nesting has a limit, wherever it is written") {
     CHECK(has(refused("x = {" + dotted + " = 1}\n"), "more than 64 levels"));
     CHECK(has(refused(kSmallest, {"model.x={" + dotted + " = 1}"}), "more than 64 levels"));
     CHECK(has(refused(kSmallest, {"model.x=" + std::string(100'000, '[')}), "more than 64 levels"));
-    // Depth adds up: a header, a key and what is below it.
+    // The depth is the sum of a header, a key and the levels below it.
     const std::string half = dotted.substr(0, 2 * 34 - 1);
     CHECK(has(refused("[" + half + "]\n" + half + " = 1\n"), "r.toml:2:"));
-    // Dots and brackets in strings and comments do not nest, and rows of keys do not add up.
+    // Dots and brackets in strings and comments are not nesting, and neither are consecutive keys.
     std::string flat = "[model]\narchitecture = \"gpt2\" # [[[[" + dotted + "\ntext = \"" + dotted + "\\\"[\"\n";
     flat += "literal = '" + std::string(200, '[') + "'\nlines = \"\"\"\n" + std::string(200, '{') + "\n\"\"\"\n";
     for (int i = 0; i < 200; ++i) flat += fmt::format("k{}.x.y = [1.5, [2]]\n", i);
@@ -139,7 +139,7 @@ TEST_CASE("nesting has a limit, wherever it is written") {
     CHECK(parsed(kSmallest, {"output.dir=" + dotted}).output.dir == dotted);
 }
 
-TEST_CASE("a resumed run: some keys must stay, some are said, some are free") {
+TEST_CASE("a resumed run: some keys must not change, some changes are reported, some are free") {
     std::vector<std::string> warnings;
     const Log log([&](Severity, std::string_view text) { warnings.emplace_back(text); });
     const Recipe before = parsed(kSmallest);
@@ -151,7 +151,7 @@ TEST_CASE("a resumed run: some keys must stay, some are said, some are free") {
     for (const char* free : {"train.max_steps=5", "data.train=b.txt", "generate.num_beams=4", "output.dir=x",
                              "data.max_compression_ratio=1e6", "model.from=m"}) {
         CAPTURE(free);
-        // model.from alone would make the tokenizer another.
+        // model.from alone would change the tokenizer.
         CHECK(resumed({free, "tokenizer.kind=char"}).ok());
         CHECK(warnings.empty());
     }
@@ -180,7 +180,7 @@ TEST_CASE("a resumed run: some keys must stay, some are said, some are free") {
     CHECK(!has(warnings[0], "batch_size"));
 }
 
-TEST_CASE("schedules: known values, their own keys, and what contradicts itself") {
+TEST_CASE("schedules: known values, their own keys, and contradictions") {
     const auto schedule = [](const std::string& value) {
         return parsed(kSmallest, {"schedules.s=" + value}).schedules.at("s");
     };

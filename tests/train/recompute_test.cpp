@@ -1,5 +1,5 @@
-// Recomputation as a recipe asks for it: blocks are marked by the plugins' kit, less memory is planned, the bits are
-// the same.
+// Recomputation as set in a recipe: blocks are marked by the plugin SDK, the plan needs less memory, the bits are the
+// same.
 #include "plugin/compose.hpp"
 #include "train/training_graph.hpp"
 
@@ -32,7 +32,7 @@ Graph step_of(const plugin::Registry& registry, const std::string& architecture,
     std::set<uint32_t> regions;
     for (const graph::Node& node : described->nodes)
         if (node.region != 0) regions.insert(node.region);
-    CHECK(regions.size() == (recompute ? 3 : 0)); // one a block
+    CHECK(regions.size() == (recompute ? 3 : 0)); // one per block
     auto graph = train::training_graph(described.value());
     REQUIRE_MESSAGE(graph.ok(), graph.message());
     return graph.take();

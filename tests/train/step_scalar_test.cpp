@@ -1,4 +1,4 @@
-// Step scalars of a training: schedules and the host set them, and a resumed run has the same ones.
+// Step scalars of a training: set by schedules and the host, and equal in a resumed run.
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "train/recipe_file.hpp"
@@ -35,7 +35,7 @@ struct Place {
                                 (folder.path() / run).string() + "\"\n",
                             "r.toml", overrides);
     }
-    // The lines of train_log.jsonl.
+    // Returns the lines of train_log.jsonl.
     std::vector<nlohmann::json> log(const std::string& run = "run") const {
         Result<std::string> text = read_file(folder.path() / run / "train_log.jsonl");
         REQUIRE_MESSAGE(text.ok(), text.message());
@@ -98,7 +98,7 @@ TEST_CASE("a schedule sets the scalar of every step, logs it, and a resumed run 
     CHECK(weights("run") == weights("second"));
 }
 
-TEST_CASE("known values: a body scaled by 0 knows nothing") {
+TEST_CASE("known values: a body scaled by 0 has a uniform prediction") {
     const Place place;
     Bench bench;
     auto recipe = place.recipe({"schedules.gate=0", "train.max_steps=3"});
@@ -114,7 +114,7 @@ TEST_CASE("known values: a body scaled by 0 knows nothing") {
     CHECK(losses(place.log("plain")) != losses(place.log()));
 }
 
-TEST_CASE("what the host sets replaces the schedule, and a checkpoint keeps it") {
+TEST_CASE("values set by the host replace the schedule, and a checkpoint stores them") {
     const Place place;
     Bench bench;
     auto recipe = place.recipe({"schedules.gate=0.5"});
@@ -124,14 +124,14 @@ TEST_CASE("what the host sets replaces the schedule, and a checkpoint keeps it")
     events.scalars = [&] { return step >= 2 ? StepScalars::Values{{"gate", 0.1}} : StepScalars::Values(); };
     events.stop = [&] { return step >= 4; };
     REQUIRE(trained(place, *bench, recipe.value(), events)->stopped);
-    REQUIRE(trained(place, *bench, recipe.value()).ok()); // nobody sets anything now
+    REQUIRE(trained(place, *bench, recipe.value()).ok()); // the host does not set the scalar any more
     const std::vector<nlohmann::json> log = place.log();
     REQUIRE(log.size() == 6);
     for (std::size_t i = 0; i < log.size(); ++i)
         CHECK(log[i].at("scalars").at("gate").get<double>() == (i < 2 ? 0.5 : static_cast<double>(0.1f)));
 }
 
-TEST_CASE("names and values that cannot be are refused before the first step") {
+TEST_CASE("invalid names and values are rejected before the first step") {
     const Place place;
     Bench bench;
     const auto refused = [&](const std::string& schedule) {
@@ -153,7 +153,7 @@ TEST_CASE("names and values that cannot be are refused before the first step") {
     CHECK(!check_step_scalar(names, "gate", 1e39).ok());
 }
 
-TEST_CASE("a stop while data is read ends create()") {
+TEST_CASE("stopping while data is read ends create()") {
     const Place place;
     Bench bench;
     auto recipe = place.recipe({});

@@ -72,7 +72,7 @@ std::string comment_of(const Member& m) {
 }
 
 std::string members_of(const Item& item) {
-    std::size_t widest = 0; // of declarations whose comment stands behind them
+    std::size_t widest = 0; // of declarations with a comment after them
     const auto behind = [](const Member& m) {
         return !m.is_function() && !m.about.empty() && c_variable(m.is).size() + m.about.size() < 100;
     };
@@ -132,7 +132,7 @@ std::string item_text(const Description& d, const Item& item) {
                        declared.empty() ? "" : "\n" + declared, s, item.name, members_of(item), item.name);
 }
 
-// A struct that names itself, and one that is only declared yet, are named in full, as C wants it.
+// A struct that refers to itself, or is only declared so far, needs its tag, as in C.
 std::string with_struct_tags(std::string text, const Item& item) {
     std::vector<std::string> names = item.declares;
     names.push_back(item.name);

@@ -16,7 +16,7 @@ using nlohmann::json;
     throw std::runtime_error(fmt::format("{}: {}", where, what));
 }
 
-// Reads the small C of the description: TYPE NAME, TYPE NAME[SIZE], TYPE NAME(PARAMETERS).
+// A parser of the small C subset in the description: TYPE NAME, TYPE NAME[SIZE], TYPE NAME(PARAMETERS).
 class Parser {
 public:
     explicit Parser(std::string_view text) : text_(text) {}
@@ -87,7 +87,7 @@ private:
             t.is_const = true;
             word();
         }
-        if (peek() == "struct") word(); // every struct has a typedef of its name
+        if (peek() == "struct") word(); // every struct has a typedef of the same name
         t.base = word();
         while (take('*')) ++t.pointers;
         return t;
@@ -185,8 +185,9 @@ Header read_header(const json& j, const std::set<std::string>& threads) {
         h.rules.push_back({need(r, "id", h.name), need(r, "text", h.name), need(r, "by", h.name), texts(r, "tests"),
                            r.value("traced", false)});
         const Rule& rule = h.rules.back();
-        if (rule.tests.empty()) fail(rule.id, "'tests' must name what fails where the rule is broken, or none with the reason");
-        // Numbers are never given again, so those of a header go up without a gap.
+        if (rule.tests.empty())
+            fail(rule.id, "'tests' must name what fails where the rule is broken, or none with the reason");
+        // Rule numbers are never reused, so the numbers of a header are consecutive.
         if (rule.id != fmt::format("{}.{}", h.name, h.rules.size()))
             fail(rule.id, fmt::format("expected {}.{}", h.name, h.rules.size()));
         if (rule.by != "host" && rule.by != "compiler" && rule.by != "build" && rule.by != "author")
@@ -201,7 +202,7 @@ Header read_header(const json& j, const std::set<std::string>& threads) {
     return h;
 }
 
-// Every [rule] that a text names is there.
+// Checks that every [rule] referenced in a text exists.
 void check_references(const Description& d) {
     std::set<std::string> rules;
     std::vector<Header> headers = d.headers;

@@ -1,4 +1,4 @@
-// What engine/plugin/abi.json and engine/graph/operations.json say, checked and in order.
+// The contents of engine/plugin/abi.json and engine/graph/operations.json, validated and in order.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace hekla::abi {
 
-// "const hk_config*": a name, whether it is const, and how many pointers stand on it.
+// "const hk_config*": a name, whether it is const, and the number of pointers.
 struct Type {
     std::string base;
     bool is_const = false;
@@ -19,12 +19,12 @@ struct Type {
 
 struct Function;
 
-// A member or parameter. Of a function: `function`, and no type.
+// A member or parameter. If it is a function, `function` is set and there is no type.
 struct Variable {
     Type type;
     std::string name;
     std::string array;              // "HK_MAX_RANK", or empty
-    std::vector<Function> function; // one, or none
+    std::vector<Function> function; // one or none
 };
 
 struct Function {
@@ -37,8 +37,8 @@ struct Function {
 struct Member {
     Variable is;
     std::string about, thread;
-    std::vector<std::string> lines; // of a list behind the text
-    uint32_t since = 0;             // the minor version that brought it; 0: from the beginning
+    std::vector<std::string> lines; // list items after the text
+    uint32_t since = 0;             // the minor version that added it; 0: the first
     bool optional = false;          // a function that may be null
     bool is_function() const { return !is.function.empty(); }
 };
@@ -54,10 +54,10 @@ struct Item {
     ItemKind kind = ItemKind::structure;
     std::string name; // of a type; of constants: their type ("int32_t", "uint32_t", "size", "text")
     std::string about;
-    std::string alias; // the type an alias stands for
+    std::string alias; // the type that an alias refers to
     std::vector<Constant> constants;
     std::vector<Member> members;
-    // Of tables.
+    // Only for tables.
     std::string id, macro; // "hekla.graph/1", "HK_GRAPH_INTERFACE"
     bool by_host = false;
     std::vector<std::string> declares; // structs named before their header
@@ -66,12 +66,12 @@ struct Item {
 struct Rule {
     std::string id, text, by;
     std::vector<std::string> tests; // "check file.ids", "plugin/library_test.cpp", "none: why"
-    bool traced = false;            // `hekla plugin trace` names it where it sees it broken
+    bool traced = false;            // reported by `hekla plugin trace` when broken
 };
 
 struct Header {
     std::string name, title;
-    bool draft = false; // of draft/: no part of the layout, the bindings and the header of everything
+    bool draft = false; // in draft/: not part of the layout, the bindings and the umbrella header
     std::vector<std::string> about, includes;
     std::vector<Rule> rules;
     std::vector<Item> items;
@@ -110,17 +110,17 @@ struct Description {
     std::vector<Operation> operations;
 };
 
-// Throws std::runtime_error with the place of what is wrong.
+// Throws std::runtime_error with the location of the error.
 Description read_description(const std::filesystem::path& repository);
 
-// "a b c" -> lines of at most `width` characters, each beginning with `prefix`.
+// Wraps "a b c" into lines of at most `width` characters, each beginning with `prefix`.
 std::string wrapped(std::string_view text, const std::string& prefix, std::size_t width = 118);
 // "top_k" -> "TopK"
 std::string camel(std::string_view name);
-// The C text of a declaration: "const hk_field* field", "int64_t dims[HK_MAX_RANK]", "void(HK_ABI* push)(...)".
+// Returns the C declaration: "const hk_field* field", "int64_t dims[HK_MAX_RANK]", "void(HK_ABI* push)(...)".
 std::string c_type(const Type& type);
 std::string c_variable(const Variable& variable);
-// The C type of one, without names: "void(HK_ABI*)(void*, hk_string)".
+// Returns the C type without names: "void(HK_ABI*)(void*, hk_string)".
 std::string c_type_of(const Variable& variable);
 
 inline constexpr const char* kAbiNotice =
@@ -128,13 +128,13 @@ inline constexpr const char* kAbiNotice =
 inline constexpr const char* kOperationsNotice =
     "// Made by tools/generate_abi from engine/graph/operations.json. Edit that instead.\n";
 
-// What is made of it. Each gives the text of one file.
+// The generators. Each returns the text of one file.
 std::string c_header(const Description& description, const Header& header);
 std::string c_operations(const std::vector<Operation>& operations);
 std::string cpp_operations(const std::vector<Operation>& operations);
 std::string engine_table(const std::vector<Operation>& operations);
 std::string table_slots(const Description& description);
-// The size that every data struct had when it was first released: less than that is damage.
+// The size of every data struct at its first release; a smaller size is invalid.
 std::string first_sizes(const Description& description);
 // Functions and rules as data for `hekla plugin trace`.
 std::string traced_functions(const Description& description);
@@ -147,15 +147,15 @@ std::string page_name(const Header& header); // "graph.md", "draft-adapter.md"
 std::string operations_page(const std::vector<Operation>& operations);
 std::string index_page(const Description& description);
 
-// The layout where pointers have 64 bits: every constant, struct, member and slot in a line.
+// The layout for 64-bit pointers: every constant, struct, member and slot on a line.
 std::string layout(const Description& description);
-// What of `golden` is no longer so in `current`, a line each; empty: every released thing is as it was.
+// Returns the incompatible changes from `golden` to `current`, one per line; empty if everything released is unchanged.
 std::string broken(const std::string& golden, const std::string& current);
 // C and C++ that compiles only where the headers have this layout.
 std::string asserts(const std::string& golden);
 // The same for the Rust binding with the newest minor.
 std::string rust_asserts(const std::string& golden);
-// A library with a function for every struct, by which tools see them.
+// A library with a function for every struct, so that ABI tools see them all.
 std::string anchor(const Description& description);
 
 } // namespace hekla::abi

@@ -1,4 +1,4 @@
-// The layout as lines of text, and what is made of a released one.
+// The layout as lines of text, and the files generated from a released layout.
 #include "description.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<std::string> lines_of(const std::string& text) {
     return lines;
 }
 
-// One struct of a layout, or a line that is no struct.
+// One struct of a layout, or a line that is not a struct.
 struct Entry {
     std::string head; // "struct hk_string", "constant HK_OK"
     std::string rest; // "16", "int32_t 0"
@@ -82,7 +82,7 @@ Slot slot_of(const std::string& line) {
     return slot;
 }
 
-// The type of a pointer to such a member.
+// Returns the type of a pointer to such a member.
 std::string pointer_to(const std::string& type) {
     if (const std::size_t function = type.find("(HK_ABI*)"); function != std::string::npos)
         return std::string(type).insert(function + 8, "*");
@@ -234,8 +234,8 @@ std::string asserts(const std::string& golden) {
                 name, minor, entry.rest);
             for (const std::string& line : entry.members) {
                 const Slot slot = slot_of(line);
-                s +=
-                    since(slot.since) + fmt::format("AT_OFFSET({}, {}, {}, {});\n", name, slot.name, slot.offset, slot.size);
+                s += since(slot.since) +
+                     fmt::format("AT_OFFSET({}, {}, {}, {});\n", name, slot.name, slot.offset, slot.size);
                 s += fmt::format("#ifdef __cplusplus\nstatic_assert(std::is_same<decltype({0}::{1}), {2}>::value, "
                                  "\"{0}.{1} has another type\");\n"
                                  "#else\n_Static_assert(_Generic(&(({0}*)0)->{1}, {3}: 1, default: 0), \"{0}.{1} has "

@@ -1,4 +1,4 @@
-// Makes everything that repeats the plugin ABI or the list of operations from engine/plugin/abi.json and
+// Generates everything that repeats the plugin ABI or the list of operations from engine/plugin/abi.json and
 // engine/graph/operations.json:
 //   engine/include/hekla/plugin/*.h          the C headers
 //   plugins/sdk/operations.hpp               the operations for C++
@@ -6,11 +6,11 @@
 //   plugins/sdk/zig/hekla_plugin.zig         declarations for Zig
 //   plugins/reference/*.md                   the reference pages
 //   engine/plugin/abi_layout.txt             every struct, member and slot
-//   engine/plugin/table_slots.inc            what the loader asks of a plugin's structs of functions
-//   engine/plugin/first_sizes.inc            how long a plugin's data structs are at least
-//   engine/plugin/rules.inc, traced.inc      rules and functions, for traces that name them
+//   engine/plugin/table_slots.inc            what the loader requires of a plugin's function tables
+//   engine/plugin/first_sizes.inc            minimum sizes of a plugin's data structs
+//   engine/plugin/rules.inc, traced.inc      rules and functions, for traces that report them
 //   engine/graph/operation_table.inc         the engine's table
-// The results are committed; a test runs this again and fails where they differ.
+// The results are committed; a test runs this again and fails if they differ.
 #include "description.hpp"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ std::string read(const fs::path& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A header of everything that is stable.
+// Returns a header that includes everything stable.
 std::string umbrella(const Description& d) {
     std::string s =
         "// All of the plugin ABI.\n// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.\n"

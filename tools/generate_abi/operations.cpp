@@ -1,4 +1,4 @@
-// The operations as typed calls: C for plugins, C++ over it, and the engine's table.
+// The operations as typed calls: C for plugins, C++ on top of it, and the engine's table.
 #include "description.hpp"
 
 #include <fmt/format.h>
@@ -178,7 +178,7 @@ std::string cpp_operations(const std::vector<Operation>& operations) {
             if (a.type == "ints") add(fmt::format("const std::vector<int64_t>& {}", a.name));
         }
         if (o.has_options()) add(fmt::format("const {}Options& options = {{}}", name));
-        add("Place at = Place::here()");
+        add("Location at = Location::here()");
         s += fmt::format("inline {} {}({}) {{\n", result, o.name, parameters);
         std::string inputs = "{";
         if (o.variadic()) {

@@ -1,4 +1,5 @@
-// plugins/reference/NAME.md and draft-NAME.md: what the headers say, for reading, and every rule with who enforces it.
+// plugins/reference/NAME.md and draft-NAME.md: the contents of the headers as text, and every rule with what enforces
+// it.
 #include "description.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ std::string cell(std::string text) {
     return text;
 }
 
-// "[graph.3]" -> a link to the rule.
+// Turns "[graph.3]" into a link to the rule.
 std::string linked(const Description& d, const std::string& text) {
     std::string s = text;
     for (const std::vector<Header>* headers : {&d.headers, &d.drafts})

@@ -1,4 +1,4 @@
-// plugins/sdk/rust/raw.rs and operations.rs; hekla_plugin.rs, which holds them, is written by hand.
+// plugins/sdk/rust/raw.rs and operations.rs; hekla_plugin.rs, which includes them, is written by hand.
 #include "description.hpp"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ std::string rust_type(const Variable& v) {
                        nothing ? "" : " -> " + rust_plain(f.returns));
 }
 
-// What is newer than the target is not there, as in C. cfg has no numbers: every newer version is named.
+// Items newer than the target do not exist, as in C. cfg cannot compare numbers, so every newer version is listed.
 std::string since(const Description& d, uint32_t minor, const char* indent) {
     if (minor == 0) return "";
     std::string any;
@@ -67,7 +67,7 @@ std::string rust_bindings(const Description& d) {
     }
     s += "\n// since_N! { items }: there where the target is N or newer.\n";
     for (uint32_t m = d.oldest_minor + 1; m <= d.minor; ++m) {
-        const std::string newer = since(d, m, "").substr(6); // behind "#[cfg("
+        const std::string newer = since(d, m, "").substr(6); // after "#[cfg("
         const std::string condition = newer.substr(0, newer.rfind(")]"));
         s += fmt::format(
             "#[cfg({0})]\n#[allow(unused_macros)]\nmacro_rules! since_{1} {{\n    ($($item:tt)*) => {{ $($item)* "
@@ -125,7 +125,7 @@ std::string rust_fallback(const Attribute& a) {
     return a.fallback.dump();
 }
 
-// What an option's setter takes, and how it is kept.
+// The types of an option's field and of its setter's parameter, and the conversion between them.
 std::string option_type(const std::string& type) {
     return type == "int" ? "i64" : type == "real" ? "f64" : type == "text" ? "String" : "Vec<i64>";
 }

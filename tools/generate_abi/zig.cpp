@@ -16,7 +16,7 @@ std::string zig_base(const std::string& base) {
     return found != names.end() ? found->second : base;
 }
 
-using Opaque = std::set<std::string>; // a C pointer to one of these is not possible in Zig
+using Opaque = std::set<std::string>; // Zig cannot have a C pointer to one of these
 
 std::string zig_type(const Variable& v, const Opaque& opaque);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kListed = 24; // a longer list of choices is printed with the description
 
-// An option's name decides what its value is, so that it means the same in every verb.
+// An option's name determines the kind of its value, so that it means the same in every verb.
 struct NamedValue {
     std::string_view name, value;
     ValueKind kind;
@@ -109,7 +109,7 @@ OptionInfo read_option(const CLI::Option& option) {
     return info;
 }
 
-// "Examples: hekla train r.toml" and lines below it.
+// Reads "Examples: hekla train r.toml" and the lines below it.
 void read_footer(const std::string& footer, CommandInfo& info) {
     std::istringstream lines(footer);
     for (std::string line; std::getline(lines, line);) {

@@ -1,5 +1,5 @@
 // The verbs and options of the program as plain data, read from the CLI11 parsers. Help, manual page, docs/cli.md and
-// shell completions are all made from it.
+// shell completions are all generated from it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 
 namespace hekla::app {
 
-// What completes a value.
+// What a shell offers as completions of a value.
 enum class ValueKind {
     text,       // nothing
     choice,     // OptionInfo::choices
@@ -40,17 +40,17 @@ struct CommandInfo {
     std::vector<CommandInfo> commands;
 };
 
-// Reads a parser and all below it. Hidden options and verbs (their group is "") are left out.
+// Reads a parser and everything below it. Hidden options and verbs (their group is "") are omitted.
 CommandInfo command_tree(const CLI::App& app);
 
-// "; one of: a, b", for the description; empty if the value's name lists the choices.
+// Returns "; one of: a, b" for the description; empty if the value's name lists the choices.
 std::string choices_text(const OptionInfo& option);
-// "hekla tokenize train [OPTIONS] INPUT..."
+// Returns "hekla tokenize train [OPTIONS] INPUT...".
 std::string usage_line(const CommandInfo& command);
-// The first sentence of `about`, without its period.
+// Returns the first sentence of `about`, without its period.
 std::string summary_of(const CommandInfo& command);
 
-// Calls f with the command and all below it, each before those below it.
+// Calls f with the command and all commands below it, parents first.
 template<class F>
 void for_each_command(const CommandInfo& command, const F& f) {
     f(command);

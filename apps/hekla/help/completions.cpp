@@ -29,7 +29,7 @@ const char* kind_name(const OptionInfo& option) {
 
 std::string words_of(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-// The names of the options of a verb with those of every verb.
+// Returns the option names of a verb and of every verb.
 std::vector<std::string> option_names(const CommandInfo& program, const CommandInfo& command) {
     std::vector<std::string> names{"--help"};
     const auto add = [&](const std::vector<OptionInfo>& options) {
@@ -41,14 +41,14 @@ std::vector<std::string> option_names(const CommandInfo& program, const CommandI
     return names;
 }
 
-// In single quotes, for a shell.
+// Quotes a text with single quotes for a shell.
 std::string in_quotes(const std::string& text) {
     std::string out = "'";
     for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return out + "'";
 }
 
-// What zsh's _arguments takes as it is.
+// Escapes a text for zsh's _arguments.
 std::string zsh_text(const std::string& text) {
     std::string out;
     for (const char c : text) {

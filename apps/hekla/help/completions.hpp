@@ -1,4 +1,4 @@
-// Completion scripts for shells. They are complete in themselves: completing does not run the program.
+// Completion scripts for shells. They are self-contained: completing does not run the program.
 #pragma once
 
 #include "help/command_tree.hpp"

@@ -15,7 +15,7 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
     return fmt::format("{}", fmt::join(parts, between));
 }
 
-// Text in lines of kWidth columns; all but the first begin at `indent`.
+// Wraps text to kWidth columns; all lines but the first start at `indent`.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t begin) {
     std::string out;
     std::size_t column = begin;
@@ -57,7 +57,7 @@ std::string option_row(const OptionInfo& option) {
     return row(name, about);
 }
 
-// The distinct groups, in the order of their first members.
+// Returns the distinct groups, in the order of their first members.
 template<class Members>
 std::vector<std::string> headings_of(const Members& members) {
     std::vector<std::string> groups;

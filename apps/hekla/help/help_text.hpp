@@ -8,7 +8,7 @@
 namespace hekla::app {
 
 std::string help_text(const CommandInfo& command);
-// What the program prints when it is called without arguments: the verbs to begin with.
+// Returns what the program prints when it is called without arguments: the most important verbs.
 std::string first_steps_text();
 
 // Makes CLI11 print help_text().

@@ -15,7 +15,7 @@ constexpr const char* kExitStatuses[][2] = {
 
 // ---- man -----------------------------------------------------------------------------------------------------------
 
-// Text as roff shows it literally.
+// Escapes text for roff.
 std::string roff(const std::string& text) {
     std::string out;
     for (const char c : text) {
@@ -69,7 +69,7 @@ std::string table_cell(const std::string& text) {
     return out;
 }
 
-// A value in a table's cell, where | separates columns also in code.
+// Escapes a value for a table cell, where | separates columns even in code.
 std::string in_table(std::string value) {
     for (std::size_t at = value.find('|'); at != std::string::npos; at = value.find('|', at + 2))
         value.insert(at, "\\");

@@ -53,14 +53,14 @@ Result<std::optional<Alignment>> align(const plugin::Registry& registry, infer::
     return std::optional(std::move(a));
 }
 
-// Of UTF-8: every byte that does not go on with a letter begins one.
+// Every UTF-8 byte that is not a continuation byte starts a character.
 bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U; }
 
 std::size_t letters(std::string_view text) {
     return static_cast<std::size_t>(std::ranges::count_if(text, begins_letter));
 }
 
-// As much of a token as there is room for.
+// Truncates a token to the width of a label.
 std::string_view beginning(std::string_view token) {
     std::size_t room = 18;
     for (std::size_t i = 0; i < token.size(); ++i)
@@ -75,7 +75,7 @@ Result<std::vector<Alignment>> alignments(const Globals& globals, const std::str
     std::vector<Alignment> result;
     if (texts.empty()) return result;
     const plugin::Registry registry = scan_plugins(globals);
-    // Not create_runtime(): the evaluation has already logged which device is used.
+    // Not create_runtime(), which would log the device a second time after the evaluation.
     HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
     HK_ASSIGN(const std::unique_ptr<program::Runtime> runtime, runtime_on(globals, std::move(context)));
     HK_ASSIGN(infer::Model m, infer::open_model(registry, runtime.get(), model, {}, globals.log()));
@@ -109,7 +109,7 @@ std::string alignment_svg(const Alignment& a) {
                  "text-anchor=\"end\" fill=\"#222\"");
         for (int k = 0; k < columns; ++k) {
             const float weight = a.weights[row * a.read.size() + static_cast<std::size_t>(k)];
-            // By the square root, so that small weights are visible.
+            // The square root makes small weights visible.
             const double depth = std::sqrt(std::clamp(static_cast<double>(weight), 0.0, 1.0));
             const auto shade = [&](int dark) { return static_cast<int>(std::lround(255 - (255 - dark) * depth)); };
             svg.rect(

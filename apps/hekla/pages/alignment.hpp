@@ -14,12 +14,12 @@ struct ReadAndWritten {
     std::string read, written;
 };
 
-// Computes them with the model of a run's folder, in the order of the texts. Empty if the model has no attention from
+// Computes them with the model in a run's folder, in the order of the texts. Empty if the model has no attention from
 // the target to the source. Errors: those of the folder, the device, the tokenizer.
 Result<std::vector<Alignment>> alignments(const Globals& globals, const std::string& model,
                                           const std::vector<ReadAndWritten>& texts);
 
-// A picture: generated tokens in rows, source tokens in columns; darker cells have more attention.
+// Draws generated tokens in rows and source tokens in columns; darker cells have more attention.
 std::string alignment_svg(const Alignment& alignment);
 
 } // namespace hekla::app

@@ -1,6 +1,6 @@
 "use strict";
 
-// Shows the layers of the JSON in #data: every head as a small picture, and one as a map with its tokens.
+// Shows the layers of the JSON in #data: every head as a small picture, and one head as a large map with its tokens.
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = id => document.getElementById(id);
 
@@ -28,7 +28,7 @@ function scaleEnds() {
 
 let [low, high] = scaleEnds();
 
-// Red, green and blue of a weight, by its square root so that small weights are visible.
+// Returns red, green and blue of a weight, by its square root so that small weights are visible.
 function color(weight) {
   const position = Math.sqrt(weight);
   return low.map((from, i) => Math.round(from + (high[i] - from) * position));
@@ -86,7 +86,7 @@ function svgElement(name, attributes, text) {
   return element;
 }
 
-// The space that labels need, in pixels.
+// The space for labels, in pixels.
 const labelSize = tokens => Math.min(120, 8 + 7 * Math.max(...tokens.map(token => token.length)));
 
 function drawMap({layer, head}) {

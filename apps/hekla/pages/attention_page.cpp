@@ -13,7 +13,7 @@
 namespace hekla::app {
 namespace {
 
-// Weights in 16 bits each, which keeps a page of GPT-2's 144 heads over 64 tokens at 1.6 MB.
+// Weights use 16 bits each, which keeps a page of GPT-2's 144 heads over 64 tokens at 1.6 MB.
 std::string packed(const std::vector<float>& weights) {
     std::vector<std::byte> bytes;
     bytes.reserve(weights.size() * 2);
@@ -36,7 +36,7 @@ std::string attention_page(const std::string& title, const std::vector<Attention
                                   {"keys", p.keys},
                                   {"weights", packed(p.weights)}});
     std::string json = json_line(data);
-    // A token may spell the end of the script, so no "<" is left.
+    // A token may contain the script's end tag, so every "<" is escaped.
     for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at))
         json.replace(at, 1, "\\u003c");
     return fill_page("attention.html", {{"TITLE", escape_markup(title)},

@@ -9,7 +9,7 @@ namespace hekla::app {
 struct AttentionPicture {
     std::string place;                // "block.3/attention"
     std::size_t heads = 0;            // H
-    std::vector<std::string> queries; // Tq tokens, as they are shown
+    std::vector<std::string> queries; // Tq tokens, as displayed
     std::vector<std::string> keys;    // Tk
     std::vector<float> weights;       // [H, Tq, Tk], from 0 to 1
 };

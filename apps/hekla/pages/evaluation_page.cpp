@@ -116,7 +116,7 @@ std::string curves(const std::string& log_file) {
     return out;
 }
 
-// The share of correct examples in each group, as a curve if the groups are numbers.
+// Draws the share of correct examples in each group, as a curve if the groups are numbers.
 std::string group_section(const EvaluationPage& page) {
     const std::vector<Group> groups = groups_of(page.predictions);
     if (page.group.empty() || groups.empty()) return {};
@@ -133,7 +133,7 @@ std::string group_section(const EvaluationPage& page) {
     return out + "</table>";
 }
 
-// The readable part of a prediction.
+// Returns the readable part of a prediction.
 std::string prediction_text(const ordered_json& prediction) {
     for (const char* key : {"label_name", "label_names", "text", "value", "choice", "next"})
         if (prediction.contains(key)) return shown(prediction[key]);

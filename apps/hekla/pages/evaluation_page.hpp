@@ -18,7 +18,7 @@ struct EvaluationPage {
     std::vector<std::pair<std::string, double>> scores;
     std::string group;                               // the recipe's data.group; may be empty
     std::vector<nlohmann::ordered_json> predictions; // "place", columns, "group", "said"
-    std::vector<Alignment> alignments;               // of the first texts that were generated
+    std::vector<Alignment> alignments;               // of the first generated texts
     std::string notes;                               // other messages
 };
 

@@ -1,4 +1,4 @@
-// HTML pages that need no other file, made from the templates in this folder.
+// Self-contained HTML pages, generated from the templates in this folder.
 #pragma once
 
 #include <initializer_list>
@@ -8,10 +8,10 @@
 
 namespace hekla::app {
 
-// The template `file` with every %NAME% replaced. Values are inserted as they are.
+// Returns the template `file` with every %NAME% replaced. Values are inserted without escaping.
 std::string fill_page(std::string_view file,
                       std::initializer_list<std::pair<std::string_view, std::string_view>> values);
-// A file of this folder.
+// Returns a file of this folder.
 std::string_view page_file(std::string_view file);
 
 } // namespace hekla::app

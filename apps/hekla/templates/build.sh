@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds build/plugins/%NAME%.so, and its manifest beside it: sh build.sh. RUSTC: another compiler than rustc (1.63 or newer); HEKLA: another Hekla.
+# Builds build/plugins/%NAME%.so, and its manifest next to it: sh build.sh. The environment may set RUSTC (default rustc; 1.63 or
+# newer) and HEKLA (default: the folder Hekla was installed to).
 set -eu
 cd "$(dirname "$0")"
 : "${RUSTC:=rustc}" "${HEKLA:=%PREFIX%}"

@@ -161,7 +161,7 @@ static hk_value feed_forward(const model* m, hk_builder* g, hk_value x, int64_t 
     return dense(g, hk_own(g, "%NAME%.gate", 1, both, 2, &sharpness, 1), layer, "down", m->width);
 }
 
-// Of a block only its result need be kept for the gradient: the region marks it.
+// Only the result of a block is kept for the gradient; what is in the region is computed again.
 static hk_value block(const model* m, hk_builder* g, hk_value x, hk_value padding, int64_t layer) {
     hk.graph->recompute_begin(g);
     hk.graph->scope_begin(g, hk_text("attention")); // errors and pictures name it

@@ -127,7 +127,7 @@ impl %CLASS% {
         g.parameter("words.weight", &[self.vocabulary, self.width], normal(0.02))
     }
 
-    // Of a block only its result need be kept for the gradient: that is what recompute() says.
+    // recompute(): only the result of a block is kept for the gradient; the rest is computed again.
     fn block<'g>(&self, g: &'g Graph, x: Value<'g>, padding: Option<Value<'g>>, layer: i64) -> Value<'g> {
         let _region = g.recompute();
         let x = x + self.attend(g, x, padding, layer);

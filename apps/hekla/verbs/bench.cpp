@@ -34,7 +34,7 @@ struct BenchArguments {
     bool json = false;
 };
 
-// Sizes of GPT-2; `batch` rows of `context` tokens are a step.
+// Sizes of GPT-2; a step is `batch` rows of `context` tokens.
 struct Case {
     const char* name;
     int64_t vocabulary, layers, width, heads, context, batch;
@@ -71,7 +71,7 @@ const char* long_name(program::Storage storage) {
     return storage == program::Storage::f16 ? "float16" : storage == program::Storage::bf16 ? "bfloat16" : "float32";
 }
 
-// Creates a runtime that measures kernels as --measure-kernels tells.
+// Creates a runtime that measures kernels as --measure-kernels specifies.
 Result<std::unique_ptr<program::Runtime>> create_measuring_runtime(const Globals& globals) {
     program::RuntimeOptions options;
     options.measure_kernels = measure_of(globals);
@@ -117,7 +117,7 @@ Status check_product(const BenchArguments& a, std::span<const float> x, std::spa
 Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& a) {
     const program::Storage storage = storage_of(a.type);
     HK_ASSIGN(const auto runtime, create_measuring_runtime(globals));
-    // Both operands are parameters: nothing but the product is in a replay.
+    // Both operands are parameters, so a replay computes nothing but the product.
     graph::Builder b;
     b.output("z", b(graph::Op::matmul,
                     {b.parameter("x", {a.m, a.k}, 0, 0.0, 0.0, 0), b.parameter("y", {a.k, a.n}, 0, 0.0, 0.0, 0)}));
@@ -126,12 +126,12 @@ Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& 
               program::ParameterStore::create(*runtime, program::parameter_table(product), {.weights = storage}));
     HK_TRY(store->upload("x", random_values(static_cast<std::size_t>(a.m * a.k), 1)));
     HK_TRY(store->upload("y", random_values(static_cast<std::size_t>(a.k * a.n), 2)));
-    HK_ASSIGN(const ResourceVector<float> left, store->download("x")); // as they are stored
+    HK_ASSIGN(const ResourceVector<float> left, store->download("x")); // as stored
     HK_ASSIGN(const ResourceVector<float> right, store->download("y"));
     program::CompileOptions options;
     options.outputs = {"z"};
     options.precision = storage;
-    // The result stays on the device; it is read once, to be checked.
+    // The result stays on the device and is read once, to be checked.
     HK_ASSIGN(const auto program, program::Program::compile(*runtime, product, *store, options));
     HK_TRY(program->run());
     HK_ASSIGN(const program::HostTensor result, program->read_output("z"));
@@ -178,7 +178,7 @@ Status upload_initial(program::ParameterStore& store, const graph::Graph& graph)
     return {};
 }
 
-// One fixed batch of random tokens; the counts of the loss terms for it.
+// One fixed batch of random tokens, with the counts of the loss terms.
 Result<std::vector<double>> set_batch(program::Program& program, const Case& c, const graph::Graph& described,
                                       const std::vector<plugin::BatchField>& fields) {
     RandomStream random(kSeed, 4);
@@ -258,7 +258,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
             return internal_error(
                 fmt::format("step {}: loss {} or gradient norm {} is not finite", step, loss, outcome.gradient_norm));
     }
-    // The loss of one repeated batch must fall, or the steps did nothing.
+    // The loss of one repeated batch must fall; otherwise the steps did nothing.
     if (!(loss < first_loss))
         return internal_error(
             fmt::format("the loss went from {} to {} on one fixed batch; nothing was learned", first_loss, loss));
@@ -296,7 +296,7 @@ Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Reg
     generate::Request request;
     request.prompts = {{0}};
     std::vector<double> times;
-    for (int i = 0; i < 6; ++i) { // the first compiles
+    for (int i = 0; i < 6; ++i) { // the first iteration compiles
         const Clock::time_point one = Clock::now();
         HK_ASSIGN(const generate::Output output, generate::generate(*decoder, request, options));
         if (output.rows.size() != 1 || static_cast<int64_t>(output.rows[0].made) != options.max_new_tokens)

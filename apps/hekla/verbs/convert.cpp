@@ -26,7 +26,7 @@ struct ConvertArguments {
     bool allow_non_finite = false;
 };
 
-// "2GB", "500MB", "3GiB", "1000000": bytes.
+// Parses "2GB", "500MB", "3GiB", "1000000" to bytes.
 Result<uint64_t> size_from(const std::string& text) {
     uint64_t number = 0;
     const char* const end = text.data() + text.size();
@@ -40,7 +40,7 @@ Result<uint64_t> size_from(const std::string& text) {
     return invalid_argument(fmt::format("--shard-size {}: expected a size such as 2GB, 500MB or 3GiB", text));
 }
 
-// The type that a tensor is written with: the one asked for, if it is a floating-point tensor.
+// Returns the type that a tensor is written with: the requested one if it is a floating-point tensor.
 model::DType written_type(const model::TensorView& tensor, std::optional<model::DType> asked) {
     return asked && model::is_floating(tensor.dtype) ? *asked : tensor.dtype;
 }
@@ -78,10 +78,10 @@ Status write_folder(const StoredModel& m, const ConvertArguments& a, std::option
         contents.tensors.push_back(
             model::converted_source(tensor.name, *tensor.stored, written_type(*tensor.stored, asked)));
     contents.copies = m.folder.auxiliary_files();
-    // The record of the plugins that made the model is kept.
+    // The record of the plugins that created the model is kept.
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.folder.path()));
     if (record) contents.texts = plugin::record_files(*record);
-    // What a killed conversion left next to it.
+    // Cleans up after a conversion that was killed.
     const fs::path target = fs::path(a.to).lexically_normal();
     const fs::path named = target.has_filename() ? target : target.parent_path(); // "out/" is the folder "out"
     model::recover_folders(named.has_parent_path() ? named.parent_path() : fs::path("."), named.filename().string());

@@ -321,7 +321,7 @@ int run_doctor(const Globals& globals, bool json) {
                           "this driver computes wrong results: try another version of it, or another device");
     doctor.good("kernels", fmt::format("agree with float64 to {:.1e}", error.value()));
 
-    // GPT-2's own largest repeated shape: 256 tokens through the layer that widens 768 to 3,072.
+    // GPT-2's largest repeated shape: 256 tokens through the layer that widens 768 to 3,072.
     const Result<double> square = matmul_seconds(*runtime.value(), 512, 512, 512),
                          wide = matmul_seconds(*runtime.value(), 256, 3072, 768);
     if (!square.ok()) return doctor.bad("matmul", square.message(), "");

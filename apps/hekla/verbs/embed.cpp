@@ -22,13 +22,13 @@ using nlohmann::json;
 struct EmbedArguments {
     std::string model, file, fields, pairs, format, output, port = "hidden", pooling = "mean";
     std::vector<std::string> texts, nearest, columns;
-    int64_t batch = 8, neighbours = 10;
+    int64_t batch = 8, neighbors = 10;
     bool reference = false, json = false;
 };
 
 struct Item {
     std::string text;
-    std::vector<int32_t> ids; // given instead of a text
+    std::vector<int32_t> ids; // given instead of text
 };
 
 struct Row {
@@ -36,7 +36,7 @@ struct Row {
     std::vector<float> values;
 };
 
-// A text a line; of a .jsonl, an object a line with "text" or "input_ids".
+// Reads one text per line; from .jsonl, one object per line with "text" or "input_ids".
 Result<std::vector<Item>> read_items(const std::string& path) {
     HK_ASSIGN(const std::string content, read_file(path));
     std::vector<Item> items;
@@ -78,7 +78,7 @@ Result<std::vector<Item>> read_items(const std::string& path) {
     return items;
 }
 
-// Values of one row as nested lists, each number as short as reads back the same.
+// Formats one row as nested lists, each number with the fewest digits that read back exactly.
 void print_nested(const Row& row, std::size_t axis, std::size_t& at, std::string& out) {
     if (axis == row.dims.size()) {
         const float value = row.values[at++];
@@ -121,7 +121,7 @@ Result<std::string> one_array(const std::vector<Row>& rows) {
     return numpy_file(dims, values);
 }
 
-// The port's [rows, width], for one token.
+// Reads the embedding table, [rows, width]: the port's value for any one token.
 int read_table(const Globals& globals, const EmbedArguments& a, VectorTable& table) {
     const HostError error;
     HostContext context;
@@ -151,7 +151,7 @@ int read_table(const Globals& globals, const EmbedArguments& a, VectorTable& tab
     return kDone;
 }
 
-// --nearest, or a .vec: these use the token embedding itself.
+// Runs --nearest, or writes a .vec; both use the token embedding itself.
 int run_table(const Globals& globals, const EmbedArguments& a) {
     const Result<std::filesystem::path> folder = infer::weights_folder(a.model);
     if (!folder.ok()) return fail(folder.status());
@@ -165,16 +165,16 @@ int run_table(const Globals& globals, const EmbedArguments& a) {
     }
     std::string out;
     for (const std::string& word : a.nearest) {
-        const auto found = nearest(table, *tokenizer.value(), word, static_cast<std::size_t>(a.neighbours));
+        const auto found = nearest(table, *tokenizer.value(), word, static_cast<std::size_t>(a.neighbors));
         if (!found.ok()) return fail(found.status());
-        json neighbours = json::array();
+        json neighbors = json::array();
         std::string line = word + ":";
-        for (const Neighbour& one : found.value()) {
-            neighbours.push_back({{"token", one.token}, {"cosine", one.cosine}});
+        for (const Neighbor& one : found.value()) {
+            neighbors.push_back({{"token", one.token}, {"cosine", one.cosine}});
             line += fmt::format(" {} {:.3f}", one.token, one.cosine);
         }
         out +=
-            (a.json ? json{{"word", word}, {"nearest", neighbours}}.dump(-1, ' ', false, json::error_handler_t::replace)
+            (a.json ? json{{"word", word}, {"nearest", neighbors}}.dump(-1, ' ', false, json::error_handler_t::replace)
                     : line) +
             "\n";
     }
@@ -182,7 +182,7 @@ int run_table(const Globals& globals, const EmbedArguments& a) {
     return written.ok() ? kDone : fail(written);
 }
 
-// The port's values of texts, or of rows of ids, or of the fields of a file: a row each.
+// Computes the port's values for texts, for rows of ids, or for the fields of a file, one row each.
 int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Item>& items, std::vector<Row>& rows) {
     std::vector<hk_string> texts;
     std::vector<const int32_t*> ids;
@@ -230,7 +230,7 @@ int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Ite
     return hk_embed(context.context, &options, error.error) == HK_OK ? kDone : error.report();
 }
 
-// --pairs: how well the cosine of two texts' features agrees with human scores.
+// Runs --pairs: the correlation between human scores and the cosine of two texts' features.
 int run_pairs(const Globals& globals, const EmbedArguments& a) {
     if (!a.texts.empty() || !a.file.empty() || !a.fields.empty() || a.pooling == "none") {
         std::fprintf(stderr,
@@ -333,7 +333,7 @@ void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->capture_default_str();
     parser->add_option("--batch", a->batch, "rows per batch")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     parser->add_option("--nearest", a->nearest, "words whose nearest tokens by cosine are printed");
-    parser->add_option("--neighbours", a->neighbours, "nearest tokens per word")
+    parser->add_option("--neighbors", a->neighbors, "nearest tokens per word")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
     parser->add_flag("--json", a->json, "print the result of --nearest or --pairs as JSON");

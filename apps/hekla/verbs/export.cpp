@@ -1,4 +1,4 @@
-// hekla export: writes a model as one file that a program ships.
+// hekla export: writes a model as one file for an application to ship.
 #include "command.hpp"
 #include "output.hpp"
 

@@ -21,8 +21,8 @@ struct GenerateArguments {
 
 struct Texts {
     std::vector<std::string> rows;
-    bool stream = false;  // one prompt: text is printed as it comes
-    bool printed = false; // some of it
+    bool stream = false;  // one prompt: text is printed as it is generated
+    bool printed = false; // something was printed
 };
 
 int run_generate(const Globals& globals, const GenerateArguments& a) {

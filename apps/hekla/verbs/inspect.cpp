@@ -126,7 +126,7 @@ Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_
 
 Result<std::string> show_model(const Globals& globals, const InspectArguments& a) {
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(a.path));
-    // Its cost is known if a plugin knows the model and a device can be planned for. Its tensors are shown in any case.
+    // The cost is known if a plugin knows the model and a device can be planned for. The tensors are shown in any case.
     std::string cost_text;
     ordered_json cost_json;
     const auto measured = [&]() -> Result<ModelCost> {
@@ -153,7 +153,7 @@ Result<std::string> show_model(const Globals& globals, const InspectArguments& a
     return a.json ? shown : shown + cost_text;
 }
 
-// What `hekla export` wrote.
+// Shows a file written by `hekla export`.
 Result<std::string> show_exported(const InspectArguments& a) {
     const plugin::Registry none = plugin::Registry::scan({});
     infer::ModelOptions options;
@@ -275,7 +275,7 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
         HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described.graph));
         return show_graph(globals, a, differentiated, differentiated, a.path, false);
     }
-    if (fs::exists(folder / model::manifest_name, problem) ||
+    if (fs::exists(folder / model::kManifestName, problem) ||
         fs::path(folder / "").parent_path().filename().string().starts_with("checkpoint-"))
         return show_checkpoint(a);
     HK_ASSIGN(const std::vector<int64_t> steps, model::list_checkpoints(folder));
@@ -283,10 +283,10 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
     if (fs::exists(folder / "config.json", problem)) return show_model(globals, a);
     return not_found(
         fmt::format("{}: contains no checkpoint-N, {} or config.json, so it is not a run, a checkpoint or a model",
-                    a.path, model::manifest_name));
+                    a.path, model::kManifestName));
 }
 
-// Sets `damaged` if something that is shown is incomplete.
+// Sets `damaged` if anything shown is incomplete.
 Result<std::string> show(const Globals& globals, const InspectArguments& a, bool& damaged) {
     std::error_code problem;
     const fs::path path = a.path;

@@ -84,7 +84,7 @@ int run_list(const Globals& globals, bool as_json) {
 
 struct DescribeArguments {
     std::string architecture;
-    std::string config, adapter_config, head_config, objective_config; // JSON, or a file of it
+    std::string config, adapter_config, head_config, objective_config; // JSON, or a path to a JSON file
     std::vector<std::string> keys;
     std::string adapter, head, objective;
     std::vector<std::string> fields, ports;
@@ -101,7 +101,7 @@ Result<json> read_config(const std::string& given, const char* option) {
     return parse_json_object(content, given[0] == '{' ? std::string(option) : fmt::format("{} {}", option, given));
 }
 
-// "n_layer=2": the value as JSON, or as a string if it is not JSON.
+// Parses "n_layer=2"; a value that is not JSON is a string.
 Status set_key(json& config, const std::string& text) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos)
@@ -112,7 +112,7 @@ Status set_key(json& config, const std::string& text) {
     return {};
 }
 
-// "input_ids:int32:2x16"; "mask:float32:" is a scalar.
+// Parses "input_ids:int32:2x16"; "mask:float32:" is a scalar.
 Result<plugin::BatchField> field_of(const std::string& text) {
     const auto wrong = [&] {
         return invalid_argument(fmt::format("--field {}: expected NAME:KIND:SIZES, as in input_ids:int32:2x16", text));

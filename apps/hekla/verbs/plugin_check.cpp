@@ -1,4 +1,4 @@
-// hekla plugin check: tests every promise that a plugin makes by its ABI.
+// hekla plugin check: tests every guarantee that a plugin makes through the ABI.
 #include "command.hpp"
 #include "output.hpp"
 
@@ -55,7 +55,7 @@ int run_check(const Globals& globals, const CheckArguments& a) {
     options.seed = a.seed;
     options.patience = a.patience;
     options.cache_folder = globals.cache_folder();
-    if (!a.one.empty()) { // in the child
+    if (!a.one.empty()) { // in the child process
         choose_vector_width();
         const Status ran = check::run_test(a.one, options);
         return ran.ok() ? kDone : fail(ran);

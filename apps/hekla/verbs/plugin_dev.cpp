@@ -1,5 +1,5 @@
-// hekla plugin dev: builds a plugin whenever its sources change, checks it, trains it for a few steps, and shows what
-// the change did to the graph and to the loss.
+// hekla plugin dev: builds a plugin whenever its sources change, checks it, trains it for a few steps, and shows how
+// the change affected the graph and the loss.
 #include "command.hpp"
 #include "watched_files.hpp"
 
@@ -48,7 +48,7 @@ struct Version {
 
 fs::path plugins_of(const fs::path& folder) { return folder / "build" / "plugins"; }
 
-// A plugin's folder, version after version.
+// A plugin's folder over successive versions.
 class Development {
 public:
     // program: the command that starts this program again, with the folder's plugins.
@@ -69,7 +69,7 @@ public:
         return keep();
     }
 
-    // Restores the last version of an earlier start, so that the first round has something to compare with.
+    // Restores the last version of an earlier start, so that the first round has a version to compare with.
     void remember() {
         const Result<std::string> text = read_file((kept_ / kLast).string());
         const json last = text.ok() ? json_or_null(text.value()) : json();
@@ -178,9 +178,10 @@ private:
 
     Status describe(Version& now) {
         const std::string command = shell({"inspect", recipe_.string(), "--graph", "text"});
-        HK_ASSIGN(const check::ChildResult said, run(command, kDescribeSeconds));
-        if (said.status != 0) return failed_precondition(fmt::format("the graph cannot be described: {}", said.error));
-        now.graph = said.out;
+        HK_ASSIGN(const check::ChildResult described, run(command, kDescribeSeconds));
+        if (described.status != 0)
+            return failed_precondition(fmt::format("the graph cannot be described: {}", described.error));
+        now.graph = described.out;
         return {};
     }
 

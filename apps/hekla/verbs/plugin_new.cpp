@@ -1,4 +1,4 @@
-// hekla plugin new: writes a folder with a working plugin, to be changed, that builds against an installed Hekla.
+// hekla plugin new: writes a folder with a working plugin to start from, which builds against an installed Hekla.
 #include "command.hpp"
 
 #include "base/file.hpp"
@@ -28,7 +28,7 @@ struct Language {
     const char* name;
     const char* extension;
     const char* build_file; // next to the source
-    const char* build;      // the command that builds it
+    const char* build;      // the build command
 };
 constexpr Language kLanguages[] = {
     {"c", "C", ".c", "CMakeLists.txt", "cmake -S . -B build -DCMAKE_PREFIX_PATH=%PREFIX% && cmake --build build"},

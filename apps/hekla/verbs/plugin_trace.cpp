@@ -22,7 +22,7 @@ struct TraceArguments {
     std::vector<std::string> command;
 };
 
-// Replaces this process by the command, with the options for tracing.
+// Replaces this process with the command, with the options for tracing.
 int run_trace(const Globals& globals, const TraceArguments& a) {
     if (globals.describe == "child" || globals.isolate_plugins)
         return fail(
@@ -31,7 +31,7 @@ int run_trace(const Globals& globals, const TraceArguments& a) {
     traced.describe = "process";
     traced.trace_json = a.json;
     traced.trace = a.output;
-    if (a.output != "-") { // processes of the command append to it, in any folder
+    if (a.output != "-") { // processes of the command append to it from any folder
         std::error_code problem;
         traced.trace = fs::absolute(a.output, problem).string();
         if (const Status emptied = write_file_atomically(traced.trace, ""); !emptied.ok()) return fail(emptied);

@@ -33,7 +33,7 @@ struct Evaluated {
     std::string predictions; // JSON lines
     std::string notes;       // other messages
     train::Recipe recipe;
-    std::vector<PredictedRow> rows; // the predictions, where groups or a report are wanted
+    std::vector<PredictedRow> rows; // the predictions, if groups or a report are wanted
 };
 
 // Adds the share of correct answers in each group of examples to the scores.
@@ -146,7 +146,7 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
     std::string line;
     for (const auto& [name, value] : result.scores) {
         j[name] = value;
-        const bool of_group = name.starts_with(kGroupScore); // a line each: there may be many
+        const bool of_group = name.starts_with(kGroupScore); // one line each, since there may be many
         line += fmt::format("{}{} {:.4f}", line.empty() ? "" : of_group ? "\n" : ", ", name, value);
         if (name != "loss") continue;
         j["perplexity"] = std::exp(value);

@@ -1,4 +1,4 @@
-// hekla recipe: the keys that recipes have.
+// hekla recipe: lists the keys of recipes.
 #include "command.hpp"
 #include "output.hpp"
 

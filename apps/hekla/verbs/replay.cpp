@@ -1,4 +1,5 @@
-// hekla replay: one step of a run again, bit for bit, and what was wrong in it. hekla diff: where two runs part.
+// hekla replay: repeats one step of a run bit for bit and shows what was wrong in it. hekla diff: finds where two runs
+// diverge.
 #include "base/json.hpp"
 #include "command.hpp"
 #include "described.hpp"
@@ -29,11 +30,11 @@ using nlohmann::ordered_json;
 
 // ---- the log of a run ----------------------------------------------------------------------------------------------
 
-// What a step is judged by; times are not.
+// The fields that are compared; times are not.
 constexpr const char* kCompared[] = {"loss", "grad_norm", "learning_rate", "skipped"};
 
 struct LoggedStep {
-    json step, evaluation; // null where there is none
+    json step, evaluation; // null if there is none
 };
 
 Result<std::map<int64_t, LoggedStep>> read_log(const fs::path& run) {
@@ -43,7 +44,7 @@ Result<std::map<int64_t, LoggedStep>> read_log(const fs::path& run) {
     std::size_t number = 0;
     for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = text.find('\n', begin);
-        if (end == std::string::npos) break; // a line that was never finished
+        if (end == std::string::npos) break; // an unfinished line
         ++number;
         json record = json_or_null(std::string_view(text).substr(begin, end - begin));
         begin = end + 1;
@@ -94,7 +95,7 @@ float float_at(const data::Field& field, std::size_t i) {
     return value;
 }
 
-// The batch as text for people: rows of tokens, each with its position.
+// Formats the batch as readable text: rows of tokens, each with its position.
 std::string batch_text(const std::vector<data::Batch>& batches, const text::Tokenizer& tokenizer) {
     std::string out;
     for (std::size_t micro = 0; micro < batches.size(); ++micro)
@@ -245,14 +246,14 @@ std::optional<std::string> log_difference(const LoggedStep& a, const LoggedStep&
                    y = b.step.is_object() ? b.step.value(key, json()) : json();
         if (x != y) return fmt::format("{} is {} in the first and {} in the second", key, x.dump(), y.dump());
     }
-    // One of them may have been evaluated more often: that parts nothing.
+    // One of them may have been evaluated more often, which is not a difference.
     if (a.evaluation.is_object() && b.evaluation.is_object() && a.evaluation["eval_loss"] != b.evaluation["eval_loss"])
         return fmt::format("eval_loss is {} in the first and {} in the second", a.evaluation["eval_loss"].dump(),
                            b.evaluation["eval_loss"].dump());
     return std::nullopt;
 }
 
-// The first tensor that differs, model before optimizer; how many do.
+// The first tensor that differs, model before optimizer, and the number of tensors that do.
 struct TensorDifference {
     std::string first;
     std::string how;
@@ -312,7 +313,7 @@ Result<int> diff(const DiffArguments& arguments) {
     ordered_json j;
     std::string text;
 
-    // Recipes first: what was meant to differ. The folder is not a difference.
+    // Recipes first, since they contain the intended differences. The folder is not a difference.
     HK_ASSIGN(train::Recipe recipe_a, train::read_recipe(a / "recipe.toml"));
     HK_ASSIGN(train::Recipe recipe_b, train::read_recipe(b / "recipe.toml"));
     recipe_a.output.dir = recipe_b.output.dir = "-";

@@ -1,4 +1,4 @@
-// hekla replay-calls: what a host asked for (hekla/capture.h), asked again here, and what came out otherwise.
+// hekla replay-calls: repeats the calls of a host from a capture (hekla/capture.h), and reports which results differ.
 #include "base/json.hpp"
 #include "command.hpp"
 #include "output.hpp"
@@ -25,16 +25,16 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr uint64_t kSecond = 1'000'000'000;
-constexpr double kFrame = 2000.0; // microseconds that a session is given to catch up
+constexpr double kFrame = 2000.0; // microseconds per advance for a session that catches up
 
-// Empty where they were null.
+// Empty for null pointers.
 template<class T>
 std::vector<T> numbers(const json& arguments, const char* name) {
     const json given = arguments.value(name, json());
     return given.is_array() ? given.get<std::vector<T>>() : std::vector<T>();
 }
 
-// visit_fields() out of JSON: what is not there stays as it is. Owns what the structs point to.
+// A visitor for visit_fields() that reads JSON; missing fields keep their value. Owns what the structs point to.
 class FieldReader {
 public:
     explicit FieldReader(json from) : from_(std::move(from)) {}
@@ -80,11 +80,11 @@ private:
     std::vector<uint64_t> lengths_;
 };
 
-// What came out of the calls of a session, or (0) of the context.
+// Results of the calls of a session, or (0) of the context.
 struct Outcome {
     std::map<uint64_t, std::string> texts; // by row
     std::map<int64_t, double> losses;      // by step
-    bool ended = false;                    // the last look at the session found it idle or done
+    bool ended = false;                    // the last query of the session found it idle or done
 
     std::size_t size() const {
         std::size_t bytes = losses.size();
@@ -96,14 +96,14 @@ struct Outcome {
 struct Line {
     std::size_t number = 0;
     json content;
-    std::size_t given = 0; // Outcome::size() of its session when the call returned
+    std::size_t given = 0; // Outcome::size() of the session when the call returned
 };
 
 struct Recorded {
     std::string path;
     json first;
     std::vector<Line> calls;
-    std::map<uint64_t, Outcome> outcomes; // by the session's number
+    std::map<uint64_t, Outcome> outcomes; // by session number
 };
 
 bool at_rest(int32_t state) { return state == HK_SESSION_IDLE || state == HK_SESSION_DONE; }
@@ -117,7 +117,7 @@ Result<Recorded> read_capture(const std::string& path) {
     std::size_t number = 0;
     for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = text.find('\n', begin);
-        if (end == std::string::npos) break; // a line that was never finished: the host ended in it
+        if (end == std::string::npos) break; // an unfinished line: the host ended while writing it
         ++number;
         json line = json_or_null(std::string_view(text).substr(begin, end - begin));
         begin = end + 1;
@@ -152,7 +152,7 @@ Result<Recorded> read_capture(const std::string& path) {
     return recorded;
 }
 
-// Plays a capture. Thread: the verb's; sessions call back on their own.
+// Replays a capture. Thread: the verb's; sessions call back on their own.
 class Replay {
 public:
     Replay(const Recorded& recorded, hk_context context, std::filesystem::path runs)
@@ -184,10 +184,10 @@ public:
 private:
     struct Session {
         hk_session handle{};
-        int32_t state = HK_SESSION_PREPARING; // there, as the last advance found it
+        int32_t state = HK_SESSION_PREPARING; // the state at the last advance in the capture
         std::unique_ptr<FieldReader> kept;
     };
-    // What a callback is given.
+    // The user pointer of the callbacks.
     struct To {
         Replay* replay;
         uint64_t session;
@@ -202,7 +202,7 @@ private:
         api::visit_fields(reader, options);
         return options;
     }
-    // A training writes into a folder of its own.
+    // Redirects the output of a training to its own folder.
     void redirect(hk_train_options& options, FieldReader& reader, std::vector<hk_string>& overrides) {
         overrides.assign(options.overrides, options.overrides + options.override_count);
         overrides.push_back(reader.kept("output.dir=" + (runs_ / fmt::format("run-{}", current_->number)).string()));
@@ -222,7 +222,7 @@ private:
         options.user = to;
         options.text = [](void* user, uint64_t row, hk_string piece) {
             const To& to = *static_cast<To*>(user);
-            // As in the file, where bytes that are not UTF-8 were replaced.
+            // Replaces bytes that are not UTF-8, as the capture does.
             const std::string line =
                 json(std::string(view(piece))).dump(-1, ' ', false, json::error_handler_t::replace);
             const std::lock_guard guard(to.replay->mutex_);
@@ -234,8 +234,8 @@ private:
         const std::lock_guard guard(mutex_);
         return outcomes_[session].size();
     }
-    // The session is where it was there: prepared, and it has given as much. Its state alone would not do: there, a
-    // session may have gone on to its end after the last call that looked at it.
+    // Waits until the session is prepared and has produced as many results as in the capture. The state alone is not
+    // enough, since the recorded session may have finished after the last call that queried it.
     void catch_up(uint64_t number, const Session& session, std::size_t wanted, bool rested = false) {
         hk_session_info info{};
         info.struct_size = sizeof info;
@@ -277,7 +277,7 @@ private:
     std::filesystem::path runs_;
     HostError error_;
     const Line* current_ = nullptr;
-    std::map<uint64_t, Session> sessions_; // by their numbers there
+    std::map<uint64_t, Session> sessions_; // by their numbers in the capture
     std::deque<To> to_;
     std::deque<std::vector<hk_string>> overrides_;
     std::mutex mutex_;
@@ -318,7 +318,7 @@ void Replay::play(const json& line) {
         options.report = [](void*, const hk_plan_report*) {};
         ended(hk_plan(context_, &options, error_.error));
     } else {
-        ++left_out_; // hk_context_pump: sessions have threads here
+        ++left_out_; // hk_context_pump: sessions have their own threads here
     }
 }
 
@@ -340,7 +340,7 @@ void Replay::play_session(const std::string& name, const json& line) {
         hear(options, to);
         ended(hk_session_generate(context_, &options, &own, &made, error_.error));
     } else if (name == "hk_session_forward") {
-        const auto options = options_of<hk_forward_options>(*reader); // in buffers of Hekla's
+        const auto options = options_of<hk_forward_options>(*reader); // in buffers allocated by Hekla
         ended(hk_session_forward(context_, &options, &own, &made, error_.error));
     } else {
         const auto found = sessions_.find(number);
@@ -350,12 +350,12 @@ void Replay::play_session(const std::string& name, const json& line) {
         }
         Session& session = found->second;
         const bool is_pass = name == "hk_session_pass" || name == "hk_session_pass_pair";
-        if (name != "hk_session_advance") // a pass is taken between passes alone
+        if (name != "hk_session_advance") // a pass can be read only between passes
             catch_up(number, session, current_->given, is_pass && line.at("code").get<int32_t>() == HK_OK);
         if (name == "hk_session_advance") {
             const int32_t before = session.state;
             session.state = arguments.value("state", before);
-            if (before == HK_SESSION_PREPARING) catch_up(number, session, 0); // it was ready by then
+            if (before == HK_SESSION_PREPARING) catch_up(number, session, 0); // in the capture it was ready by then
             int32_t code = HK_OK;
             const hk_advanced out = advance(session.handle, arguments.value("microseconds", 0.0), error_.error, &code);
             ++frames_;
@@ -367,7 +367,7 @@ void Replay::play_session(const std::string& name, const json& line) {
                        decoder_ids = numbers<int32_t>(arguments, "decoder_ids");
             const auto lengths = numbers<uint64_t>(arguments, "lengths");
             const bool pair = name == "hk_session_pass_pair";
-            if (ids.empty() || (pair && decoder_ids.empty())) { // they lay in a buffer of the host's
+            if (ids.empty() || (pair && decoder_ids.empty())) { // the ids were in a buffer of the host
                 ++left_out_;
                 return;
             }
@@ -421,7 +421,7 @@ std::vector<std::string> Replay::differences() const {
         for (const auto& [row, text] : there.texts) {
             const auto written = here.texts.find(row);
             const std::string now = written != here.texts.end() ? written->second : std::string();
-            // A host may have stopped it early; text after that is not a difference.
+            // A host may have stopped it early; additional text is not a difference.
             if (now == text || (!there.ended && now.starts_with(text))) continue;
             const auto parted = std::ranges::mismatch(text, now);
             all.push_back(fmt::format("{}, row {}: {} of {} bytes are the same, then the text is another",
@@ -435,7 +435,7 @@ std::vector<std::string> Replay::differences() const {
                 computed != here.losses.end()
                     ? fmt::format("{}: the loss of step {} is {:.9g}, and was {:.9g}", whose(number), step, now, loss)
                     : fmt::format("{}: step {} is missing", whose(number), step));
-            break; // all that follow differ, too
+            break; // all later ones differ, too
         }
     }
     return all;

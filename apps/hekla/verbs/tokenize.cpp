@@ -37,7 +37,7 @@ struct TokenizeArguments {
     std::vector<std::string> ids;
     std::string text;
     bool has_text = false;
-    bool plain = false; // special tokens in the text are ordinary text
+    bool plain = false; // special tokens in the text are treated as ordinary text
     bool skip_special = false;
     bool cased = false; // wordpiece and words keep capitals and accents
     double seconds = 3.0;
@@ -79,7 +79,7 @@ std::unique_ptr<text::TokenizerTrainer> trainer_of(const TokenizeArguments& a) {
 
 std::string standard_input() { return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}; }
 
-// The text to encode or measure: --text, a file, or standard input.
+// Reads the text to encode or measure: --text, a file, or standard input.
 Result<std::pair<std::string, text::TextOrigin>> given_text(const TokenizeArguments& a) {
     if (a.has_text) return std::pair(a.text, text::TextOrigin{"--text"});
     if (a.file.empty() || a.file == "-") return std::pair(standard_input(), text::TextOrigin{"standard input"});
@@ -184,8 +184,7 @@ int run_decode(const TokenizeArguments& a) {
         return kDone;
     }
     std::fwrite(text.data(), 1, text.size(), stdout);
-    if (::isatty(STDOUT_FILENO) == 1 && !text.ends_with('\n'))
-        std::printf("\n"); // a pipe gets the text and nothing else
+    if (::isatty(STDOUT_FILENO) == 1 && !text.ends_with('\n')) std::printf("\n"); // a pipe gets only the text
     return kDone;
 }
 
@@ -385,7 +384,7 @@ void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
         parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
         parser->add_option("-t,--token", a->ids, "token to add; may be given several times")
             ->required()
-            ->allow_extra_args(false); // else "[DELIM]" would be read as a list, without its brackets
+            ->allow_extra_args(false); // otherwise "[DELIM]" would be read as a list, without its brackets
         parser
             ->add_option("-o,--output", a->output,
                          "folder to write; one that exists is replaced when the tokenizer is complete")

@@ -26,12 +26,12 @@ struct TrainArguments {
     bool json = false;
 };
 
-// A bar that redraws itself on a terminal; elsewhere a line every five seconds. Failed writes are ignored: a closed
-// standard error does not end a training.
+// A bar that redraws itself on a terminal; elsewhere one line every five seconds. Write errors are ignored, so that a
+// closed standard error does not end a training.
 struct Progress {
     bool terminal = ::isatty(STDERR_FILENO) == 1;
     double seconds_since_line = 1e9;
-    bool open = false; // the terminal shows a line without its end
+    bool open = false; // the last line on the terminal has no line end yet
 
     void step(const hk_train_step& s) {
         seconds_since_line += s.seconds;
@@ -84,7 +84,7 @@ hk_train_options options_of(const TrainArguments& a, const std::vector<hk_string
     return options;
 }
 
-// Trains; kDone unless it failed or was stopped, which is reported.
+// Trains. Returns kDone unless the training failed or was stopped, which is reported.
 int train_once(hk_context context, const HostError& error, const hk_train_options& options, Progress& progress,
                hk_train_result& result) {
     result = {};

@@ -23,20 +23,20 @@ struct VerifyArguments {
     bool json = false, reference = false;
     bool bisect = false;
     BisectOptions bisection;
-    // Lower limits than the device's, for tests.
+    // Tighter limits than the device's, for tests.
     gpu::CapabilityOverrides overrides;
     uint32_t shared_memory_bytes = 0;
     bool gpu_assisted = false;
 };
 
-// With gradients where there is a loss, simplified.
+// Adds gradients if there is a loss, and simplifies.
 Result<graph::Graph> graph_of(const FixtureModel& model) {
     if (model.graph.losses.empty()) return graph::simplify(model.graph);
     HK_ASSIGN(const graph::Graph differentiated, graph::differentiate(model.graph));
     return graph::simplify(differentiated);
 }
 
-// What the graph's gradients are scaled by: weight / count, by the name of the step scalar. Counts depend on fields
+// Returns the scale of the graph's gradients, weight / count, by the name of the step scalar. Counts depend on fields
 // alone.
 Result<std::map<std::string, double>> loss_scales(const Fixture& fixture, const FixtureModel& model) {
     graph::Feeds feeds;
@@ -63,7 +63,7 @@ Status upload(program::ParameterStore& store, const Tensors& parameters) {
     return {};
 }
 
-// The device as the engine.
+// Uses the device as the engine.
 Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fixture, const FixtureModel& model) {
     HK_ASSIGN(const graph::Graph graph, graph_of(model));
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(model.graph),
@@ -136,7 +136,7 @@ Status verify_folder(const plugin::Registry& registry, program::Runtime* runtime
     return compare_generation(fixture, *decoder, report);
 }
 
-// The first operation of the fixture's model, or of its gradient, that the device computes wrongly.
+// Finds the first operation of the fixture's model, or of its gradient, that the device computes wrongly.
 Result<Bisection> bisect_folder(const plugin::Registry& registry, program::Runtime& runtime,
                                 const std::filesystem::path& folder, const Log& log, const BisectOptions& options) {
     HK_ASSIGN(const Fixture fixture, read_fixture(folder));
@@ -151,7 +151,7 @@ Result<Bisection> bisect_folder(const plugin::Registry& registry, program::Runti
 }
 
 Result<std::unique_ptr<program::Runtime>> make_runtime(const Globals& globals, const VerifyArguments& a) {
-    choose_vector_width(); // what training runs with is what has to compute correctly
+    choose_vector_width(); // test the vector width that training uses
     gpu::ContextOptions options = context_options(globals);
     options.device.overrides = a.overrides;
     if (a.gpu_assisted) options.device.validation = gpu::Validation::gpu_assisted;

@@ -1,4 +1,4 @@
-// Rectangles among ImGui's own that pipelines of the app draw into, in the order in which they were added.
+// Rectangles inside ImGui's windows that the app's own pipelines draw into, in the order in which they were added.
 #pragma once
 
 #include <deque>
@@ -11,9 +11,10 @@ namespace observatory {
 class Canvas {
 public:
     using Draw = std::function<void(VkCommandBuffer)>;
-    // In the window that ImGui is at. The viewport is the rectangle [low, high), cut to the window's own clipping.
+    // Adds a rectangle in ImGui's current window. The viewport is [low, high), cropped to the window's clipping
+    // rectangle.
     void add(ImVec2 low, ImVec2 high, Draw draw);
-    // Around ImGui's own drawing of what was added since the last frame.
+    // Called before and after ImGui draws the rectangles that were added since the last frame.
     void begin(VkCommandBuffer commands) { commands_ = commands; }
     void end() { rectangles_.clear(); }
 

@@ -14,7 +14,7 @@ Gui::Gui(Device& device, const Target& target, const Window* window, const std::
     : device_(device), target_(target), window_(window) {
     IMGUI_CHECKVERSION();
     ImGui::CreateContext();
-    ImGui::GetIO().IniFilename = nullptr; // no file is written that was not asked for
+    ImGui::GetIO().IniFilename = nullptr; // writes no file that was not requested
     if (window != nullptr) ImGui::GetIO().ConfigFlags |= ImGuiConfigFlags_NavEnableKeyboard;
     fonts_ = set_style(font, scale);
     if (window != nullptr) ImGui_ImplGlfw_InitForVulkan(window->handle(), true);

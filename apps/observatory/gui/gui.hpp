@@ -1,4 +1,4 @@
-// Dear ImGui on the app's device: its context, its fonts on the device, and its drawing.
+// Dear ImGui on the app's device: its context, its fonts and its rendering.
 #pragma once
 
 #include "gui/canvas.hpp"
@@ -9,7 +9,7 @@ namespace observatory {
 
 class Gui {
 public:
-    // `window` null: without a mouse or keyboard, of the target's size.
+    // `window` null: no mouse and keyboard, and the target's size.
     Gui(Device& device, const Target& target, const Window* window, const std::string& font, float scale);
     ~Gui();
     Gui(const Gui&) = delete;
@@ -18,9 +18,9 @@ public:
     const Fonts& fonts() const { return fonts_; }
     Canvas& canvas() { return canvas_; }
     void begin_frame();
-    // What was laid out since, into the target's pass, which has begun.
+    // Records the layout of this frame into the target's render pass, which must have begun.
     void draw(VkCommandBuffer commands);
-    void drop_frame(); // what was laid out is not drawn
+    void drop_frame(); // discards the layout without drawing it
 
 private:
     Device& device_;

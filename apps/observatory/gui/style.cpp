@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kSans = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
 constexpr const char* kMono = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf";
 
-// Latin with its accents, Greek, Cyrillic, and the signs that the window itself uses.
+// Latin with accents, Greek, Cyrillic, and the symbols that the window itself uses.
 constexpr ImWchar kGlyphs[] = {0x0020, 0x024F, 0x0370, 0x03FF, 0x0400, 0x04FF, 0x2010, 0x2027, 0x20A0,
                                0x20BF, 0x2190, 0x21FF, 0x2200, 0x22FF, 0x23CE, 0x23CE, 0x2420, 0x2423,
                                0x2500, 0x25FF, 0x2713, 0x2717, 0xFFFD, 0xFFFD, 0};
@@ -26,7 +26,7 @@ ImVec4 rgb(int r, int g, int b, float alpha = 1.0F) {
     return {static_cast<float>(r) / 255.0F, static_cast<float>(g) / 255.0F, static_cast<float>(b) / 255.0F, alpha};
 }
 
-void set_colours(ImGuiStyle& style) {
+void set_colors(ImGuiStyle& style) {
     ImVec4* c = style.Colors;
     c[ImGuiCol_Text] = rgb(226, 229, 236);
     c[ImGuiCol_TextDisabled] = rgb(146, 153, 166);
@@ -81,7 +81,7 @@ Fonts set_style(const std::string& font, float scale) {
     style.WindowBorderSize = 0.0F;
     style.ChildBorderSize = 1.0F;
     style.ScaleAllSizes(scale);
-    set_colours(style);
+    set_colors(style);
     const bool given = !font.empty();
     if (given && !std::filesystem::exists(font)) throw Failure("--font " + font + ": there is no such file");
     const std::string sans = given ? font : kSans, mono = kMono;

@@ -1,4 +1,4 @@
-// Colours, spaces and fonts of the whole window.
+// Colors, spacing and fonts of the window.
 #pragma once
 
 #include <imgui.h>
@@ -6,7 +6,7 @@
 
 namespace observatory {
 
-namespace colour {
+namespace color {
 inline constexpr ImU32 kText = IM_COL32(226, 229, 236, 255);
 inline constexpr ImU32 kDim = IM_COL32(146, 153, 166, 255);
 inline constexpr ImU32 kGrid = IM_COL32(255, 255, 255, 18);
@@ -17,7 +17,7 @@ inline constexpr ImU32 kOrange = IM_COL32(250, 178, 84, 255);
 inline constexpr ImU32 kRed = IM_COL32(235, 110, 110, 255);
 inline constexpr ImU32 kViolet = IM_COL32(186, 140, 240, 255);
 inline constexpr ImU32 kGrey = IM_COL32(158, 168, 184, 255);
-} // namespace colour
+} // namespace color
 
 inline ImU32 with_alpha(ImU32 c, float alpha) {
     return (c & ~IM_COL32_A_MASK) | static_cast<ImU32>(alpha * 255.0F) << IM_COL32_A_SHIFT;
@@ -30,8 +30,8 @@ struct Fonts {
     ImFont* small = nullptr;
 };
 
-// Sets ImGui's style and loads fonts; `font` is a TrueType file, "" the system's DejaVu, or ImGui's own where it is not
-// installed. Throws a Failure where a font that was asked for cannot be read.
+// Sets ImGui's style and loads fonts; `font` is a TrueType file, or "" for the system's DejaVu, or ImGui's own if that
+// is not installed. Throws a Failure if a requested font cannot be read.
 Fonts set_style(const std::string& font, float scale);
 
 } // namespace observatory

@@ -1,4 +1,4 @@
-// A line of text to type, with a hint where it is empty.
+// A single-line text input, with a hint while it is empty.
 #pragma once
 
 #include <imgui.h>

@@ -1,4 +1,4 @@
-// What a training says of itself, step by step.
+// The metrics of a training by step.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct Curve {
 };
 
 struct Curves {
-    Curve loss, gradient_norm, learning_rate, evaluation;          // evaluation: the loss on held-back data
-    std::vector<std::pair<std::string, Curve>> scores;             // beside it: "accuracy", ...
-    int64_t step = 0, max_steps = 0;                               // max_steps 0: not known
-    double tokens_per_second = 0, remaining_seconds = 0, best = 0; // best: the lowest evaluation
+    Curve loss, gradient_norm, learning_rate, evaluation;          // evaluation: the loss on validation data
+    std::vector<std::pair<std::string, Curve>> scores;             // other evaluation scores: "accuracy", ...
+    int64_t step = 0, max_steps = 0;                               // max_steps 0: unknown
+    double tokens_per_second = 0, remaining_seconds = 0, best = 0; // best: the lowest evaluation loss
     uint64_t skipped = 0;                                          // steps without an update
 
     Curve& score(const std::string& name) {

@@ -31,7 +31,7 @@ Engine::Engine(Device& device, const EngineOptions& options) : device_(device) {
 
 Engine::~Engine() {
     hk::Error error;
-    context_.release_device(kDay, error); // what runs on the other thread is told to end
+    context_.release_device(kDay, error); // asks calls on the jobs thread to stop
 }
 
 void Engine::add(hk_session session, Kind kind) { guests_.push_back({session, kind, {}}); }
@@ -53,12 +53,12 @@ void Engine::advance(VkCommandBuffer commands, hk_timeline lease) {
         if (hk_session_wait(guest.session, 0, &info, nullptr) != HK_OK) continue;
         working_ = working_ || info.state == HK_SESSION_PREPARING || info.state == HK_SESSION_WORKING;
         const bool works = info.state == HK_SESSION_WORKING;
-        // What this slot's last frame was given has been executed since: it is what was measured last.
+        // The last frame in this slot has completed, so its time is the newest measurement.
         bool& given_before = guest.given[lease.value % guest.given.size()];
         if (!works && !given_before) continue;
         hk_advance given{};
         given.struct_size = sizeof given;
-        given.microseconds = works ? std::max(left, 0.0) : 0.0; // 0: only hears what was measured
+        given.microseconds = works ? std::max(left, 0.0) : 0.0; // 0: only reads the measured time
         given.command_buffer = commands;
         if (commands != VK_NULL_HANDLE) given.lease = lease;
         hk_advanced out{};
@@ -66,7 +66,7 @@ void Engine::advance(VkCommandBuffer commands, hk_timeline lease) {
         hk::Error error;
         if (!error.take(hk_session_advance(guest.session, &given, &out, error.c()))) {
             if (error.code() == HK_DEVICE_LOST) throw Failure(error.message());
-            continue; // it failed: whoever made it shows why
+            continue; // it failed; its owner displays the reason
         }
         if (given_before) now_.engine[static_cast<std::size_t>(guest.kind)] += out.measured;
         given_before = out.pieces > 0;

@@ -1,4 +1,4 @@
-// Hekla on the app's device: its context, the sessions that each frame has time for, and what they took of it.
+// Hekla on the app's device: its context, the sessions that share each frame's budget, and the time that they used.
 #pragma once
 
 #include "models/jobs.hpp"
@@ -16,7 +16,7 @@
 namespace observatory {
 
 struct EngineOptions {
-    std::vector<std::string> plugin_folders; // none: Hekla's own
+    std::vector<std::string> plugin_folders; // empty: Hekla's own
     std::string cache_folder;                // "": no file is written
 };
 
@@ -26,15 +26,15 @@ public:
     static constexpr std::size_t kKinds = 3;
     static constexpr std::size_t kKept = 600; // frames
 
-    // What one frame took, in microseconds.
+    // The costs of one frame, in microseconds.
     struct Cost {
         double budget = 0;
-        std::array<double, kKinds> engine{}; // by Hekla's own timestamps, of the work that ended meanwhile
-        double drawing = 0;                  // by the app's
-        double frame = 0;                    // from one frame to the next
+        std::array<double, kKinds> engine{}; // from Hekla's timestamps, for the work that completed in the meantime
+        double drawing = 0;                  // from the app's timestamps
+        double frame = 0;                    // from the start of one frame to the next
     };
 
-    // Throws a Failure that says what Hekla said.
+    // Throws a Failure with Hekla's message.
     Engine(Device& device, const EngineOptions& options);
     ~Engine();
     Engine(const Engine&) = delete;
@@ -45,33 +45,34 @@ public:
     hk::Context& cpp_context() { return context_; }
     Jobs& jobs() { return jobs_; }
 
-    double budget = 4000; // microseconds of a frame, for all sessions together
-    // Sessions that want time. The thread that draws, between frames.
+    double budget = 4000; // microseconds per frame, for all sessions together
+    // Adds or removes a session that needs frame time. Thread: the drawing thread, between frames.
     void add(hk_session session, Kind kind);
     void remove(hk_session session);
-    bool is_working() const { return working_; } // some session prepared or worked in the last frame
+    bool is_working() const { return working_; } // a session prepared or worked in the last frame
 
-    // Records what the frame has time for. `commands` null: Hekla submits by itself. Throws where the device is lost.
+    // Records as much work as the frame's budget allows. `commands` null: Hekla submits by itself. Throws if the device
+    // is lost.
     void advance(VkCommandBuffer commands, hk_timeline lease);
-    void note(double drawing, double frame); // of the frame that was advanced last
+    void note(double drawing, double frame); // adds the times of the frame that was advanced last
     const std::deque<Cost>& costs() const { return costs_; }
 
-    // What Hekla said, warnings and more; the newest last. Thread: any.
+    // Hekla's messages, warnings included, newest last. Thread: any.
     std::vector<std::string> messages() const;
 
 private:
     struct Guest {
         hk_session session{};
         Kind kind{};
-        std::array<bool, Target::kFramesInFlight> given{}; // whether the frame of that slot had work of it
+        std::array<bool, Target::kFramesInFlight> given{}; // whether the frame in that slot has work of this session
     };
     Device& device_;
-    mutable std::mutex mutex_; // of messages_
+    mutable std::mutex mutex_; // guards messages_
     std::deque<std::string> messages_;
     hk::Context context_;
     Jobs jobs_;
     std::vector<Guest> guests_;
-    std::size_t first_ = 0; // whose turn it is to be asked first
+    std::size_t first_ = 0; // the session that is advanced first, in rotation
     bool working_ = false;
     Cost now_;
     std::deque<Cost> costs_;

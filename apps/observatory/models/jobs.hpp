@@ -1,4 +1,4 @@
-// One thread for calls that take their time: opening a model, working out a plan.
+// One thread for slow calls, such as opening a model or estimating a plan.
 #pragma once
 
 #include <condition_variable>
@@ -16,10 +16,10 @@ public:
     Jobs(const Jobs&) = delete;
     Jobs& operator=(const Jobs&) = delete;
 
-    // `job` runs on the thread and throws nothing; jobs run one after the other. Thread: any.
+    // Queues `job`, which must not throw. Jobs run one after the other on the thread. Thread: any.
     void add(std::function<void()> job);
     bool is_idle() const;
-    void drain(); // what waits is forgotten, what runs is waited for
+    void drain(); // discards queued jobs and waits for the running one
 
 private:
     void work();

@@ -9,7 +9,7 @@ namespace observatory {
 namespace {
 
 constexpr const char* kLog = "train_log.jsonl";
-constexpr std::size_t kAtOnce = std::size_t{4} << 20; // bytes of a frame's time
+constexpr std::size_t kAtOnce = std::size_t{4} << 20; // bytes read per frame
 
 double number(const nlohmann::json& record, const char* key) {
     const auto found = record.find(key);
@@ -57,7 +57,7 @@ void LogReader::read() {
 }
 
 void LogReader::take(const std::string& line) {
-    constexpr int kDepthLimit = 64; // the public API has no JSON reader, so the limit of the engine's is repeated
+    constexpr int kDepthLimit = 64; // the public API has no JSON reader, so this repeats the engine's limit
     const nlohmann::json record = nlohmann::json::parse(
         line, [](int depth, auto, const auto&) { return depth < kDepthLimit; }, false);
     if (!record.is_object() || !record.contains("step") || !record["step"].is_number()) {

@@ -89,7 +89,7 @@ std::string Model::decode(const std::vector<int32_t>& ids) const {
     return text;
 }
 
-// Spaces are left out at the beginning of a text.
+// Decodes a token after a letter, since spaces at the start of a text are dropped.
 std::string Model::behind_a_letter(int32_t id) const {
     try {
         std::vector<int32_t> ids = encode("a");

@@ -1,4 +1,4 @@
-// A model's folder as the panels show it: what it is, its tokens and its parameters.
+// A model folder as the panels display it: its description, tokens and parameters.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ Parameter parameter_of(const hk_parameter& parameter);
 
 class Model {
 public:
-    // Takes its time. Throws a Failure that says what Hekla said.
+    // Opens the folder, which is slow. Throws a Failure with Hekla's message.
     Model(hk_context context, const std::string& path);
     ~Model();
     Model(const Model&) = delete;
@@ -30,16 +30,16 @@ public:
     const std::string& head() const { return head_; }
     const std::vector<Parameter>& parameters() const { return parameters_; }
     uint64_t elements() const { return elements_; }
-    int64_t vocabulary() const { return vocabulary_; } // 0: it has no tokenizer
+    int64_t vocabulary() const { return vocabulary_; } // 0: no tokenizer
     bool is_encoder_decoder() const { return encoder_decoder_; }
 
     std::vector<int32_t> encode(const std::string& text) const; // throws a Failure
-    // Of an encoder-decoder: what its encoder reads of a text, and what its decoder reads before what it writes. Throw
-    // a Failure.
+    // For an encoder-decoder: the encoder's input for a text, and the first token of the decoder's input. Throw a
+    // Failure.
     std::vector<int32_t> encode_source(const std::string& text) const;
     int32_t decoder_start() const;
     std::string decode(const std::vector<int32_t>& ids) const;
-    // A token as it can be read: spaces as "·", line ends as "⏎"; its number where there is no tokenizer.
+    // Returns a token in readable form: spaces as "·", line ends as "⏎"; its number if there is no tokenizer.
     const std::string& label(int32_t id) const;
 
 private:

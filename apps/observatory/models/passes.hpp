@@ -1,4 +1,4 @@
-// A session of Hekla's that looks at rows of one length: what it makes stays on the device, at addresses.
+// A Hekla session that runs forward passes over rows of one length. Its outputs stay on the device, at fixed addresses.
 #pragma once
 
 #include "models/engine.hpp"
@@ -12,16 +12,15 @@ namespace observatory {
 
 struct PassesOptions {
     std::string model;
-    int64_t length = 1, decoder_length = 0; // 0: it writes nothing
+    int64_t length = 1, decoder_length = 0; // 0: no decoder input
     std::vector<std::string> ports;
     bool attention = false, lens = false;
 };
 
-// What is destroyed may not be read by a frame any more: whoever owns one lets go of it between frames, once all that
-// were submitted have been executed.
+// Destroy it only between frames, after all submitted frames have completed, since they may read its outputs.
 class Passes {
 public:
-    // Returns at once. Throws a Failure for options that cannot be.
+    // Returns immediately. Throws a Failure for invalid options.
     Passes(Engine& engine, const PassesOptions& options);
     ~Passes();
     Passes(const Passes&) = delete;
@@ -29,13 +28,13 @@ public:
 
     hk::State state() const { return session_.state(); }
     double progress() const { return session_.wait(0).progress; }
-    std::string problem() const; // of State::failed
-    // One row of ids, as many as options.length, and as many as options.decoder_length of what is written. Once it is
-    // idle. Throws a Failure.
+    std::string problem() const; // the message for State::failed
+    // Starts a pass over one row: options.length ids, and options.decoder_length ids for the decoder. The session must
+    // be idle. Throws a Failure.
     void begin(const std::vector<int32_t>& ids, const std::vector<int32_t>& written) const;
-    // Once prepared. Null where there is none of that name.
+    // Returns the named output, or null if there is none. Must be prepared.
     const hk_tensor* find(const std::string& name) const;
-    // "attention.0" and its like, in their order.
+    // Returns the outputs "attention.0" and so on, in order.
     std::vector<hk_tensor> all(const std::string& prefix) const;
     hk_session session() const { return session_.c(); }
 

@@ -12,7 +12,7 @@ void Table::keep(const Model& model, uint64_t number) {
         problem_ = passes_->problem();
         passes_.reset();
         if (!embedding_) return;
-        embedding_ = false; // a network without such a port still has parameters
+        embedding_ = false; // a network without this port still has parameters
     }
     number_ = number;
     passes_.reset();

@@ -5,7 +5,7 @@
 namespace observatory {
 namespace {
 
-constexpr int64_t kMostWritten = 96, kLeastWritten = 6; // tokens: more are no picture
+constexpr int64_t kMostWritten = 96, kLeastWritten = 6; // tokens; a longer text is not readable as a picture
 
 }
 
@@ -33,7 +33,7 @@ void Looking::open(const Model& model, bool lens) {
     options.decoder_length = static_cast<int64_t>(written_.size());
     options.attention = true;
     options.lens = lens;
-    if (!lens) options.ports = {"hidden"}; // a session has some output
+    if (!lens) options.ports = {"hidden"}; // a session needs at least one output
     passes_ = std::make_unique<Passes>(engine_, options);
 }
 
@@ -73,11 +73,11 @@ void Looking::take_writing(const Model& model) {
     const hk_session_info info = writer_.session().wait(0);
     if (info.state == HK_SESSION_FAILED) {
         if (most_written_ / 2 < kLeastWritten) throw Failure(std::string(hk::view(info.message)));
-        most_written_ /= 2; // a model of short rows; what fails while it prepares is in no frame
+        most_written_ /= 2; // the model has short rows; a session that failed while preparing is not in any frame
         engine_.remove(writer_.session().c());
         return begin_writing(model);
     }
-    writing_ += writer_.taken(); // all of it where the session was idle before
+    writing_ += writer_.taken(); // all of the text if the session was already idle
     if (info.state != HK_SESSION_IDLE) return;
     written_ = model.encode(writing_);
     written_.insert(written_.begin(), model.decoder_start());
@@ -89,7 +89,7 @@ void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t fram
         try {
             take_writing(model);
         } catch (const Failure& failure) {
-            problem_ = failure.what(); // the writer stays until forget(): a frame may hold what it was given
+            problem_ = failure.what(); // keep the writer until forget(), since a frame may still use its memory
         }
         return;
     }
@@ -97,7 +97,7 @@ void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t fram
     const hk::State state = passes_->state();
     try {
         if (state == hk::State::failed && with_lens_) {
-            // A network without layers or logits has no lens; its attention can still be seen.
+            // A network without layers or logits has no lens, but its attention can still be displayed.
             lens_problem_ = passes_->problem();
             open(model, false);
         } else if (state == hk::State::failed) {

@@ -1,5 +1,5 @@
-// A text seen by the model: its tokens, what every head attends to, and what each layer would say next. A model that
-// reads one text and writes another writes first. Everything is made anew when text or model change.
+// The model's view of a text: its tokens, every head's attention, and each layer's next-token predictions. An
+// encoder-decoder first generates its output text. Everything is recreated when the text or the model changes.
 #pragma once
 
 #include "models/model.hpp"
@@ -15,33 +15,33 @@ class Looking {
 public:
     explicit Looking(Engine& engine) : engine_(engine), top_(engine.device()) {}
 
-    // Between frames, once those that were submitted have been executed.
+    // Between frames, after all submitted frames have completed.
     void look(const Model& model, const std::string& text);
     void forget();
 
-    // Once a frame: goes on when the session is ready, and records what is done with its outputs.
+    // Called once per frame: continues when the session is ready, and records the work on its outputs.
     void record(VkCommandBuffer commands, const Model& model, uint64_t frame);
 
     const std::vector<int32_t>& ids() const { return ids_; }
-    // Of a model that writes: what it wrote, and what its decoder read to write it: a token to begin with, and all that
-    // it had written by then.
+    // For an encoder-decoder: the generated text, and the decoder's input, which is a start token followed by the
+    // generated tokens.
     const std::string& writing() const { return writing_; }
     const std::vector<int32_t>& written() const { return written_; }
-    // The tokens that a layer's guesses follow.
+    // Returns the tokens whose successors the layers predict.
     const std::vector<int32_t>& followed() const { return written_.empty() ? ids_ : written_; }
     bool is_busy() const { return is_writing() || (passes_ != nullptr && !shown_); }
     bool is_writing() const { return writer_ && passes_ == nullptr && problem_.empty(); }
-    // The outputs are those of ids(). Says nothing of top(), which follows two frames later.
+    // The outputs belong to ids(). top() is available two frames later.
     bool is_shown() const { return shown_; }
     bool has_top(uint64_t frame) const { return shown_ && top_at_ > 0 && frame >= top_at_ + Target::kFramesInFlight; }
-    double progress() const;                                          // of preparing
-    const std::string& problem() const { return problem_; }           // why there is nothing to see
+    double progress() const;                                          // of the preparation
+    const std::string& problem() const { return problem_; }           // why there is nothing to display
     const std::string& lens_problem() const { return lens_problem_; } // why there is no lens
 
-    // [1, heads, queries, keys] a layer; of an encoder-decoder those of the encoder, then of each layer of the decoder
-    // one of what is written and one of what was read.
+    // One [1, heads, queries, keys] per layer. For an encoder-decoder: those of the encoder, then for each decoder
+    // layer one for self-attention and one for cross-attention.
     const std::vector<hk_tensor>& attention() const { return attention_; }
-    std::size_t lenses() const { return lenses_.size(); } // layers and what goes into the first
+    std::size_t lenses() const { return lenses_.size(); } // number of layers, plus one for the first layer's input
     const TopTokens& top() const { return top_; }
 
 private:
@@ -57,7 +57,7 @@ private:
     std::vector<int32_t> ids_, written_;
     std::vector<hk_tensor> attention_, lenses_;
     bool begun_ = false, shown_ = false, with_lens_ = false;
-    uint64_t top_at_ = 0; // frame in which top_ was recorded; 0: it was not
+    uint64_t top_at_ = 0; // the frame in which top_ was recorded; 0: not yet
     std::string problem_, lens_problem_;
 };
 

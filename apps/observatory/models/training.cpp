@@ -59,7 +59,7 @@ void Training::note(const hk_train_evaluation& e) {
         curves_.score(std::string(hk::view(e.scores[i].name))).add(step, e.scores[i].value);
 }
 
-// While the step's callback runs: nothing changes what is counted.
+// Computes the histograms within the step's callback, while the tensors do not change.
 void Training::count(int64_t step) {
     const hk_session session{id_};
     std::vector<Spread> spreads;
@@ -86,7 +86,7 @@ void Training::count(int64_t step) {
             spreads[i].values = all[i];
             if (spreads[i].parameter.learns && gradient < all.size()) spreads[i].gradients = all[gradient++];
         }
-    } catch (const Failure& failure) { // nothing may be thrown through Hekla
+    } catch (const Failure& failure) { // exceptions must not pass through Hekla
         const std::lock_guard guard(mutex_);
         messages_.emplace_back(std::string("histograms: ") + failure.what());
         wants_spreads_ = false;

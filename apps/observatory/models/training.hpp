@@ -1,4 +1,4 @@
-// A training that runs inside the window's frames, and what is known of it.
+// A training that runs within the window's frames, and its metrics.
 #pragma once
 
 #include "models/curves.hpp"
@@ -12,26 +12,26 @@
 
 namespace observatory {
 
-// Numbers of one parameter of a training.
+// The histograms of one parameter of a training.
 struct Spread {
     Parameter parameter;
-    Histogram values, gradients; // gradients: where parameter.learns
+    Histogram values, gradients; // gradients: only if parameter.learns
 };
 
 class Training {
 public:
-    // Returns at once; what is wrong with the recipe is found by the session. Throws a Failure.
+    // Returns immediately; errors in the recipe are found by the session. Throws a Failure.
     Training(Engine& engine, const std::string& recipe, const std::vector<std::string>& overrides);
     ~Training();
     Training(const Training&) = delete;
     Training& operator=(const Training&) = delete;
 
     hk_session_info info() const { return session_.session().wait(0); }
-    void stop() const { session_.stop(); } // after its step, with a checkpoint
+    void stop() const { session_.stop(); } // after the current step, with a checkpoint
 
     Curves curves() const;
     std::vector<std::string> messages() const;
-    // Whether every so often a step's numbers are counted.
+    // Sets whether histograms are computed every few steps.
     void want_spreads(bool wanted) { wants_spreads_ = wanted; }
     std::pair<int64_t, std::vector<Spread>> spreads() const; // and their step; 0: none yet
 
@@ -46,10 +46,10 @@ private:
     std::vector<Spread> spreads_;
     int64_t spreads_at_ = 0;
     std::atomic<bool> wants_spreads_{false};
-    std::atomic<uint64_t> id_{0};                     // of the session, once it is known
-    std::chrono::steady_clock::time_point counted_{}; // the session's thread alone
-    std::unique_ptr<Histograms> histograms_;          // the session's thread alone
-    hk::Training session_;                            // ends before what its callbacks use
+    std::atomic<uint64_t> id_{0};                     // the session's, once it is known
+    std::chrono::steady_clock::time_point counted_{}; // used only by the session's thread
+    std::unique_ptr<Histograms> histograms_;          // used only by the session's thread
+    hk::Training session_;                            // destroyed before the data that its callbacks use
 };
 
 } // namespace observatory

@@ -11,11 +11,10 @@ namespace {
 
 constexpr uint32_t kQueries = 1U << 2, kKeys = 1U << 3; // of hk_tensor::decoder_axes
 
-// An encoder and a decoder may have numbers of their own.
+// An encoder and a decoder may have different numbers of heads.
 int heads_of(const hk_tensor& layer) { return static_cast<int>(layer.dims[1]); }
 
-// Its number among those of its kind: an encoder's, a decoder's, and those that look from what is written at what was
-// read.
+// Returns the layer's number within its kind: encoder self-attention, decoder self-attention, or cross-attention.
 int number_of(const std::vector<hk_tensor>& layers, int layer) {
     const auto end = layers.begin() + layer;
     return static_cast<int>(std::count_if(layers.begin(), end,
@@ -30,7 +29,7 @@ std::string name_of(const std::vector<hk_tensor>& layers, int layer, bool encode
     return name;
 }
 
-// As there is room for.
+// Returns a short name.
 std::string mark_of(const std::vector<hk_tensor>& layers, int layer) {
     const uint32_t axes = layers[static_cast<std::size_t>(layer)].decoder_axes;
     return (axes == kQueries ? "r" : axes != 0 ? "w" : "") + std::to_string(number_of(layers, layer));
@@ -58,7 +57,7 @@ void AttentionPanel::record(Observatory& app, VkCommandBuffer commands, bool sho
     barrier(commands);
 }
 
-// A row a layer, the first below, as a network is drawn; a column a head.
+// One row per layer, the first at the bottom, as networks are drawn; one column per head.
 void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
     const std::vector<hk_tensor>& layers = app.looking.attention();
     ImGui::BeginChild("all heads", size, true);
@@ -80,7 +79,7 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
         const int layer = count - 1 - row;
         const float y = corner.y + static_cast<float>(row) * (side + gap);
         list.AddText(fonts.small, fonts.small->FontSize, {corner.x, y + side / 2 - fonts.small->FontSize / 2},
-                     colour::kDim, mark_of(layers, layer).c_str());
+                     color::kDim, mark_of(layers, layer).c_str());
         for (int head = 0; head < heads_of(layers[static_cast<std::size_t>(layer)]); ++head) {
             const ImVec2 low{corner.x + label + static_cast<float>(head) * (side + gap), y},
                 high{low.x + side, low.y + side};
@@ -99,15 +98,15 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
             map_.add(app.gui.canvas(), low, high,
                      head_of(layers[static_cast<std::size_t>(layer)], static_cast<uint32_t>(head)), gamma_);
             if (layer == layer_ && head == head_)
-                list.AddRect({low.x - 2, low.y - 2}, {high.x + 2, high.y + 2}, colour::kBlue, 2.0F, 0, 2.5F);
+                list.AddRect({low.x - 2, low.y - 2}, {high.x + 2, high.y + 2}, color::kBlue, 2.0F, 0, 2.5F);
             else if (hovered)
-                list.AddRect({low.x - 1, low.y - 1}, {high.x + 1, high.y + 1}, colour::kText, 1.0F, 0, 1.0F);
+                list.AddRect({low.x - 1, low.y - 1}, {high.x + 1, high.y + 1}, color::kText, 1.0F, 0, 1.0F);
         }
     }
     const float y = corner.y + static_cast<float>(count) * (side + gap);
     for (int head = 0; head < heads; ++head)
         list.AddText(fonts.small, fonts.small->FontSize,
-                     {corner.x + label + static_cast<float>(head) * (side + gap) + side / 2 - 4, y}, colour::kDim,
+                     {corner.x + label + static_cast<float>(head) * (side + gap) + side / 2 - 4, y}, color::kDim,
                      std::to_string(head).c_str());
     ImGui::SetCursorScreenPos({corner.x, y});
     ImGui::Dummy({label + static_cast<float>(heads) * (side + gap), label});
@@ -170,25 +169,24 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
     }
     map_.add(app.gui.canvas(), low, high, map, gamma_, row_, column_);
     ImDrawList& list = *ImGui::GetWindowDrawList();
-    list.AddRect({low.x - 1, low.y - 1}, {high.x + 1, high.y + 1}, colour::kFrame);
-    // Labels: of every token where there is room, of every n-th else.
+    list.AddRect({low.x - 1, low.y - 1}, {high.x + 1, high.y + 1}, color::kFrame);
+    // Labels every token if there is room, else every n-th.
     const auto every = static_cast<uint32_t>(std::max(1.0F, std::ceil((font + 1.0F) / cell)));
     for (uint32_t i = 0; i < map.queries; i += every) {
         const std::string text = query(i);
         const float width = std::min(fonts.small->CalcTextSizeA(font, FLT_MAX, 0.0F, text.c_str()).x, wide - 8.0F);
         const ImVec2 at{low.x - width - 6, low.y + (static_cast<float>(i) + 0.5F) * cell - font / 2};
         const ImVec4 clip{low.x - wide, at.y, low.x, at.y + font + 4};
-        list.AddText(fonts.small, font, at, i == row_ ? colour::kText : colour::kDim, text.c_str(), nullptr, 0.0F,
-                     &clip);
+        list.AddText(fonts.small, font, at, i == row_ ? color::kText : color::kDim, text.c_str(), nullptr, 0.0F, &clip);
     }
-    // Those of columns stand on their ends: each is laid flat, and its corners are turned.
+    // Column labels are vertical: each is drawn horizontally and its vertices are rotated.
     for (uint32_t i = 0; i < map.keys; i += every) {
         const std::string text = key(i);
         const ImVec2 at{low.x + (static_cast<float>(i) + 0.5F) * cell - font / 2, low.y - 6};
         const int first = list.VtxBuffer.Size;
         const ImVec4 clip{at.x, at.y, at.x + top - 6, at.y + font + 4};
         list.PushClipRectFullScreen();
-        list.AddText(fonts.small, font, at, i == column_ ? colour::kText : colour::kDim, text.c_str(), nullptr, 0.0F,
+        list.AddText(fonts.small, font, at, i == column_ ? color::kText : color::kDim, text.c_str(), nullptr, 0.0F,
                      &clip);
         for (int v = first; v < list.VtxBuffer.Size; ++v) {
             ImVec2& p = list.VtxBuffer[v].pos;
@@ -217,7 +215,7 @@ void AttentionPanel::draw(Observatory& app) {
     ImGui::SameLine();
     ImGui::TextDisabled("drawn from the engine's buffers; click a head to see it large");
     const ImVec2 room = ImGui::GetContentRegionAvail();
-    // The large map is a square; the small ones have the rest.
+    // The large map is a square; the small ones fill the rest.
     const float left = std::floor(std::max(room.x * 0.3F, room.x - room.y - 60.0F * app.scale));
     draw_all(app, {left, room.y});
     ImGui::SameLine();

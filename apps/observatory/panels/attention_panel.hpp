@@ -1,4 +1,4 @@
-// Attention of every layer and head: all of them small, one of them large.
+// Attention of every layer and head: all of them as small maps, one as a large map.
 #pragma once
 
 #include "observatory.hpp"
@@ -21,7 +21,7 @@ private:
     void draw_one(Observatory& app, ImVec2 size);
     HeatMap map_;
     Pipeline probe_;
-    Buffer weight_; // under the mouse
+    Buffer weight_; // the weight under the mouse
     int layer_ = 0, head_ = 0;
     float gamma_ = 0.5F;
     uint32_t row_ = HeatMap::kNone, column_ = HeatMap::kNone;

@@ -10,19 +10,19 @@ namespace observatory {
 namespace {
 
 constexpr uint32_t kNear = 0x100, kKind = 0xFF;
-constexpr std::size_t kNeighbours = 16;
+constexpr std::size_t kNeighbors = 16;
 
 struct TokenKind {
     const char* name;
-    ImU32 colour;
+    ImU32 color;
 };
-// As points.vert has them.
-constexpr std::array<TokenKind, 6> kKinds{{{"begins a word", colour::kBlue},
-                                           {"inside a word", colour::kGreen},
-                                           {"number", colour::kOrange},
-                                           {"sign", colour::kRed},
-                                           {"white space", colour::kViolet},
-                                           {"special, or other bytes", colour::kGrey}}};
+// The same values as in points.vert.
+constexpr std::array<TokenKind, 6> kKinds{{{"begins a word", color::kBlue},
+                                           {"inside a word", color::kGreen},
+                                           {"number", color::kOrange},
+                                           {"sign", color::kRed},
+                                           {"white space", color::kViolet},
+                                           {"special, or other bytes", color::kGrey}}};
 
 uint32_t kind_of(const std::string& label) {
     std::string text = label;
@@ -64,7 +64,7 @@ void EmbeddingPanel::change(Observatory& app, bool) {
     classify(*app.model());
     framed_ = false;
     hovered_ = chosen_ = wanted_ = kNone;
-    neighbours_.clear();
+    neighbors_.clear();
     asked_at_ = 0;
 }
 
@@ -93,7 +93,7 @@ glm::vec3 EmbeddingPanel::place(uint32_t token) const {
 
 void EmbeddingPanel::choose(uint32_t token) {
     chosen_ = wanted_ = token;
-    neighbours_.clear();
+    neighbors_.clear();
     asked_at_ = 0;
     for (uint32_t i = 0; i < axes_.rows(); ++i) kinds_.as<uint32_t>()[i] &= kKind;
 }
@@ -122,7 +122,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
     const ImGuiIO& io = ImGui::GetIO();
     const Model& model = *app.model();
     if (!framed_ && axes_.rounds() >= PrincipalAxes::kRounds) {
-        // Most of them: a few far ones do not make the rest small.
+        // Frame 85 % of the points, so that a few distant ones do not make the rest small.
         std::vector<float> far;
         for (uint32_t i = 0; i < axes_.rows(); ++i) far.push_back(glm::length(place(i)));
         const auto most = far.begin() + static_cast<std::ptrdiff_t>(far.size() * 85 / 100);
@@ -153,14 +153,14 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
         return glm::vec3(low.x + (clip.x / clip.w + 1.0F) / 2.0F * room.x,
                          low.y + (clip.y / clip.w + 1.0F) / 2.0F * room.y, clip.w);
     };
-    // The three axes, each as long as the tokens are spread along it twice over.
+    // The three axes, each two standard deviations long in either direction.
     for (int axis = 0; axis < 3 && framed_; ++axis) {
         glm::vec3 end(0.0F);
         end[axis] = 2.0F * std::sqrt(axes_.deviations()[axis]);
         const glm::vec3 from = on_screen(-end), to = on_screen(end);
         if (from.z <= 0.0F || to.z <= 0.0F) continue;
-        list.AddLine({from.x, from.y}, {to.x, to.y}, colour::kFrame, 1.0F);
-        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {to.x + 4, to.y - 6}, colour::kDim,
+        list.AddLine({from.x, from.y}, {to.x, to.y}, color::kFrame, 1.0F);
+        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {to.x + 4, to.y - 6}, color::kDim,
                      axis == 0   ? "1st"
                      : axis == 1 ? "2nd"
                                  : "3rd");
@@ -186,7 +186,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
     const uint32_t tokens = axes_.rows();
     app.gui.canvas().add(low, high,
                          [this, push, tokens](VkCommandBuffer commands) { points_.draw(commands, push, 6, tokens); });
-    // Labels of the chosen one and those nearest to it, and of the one under the mouse.
+    // Labels of the selected token, its nearest neighbors, and the token under the mouse.
     list.PushClipRect(low, high, true);
     const auto label = [&](uint32_t token, ImU32 c) {
         const glm::vec3 point = on_screen(place(token));
@@ -198,20 +198,20 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
                            4.0F);
         list.AddText(at, c, text.c_str());
     };
-    for (std::size_t i = 0; i < std::min<std::size_t>(neighbours_.size(), 5); ++i)
-        label(neighbours_[i].row, colour::kText);
-    if (chosen_ != kNone) label(chosen_, colour::kOrange);
-    if (hovered_ != kNone && hovered_ != chosen_) label(hovered_, colour::kText);
-    // What colours mean.
+    for (std::size_t i = 0; i < std::min<std::size_t>(neighbors_.size(), 5); ++i)
+        label(neighbors_[i].row, color::kText);
+    if (chosen_ != kNone) label(chosen_, color::kOrange);
+    if (hovered_ != kNone && hovered_ != chosen_) label(hovered_, color::kText);
+    // The legend of the colors.
     float y = low.y + 4.0F;
     for (const TokenKind& kind : kKinds) {
-        list.AddCircleFilled({low.x + 10.0F, y + 8.0F * app.scale}, 4.5F, kind.colour);
-        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 22.0F, y}, colour::kDim,
+        list.AddCircleFilled({low.x + 10.0F, y + 8.0F * app.scale}, 4.5F, kind.color);
+        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 22.0F, y}, color::kDim,
                      kind.name);
         y += 19.0F * app.scale;
     }
     list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 4.0F, high.y - 18.0F * app.scale},
-                 colour::kDim, "drag: turn     right drag: move     wheel: nearer     click: choose");
+                 color::kDim, "drag: turn     right drag: move     wheel: nearer     click: choose");
     list.PopClipRect();
     if (hovered_ != kNone) app.controls.value("embeddings/hovered", model.label(static_cast<int32_t>(hovered_)));
     ImGui::EndChild();
@@ -219,7 +219,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
 
 void EmbeddingPanel::draw_side(Observatory& app, ImVec2 size) {
     const Model& model = *app.model();
-    ImGui::BeginChild("neighbours", size, true);
+    ImGui::BeginChild("neighbors", size, true);
     ImGui::SetNextItemWidth(-1);
     if (text_field("##search", search_, "find a token", ImGuiInputTextFlags_EnterReturnsTrue) && !search_.empty()) {
         for (uint32_t i = 0; i < axes_.rows(); ++i) {
@@ -246,35 +246,35 @@ void EmbeddingPanel::draw_side(Observatory& app, ImVec2 size) {
         ImGui::EndChild();
         return;
     }
-    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour::kOrange), "%s",
+    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(color::kOrange), "%s",
                        model.label(static_cast<int32_t>(chosen_)).c_str());
     ImGui::SameLine();
     ImGui::TextDisabled("token %u, nearest by cosine", chosen_);
     ImDrawList& list = *ImGui::GetWindowDrawList();
-    for (std::size_t i = 0; i < neighbours_.size(); ++i) {
-        const Likeness::Neighbour neighbour = neighbours_[i];
+    for (std::size_t i = 0; i < neighbors_.size(); ++i) {
+        const Likeness::Neighbor neighbor = neighbors_[i];
         const ImVec2 corner = ImGui::GetCursorScreenPos();
         const float room = ImGui::GetContentRegionAvail().x, high = ImGui::GetTextLineHeight() + 6.0F;
         ImGui::PushID(static_cast<int>(i));
-        const bool pressed = ImGui::InvisibleButton("neighbour", {room, high});
+        const bool pressed = ImGui::InvisibleButton("neighbor", {room, high});
         ImGui::PopID();
-        app.controls.place("neighbour/" + std::to_string(i));
+        app.controls.place("neighbor/" + std::to_string(i));
         if (ImGui::IsItemHovered()) {
-            list.AddRectFilled(corner, {corner.x + room, corner.y + high}, colour::kGrid, 4.0F);
-            hovered_ = neighbour.row;
+            list.AddRectFilled(corner, {corner.x + room, corner.y + high}, color::kGrid, 4.0F);
+            hovered_ = neighbor.row;
         }
-        const float share = std::max(neighbour.cosine, 0.0F);
-        list.AddText({corner.x + 6, corner.y + 3}, colour::kText,
-                     model.label(static_cast<int32_t>(neighbour.row)).c_str());
+        const float share = std::max(neighbor.cosine, 0.0F);
+        list.AddText({corner.x + 6, corner.y + 3}, color::kText,
+                     model.label(static_cast<int32_t>(neighbor.row)).c_str());
         list.AddRectFilled({corner.x + room * 0.48F, corner.y + 7},
                            {corner.x + room * (0.48F + 0.36F * share), corner.y + high - 7},
-                           with_alpha(colour::kBlue, 0.75F), 2.0F);
+                           with_alpha(color::kBlue, 0.75F), 2.0F);
         std::array<char, 16> text{};
-        std::snprintf(text.data(), text.size(), "%.3f", static_cast<double>(neighbour.cosine));
-        list.AddText({corner.x + room * 0.86F, corner.y + 3}, colour::kDim, text.data());
+        std::snprintf(text.data(), text.size(), "%.3f", static_cast<double>(neighbor.cosine));
+        list.AddText({corner.x + room * 0.86F, corner.y + 3}, color::kDim, text.data());
         if (pressed) {
-            camera_.turn_towards(place(neighbour.row));
-            choose(neighbour.row);
+            camera_.turn_towards(place(neighbor.row));
+            choose(neighbor.row);
             break;
         }
     }
@@ -295,12 +295,12 @@ void EmbeddingPanel::draw(Observatory& app) {
         return;
     }
     if (asked_at_ > 0 && app.frame >= asked_at_ + Target::kFramesInFlight) {
-        neighbours_ = likeness_.nearest(kNeighbours);
-        for (const Likeness::Neighbour& one : neighbours_) kinds_.as<uint32_t>()[one.row] |= kNear;
+        neighbors_ = likeness_.nearest(kNeighbors);
+        for (const Likeness::Neighbor& one : neighbors_) kinds_.as<uint32_t>()[one.row] |= kNear;
         asked_at_ = 0;
     }
     app.controls.value("embeddings/chosen", chosen_ != kNone ? app.model()->label(static_cast<int32_t>(chosen_)) : "");
-    app.controls.value("embeddings/neighbours", static_cast<double>(neighbours_.size()));
+    app.controls.value("embeddings/neighbors", static_cast<double>(neighbors_.size()));
     const ImVec2 room = ImGui::GetContentRegionAvail();
     const float right = 330.0F * app.scale;
     draw_cloud(app, {room.x - right - ImGui::GetStyle().ItemSpacing.x, room.y});

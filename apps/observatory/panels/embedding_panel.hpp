@@ -1,4 +1,4 @@
-// Token embeddings as points in space, along the axes in which they differ most.
+// Token embeddings as points in 3D space, along their principal axes.
 #pragma once
 
 #include "models/table.hpp"
@@ -34,13 +34,13 @@ private:
     PrincipalAxes axes_;
     Likeness likeness_;
     Pipeline points_;
-    Buffer kinds_; // of each token, for the shader
+    Buffer kinds_; // one per token, for the shader
     Camera camera_;
-    uint64_t number_ = 0;                                        // of the model whose axes these are
-    bool framed_ = false;                                        // the camera shows them all
-    uint32_t hovered_ = kNone, chosen_ = kNone, wanted_ = kNone; // wanted: its neighbours are to be found
+    uint64_t number_ = 0;                                        // the number of the model whose axes these are
+    bool framed_ = false;                                        // the camera has been set to show all points
+    uint32_t hovered_ = kNone, chosen_ = kNone, wanted_ = kNone; // wanted_: its neighbors are to be found
     uint64_t asked_at_ = 0;                                      // frame
-    std::vector<Likeness::Neighbour> neighbours_;
+    std::vector<Likeness::Neighbor> neighbors_;
     std::string search_;
     float size_ = 5.0F;
     bool turns_ = false;

@@ -36,7 +36,7 @@ void FileBrowser::open(Wanted wanted, const std::string& start) {
     std::error_code problem;
     fs::path at = start.empty() ? fs::current_path(problem) : fs::absolute(start, problem);
     if (!fs::is_directory(at, problem)) at = at.parent_path();
-    // A model's own folder is chosen among its neighbours.
+    // Starts in the parent folder, so that a model's folder can be chosen among its siblings.
     if (!start.empty() && wanted != Wanted::recipe && (has(at, "config.json") || has(at, "train_log.jsonl")))
         at = at.lexically_normal().parent_path();
     folder_ = fs::is_directory(at, problem) ? at : fs::current_path(problem);
@@ -95,7 +95,7 @@ std::string FileBrowser::draw(Controls& controls, float scale) {
         chosen_.clear();
         list();
     };
-    // The folder's parents, each to be gone to.
+    // The parent folders, each a button.
     fs::path up, next;
     int index = 0;
     for (const fs::path& part : folder_.lexically_normal()) {

@@ -1,4 +1,4 @@
-// A dialogue that finds a file or folder with the mouse.
+// A dialog for choosing a file or folder with the mouse.
 #pragma once
 
 #include "gui/controls.hpp"
@@ -13,9 +13,9 @@ namespace observatory {
 class FileBrowser {
 public:
     enum class Wanted { model, recipe, log };
-    // Opens at `start`, or the folder that it lies in.
+    // Opens at `start` if it is a folder, else at its parent folder.
     void open(Wanted wanted, const std::string& start);
-    // Once a frame; gives the path that was chosen, once.
+    // Called once per frame; returns the chosen path once.
     std::string draw(Controls& controls, float scale);
 
 private:

@@ -10,10 +10,10 @@ namespace {
 
 struct KindLook {
     const char* name;
-    ImU32 colour;
+    ImU32 color;
 };
 constexpr std::array<KindLook, Engine::kKinds> kLooks{
-    {{"training", colour::kBlue}, {"passes", colour::kGreen}, {"writing", colour::kViolet}}};
+    {{"training", color::kBlue}, {"passes", color::kGreen}, {"writing", color::kViolet}}};
 
 double taken(const Engine::Cost& cost) { return std::accumulate(cost.engine.begin(), cost.engine.end(), 0.0); }
 
@@ -67,10 +67,10 @@ void FrameStrip::draw(Observatory& app, ImVec2 size) {
     ImGui::TextDisabled("frame: %s median (%.0f a second)", time_text(frame).c_str(), frame > 0 ? 1e6 / frame : 0.0);
     for (const KindLook& look : kLooks) {
         if (&look != kLooks.data()) ImGui::SameLine();
-        ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(look.colour), "%s", look.name);
+        ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(look.color), "%s", look.name);
     }
     ImGui::SameLine();
-    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour::kGrey), "drawing");
+    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(color::kGrey), "drawing");
     ImGui::PopFont();
     ImGui::EndGroup();
     ImGui::SameLine(left + 20.0F * app.scale);
@@ -95,17 +95,17 @@ void FrameStrip::draw(Observatory& app, ImVec2 size) {
         double sum = 0;
         for (std::size_t kind = 0; kind < Engine::kKinds; ++kind) {
             if (cost.engine[kind] <= 0) continue;
-            list.AddRectFilled({x, y(sum + cost.engine[kind])}, {x + wide - 1, y(sum)}, kLooks[kind].colour);
+            list.AddRectFilled({x, y(sum + cost.engine[kind])}, {x + wide - 1, y(sum)}, kLooks[kind].color);
             sum += cost.engine[kind];
         }
-        list.AddRectFilled({x, y(cost.drawing) - 1}, {x + wide, y(cost.drawing) + 1}, with_alpha(colour::kGrey, 0.8F));
-        list.AddRectFilled({x, y(cost.budget) - 1}, {x + wide, y(cost.budget)}, colour::kOrange);
+        list.AddRectFilled({x, y(cost.drawing) - 1}, {x + wide, y(cost.drawing) + 1}, with_alpha(color::kGrey, 0.8F));
+        list.AddRectFilled({x, y(cost.budget) - 1}, {x + wide, y(cost.budget)}, color::kOrange);
         if (hovered && ImGui::GetIO().MousePos.x >= x && ImGui::GetIO().MousePos.x < x + wide) {
             ImGui::BeginTooltip();
             ImGui::Text("%s from frame to frame", time_text(cost.frame).c_str());
             for (std::size_t kind = 0; kind < Engine::kKinds; ++kind)
                 if (cost.engine[kind] > 0)
-                    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(kLooks[kind].colour), "%s of %s",
+                    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(kLooks[kind].color), "%s of %s",
                                        time_text(cost.engine[kind]).c_str(), kLooks[kind].name);
             ImGui::TextDisabled("%s of drawing, budget %s", time_text(cost.drawing).c_str(),
                                 time_text(cost.budget).c_str());
@@ -114,8 +114,8 @@ void FrameStrip::draw(Observatory& app, ImVec2 size) {
     }
     const std::string label = "budget " + time_text(app.engine.budget);
     list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 2, y(app.engine.budget) - 17},
-                 colour::kOrange, label.c_str());
-    list.AddLine({low.x, y(app.engine.budget)}, {end.x, y(app.engine.budget)}, with_alpha(colour::kOrange, 0.3F));
+                 color::kOrange, label.c_str());
+    list.AddLine({low.x, y(app.engine.budget)}, {end.x, y(app.engine.budget)}, with_alpha(color::kOrange, 0.3F));
     ImGui::EndChild();
 }
 

@@ -1,4 +1,4 @@
-// What Hekla took of each frame, against the budget that a slider sets; what drawing took beside it.
+// The time that Hekla used in each frame, against the budget that a slider sets, and the time for drawing.
 #pragma once
 
 #include "observatory.hpp"
@@ -10,7 +10,7 @@ public:
     void draw(Observatory& app, ImVec2 size);
 
 private:
-    float ceiling_ = 5000.0F; // microseconds that the strip's height stands for
+    float ceiling_ = 5000.0F; // microseconds at the top of the strip
 };
 
 } // namespace observatory

@@ -9,7 +9,7 @@
 namespace observatory {
 namespace {
 
-// From dark to blue to pale, by how sure a layer is.
+// Returns a color from dark to blue to pale, by a layer's probability.
 ImU32 shade(float probability) {
     const float t = std::sqrt(std::min(std::max(probability, 0.0F), 1.0F));
     const auto mix = [&](float a, float b, float c) {
@@ -50,21 +50,21 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
               layer + 1 == layers ? "output"
               : layer == 0        ? "embedded"
                                   : "layer " + std::to_string(layer),
-              colour::kDim, fonts.small);
+              color::kDim, fonts.small);
         for (std::size_t token = 0; token < tokens; ++token) {
-            const TopTokens::Row& said = looking.top().row(layer, token);
+            const TopTokens::Row& guess = looking.top().row(layer, token);
             const ImVec2 low{corner.x + label + static_cast<float>(token) * wide, y},
                 end{low.x + wide - 2, low.y + high - 2};
-            const float probability = said.tokens[0].probability;
+            const float probability = guess.tokens[0].probability;
             list.AddRectFilled(low, end, shade(probability), 3.0F);
-            const auto id = static_cast<int32_t>(said.tokens[0].id);
-            // Whether it is what the text goes on with.
+            const auto id = static_cast<int32_t>(guess.tokens[0].id);
+            // Whether the text continues with this token.
             const bool right = static_cast<int32_t>(token) + 1 < next && looking.followed()[token + 1] == id;
             const bool bright = probability > 0.4F;
             write(low, end, model.label(id),
-                  right    ? (bright ? IM_COL32(4, 60, 34, 255) : colour::kGreen)
+                  right    ? (bright ? IM_COL32(4, 60, 34, 255) : color::kGreen)
                   : bright ? IM_COL32(12, 20, 32, 255)
-                           : colour::kText,
+                           : color::kText,
                   fonts.text);
             ImGui::SetCursorScreenPos(low);
             ImGui::PushID(static_cast<int>(layer * 100000 + token));
@@ -79,26 +79,26 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
                 ImGui::BeginTooltip();
                 ImGui::TextDisabled("after %s", model.label(looking.followed()[token]).c_str());
                 for (std::size_t k = 0; k < 5; ++k)
-                    ImGui::Text("%5.1f %%  %s", static_cast<double>(said.tokens[k].probability) * 100.0,
-                                model.label(static_cast<int32_t>(said.tokens[k].id)).c_str());
-                ImGui::TextDisabled("%.2f bits of doubt", static_cast<double>(said.entropy));
+                    ImGui::Text("%5.1f %%  %s", static_cast<double>(guess.tokens[k].probability) * 100.0,
+                                model.label(static_cast<int32_t>(guess.tokens[k].id)).c_str());
+                ImGui::TextDisabled("%.2f bits of doubt", static_cast<double>(guess.entropy));
                 ImGui::EndTooltip();
             }
             if (layer == layer_ && token == token_)
-                list.AddRect(low, end, colour::kOrange, 3.0F, 0, 2.0F);
+                list.AddRect(low, end, color::kOrange, 3.0F, 0, 2.0F);
             else if (hovered)
-                list.AddRect(low, end, colour::kText, 3.0F);
+                list.AddRect(low, end, color::kText, 3.0F);
         }
     }
     const float y = corner.y + static_cast<float>(layers) * high;
-    write({corner.x, y}, {corner.x + label, y + high}, "text", colour::kDim, fonts.small);
+    write({corner.x, y}, {corner.x + label, y + high}, "text", color::kDim, fonts.small);
     for (std::size_t token = 0; token < tokens; ++token) {
         const float x = corner.x + label + static_cast<float>(token) * wide;
-        write({x, y}, {x + wide - 2, y + high}, model.label(looking.followed()[token]), colour::kText, fonts.text);
+        write({x, y}, {x + wide - 2, y + high}, model.label(looking.followed()[token]), color::kText, fonts.text);
     }
     ImGui::SetCursorScreenPos(corner);
     ImGui::Dummy({label + static_cast<float>(tokens) * wide, static_cast<float>(layers + 1) * high});
-    if (scrolls_ > 0) { // to what follows the text
+    if (scrolls_ > 0) { // to the last token
         ImGui::SetScrollX(ImGui::GetScrollMaxX());
         --scrolls_;
     }
@@ -108,22 +108,22 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
 void LensPanel::draw_next(Observatory& app, ImVec2 size) {
     const Looking& looking = app.looking;
     const Model& model = *app.model();
-    const TopTokens::Row& said = looking.top().row(layer_, token_);
+    const TopTokens::Row& guess = looking.top().row(layer_, token_);
     const Fonts& fonts = app.gui.fonts();
     ImGui::BeginChild("next", size, true);
     const bool last = token_ + 1 == looking.followed().size(), output = layer_ + 1 == looking.lenses();
-    const bool goes_on = !model.is_encoder_decoder(); // whose text is its own
+    const bool goes_on = !model.is_encoder_decoder(); // its input and output are one text
     ImGui::Text("What follows %s", model.label(looking.followed()[token_]).c_str());
     const std::string place = output        ? "the model"
                               : layer_ == 0 ? "what is embedded"
                                             : "layer " + std::to_string(layer_);
-    ImGui::TextDisabled("predicted by %s; entropy %.2f bits", place.c_str(), static_cast<double>(said.entropy));
+    ImGui::TextDisabled("predicted by %s; entropy %.2f bits", place.c_str(), static_cast<double>(guess.entropy));
     ImGui::Spacing();
     ImDrawList& list = *ImGui::GetWindowDrawList();
     const float high = 30.0F * app.scale, label = 92.0F * app.scale, number = 62.0F * app.scale;
     for (uint32_t k = 0; k < TopTokens::kCount; ++k) {
-        const auto id = static_cast<int32_t>(said.tokens[k].id);
-        if (id < 0) continue; // a vocabulary with fewer
+        const auto id = static_cast<int32_t>(guess.tokens[k].id);
+        if (id < 0) continue; // the vocabulary is smaller
         const ImVec2 corner = ImGui::GetCursorScreenPos();
         const float room = ImGui::GetContentRegionAvail().x;
         ImGui::PushID(static_cast<int>(k));
@@ -131,21 +131,21 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
         ImGui::PopID();
         app.controls.place("next/" + std::to_string(k));
         if (goes_on && ImGui::IsItemHovered()) {
-            list.AddRectFilled(corner, {corner.x + room, corner.y + high - 4}, colour::kGrid, 4.0F);
+            list.AddRectFilled(corner, {corner.x + room, corner.y + high - 4}, color::kGrid, 4.0F);
             ImGui::SetTooltip("%s", last ? "Click to append it" : "Click to cut the text here and append it");
         }
         const float text = corner.y + (high - 4 - fonts.text->FontSize) / 2;
         const ImVec4 clip{corner.x, corner.y, corner.x + label - 6, corner.y + high};
-        list.AddText(fonts.text, fonts.text->FontSize, {corner.x + 8, text}, colour::kText, model.label(id).c_str(),
+        list.AddText(fonts.text, fonts.text->FontSize, {corner.x + 8, text}, color::kText, model.label(id).c_str(),
                      nullptr, 0.0F, &clip);
-        const float bar = std::max(0.0F, room - label - number) * said.tokens[k].probability;
+        const float bar = std::max(0.0F, room - label - number) * guess.tokens[k].probability;
         list.AddRectFilled({corner.x + label, corner.y + 6},
                            {corner.x + label + std::max(bar, 1.5F), corner.y + high - 10},
-                           k == 0 ? colour::kBlue : with_alpha(colour::kBlue, 0.6F), 2.0F);
+                           k == 0 ? color::kBlue : with_alpha(color::kBlue, 0.6F), 2.0F);
         std::array<char, 16> percent{};
         std::snprintf(percent.data(), percent.size(), "%.1f %%",
-                      static_cast<double>(said.tokens[k].probability) * 100.0);
-        list.AddText({corner.x + label + bar + 8, text}, colour::kDim, percent.data());
+                      static_cast<double>(guess.tokens[k].probability) * 100.0);
+        list.AddText({corner.x + label + bar + 8, text}, color::kDim, percent.data());
         if (!pressed) continue;
         std::vector<int32_t> ids(looking.ids().begin(),
                                  looking.ids().begin() + static_cast<std::ptrdiff_t>(token_) + 1);
@@ -166,11 +166,11 @@ void LensPanel::draw(Observatory& app) {
         return;
     }
     if (!looking.has_top(app.frame)) return;
-    if (seen_ != looking.followed()) { // another text: what follows its last token
+    if (seen_ != looking.followed()) { // another text: select its last token
         seen_ = looking.followed();
         layer_ = looking.lenses() - 1;
         token_ = seen_.size() - 1;
-        scrolls_ = 2; // frames: its width is known in the second
+        scrolls_ = 2; // frames, since the width is known only in the second
     }
     layer_ = std::min(layer_, looking.lenses() - 1);
     app.controls.value("lens/layer", static_cast<double>(layer_));

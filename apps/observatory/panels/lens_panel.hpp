@@ -1,4 +1,4 @@
-// What each layer would say next, and what the model says: logit lens and next tokens.
+// The next-token predictions of each layer and of the model: logit lens and next tokens.
 #pragma once
 
 #include "observatory.hpp"
@@ -18,11 +18,11 @@ public:
     }
 
 private:
-    int scrolls_ = 0; // frames in which the table goes to its end
+    int scrolls_ = 0; // frames in which the table scrolls to its end
     void draw_table(Observatory& app, ImVec2 size);
     void draw_next(Observatory& app, ImVec2 size);
-    std::size_t layer_ = 0, token_ = 0; // that is chosen
-    std::vector<int32_t> seen_;         // the text that they were chosen in
+    std::size_t layer_ = 0, token_ = 0; // the selected cell
+    std::vector<int32_t> seen_;         // the text that they were selected in
 };
 
 } // namespace observatory

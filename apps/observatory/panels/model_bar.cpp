@@ -37,8 +37,8 @@ void model_bar(Observatory& app) {
     if (const std::vector<std::string> messages = app.engine.messages(); !messages.empty()) {
         ImGui::SameLine();
         ImGui::AlignTextToFramePadding();
-        ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour::kOrange), "%zu messages", messages.size());
-        if (ImGui::IsItemHovered()) { // the newest
+        ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(color::kOrange), "%zu messages", messages.size());
+        if (ImGui::IsItemHovered()) { // the newest messages
             ImGui::BeginTooltip();
             ImGui::PushTextWrapPos(700 * app.scale);
             for (std::size_t i = messages.size() - std::min<std::size_t>(messages.size(), 12); i < messages.size(); ++i)
@@ -54,7 +54,7 @@ void model_bar(Observatory& app) {
     ImGui::TextDisabled("%s", device.c_str());
     ImGui::PopFont();
     if (!app.problem().empty()) {
-        ImGui::PushStyleColor(ImGuiCol_Text, colour::kRed);
+        ImGui::PushStyleColor(ImGuiCol_Text, color::kRed);
         ImGui::TextWrapped("%s", app.problem().c_str());
         ImGui::PopStyleColor();
     }

@@ -1,4 +1,4 @@
-// The line above everything: the model that is open, and the device.
+// The bar at the top: the open model and the device.
 #pragma once
 
 #include "observatory.hpp"

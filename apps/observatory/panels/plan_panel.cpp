@@ -19,17 +19,17 @@ constexpr std::array kDevices{PlannedFor{"this device", ""}, PlannedFor{"a deskt
 struct Share {
     const char* name;
     uint64_t hk_plan_report::*bytes;
-    ImU32 colour;
+    ImU32 color;
     const char* about;
 };
 constexpr std::array kShares{
-    Share{"weights", &hk_plan_report::weights, colour::kBlue, "parameters, as they are stored"},
-    Share{"gradients", &hk_plan_report::gradients, colour::kGreen, "one for each parameter that learns"},
-    Share{"optimizer", &hk_plan_report::optimizer, colour::kViolet, "moments, counters, averages"},
-    Share{"states", &hk_plan_report::states, colour::kOrange, "key-value caches and what stays between passes"},
-    Share{"activations", &hk_plan_report::activations, colour::kRed, "what one pass keeps; all passes share it"},
-    Share{"programs", &hk_plan_report::programs, colour::kGrey, "constants, inputs, outputs, arguments"},
-    Share{"staging", &hk_plan_report::staging, colour::kDim, "copies on their way to the device"}};
+    Share{"weights", &hk_plan_report::weights, color::kBlue, "parameters, as they are stored"},
+    Share{"gradients", &hk_plan_report::gradients, color::kGreen, "one for each parameter that learns"},
+    Share{"optimizer", &hk_plan_report::optimizer, color::kViolet, "moments, counters, averages"},
+    Share{"states", &hk_plan_report::states, color::kOrange, "key-value caches and what stays between passes"},
+    Share{"activations", &hk_plan_report::activations, color::kRed, "what one pass keeps; all passes share it"},
+    Share{"programs", &hk_plan_report::programs, color::kGrey, "constants, inputs, outputs, arguments"},
+    Share{"staging", &hk_plan_report::staging, color::kDim, "copies on their way to the device"}};
 
 std::string size_of(uint64_t bytes) {
     std::array<char, 32> text{};
@@ -54,7 +54,7 @@ std::string time_of(double microseconds) {
     return text.data();
 }
 
-// A rectangle as wide as its share of the room that is left.
+// Draws a rectangle whose width is its share of the available width.
 void draw_share(double share, ImU32 c) {
     const ImVec2 corner = ImGui::GetCursorScreenPos();
     const float wide = ImGui::GetContentRegionAvail().x, high = ImGui::GetTextLineHeight();
@@ -193,7 +193,7 @@ void PlanPanel::draw_plan(Observatory& app, const Plan& plan) const {
     float x = corner.x;
     for (const Share& share : kShares) {
         const float next = x + static_cast<float>(static_cast<double>(r.*share.bytes) / total) * wide;
-        ImGui::GetWindowDrawList()->AddRectFilled({x, corner.y}, {next, corner.y + high}, share.colour);
+        ImGui::GetWindowDrawList()->AddRectFilled({x, corner.y}, {next, corner.y + high}, share.color);
         if (ImGui::IsMouseHoveringRect({x, corner.y}, {next, corner.y + high}))
             ImGui::SetTooltip("%s: %s (%s)", share.name, size_of(r.*share.bytes).c_str(), share.about);
         x = next;
@@ -212,7 +212,7 @@ void PlanPanel::draw_plan(Observatory& app, const Plan& plan) const {
             ImGui::TableNextColumn();
             ImGui::TextUnformatted(size_of(r.*share.bytes).c_str());
             ImGui::TableNextColumn();
-            draw_share(static_cast<double>(r.*share.bytes) / total, share.colour);
+            draw_share(static_cast<double>(r.*share.bytes) / total, share.color);
         }
         ImGui::EndTable();
     }
@@ -234,7 +234,7 @@ void PlanPanel::draw_plan(Observatory& app, const Plan& plan) const {
             ImGui::TableNextColumn();
             ImGui::TextUnformatted(time_of(node.microseconds).c_str());
             ImGui::TableNextColumn();
-            draw_share(node.microseconds / most_expensive, colour::kBlue);
+            draw_share(node.microseconds / most_expensive, color::kBlue);
         }
         ImGui::EndTable();
     }
@@ -246,7 +246,7 @@ void PlanPanel::draw(Observatory& app) {
     app.controls.value("plan/characters", static_cast<double>(plan_.text.size()));
     app.controls.value("plan/bytes", static_cast<double>(plan_.report.total));
     if (!problem_.empty()) {
-        ImGui::PushStyleColor(ImGuiCol_Text, colour::kRed);
+        ImGui::PushStyleColor(ImGuiCol_Text, color::kRed);
         ImGui::TextWrapped("%s", problem_.c_str());
         ImGui::PopStyleColor();
     }

@@ -1,4 +1,4 @@
-// What a training, a text or a pass would take before anything of it is made: Hekla's plan, for this device or another.
+// The memory and time that a training, a text or a pass would need: Hekla's plan for this device or another one.
 #pragma once
 
 #include "observatory.hpp"
@@ -24,7 +24,7 @@ public:
     void work_out(Observatory& app);
 
 private:
-    // What a report says, without what it points to.
+    // A copy of a report, without the data that it points to.
     struct Plan {
         struct Node {
             std::string name;
@@ -40,12 +40,12 @@ private:
 
     std::string recipe_, overrides_;
     int mode_ = HK_PLAN_TRAIN, length_ = 128, rows_ = 1;
-    std::size_t device_ = 0; // of the devices to plan for
+    std::size_t device_ = 0; // index of the device to plan for
     bool measures_ = false;
     std::atomic<bool> is_working_{false};
     std::mutex mutex_;
-    Plan plan_;           // from the other thread
-    std::string problem_; // from there too
+    Plan plan_;           // set by the other thread
+    std::string problem_; // set by the other thread
 };
 
 } // namespace observatory

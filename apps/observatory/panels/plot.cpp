@@ -10,7 +10,7 @@
 namespace observatory {
 namespace {
 
-// 1, 2 or 5 times a power of ten, so that about `count` steps fill `span`.
+// Returns 1, 2 or 5 times a power of ten, so that about `count` steps fill `span`.
 double tidy(double span, int count) {
     const double rough = std::max(span / count, 1e-300), power = std::pow(10.0, std::floor(std::log10(rough)));
     for (const double factor : {1.0, 2.0, 5.0})
@@ -38,7 +38,7 @@ struct Range {
 
 struct Axes {
     ImVec2 low, high; // pixels of the drawing's corners
-    Range x, y;       // y: of the logarithm, where that is drawn
+    Range x, y;       // y: logarithms, on a logarithmic axis
     bool logarithmic;
     float px(double step) const {
         return low.x + static_cast<float>((step - x.low) / (x.high - x.low)) * (high.x - low.x);
@@ -49,7 +49,7 @@ struct Axes {
     }
 };
 
-// Not more points than there is room for: the least and greatest of each column of pixels.
+// Draws the minimum and maximum of each column of pixels, so that there are not more points than pixels.
 void draw_curve(ImDrawList& list, const Axes& axes, const PlotCurve& drawn) {
     const Curve& curve = *drawn.curve;
     std::vector<ImVec2> points;
@@ -72,19 +72,19 @@ void draw_curve(ImDrawList& list, const Axes& axes, const PlotCurve& drawn) {
     }
     if (column > -1e9F) flush();
     if (points.size() > 1)
-        list.AddPolyline(points.data(), static_cast<int>(points.size()), drawn.colour, ImDrawFlags_None, drawn.width);
+        list.AddPolyline(points.data(), static_cast<int>(points.size()), drawn.color, ImDrawFlags_None, drawn.width);
     if (drawn.dots || points.size() == 2)
-        for (const ImVec2& point : points) list.AddCircleFilled(point, 3.2F, drawn.colour);
+        for (const ImVec2& point : points) list.AddCircleFilled(point, 3.2F, drawn.color);
 }
 
 void draw_grid(ImDrawList& list, const Axes& axes, const PlotOptions& options, const Fonts& fonts) {
     const float size = fonts.small->FontSize;
     const auto line = [&](double value) {
         const float y = std::round(axes.py(value));
-        list.AddLine({axes.low.x, y}, {axes.high.x, y}, colour::kGrid);
+        list.AddLine({axes.low.x, y}, {axes.high.x, y}, color::kGrid);
         const std::string text = number(value, options.compact);
         const float width = fonts.small->CalcTextSizeA(size, FLT_MAX, 0.0F, text.c_str()).x;
-        list.AddText(fonts.small, size, {axes.low.x - width - 7.0F, y - size / 2.0F}, colour::kDim, text.c_str());
+        list.AddText(fonts.small, size, {axes.low.x - width - 7.0F, y - size / 2.0F}, color::kDim, text.c_str());
     };
     if (axes.logarithmic) {
         const bool many = axes.y.high - axes.y.low < 1.5;
@@ -100,19 +100,19 @@ void draw_grid(ImDrawList& list, const Axes& axes, const PlotOptions& options, c
     const double step = std::max(1.0, tidy(axes.x.high - axes.x.low, 7));
     for (double value = std::ceil(axes.x.low / step) * step; value <= axes.x.high; value += step) {
         const float x = std::round(axes.px(value));
-        list.AddLine({x, axes.low.y}, {x, axes.high.y}, colour::kGrid);
+        list.AddLine({x, axes.low.y}, {x, axes.high.y}, color::kGrid);
         const std::string text = number(value);
         const float width = fonts.small->CalcTextSizeA(size, FLT_MAX, 0.0F, text.c_str()).x;
-        list.AddText(fonts.small, size, {x - width / 2.0F, axes.high.y + 4.0F}, colour::kDim, text.c_str());
+        list.AddText(fonts.small, size, {x - width / 2.0F, axes.high.y + 4.0F}, color::kDim, text.c_str());
     }
 }
 
-// A line under the mouse, and each curve's value there.
+// Draws a vertical line at the mouse, and each curve's value there.
 void draw_reading(ImDrawList& list, const Axes& axes, std::span<const PlotCurve> curves) {
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     const double step = axes.x.low + static_cast<double>(mouse.x - axes.low.x) /
                                          static_cast<double>(axes.high.x - axes.low.x) * (axes.x.high - axes.x.low);
-    list.AddLine({mouse.x, axes.low.y}, {mouse.x, axes.high.y}, colour::kFrame);
+    list.AddLine({mouse.x, axes.low.y}, {mouse.x, axes.high.y}, color::kFrame);
     ImGui::BeginTooltip();
     bool first = true;
     for (const PlotCurve& drawn : curves) {
@@ -123,11 +123,11 @@ void draw_reading(ImDrawList& list, const Axes& axes, std::span<const PlotCurve>
         if (i == curve.steps.size() || (i > 0 && step - curve.steps[i - 1] < curve.steps[i] - step)) --i;
         if (first) ImGui::TextDisabled("step %.0f", curve.steps[i]);
         first = false;
-        ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(drawn.colour), "%s", drawn.name.c_str());
+        ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(drawn.color), "%s", drawn.name.c_str());
         ImGui::SameLine();
         ImGui::Text("%.5g", curve.values[i]);
         if (!axes.logarithmic || curve.values[i] > 0.0)
-            list.AddCircleFilled({axes.px(curve.steps[i]), axes.py(curve.values[i])}, 3.5F, drawn.colour);
+            list.AddCircleFilled({axes.px(curve.steps[i]), axes.py(curve.values[i])}, 3.5F, drawn.color);
     }
     ImGui::EndTooltip();
 }
@@ -146,9 +146,9 @@ void plot(const PlotOptions& options, std::span<const PlotCurve> curves, ImVec2 
               {},
               options.logarithmic};
     list.AddRectFilled(corner, {corner.x + size.x, corner.y + size.y}, IM_COL32(25, 28, 36, 255), 6.0F);
-    list.AddText({corner.x + 12.0F, corner.y + 7.0F}, colour::kText, options.title.c_str());
+    list.AddText({corner.x + 12.0F, corner.y + 7.0F}, color::kText, options.title.c_str());
     const float title = ImGui::CalcTextSize(options.title.c_str()).x;
-    list.AddText(fonts.small, small, {corner.x + title + 22.0F, corner.y + 9.0F}, colour::kDim, options.unit.c_str());
+    list.AddText(fonts.small, small, {corner.x + title + 22.0F, corner.y + 9.0F}, color::kDim, options.unit.c_str());
     for (const PlotCurve& drawn : curves) {
         for (const double step : drawn.curve->steps) axes.x.take(step);
         for (const double value : drawn.curve->values)
@@ -156,7 +156,7 @@ void plot(const PlotOptions& options, std::span<const PlotCurve> curves, ImVec2 
     }
     if (axes.x.is_empty() || axes.y.is_empty()) {
         const ImVec2 wide = ImGui::CalcTextSize(options.empty);
-        list.AddText({corner.x + (size.x - wide.x) / 2.0F, corner.y + (size.y - wide.y) / 2.0F}, colour::kDim,
+        list.AddText({corner.x + (size.x - wide.x) / 2.0F, corner.y + (size.y - wide.y) / 2.0F}, color::kDim,
                      options.empty);
         return;
     }
@@ -173,9 +173,9 @@ void plot(const PlotOptions& options, std::span<const PlotCurve> curves, ImVec2 
     for (std::size_t i = curves.size(); i-- > 0;) {
         if (curves[i].curve->values.empty() || curves.size() == 1) continue;
         right -= fonts.small->CalcTextSizeA(small, FLT_MAX, 0.0F, curves[i].name.c_str()).x;
-        list.AddText(fonts.small, small, {right, corner.y + 9.0F}, colour::kDim, curves[i].name.c_str());
+        list.AddText(fonts.small, small, {right, corner.y + 9.0F}, color::kDim, curves[i].name.c_str());
         list.AddLine({right - 22.0F, corner.y + 9.0F + small / 2.0F}, {right - 6.0F, corner.y + 9.0F + small / 2.0F},
-                     curves[i].colour, 2.5F);
+                     curves[i].color, 2.5F);
         right -= 38.0F;
     }
     const ImVec2 mouse = ImGui::GetIO().MousePos;

@@ -25,7 +25,7 @@ bool text_bar(Observatory& app) {
         return false;
     }
     if (!app.looking.problem().empty()) {
-        ImGui::PushStyleColor(ImGuiCol_Text, colour::kRed);
+        ImGui::PushStyleColor(ImGuiCol_Text, color::kRed);
         ImGui::TextWrapped("%s", app.looking.problem().c_str());
         ImGui::PopStyleColor();
         return false;

@@ -1,11 +1,11 @@
-// The text that attention and lens are of: typed, begun anew, or gone on with.
+// The text of the attention and lens panels: typed, replaced or continued.
 #pragma once
 
 #include "observatory.hpp"
 
 namespace observatory {
 
-// Draws it, and what it lacks where there is nothing to see. Whether there is.
+// Draws the bar, and a message if there is nothing to display. Returns whether there is.
 bool text_bar(Observatory& app);
 
 } // namespace observatory

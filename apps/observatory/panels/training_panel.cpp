@@ -115,7 +115,7 @@ void TrainingPanel::draw_own(Observatory& app, Curves& curves) {
     curves = app.training->curves();
     controls.value("training/step", static_cast<double>(curves.step));
     if (info.state == HK_SESSION_FAILED) {
-        ImGui::PushStyleColor(ImGuiCol_Text, colour::kRed);
+        ImGui::PushStyleColor(ImGuiCol_Text, color::kRed);
         ImGui::TextWrapped("%.*s", static_cast<int>(info.message.size), info.message.data);
         ImGui::PopStyleColor();
     } else if (info.state == HK_SESSION_PREPARING) {
@@ -159,7 +159,7 @@ void TrainingPanel::draw_log(Observatory& app) {
         } catch (const Failure& failure) { log_problem_ = failure.what(); }
     }
     if (!log_problem_.empty()) {
-        ImGui::PushStyleColor(ImGuiCol_Text, colour::kRed);
+        ImGui::PushStyleColor(ImGuiCol_Text, color::kRed);
         ImGui::TextWrapped("%s", log_problem_.c_str());
         ImGui::PopStyleColor();
     }
@@ -208,7 +208,7 @@ void TrainingPanel::draw_numbers(Observatory& app, const Curves& c) const {
     place(), tile("learning rate", last(c.learning_rate, "%.2e"), "Of the last step");
     place(), tile("tokens a second", short_number(c.tokens_per_second), "With what the budget leaves of each frame");
     if (c.skipped > 0)
-        ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour::kOrange), "%llu steps were skipped: not finite",
+        ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(color::kOrange), "%llu steps were skipped: not finite",
                            static_cast<unsigned long long>(c.skipped));
 }
 
@@ -219,23 +219,23 @@ void TrainingPanel::draw_curves(Observatory& app, const Curves& c) {
     const Curve smooth = smoothed(c.loss, static_cast<double>(smooth_));
     const bool raw = smooth_ >= 1.0F;
     std::vector<PlotCurve> losses{
-        {raw ? "each step" : "training", &c.loss, raw ? with_alpha(colour::kBlue, 0.35F) : colour::kBlue, 1.0F}};
-    if (raw) losses.push_back({"smoothed", &smooth, colour::kBlue, 2.2F});
-    losses.push_back({"validation", &c.evaluation, colour::kOrange, 2.0F, true});
+        {raw ? "each step" : "training", &c.loss, raw ? with_alpha(color::kBlue, 0.35F) : color::kBlue, 1.0F}};
+    if (raw) losses.push_back({"smoothed", &smooth, color::kBlue, 2.2F});
+    losses.push_back({"validation", &c.evaluation, color::kOrange, 2.0F, true});
     const ImVec2 large{room.x * 0.62F, room.y};
     plot({"Loss", "by step", logarithmic_, false, "no steps yet: choose a recipe and press Start"}, losses, large,
          fonts);
     app.controls.place("training/loss");
     ImGui::SameLine();
     ImGui::BeginGroup();
-    constexpr ImU32 kColours[] = {colour::kOrange, colour::kGreen, colour::kBlue, colour::kViolet, colour::kRed};
+    constexpr ImU32 kColors[] = {color::kOrange, color::kGreen, color::kBlue, color::kViolet, color::kRed};
     std::vector<PlotCurve> scores;
     for (const auto& [name, curve] : c.scores)
-        scores.push_back({name, &curve, kColours[scores.size() % std::size(kColours)], 1.8F, true});
+        scores.push_back({name, &curve, kColors[scores.size() % std::size(kColors)], 1.8F, true});
     const float plots = scores.empty() ? 2.0F : 3.0F;
     const ImVec2 part{room.x - large.x - gap, (room.y - (plots - 1.0F) * ImGui::GetStyle().ItemSpacing.y) / plots};
-    const PlotCurve norm{"gradient norm", &c.gradient_norm, colour::kGreen, 1.4F},
-        rate{"learning rate", &c.learning_rate, colour::kViolet, 2.0F};
+    const PlotCurve norm{"gradient norm", &c.gradient_norm, color::kGreen, 1.4F},
+        rate{"learning rate", &c.learning_rate, color::kViolet, 2.0F};
     plot({"Gradient norm", "before clipping", logarithmic_}, {&norm, 1}, part, fonts);
     plot({"Learning rate", "of the schedule", false, true}, {&rate, 1}, part, fonts);
     if (!scores.empty()) plot({"Scores", "on validation data"}, scores, part, fonts);

@@ -1,4 +1,4 @@
-// A training that runs in this window, or in any process that writes a log: its curves.
+// The curves of a training that runs in this window, or in any process that writes a log.
 #pragma once
 
 #include "models/log_reader.hpp"
@@ -17,7 +17,7 @@ public:
     void draw(Observatory& app) override;
     bool is_settled(Observatory& app) override;
     std::string problem(Observatory& app) override;
-    void start(Observatory& app); // what the command line asks for
+    void start(Observatory& app); // starts what the command line requests
 
 private:
     void draw_own(Observatory& app, Curves& curves);

@@ -36,24 +36,24 @@ void draw_large(Observatory& app, const char* title, const Histogram& h, uint64_
     const float small = fonts.small->FontSize;
     const ImVec2 low{corner.x + 8, corner.y + small * 2 + 16},
         high{corner.x + size.x - 8, corner.y + size.y - small - 8};
-    list.AddText({corner.x + 8, corner.y}, colour::kText, title);
+    list.AddText({corner.x + 8, corner.y}, color::kText, title);
     std::array<char, 160> text{};
     std::snprintf(text.data(), text.size(), "mean %.3g   deviation %.3g   least %.3g   greatest %.3g", h.mean,
                   h.deviation, h.least, h.greatest);
-    list.AddText(fonts.small, small, {corner.x + 8, corner.y + fonts.text->FontSize + 4}, colour::kDim, text.data());
-    list.AddLine({low.x, high.y}, {high.x, high.y}, colour::kFrame);
-    list.AddLine({(low.x + high.x) / 2, low.y}, {(low.x + high.x) / 2, high.y}, colour::kGrid);
+    list.AddText(fonts.small, small, {corner.x + 8, corner.y + fonts.text->FontSize + 4}, color::kDim, text.data());
+    list.AddLine({low.x, high.y}, {high.x, high.y}, color::kFrame);
+    list.AddLine({(low.x + high.x) / 2, low.y}, {(low.x + high.x) / 2, high.y}, color::kGrid);
     draw_bars(list, h, low, high, c, logarithmic);
     for (int i = -2; i <= 2; ++i) {
         std::snprintf(text.data(), text.size(), "%.3g", h.magnitude() * i / 2.0);
         const float width = fonts.small->CalcTextSizeA(small, FLT_MAX, 0.0F, text.data()).x;
         const float x = low.x + (high.x - low.x) * (static_cast<float>(i) + 2.0F) / 4.0F;
-        list.AddText(fonts.small, small, {std::clamp(x - width / 2, low.x, high.x - width), high.y + 3}, colour::kDim,
+        list.AddText(fonts.small, small, {std::clamp(x - width / 2, low.x, high.x - width), high.y + 3}, color::kDim,
                      text.data());
     }
     if (h.not_finite > 0) {
         std::snprintf(text.data(), text.size(), "%llu are not finite", static_cast<unsigned long long>(h.not_finite));
-        list.AddText({low.x + 4, low.y}, colour::kRed, text.data());
+        list.AddText({low.x + 4, low.y}, color::kRed, text.data());
     }
     if (!hovered) return;
     const float at = (ImGui::GetIO().MousePos.x - low.x) / (high.x - low.x);
@@ -73,7 +73,7 @@ bool WeightsPanel::is_settled(Observatory& app) {
 }
 
 void WeightsPanel::change(Observatory& app, bool shown) {
-    // Without a model the training is what there is to see.
+    // Without a model, show the training.
     of_training_ = app.training != nullptr && (wants_training_ || (app.model() == nullptr && !app.is_opening()));
     if (app.training != nullptr) {
         app.training->want_spreads(shown && of_training_);
@@ -134,8 +134,8 @@ void WeightsPanel::draw_list(Observatory& app, ImVec2 size) {
                 draw_bars(*ImGui::GetWindowDrawList(), h, low, {low.x + extent.x, low.y + extent.y}, c, logarithmic_);
                 ImGui::Dummy(extent);
             };
-            mini(spread.values, colour::kBlue);
-            if (gradients && spread.parameter.learns) mini(spread.gradients, colour::kOrange);
+            mini(spread.values, color::kBlue);
+            if (gradients && spread.parameter.learns) mini(spread.gradients, color::kOrange);
         }
         ImGui::EndTable();
     }
@@ -151,9 +151,9 @@ void WeightsPanel::draw_one(Observatory& app, const Spread& spread, ImVec2 size)
     const bool both = of_training_ && gradients_ && spread.parameter.learns;
     const ImVec2 room = ImGui::GetContentRegionAvail();
     const ImVec2 each{room.x, both ? (room.y - ImGui::GetStyle().ItemSpacing.y) / 2 : room.y};
-    draw_large(app, "Values", spread.values, spread.parameter.elements, colour::kBlue, each, logarithmic_);
+    draw_large(app, "Values", spread.values, spread.parameter.elements, color::kBlue, each, logarithmic_);
     if (both)
-        draw_large(app, "Gradients", spread.gradients, spread.parameter.elements, colour::kOrange, each, logarithmic_);
+        draw_large(app, "Gradients", spread.gradients, spread.parameter.elements, color::kOrange, each, logarithmic_);
     ImGui::EndChild();
 }
 

@@ -1,4 +1,4 @@
-// How every parameter's numbers are spread: of the model that is open, or of a training as it goes, with gradients.
+// Histograms of all parameters: of the open model, or of a running training together with its gradients.
 #pragma once
 
 #include "models/table.hpp"
@@ -21,10 +21,10 @@ private:
     void draw_one(Observatory& app, const Spread& spread, ImVec2 size);
     Histograms histograms_;
     Table& table_;
-    uint64_t number_ = 0; // of the model whose spreads these are
+    uint64_t number_ = 0; // the number of the model whose histograms these are
     std::vector<Spread> spreads_, live_;
     int64_t live_step_ = 0;
-    bool wants_training_ = false; // was asked for
+    bool wants_training_ = false; // the user selected the training
     bool of_training_ = false, gradients_ = true, logarithmic_ = true;
     std::string filter_;
     std::size_t chosen_ = 0;

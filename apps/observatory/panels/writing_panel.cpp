@@ -102,7 +102,7 @@ void WritingPanel::draw(Observatory& app) {
     app.controls.value("write/tokens", static_cast<double>(info.step));
     app.controls.value("write/state", writes ? "writing" : session_ ? "done" : "none");
     if (!problem_.empty()) {
-        ImGui::PushStyleColor(ImGuiCol_Text, colour::kRed);
+        ImGui::PushStyleColor(ImGuiCol_Text, color::kRed);
         ImGui::TextWrapped("%s", problem_.c_str());
         ImGui::PopStyleColor();
     }

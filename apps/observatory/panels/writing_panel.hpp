@@ -1,4 +1,4 @@
-// The model writes, token by token, within the frames' budget.
+// Text generation, token by token, within the budget of the frames.
 #pragma once
 
 #include "observatory.hpp"
@@ -15,8 +15,8 @@ public:
     void draw(Observatory& app) override;
     bool is_settled(Observatory& app) override;
     std::string problem(Observatory&) override { return problem_; }
-    void write(Observatory& app);             // at the next change
-    void write_when_open() { waits_ = true; } // as soon as there is a model
+    void write(Observatory& app);             // starts at the next change()
+    void write_when_open() { waits_ = true; } // starts as soon as a model is open
 
 private:
     void begin(Observatory& app);
@@ -24,10 +24,10 @@ private:
     std::string prompt_ = "The", text_, problem_;
     int tokens_ = 160, top_k_ = 40, seed_ = 1;
     float temperature_ = 0.8F;
-    uint64_t number_ = 0; // of the model that writes
+    uint64_t number_ = 0; // the number of the model that generates
     std::chrono::steady_clock::time_point began_{};
     int64_t steps_ = 0;
-    double rate_ = 0; // tokens a second
+    double rate_ = 0; // tokens per second
     bool waits_ = false;
 };
 

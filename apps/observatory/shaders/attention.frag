@@ -1,18 +1,18 @@
-// One head's map, straight from the engine's buffer: a row a query, a column a key.
+// One head's map, read directly from the engine's buffer: one row per query, one column per key.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Floats { float at[]; };
 layout(push_constant) uniform Push {
     Floats map; // [queries, keys]
     uint queries, keys;
-    float gamma;      // of the weight, before it becomes a colour
-    uint row, column; // that the mouse is over; as many as there are: none
-    float cell;       // pixels of one
+    float gamma;      // exponent for the weight, before it is mapped to a color
+    uint row, column; // under the mouse; the number of rows or columns if none
+    float cell;       // pixels per cell
 } push;
 layout(location = 0) in vec2 place;
-layout(location = 0) out vec4 colour;
+layout(location = 0) out vec4 color;
 
-// Dark violet, through red and orange, to pale yellow: even to the eye, and in black and white.
+// Dark violet, through red and orange, to pale yellow: perceptually uniform, and readable in black and white.
 vec3 heat(float t) {
     const vec3 stops[7] = vec3[](vec3(0.035, 0.03, 0.085), vec3(0.20, 0.06, 0.36), vec3(0.45, 0.12, 0.43),
                                  vec3(0.72, 0.21, 0.33), vec3(0.93, 0.39, 0.20), vec3(0.98, 0.65, 0.20),
@@ -24,7 +24,7 @@ vec3 heat(float t) {
 
 void main() {
     const vec2 at = place * vec2(push.keys, push.queries);
-    // The greatest weight under the pixel, where cells are smaller than pixels.
+    // The greatest weight under the pixel, if cells are smaller than pixels.
     const ivec2 last = ivec2(push.keys, push.queries) - 1;
     const vec2 reach = 0.5 * max(vec2(fwidth(at.x), fwidth(at.y)) - 1.0, 0.0);
     const ivec2 low = clamp(ivec2(at - reach), ivec2(0), last);
@@ -40,5 +40,5 @@ void main() {
         const vec2 inside = fract(at) * push.cell;
         if (min(inside.x, inside.y) < 1.0) c = mix(c, vec3(0.10, 0.11, 0.14), 0.6);
     }
-    colour = vec4(c, 1.0);
+    color = vec4(c, 1.0);
 }

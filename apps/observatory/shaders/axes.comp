@@ -1,4 +1,4 @@
-// Sums of all parts become the next axes, at right angles and of length 1 (Gram and Schmidt), and the mean. One group.
+// Adds up the partial sums to get the next axes, orthonormalized by Gram-Schmidt, and the mean. One workgroup.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 128) in;
@@ -30,7 +30,7 @@ void main() {
         for (uint part = 0u; part < push.parts; ++part) sum += push.sums.at[part * push.width + i];
         push.axes.at[i] = vec4(sum.xyz, sum.w / float(push.tokens));
     }
-    // Each thread reads what it wrote itself, from here on.
+    // From here on, each thread reads only what it wrote itself.
     vec3 square = vec3(0.0);
     for (uint i = first; i < push.width; i += 128u) square += push.axes.at[i].xyz * push.axes.at[i].xyz;
     const vec3 variance = sqrt(total(square)) / float(push.tokens);

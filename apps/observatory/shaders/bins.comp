@@ -1,4 +1,4 @@
-// How many of a tensor's numbers lie in each of 64 bins from -m to m, where m is the greatest magnitude in it.
+// Counts a tensor's numbers in 64 equal bins from -m to m, where m is the greatest magnitude.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 128) in;
@@ -11,8 +11,8 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Par
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Counts { uint at[]; };
 layout(push_constant) uniform Push {
     Floats values;
-    Parts parts;   // [groups], of extremes.comp
-    Counts counts; // [64], zero before
+    Parts parts;   // [groups], from extremes.comp
+    Counts counts; // [64], must be zero before
     uint count, groups;
 } push;
 shared uint bins[64];

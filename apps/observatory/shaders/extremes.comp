@@ -1,4 +1,5 @@
-// Least, greatest, sum and sum of squares of a part of a tensor's numbers, and how many are none. A group a part.
+// Minimum, maximum, sum and sum of squares of a part of a tensor, and its number of non-finite values. One workgroup
+// per part.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 128) in;

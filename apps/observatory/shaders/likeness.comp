@@ -1,4 +1,4 @@
-// The cosine between one token's row and every other's.
+// The cosine between one token's row and every other row.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 64) in;

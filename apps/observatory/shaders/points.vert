@@ -1,4 +1,4 @@
-// A token each: a square that faces the camera.
+// One square per token, facing the camera.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Places { vec4 at[]; };
@@ -6,14 +6,14 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Kin
 layout(push_constant) uniform Push {
     mat4 view; // to clip space
     Places places;
-    Kinds kinds; // of tokens: a colour each; 0x100: a neighbour of the chosen one; 0x200: hidden
-    vec2 pixel;  // of clip space
-    float size;  // pixels of a token's radius at the distance 1
+    Kinds kinds; // per token: a color; 0x100: a neighbor of the selected one; 0x200: hidden
+    vec2 pixel;  // in clip space
+    float size;  // pixels of a token's radius at distance 1
     uint hovered, chosen;
     float near, far;
 } push;
 layout(location = 0) out vec2 place;
-layout(location = 1) out vec4 colour;
+layout(location = 1) out vec4 color;
 layout(location = 2) out float ring;
 
 void main() {
@@ -33,6 +33,6 @@ void main() {
     gl_Position = (kind & 0x200u) != 0u ? vec4(2.0, 2.0, 2.0, 1.0) : position;
     place *= (radius + 1.0) / radius;
     ring = marked ? 1.0 : near ? 0.5 : 0.0;
-    colour = vec4(palette[min(kind & 0xFFu, 5u)], mix(0.95, 0.28, depth));
-    if (push.chosen != 0xFFFFFFFFu && !marked && !near) colour.a *= 0.45;
+    color = vec4(palette[min(kind & 0xFFu, 5u)], mix(0.95, 0.28, depth));
+    if (push.chosen != 0xFFFFFFFFu && !marked && !near) color.a *= 0.45;
 }

@@ -1,5 +1,5 @@
-// Where each token lies along the axes: its row less the mean, times them. The fourth is 1, so that the next sum over
-// tokens has the mean, too.
+// Projects each token onto the axes: its row minus the mean, times the axes. The fourth component is 1, so that the
+// next sum over tokens also gives the mean.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 64) in;

@@ -1,4 +1,5 @@
-// The transposed table times the places, over a part of the tokens: a column a thread, a part a group's row.
+// The transposed table times the positions, over a part of the tokens: one thread per column, one workgroup row per
+// part.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 64) in;

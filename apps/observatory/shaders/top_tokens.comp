@@ -1,4 +1,5 @@
-// Of a row of logits the likeliest tokens with their probabilities, and the entropy of the row. A group a row.
+// The most probable tokens of a row of logits with their probabilities, and the entropy of the row. One workgroup per
+// row.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 128) in;
@@ -10,13 +11,13 @@ struct Token {
 layout(buffer_reference, std430, buffer_reference_align = 8) writeonly buffer Tokens { Token at[]; };
 layout(push_constant) uniform Push {
     Floats logits; // [rows, vocabulary]
-    Tokens tokens; // [rows, count + 1]: the likeliest first; behind them the entropy in bits as a probability
+    Tokens tokens; // [rows, count + 1]: the most probable first; the last one's probability is the entropy in bits
     uint vocabulary, count;
 } push;
 shared float values[128];
 shared uint ids[128];
 
-// The greatest value, with the smallest id that has it.
+// Returns the greatest value, with the smallest id that has it.
 void reduce(float value, uint id) {
     const uint me = gl_LocalInvocationIndex;
     values[me] = value;

@@ -1,4 +1,4 @@
-// Attention maps drawn from Hekla's buffers: a fragment shader reads each weight at its address, and nothing is copied.
+// Attention maps drawn from Hekla's buffers. A fragment shader reads each weight at its address, so nothing is copied.
 #pragma once
 
 #include "gui/canvas.hpp"
@@ -12,7 +12,7 @@ struct HeadMap {
     uint32_t queries = 0, keys = 0;
 };
 
-// Of [1, heads, queries, keys].
+// Returns the map of one head of `attention`, [1, heads, queries, keys].
 inline HeadMap head_of(const hk_tensor& attention, uint32_t head) {
     const auto queries = static_cast<uint32_t>(attention.dims[2]), keys = static_cast<uint32_t>(attention.dims[3]);
     return {address_of(attention) + uint64_t{head} * queries * keys * sizeof(float), queries, keys};
@@ -22,7 +22,7 @@ class HeatMap {
 public:
     static constexpr uint32_t kNone = UINT32_MAX;
     HeatMap(Device& device, VkRenderPass pass);
-    // row, column: that the mouse is over; kNone: it is not.
+    // row, column: the cell under the mouse, or kNone.
     void add(Canvas& canvas, ImVec2 low, ImVec2 high, const HeadMap& map, float gamma, uint32_t row = kNone,
              uint32_t column = kNone) const;
 

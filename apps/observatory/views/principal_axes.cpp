@@ -23,7 +23,7 @@ void PrincipalAxes::begin(const hk_tensor& table) {
     places_ = Buffer(device_, rows_ * kVector, Buffer::Storage::mapped);
     sums_ = Buffer(device_, uint64_t{kParts} * width_ * kVector, Buffer::Storage::device);
     variance_ = Buffer(device_, kVector, Buffer::Storage::mapped);
-    uint32_t state = 1; // any start that is not at right angles to what is looked for; the same every time
+    uint32_t state = 1; // an arbitrary but constant seed; the start must not be orthogonal to the axes
     for (uint32_t i = 0; i < width_ * 4; ++i) {
         state = state * 1664525U + 1013904223U;
         axis_.as<float>()[i] = i % 4 == 3 ? 0.0F : static_cast<float>(state >> 8) / 8388608.0F - 1.0F;

@@ -1,5 +1,5 @@
-// The three directions in which the rows of a table differ most, and where each row lies along them, found on the
-// device from the table's address: subspace iteration, a few rounds a frame.
+// The first three principal axes of a table's rows, and each row's coordinates along them. Computed on the device by
+// subspace iteration, a few rounds per frame.
 #pragma once
 
 #include "models/passes.hpp"
@@ -13,14 +13,14 @@ public:
     static constexpr int kRounds = 48;
     explicit PrincipalAxes(Device& device);
 
-    // Of float [rows, width]. Between frames, once those that were submitted have been executed.
+    // Starts with a float [rows, width]. Between frames, after all submitted frames have completed.
     void begin(const hk_tensor& table);
-    // Records a few rounds more, and where the rows lie.
+    // Records a few more rounds, and the projection of the rows.
     void record(VkCommandBuffer commands, int rounds = 4);
     int rounds() const { return rounds_; }
     uint32_t rows() const { return rows_; }
     VkDeviceAddress places_address() const { return places_.address(); }
-    // x, y, z and 1 of each row, as soon as what was recorded has been executed.
+    // x, y, z and 1 for each row; valid once the recorded commands have completed.
     const float* places() const { return places_.as<float>(); }
     const float* deviations() const { return variance_.as<float>(); } // squared, along each axis
 

@@ -21,13 +21,13 @@ void Likeness::record(VkCommandBuffer commands, const hk_tensor& table, uint32_t
     barrier(commands);
 }
 
-std::vector<Likeness::Neighbour> Likeness::nearest(std::size_t count) const {
-    std::vector<Neighbour> all;
+std::vector<Likeness::Neighbor> Likeness::nearest(std::size_t count) const {
+    std::vector<Neighbor> all;
     for (uint32_t i = 0; i < rows_; ++i)
         if (i != row_) all.push_back({i, cosines_.as<float>()[i]});
     count = std::min(count, all.size());
     std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(),
-                      [](const Neighbour& a, const Neighbour& b) { return a.cosine > b.cosine; });
+                      [](const Neighbor& a, const Neighbor& b) { return a.cosine > b.cosine; });
     all.resize(count);
     return all;
 }

@@ -1,4 +1,4 @@
-// How much the rows of a table are like one of them: cosines, found on the device.
+// Cosine similarity of one row of a table to all rows, computed on the device.
 #pragma once
 
 #include "models/passes.hpp"
@@ -11,14 +11,14 @@ namespace observatory {
 
 class Likeness {
 public:
-    struct Neighbour {
+    struct Neighbor {
         uint32_t row;
         float cosine;
     };
     explicit Likeness(Device& device);
     void record(VkCommandBuffer commands, const hk_tensor& table, uint32_t row);
-    // The rows most like it, without itself, as soon as what was recorded has been executed.
-    std::vector<Neighbour> nearest(std::size_t count) const;
+    // Returns the most similar rows, without the row itself; valid once the recorded commands have completed.
+    std::vector<Neighbor> nearest(std::size_t count) const;
 
 private:
     Device& device_;

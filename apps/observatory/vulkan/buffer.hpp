@@ -1,4 +1,4 @@
-// A buffer of the app's own that shaders reach by its address.
+// A buffer of the app that shaders access by its address.
 #pragma once
 
 #include "vulkan/device.hpp"
@@ -24,7 +24,7 @@ public:
     VkBuffer handle() const { return buffer_; }
     uint64_t bytes() const { return bytes_; }
     VkDeviceAddress address() const { return address_; }
-    // Of Storage::mapped.
+    // Only for Storage::mapped.
     template<class T>
     T* as() const {
         return static_cast<T*>(mapped_);

@@ -134,8 +134,8 @@ void Device::make_device() {
     queue_info_.queueCount = 1;
     queue_info_.pQueuePriorities = &priority_;
     features12_.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-    features12_.timelineSemaphore = VK_TRUE;   // of frames
-    features12_.bufferDeviceAddress = VK_TRUE; // what shaders here read Hekla's buffers by
+    features12_.timelineSemaphore = VK_TRUE;   // for frames
+    features12_.bufferDeviceAddress = VK_TRUE; // shaders read Hekla's buffers by address
     info_.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
     info_.pNext = &features12_;
     info_.queueCreateInfoCount = 1;

@@ -14,9 +14,9 @@
 namespace observatory {
 
 struct DeviceOptions {
-    std::string select;             // an index, or a part of a device's name; "": a GPU where there is one
-    bool validate = false;          // the validation layer; what it says goes to stderr and is counted
-    const Window* window = nullptr; // it must be able to draw to; null: to none
+    std::string select;             // an index, or a part of a device's name; "": a GPU if there is one
+    bool validate = false;          // the validation layer; its messages are counted and written to stderr
+    const Window* window = nullptr; // a window that the device must be able to present to, or null
 };
 
 class Device {
@@ -32,17 +32,17 @@ public:
     VkDevice handle() const { return device_; }
     VkSurfaceKHR surface() const { return surface_; } // null without a window
     uint32_t family() const { return family_; }
-    VkQueue queue() const { return queue_; } // under queue_mutex() alone
+    VkQueue queue() const { return queue_; } // guarded by queue_mutex()
     std::mutex& queue_mutex() { return queue_mutex_; }
     const std::string& name() const { return name_; }
-    double nanoseconds_per_tick() const { return tick_; } // of the queue's timestamps; 0: it has none
+    double nanoseconds_per_tick() const { return tick_; } // of the queue's timestamps; 0: not supported
     uint64_t validation_messages() const { return messages_; }
-    // For hk_context_options.vulkan, as long as this lives.
+    // For hk_context_options.vulkan; valid as long as this object.
     const hk_vulkan_device& wrapped() const { return wrapped_; }
 
-    // Throws where the device has no such memory.
+    // Throws if the device has no such memory.
     uint32_t memory_type(uint32_t allowed, VkMemoryPropertyFlags wanted) const;
-    // Command buffers that are recorded anew each time, and go with their pool.
+    // Creates a pool and command buffers that can be re-recorded; they are destroyed with the pool.
     void make_commands(VkCommandPool& pool, std::span<VkCommandBuffer> commands) const;
     void wait_idle();
 
@@ -63,7 +63,7 @@ private:
     std::mutex queue_mutex_;
     std::atomic<uint64_t> messages_{0};
     VkPhysicalDeviceMemoryProperties memory_{};
-    // What the device was made with; Hekla reads it when a context is made.
+    // The device's create info, which Hekla reads when it creates a context.
     float priority_ = 1.0F;
     VkDeviceQueueCreateInfo queue_info_{};
     VkPhysicalDeviceVulkan12Features features12_{};

@@ -1,5 +1,5 @@
-// Frames in flight: each has a command buffer, a value on one timeline, and what its drawing took by the device's
-// clock.
+// Frames in flight: each has a command buffer, a value on a shared timeline semaphore, and GPU timestamps of its
+// drawing.
 #pragma once
 
 #include "vulkan/target.hpp"
@@ -16,18 +16,19 @@ public:
     Frames(const Frames&) = delete;
     Frames& operator=(const Frames&) = delete;
 
-    // The number of the frame that begin() began last.
+    // Returns the number of the frame that begin() started last.
     uint64_t number() const { return number_; }
-    // Waits until the frame before the last one was executed, and begins the next. Recorded before the target's pass.
+    // Waits until the frame before the last one has completed, and starts the next. Record before the target's render
+    // pass.
     VkCommandBuffer begin();
-    // A point that is reached when this frame was executed: what Hekla records into it is leased until then.
+    // Returns the timeline point at which this frame completes. Hekla's commands in the frame are leased until then.
     hk_timeline lease() const;
-    // Around what the app itself draws.
+    // Called before and after the app's own drawing.
     void begin_drawing() const;
     void end_drawing() const;
     void submit(const Target::Image& image);
     void wait_all();
-    double drawing_microseconds() const { return drawing_; } // of the newest frame that was executed; 0: no timestamps
+    double drawing_microseconds() const { return drawing_; } // of the newest completed frame; 0: no timestamps
 
 private:
     static constexpr uint32_t kCount = Target::kFramesInFlight;

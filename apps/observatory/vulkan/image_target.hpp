@@ -1,4 +1,4 @@
-// Frames without a window system: one image, which can be read back.
+// A target without a window system: one image, which can be read back.
 #pragma once
 
 #include "vulkan/target.hpp"
@@ -13,7 +13,7 @@ public:
     ~ImageTarget() override;
     std::optional<Image> acquire(uint32_t frame) override;
     void present() override {}
-    // Rows of red, green, blue, alpha, from the top. Waits for the device; a frame must have been drawn.
+    // Returns rows of red, green, blue, alpha, from the top. Waits for the device; a frame must have been drawn.
     std::vector<std::byte> pixels();
 
 private:

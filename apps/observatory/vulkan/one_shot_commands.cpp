@@ -22,7 +22,7 @@ void Once::run(const std::function<void(VkCommandBuffer)>& record) {
     begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
     require(vkBeginCommandBuffer(commands_, &begin), "vkBeginCommandBuffer");
-    barrier(commands_); // behind everything that the queue was given before
+    barrier(commands_); // waits for all work submitted to the queue before
     record(commands_);
     barrier(commands_);
     require(vkEndCommandBuffer(commands_), "vkEndCommandBuffer");

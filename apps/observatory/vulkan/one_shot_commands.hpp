@@ -1,4 +1,4 @@
-// Commands that are submitted by themselves and waited for. Each of these belongs to one thread.
+// Commands that are submitted on their own and waited for. Each object is used by one thread.
 #pragma once
 
 #include "vulkan/device.hpp"
@@ -13,7 +13,7 @@ public:
     ~Once();
     Once(const Once&) = delete;
     Once& operator=(const Once&) = delete;
-    // What they wrote is visible to the host.
+    // Submits commands and waits. Their writes are visible to the host afterwards.
     void run(const std::function<void(VkCommandBuffer)>& record);
 
 private:

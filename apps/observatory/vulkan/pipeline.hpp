@@ -1,4 +1,4 @@
-// Shaders of the app's own: everything that they read comes as push constants, addresses among them.
+// The app's own shaders. All their inputs are push constants, some of which are buffer addresses.
 #pragma once
 
 #include "vulkan/device.hpp"
@@ -8,14 +8,14 @@
 
 namespace observatory {
 
-// One or two shaders with a layout of push constants alone.
+// One or two shaders whose layout contains only push constants.
 class Pipeline {
 public:
     using Words = std::span<const uint32_t>;
     static constexpr uint32_t kPushBytes = 128;
 
     Pipeline(Device& device, Words compute);
-    // Triangles without vertex buffers, blended over what is there.
+    // Draws triangles without vertex buffers, blended over the existing image.
     Pipeline(Device& device, Words vertex, Words fragment, VkRenderPass pass);
     ~Pipeline();
     Pipeline(const Pipeline&) = delete;
@@ -42,7 +42,7 @@ private:
     VkPipeline pipeline_ = VK_NULL_HANDLE;
 };
 
-// What shaders wrote is there for the shaders after it, and for the host once the commands have been executed.
+// Makes shader writes visible to later shaders, and to the host once the commands have completed.
 void barrier(VkCommandBuffer commands);
 
 } // namespace observatory

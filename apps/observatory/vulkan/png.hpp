@@ -1,4 +1,4 @@
-// Pictures as PNG files.
+// Writes images as PNG files.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace observatory {
 
-// `pixels`: rows of red, green, blue, alpha, from the top; alpha is left out. Throws a Failure that names the file.
+// `pixels`: rows of red, green, blue, alpha, from the top; alpha is dropped. Throws a Failure that names the file.
 void write_png(const std::string& file, VkExtent2D extent, std::span<const std::byte> pixels);
 
 } // namespace observatory

@@ -7,21 +7,21 @@
 namespace observatory {
 
 void Target::make_pass(VkFormat format, VkImageLayout end) {
-    VkAttachmentDescription colour{};
-    colour.format = format;
-    colour.samples = VK_SAMPLE_COUNT_1_BIT;
-    colour.loadOp = VK_ATTACHMENT_LOAD_OP_CLEAR;
-    colour.storeOp = VK_ATTACHMENT_STORE_OP_STORE;
-    colour.stencilLoadOp = VK_ATTACHMENT_LOAD_OP_DONT_CARE;
-    colour.stencilStoreOp = VK_ATTACHMENT_STORE_OP_DONT_CARE;
-    colour.initialLayout = VK_IMAGE_LAYOUT_UNDEFINED;
-    colour.finalLayout = end;
+    VkAttachmentDescription color{};
+    color.format = format;
+    color.samples = VK_SAMPLE_COUNT_1_BIT;
+    color.loadOp = VK_ATTACHMENT_LOAD_OP_CLEAR;
+    color.storeOp = VK_ATTACHMENT_STORE_OP_STORE;
+    color.stencilLoadOp = VK_ATTACHMENT_LOAD_OP_DONT_CARE;
+    color.stencilStoreOp = VK_ATTACHMENT_STORE_OP_DONT_CARE;
+    color.initialLayout = VK_IMAGE_LAYOUT_UNDEFINED;
+    color.finalLayout = end;
     const VkAttachmentReference reference{0, VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL};
     VkSubpassDescription subpass{};
     subpass.pipelineBindPoint = VK_PIPELINE_BIND_POINT_GRAPHICS;
     subpass.colorAttachmentCount = 1;
     subpass.pColorAttachments = &reference;
-    // The image is ours once it was acquired, and read (copied) behind the pass.
+    // The pass may write the image once it is acquired; transfers may read it after the pass.
     std::array<VkSubpassDependency, 2> dependencies{};
     dependencies[0].srcSubpass = VK_SUBPASS_EXTERNAL;
     dependencies[0].srcStageMask = VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
@@ -35,7 +35,7 @@ void Target::make_pass(VkFormat format, VkImageLayout end) {
     VkRenderPassCreateInfo create{};
     create.sType = VK_STRUCTURE_TYPE_RENDER_PASS_CREATE_INFO;
     create.attachmentCount = 1;
-    create.pAttachments = &colour;
+    create.pAttachments = &color;
     create.subpassCount = 1;
     create.pSubpasses = &subpass;
     create.dependencyCount = static_cast<uint32_t>(dependencies.size());

@@ -1,4 +1,4 @@
-// What frames are drawn to: a window's images, or one image that nobody sees but a screenshot.
+// The images that frames are drawn to: those of a window, or a single image for screenshots.
 #pragma once
 
 #include "vulkan/device.hpp"
@@ -13,8 +13,8 @@ public:
     static constexpr uint32_t kFramesInFlight = 2;
     struct Image {
         VkFramebuffer framebuffer = VK_NULL_HANDLE;
-        VkSemaphore ready = VK_NULL_HANDLE; // to be waited for before drawing; null: nothing to wait for
-        VkSemaphore drawn = VK_NULL_HANDLE; // to be signalled behind it; null: nobody waits
+        VkSemaphore ready = VK_NULL_HANDLE; // wait for it before drawing; null: nothing to wait for
+        VkSemaphore drawn = VK_NULL_HANDLE; // signal it after drawing; null: not needed
     };
 
     virtual ~Target() = default;
@@ -23,9 +23,9 @@ public:
 
     VkRenderPass pass() const { return pass_; }
     VkExtent2D extent() const { return extent_; }
-    // Nothing: there is none to draw to at the moment (the window is minimized, or being resized).
+    // Returns nothing if there is currently no image (the window is minimized, or being resized).
     virtual std::optional<Image> acquire(uint32_t frame) = 0;
-    virtual void present() = 0; // the image of the last acquire(), once it was submitted
+    virtual void present() = 0; // presents the image of the last acquire(), after it was submitted
 
 protected:
     explicit Target(Device& device) : device_(device) {}

@@ -1,4 +1,4 @@
-// The window and its mouse: GLFW, as long as this lives.
+// The window and its mouse. GLFW is initialized as long as this exists.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace observatory {
 
 class Window {
 public:
-    // Throws a Failure where there is no window system, or none that Vulkan draws to.
+    // Throws a Failure if there is no window system, or none that Vulkan supports.
     Window(int width, int height, const std::string& title);
     ~Window();
     Window(const Window&) = delete;

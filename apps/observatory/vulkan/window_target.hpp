@@ -1,4 +1,4 @@
-// A window's swapchain, made again when the window changes its size.
+// A window's swapchain, recreated when the window is resized.
 #pragma once
 
 #include "vulkan/target.hpp"
@@ -16,7 +16,7 @@ public:
 private:
     void make_swapchain();
     void drop_images();
-    struct Slot { // of a swapchain image
+    struct Slot { // per swapchain image
         VkImageView view = VK_NULL_HANDLE;
         VkFramebuffer framebuffer = VK_NULL_HANDLE;
         VkSemaphore drawn = VK_NULL_HANDLE;

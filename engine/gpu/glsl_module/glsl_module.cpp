@@ -1,5 +1,5 @@
-// libhekla_glsl: shaderc behind one C function, in a module of its own, so that its symbols and its size stay out of
-// the engine and a machine without it runs everything that is compiled at build time.
+// libhekla_glsl: shaderc with a C interface of one function, in a separate module, so that its symbols and its size are
+// not in the engine and a machine without it runs everything that is compiled at build time.
 #include "gpu/glsl_module.h"
 
 #include <shaderc/shaderc.hpp>
@@ -33,10 +33,10 @@ int32_t compile(const char* source, size_t size, const char* name, int32_t optim
     return 0;
 }
 
-constexpr HeklaGlslInterface interface_1{sizeof(HeklaGlslInterface), HEKLA_GLSL_VERSION, compile};
+constexpr HeklaGlslInterface kInterface1{sizeof(HeklaGlslInterface), HEKLA_GLSL_VERSION, compile};
 
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const HeklaGlslInterface* hekla_glsl_interface(uint32_t version) {
-    return version == HEKLA_GLSL_VERSION ? &interface_1 : nullptr;
+    return version == HEKLA_GLSL_VERSION ? &kInterface1 : nullptr;
 }

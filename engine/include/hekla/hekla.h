@@ -159,7 +159,7 @@ typedef struct hk_context_options {
     void(HK_ABI* job)(void* user, void(HK_ABI* run)(void* data), void* data);
     // Called on the thread that enters (entered is not 0) or leaves a function of a plugin in this process, so that a
     // program can name the plugin when it crashes. `library` is a path. May be null; must work until the context is
-    // gone. [any-thread]
+    // destroyed. [any-thread]
     void(HK_ABI* plugin_call)(void* user, hk_string plugin, hk_string library, hk_string function, int32_t entered);
 } hk_context_options;
 

@@ -1,5 +1,5 @@
-// libhekla_zip: the zip library behind one C function, in a module of its own, because only PyTorch checkpoints need it
-// and it depends on a cryptography library.
+// libhekla_zip: the zip library with a C interface of one function, in a separate module, because only PyTorch
+// checkpoints need it and it depends on a cryptography library.
 #include "model/zip_module.h"
 
 #include <new>

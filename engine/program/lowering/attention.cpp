@@ -1,4 +1,4 @@
-// attention and attention_gradient: what the node's options mean for the kernels of shaders/attention.
+// attention and attention_gradient: maps the node's options to the kernels of shaders/attention.
 #include "program/lowering/attention.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace hekla::program {
 
 using graph::Op;
 
-// The rows of a [B, H, T, D] view must be dense; everything else takes strides.
+// Returns the view if the rows of [B, H, T, D] are dense, otherwise a copy; other dimensions can have any stride.
 View dense_rows(Lowering& lowering, const View& view) {
     bool fits = view.shape[3] == 1 || view.strides[3] == 1;
     for (std::size_t d = 0; d < 3; ++d)
@@ -21,7 +21,7 @@ View dense_rows(Lowering& lowering, const View& view) {
 
 namespace {
 
-// By the size of the heads: how many rows of the other side a lane takes together. A row is for heads up to its width.
+// A variant for heads up to a width: the number of rows of the other side that a lane processes together.
 struct AttentionVariant {
     int64_t width = 0;
     uint32_t block = 1;
@@ -105,7 +105,7 @@ enum Input : std::size_t {
     kInputs
 };
 
-// Outputs of attention_gradient; bit o of `wanted` asks for output o.
+// Outputs of attention_gradient; bit o of `wanted` requests output o.
 enum Output : std::size_t {
     out_q,
     out_k,
@@ -316,7 +316,7 @@ Status forward(Lowering& lowering, graph::NodeId id) {
     return {};
 }
 
-// to [dims with some 1] = the sum of from over those.
+// Sums `from` over the dimensions that are 1 in `to`.
 void sum_over(Lowering& lowering, const View& from, const View& to) {
     std::vector<bool> reduced;
     for (int d = 0; d < from.shape.rank(); ++d) reduced.push_back(from.shape[d] != to.shape[d]);
@@ -346,7 +346,7 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     uint32_t query_options = a.options;
     uint32_t key_options = a.options;
 
-    // Terms of the scores. What a lane cannot sum alone is kept whole and reduced afterwards, in order.
+    // Terms of the scores. Those that a lane cannot sum alone are stored completely and reduced afterwards, in order.
     const graph::Shape scores{a.batch, a.heads, a.queries, a.keys};
     if (wants(out_bias)) {
         query_options |= kBiasGradient;

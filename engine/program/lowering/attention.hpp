@@ -1,4 +1,4 @@
-// What the files of the attention family share.
+// Shared by the files of the attention family.
 #pragma once
 
 #include "program/lowering/common.hpp"
@@ -9,32 +9,32 @@
 
 namespace hekla::program {
 
-// The inputs that all attention operations begin with (attention_gradient after three of its own).
+// The first inputs of all attention operations (in attention_gradient after three of its own).
 enum AttentionInput : std::size_t { in_q, in_k, in_v, kTensorInputs };
 
-// What all attention kernels need of q, k and v.
+// Sizes of q, k and v for all attention kernels.
 struct AttentionSizes {
     int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
     float scale = 1;
-    uint32_t block = 1; // keys (or queries) that a lane takes together
+    uint32_t block = 1; // keys (or queries) that a lane processes together
 };
-// unsupported where heads are larger than the kernels'.
+// unsupported if heads are larger than the kernels'.
 Result<AttentionSizes> attention_sizes(const graph::Node& node, const View& q, const View& k, const View& v);
 
-// Returns 1 or 2, the elements per load: 2 where all rows of these views begin at even elements. Views without a
-// resource do not count.
+// Returns 1 or 2, the elements per load: 2 if all rows of these views begin at even elements. Views without a resource
+// do not count.
 uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views);
 
-// The stride of a [B, H, T, D] view as the records have it.
+// Returns the stride of a [B, H, T, D] view for the records.
 inline uint32_t stride_of(const View& view, int dimension) { return word(view.strides[dimension]); }
 
-// A [B, H, T, D] view whose rows are dense: the view itself or a copy.
+// Returns a [B, H, T, D] view whose rows are dense: the view itself or a copy.
 View dense_rows(Lowering& lowering, const View& view);
 
-// A new [B, H, T, D] tensor whose memory is [B, T, H, D], so that joining the heads afterwards is a view.
+// Allocates a [B, H, T, D] tensor whose memory is [B, T, H, D], so that joining the heads afterwards is a view.
 View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d, const char* name);
 
-// A table of distances as an int32 constant, shared by all nodes that have the same.
+// Returns a table of distances as an int32 constant, shared by all nodes with the same table.
 View int_table(Lowering& lowering, const std::vector<int64_t>& entries);
 
 Status lower_attention_cached(Lowering& lowering, graph::NodeId id);

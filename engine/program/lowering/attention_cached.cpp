@@ -1,5 +1,5 @@
-// attention in decode mode: new keys and values go into the cache (states "NAME.k" and "NAME.v" of the parameter
-// store), and queries attend to them and to what is there.
+// attention in decode mode: writes new keys and values to the cache (states "NAME.k" and "NAME.v" of the parameter
+// store), and queries attend to the whole cache.
 #include "program/lowering/attention.hpp"
 
 #include <array>

@@ -14,7 +14,7 @@ Rows as_rows(Lowering& lowering, const View& given) {
     if (rank == 0 || given.elements() == 0) return rows;
     const auto last = static_cast<std::size_t>(rank - 1);
     bool fits = given.shape[-1] == 1 || given.strides[last] == 1;
-    int64_t stride = -1; // of the rows walked so far, from the innermost on
+    int64_t stride = -1; // of the rows processed so far, starting at the innermost dimension
     int64_t walked = 1;
     for (int d = rank - 2; d >= 0; --d) {
         if (given.shape[d] == 1) continue;

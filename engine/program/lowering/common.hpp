@@ -1,4 +1,4 @@
-// What the kernel families share when they lower a node.
+// Shared by the kernel families for lowering a node.
 #pragma once
 
 #include "program/lowering/families.hpp"
@@ -10,11 +10,11 @@
 
 namespace hekla::program {
 
-// Lanes of the subgroups that subgroup kernels are specialized for: the workgroup is one of them.
+// Returns the number of lanes that subgroup kernels are specialized for: the workgroup is one subgroup.
 inline uint32_t lanes(const Lowering& lowering) { return lowering.limits.subgroup_size; }
 
-// A view whose last dimension is dense and whose other dimensions are walked by one stride: rows [rows, width]. A copy
-// is made (appends a dispatch) where strides cannot express it.
+// A view whose last dimension is dense and whose other dimensions have one common stride: rows [rows, width]. If
+// strides cannot express it, it is a copy (appends a dispatch).
 struct Rows {
     View view;
     int64_t rows = 0;
@@ -23,24 +23,24 @@ struct Rows {
 };
 Rows as_rows(Lowering& lowering, const View& view);
 
-// A dense float32 or int32 tensor for output `index` of a node; its view is set.
+// Creates a dense float32 or int32 tensor for output `index` of a node, and sets its view.
 View make_output(Lowering& lowering, graph::NodeId node, std::size_t index);
 
-// 1 or 2 elements a load, for rows of this width that all begin at even elements.
+// Returns 1 or 2 elements per load, for rows of this width that all begin at even elements.
 uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows);
 
-// to [count] (dense) = the sum over `chunks` of from [chunks, count], in order.
+// Computes to [count] (dense) = the sum over `chunks` of from [chunks, count], in order.
 void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t chunks);
 
-// to (dense) = the sum of from over the dimensions marked, in row-major order.
+// Computes to (dense) = the sum of from over the marked dimensions, in row-major order.
 void reduce_sum(Lowering& lowering, const View& from, const std::vector<bool>& reduced, const View& to);
 
-// c [M, N] (dense) = a [M, K], or its transpose, by b [K, N], or its transpose, plus bias [N] where there is one; or
-// that product added to c, without a bias.
+// Computes c [M, N] (dense) = a [M, K], or its transpose, times b [K, N], or its transpose, plus bias [N] if given; or
+// adds that product to c, without a bias.
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
               const View& bias, bool accumulate = false);
 
-// Two elements in one load of 8 bytes: everything that is added to the address must be even.
+// Whether two elements can be loaded with 8 bytes at once: everything added to the address must be even.
 inline bool even(std::initializer_list<int64_t> numbers) {
     for (const int64_t number : numbers)
         if (number % 2 != 0) return false;
@@ -52,7 +52,7 @@ inline View optional_view(const Lowering& lowering, graph::ValueId value) {
     return value == graph::kNone ? View{} : lowering.view(value);
 }
 
-// Returns the view of a factor of a product: of its 16-bit copy where that is the program's precision and the kind of
+// Returns the view of a factor of a product, or of its 16-bit copy if that is the program's precision and the kind of
 // the value allows it.
 View factor_view(Lowering& lowering, graph::ValueId value);
 

@@ -1,4 +1,4 @@
-// What a caller wants of a graph when it is compiled.
+// Options for compiling a graph.
 #pragma once
 
 #include "program/lowering/view.hpp"
@@ -9,11 +9,11 @@
 
 namespace hekla::program {
 
-// What becomes of the graph's outputs "grad.NAME".
+// How the graph's outputs "grad.NAME" are handled.
 enum class Gradients : uint8_t {
     ignore,     // not computed
     overwrite,  // written into the gradient arena
-    accumulate, // added to it where RunScalars::accumulate is set, else written
+    accumulate, // added to it if RunScalars::accumulate is set, otherwise written
 };
 
 struct CompileOptions {
@@ -23,21 +23,21 @@ struct CompileOptions {
     std::vector<std::string> outputs = {};
     Gradients gradients = Gradients::overwrite;
     // Fields that are read from, and outputs that are written to, states of the parameter store: name -> state. An
-    // output is written after everything that reads the state's old content.
+    // output is written after everything that reads the old content of the state.
     std::map<std::string, std::string> state_inputs = {};
     std::map<std::string, std::string> state_outputs = {};
     std::map<std::string, std::string> kernel_choices = {}; // see Lowering::choose()
-    // f16 or bf16: how the factors of matmul and linear are stored, and those of their results that nothing needs in 32
-    // bits; sums are float32 whatever it is. Values of kind float32 stay so.
+    // f16 or bf16: storage of the factors of matmul and linear, and of their results if nothing needs them in 32 bits;
+    // sums are always float32. Values of kind float32 are not affected.
     Storage precision = Storage::f32;
     // Parameters that are stored in 16 bits, by name. Program::compile takes them from its store.
     std::map<std::string, Storage> parameters = {};
     bool fused = true;       // pointwise groups in one kernel each (the bits are the same)
     bool serialized = false; // a barrier after every dispatch (the bits are the same)
-    // Accessors of plugins' own GLSL count what is clamped (Program::access_counts()); the bits are the same.
+    // Whether accessors of plugins' own GLSL count clamped accesses (Program::access_counts()); the bits are the same.
     bool count_accesses = false;
-    // Invocations of plugins' own GLSL run in the opposite order; the bits are the same, unless one of them depends on
-    // what another does.
+    // Run invocations of plugins' own GLSL in the opposite order; the bits are the same, unless one of them depends on
+    // the effects of another.
     bool reversed_invocations = false;
     bool timings = false; // a timestamp after every dispatch; serialized, so that each is timed alone
 };

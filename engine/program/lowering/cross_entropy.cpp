@@ -1,4 +1,4 @@
-// cross_entropy and its gradient over logits that are stored.
+// cross_entropy and its gradient over stored logits.
 #include "program/lowering/common.hpp"
 
 namespace hekla::program {

@@ -4,7 +4,7 @@ namespace hekla::program {
 
 namespace {
 
-// The smallest byte range that holds every element; empty for an empty view.
+// Returns the smallest byte range that contains every element; empty for an empty view.
 Access range_of(const View& view, bool write) {
     Access access{view.resource, 0, 0, write};
     if (view.elements() == 0) return access;

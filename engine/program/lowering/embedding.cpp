@@ -9,12 +9,12 @@ using graph::Op;
 
 struct Lookup {
     int64_t batches = 1;
-    int64_t per_batch = 1; // indices a batch
-    int64_t rows = 0;      // of the table, a batch
-    int64_t width = 1;     // elements a row
+    int64_t per_batch = 1; // indices per batch
+    int64_t rows = 0;      // of the table, per batch
+    int64_t width = 1;     // elements per row
 };
 
-// y [batches * per_batch, width] (dense) from a table whose rows are dense.
+// Computes y [batches * per_batch, width] (dense) from a table whose rows are dense.
 void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t batch_stride, const View& ids,
              const View& y, const Lookup& l) {
     Dispatch dispatch;
@@ -43,7 +43,7 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
     lowering.append(std::move(dispatch));
 }
 
-// dtable [batches, rows, width] (dense) = the rows of dy summed by their ids.
+// Computes dtable [batches, rows, width] (dense) = the rows of dy summed by their ids.
 void sum_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& dtable, const Lookup& l,
                int64_t no_gradient_id) {
     lowering.fill_zero(dtable);
@@ -90,7 +90,7 @@ void sum_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& 
     lowering.append(std::move(sum));
 }
 
-// The last `dims` dimensions of a view in one, as [all the rest..., width].
+// Merges the dimensions from `keep` on: [kept dimensions..., width].
 View merged_tail(Lowering& lowering, const View& view, int keep) {
     View dense = lowering.contiguous(view);
     graph::Shape shape;

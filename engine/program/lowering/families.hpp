@@ -6,8 +6,8 @@
 namespace hekla::program {
 
 // Lowers one node: reads lowering.view(input), appends dispatches, and sets lowering.views[output] of every output,
-// hidden ones included. Optional inputs are graph::kNone. Returns `unsupported` or `invalid_argument` with what the
-// kernels cannot do; lower() adds the node's place in the graph.
+// including hidden ones. Optional inputs are graph::kNone. Returns `unsupported` or `invalid_argument` with the
+// limitation of the kernels; lower() adds the node's location in the graph.
 using LowerNode = Status (*)(Lowering& lowering, graph::NodeId node);
 
 Status lower_shape(Lowering& lowering, graph::NodeId node); // reshape transpose slice concat pad broadcast flip unslice

@@ -1,5 +1,5 @@
-// The argument record of a kernel whose GLSL is written at run time: every member is added once, to the declaration and
-// to the bytes. A record is the same for SPIR-V that declares it itself.
+// The argument record of a kernel whose GLSL is generated at run time: every member is added once, to the declaration
+// and to the bytes. A record is the same for SPIR-V that declares it itself.
 #pragma once
 
 #include "program/lowering/record.hpp"
@@ -12,17 +12,17 @@ namespace hekla::program {
 
 class GlslRecord {
 public:
-    // Addresses come first in the record, whenever they are added.
+    // Addresses come first in the record, regardless of the order of the calls.
     void address(const std::string& name, const View& view);
     void u32(const std::string& name, uint32_t value) { word("uint", name, value); }
     void i32(const std::string& name, int32_t value) { word("int", name, value); }
     void f32(const std::string& name, float value) { word("float", name, value); }
-    // No member where there are no values: GLSL has no empty arrays.
+    // Adds no member if there are no values, because GLSL has no empty arrays.
     void u32_array(const std::string& name, std::span<const uint32_t> values) { words("uint", name, values); }
     void i32_array(const std::string& name, std::span<const int32_t> values) { words("int", name, values); }
     void f32_array(const std::string& name, std::span<const float> values) { words("float", name, values); }
 
-    // The members, one declaration a line, after the two words of HK_RECORD_HEAD.
+    // Returns the members, one declaration per line, after the two words of HK_RECORD_HEAD.
     std::string declarations() const { return address_text_ + word_text_; }
     Record record() const;
 

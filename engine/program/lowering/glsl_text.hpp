@@ -1,4 +1,4 @@
-// The embedded GLSL that generated kernels begin with.
+// The embedded GLSL at the beginning of generated kernels.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace hekla::program {
 
-// A file of shaders/ with what it includes in place of the lines that say so: there is no #include at run time. `seen`
-// gets every file's name; those that are in it give nothing.
+// Returns a file of shaders/ with its includes expanded, because there is no #include at run time. `seen` collects
+// every file's name; files that are already in it are skipped.
 std::string expanded_glsl(std::string_view file, std::set<std::string, std::less<>>& seen);
 
 } // namespace hekla::program

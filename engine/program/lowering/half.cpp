@@ -16,7 +16,7 @@ uint16_t to_float16(float x) {
     else if (bits >= 0x477FF000u)
         y = 0x7C00u; // 65520 and above
     else if (bits < 0x38800000u)
-        // Under 2^-14: units of 2^-24, which is what a sum with 0.5 is rounded to.
+        // Below 2^-14 the unit is 2^-24, to which a sum with 0.5 is rounded.
         y = std::bit_cast<uint32_t>(std::bit_cast<float>(bits) + 0.5f) - 0x3F000000u;
     else
         y = (bits + 0xFFFu + (bits >> 13 & 1u) - 0x38000000u) >> 13;

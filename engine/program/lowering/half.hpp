@@ -5,7 +5,7 @@
 
 namespace hekla::program {
 
-// To the nearest, ties to even; what float16 cannot hold becomes infinite. `storage` is f16 or bf16.
+// Rounds to the nearest, ties to even; values beyond float16's range become infinite. `storage` is f16 or bf16.
 uint16_t to_half(Storage storage, float x);
 float from_half(Storage storage, uint16_t bits); // exact
 

@@ -1,4 +1,4 @@
-// Leaves: what the host gives, what the store holds, and constants that are uploaded once.
+// Leaves: inputs from the host, tensors of the store, and constants that are uploaded once.
 #include "base/hash.hpp"
 #include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
@@ -25,7 +25,7 @@ void put(std::vector<std::byte>& to, graph::Kind kind, double value) {
     to.insert(to.end(), bytes, bytes + 4);
 }
 
-// Equal constants are one.
+// Returns the constant; equal constants are shared.
 View constant_of(Lowering& lowering, graph::Kind kind, const graph::Shape& shape, std::vector<std::byte> content) {
     const std::string name = fmt::format("constant {} {}", kind_name(kind), to_hex(hash128(content)));
     const graph::Shape flat{static_cast<int64_t>(content.size() / 4)};

@@ -1,18 +1,18 @@
-// What lowering may use of a device.
+// The device properties that lowering depends on.
 #pragma once
 
 #include <cstdint>
 
 namespace hekla::program {
 
-// What lowering may use; plain numbers, so that lowering runs (and is tested) without a device.
+// Limits for lowering; plain numbers, so that lowering runs (and is tested) without a device.
 struct Limits {
     uint32_t subgroup_size = 8;
     uint32_t max_group_invocations = 256;
     uint32_t shared_memory = 16384;
     bool storage16 = false;
     bool cpu = false;              // the device is a CPU: prefer kernels without shared memory
-    bool uniform_loads = false;    // capability of that name: kernels that load so are preferred
+    bool uniform_loads = false;    // the capability of that name: kernels with such loads are preferred
     bool generated_shaders = true; // runtime GLSL is available
 };
 

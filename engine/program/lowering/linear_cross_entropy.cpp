@@ -1,4 +1,5 @@
-// Cross entropy of a linear's logits and its gradient, chunk after chunk of the classes: logits [N, V] are never whole.
+// Cross entropy of a linear's logits and its gradient, by chunks of the classes, so that logits [N, V] are never stored
+// completely.
 #include "program/lowering/common.hpp"
 
 #include <algorithm>
@@ -10,30 +11,30 @@ namespace {
 using graph::Op;
 
 constexpr int64_t kChunkBytes = int64_t{64} << 20; // of a chunk's logits
-constexpr int64_t kLeastClasses = 256;             // of a chunk: fewer leave a product's tiles empty
+constexpr int64_t kLeastClasses = 256;             // of a chunk; with fewer, a product's tiles are partly empty
 
-// What both directions read. Views are dense but the weight's.
+// Inputs of both directions. All views are dense except the weight's.
 struct Loss {
     View x, weight, bias, labels, weights;
-    View total; // the sum of `weights`, where smoothing needs it
+    View total; // the sum of `weights`, if smoothing needs it
     bool input_first = false;
     float smoothing = 0;
     int32_t ignore = 0;
     int64_t rows = 0, classes = 0, chunk = 0;
     View room;      // of a chunk's logits: [N, chunk]
-    View as_16_bit; // of the same in the program's precision, where that is 16 bits
+    View as_16_bit; // the same in the program's precision, if that is 16 bits
 
     int64_t width_from(int64_t first) const { return std::min(chunk, classes - first); }
 };
 
-// Part of an axis of a view.
+// Returns part of an axis of a view.
 View slice_of(View view, int axis, int64_t start, int64_t length) {
     view.offset += static_cast<uint64_t>(start * view.strides[static_cast<std::size_t>(axis)]);
     view.shape[axis] = length;
     return view;
 }
 
-// `first` is the input x's number; class weights are input `weights`.
+// `first` is the index of input x; class weights are input `weights`.
 Loss loss_of(Lowering& lowering, const graph::Node& node, std::size_t first, std::size_t weights) {
     const auto dense = [&](std::size_t input) {
         const View view = optional_view(lowering, node.inputs[input]);
@@ -65,7 +66,7 @@ View chunk_of_weight(const Loss& l, int64_t first) {
     return slice_of(l.weight, l.input_first ? 1 : 0, first, l.width_from(first));
 }
 
-// Logits of the classes from `first` on, dense.
+// Computes dense logits of the classes from `first` on.
 View logits(Lowering& lowering, const Loss& l, int64_t first) {
     const int64_t width = l.width_from(first);
     View y = l.room;
@@ -117,7 +118,7 @@ void forward(Lowering& lowering, graph::NodeId id) {
         for (const View& view : {y, l.labels, l.weights, l.total}) dispatch.reads(view);
         if (more) dispatch.reads(state);
         if (more) dispatch.reads(best);
-        dispatch.writes(state); // the last one, and the only one, touch it too
+        dispatch.writes(state); // the last chunk writes it too, even if it is the only one
         dispatch.writes(best);
         if (last) dispatch.writes(loss);
         if (last) dispatch.writes(lse);
@@ -127,7 +128,7 @@ void forward(Lowering& lowering, graph::NodeId id) {
     }
 }
 
-// dlogits over the logits of the classes from `first` on.
+// Overwrites the logits of the classes from `first` on with dlogits.
 void to_gradient(Lowering& lowering, const Loss& l, const View& dloss, const View& lse, const View& y, int64_t first) {
     const int64_t width = y.shape[1];
     Dispatch dispatch;
@@ -158,7 +159,7 @@ void to_gradient(Lowering& lowering, const Loss& l, const View& dloss, const Vie
     lowering.append(std::move(dispatch));
 }
 
-// A chunk of dlogits as the products that follow read it.
+// Returns a chunk of dlogits in the storage that the following products read.
 View factor(Lowering& lowering, const Loss& l, const View& d) {
     if (l.as_16_bit.resource == 0) return d;
     View stored = l.as_16_bit;

@@ -1,4 +1,4 @@
-// The loop nest over the elements of several tensors of one shape, with as few dimensions as their strides allow.
+// A loop nest over the elements of several tensors of one shape, with as few dimensions as their strides allow.
 #pragma once
 
 #include "program/lowering/records.hpp"
@@ -14,21 +14,21 @@ struct Loop {
     std::vector<graph::Strides> strides; // by operand, in elements
 
     int rank() const { return static_cast<int>(dims.size()); }
-    // The operand's elements follow each other in the loop's order.
+    // Returns whether the operand's elements are contiguous in the loop's order.
     bool linear(std::size_t operand) const;
-    // One element for the whole loop.
+    // Returns whether the operand is one element for the whole loop.
     bool uniform(std::size_t operand) const;
 };
 
-// All operands have the shape of the first. Dimensions of 1 are dropped; neighbors that
-// every operand walks as one are merged.
+// Makes the loop. All operands have the shape of the first. Dimensions of 1 are dropped; neighbors that are contiguous
+// for every operand are merged.
 Loop make_loop(std::span<const View> operands);
 
-// The view broadcast to `shape` by NumPy's rule: repeated dimensions get stride 0. The shapes fit (the graph is
-// checked).
+// Broadcasts the view to `shape` by NumPy's rule: repeated dimensions get stride 0. The shapes fit, because the graph
+// was checked.
 View broadcast_view(const View& view, const graph::Shape& shape);
 
-// What shaders/divide.glsl multiplies and shifts by instead of dividing: exact for numbers below 2^31 (Granlund and
+// Multiplier and shift for shaders/divide.glsl, in place of a division: exact for numbers below 2^31 (Granlund and
 // Montgomery 1994).
 struct Divisor {
     uint32_t factor = 0;
@@ -42,7 +42,8 @@ void set_dims(std::span<const int64_t> dims, uint32_t (&to)[graph::kMaxRank], ui
               uint32_t (&shifts)[graph::kMaxRank]);
 void set_strides(const graph::Strides& strides, int32_t (&to)[graph::kMaxRank]);
 
-// Workgroups of an elementwise kernel, of kElementsPerGroup each, and of a row kernel, of kRowsPerGroup.
+// Return the number of workgroups of an elementwise kernel, of kElementsPerGroup each, and of a row kernel, of
+// kRowsPerGroup.
 uint64_t elementwise_groups(int64_t elements);
 uint64_t row_groups(int64_t rows);
 

@@ -79,7 +79,7 @@ LowerNode family_of(Op op) {
     }
 }
 
-// The values that the caller wants, by name, checked.
+// The values that the caller requested, by name, checked.
 struct Wanted {
     std::vector<std::pair<std::string, graph::ValueId>> outputs;
     std::vector<std::pair<std::string, graph::ValueId>> gradients; // without "grad."
@@ -130,7 +130,7 @@ std::vector<bool> needed_nodes(const graph::Graph& graph, const Wanted& wanted) 
     for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
         for (const auto& [name, value] : *list) need(value);
     for (std::size_t n = graph.nodes.size(); n-- > 0;) {
-        // Appending to a cache is wanted for its own sake.
+        // An append to a cache is always needed.
         if (graph.nodes[n].op == Op::attention_cached) needed[n] = true;
         if (!needed[n]) continue;
         for (const graph::ValueId input : graph.nodes[n].inputs)
@@ -139,7 +139,7 @@ std::vector<bool> needed_nodes(const graph::Graph& graph, const Wanted& wanted) 
     return needed;
 }
 
-// Adds to the gradient arena, or overwrites it, as the replay's RunScalars say.
+// Adds to the gradient arena, or overwrites it, depending on the replay's RunScalars.
 void accumulate(Lowering& lowering, const View& from, const View& gradient) {
     const View runtime = lowering.runtime();
     const View source = lowering.contiguous(from);
@@ -157,7 +157,7 @@ void accumulate(Lowering& lowering, const View& from, const View& gradient) {
 }
 
 Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& options) {
-    // An output that a state also gets, or that two names share, is copied for all but the first.
+    // An output that is also written to a state, or shared by two names, is copied for all but the first.
     for (const auto& [name, value] : wanted.gradients) {
         const View view = lowering.view(value);
         lowering.current = lowering.graph->value(value).node;
@@ -175,7 +175,7 @@ Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& opti
         if (!lowering.move_to(view, ResourceKind::output, name))
             lowering.copy(view, lowering.named(ResourceKind::output, name, view.shape, view.storage));
     }
-    // Last, in two steps where a state's new content is a view of another's old one.
+    // Written last, in two steps if a state's new content is a view of another's old content.
     std::vector<std::pair<View, View>> moves;
     for (const auto& [name, value] : wanted.states) {
         View view = lowering.view(value);
@@ -226,7 +226,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
 
     HK_ASSIGN(const Wanted wanted, find_wanted(graph, options));
     const std::vector<bool> needed = needed_nodes(graph, wanted);
-    // Errors come before any work.
+    // Report errors before any work.
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
         if (!needed[id]) continue;
         if (family_of(graph.nodes[id].op) == nullptr)

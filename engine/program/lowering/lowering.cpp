@@ -19,14 +19,14 @@ View dense(ResourceId resource, const graph::Shape& shape, Storage storage) {
     return view;
 }
 
-// Rows of at least a subgroup's width, dense on both sides: false where the views have none.
+// Copies rows of at least a subgroup's width, dense on both sides. Returns false if the views have none.
 bool copy_rows(Lowering& lowering, const View& from, const View& to, const Loop& loop) {
     const Limits& limits = lowering.limits;
     const auto last = static_cast<std::size_t>(loop.rank() - 1);
     const int64_t width = loop.dims[last];
     if (loop.rank() > 6 || loop.strides[0][last] != 1 || loop.strides[1][last] != 1 || width < limits.subgroup_size)
         return false;
-    if (last == 0) return false; // one row: the elementwise kernel cuts it for all cores
+    if (last == 0) return false; // one row: the elementwise kernel distributes it over all cores
     const int64_t rows = from.elements() / width;
     Dispatch dispatch;
     dispatch.shader = "pointwise/copy_rows";

@@ -1,5 +1,5 @@
-// What lowering makes of a graph: a list of dispatches over resources, before anything has an address. Kernel families
-// append to a Lowering; the memory plan then gives every resource a place, and Program records it.
+// The result of lowering a graph: a list of dispatches over resources, before addresses are assigned. Kernel families
+// append to a Lowering; then the memory plan places every resource, and Program records it.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -17,18 +17,18 @@
 namespace hekla::program {
 
 enum class ResourceKind : uint8_t {
-    arena,     // lives from its first write to its last read; the memory plan places it
+    arena,     // live from its first write to its last read; the memory plan places it
     parameter, // in the parameter store, shared by all programs of a run
     gradient,  // gradients of parameters, in the same order as the parameters
-    constant,  // uploaded once when the program is made
-    input,     // a field of the batch or a runtime scalar: written by the host or a copy before each replay
+    constant,  // uploaded once when the program is created
+    input,     // a field of the batch or a step scalar, written by the host or by a copy before each replay
     output,    // kept after the replay, readable by the host
     state,     // key-value caches and other tensors that live across replays and programs
     moment1,   // AdamW's first moments of parameters, in the same order
     moment2,   // AdamW's second moments
 };
-// parameter, gradient, moment1 and moment2 are named by a tensor, or by chunk_name() of parameter_table.hpp for a whole
-// chunk.
+// parameter, gradient, moment1 and moment2 have the name of a tensor, or chunk_name() of parameter_table.hpp for a
+// whole chunk.
 
 struct Resource {
     std::string name; // the parameter's, field's, output's or state's; for the arena a description
@@ -37,10 +37,10 @@ struct Resource {
     std::vector<std::byte> content; // constants only
 };
 
-// A product for which several kernels would do: what a tuner needs to measure them.
+// A product that several kernels can compute, with everything that a tuner needs to measure them.
 struct KernelProblem {
-    std::string key;                     // "matmul NT f32 [1x 512, 512, 512]": Lowering::choices has it
-    std::vector<std::string> candidates; // the preferred one first; all give the same result but for rounding
+    std::string key;                     // "matmul NT f32 [1x 512, 512, 512]": the key in Lowering::choices
+    std::vector<std::string> candidates; // the preferred one first; all give the same result except for rounding
     bool transpose_a = false, transpose_b = false;
     int64_t batches = 1, m = 0, n = 0, k = 0;
     Storage a = Storage::f32, b = Storage::f32, c = Storage::f32;
@@ -48,32 +48,32 @@ struct KernelProblem {
 
 class Lowering {
 public:
-    const graph::Graph* graph = nullptr; // null: dispatches made by hand
+    const graph::Graph* graph = nullptr; // null: dispatches written by hand
     Limits limits;
-    CompileOptions options; // what lower() was given
+    CompileOptions options; // the argument of lower()
     std::vector<Resource> resources{1};
     std::vector<Dispatch> dispatches;
     std::vector<View> views;                    // by graph::ValueId; resource 0: not made yet
-    std::vector<bool> readable_as_16_bit;       // by graph::ValueId; empty where options.precision is f32
+    std::vector<bool> readable_as_16_bit;       // by graph::ValueId; empty if options.precision is f32
     graph::NodeId current = 0;                  // the node being lowered
-    std::map<std::string, std::string> choices; // kernels chosen, by KernelProblem::key; those of the options too
-    std::vector<KernelProblem> problems;        // for which options.kernel_choices fixes nothing
+    std::map<std::string, std::string> choices; // chosen kernels by KernelProblem::key, including those of the options
+    std::vector<KernelProblem> problems;        // for which options.kernel_choices has no entry
     std::map<std::string, float> scalar_initials;
     std::map<std::string, View> outputs;                       // every tensor of kind output, in its original shape
     std::vector<std::pair<graph::NodeId, View>> access_counts; // of access_counters(), in order
     std::vector<std::string> ignored_inputs; // fields and step scalars of the graph that no dispatch reads
 
     const View& view(graph::ValueId value) const { return views[value]; }
-    // A dense arena tensor (scratch, or the place of a value). Where the value turns out to be an output or a gradient,
-    // the resource is moved there afterwards, so nothing is copied.
+    // Allocates a dense arena tensor (scratch, or the storage of a value). If the value turns out to be an output or a
+    // gradient, the resource is moved there afterwards, so nothing is copied.
     View allocate(const graph::Shape& shape, Storage storage, const std::string& name);
-    // Returns the view itself if it is contiguous, else a copy of it (appends a dispatch).
+    // Returns the view itself if it is contiguous, otherwise a copy of it (appends a dispatch).
     View contiguous(const View& view);
-    // Returns the view, or the same view of a 16-bit copy where options.precision is 16 bits. The copy is of the whole
-    // tensor and is made on first use (appends a dispatch). Nothing may write to the tensor afterwards.
+    // Returns the view, or the same view of a 16-bit copy if options.precision is 16 bits. The copy is of the whole
+    // tensor and is created on first use (appends a dispatch). Nothing may write to the tensor afterwards.
     View as_16_bit(const View& view);
-    // Appends a dispatch that stores `from` (float32) in the storage of `to` (16 bits), both dense, with equally many
-    // elements.
+    // Appends a dispatch that converts `from` (float32) to the storage of `to` (16 bits), both dense, with the same
+    // number of elements.
     void store_as_16_bit(const View& from, const View& to);
     // Appends a dispatch that copies `from` (any strides) into `to` (any strides, no element twice), same shape and
     // storage.
@@ -83,22 +83,22 @@ public:
     // The reference is valid until the next append.
     Dispatch& append(Dispatch dispatch);
 
-    // Tensors that are not the arena's: found by kind and name, made on first use, dense.
-    View parameter(const std::string& name, const graph::Shape& shape); // float32, or as options.parameters says
+    // Tensors outside the arena: found by kind and name, created on first use, dense.
+    View parameter(const std::string& name, const graph::Shape& shape); // float32, or according to options.parameters
     View named(ResourceKind kind, const std::string& name, const graph::Shape& shape, Storage storage);
     View constant(const std::string& name, const graph::Shape& shape, Storage storage, std::vector<std::byte> content);
     View step_scalar(const std::string& name, float initial); // float32 []
     View runtime();                                           // the RuntimeRecord, as u32 words [8]
-    // Two words for the kernel of the current node, zero at the beginning of every replay: loads and stores outside of
-    // their tensors (appends a dispatch).
+    // Returns two counters for the kernel of the current node, zero at the beginning of every replay: loads and stores
+    // outside of their tensors (appends a dispatch).
     View access_counters();
 
-    // Moves a dense arena tensor that fills its resource to another kind and name, so that what was written there needs
-    // no copy. Returns false and changes nothing where that is impossible.
+    // Moves a dense arena tensor that fills its resource to another kind and name, so that its content needs no copy.
+    // Returns false and changes nothing if that is impossible.
     bool move_to(const View& view, ResourceKind kind, const std::string& name);
 
-    // Chooses the kernel of a problem: the one that options.kernel_choices fixes for its key, else the first candidate,
-    // and adds the problem to `problems`. A choice never changes after step 0.
+    // Chooses the kernel of a problem: the one in options.kernel_choices for its key, otherwise the first candidate,
+    // and then adds the problem to `problems`. A choice never changes after step 0.
     const std::string& choose(KernelProblem problem);
 
 private:
@@ -106,7 +106,7 @@ private:
     std::map<ResourceId, ResourceId> stored_as_16_bit_; // tensor -> copy, of as_16_bit()
 };
 
-// The parameter store's state that holds a graph's buffer.
+// Returns the name of the parameter store's state for a graph's buffer.
 inline std::string buffer_state(std::string_view name) { return "buffer." + std::string(name); }
 inline const char* const kRuntimeInput = "hekla.runtime";
 inline const char* const kAccessPrefix = "hekla.accesses."; // outputs that count accesses

@@ -35,7 +35,7 @@ Matrix matrix_of(const View& view, bool transposed) {
     return matrix;
 }
 
-// How a kernel sees an operand: dense along rows (its last dimension) or along columns.
+// An operand as a kernel reads it: dense along rows (its last dimension) or along columns.
 struct Operand {
     View view;
     bool transposed = false; // dense along its rows' dimension
@@ -60,12 +60,12 @@ Operand operand_of(Lowering& lowering, const Matrix& matrix) {
     return operand;
 }
 
-// What is done to a sum before it is stored, in this order.
+// Operations on a sum before it is stored, in this order.
 struct Epilogue {
     View bias; // [N]
     Activation activation = Activation::none;
     View residual;           // [M, N], added; rows of any stride
-    bool accumulate = false; // to what is there
+    bool accumulate = false; // add to the existing content
 };
 
 uint32_t epilogue_bits(const Epilogue& epilogue) {
@@ -83,7 +83,7 @@ struct Problem {
     int64_t a_outer = 0, a_inner = 0, b_outer = 0, b_inner = 0, c_outer = 0, c_inner = 0;
 };
 
-// A kernel, and how it splits the problem.
+// A kernel, and how the problem is split.
 struct Tiling {
     const MatmulKernel* kernel = nullptr;
     std::string shader;
@@ -93,13 +93,13 @@ struct Tiling {
     uint32_t subgroup = 0;
 };
 
-// TYPES of shaders/matmul/tile.glsl: how A, B and C are stored.
+// Returns TYPES of shaders/matmul/tile.glsl: the storage of A, B and C.
 uint32_t types_of(const View& a, const View& b, const View& c) {
     return static_cast<uint32_t>(a.storage) | static_cast<uint32_t>(b.storage) << 2 |
            static_cast<uint32_t>(c.storage) << 4;
 }
 
-// The variant with 16-bit storage where an operand needs it.
+// Selects the variant with 16-bit storage if an operand needs it.
 void set_types(Dispatch& dispatch, uint32_t types) {
     if (types == 0) return;
     dispatch.shader += dispatch.shader == "matmul/split_sum" ? ".16" : "_16";
@@ -116,7 +116,7 @@ bool pairs_of_b(const Problem& p) {
     return even({dense, p.b.leading, static_cast<int64_t>(p.b.view.offset), p.b_outer, p.b_inner});
 }
 
-// Specialization constants, as the kernel's shader numbers them. The last is the epilogue.
+// Returns the specialization constants, in the order of the kernel's shader. The last is the epilogue.
 std::vector<uint32_t> constants_of(MatmulFamily family, const Limits& limits, const Problem& p) {
     const uint32_t transpose_a = p.a.transposed ? 1u : 0u, transpose_b = p.b.transposed ? 1u : 0u;
     const uint32_t epilogue = epilogue_bits(p.epilogue);
@@ -158,14 +158,14 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     Tiling tiling;
     tiling.shader = "matmul/" + choice;
     tiling.kernel = find_matmul_kernel(choice);
-    // An unknown choice, of another version, fails with its name when the shader is looked for.
+    // An unknown choice, from another version, fails with its name at the shader lookup.
     if (tiling.kernel == nullptr) tiling.kernel = candidates.front();
     tiling.tile_m = tiling.kernel->tile_m;
     tiling.tile_n = tiling.kernel->columns(limits);
     tiling.subgroup = tiling.kernel->family == MatmulFamily::tiled ? 0 : limits.subgroup_size;
     tiling.constants = constants_of(tiling.kernel->family, limits, p);
-    // Few tiles leave a device idle: K is split too, and a second pass adds up in order. On a CPU that pass costs as
-    // much as millions of operations.
+    // With few tiles a device is partly idle, so K is split too, and a second pass adds the parts in order. On a CPU
+    // that pass costs as much as millions of operations.
     const int64_t tiles = divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches;
     const bool small = limits.cpu && batches * p.m * p.n * p.k < (int64_t{1} << 21);
     const int64_t wanted = small ? 1 : limits.cpu ? 4 : 256;
@@ -177,7 +177,7 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     return tiling;
 }
 
-// The record of a kernel that multiplies, or (a: the partial sums, c: the result) of split_sum.
+// Returns the record of a kernel that multiplies, or (a: the partial sums, c: the result) of split_sum.
 Record record_of(const Problem& p, const Tiling& tiling, const View& a, const View& c, bool partial) {
     const Epilogue after = partial ? Epilogue{} : p.epilogue;
     return make_record(kernels::matmul::Record{.a = a,
@@ -206,7 +206,7 @@ Record record_of(const Problem& p, const Tiling& tiling, const View& a, const Vi
                                                .batches = word(p.outer * p.inner)});
 }
 
-// B as it is stored, [N, K], to [K, N].
+// Transposes B, which is stored as [N, K], to [K, N].
 void transpose_b(Lowering& lowering, Problem& p) {
     const int64_t outer = p.b_outer == 0 ? 1 : p.outer;
     const int64_t inner = p.b_inner == 0 ? 1 : p.inner;
@@ -279,7 +279,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     lowering.append(std::move(sum));
 }
 
-// c [batch..., M, N] (dense) = a [batch..., M, K] b [batch..., K, N], the batch dimensions already the same.
+// Computes c [batch..., M, N] (dense) = a [batch..., M, K] b [batch..., K, N], with equal batch dimensions.
 void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& c, const Epilogue& epilogue) {
     Problem p;
     p.m = a.view.shape[-2];
@@ -288,7 +288,7 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
     p.epilogue = epilogue;
     if (c.elements() == 0) return;
     if (p.k == 0) {
-        if (epilogue.accumulate) return; // there is no bias then
+        if (epilogue.accumulate) return; // then there is no bias
         if (epilogue.bias.resource != 0)
             lowering.copy(broadcast_view(epilogue.bias, c.shape), c);
         else
@@ -298,7 +298,7 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
     p.a = operand_of(lowering, a);
     p.b = operand_of(lowering, b);
     p.c = c;
-    // Batch dimensions, merged where all three walk them as one.
+    // Batch dimensions, merged where they are contiguous in all three.
     const auto batch_view = [](View view) {
         view.shape[-1] = 1;
         view.shape[-2] = 1;
@@ -307,7 +307,7 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
     const View views[] = {batch_view(c), batch_view(p.a.view), batch_view(p.b.view)};
     const Loop loop = make_loop(views);
     const std::size_t rank = loop.dims.size();
-    // A kernel knows two batch dimensions; the host walks the rest.
+    // A kernel supports two batch dimensions; the host iterates over the rest.
     const std::size_t walked = rank > 2 ? rank - 2 : 0;
     if (rank >= 1) {
         p.inner = loop.dims[rank - 1];
@@ -321,7 +321,7 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
         p.a_outer = loop.strides[1][rank - 2];
         p.b_outer = loop.strides[2][rank - 2];
     }
-    // Views of one walk, for exact accesses.
+    // Views of one iteration, for exact accesses.
     const auto part = [&](const View& whole, std::size_t operand, int64_t at_outer, int64_t rows, int64_t columns) {
         View view = whole;
         const int full = whole.shape.rank();
@@ -352,7 +352,7 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
     }
 }
 
-// [batch..., rows, columns] as [all rows, columns], where strides can say it.
+// Flattens [batch..., rows, columns] to [all rows, columns]; false if strides cannot express it.
 bool flattened(const View& view, View& out) {
     const int rank = view.shape.rank();
     if (rank == 2) {
@@ -394,7 +394,7 @@ Storage storage_of_product(const Lowering& lowering, const graph::Node& node, gr
     return chosen ? lowering.options.precision : Storage::f32;
 }
 
-// [batch..., width] as rows [all rows, width]; a copy is made (appends a dispatch) where strides cannot say it.
+// Returns [batch..., width] as rows [all rows, width]; copies (appends a dispatch) if strides cannot express it.
 View as_matrix(Lowering& lowering, const View& x) {
     View rows;
     if (x.shape.rank() == 1) {
@@ -440,7 +440,7 @@ void lower_product(Lowering& lowering, const graph::Node& node) {
     lowering.views[node.outputs[0]] = y;
     Matrix a = matrix_of(factor_view(lowering, node.inputs[0]), node.integer("transpose_a") != 0);
     Matrix b = matrix_of(factor_view(lowering, node.inputs[1]), node.integer("transpose_b") != 0);
-    // One b for all batches: their rows are rows of one product.
+    // The same b for all batches: their rows are rows of one product.
     View rows;
     if (b.view.shape.rank() == 2 && flattened(a.view, rows)) {
         multiply(lowering, matrix_of(rows, false), b, with_rank_2(y, rows.shape[0], shape[-1]), {});

@@ -10,11 +10,11 @@ namespace {
 
 using enum MatmulFamily;
 
-// Rows of A from which it is worth transposing a B that is stored [N, K], for the kernels that need it dense along N.
+// Minimum rows of A for transposing a B that is stored [N, K], for kernels that need it dense along N.
 constexpr int64_t kTransposeRows = 9;
 
-// Why these: shaders/TRIED.md. On a CPU the highest tile that the rows fill and that leaves work for every core; on a
-// GPU the large tile where there are enough of them.
+// The reasons are in shaders/TRIED.md. On a CPU the highest tile that the rows fill and that leaves work for every
+// core; on a GPU the large tile if there are enough of them.
 constexpr MatmulKernel kKernels[] = {
     {.name = "uniform.t8x1",
      .family = uniform,
@@ -110,7 +110,7 @@ std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const M
     std::vector<const MatmulKernel*> candidates;
     for (const MatmulKernel& kernel : kKernels)
         if (can_run(kernel, limits, shape)) candidates.push_back(&kernel);
-    // The last row needs nothing and suits everything.
+    // The last row has no requirements and suits everything.
     const auto preferred =
         std::ranges::find_if(candidates, [&](const MatmulKernel* kernel) { return suits(*kernel, limits, shape); });
     std::rotate(candidates.begin(), preferred, preferred + 1);

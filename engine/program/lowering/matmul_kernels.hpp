@@ -1,4 +1,4 @@
-// The kernels that multiply matrices, as data. A new tile, or a kernel for new hardware, is a row of the table in
+// The matrix multiplication kernels, as data. A new tile, or a kernel for new hardware, is a row of the table in
 // matmul_kernels.cpp and a variant in its shader.
 #pragma once
 
@@ -15,21 +15,21 @@ namespace hekla::program {
 
 // Kernels of one shader file, which share specialization constants.
 enum class MatmulFamily : uint8_t {
-    uniform, // matmul/uniform.comp: one subgroup per tile, loads through addresses that are the same for all lanes
+    uniform, // matmul/uniform.comp: one subgroup per tile, loads with the same address in all lanes
     direct,  // matmul/direct.comp: one subgroup per tile, no shared memory
     tiled,   // matmul/tiled.comp: a workgroup of several subgroups per tile, through shared memory
 };
 
-// What a device must have for a kernel. A device without it never gets the kernel.
+// Device requirements of a kernel. A device that does not meet them never gets the kernel.
 struct MatmulNeeds {
     bool cpu = false; // the device is a CPU
     bool gpu = false; // the device is not a CPU
     bool uniform_loads = false;
-    uint32_t invocations = 0;  // of a workgroup
-    uint32_t shared_bytes = 0; // of a workgroup
+    uint32_t invocations = 0;  // per workgroup
+    uint32_t shared_bytes = 0; // per workgroup
 };
 
-// Which products a kernel suits. The first row that suits is preferred; others may still be measured.
+// The products that a kernel suits. The first row that suits is preferred; others may still be measured.
 struct MatmulSuits {
     int64_t least_rows = 0;       // M of C, at least
     int64_t most_rows = 0;        // M of C, at most; 0: any
@@ -43,10 +43,10 @@ struct MatmulKernel {
     std::string_view name; // the variant: shaders/matmul/NAME
     MatmulFamily family = MatmulFamily::direct;
     int64_t tile_m = 0;     // rows of C per tile
-    int64_t tile_n = 0;     // columns of C per tile; of the families with one subgroup per tile: for each of its lanes
+    int64_t tile_n = 0;     // columns of C per tile; in families with one subgroup per tile: per lane
     int64_t step = 1;       // the length of a split of K is a multiple of it
-    bool has_16_bit = true; // there is a variant NAME_16, which reads and writes 16-bit storage
-    bool measured = true;   // a tuner measures it also where another kernel is preferred
+    bool has_16_bit = true; // a variant NAME_16 exists, which reads and writes 16-bit storage
+    bool measured = true;   // a tuner measures it even if another kernel is preferred
     MatmulNeeds needs = {};
     MatmulSuits suits = {};
 
@@ -55,17 +55,17 @@ struct MatmulKernel {
     }
 };
 
-// What the choice of a kernel depends on, besides the device.
+// The properties of a product that the choice of a kernel depends on, in addition to the device.
 struct MatmulShape {
     int64_t batches = 1, m = 0, n = 0, k = 0;
     bool transpose_b = false; // B is stored [N, K]
     bool has_16_bit = false;  // A, B or C is stored in 16 bits
 };
 
-// All kernels, in the order of preference.
+// Returns all kernels, in order of preference.
 std::span<const MatmulKernel> matmul_kernels();
-const MatmulKernel* find_matmul_kernel(std::string_view name); // null: there is none
-// The kernels that can compute a product on a device, the preferred one first. Never empty.
+const MatmulKernel* find_matmul_kernel(std::string_view name); // null if it does not exist
+// Returns the kernels that can compute a product on a device, the preferred one first. Never empty.
 std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const MatmulShape& shape);
 
 } // namespace hekla::program

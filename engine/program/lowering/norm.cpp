@@ -1,4 +1,4 @@
-// layer_norm and rms_norm, and their gradients. Statistics are float32 and kept for the gradient.
+// layer_norm and rms_norm, and their gradients. Statistics are float32 and are kept for the gradient.
 #include "program/lowering/common.hpp"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ void gain_gradient(Lowering& lowering, const Rows& dy, const Rows& x, const View
     const bool rms = mean.resource == 0;
     const uint32_t w = load_width(x.width, {&dy, &x});
     const int64_t columns = divide_up(x.width, int64_t{lanes(lowering)} * w * 4);
-    // Chunks of rows, so that there is work for a whole device, and their sums in order.
+    // Chunks of rows, so that a whole device has work, and their sums in order.
     const int64_t wanted = lowering.limits.cpu ? 8 : 256;
     const int64_t chunks = std::clamp<int64_t>(std::min(divide_up(wanted, columns), divide_up(x.rows, 32)), 1, x.rows);
     const int64_t chunk = divide_up(x.rows, chunks);

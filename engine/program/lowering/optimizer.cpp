@@ -59,7 +59,7 @@ struct Arenas {
     View blocks, groups, sums, learning_rate, gradient_scale, state, loss, loss_scale;
 };
 
-// One word for each block of a chunk: the group of the parameter in it.
+// Returns one word for each block of a chunk: the group of the parameter in it.
 std::vector<uint32_t> blocks_of(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
                                 std::span<const StoreChunk> chunks, std::size_t chunk) {
     std::vector<uint32_t> blocks(chunks[chunk].elements / kBlock, kUntouched);
@@ -134,7 +134,7 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
                                       {static_cast<int64_t>(sizeof(LossScale) / 4)}, Storage::i32);
 
     std::vector<Arenas> of_chunk(chunks.size(), a);
-    View sums = a.sums; // of the chunk at hand
+    View sums = a.sums; // of the current chunk
     for (std::size_t c = 0; c < chunks.size(); ++c) {
         if (!chunks[c].trained) continue;
         const auto count = static_cast<int64_t>(chunks[c].elements);

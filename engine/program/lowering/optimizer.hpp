@@ -1,12 +1,12 @@
 // The optimizer as three dispatches over the flat arenas of a ParameterStore: the gradient norm in parts; one group
-// that tests loss and norm, decides, counts and clips; the update of every parameter (the first and the last once for
-// each chunk of a store that is larger than one allocation). A program of its own:
+// that checks loss and norm, decides, counts and clips; the update of every parameter (the first and the last once for
+// each chunk of a store that is larger than one allocation). Compiled as a separate program:
 //
 //     HK_ASSIGN(Lowering lowering, lower_optimizer(plan, store->table(), store->chunks(), runtime->limits()));
 //     HK_ASSIGN(auto optimizer, Program::compile(*runtime, lowering, *store));
 //     optimizer->set_scalar(kLearningRate, 1e-3f);  optimizer->submit({});
 //
-// A step whose norm (or loss) is not finite changes nothing but the counters of OptimizerState.
+// A step whose norm (or loss) is not finite changes only the counters of OptimizerState.
 #pragma once
 
 #include "program/lowering/lowering.hpp"
@@ -21,11 +21,11 @@
 namespace hekla::program {
 
 enum class OptimizerKind : uint8_t {
-    adamw, // Loshchilov and Hutter 2019, as torch.optim.AdamW computes it
-    sgd,   // with momentum, as torch.optim.SGD; weight decay is added to the gradient
+    adamw, // Loshchilov and Hutter 2019, as in torch.optim.AdamW
+    sgd,   // with momentum, as in torch.optim.SGD; weight decay is added to the gradient
 };
 
-// What parameters share. The step's learning rate is multiplied by the factor.
+// Settings of a group of parameters. The step's learning rate is multiplied by the factor.
 struct OptimizerGroup {
     float learning_rate_factor = 1;
     float weight_decay = 0;
@@ -40,18 +40,18 @@ struct OptimizerPlan {
     bool nesterov = false;
     float max_norm = 0; // gradients are scaled down to this global norm; 0: never
     std::vector<OptimizerGroup> groups;
-    // By entry of the table: which group, or -1: the parameter is not updated (frozen, or the loss does not reach
+    // By entry of the table: the group's index, or -1: the parameter is not updated (frozen, or the loss does not reach
     // it).
     std::vector<int32_t> group_of;
-    // The loss that gradients come from was multiplied by the number in kLossScaleState, and kGradientScale undoes it:
-    // it is halved in a step that is skipped and doubled after kLossScaleSteps that were not.
+    // Whether the loss was multiplied by the number in kLossScaleState, which kGradientScale undoes: it is halved in a
+    // skipped step and doubled after kLossScaleSteps applied ones.
     bool loss_scaling = false;
-    // Whose loss is tested too: a state of one float, which programs write by CompileOptions::state_outputs; empty: the
-    // step scalar kLoss.
+    // The loss to check: a state of one float, which programs write by CompileOptions::state_outputs; empty: the step
+    // scalar kLoss.
     std::string loss_state;
 };
 
-// The states of an optimizer program, and what the loss scale does: shaders/optimizer/record.h.
+// The states of an optimizer program and the loss scale's constants: shaders/optimizer/record.h.
 using kernels::optimizer::kFirstLossScale;
 using kernels::optimizer::kLossScaleSteps;
 using kernels::optimizer::LossScale;
@@ -63,7 +63,7 @@ inline const char* const kLearningRate = "learning_rate";   // step scalar
 inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
 inline const char* const kLoss = "loss";                    // step scalar, initially 0
 
-// `table` and `chunks` are the store's. invalid_argument where the plan does not match them.
+// `table` and `chunks` are the store's. invalid_argument if the plan does not match them.
 Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
                                  std::span<const StoreChunk> chunks, const Limits& limits);
 

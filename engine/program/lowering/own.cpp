@@ -1,7 +1,7 @@
-// A plugin's own operation: its GLSL between generated accessors and a generated main, or its SPIR-V as it is. The text
-// depends on the operation, on how its inputs are stored and on the length of its lists, never on sizes. The record is
-// the one of hekla/plugin/operation.h in both cases; where accesses are counted, GLSL has one more address after the
-// others.
+// A plugin's own operation: its GLSL between generated accessors and a generated main, or its unmodified SPIR-V. The
+// text depends on the operation, on the storage of its inputs and on the length of its lists, never on sizes. The
+// record is that of hekla/plugin/operation.h in both cases; if accesses are counted, GLSL has one more address after
+// the others.
 #include "base/hash.hpp"
 #include "gpu/shader.hpp"
 #include "program/lowering/common.hpp"
@@ -41,7 +41,7 @@ public:
         if (d_.glsl.empty()) {
             HK_TRY(take_spirv());
         } else {
-            // Named by its text without the author's file and line, which an exported graph does not keep.
+            // Named by its text without the author's file and line, which are not in an exported graph.
             const std::string label = use_.operation->label();
             dispatch_.shader = fmt::format("own:{}:{}", label, to_hex(hash128(source(label, 1))));
             dispatch_.source = d_.glsl_file.empty() ? source(label, 1) : source(d_.glsl_file, d_.glsl_line);
@@ -59,7 +59,7 @@ private:
         for (std::size_t i = 0; i < d_.inputs.size(); ++i) {
             const View given = lowering_.view(node_.inputs[i]);
             OwnTensor tensor{d_.inputs[i].name, given, given.shape, d_.inputs[i].integer};
-            // An empty input is read where there is a zero.
+            // An empty input is read from a zero element.
             if (given.elements() == 0)
                 tensor.view = lowering_.constant("zero", graph::Shape{}, Storage::f32, std::vector<std::byte>(4));
             else
@@ -74,7 +74,7 @@ private:
         }
     }
 
-    // As hekla/plugin/operation.h describes it.
+    // In the layout of hekla/plugin/operation.h.
     Status write_record() {
         for (const OwnTensor& tensor : tensors_) record_.address("hekla_" + tensor.name, tensor.view);
         if (counts()) {
@@ -95,7 +95,7 @@ private:
         return {};
     }
 
-    // A text has no member. A list has its length, and its elements where there are any.
+    // A text has no member. A list has its length, and its elements if there are any.
     Status write_attribute(const graph::Attribute& attribute) {
         Status status;
         const auto narrowed = [&](int64_t value) {
@@ -135,14 +135,14 @@ private:
         return {};
     }
 
-    // An accessor of a list: clamped like those of tensors.
+    // Returns an accessor of a list, clamped like those of tensors.
     std::string list_text(const std::string& name, const char* type, std::size_t size) const {
         if (size == 0) return fmt::format("{} {}(uint i) {{ return {}(0); }}\n", type, name, type);
         return fmt::format("{0} {1}(uint i) {{ return hekla_record.hekla_list_{1}[min(i, {2}u)]; }}\n", type, name,
                            size - 1);
     }
 
-    // file, line: where the compiler's messages place the first line of the operation's own text.
+    // file, line: location of the operation's first line in the compiler's messages.
     std::string source(const std::string& file, uint32_t line) const {
         std::set<std::string, std::less<>> seen;
         std::string text = "#version 460\n";
@@ -209,7 +209,7 @@ private:
                                   kernels::kElementsPerGroup, reversed ? "invocations - 1u - hekla_i" : "hekla_i");
     }
 
-    static std::string quoted(std::string_view file) { // for #line: what would end the text is left out
+    static std::string quoted(std::string_view file) { // for #line: drops characters that would end the text
         std::string out = "\"";
         for (const char c : file)
             if (c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20) out += c;

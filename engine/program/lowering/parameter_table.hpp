@@ -1,4 +1,4 @@
-// The parameters of a graph, and where they are in the arenas of a parameter store.
+// The parameters of a graph, and their locations in the arenas of a parameter store.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -24,15 +24,16 @@ struct ParameterEntry {
     bool trained = true; // not among StoreOptions::frozen
 };
 
-// How a program names a whole chunk of an arena, besides the tensors in it (ResourceKind::parameter, gradient, moment1,
-// moment2), and back; nullopt: it is a tensor's name.
+// Convert between a chunk and its name, with which a program accesses a whole chunk of an arena
+// (ResourceKind::parameter, gradient, moment1, moment2) in addition to the tensors in it. nullopt: it is the name of a
+// tensor.
 std::string chunk_name(uint32_t chunk);
 std::optional<uint32_t> chunk_of(std::string_view name);
 
-// All parameters of a graph in the order in which they were asked for.
+// Returns all parameters of a graph in the order of their creation.
 std::vector<ParameterEntry> parameter_table(const graph::Graph& graph);
 
-// A part of the arenas that is one allocation, and what its tensors share.
+// A part of the arenas that is one allocation, and the common properties of its tensors.
 struct StoreChunk {
     uint64_t elements = 0;          // padding included, a multiple of 256
     Storage storage = Storage::f32; // of the parameters; gradients and moments are float32

@@ -21,7 +21,7 @@ constexpr PointwiseKernel kKernels[] = {
 #undef HK_POINTWISE
 };
 
-// The table's name for the operation of a node, without "_int".
+// Returns the table's name for the operation of a node, without "_int".
 std::string kernel_name(const graph::Node& node) {
     switch (node.op) {
     case Op::compare:
@@ -40,7 +40,7 @@ std::string kernel_name(const graph::Node& node) {
     }
 }
 
-// Whether the node hands its input on as it is.
+// Returns whether the node passes its input through unchanged.
 bool is_same(const graph::Graph& graph, const graph::Node& node) {
     if (node.op == Op::stop_gradient) return true;
     if (node.op == Op::dropout) return node.real("probability") <= 0;
@@ -101,7 +101,7 @@ const PointwiseGroup* PointwiseGroups::ending_at(graph::NodeId node) const {
 
 Result<PointwiseChoice> choose_pointwise(const graph::Graph& graph, const graph::Node& node) {
     std::string name = kernel_name(node);
-    // The kind that decides: of the operands, but where's condition.
+    // The kind of the operands determines the kernel, except where's condition.
     const graph::Kind operand = graph.kind(node.inputs.back());
     if (node.op == Op::cast) {
         const bool from_float = graph::is_float(graph.kind(node.inputs[0]));
@@ -160,7 +160,7 @@ Status lower_pointwise(Lowering& lowering, graph::NodeId id) {
     Dispatch dispatch;
     dispatch.shader = "pointwise/single";
     dispatch.constants = {choice.kernel->number, flat ? 0u : static_cast<uint32_t>(loop.rank())};
-    // Operands that the operation lacks repeat the first: their addresses stay good to read.
+    // Operands that the operation does not have repeat the first, so that their addresses are readable.
     const auto operand = [&](std::size_t o) { return o + 1 < operands.size() ? o + 1 : std::size_t{1}; };
     kernels::pointwise::SingleRecord record{.a = operands[operand(0)],
                                             .b = operands[operand(1)],

@@ -1,5 +1,5 @@
-// Pointwise operations: which groups of nodes become one kernel, and the kernels. A generated kernel gives the bits
-// that the single ones give: both call the functions of shaders/pointwise/operations.glsl, and nothing is contracted.
+// Pointwise operations: the groups of nodes that become one kernel, and the kernels. A generated kernel gives the same
+// bits as the single ones: both call the functions of shaders/pointwise/operations.glsl, and nothing is contracted.
 #pragma once
 
 #include "program/lowering/lowering.hpp"
@@ -11,7 +11,7 @@
 
 namespace hekla::program {
 
-// Nodes of one shape that one kernel computes. The kernel runs in place of the last of them.
+// Nodes of one shape that one kernel computes. The kernel runs at the position of the last of them.
 struct PointwiseGroup {
     std::vector<graph::NodeId> nodes;    // in the graph's order
     std::vector<graph::ValueId> outputs; // read outside the group, in the graph's order
@@ -30,8 +30,8 @@ private:
     std::map<graph::NodeId, std::size_t> ends_;
 };
 
-// Groups, none where kernels cannot be generated. `needed`: nodes that are computed at all;
-// `kept`: values that are wanted from outside.
+// Returns the groups, none if kernels cannot be generated. `needed`: nodes that are computed at all; `kept`: values
+// that are needed outside.
 PointwiseGroups group_pointwise(const graph::Graph& graph, const std::vector<bool>& needed,
                                 const std::vector<graph::ValueId>& kept, const Limits& limits);
 
@@ -42,10 +42,10 @@ Status lower_group(Lowering& lowering, const PointwiseGroup& group);
 struct PointwiseKernel {
     uint32_t number;
     std::string_view name;      // op_NAME is the function
-    std::string_view signature; // "f_iff": float of (int32, float, float); p: a number of the record
+    std::string_view signature; // "f_iff": float of (int32, float, float); p: a numeric argument in the record
 };
 
-// The kernel of a node, and its numbers for the record (clamp's bounds).
+// The kernel of a node, and its numeric arguments for the record (clamp's bounds).
 struct PointwiseChoice {
     const PointwiseKernel* kernel = nullptr;
     float p = 0;
@@ -53,20 +53,20 @@ struct PointwiseChoice {
 };
 Result<PointwiseChoice> choose_pointwise(const graph::Graph& graph, const graph::Node& node);
 
-// Numbers of dropout for the kernels (shaders/pointwise/dropout.glsl).
+// Numbers for dropout in kernels (shaders/pointwise/dropout.glsl).
 struct DropoutNumbers {
-    uint32_t example = 1; // elements of one
+    uint32_t example = 1; // elements per example
     uint32_t stream = 0;
     uint32_t threshold = 0;
     float factor = 1;
 };
 DropoutNumbers dropout_numbers(const graph::Graph& graph, const graph::Node& node);
 
-// GLSL of a kernel for a group; every shape, stride and number comes from the record (see pointwise_codegen.cpp).
+// A generated kernel for a group; every shape, stride and number is in the record (see pointwise_codegen.cpp).
 struct GeneratedKernel {
     std::string source;
     Dispatch dispatch;         // complete
-    std::vector<View> outputs; // as group.outputs
+    std::vector<View> outputs; // in the order of group.outputs
 };
 Result<GeneratedKernel> generate_pointwise(Lowering& lowering, const PointwiseGroup& group);
 

@@ -1,5 +1,5 @@
-// GLSL for a group of pointwise operations. The text depends on the operations and on the layout of operands (dense,
-// one element, or strided along which dimensions), never on sizes: a longer batch compiles nothing.
+// Generates GLSL for a group of pointwise operations. The text depends on the operations and on the layout of operands
+// (dense, one element, or strided along certain dimensions), never on sizes, so a longer batch compiles nothing.
 #include "base/hash.hpp"
 #include "program/lowering/glsl_record.hpp"
 #include "program/lowering/glsl_text.hpp"
@@ -96,7 +96,7 @@ private:
         by_rows_ = together_ && loop_.dims.back() % lowering_.limits.subgroup_size == 0;
     }
 
-    // Members of the record, each with a variable of the same name that main() reads once.
+    // Add members of the record, each with a variable of the same name that main() reads once.
     void address(const std::string& name, const View& view, const char* array) {
         record_.address(name, view);
         locals_ += fmt::format("    {0} {1} = {0}(record.{1});\n", array, name);
@@ -168,7 +168,7 @@ private:
                 const int64_t stride = strides[static_cast<std::size_t>(d)];
                 if (stride == 0) continue;
                 if (!place.empty()) place += " + ";
-                // A unit stride is the common case of the last dimension: part of the text.
+                // A unit stride of the last dimension is common, so it is part of the text.
                 if (stride == 1 && d == loop_.rank() - 1) {
                     place += fmt::format("c{}", d);
                 } else {
@@ -269,8 +269,8 @@ private:
     const PointwiseGroup& group_;
     graph::Shape shape_;
     std::vector<Operand> operands_;
-    std::map<graph::ValueId, std::string> names_; // the variable that holds a value
-    std::map<graph::ValueId, std::size_t> at_of_; // an operand's place in the loop
+    std::map<graph::ValueId, std::string> names_; // the variable of a value
+    std::map<graph::ValueId, std::size_t> at_of_; // an operand's index in the loop
     Loop loop_;
     bool any_strided_ = false;
     bool together_ = false; // a subgroup's lanes load through one address (Limits::uniform_loads)

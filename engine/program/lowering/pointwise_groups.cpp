@@ -1,4 +1,4 @@
-// The groups of graph/fuse.hpp that become kernels: those of pointwise operations, less what is not needed.
+// The groups of graph/fuse.hpp that become kernels: those of pointwise operations, without unneeded nodes.
 #include "graph/fuse.hpp"
 #include "program/lowering/pointwise.hpp"
 
@@ -9,7 +9,7 @@ namespace hekla::program {
 
 namespace {
 
-// A cast or stop_gradient alone is a view, no kernel.
+// A cast or stop_gradient alone is a view and needs no kernel.
 bool only_hands_on(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes) {
     if (nodes.size() > 1) return false;
     const graph::Node& node = graph.nodes[nodes.front()];

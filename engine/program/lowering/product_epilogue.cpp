@@ -8,8 +8,9 @@ namespace {
 
 using graph::Op;
 
-// Rows up to which a CPU's kernels take in an activation: their tiles are unrolled, and the code of a large one would
-// hold the activation hundreds of times, to save a dispatch that costs almost nothing compared with the product.
+// Largest number of rows for which a CPU's kernels fuse an activation: their tiles are unrolled, so the code of a large
+// one would contain the activation hundreds of times, to save a dispatch that costs almost nothing compared with the
+// product.
 constexpr int64_t kFewRows = 8;
 
 Activation activation_of(const graph::Node& node) {
@@ -60,7 +61,7 @@ ProductEpilogues find_product_epilogues(const graph::Graph& graph, const std::ve
             if (limits.cpu && shape.elements() / shape[-1] > kFewRows) continue;
             if (is_product(end.inputs[0])) product = end.inputs[0];
         } else if (end.op == Op::add && graph.shape(end.inputs[0]) == graph.shape(end.inputs[1])) {
-            // Of two the later: the other is made by then.
+            // Of two linears, fuse into the later one, because the other is computed by then.
             for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
                 if (!is_product(end.inputs[i]) || (product != graph::kNone && end.inputs[i] < product)) continue;
                 product = end.inputs[i];

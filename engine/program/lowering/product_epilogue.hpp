@@ -1,5 +1,5 @@
-// What a linear does to its result before it is stored, in place of a dispatch of its own: an activation, or the sum
-// with a residual. Where a token is generated at a time, dispatches are what takes the time.
+// Operations fused into a linear before its result is stored, instead of a separate dispatch: an activation, or the sum
+// with a residual. When tokens are generated one at a time, dispatches take most of the time.
 #pragma once
 
 #include "program/lowering/pointwise.hpp"
@@ -20,15 +20,15 @@ enum class Activation : uint32_t {
 
 struct ProductEpilogue {
     graph::NodeId product = 0;            // the linear
-    graph::ValueId output = graph::kNone; // what is stored in place of the linear's result
+    graph::ValueId output = graph::kNone; // stored instead of the linear's result
     Activation activation = Activation::none;
-    graph::ValueId residual = graph::kNone; // of the output's shape, made before the operation that adds it
+    graph::ValueId residual = graph::kNone; // of the output's shape, computed before the operation that adds it
 };
 
 class ProductEpilogues {
 public:
     void add(graph::NodeId end, const ProductEpilogue& epilogue);
-    // The linear is lowered in place of the operation that it absorbs: by then everything that either reads is made.
+    // The linear is lowered at the position of the fused operation, when all inputs of both are computed.
     const ProductEpilogue* ending_at(graph::NodeId node) const; // null: none does
     bool inside(graph::NodeId product) const { return products_.contains(product); }
 
@@ -37,13 +37,13 @@ private:
     std::set<graph::NodeId> products_;
 };
 
-// Linears whose result is read once, by a pointwise operation that no group has: none where `groups` is empty because
-// nothing is to be fused. `needed` and `kept` as in group_pointwise().
+// Finds linears whose result is read once, by a pointwise operation outside of all groups; none if `groups` is empty
+// because fusion is off. `needed` and `kept` as in group_pointwise().
 ProductEpilogues find_product_epilogues(const graph::Graph& graph, const std::vector<bool>& needed,
                                         const std::vector<graph::ValueId>& kept, const PointwiseGroups& groups,
                                         const Limits& limits);
 
-// Lowers the linear with what it absorbs, and sets the view of `output` (matmul.cpp).
+// Lowers the linear with the fused operation, and sets the view of `output` (matmul.cpp).
 void lower_product(Lowering& lowering, const ProductEpilogue& epilogue);
 
 } // namespace hekla::program

@@ -1,5 +1,5 @@
 // Argument records: the memory that a kernel reads its addresses and numbers from. records.hpp has the records of the
-// built-in kernels; glsl_record.hpp makes those of kernels whose GLSL is written at run time.
+// built-in kernels; glsl_record.hpp creates those of kernels whose GLSL is generated at run time.
 #pragma once
 
 #include "program/lowering/view.hpp"
@@ -14,10 +14,10 @@
 namespace hekla::program {
 
 // A member of an argument record that becomes the device address of a tensor's element View::offset once buffers exist;
-// the null address where the view has no resource.
+// null if the view has no resource.
 class RecordAddress {
 public:
-    static constexpr int kOffsetBits = 40; // the rest is the resource's
+    static constexpr int kOffsetBits = 40; // the remaining bits are the resource
     static constexpr ResourceId kMaxResource = (ResourceId{1} << (64 - kOffsetBits)) - 1;
 
     RecordAddress() = default;
@@ -35,7 +35,7 @@ inline uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
 enum class RecordType : uint8_t { address, u32, i32, f32 };
 
-// A member of a record as its header declares it.
+// A member of a record as declared in its header.
 struct RecordMember {
     std::string_view name;
     RecordType type = RecordType::u32;
@@ -43,21 +43,21 @@ struct RecordMember {
     std::size_t count = 1;  // elements of an array
 };
 
-// Where the address of a resource plus an offset in bytes belongs in a record.
+// The location in a record for the address of a resource plus an offset in bytes.
 struct Relocation {
     uint32_t at = 0; // bytes from the beginning of the record
     ResourceId resource = 0;
     uint64_t offset = 0;
 };
 
-// A record in bytes, with zeros where addresses belong, and where the two words of HK_RECORD_HEAD are: those are filled
-// in when the dispatch is recorded, possibly split.
+// A record in bytes, with zeros in place of addresses and of the two words of HK_RECORD_HEAD, which are set when the
+// dispatch is recorded, possibly split.
 struct Record {
     std::vector<std::byte> bytes;
     std::vector<Relocation> relocations;
 };
 
-// The bytes of a struct of records.hpp.
+// Returns the bytes of a struct of records.hpp.
 template<class R>
 Record make_record(const R& values) {
     static_assert(std::is_standard_layout_v<R> && std::is_trivially_copyable_v<R>);

@@ -1,5 +1,5 @@
-// The argument records of the built-in kernels, and the constants that kernels and lowering share, made from the
-// headers that the kernels' GLSL includes too: shaders/FAMILY/record.h is the namespace kernels::FAMILY. Every record
+// The argument records of the built-in kernels, and the constants that kernels and lowering share, generated from the
+// headers that the kernels' GLSL also includes: shaders/FAMILY/record.h is the namespace kernels::FAMILY. Every record
 // has visit_members(const Record*, visit), which calls visit(RecordMember) for each of its members in order.
 #pragma once
 

@@ -1,4 +1,4 @@
-// gru and lstm, and their gradients: what comes from the inputs is one matmul, and one dispatch walks through time.
+// gru and lstm, and their gradients: one matmul for the inputs, and one dispatch that iterates over time.
 #include "program/lowering/common.hpp"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ using graph::Shape;
 
 using namespace kernels::recurrent; // the flags and records
 
-// Variants of the kernels that walk through time. The first row that suits is used.
+// Variants of the kernels that iterate over time. The first row that suits is used.
 struct RecurrentVariant {
     const char* name; // recurrent/forward.NAME and recurrent/gradient.NAME
-    int64_t rows;     // of the batch that a workgroup does
+    int64_t rows;     // of the batch, per workgroup
     int64_t least_batch;
     bool subgroup; // a workgroup is one subgroup: for CPUs, where a barrier between several is expensive
 };
@@ -27,14 +27,14 @@ constexpr RecurrentVariant kVariants[] = {
     {"lane", 1, 0, false},
 };
 
-// A layer's inputs, dense; those left out have resource 0.
+// A layer's inputs, dense; omitted ones have resource 0.
 struct Layer {
     bool lstm = false;
     View x, input_weight, hidden_weight, input_bias, hidden_bias, lengths, initial, initial_cell;
     int64_t batch = 0, time = 0, in = 0, hidden = 0, width = 0; // width: gates H
-    uint32_t flags = 0;                                         // of the layer; not of what a gradient is given
-    uint32_t lanes = 0;                                         // of a workgroup
-    const RecurrentVariant* kernel = nullptr;                   // that walks through time
+    uint32_t flags = 0;                                         // of the layer; without those of a gradient's inputs
+    uint32_t lanes = 0;                                         // per workgroup
+    const RecurrentVariant* kernel = nullptr;                   // the kernel that iterates over time
 
     int64_t tokens() const { return batch * time; }
 };
@@ -69,8 +69,8 @@ Layer layer_of(Lowering& lowering, const graph::Node& node, std::size_t x, bool 
     l.kernel = std::ranges::find_if(kVariants, [&](const RecurrentVariant& variant) {
         return variant.subgroup == lowering.limits.cpu && l.batch >= variant.least_batch;
     });
-    // A subgroup shares what it loads of a weight between several rows; elsewhere a row has a workgroup of as many
-    // lanes as there are units.
+    // A subgroup reuses loaded weights for several rows; other variants have one row per workgroup, with a lane per
+    // unit.
     const int64_t most = l.kernel->subgroup ? lanes(lowering) : std::min(256u, lowering.limits.max_group_invocations);
     const int64_t wanted = divide_up(std::max<int64_t>(l.hidden, 1), lanes(lowering)) * lanes(lowering);
     l.lanes = word(std::min(most, wanted));
@@ -85,7 +85,7 @@ void walk(Lowering& lowering, const Layer& l, const char* shader, uint32_t flags
     dispatch.flops = 2.0 * static_cast<double>(l.tokens()) * static_cast<double>(l.width * l.hidden);
 }
 
-// [B T, gates H]: rows [B T, depth] by a weight [gates H, depth], plus its bias.
+// Computes [B T, gates H]: rows [B T, depth] times a weight [gates H, depth], plus its bias.
 View project(Lowering& lowering, const Layer& l, const View& rows, int64_t depth, const View& weight, const View& bias,
              const char* name) {
     const View result = lowering.allocate({l.tokens(), l.width}, Storage::f32, name);
@@ -100,7 +100,7 @@ void forward(Lowering& lowering, graph::NodeId id) {
     const View last = make_output(lowering, id, 1);
     const View last_cell = l.lstm ? make_output(lowering, id, 2) : View{};
     const View cells = l.lstm ? make_output(lowering, id, 3) : View{};
-    if (y.elements() == 0) { // no tokens: the states stay what they were
+    if (y.elements() == 0) { // no tokens: the states do not change
         const auto stays = [&](const View& from, const View& to) {
             if (to.resource == 0 || to.elements() == 0) return;
             if (from.resource != 0)
@@ -143,7 +143,7 @@ void forward(Lowering& lowering, graph::NodeId id) {
     lowering.append(std::move(dispatch));
 }
 
-// The state before every token.
+// Computes the state before every token.
 View before(Lowering& lowering, const Layer& l, const View& after, const View& initial) {
     const View result = lowering.allocate({l.batch, l.time, l.hidden}, Storage::f32, "states before the tokens");
     Dispatch dispatch;

@@ -18,9 +18,9 @@ struct Reduction {
     bool integer = false;
 };
 
-// Rows that are dense, into `y` (dense).
+// Reduces dense rows into `y` (dense).
 void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reduction& how) {
-    // A long row is split where the parts can be combined again.
+    // A long row is split if the partial results can be combined.
     const bool can_split = how.what == kSum || how.what == kMaximum;
     const int64_t chunk = can_split && x.width > 16384 ? 4096 : x.width;
     const int64_t chunks = divide_up(x.width, chunk);
@@ -63,7 +63,7 @@ struct Walk {
     }
 };
 
-// Sums of dense columns, lanes along the columns: rows [rows, count], `stride` apart.
+// Sums dense columns, lanes along the columns: rows [rows, count], `stride` apart.
 void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, int64_t stride, const View& y,
               float factor) {
     const uint32_t s = lanes(lowering);
@@ -94,7 +94,7 @@ void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, in
     if (chunks > 1) sum_down(lowering, parts, count, chunks, count, y, factor);
 }
 
-// Any axes: kept and walked dimensions of x, in their order.
+// Reduces any axes: kept and walked dimensions of x, in their order.
 void reduce_columns(Lowering& lowering, const View& x, const Walk& kept, const Walk& walked, const View& y,
                     const Reduction& how) {
     int64_t count = 1;
@@ -150,7 +150,7 @@ void reduce(Lowering& lowering, const View& x, const std::vector<bool>& reduced,
         Walk& walk = reduced[at] ? walked : kept;
         if (reduced[at]) length *= x.shape[d];
         if (x.shape[d] == 1) continue;
-        // Neighbours that are walked as one become one.
+        // Neighbors that are contiguous are merged.
         if (!walk.dims.empty() && d > 0 && reduced[at - 1] == reduced[at] &&
             walk.strides.back() == x.strides[at] * x.shape[d]) {
             walk.dims.back() *= x.shape[d];
@@ -160,10 +160,10 @@ void reduce(Lowering& lowering, const View& x, const std::vector<bool>& reduced,
             walk.strides.push_back(x.strides[at]);
         }
     }
-    // Lanes along the row where the reduced elements are dense and there are enough of them.
+    // Lanes along the row if the reduced elements are dense and there are enough of them.
     const bool dense = walked.dims.size() == 1 && walked.strides[0] == 1 && kept.dims.size() <= 1;
     const int64_t stride = kept.dims.empty() ? length : kept.strides[0];
-    const bool places = how.what != kArgmax || length < (int64_t{1} << 24); // they go through float32 between lanes
+    const bool places = how.what != kArgmax || length < (int64_t{1} << 24); // lanes exchange indices as float32
     if (dense && !how.integer && length >= 32 && stride >= 0 && places) {
         Rows rows;
         rows.view = x;

@@ -1,4 +1,4 @@
-// Shape operations: views wherever strides can express them, else copies.
+// Shape operations: views if strides can express them, otherwise copies.
 #include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
 
@@ -17,7 +17,7 @@ std::size_t axis_of(const graph::Node& node, const graph::Shape& shape) {
     return static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis);
 }
 
-// The same elements under another shape, as strides; false where they cannot say it.
+// Expresses the same elements with another shape as strides; false if they cannot.
 bool reshape_view(const View& x, const graph::Shape& shape, View& out) {
     out = x;
     out.shape = shape;
@@ -25,7 +25,7 @@ bool reshape_view(const View& x, const graph::Shape& shape, View& out) {
         out.strides = shape.strides();
         return true;
     }
-    // Walk both shapes from the outermost dimension; runs of old dimensions that are walked as one can be split again.
+    // Iterate over both shapes from the outermost dimension; contiguous old dimensions can be split again.
     out.strides.fill(0);
     int from = 0;
     int to = 0;
@@ -97,13 +97,13 @@ View flipped(const View& x, std::size_t axis) {
     return y;
 }
 
-// y [outer, places, inner] is `value` except at x's parts along the axis.
+// Returns y [outer, places, inner], which is `value` except at x's parts along the axis.
 View padded(Lowering& lowering, const View& given, std::size_t axis, const graph::Shape& shape, int64_t start,
             int64_t stride, uint32_t value, const char* name) {
     const View y = lowering.allocate(shape, given.storage, name);
     if (y.elements() == 0) return y;
     View x = lowering.contiguous(given);
-    if (x.elements() == 0) x = y; // nothing of it is used: any address that is good to read
+    if (x.elements() == 0) x = y; // not used: any readable address works
     int64_t inner = 1;
     for (std::size_t d = axis + 1; d < static_cast<std::size_t>(shape.rank()); ++d) inner *= shape.dims()[d];
     const bool none = given.elements() == 0;
@@ -111,7 +111,7 @@ View padded(Lowering& lowering, const View& given, std::size_t axis, const graph
     dispatch.shader = "pointwise/pad";
     const int64_t places = shape.dims()[axis];
     const Divisor by_inner = divisor(word(inner)), by_places = divisor(word(places)), by_stride = divisor(word(stride));
-    // With no parts, `start` is past all places and the clamped part number stays 0.
+    // With no parts, `start` is past all positions and the clamped part index is 0.
     dispatch.record = make_record(kernels::pointwise::PadRecord{.x = x,
                                                                 .y = y,
                                                                 .count = word(y.elements()),

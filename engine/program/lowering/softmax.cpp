@@ -1,5 +1,5 @@
-// softmax, log_softmax and softmax's gradient along any axis: other axes than the last are brought there by a view,
-// which costs a copy of x and none of y.
+// softmax, log_softmax and softmax's gradient along any axis: other axes than the last are moved there by a view, which
+// costs a copy of x but not of y.
 #include "program/lowering/common.hpp"
 
 namespace hekla::program {

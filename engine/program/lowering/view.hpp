@@ -1,4 +1,4 @@
-// Tensors as kernels see them: a resource and strides.
+// Tensors as kernels access them: a resource and strides.
 #pragma once
 
 #include "graph/shape.hpp"
@@ -7,14 +7,14 @@
 
 namespace hekla::program {
 
-// How elements are stored, numbered as in shaders/common.h. A `float` value may be any of the first three, `float32` is
+// Storage of elements, numbered as in shaders/common.h. A `float` value may have any of the first three, `float32` is
 // f32, `int32` is i32.
 enum class Storage : uint32_t { f32 = 0, f16 = 1, bf16 = 2, i32 = 3 };
 uint64_t bytes_of(Storage storage);
 
 using ResourceId = uint32_t; // index into Lowering::resources; 0 is none
 
-// A resource and strides in elements (0 repeats). Shape operations make views, not copies.
+// A resource and strides in elements (0 repeats). Shape operations create views, not copies.
 struct View {
     ResourceId resource = 0;
     uint64_t offset = 0; // elements
@@ -22,7 +22,7 @@ struct View {
     graph::Shape shape;
     graph::Strides strides;
 
-    bool contiguous() const; // elements follow each other in row-major order; dimensions of 1 may have any stride
+    bool contiguous() const; // elements are in row-major order without gaps; dimensions of 1 may have any stride
     int64_t elements() const { return shape.elements(); }
     uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * bytes_of(storage); }
 };

@@ -16,7 +16,7 @@ namespace hekla::text {
 
 namespace {
 
-// vocab.json and merges.txt: bytes as GPT-2's, or characters with a mark at a word's end as GPT's.
+// Reads vocab.json and merges.txt: bytes as in GPT-2, or characters with an end-of-word mark as in GPT.
 Result<std::unique_ptr<Tokenizer>> read_bpe_pair(const FilePlace& folder, const char* vocabulary, const char* merges) {
     HK_ASSIGN(const std::string kind, tokenizer_family(folder));
     if (kind == "Flaubert" || kind == "XLM")

@@ -17,7 +17,7 @@ Status read_vocabulary(const FilePlace& path, BpeBuilder& builder) {
     const std::string name = path.string();
     HK_ASSIGN(const Json json, read_json_object(path));
     if (json.empty()) return corrupt(fmt::format("{}: the vocabulary is empty", name));
-    std::vector<std::pair<int32_t, const std::string*>> tokens; // by id, so that ids grow while they are added
+    std::vector<std::pair<int32_t, const std::string*>> tokens; // by id, so that they are added in ascending order
     tokens.reserve(json.size());
     for (auto at = json.begin(); at != json.end(); ++at) {
         HK_ASSIGN(const int32_t id, json_token_id(at.value(), json_quote(at.key()), name));
@@ -52,7 +52,7 @@ Status read_merges(const FilePlace& path, BpeBuilder& builder) {
     return {};
 }
 
-// The special tokens of GPT-2, RoBERTa (BART) and DeBERTa, for folders whose files do not name them.
+// Sets the special tokens of GPT-2, RoBERTa (BART) and DeBERTa, for folders whose files do not contain them.
 Status set_usual_roles(Vocabulary& vocabulary) {
     if (vocabulary.find(kEndOfText))
         return vocabulary.add_special({std::string(kEndOfText), {TokenRole::bos, TokenRole::eos}});

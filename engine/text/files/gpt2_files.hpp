@@ -14,11 +14,11 @@ namespace hekla::text {
 // are those of GPT-2, RoBERTa and DeBERTa: "<|endoftext|>", or "<s>" and its like, or "[CLS]" and its like.
 Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const FilePlace& vocabulary, const FilePlace& merges);
 
-// The two files alone.
+// Reads only the two files.
 Result<BpeBuilder> read_bpe_files(const FilePlace& vocabulary, const FilePlace& merges,
                                   std::function<std::string(const std::string& token)> bytes_of = {});
 
-// The contents of the two files. Added tokens are part of the vocabulary, as in GPT-2's.
+// Return the contents of the two files. Added tokens are part of the vocabulary, as in GPT-2's.
 std::string gpt2_vocabulary_json(const ByteBpe& bpe);
 std::string gpt2_merges_text(const ByteBpe& bpe);
 

@@ -34,7 +34,7 @@ Result<std::string> json_string(const Json& object, const char* key, const std::
 Result<int32_t> json_token_id(const Json& value, const std::string& what, const std::string& name) {
     if (!value.is_number_integer())
         return corrupt(fmt::format("{}: the id of {} is a {}, an integer was expected", name, what, value.type_name()));
-    // get<int64_t> of an unsigned value over 2^63 would wrap: compare in the kind it was read as.
+    // get<int64_t> of an unsigned value above 2^63 would wrap, so compare in the type that was parsed.
     const bool fits = value.is_number_unsigned()
                           ? value.get<uint64_t>() <= uint64_t{std::numeric_limits<int32_t>::max()}
                           : value.get<int64_t>() >= 0 && value.get<int64_t>() <= std::numeric_limits<int32_t>::max();

@@ -75,7 +75,7 @@ Status read_preparation(const Family& family, TextPreparation& preparation) {
     return {};
 }
 
-// T5's sentinels come after the pieces, the last one first.
+// Adds T5's sentinels after the pieces, in descending order.
 Status add_sentinels(const Family& family, Vocabulary& vocabulary) {
     const Json& count = member(family.config, "extra_ids");
     if (family.name != "T5" && count.is_null()) return {};
@@ -87,9 +87,9 @@ Status add_sentinels(const Family& family, Vocabulary& vocabulary) {
     return {};
 }
 
-// HF's names where no file gives a role: a family's [CLS] begins a text as well, and its [SEP] ends it.
+// Sets roles by HF's names if no file defines them: a family's [CLS] also begins a text, and its [SEP] ends it.
 Status set_family_roles(const Family& family, Vocabulary& vocabulary) {
-    if (family.name == "DebertaV2" && !vocabulary.role(TokenRole::mask)) // which no piece is
+    if (family.name == "DebertaV2" && !vocabulary.role(TokenRole::mask)) // not a piece
         return vocabulary.add_special({"[MASK]", {TokenRole::mask}});
     if (family.name != "Albert") return {};
     for (const auto& [role, name] :
@@ -169,11 +169,12 @@ Status read_metaspace(const Json& step, const std::string& name, SpaceRule& rule
     return {};
 }
 
-// WhitespaceSplit and Metaspace (what SentencePiece itself does), Metaspace alone (every space stays), or nothing.
+// Reads WhitespaceSplit and Metaspace (SentencePiece's own behavior), Metaspace alone (all spaces are kept), or
+// nothing.
 Status read_spaces(const Json& json, const std::string& name, ReadJson& out) {
     const char* done = "WhitespaceSplit and Metaspace, or Metaspace";
     const Json& section = member(json, "pre_tokenizer");
-    if (section.is_null()) { // Llama: the normalizer puts U+2581
+    if (section.is_null()) { // Llama: the normalizer inserts U+2581
         out.model.remove_extra_whitespaces = false;
         return {};
     }
@@ -202,25 +203,25 @@ Status read_spaces(const Json& json, const std::string& name, ReadJson& out) {
         return not_done(name, "pre_tokenizer", section.dump(), done);
     out.options.spaces = split ? SpaceRule::model : rule;
     out.model.add_dummy_prefix = out.model.remove_extra_whitespaces = true;
-    if (split) out.options.squeezed.clear(); // nothing is left to squeeze
+    if (split) out.options.squeezed.clear(); // no repeated spaces remain
     return {};
 }
 
 Result<std::unique_ptr<Tokenizer>> finish_json(ReadJson read, const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     if (const Json& post = member(json, "post_processor"); !post.is_null()) read.options.post_processor = post.dump();
-    // What is among the pieces and special there is a control piece.
+    // A special token that is also a piece is a control piece.
     std::unordered_map<std::string, SpieceModel::Piece*> by_text;
     for (SpieceModel::Piece& piece : read.model.pieces) by_text[piece.text] = &piece;
     if (const Json& added = member(json, "added_tokens"); added.is_array())
         for (const Json& token : added) {
-            if (!token.is_object() || !member(token, "content").is_string()) continue; // an error below
+            if (!token.is_object() || !member(token, "content").is_string()) continue; // reported below
             const auto found = by_text.find(member(token, "content").get<std::string>());
             if (found != by_text.end() && member(token, "special") == true &&
                 found->second->type == SpieceModel::Type::normal)
                 found->second->type = SpieceModel::Type::control;
         }
-    HK_ASSIGN(read.model, read_spiece_model(write_spiece_model(read.model), name)); // the same checks as for a file
+    HK_ASSIGN(read.model, read_spiece_model(write_spiece_model(read.model), name)); // for the same checks as a file
     HK_ASSIGN(const Family family, family_of(path.parent_path()));
     Result<Vocabulary> vocabulary = spiece_vocabulary(read.model);
     if (!vocabulary.ok()) return vocabulary.status().with_context(name);
@@ -267,8 +268,8 @@ std::string metaspace_json(const char* scheme) {
                        kSpacePiece, scheme);
 }
 
-// BPE's merges, which a model's file leaves to be told from the pieces: every way to make a piece out of two, those of
-// better pieces first.
+// Returns BPE's merges, which are implicit in a model's file: every way to make a piece out of two, in the order of the
+// pieces' scores.
 std::string merges_json(const SpieceModel& model) {
     std::unordered_map<std::string_view, std::size_t> ids;
     for (std::size_t id = 0; id < model.pieces.size(); ++id)
@@ -374,7 +375,7 @@ Result<std::unique_ptr<Tokenizer>> read_unigram_json(const Json& json, const Fil
     if (read.model.byte_fallback)
         for (SpieceModel::Piece& piece : read.model.pieces)
             if (piece.text.size() == 6 && piece.text.starts_with("<0x")) piece.type = SpieceModel::Type::byte;
-    read.model.bos_id = read.model.eos_id = read.model.pad_id = -1; // roles come by name and from the other files
+    read.model.bos_id = read.model.eos_id = read.model.pad_id = -1; // roles are set by name and from the other files
     return finish_json(std::move(read), json, path);
 }
 
@@ -412,7 +413,7 @@ Result<std::unique_ptr<Tokenizer>> read_sentencepiece_bpe_json(const Json& json,
     for (std::size_t id = 0; id < read.model.pieces.size(); ++id) ids[read.model.pieces[id].text] = id;
     const Json& merges = member(model, "merges");
     if (!merges.is_array()) return corrupt(fmt::format("{}: \"model.merges\" is not a list", name));
-    // A piece is as good as its first merge is early; one that no merge makes is never made.
+    // A piece scores higher the earlier its first merge is; a piece without a merge never occurs.
     std::vector<bool> made(read.model.pieces.size(), false);
     float rank = 0.0f;
     for (const Json& merge : merges) {
@@ -453,7 +454,7 @@ Result<std::unique_ptr<Tokenizer>> read_sentencepiece_bpe_json(const Json& json,
 
 std::string SentencePiece::to_json() const {
     const Vocabulary& tokens = vocabulary();
-    const bool plain = options_.spaces == SpaceRule::model; // WhitespaceSplit does what the model's flags say
+    const bool plain = options_.spaces == SpaceRule::model; // WhitespaceSplit does what the model's flags define
     if (plain && model_.add_dummy_prefix != model_.remove_extra_whitespaces && !model_.add_dummy_prefix) return {};
     if (model_.space_is_suffix || options_.shared) return {};
     std::string split, prefix = "never";
@@ -461,7 +462,7 @@ std::string SentencePiece::to_json() const {
         split = fmt::format(R"({{"type": "Sequence", "pretokenizers": [{{"type": "WhitespaceSplit"}}, {}]}})",
                             metaspace_json("always"));
         prefix = "always";
-    } else if (plain) { // spaces stay, and one is put before every text
+    } else if (plain) { // spaces are kept, and one is inserted before every text
         split = "null";
     } else {
         prefix = options_.spaces == SpaceRule::always  ? "always"

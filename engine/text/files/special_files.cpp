@@ -9,13 +9,13 @@
 namespace hekla::text {
 namespace {
 
-// A file that may be absent: an empty object then.
+// Reads a file, or returns an empty object if it does not exist.
 Result<Json> read_optional(const FilePlace& path) {
     if (!path.exists()) return Json(Json::object());
     return read_json_object(path);
 }
 
-// A token in these files is a string, or an object with the string as "content".
+// Returns the token in a value of these files: a string, or an object with the string as "content".
 Result<std::string> token_text(const Json& value, const char* key, const std::string& name) {
     const Json* content = &value;
     if (value.is_object()) {

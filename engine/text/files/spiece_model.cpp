@@ -14,7 +14,7 @@
 namespace hekla::text {
 namespace {
 
-// Fields of one protobuf message. After an error ok() is false, and next() too.
+// The fields of one protobuf message. After an error ok() and next() return false.
 class Fields {
 public:
     explicit Fields(std::string_view bytes) : rest_(bytes) {}

@@ -10,8 +10,8 @@
 namespace hekla::text {
 namespace {
 
-// The TemplateProcessing of a post_processor: itself, or one step of a sequence. Null where it has none. The reader of
-// JSON bounds the depth.
+// Returns the TemplateProcessing of a post_processor: itself, or one step of a sequence. Null if there is none. The
+// JSON reader bounds the depth.
 const Json* template_of(const Json& post_processor) {
     const Json& type = member(post_processor, "type");
     if (type == "TemplateProcessing") return &post_processor;
@@ -21,7 +21,7 @@ const Json* template_of(const Json& post_processor) {
     return nullptr;
 }
 
-// The ids of a template's special token.
+// Appends the ids of a template's special token.
 Status append_special(const Json& section, const Json& special, const std::string& name, const Vocabulary& vocabulary,
                       std::vector<int32_t>& out) {
     HK_ASSIGN(const std::string token, json_string(special, "id", "", name));
@@ -72,7 +72,7 @@ Status read_text_frame(const FilePlace& folder, const Json& post_processor, Voca
     struct End {
         const char* key;
         TokenRole role;
-        bool usual; // where the key is absent
+        bool usual; // default if the key is absent
         std::vector<int32_t>& ids;
     };
     for (const End& end : {End{"add_bos_token", TokenRole::bos, is_llama, frame.before},

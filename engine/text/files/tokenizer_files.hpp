@@ -1,4 +1,4 @@
-// A tokenizer from the files of its folder, on disk or in memory.
+// Loads a tokenizer from the files of its folder, on disk or in memory.
 #pragma once
 
 #include "base/file_place.hpp"
@@ -8,7 +8,7 @@
 
 namespace hekla::text {
 
-// As load_tokenizer() of a path.
+// Like load_tokenizer() for a path.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const FilePlace& place);
 
 // Returns the names of the files of a folder that load_tokenizer() may read, sorted.

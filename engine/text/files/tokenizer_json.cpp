@@ -29,7 +29,7 @@ Status read_byte_level(const Json& section, const std::string& name, ByteBpeOpti
     return {};
 }
 
-// ByteLevel, or a Sequence of ByteLevel or of Split and ByteLevel.
+// Reads ByteLevel, or a Sequence of ByteLevel or of Split and ByteLevel.
 Status read_pre_tokenizer(const Json& json, const std::string& name, ByteBpeOptions& options) {
     const char* done = "ByteLevel, or Split by an expression and then ByteLevel without one";
     const Json& section = member(json, "pre_tokenizer");
@@ -97,7 +97,7 @@ Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const FilePla
     bool has_role = false;
     for (int32_t i = 0; i < kTokenRoles; ++i)
         has_role |= builder.vocabulary.role(static_cast<TokenRole>(i)).has_value();
-    // GPT-2's tokenizer.json names no roles; this is what its one special token is for.
+    // GPT-2's tokenizer.json defines no roles; these are the roles of its only special token.
     if (const auto id = builder.vocabulary.find("<|endoftext|>"); id && !has_role) {
         HK_TRY(builder.vocabulary.set_role(TokenRole::bos, *id));
         HK_TRY(builder.vocabulary.set_role(TokenRole::eos, *id));
@@ -125,7 +125,7 @@ Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path) {
     HK_ASSIGN(const Json json, read_json_object(path));
     const Json& model = member(json, "model");
     if (!model.is_object()) return corrupt(fmt::format("{}: has no \"model\" object", name));
-    // Older files leave the type out; merges say what it is.
+    // Older files omit the type; merges imply BPE.
     std::string type = member(model, "merges").is_array() ? "BPE" : "";
     if (!member(model, "type").is_null()) { HK_ASSIGN(type, type_of(model, "model", name)); }
     Result<std::unique_ptr<Tokenizer>> tokenizer = read_kind(type, json, path);
@@ -149,8 +149,8 @@ std::string byte_bpe_json(const ByteBpe& bpe) {
     const auto has_space = [&](const Merge& merge) {
         return vocabulary.token(merge.result).find(' ') != std::string_view::npos;
     };
-    // "a b" is read by every version of the library, ["a", "b"] by newer ones only; it is for tokens with spaces in
-    // them.
+    // "a b" is supported by every version of the library, ["a", "b"] only by newer ones; the latter is needed for
+    // tokens that contain spaces.
     const std::span<const Merge> merges = bpe.merges().list();
     const bool pairs = std::any_of(merges.begin(), merges.end(), has_space);
     std::string list;

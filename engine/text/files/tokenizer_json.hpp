@@ -1,6 +1,6 @@
-// tokenizer.json, the file of Hugging Face's tokenizers library. Read and written here: BPE with the ByteLevel
-// pre-tokenizer (alone, or after a Split by an expression), and the character tokenizer (WordLevel, split into single
-// characters). Everything in a file that is not supported is an error that names it.
+// tokenizer.json, the file of Hugging Face's tokenizers library. Supported here: BPE with the ByteLevel pre-tokenizer
+// (alone, or after a Split by an expression), and the character tokenizer (WordLevel, split into single characters).
+// Anything unsupported in a file is an error that names it.
 #pragma once
 
 #include "base/file_place.hpp"

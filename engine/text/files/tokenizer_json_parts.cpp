@@ -20,7 +20,7 @@ Result<std::string> type_of(const Json& section, const char* what, const std::st
 }
 
 Status not_done(const std::string& name, const char* what, const std::string& value, const char* done) {
-    constexpr std::size_t kLongest = 300; // a file can make a section as long as it likes
+    constexpr std::size_t kLongest = 300; // a file can contain a section of any length
     std::size_t size = std::min(value.size(), kLongest);
     while (size < value.size() && (static_cast<unsigned char>(value[size]) & 0xC0u) == 0x80u) --size; // whole UTF-8
     const char* rest = size < value.size() ? "..." : "";

@@ -10,7 +10,7 @@
 namespace hekla::text {
 namespace {
 
-// The default of do_lower_case, for folders whose files do not set it.
+// Returns the default of do_lower_case, for folders whose files do not set it.
 bool has_no_capitals(const Vocabulary& vocabulary) {
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
         if (!vocabulary.has(id) || vocabulary.is_added(id)) continue;
@@ -153,7 +153,7 @@ Status WordPiece::save(const std::filesystem::path& folder) const {
         if (tokens.has(id)) lines += fmt::format("{}\n", tokens.token(id));
     }
     const BertNormalization& normal = options_.normalization;
-    // The line is the id: a vocabulary with gaps is kept in tokenizer.json alone.
+    // The line number is the id, so a vocabulary with gaps is only stored in tokenizer.json.
     if (!gaps) HK_TRY(write_file_atomically(folder / "vocab.txt", lines));
     HK_TRY(write_special_files(
         folder, tokens,

@@ -1,5 +1,5 @@
-// libhekla_sentencepiece: the SentencePiece library (Kudo and Richardson 2018) behind one C function, in a module of
-// its own: the library exports protobuf's symbols, which must not meet a host's.
+// libhekla_sentencepiece: the SentencePiece library (Kudo and Richardson 2018) with a C interface of one function, in a
+// separate module, because the library exports protobuf's symbols, which must not conflict with a host's.
 #include "text/sentencepiece_module.h"
 
 #include <sentencepiece_processor.h>
@@ -18,7 +18,7 @@ void say(void* user, HeklaSentencePieceBytes message, const std::string& text) {
     message(user, text.data(), text.size());
 }
 
-// Runs `work`, which returns whether it succeeded; no exception leaves.
+// Runs `work`, which returns whether it succeeded; catches all exceptions.
 template<class Work>
 int32_t guarded(void* user, HeklaSentencePieceBytes message, const Work& work) {
     try {
@@ -102,12 +102,12 @@ int32_t train(const char* const* keys, const char* const* values, size_t count, 
     });
 }
 
-constexpr HeklaSentencePieceInterface interface_1{
+constexpr HeklaSentencePieceInterface kInterface1{
     sizeof(HeklaSentencePieceInterface), HEKLA_SENTENCEPIECE_VERSION, open_model, close_model, encode, train};
 
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const HeklaSentencePieceInterface*
 hekla_sentencepiece_interface(uint32_t version) {
-    return version == HEKLA_SENTENCEPIECE_VERSION ? &interface_1 : nullptr;
+    return version == HEKLA_SENTENCEPIECE_VERSION ? &kInterface1 : nullptr;
 }

@@ -16,7 +16,7 @@ BertNormalizer::Kind BertNormalizer::kind_of(char32_t normalized) const {
     return options_.punctuation && is_bert_punctuation(normalized) ? Kind::alone : Kind::inside;
 }
 
-// The order is the reference's: clean, spaces around Chinese, strip, small letters, words.
+// The order is the reference's: clean, spaces around Chinese, strip, lower case, words.
 BertNormalizer::Entry BertNormalizer::entry_of(char32_t value, std::vector<char32_t>& parts) const {
     Entry entry;
     parts.clear();
@@ -61,8 +61,8 @@ void BertNormalizer::put(Word& word, char32_t value, const ByteRange* origin) {
     std::string bytes;
     append_code_point(bytes, value);
     std::size_t at = word.bytes.size();
-    // Canonical order: after the marks of a smaller or equal class, before those of a larger one.
-    // A word longer than any that is known keeps the order it came in: moving a mark over all of it takes its time.
+    // Canonical order: after the marks of a smaller or equal class, before those of a larger one. A word longer than
+    // any real one keeps its order, because moving a mark across it would take quadratic time.
     constexpr std::size_t kLongest = 4096;
     if (const uint8_t rank = combining_class(value); rank != 0 && at < kLongest) {
         while (at > 0) {

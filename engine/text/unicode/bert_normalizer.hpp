@@ -1,6 +1,6 @@
-// BERT's split of a text into words (Devlin et al. 2019; google-research/bert, tokenization.py), as the tokenizers
-// library does it: control characters are removed, accents stripped, letters lowered, Chinese characters and
-// punctuation are words of their own, and white space separates words.
+// BERT's split of a text into words (Devlin et al. 2019; google-research/bert, tokenization.py), as in the tokenizers
+// library: control characters are removed, accents stripped, letters lowercased, Chinese characters and punctuation are
+// separate words, and white space separates words.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -14,7 +14,7 @@
 namespace hekla::text {
 
 struct BertNormalization {
-    bool clean_text = true;    // control characters, NUL and U+FFFD go; every white space is a space
+    bool clean_text = true;    // removes control characters, NUL and U+FFFD; converts all white space to spaces
     bool chinese = true;       // each Chinese character is a word
     bool strip_accents = true; // decomposed (NFD), without marks
     bool lower_case = true;
@@ -22,7 +22,7 @@ struct BertNormalization {
     bool operator==(const BertNormalization&) const = default;
 };
 
-// A buffer for bytes that are appended one by one, many millions of times: std::string makes a call for each.
+// A buffer for bytes that are appended one by one, many millions of times, because std::string makes a call for each.
 class WordBytes {
 public:
     std::string_view text() const { return {data_.get(), size_}; }
@@ -57,13 +57,13 @@ private:
     std::size_t capacity_ = 64;
 };
 
-// Immutable; any thread.
+// A normalizer. Immutable. Thread: any.
 class BertNormalizer {
 public:
     explicit BertNormalizer(const BertNormalization& options);
     const BertNormalization& options() const { return options_; }
 
-    // A normalized word, and for every byte of it (where wanted) the bytes of the text that its character came from.
+    // A normalized word, and for every byte of it (if requested) the bytes of the text that its character came from.
     struct Word {
         WordBytes bytes;
         std::vector<ByteRange> origins;
@@ -77,17 +77,17 @@ public:
 
 private:
     enum class Kind : uint8_t { inside, space, alone, removed, several };
-    // What a character becomes: up to 10 bytes of one kind, or several characters.
+    // The replacement of a character: up to 10 bytes of one kind, or several characters.
     struct Entry {
         char bytes[10] = {};
         uint8_t size = 0;
         Kind kind = Kind::inside;
     };
-    static constexpr char32_t kTable = 0x3000; // the entries of smaller characters are made beforehand
+    static constexpr char32_t kTable = 0x3000; // entries of smaller characters are computed in advance
 
     Entry entry_of(char32_t value, std::vector<char32_t>& parts) const;
     Kind kind_of(char32_t normalized) const;
-    // A character that becomes several, or a mark that may have to move before another.
+    // Adds a character that becomes several, or a mark that may have to be moved before another.
     static void put(Word& word, char32_t value, const ByteRange* origin);
 
     BertNormalization options_;
@@ -112,7 +112,7 @@ void BertNormalizer::split(std::string_view text, std::size_t begin, std::size_t
     const char* const bytes = text.data();
     for (std::size_t at = begin; at < end;) {
         auto byte = static_cast<unsigned char>(bytes[at]);
-        // Most of a text: letters of ASCII.
+        // Most of a text is ASCII letters.
         while (byte < 0x80 && table[byte].kind == Kind::inside) {
             word.bytes.push(table[byte].bytes[0]);
             if (origins) word.origins.push_back({at, at + 1});

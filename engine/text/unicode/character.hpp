@@ -14,12 +14,13 @@ namespace hekla::text {
 
 class CharacterTokenizer final : public Tokenizer {
 public:
-    // Every token of `vocabulary` that is not an added one must be a single code point.
+    // Every token of `vocabulary` except added ones must be a single code point.
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary);
 
     std::string_view kind() const override { return "character"; }
     bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
-    // A tokenizer.json that Hugging Face's library reads as well: a word-level model whose words are single characters.
+    // Returns a tokenizer.json that Hugging Face's library also reads: a word-level model whose words are single
+    // characters.
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override;
     Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {

@@ -19,7 +19,7 @@ bool is_in(std::span<const Range> ranges, char32_t value) {
     return at != ranges.begin() && value <= std::prev(at)->last;
 }
 
-// Marks (Mn), marks of every kind, and punctuation that came after Unicode 8 or changed since; a range may run over
+// Marks (Mn), marks of every kind, and punctuation added after Unicode 8 or changed since; a range may include
 // characters of other categories.
 constexpr Range kYoungMarks[] = {{0x7FD, 0x7FD},     {0x898, 0x8E1},     {0x9FE, 0x9FE},     {0xAFA, 0xAFF},
                                  {0xB55, 0xB55},     {0xC04, 0xC3C},     {0xD00, 0xD00},     {0xD3B, 0xD3C},
@@ -41,15 +41,15 @@ constexpr Range kYoungPunctuation[] = {{0x61D, 0x61D},     {0x9FD, 0xA76},     {
                                        {0x2E43, 0x2E5D},   {0x10EAD, 0x10F89}, {0x1144B, 0x1145D}, {0x11660, 0x116B9},
                                        {0x1183B, 0x11FFF}, {0x12FF1, 0x12FF2}, {0x16E97, 0x16FE2}, {0x1E95E, 0x1E95F}};
 constexpr Range kYoungControls[] = {{0x890, 0x8E2}, {0x110CD, 0x1343F}};
-// Characters whose decomposition came after Unicode 12.
+// Characters whose decomposition was added after Unicode 12.
 constexpr Range kYoungDecompositions[] = {
     {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},   {0x10781, 0x10785}, {0x10787, 0x107B0},
     {0x107B2, 0x107BA}, {0x11938, 0x11938}, {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
 constexpr Range kChinese[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF}, {0x20000, 0x2A6DF},
-                              {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, // 0x2B820 is meant; it is so in the reference
+                              {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, // as in the reference; should be 0x2B820
                               {0x2F800, 0x2FA1F}};
 
-// Capital letters that the library is too old for (Unicode 16 and 17).
+// Capital letters that the library does not know (Unicode 16 and 17).
 struct CapitalRange {
     char32_t first;
     char32_t last;
@@ -97,7 +97,7 @@ uint8_t combining_class(char32_t value) {
 }
 
 void append_decomposed(char32_t value, bool compatibility, std::vector<char32_t>& out) {
-    utf8proc_int32_t parts[32]; // the longest, of U+FDFA, is 18
+    utf8proc_int32_t parts[32]; // the longest decomposition, of U+FDFA, has 18
     int ignored = 0;
     const auto options =
         static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE | (compatibility ? UTF8PROC_COMPAT : 0));
@@ -135,7 +135,7 @@ void order_marks(std::span<char32_t> text) {
 }
 
 void append_lower_case(char32_t value, std::vector<char32_t>& out) {
-    if (value == 0x130) { // the only one that becomes two
+    if (value == 0x130) { // the only character with two lower-case characters
         out.push_back('i');
         out.push_back(0x307);
         return;

@@ -7,14 +7,14 @@
 namespace hekla::text {
 namespace {
 
-// The parts of a unit of the double array.
+// Accessors of a unit of the double array.
 bool is_value(uint32_t unit) { return unit >> 31 != 0; }
 bool has_value(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 std::size_t value_of(uint32_t unit) { return unit & 0x7FFFFFFFu; }
 uint32_t label_of(uint32_t unit) { return unit & 0x800000FFu; }
 std::size_t offset_of(uint32_t unit) { return std::size_t{unit >> 10} << ((unit & (1u << 9)) >> 6); }
 
-// The size of the array in bytes, or 0 for what is none.
+// Returns the size of the array in bytes, or 0 if it is invalid.
 std::size_t array_bytes(std::string_view compiled) {
     uint32_t size = 0;
     if (compiled.size() < sizeof size) return 0;

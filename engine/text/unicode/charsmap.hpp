@@ -1,4 +1,4 @@
-// SentencePiece's compiled normalization: at every position of a text the longest known sequence is replaced.
+// SentencePiece's compiled normalization, which replaces the longest known sequence at every position of a text.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -13,7 +13,7 @@ namespace hekla::text {
 class Charsmap {
 public:
     // Returns whether no step of the compiled form leads outside it, so that lookups need no bounds checks. Empty is
-    // sound.
+    // valid.
     static bool is_sound(std::string_view compiled);
 
     Charsmap() = default;
@@ -23,7 +23,7 @@ public:
     void apply(std::string_view text, std::string& out, std::vector<ByteRange>& origins) const;
 
 private:
-    std::vector<uint32_t> units_; // a double array, as Darts-clone's
+    std::vector<uint32_t> units_; // a double array, as in Darts-clone
     std::string replacements_;    // each ended by NUL
 };
 

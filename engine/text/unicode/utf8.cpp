@@ -9,7 +9,7 @@ namespace {
 
 struct Sequence {
     enum class State { valid, incomplete, invalid } state;
-    std::size_t size; // of the sequence, or of its longest part that could have begun one
+    std::size_t size; // of the sequence, or of its longest valid prefix
 };
 
 Sequence read_sequence(std::string_view text) {
@@ -18,7 +18,7 @@ Sequence read_sequence(std::string_view text) {
     if (first < 0x80) return {Sequence::State::valid, 1};
     if (first < 0xC2 || first > 0xF4) return {Sequence::State::invalid, 1};
     const std::size_t size = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    // The second byte's range is what forbids overlong forms, surrogates and values over U+10FFFF.
+    // The second byte's range excludes overlong forms, surrogates and values above U+10FFFF.
     const unsigned low = first == 0xE0 ? 0xA0u : first == 0xF0 ? 0x90u : 0x80u;
     const unsigned high = first == 0xED ? 0x9Fu : first == 0xF4 ? 0x8Fu : 0xBFu;
     for (std::size_t i = 1; i < size; ++i) {
@@ -34,7 +34,7 @@ Sequence read_sequence(std::string_view text) {
 std::size_t find_invalid_utf8(std::string_view text) {
     std::size_t at = 0;
     while (at < text.size()) {
-        while (at + 8 <= text.size()) { // runs of ASCII, eight bytes a look
+        while (at + 8 <= text.size()) { // skips runs of ASCII, eight bytes at a time
             uint64_t word;
             std::memcpy(&word, text.data() + at, 8);
             if (word & 0x8080808080808080u) break;
@@ -112,7 +112,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
 }
 
 std::string Utf8Stream::finish() {
-    // What is held is one incomplete sequence, and so one maximal part.
+    // The held bytes are one incomplete sequence, and so one maximal part.
     return std::exchange(held_, {}).empty() ? std::string() : std::string(kReplacement);
 }
 

@@ -1,4 +1,4 @@
-// UTF-8 (Unicode 15, table 3-7): strict on the way in, replacing on the way out.
+// UTF-8 (Unicode 15, table 3-7): strict for input, with replacement for output.
 #pragma once
 
 #include "base/status.hpp"
@@ -12,7 +12,7 @@ namespace hekla::text {
 
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD"; // U+FFFD
 
-// Offset of the first byte that is not part of a valid sequence; text.size() when all of it is valid.
+// Returns the offset of the first byte that is not part of a valid sequence; text.size() if all of it is valid.
 std::size_t find_invalid_utf8(std::string_view text);
 
 // Returns an error with file, line, byte offset and byte, unless `text` is valid.
@@ -23,23 +23,23 @@ struct CodePoint {
     std::size_t size = 0; // bytes, 1 to 4
 };
 
-// The code point at the front of a text that is known to be valid and not empty.
+// Returns the first code point of a valid, non-empty text.
 CodePoint first_code_point(std::string_view text);
 
-// The start of the last code point of a text that is known to be valid and not empty.
+// Returns the start of the last code point of a valid, non-empty text.
 std::size_t last_code_point_start(std::string_view text);
 
 void append_code_point(std::string& text, char32_t value);
 
-// Unicode's White_Space property, which is what `\s` means in the GPT-2 pattern (PCRE2's own adds U+180E).
+// Returns Unicode's White_Space property, which is the meaning of `\s` in the GPT-2 pattern (PCRE2's own adds U+180E).
 bool is_white_space(char32_t value);
 
-// Turns bytes that arrive in pieces into valid UTF-8: incomplete sequences are held back until the next piece, and
+// Converts bytes that arrive in pieces to valid UTF-8: incomplete sequences are held back until the next piece, and
 // every maximal part of an invalid sequence becomes one U+FFFD, as the Unicode standard recommends.
 class Utf8Stream {
 public:
     std::string push(std::string_view bytes);
-    std::string finish(); // what is still held back becomes U+FFFD
+    std::string finish(); // held bytes become U+FFFD
 
 private:
     std::string held_;

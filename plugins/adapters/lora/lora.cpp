@@ -1,6 +1,5 @@
-// LoRA (Hu et al. 2021): beside a matrix W [m, n] that stays, the product of two small ones that learn,
-// W + alpha / rank * up [m, rank] down [rank, n]. `up` begins with zeros, so that nothing is changed before the first
-// step.
+// LoRA (Hu et al. 2021): adds to a frozen matrix W [m, n] the product of two small trained ones, W + alpha / rank * up
+// [m, rank] down [rank, n]. `up` is initialized to zeros, so the model is unchanged before the first step.
 #include "draft_adapter.hpp"
 
 #include <cmath>
@@ -12,7 +11,7 @@ using namespace hekla::plugin;
 
 namespace {
 
-// A '*' stands for any text.
+// '*' in the pattern matches any text.
 bool matches(std::string_view pattern, std::string_view name) {
     const std::size_t star = pattern.find('*');
     if (star == std::string_view::npos) return pattern == name;

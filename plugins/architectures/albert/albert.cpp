@@ -1,4 +1,4 @@
-// ALBERT (Lan et al. 2020): one layer's parameters used at every depth (or a few groups of them), and an embedding
+// ALBERT (Lan et al. 2020): all layers share one set of parameters (or a few sets, one per group), and the embedding is
 // narrower than the body.
 #include "block.hpp"
 
@@ -66,7 +66,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("predictions.decoder.weight", {s_.vocab_size, s_.embedding_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = "predictions.dense",
                                            .norm = "predictions.LayerNorm",
                                            .bias = "predictions.bias",
@@ -118,7 +118,7 @@ private:
 
     Value block(Graph& g, Value x, Value padding, const std::string& name) {
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = NormPosition::after;
         b.attention_norm = [&](Value in) {
             return layer_norm_layer(g, in, name + "attention.LayerNorm", s_.layer_norm_eps);
         };
@@ -137,7 +137,7 @@ private:
             a.options.dropout = attention_dropout(g, s_.attention_dropout);
             return drop(g, attention_layer(g, in, in, a), s_.dropout);
         };
-        b.feed_forward = [&](Value in) { // nothing is dropped here
+        b.feed_forward = [&](Value in) { // no dropout here
             const Value y = activation(linear_layer(g, in, name + "ffn", s_.intermediate_size, layer()), s_.activation);
             return linear_layer(g, y, name + "ffn_output", s_.hidden_size, layer());
         };

@@ -1,5 +1,5 @@
-// BART (Lewis et al. 2020): encoder and decoder with norms after each part and learned positions. Marian is the same
-// form with the sinusoids of the original Transformer (Vaswani et al. 2017).
+// BART (Lewis et al. 2020): encoder and decoder with post-norm blocks and learned positions. Marian is the same model
+// with the sinusoidal positions of the original Transformer (Vaswani et al. 2017).
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -115,7 +115,7 @@ protected:
     virtual Value token_embedding(Graph& g, const char*) {
         return g.parameter("model.shared.weight", {s_.vocab_size, s_.hidden_size}, normal(s_.initializer_range));
     }
-    // Rows 0 and 1 of BART's tables of positions are not used.
+    // Rows 0 and 1 of BART's position tables are not used.
     virtual Value position_rows(Graph& g, const std::string& side, Value positions) {
         return embedding_layer(g, positions + 2.0, "model." + side + ".embed_positions", s_.max_positions + 2,
                                s_.hidden_size, -1, normal(s_.initializer_range));
@@ -129,7 +129,7 @@ protected:
     Labels labels_{0, false};
     int64_t eos_ = 0;
     double classifier_dropout_ = 0, epsilon_ = 1e-5;
-    bool norms_first_ = false; // and one more after each stack
+    bool norms_first_ = false; // pre-norm, and one more norm after each stack
 
 private:
     Value embed(Graph& g, Value ids, const char* side, Value positions) {
@@ -142,7 +142,7 @@ private:
         return drop(g, embedding_norm(g, side, x + position_rows(g, side, positions)), s_.dropout);
     }
 
-    // A block of the encoder, or of the decoder where there is a memory to attend to. padding: of the source.
+    // A block of the encoder, or of the decoder if there are encoder states to attend to. padding: of the source.
     Value block(Graph& g, Value x, Value encoder_hidden_states, Value padding, int64_t index) {
         const bool decoder = static_cast<bool>(encoder_hidden_states);
         const std::string layer_name = "layers." + std::to_string(index) + ".";
@@ -163,7 +163,7 @@ private:
             return a;
         };
         Block b;
-        b.norm = norms_first_ ? NormPlace::before : NormPlace::after;
+        b.norm = norms_first_ ? NormPosition::before : NormPosition::after;
         b.attention_norm = norm("self_attn_layer_norm");
         b.cross_attention_norm = norm("encoder_attn_layer_norm");
         b.feed_forward_norm = norm("final_layer_norm");
@@ -210,7 +210,7 @@ public:
         Bart::write(out);
         out.set("share_encoder_decoder_embeddings", shared_);
         out.set("decoder_vocab_size", target_vocabulary_);
-        if (norms_first_) out.set("normalize_before", true); // the reference has norms last alone
+        if (norms_first_) out.set("normalize_before", true); // the reference supports only post-norm
         if (epsilon_ != 1e-5) out.set("layer_norm_eps", epsilon_);
     }
 
@@ -222,7 +222,7 @@ private:
                            {decoder ? target_vocabulary_ : s_.vocab_size, s_.hidden_size},
                            normal(s_.initializer_range));
     }
-    // Sines of the even columns' angles, then cosines of the odd ones'; float32, as the reference keeps them.
+    // Sine in the even columns, cosine in the odd ones; float32, as in the reference.
     Value position_rows(Graph& g, const std::string& side, Value positions) override {
         const int64_t d = s_.hidden_size, sines = (d + 1) / 2;
         std::vector<double> table;

@@ -1,5 +1,5 @@
-// BERT (Devlin et al. 2019): a bidirectional encoder with norms after each part. RoBERTa (Liu et al. 2019) is the same
-// body with positions that count tokens, and heads of its own.
+// BERT (Devlin et al. 2019): a bidirectional encoder with post-norm blocks. RoBERTa (Liu et al. 2019) is the same body
+// with positions that count only real tokens, and its own heads.
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -43,7 +43,7 @@ public:
 
     void build(Graph& g) {
         Value ids = g.input("input_ids");
-        if (ids.rank() == 3) ids = reshape(ids, {-1, ids.dim(-1)}); // choices are rows of their own
+        if (ids.rank() == 3) ids = reshape(ids, {-1, ids.dim(-1)}); // choices become rows
         Value x = embed(g, ids);
         const Value padding = s_.decoder ? causal_padding(g) : optional_input(g, "attention_mask");
         x = hidden_states(g, x, s_.num_layers, [&](Value in, int64_t i) { return block(g, in, padding, i); });
@@ -58,7 +58,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("cls.predictions.decoder.weight", {s_.vocab_size, s_.hidden_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = "cls.predictions.transform.dense",
                                            .norm = "cls.predictions.transform.LayerNorm",
                                            .bias = "cls.predictions.bias",
@@ -127,7 +127,7 @@ private:
         const std::string name = root_ + ".encoder.layer." + std::to_string(index) + ".";
         const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = NormPosition::after;
         b.attention_norm = [&](Value in) {
             return layer_norm_layer(g, in, name + "attention.output.LayerNorm", s_.layer_norm_eps);
         };
@@ -159,7 +159,7 @@ private:
         return transformer_block(g, x, b);
     }
 
-    // A layer and tanh over the first token.
+    // Returns a linear layer and tanh of the first token.
     Value pooled(Graph& g) {
         const Value y = tanh(linear_layer(g, first_token(g.ask("hidden")), root_ + ".pooler.dense", s_.hidden_size,
                                           {.initializer = normal(s_.initializer_range)}));
@@ -179,7 +179,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("lm_head.decoder.weight", {s_.vocab_size, s_.hidden_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = "lm_head.dense",
                                            .norm = "lm_head.layer_norm",
                                            .bias = "lm_head.bias",
@@ -197,7 +197,7 @@ public:
     }
 
 private:
-    // Tokens that are not padding count from pad + 1; padding stands at pad, whose row learns nothing.
+    // Numbers the tokens that are not padding from pad + 1. Padding gets position pad, whose row is not trained.
     Value position_values(Graph& g, Value ids) override {
         if (g.has_field("position_ids")) return g.input("position_ids");
         const int64_t pad = s_.pad_token_id.value_or(1);

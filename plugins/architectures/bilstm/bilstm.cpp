@@ -1,5 +1,5 @@
-// The bidirectional language model that ELMo takes its features from (Peters et al. 2018): two stacks of LSTMs that
-// never see each other, one softmax.
+// The bidirectional language model that ELMo takes its features from (Peters et al. 2018): two independent stacks of
+// LSTMs that share one softmax.
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -29,7 +29,7 @@ public:
         const Value token_embedding = g.parameter("embedding.weight", {s_.vocab_size, s_.embedding_size}, normal(1.0));
         const Value x = embedding(token_embedding, g.input("input_ids"));
         g.offer("layer.0.hidden", concat({x, x}, 2)); // as wide as the others where embedding_size is hidden_size
-        // The way back begins at a row's last real token.
+        // The backward direction starts at the last real token of a row.
         const Value lengths = g.has_field("attention_mask") ? sum(g.input("attention_mask"), {1}) : Value{};
         Value f = x, b = x;
         for (int64_t i = 0; i < s_.num_layers; ++i) {

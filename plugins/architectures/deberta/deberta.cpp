@@ -1,6 +1,6 @@
-// DeBERTa (He et al. 2021): a bidirectional encoder whose scores add content to position and position to content, by a
-// table of relative distances. Version 2 buckets distances by logarithm, may share projections with the content, norms
-// the table, and has a convolution after the first block in its largest models.
+// DeBERTa (He et al. 2021): a bidirectional encoder whose scores add content-to-position and position-to-content terms
+// from a table of relative distances. Version 2 buckets distances logarithmically, may share projections with the
+// content, normalizes the table, and in its largest models has a convolution after the first block.
 #include "deberta.hpp"
 
 using namespace hekla::plugin;
@@ -22,7 +22,7 @@ private:
     Value attend(Graph& g, Value x, const std::string& name, Value mask) override {
         const int64_t head = s_.hidden_size / s_.num_heads, length = x.dim(1);
         const LayerOptions plain{.bias = false, .initializer = normal(s_.initializer_range)};
-        // Query, key and value lie together head by head; keys have no bias.
+        // Query, key and value are interleaved by head; keys have no bias.
         const Value qkv = reshape(linear_layer(g, x, name + "in_proj", 3 * s_.hidden_size, plain),
                                   {x.dim(0), length, s_.num_heads, 3 * head});
         const auto qkv_slice = [&](int64_t k) { return transpose(slice(qkv, 3, k * head, head), {0, 2, 1, 3}); };
@@ -35,7 +35,7 @@ private:
         AttentionOptions o = masked(g, mask);
         o.scale = 1.0;
         if (s_.relative) {
-            // Rows span - distance .. span + distance of the table, no farther than the batch is long.
+            // Rows span - distance .. span + distance of the table, limited to the length of the batch.
             const int64_t farthest = s_.farthest(), span = std::min(length, farthest);
             const Value table = reshape(slice(drop(g, distances(g), s_.dropout), 0, farthest - span, 2 * span),
                                         {1, 2 * span, s_.hidden_size});
@@ -106,7 +106,8 @@ private:
         return merge_heads(attention(q, k, v, o));
     }
 
-    // Near distances are themselves; beyond half of the buckets they grow by logarithm. In float32, as the reference.
+    // Small distances have a bucket each; beyond half of the buckets they are logarithmic. float32, as in the
+    // reference.
     int64_t bucket(int64_t d) const {
         const int64_t middle = buckets_ / 2, far = std::abs(d);
         if (buckets_ <= 0 || far <= middle) return d;
@@ -118,7 +119,7 @@ private:
         return d < 0 ? -place : place;
     }
 
-    // Neighbouring tokens mixed, beside the first block: y = norm(block(x) + activation(convolution(x))).
+    // Adds a convolution over neighboring tokens to the first block: y = norm(block(x) + activation(convolution(x))).
     Value after_first(Graph& g, Value x, Value y, Value keep) override {
         if (kernel_ == 0) return y;
         const Value weight = g.parameter("deberta.encoder.conv.conv.weight", {s_.hidden_size, s_.hidden_size, kernel_},

@@ -1,4 +1,4 @@
-// What both versions of DeBERTa share: embeddings, blocks around their attention, heads.
+// Embeddings, blocks around the attention, and heads, which both versions of DeBERTa share.
 #pragma once
 
 #include "block.hpp"
@@ -69,14 +69,14 @@ public:
         const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         const double dropout = s_.classifier_dropout.value_or(s_.dropout);
         if (id == "mlm") {
-            // legacy: BERT's head; else the one of the original files, always tied.
+            // legacy: BERT's head; otherwise the head of the original files, which is always tied.
             const std::string root = s_.legacy ? "cls.predictions." : "lm_predictions.lm_head.",
                               inner = s_.legacy ? root + "transform." : root;
             const Value decoder = s_.tie_embeddings || !s_.legacy
                                       ? token_embedding(g)
                                       : g.parameter(root + "decoder.weight", {s_.vocab_size, embedding_width()},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = inner + "dense",
                                            .norm = inner + "LayerNorm",
                                            .bias = root + "bias",
@@ -110,7 +110,7 @@ protected:
         require_heads(s_.hidden_size, s_.num_heads, "hidden_size", "num_attention_heads");
         for (int64_t i = 0; c.has("pos_att_type." + std::to_string(i)); ++i)
             terms_.push_back(c.string("pos_att_type." + std::to_string(i)));
-        if (terms_.empty() && c.has("pos_att_type") && !c.holds_members("pos_att_type")) { // older: names joined by |
+        if (terms_.empty() && c.has("pos_att_type") && !c.holds_members("pos_att_type")) { // older: names joined with |
             std::istringstream joined(c.string("pos_att_type"));
             for (std::string term; std::getline(joined, term, '|');) terms_.push_back(term);
         }
@@ -124,12 +124,12 @@ protected:
     virtual Value attend(Graph& g, Value x, const std::string& name, Value mask) = 0;
     virtual Value after_first(Graph&, Value, Value y, Value) { return y; }
 
-    // The root of a head's width times the number of terms in a score; the reference rounds it to float32.
+    // Returns sqrt(head_dim * number of score terms); the reference rounds it to float32.
     double root_of_width() const {
         const int64_t terms = 1 + (to_position_ ? 1 : 0) + (to_content_ ? 1 : 0);
         return std::sqrt(static_cast<float>(s_.hidden_size / s_.num_heads) * static_cast<float>(terms));
     }
-    // Padding neither sees nor is seen; its rows are the mean of all values.
+    // Padding neither attends nor is attended to; its rows are the mean of all values.
     AttentionOptions masked(Graph& g, Value mask) const {
         AttentionOptions o;
         o.key_padding = mask;
@@ -137,7 +137,8 @@ protected:
         o.dropout = attention_dropout(g, s_.attention_dropout);
         return o;
     }
-    // Row `place(d) + span` of the table for a query d places behind its key, by both terms.
+    // Sets the row of the table for each distance, for both terms: `place(d) + span` for a query d positions after its
+    // key.
     template<class Place>
     static void tables(AttentionOptions& o, int64_t length, int64_t span, const Place& place) {
         const auto row = [&](int64_t d) { return std::clamp<int64_t>(place(d) + span, 0, 2 * span - 1); };
@@ -151,7 +152,7 @@ protected:
     DebertaSettings s_;
     Labels labels_;
     const char* type_;
-    std::vector<std::string> terms_; // of the score, as they were given
+    std::vector<std::string> terms_; // of the score, as given in the config
     bool to_position_ = false, to_content_ = false;
 
 private:
@@ -186,7 +187,7 @@ private:
         const std::string name = "deberta.encoder.layer." + std::to_string(index) + ".";
         const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = NormPosition::after;
         b.attention_norm = [&](Value in) {
             return layer_norm_layer(g, in, name + "attention.output.LayerNorm", s_.layer_norm_eps);
         };

@@ -53,7 +53,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("vocab_projector.weight", {s_.vocab_size, s_.hidden_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = "vocab_transform",
                                            .norm = "vocab_layer_norm",
                                            .bias = "vocab_projector.bias",
@@ -82,7 +82,7 @@ private:
                            normal(s_.initializer_range));
     }
 
-    // sinusoidal_pos_embds only says how the table of positions began; the files hold it.
+    // sinusoidal_pos_embds only affects the initial position table; the files contain the table.
     Value embed(Graph& g, Value ids) {
         const Scope scope(g, "embedding");
         const Value positions = position_ids(g, ids.dim(0), ids.dim(1), s_.max_positions, "max_position_embeddings");
@@ -96,7 +96,7 @@ private:
         const std::string name = "distilbert.transformer.layer." + std::to_string(index) + ".";
         const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = NormPosition::after;
         b.attention_norm = [&](Value in) { return layer_norm_layer(g, in, name + "sa_layer_norm", kEpsilon); };
         b.feed_forward_norm = [&](Value in) { return layer_norm_layer(g, in, name + "output_layer_norm", kEpsilon); };
         b.attention = [&](Value in) {
@@ -116,7 +116,7 @@ private:
                 activation(linear_layer(g, in, name + "ffn.lin1", s_.intermediate_size, layer), s_.activation);
             return drop(g, linear_layer(g, y, name + "ffn.lin2", s_.hidden_size, layer), s_.dropout);
         };
-        return transformer_block(g, x, b); // the reference drops nothing after attention
+        return transformer_block(g, x, b); // the reference has no dropout after attention
     }
 
     static constexpr double kEpsilon = 1e-12;

@@ -1,4 +1,4 @@
-// FlauBERT (Le et al. 2020), the encoder of XLM (Conneau and Lample 2019): norms after or before, padding set to zero
+// FlauBERT (Le et al. 2020), the encoder of XLM (Conneau and Lample 2019): pre- or post-norm, with padding set to zero
 // after every block.
 #include "block.hpp"
 
@@ -45,7 +45,7 @@ public:
 
     void build(Graph& g) {
         const Value ids = g.input("input_ids");
-        // Without a mask, the number of tokens that are not padding says how long a row is.
+        // Without a mask, the length of a row is the number of its tokens that are not padding.
         const Value lengths = sum(not_equal(ids, static_cast<double>(s_.pad_token_id.value_or(-1))), {1}, {.keep = 1});
         const Value mask = g.has_field("attention_mask") ? g.input("attention_mask")
                                                          : less(broadcast(g.iota(ids.dim(1)), ids.shape()), lengths);
@@ -65,7 +65,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("pred_layer.proj.weight", {s_.vocab_size, s_.hidden_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", linear(predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", linear(predicted_positions(g, g.ask("hidden")), decoder,
                                      {.bias = g.parameter("pred_layer.proj.bias", {s_.vocab_size})}));
             return true;
         }
@@ -99,7 +99,7 @@ private:
                 g.parameter("transformer.lang_embeddings.weight", {s_.languages, s_.hidden_size}, embedding_init);
             if (g.has_field("langs")) x = x + embedding(table, g.input("langs"));
         }
-        if (g.has_field("token_type_ids")) // segments are words too
+        if (g.has_field("token_type_ids")) // segments use the token embedding too
             x = x + embedding(token_embedding(g), g.input("token_type_ids"),
                               {.no_gradient_id = s_.pad_token_id.value_or(-1)});
         return drop(g, layer_norm_layer(g, x, "transformer.layer_norm_emb", s_.layer_norm_eps), s_.dropout);
@@ -110,7 +110,7 @@ private:
                           inner = "transformer.ffns." + i;
         const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         Block b;
-        b.norm = s_.norm_before ? NormPlace::before : NormPlace::after;
+        b.norm = s_.norm_before ? NormPosition::before : NormPosition::after;
         b.attention_norm = [&](Value in) {
             return layer_norm_layer(g, in, "transformer.layer_norm1." + i, s_.layer_norm_eps);
         };
@@ -125,7 +125,7 @@ private:
             a.output = attention + ".out_lin";
             a.heads = s_.num_heads;
             a.layer = layer;
-            if (s_.causal) // the reference then leaves padding to the triangle
+            if (s_.causal) // the reference then applies only the causal mask, not the padding mask
                 a.options.causal = 1;
             else
                 a.options.key_padding = mask;

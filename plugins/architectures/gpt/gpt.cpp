@@ -1,4 +1,4 @@
-// GPT (Radford et al. 2018): a causal decoder with norms after each part, learned positions and a tied decoder.
+// GPT (Radford et al. 2018): a causal decoder with post-norm blocks, learned positions and a tied decoder.
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -91,7 +91,7 @@ private:
         const std::string name = "transformer.h." + std::to_string(index) + ".";
         const LayerOptions conv{.input_first = true, .initializer = normal(s_.initializer_range)};
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = NormPosition::after;
         b.attention_norm = [&](Value in) { return layer_norm_layer(g, in, name + "ln_1", s_.layer_norm_eps); };
         b.feed_forward_norm = [&](Value in) { return layer_norm_layer(g, in, name + "ln_2", s_.layer_norm_eps); };
         b.attention = [&](Value in) {

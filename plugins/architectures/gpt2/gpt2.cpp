@@ -97,13 +97,13 @@ public:
     }
 
 private:
-    // Choices [B, C, T] are rows of their own [B C, T].
+    // Turns choices [B, C, T] into rows [B C, T].
     static Value rows(Value x) { return x.rank() == 3 ? reshape(x, {-1, x.dim(-1)}) : x; }
     Value token_embedding(Graph& g) {
         return g.parameter("transformer.wte.weight", {s_.vocab_size, s_.hidden_size}, normal(s_.initializer_range));
     }
 
-    // logits [B, C, T, V], and one score a choice [B, C] from the token that mc_token_ids points to.
+    // Emits logits [B, C, T, V] and one score per choice [B, C] from the token that mc_token_ids selects.
     void choices(Graph& g, Value logits) {
         const Dims shape = g.input("input_ids").shape();
         if (shape.size() != 3) {
@@ -123,12 +123,12 @@ private:
             y = linear_layer(g, y, "multiple_choice_head.summary", s_.summary_to_labels ? labels_ : s_.hidden_size,
                              {.initializer = normal(s_.initializer_range)});
         if (s_.summary_activation) y = activation(y, *s_.summary_activation);
-        g.offer("choice_logits", reshape(y, {shape[0], shape[1]})); // refused unless there is one number a choice
+        g.offer("choice_logits", reshape(y, {shape[0], shape[1]})); // fails unless there is one number per choice
     }
 
     Value block(Graph& g, Value x, Value padding, int64_t index) {
         const std::string name = "transformer.h." + std::to_string(index) + ".";
-        // GPT-2 shrinks the projections that end in a residual by the root of their number.
+        // GPT-2 scales the initial weights of projections into the residual by 1 / sqrt(number of such projections).
         const Initializer residual = normal(s_.initializer_range / std::sqrt(2.0 * static_cast<double>(s_.num_layers)));
         const auto conv = [&](Value in, const std::string& layer, int64_t out, Initializer init) {
             return linear_layer(g, in, name + layer, out, {.input_first = true, .initializer = init});

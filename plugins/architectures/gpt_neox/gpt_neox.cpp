@@ -1,5 +1,5 @@
-// GPT-NeoX (Black et al. 2022): attention and feed-forward side by side in a block, part of each head turned by rotary
-// positions. use_parallel_residual = false puts them one after the other.
+// GPT-NeoX (Black et al. 2022): attention and feed-forward in parallel in a block, rotary positions on part of each
+// head. use_parallel_residual = false runs them one after the other.
 #include "rotary.hpp"
 
 using namespace hekla::plugin;
@@ -106,7 +106,7 @@ private:
             return layer_norm_layer(g, in, name + "post_attention_layernorm", s_.layer_norm_eps);
         };
         b.attention = [&](Value in) {
-            // Query, key and value lie together head by head: [B, T, H, 3 D].
+            // Query, key and value are interleaved by head: [B, T, H, 3 D].
             const Value qkv =
                 reshape(linear_layer(g, in, name + "attention.query_key_value", 3 * s_.hidden_size, projection),
                         {in.dim(0), in.dim(1), s_.num_heads, 3 * head});

@@ -1,5 +1,5 @@
-// Llama (Touvron et al. 2023): rms norms before, rotary positions, gated feed-forward, fewer heads for keys and values.
-// Qwen3 (Yang et al. 2025) is the same with a norm on every query and key, and windows in some layers.
+// Llama (Touvron et al. 2023): pre-norm with RMSNorm, rotary positions, gated feed-forward, grouped-query attention.
+// Qwen3 (Yang et al. 2025) adds a norm on every query and key, and sliding windows in some layers.
 #include "rotary.hpp"
 
 using namespace hekla::plugin;
@@ -108,7 +108,7 @@ protected:
     Labels labels_;
     const char* type_;
     bool norm_heads_ = false, inner_bias_ = false;
-    std::vector<int64_t> windows_; // a layer; 0: none
+    std::vector<int64_t> windows_; // per layer; 0: none
     int64_t window_ = 0, first_window_ = 0;
 
 private:

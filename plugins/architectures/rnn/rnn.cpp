@@ -1,6 +1,6 @@
-// Encoder and decoder of GRUs (Sutskever et al. 2014, Cho et al. 2014), which hands over one state; and with attention
-// (Bahdanau et al. 2015): a bidirectional encoder, a decoder that looks at all of its states at every step, by an
-// additive score or a product (Luong et al. 2015).
+// Encoder and decoder of GRUs (Sutskever et al. 2014, Cho et al. 2014) that pass on one state; with attention (Bahdanau
+// et al. 2015), a bidirectional encoder and a decoder that attends to all of its states at every step, with an additive
+// score or a product (Luong et al. 2015).
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -55,14 +55,14 @@ public:
                                    normal(1));
         };
         Value state = state_read(first, "state");
-        if (!attends_) { // nothing is between the steps: one operation for all
+        if (!attends_) { // no attention between the steps: one operation for all of them
             const GruResult y = write_all(g, embedded_target(), state);
             state_write(y.last, "state");
             g.offer("hidden", y.y);
             return;
         }
 
-        // Decode mode finds what belongs to the source where the encode pass left it.
+        // Decode mode reads the values that depend on the source from where the encode pass stored them.
         encoder_hidden_states = once(encoder_hidden_states, "memory");
         mask = once(mask, "mask");
         const Value keys =
@@ -104,7 +104,7 @@ private:
         return linear_layer(g, x, name, out, {.bias = bias, .initializer = around_zero(x.dim(-1))});
     }
 
-    // One direction of the encoder over the real tokens.
+    // Runs one direction of the encoder over the real tokens.
     GruResult read(Graph& g, Value x, Value lengths, const std::string& direction) {
         const int64_t h = s_.hidden_size;
         const auto weight = [&](const char* name, const Dims& dims) {
@@ -115,7 +115,7 @@ private:
                    {.lengths = lengths, .reverse = direction.empty() ? 0 : 1});
     }
 
-    // state [B, H], keys [B, S, ...] -> weights [B, S].
+    // Returns weights [B, S] of state [B, H] over keys [B, S, ...].
     Value attend(Graph& g, Value state, Value keys, Value mask) {
         const int64_t batch = keys.dim(0), length = keys.dim(1);
         const Value query = reshape(layer(g, state, "query", keys.dim(2), false), {batch, 1, keys.dim(2)});
@@ -124,7 +124,7 @@ private:
         return softmax(where(mask, reshape(scores, {batch, length}), g.number(-1e30)));
     }
 
-    // The decoder's recurrence: x [B, T, I] from state [B, H].
+    // Runs the decoder's recurrence: x [B, T, I] from state [B, H].
     GruResult write_all(Graph& g, Value x, Value state) {
         const int64_t h = s_.hidden_size;
         const auto weight = [&](const char* name, const Dims& dims) {

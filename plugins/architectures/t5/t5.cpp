@@ -1,5 +1,5 @@
-// T5 (Raffel et al. 2020): encoder and decoder with rms norms before each part, and one learned number a head for each
-// bucket of distances, shared by all layers. The gated feed-forward is version 1.1's (Shazeer 2020).
+// T5 (Raffel et al. 2020): encoder and decoder with pre-norm RMSNorm, and one learned bias per head for each bucket of
+// distances, shared by all layers. The gated feed-forward is that of version 1.1 (Shazeer 2020).
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -35,7 +35,7 @@ struct Settings {
 
 class T5 {
 public:
-    // Version 1.1 says tie_word_embeddings = false: its output layer is its own, and the states before it are not
+    // Version 1.1 sets tie_word_embeddings = false: it has a separate output layer, and the states before it are not
     // scaled.
     explicit T5(const Config& c)
         : s_(read_settings<Settings>(c)), tied_(c.boolean("tie_word_embeddings")),
@@ -43,7 +43,7 @@ public:
         if (!s_.decoder_layers) s_.decoder_layers = s_.num_layers;
         gated_ = s_.feed_forward.starts_with("gated-");
         activation_ = s_.feed_forward.substr(gated_ ? 6 : 0);
-        if (gated_ && activation_ == "gelu") activation_ = "gelu_new"; // what the name stood for
+        if (gated_ && activation_ == "gelu") activation_ = "gelu_new"; // the approximation that the name meant in T5
         require(s_.hidden_size > 0 && s_.num_heads > 0 && s_.head_dim > 0,
                 "d_model, num_heads and d_kv must be positive");
         require(s_.num_buckets >= 4 && s_.max_distance > s_.num_buckets / 2,
@@ -117,7 +117,7 @@ private:
         b.attention = [&](Value in) {
             AttentionOptions o;
             o.distance_bias = bias;
-            o.distance_first = -s_.max_distance; // beyond, all distances share a bucket
+            o.distance_first = -s_.max_distance; // beyond this, all distances share a bucket
             for (int64_t d = -s_.max_distance; d <= s_.max_distance; ++d)
                 o.distance_table.push_back(bucket(d, !decoder));
             if (decoder) {
@@ -148,7 +148,7 @@ private:
         return transformer_block(g, x, b);
     }
 
-    // Scores are not scaled: the initialization of queries does that.
+    // Scores are not scaled; the initialization of the queries accounts for it.
     Value attend(Graph& g, Value x, Value source, const std::string& name, AttentionOptions o,
                  const std::string& cache_name) {
         const int64_t inner_dim = s_.num_heads * s_.head_dim;
@@ -169,8 +169,8 @@ private:
                             {.bias = false, .initializer = scaled_normal(inner_dim)});
     }
 
-    // The bucket of a key that stands d places before the query: half of the buckets hold one distance each, the others
-    // grow with the logarithm. In float32, as the reference rounds.
+    // Returns the bucket of a key d positions before the query: half of the buckets hold one distance each, the others
+    // grow logarithmically. float32, to round as the reference does.
     int64_t bucket(int64_t d, bool both_sides) const {
         int64_t buckets = s_.num_buckets, first = 0, far = d;
         if (both_sides) {

@@ -1,4 +1,4 @@
-// ViT (Dosovitskiy et al. 2021): an image as a row of patches behind a token for the whole; pre-norm blocks.
+// ViT (Dosovitskiy et al. 2021): an image as a sequence of patches after a class token; pre-norm blocks.
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -69,8 +69,8 @@ public:
 private:
     Initializer init() const { return {HK_INITIALIZE_TRUNCATED_NORMAL, 0.0, s_.initializer_range}; }
 
-    // pixels [B, C, S, S] -> [B, 1 + (S/P)^2, D]. The reference's convolution has patches that do not overlap: it is
-    // one linear layer over the C P P numbers of a patch.
+    // pixels [B, C, S, S] -> [B, 1 + (S/P)^2, D]. The reference's convolution has patches that do not overlap, so it is
+    // a linear layer over the C P P numbers of a patch.
     Value embed(Graph& g, Value pixels) {
         const Scope scope(g, "embedding");
         const int64_t batch = pixels.dim(0), p = s_.patch_size, side = s_.image_size / p,

@@ -1,5 +1,5 @@
-// Word vectors: two tables over one vocabulary, words and words as neighbours of others (Mikolov et al. 2013), with a
-// bias each (Pennington et al. 2014). A text is the row of its words' vectors.
+// Word vectors: two tables over one vocabulary, for words and for their context words (Mikolov et al. 2013), each with
+// a bias (Pennington et al. 2014). A text is the sequence of its words' vectors.
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -32,9 +32,9 @@ public:
             return value;
         };
         const Value words = table("words.weight", {s_.vocab_size, s_.hidden_size}),
-                    context_vectors = table("neighbours.weight", {s_.vocab_size, s_.hidden_size});
+                    context_vectors = table("neighbors.weight", {s_.vocab_size, s_.hidden_size});
         table("words.bias", {s_.vocab_size, 1});
-        table("neighbours.bias", {s_.vocab_size, 1});
+        table("neighbors.bias", {s_.vocab_size, 1});
         const Value vectors = s_.vectors == "sum" ? words + context_vectors : words;
         g.offer("embedding.weight", vectors);
         if (g.has_field("input_ids")) g.offer("hidden", embedding(vectors, g.input("input_ids")));

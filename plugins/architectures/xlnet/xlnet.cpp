@@ -1,4 +1,4 @@
-// XLNet (Yang et al. 2019): permutation language modelling in two streams, content and query, over the relative
+// XLNet (Yang et al. 2019): permutation language modeling with two streams, content and query, over the relative
 // positions of Transformer-XL (Dai et al. 2019) and relative segments.
 #include "block.hpp"
 
@@ -85,7 +85,7 @@ public:
     }
 
 private:
-    // Both streams, and what every layer sees beside them. query, the biases and classes may be absent.
+    // Both streams, and the other inputs of every layer. query, the biases and classes may be absent.
     struct Streams {
         Value content, query;              // [B, T, D], [B, M, D]
         Value content_bias, query_bias;    // [B, 1, T, T]: -1e30 where a token is not seen
@@ -109,7 +109,7 @@ private:
             s.query = drop(g, broadcast(mask_word, {batch, s.targets.dim(1), s_.hidden_size}), s_.dropout);
         }
         s.classes = optional_input(g, "token_type_ids");
-        // hidden[b, i, j] > 0: i may not see j. The content stream always sees itself.
+        // hidden[b, i, j] > 0: i does not attend to j. The content stream always attends to itself.
         Value hidden = optional_input(g, "perm_mask");
         if (g.has_field("attention_mask")) {
             const Value padded = reshape(to_float(equal(g.input("attention_mask"), 0.0)), {batch, 1, length});
@@ -132,7 +132,7 @@ private:
         return s;
     }
 
-    // The sinusoids of the distances 1 - T .. T - 1, sines before cosines; float32, as the reference computes them.
+    // Returns the sinusoids of the distances 1 - T .. T - 1, sines before cosines; float32, as in the reference.
     Value sinusoids(Graph& g, int64_t length) {
         std::vector<double> table;
         for (int64_t d = 1 - length; d < length; ++d) {
@@ -191,7 +191,7 @@ private:
         Value query;
         if (s.query) {
             const Scope scope(g, "query");
-            // Queries stand at the places of their targets; elsewhere they are 0 and nobody reads the result.
+            // Queries are at the positions of their targets; elsewhere they are 0 and are not read.
             const Value q = linear(s.query, weight("q"), {.input_first = 1});
             const Value placed = split_heads(matmul(s.targets, q, {.transpose_a = 1}), s_.num_heads);
             query = close(s.query, matmul(s.targets, attend(placed, s.query_bias)));

@@ -1,4 +1,4 @@
-// Classes, or numbers, from one vector a row: dropout and a layer. For bodies without a classifier of their own.
+// Classes, or numbers, from one vector per row: dropout and a linear layer. For bodies without their own classifier.
 #include "body_states.hpp"
 #include "decoding.hpp"
 #include "pooling.hpp"

@@ -1,4 +1,4 @@
-// A language model's head for bodies that have none of their own: logits by the body's embedding.
+// Language model head for bodies without their own: logits from the body's token embedding.
 #include "block.hpp"
 #include "decoding.hpp"
 
@@ -12,7 +12,7 @@ public:
     void build(Graph& g) { g.offer("logits", linear(g.ask("hidden"), g.ask("embedding.weight"))); }
 
     static std::vector<const char*> ports() { return {"logits"}; }
-    // The likeliest token behind the row's last one.
+    // Returns the most likely token after the last one of the row.
     std::string decode(const DecodeInput& in, std::size_t row) const {
         const hk_output& output = in.output("logits");
         const auto size = static_cast<std::size_t>(output.dims[output.rank - 1]);

@@ -1,4 +1,4 @@
-// A masked language model's head for bodies that have none of their own: a layer, a norm, and the embedding as decoder.
+// Masked language model head for bodies without their own: a linear layer, a norm, and the embedding as decoder.
 #include "block.hpp"
 #include "mask_reading.hpp"
 #include "pretraining.hpp"
@@ -12,7 +12,7 @@ class Mlm {
 public:
     explicit Mlm(const Config&) {}
     void build(Graph& g) {
-        g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), g.ask("embedding.weight"),
+        g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), g.ask("embedding.weight"),
                                       {.dense = "head.mlm.dense", .norm = "head.mlm.norm", .bias = "head.mlm.bias"}));
     }
     static std::vector<const char*> ports() { return {"logits"}; }

@@ -1,5 +1,5 @@
-// BERT's and ALBERT's pre-training heads for bodies that have none of their own: what stands behind the masks, and a
-// judgement on the pair of texts from the first token.
+// BERT's and ALBERT's pre-training heads for bodies without their own: the masked tokens, and a classification of the
+// pair of texts from the first token.
 #pragma once
 
 #include "mask_reading.hpp"
@@ -12,7 +12,7 @@ public:
     explicit Pretraining(const Config& c) : dropout_(c.real("dropout", 0.1)) {}
     void build(Graph& g) {
         const Value hidden = g.ask("hidden");
-        g.offer("logits", masked_head(g, predicted_places(g, hidden), g.ask("embedding.weight"),
+        g.offer("logits", masked_head(g, predicted_positions(g, hidden), g.ask("embedding.weight"),
                                       {.dense = "head.mlm.dense", .norm = "head.mlm.norm", .bias = "head.mlm.bias"}));
         const Value pooled = pool_tokens(g, hidden, PoolingKind::pooler, "head.pooler");
         g.offer("pair_logits", linear_layer(g, drop(g, pooled, dropout_), "head.pair", 2));

@@ -1,6 +1,6 @@
-// The span boundary objective's network (SpanBERT, Joshi et al. 2020): each token of a span from the states of the two
-// tokens around it and its place in it: two layers with GELU and norms, and the embedding as decoder. It stands beside
-// a masked language model's head: [head] id = "mlm+span_boundary".
+// The span boundary objective's network (SpanBERT, Joshi et al. 2020): predicts each token of a span from the states of
+// the two tokens around the span and the token's position in it, with two linear layers with GELU and norms, and the
+// embedding as decoder. Used together with a masked language model head: [head] id = "mlm+span_boundary".
 #pragma once
 
 #include "block.hpp"
@@ -8,7 +8,7 @@
 
 namespace hekla::plugin {
 
-constexpr int64_t kPlaces = 20, kPlaceWidth = 200; // tokens of a span that have a place of their own; as published
+constexpr int64_t kPlaces = 20, kPlaceWidth = 200; // span positions with their own embedding; as published
 
 class SpanBoundary {
 public:
@@ -16,7 +16,8 @@ public:
 
     void build(Graph& g) {
         const Value hidden = g.ask("hidden"), decoder = g.ask("embedding.weight");
-        // A batch without spans (features, say) still has these parameters: one place a row stands for them.
+        // The parameters must also exist for a batch without spans (features, for example): then one position per row
+        // is used.
         const auto field = [&](const char* name) {
             return g.has_field(name) ? g.input(name) : g.fill({hidden.dim(0), 1}, 0.0, HK_KIND_INT32);
         };

@@ -1,5 +1,5 @@
-// Which of several texts (Radford et al. 2018): [START] premise [DELIM] hypothesis [EXTRACT], one number each, and the
-// softmax over them. input_ids [B, C, T]: a body that takes choices as rows of their own.
+// Choice between several texts (Radford et al. 2018): [START] premise [DELIM] hypothesis [EXTRACT], one score each, and
+// a softmax over them. input_ids [B, C, T], for a body that treats choices as rows.
 #include "body_states.hpp"
 #include "decoding.hpp"
 #include "pooling.hpp"

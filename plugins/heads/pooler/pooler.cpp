@@ -1,4 +1,4 @@
-// One vector a row, for bodies that have no pooler of their own.
+// One vector per row, for bodies without their own pooler.
 #include "body_states.hpp"
 #include "decoding.hpp"
 #include "pooling.hpp"

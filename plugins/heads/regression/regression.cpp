@@ -1,4 +1,4 @@
-// Numbers from one vector a row: dropout and a layer.
+// Numbers from one vector per row: dropout and a linear layer.
 #include "body_states.hpp"
 #include "decoding.hpp"
 #include "pooling.hpp"

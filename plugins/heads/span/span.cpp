@@ -1,4 +1,4 @@
-// Where an answer begins and ends in a row (Devlin et al. 2019): two numbers a token.
+// Start and end of an answer in a row (Devlin et al. 2019): two scores per token.
 #include "body_states.hpp"
 #include "decoding.hpp"
 
@@ -24,8 +24,8 @@ public:
     }
 
     static std::vector<const char*> ports() { return {"start_logits", "end_logits"}; }
-    // The best pair of places where an answer may stand (in_context, where the batch has it) whose end is not before
-    // its start.
+    // Returns the best pair of positions where an answer is allowed (in_context, if the batch has it) and the end is
+    // not before the start.
     std::string decode(const DecodeInput& in, std::size_t row) const {
         const std::span<const float> start = in.row(in.output("start_logits"), row),
                                      end = in.row(in.output("end_logits"), row);

@@ -1,5 +1,4 @@
-// A class for every token. What is read of it is one a word: at the place that word_places names, the word's first
-// piece.
+// A class for every token. Decoding reads one per word, at the position that word_places gives: the word's first token.
 #include "body_states.hpp"
 #include "decoding.hpp"
 
@@ -17,7 +16,7 @@ public:
     }
 
     static std::vector<const char*> ports() { return {"logits"}; }
-    // word_numbers[b, t]: which word's first piece stands at t, -1 for none. A word that fell off the row has no class.
+    // word_numbers[b, t]: the word whose first token is at t, -1 for none. A word that was truncated has no class.
     std::string decode(const DecodeInput& in, std::size_t row) const {
         const hk_output& output = in.output("logits");
         const auto classes = static_cast<std::size_t>(output.dims[output.rank - 1]);

@@ -1,5 +1,5 @@
-// The bidirectional language model of ELMo (Peters et al. 2018): token t from those before it and, by another network,
-// from those after it; the loss is the mean of the two.
+// The bidirectional language model of ELMo (Peters et al. 2018): predicts token t from the tokens before it and, with
+// another network, from the tokens after it. The loss is the mean of the two.
 #include "block.hpp"
 #include "collate.hpp"
 
@@ -13,13 +13,13 @@ public:
 
     Bilm(const Config&, const hk_tokenizer*) {}
     int64_t tokens_per_example(int64_t length) { return length; }
-    // labels: the tokens, -100 in rows that stand for no example.
+    // labels: the tokens, -100 in rows without an example.
     std::vector<Field> fields(int64_t batch, int64_t length) {
         return {{"input_ids", HK_KIND_INT32, {batch, length}}, {"labels", HK_KIND_INT32, {batch, length}}};
     }
 
-    // forward.logits[t] is scored against token t + 1, backward.logits[t] against token t - 1; the row's end and start
-    // have no such token.
+    // forward.logits[t] is scored against token t + 1, backward.logits[t] against token t - 1. The last and the first
+    // position have no such token.
     void build(Graph& g) {
         const Value ids = g.has_field("labels") ? g.input("labels") : g.input("input_ids");
         const int64_t length = ids.dim(1);

@@ -1,4 +1,4 @@
-// What a row is: one class of several, several at once, or numbers.
+// Classification of a row (one class of several, or several classes at once), and regression.
 #include "block.hpp"
 #include "rows.hpp"
 
@@ -7,7 +7,7 @@ using namespace hekla::plugin;
 namespace {
 
 // Squared error, averaged over rows and numbers. logits [B, C], labels [B] or [B, C]; row_weight [B], if the batch has
-// it: 0 where a row does not count.
+// it: 0 for rows that do not count.
 void squared_error(Graph& g, Value logits, Value labels) {
     const Value y = labels.kind() == HK_KIND_INT32 ? to_float(labels) : labels;
     const Value difference = logits - reshape(y, logits.shape());
@@ -19,7 +19,7 @@ void squared_error(Graph& g, Value logits, Value labels) {
     g.loss("squared_error", sum_all(squares), sum_all(weight) * static_cast<double>(logits.dim(1)));
 }
 
-// The texts of a row, as both objectives read them.
+// The texts of a row, which both objectives read the same way.
 class TextRows {
 public:
     TextRows(const Config& c, const hk_tokenizer* tokenizer, const char* objective)
@@ -114,8 +114,8 @@ public:
         return all;
     }
 
-    // Without a problem_type, as the reference decides: one logit is a number, integer labels are classes, and floats
-    // are one judgement a class.
+    // Without a problem_type the reference's rule applies: one logit is regression, integer labels are classes, and
+    // float labels are several classes at once.
     void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("labels");
         if (problem_ == "regression" || (problem_.empty() && logits.dim(-1) == 1))
@@ -128,7 +128,7 @@ public:
                        std::to_string(logits.dim(-1)) + " classes");
                 return;
             }
-            // Averaged over weights, as the reference does: a row counts as much as its class.
+            // Divides by the sum of weights, as the reference does: a row counts as much as its class.
             const Value weights = g.constant(HK_KIND_FLOAT32, {logits.dim(-1)}, weights_);
             const Value rows = cross_entropy(logits, labels, {.weights = weights, .smoothing = smoothing_});
             const Value real = not_equal(labels, static_cast<double>(kIgnored));

@@ -1,4 +1,4 @@
-// Causal language modelling: the next token from those before it.
+// Causal language modeling: the next token from those before it.
 #include "block.hpp"
 #include "collate.hpp"
 
@@ -18,8 +18,8 @@ public:
         return {{"input_ids", HK_KIND_INT32, {batch, length}}, {"next_ids", HK_KIND_INT32, {batch, length}}};
     }
 
-    // next_ids: what follows each token, as collate makes it. labels: the tokens themselves, as the reference has them;
-    // then position i is scored against label i + 1 and the last one against nothing.
+    // next_ids: the token after each one, as collate writes it. labels: the tokens themselves, as in the reference;
+    // then position i is scored against label i + 1 and the last one is not scored.
     void build(Graph& g) {
         Value targets;
         if (g.has_field("next_ids")) {

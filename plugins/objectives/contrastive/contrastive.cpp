@@ -1,5 +1,5 @@
-// Embeddings of sentences from pairs that mean the same: each text's own partner against those of the other rows
-// (InfoNCE, van den Oord et al. 2018; as Reimers and Gurevych 2019 and Gao et al. 2021 use it).
+// Sentence embeddings from pairs with the same meaning: the partner of each text against the partners of the other rows
+// (InfoNCE, van den Oord et al. 2018; as used by Reimers and Gurevych 2019 and Gao et al. 2021).
 #include "block.hpp"
 #include "rows.hpp"
 
@@ -39,10 +39,10 @@ public:
         }
         const Value unit = pooled / sqrt(reshape(sum(pooled * pooled, {1}), {2 * batch, 1}) + 1e-12);
         const Value likeness = matmul(slice(unit, 0, 0, batch), slice(unit, 0, batch, batch), {.transpose_b = 1});
-        // The partner of a row that stands for no example is nobody's.
+        // A row without an example has no partner.
         const Value real = not_equal(given, static_cast<double>(kIgnored));
         const Value places = g.iota(batch);
-        const Value labels = where(real, places, given); // a row's partner stands where it does
+        const Value labels = where(real, places, given); // the partner has the same row number
         const Value logits = where(reshape(real, {1, batch}), likeness / temperature_, like(likeness, -1e9));
         g.loss("contrastive", token_loss(logits, labels));
         accuracy_metric(g, "partner_accuracy", logits, labels);

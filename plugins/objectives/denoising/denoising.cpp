@@ -1,5 +1,5 @@
-// Restoring a text that was damaged: BART's denoising (Lewis et al. 2020), whose target is the whole text, and T5's
-// span corruption (Raffel et al. 2020), whose target is what the spans held.
+// Reconstruction of a corrupted text: BART's denoising (Lewis et al. 2020), whose target is the whole text, and T5's
+// span corruption (Raffel et al. 2020), whose target is the content of the spans.
 #include "block.hpp"
 #include "noise.hpp"
 #include "targets.hpp"
@@ -30,7 +30,8 @@ public:
         noise_.rotation = c.real("rotation", noise_.rotation);
         require(noise_.span_mean > 0.0, "span_mean is not above 0");
     }
-    // The text and its end token fill a row of the decoder; in the encoder's row masks of empty spans may take more.
+    // The text and its end token fill a row of the decoder; the encoder's row may be longer, because of masks for empty
+    // spans.
     int64_t tokens_per_example(int64_t length) {
         const int64_t special = std::max<int64_t>(static_cast<int64_t>(rows_.special()), 1);
         require(length > special, "rows of " + std::to_string(length) + " tokens have no room between special tokens");
@@ -80,7 +81,7 @@ public:
                 "span_corruption needs sentinels (<extra_id_0>, ...), and the tokenizer has none: use T5's, or "
                 "let [tokenizer] train one");
     }
-    // As many raw tokens as leave, corrupted, a full row of the encoder.
+    // Returns how many raw tokens fill a row of the encoder after corruption.
     int64_t tokens_per_example(int64_t length) {
         const auto special = static_cast<int64_t>(rows_.special());
         const auto source = [&](int64_t n) {

@@ -1,4 +1,4 @@
-// What BART (Lewis et al. 2020) and T5 (Raffel et al. 2020) do to a text before it is to be restored.
+// How BART (Lewis et al. 2020) and T5 (Raffel et al. 2020) corrupt a text.
 #pragma once
 
 #include "collate.hpp"
@@ -7,14 +7,14 @@
 
 namespace hekla::plugin {
 
-// BART's transformations, in the order in which they are applied; each off at 0.
+// BART's transformations, in the order in which they are applied; 0 turns one off.
 struct NoiseOptions {
-    double permute_sentences = 1.0; // the share of the sentences that change places
-    double infilling = 0.3;         // of the tokens, in spans of Poisson length; each span becomes one mask
+    double permute_sentences = 1.0; // share of the sentences that are permuted
+    double infilling = 0.3;         // share of the tokens, in spans of Poisson length; each span becomes one mask
     double span_mean = 3.0;
-    double masking = 0.0;  // of the tokens, each becomes a mask
-    double deletion = 0.0; // of the tokens
-    double rotation = 0.0; // the probability that the text begins somewhere else
+    double masking = 0.0;  // share of the tokens that become a mask
+    double deletion = 0.0; // share of the tokens that are deleted
+    double rotation = 0.0; // probability that the text starts at a random token
 };
 
 inline std::vector<int32_t> permuted_sentences(const std::vector<int32_t>& ids, const std::vector<std::size_t>& ends,
@@ -41,14 +41,14 @@ inline std::vector<int32_t> permuted_sentences(const std::vector<int32_t>& ids, 
     return result;
 }
 
-// Spans of Poisson lengths that cover the share exactly (the last one is shortened), in places drawn evenly. A span of
-// length 0 puts a mask between two tokens.
+// Masks spans of Poisson lengths that cover the share exactly (the last one is shortened), at uniformly drawn
+// positions. A span of length 0 inserts a mask between two tokens.
 inline std::vector<int32_t> infilled(const std::vector<int32_t>& ids, double share, double mean, int32_t mask,
                                      Random& random) {
     auto left = static_cast<std::size_t>(std::lround(share * static_cast<double>(ids.size())));
     if (left == 0) return ids;
     const std::size_t kept = ids.size() - left;
-    std::vector<std::size_t> items(kept, ids.size() + 1); // a token that stays, or the length of a span
+    std::vector<std::size_t> items(kept, ids.size() + 1); // a token that is kept, or the length of a span
     while (left > 0) {
         const auto length = std::min<std::size_t>(left, random.poisson(mean));
         items.push_back(length);
@@ -68,7 +68,7 @@ inline std::vector<int32_t> infilled(const std::vector<int32_t>& ids, double sha
     return result;
 }
 
-// So many of n places, evenly drawn, ascending.
+// Draws round(share * n) of n positions uniformly.
 inline std::vector<bool> drawn_places(std::size_t n, double share, Random& random) {
     std::vector<std::size_t> order(n);
     for (std::size_t i = 0; i < n; ++i) order[i] = i;
@@ -79,7 +79,7 @@ inline std::vector<bool> drawn_places(std::size_t n, double share, Random& rando
     return result;
 }
 
-// `sentence_ends`: behind which places a sentence ends.
+// `sentence_ends`: positions after which a sentence ends.
 inline std::vector<int32_t> noisy(std::vector<int32_t> ids, const std::vector<std::size_t>& sentence_ends,
                                   const NoiseOptions& o, int32_t mask, Random& random) {
     if (o.permute_sentences > 0.0) ids = permuted_sentences(ids, sentence_ends, o.permute_sentences, random);
@@ -101,7 +101,7 @@ inline std::vector<int32_t> noisy(std::vector<int32_t> ids, const std::vector<st
     return ids;
 }
 
-// T5's sizes: how many of n tokens are noise, and in how many spans.
+// T5's sizes: the number of noise tokens of n, and of spans.
 struct SpanSizes {
     std::size_t noise = 0, spans = 0;
     SpanSizes(std::size_t n, double density, double mean) {
@@ -112,7 +112,7 @@ struct SpanSizes {
     }
 };
 
-// `items` cut into so many parts of one or more, every way equally likely.
+// Splits `items` into `parts` parts of at least one, every split equally likely.
 inline std::vector<std::size_t> random_parts(std::size_t items, std::size_t parts, Random& random) {
     std::vector<std::size_t> order(items - 1);
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -132,8 +132,8 @@ inline std::vector<std::size_t> random_parts(std::size_t items, std::size_t part
 struct Corrupted {
     std::vector<int32_t> source, target;
 };
-// Text, span, text, span, ...: in the source each span is its sentinel, in the target each text is the sentinel of the
-// span behind it (T5's random_spans_noise_mask). sentinels: as many as there may be spans.
+// Splits into text, span, text, span, ...: in the source each span is its sentinel, in the target each text is the
+// sentinel of the span after it (T5's random_spans_noise_mask). sentinels: at least as many as there can be spans.
 inline Corrupted corrupted_spans(Ids ids, double density, double mean, const std::vector<int32_t>& sentinels,
                                  Random& random) {
     Corrupted result;

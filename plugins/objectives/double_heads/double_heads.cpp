@@ -1,4 +1,4 @@
-// Choosing among continuations: alone, or with a language model's loss beside it (Radford et al. 2018).
+// Choice between continuations, alone or together with a language model loss (Radford et al. 2018).
 #include "block.hpp"
 #include "rows.hpp"
 
@@ -23,7 +23,7 @@ public:
         for (std::size_t i = 0; i < choices.parts(); ++i) longest = std::max(longest, choices.part(i).size());
         return static_cast<int64_t>(example.get("text").ids().size() + longest + layout_.special(true));
     }
-    // mc_labels: the choice that is right, from 0. The texts of one row stand behind each other: [B, C, T].
+    // mc_labels: the correct choice, from 0. The texts of one row follow each other: [B, C, T].
     std::vector<Field> fields(int64_t batch, int64_t length) {
         const Dims dims{batch, choices_, length};
         return {{"input_ids", HK_KIND_INT32, dims},
@@ -46,7 +46,7 @@ public:
         for (uint32_t row = 0; row < fields.ints("input_ids").rows(); ++row) {
             const std::span<int32_t> ids = fields.ints("input_ids")[row], mask = fields.ints("attention_mask")[row],
                                      places = fields.ints("mc_token_ids")[row];
-            for (std::size_t c = 0; c < choices; ++c) mask[c * length] = 1; // no softmax over nothing
+            for (std::size_t c = 0; c < choices; ++c) mask[c * length] = 1; // avoid a softmax over nothing
             if (row >= batch.size()) continue;
             const Example example = batch[row];
             const ColumnView texts = example.get("choices");
@@ -77,7 +77,7 @@ protected:
     int64_t choices_;
 };
 
-// The sum of both losses, the language model's weighted.
+// The sum of both losses, with a weight on the language model's.
 class DoubleHeads : public MultipleChoice {
 public:
     DoubleHeads(const Config& c, const hk_tokenizer* tokenizer)
@@ -96,7 +96,7 @@ public:
         g.loss("clm", token_loss(g.ask("logits"), next), weight_);
         MultipleChoice::build(g);
     }
-    // The right continuation alone is language to learn from.
+    // The language model learns only from the correct continuation.
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
         MultipleChoice::collate(raw, storage, count);
         const FieldSet fields(storage, count);

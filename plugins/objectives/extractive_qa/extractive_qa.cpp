@@ -1,5 +1,5 @@
-// Where in a text the answer to a question stands (Rajpurkar et al. 2016): the first and the last token of it, each a
-// choice among all places of the row (Devlin et al. 2019).
+// Position of the answer to a question in a text (Rajpurkar et al. 2016): its first and last token, each a choice among
+// all positions of the row (Devlin et al. 2019).
 #include "block.hpp"
 #include "rows.hpp"
 
@@ -14,7 +14,7 @@ public:
     ExtractiveQa(const Config& c, const hk_tokenizer* tokenizer)
         : tokens_(tokenizer), layout_(c, tokens_, "extractive_qa") {}
 
-    // start: at which character of the context the answer begins, where it stands there more than once.
+    // start: the character of the context at which the answer begins, needed if the answer occurs more than once.
     std::vector<ColumnNeed> columns() {
         return {{"question", HK_COLUMN_TOKENS, 0},
                 {"context", HK_COLUMN_TOKENS, 0},
@@ -26,8 +26,8 @@ public:
         return static_cast<int64_t>(example.get("question").ids().size() + example.get("context").ids().size() +
                                     layout_.special(true));
     }
-    // start_positions, end_positions: the answer's first and last place in the row; -100 where nobody knows it or it
-    // fell off the row. in_context: where an answer may stand.
+    // start_positions, end_positions: the answer's first and last position in the row; -100 if unknown or truncated.
+    // in_context: where an answer is allowed.
     std::vector<Field> fields(int64_t batch, int64_t length) {
         std::vector<Field> all = layout_.fields(batch, length);
         for (const char* name : {"start_positions", "end_positions"}) all.push_back({name, HK_KIND_INT32, {batch}});

@@ -1,5 +1,5 @@
-// A student learns what a teacher says (DistilBERT, Sanh et al. 2019): the teacher's distribution at a temperature, the
-// masked tokens themselves, and the direction of its last hidden states.
+// Distillation from a teacher (DistilBERT, Sanh et al. 2019): the teacher's distribution at a temperature, the masked
+// tokens themselves, and the direction of its last hidden states.
 #pragma once
 
 #include "mlm.hpp"
@@ -16,8 +16,8 @@ public:
         require(soft_ + hard_ + cosine_ > 0.0, "soft_weight, mlm_weight and cosine_weight are all 0");
     }
 
-    // labels are of every place of a row, or of masked_positions with masked_only; real[b, t]: whether a token stands
-    // there (padding and rows without an example count nothing).
+    // labels cover every position of a row, or only masked_positions with masked_only. real[b, t]: whether there is a
+    // token (padding and rows without an example do not count).
     std::vector<Field> fields(int64_t batch, int64_t length) {
         std::vector<Field> all = masked_only_ ? Mlm::fields(batch, length) : layout_.fields(batch, length);
         if (!masked_only_) all.push_back({"labels", HK_KIND_INT32, {batch, length}});
@@ -53,8 +53,8 @@ public:
     }
 
 private:
-    // The divergence of the student's distribution from the teacher's at each place that counts, times the square of
-    // the temperature, which keeps its gradients as large as the others' (Hinton et al. 2015).
+    // Adds the divergence of the student's distribution from the teacher's at each position that counts, times the
+    // square of the temperature, which keeps its gradients as large as the others' (Hinton et al. 2015).
     void soft_targets(Graph& g, Value logits, Value counts) const {
         const Value theirs = g.ask("teacher.logits");
         if (theirs.dim(-1) != logits.dim(-1)) {
@@ -68,7 +68,7 @@ private:
         g.loss("soft", sum_all(rows * to_float(counts)), sum_all(counts), soft_);
     }
 
-    // 1 - cosine of the last hidden states, at every token.
+    // Adds 1 - cosine of the last hidden states, at every token.
     void directions(Graph& g, Value real) const {
         const Value student = to_float32(g.ask("hidden")), teacher = to_float32(g.ask("teacher.hidden"));
         if (student.dim(-1) != teacher.dim(-1)) {

@@ -1,4 +1,4 @@
-// Which tokens of a row are asked for, and what stands in their place (Devlin et al. 2019; spans: Joshi et al. 2020).
+// Choice and replacement of the tokens to predict (Devlin et al. 2019; spans: Joshi et al. 2020).
 #pragma once
 
 #include "collate.hpp"
@@ -8,13 +8,13 @@
 namespace hekla::plugin {
 
 struct MaskingOptions {
-    double probability = 0.15;  // of the tokens that stand in the row
-    double mask_share = 0.8;    // of those, become the mask token
-    double random_share = 0.1;  // become any token; the rest stays
+    double probability = 0.15;  // share of the row's tokens to predict
+    double mask_share = 0.8;    // share of those that become the mask token
+    double random_share = 0.1;  // share of those that become a random token; the rest is unchanged
     bool whole_words = false;   // all tokens of a word or none
-    bool spans = false;         // runs of words, their lengths geometric
+    bool spans = false;         // runs of words with geometric lengths
     double span_success = 0.2;  // of the geometric distribution
-    uint64_t longest_span = 10; // words
+    uint64_t longest_span = 10; // in words
 
     explicit MaskingOptions(const Config& c)
         : probability(c.real("mask_probability", 0.15)), mask_share(c.real("mask_share", 0.8)),
@@ -22,19 +22,19 @@ struct MaskingOptions {
         require(mask_share + random_share <= 1.0, "mask_share and random_share are more than 1 together");
     }
 
-    // How many of n tokens are asked for: the rounded share, at least one.
+    // Returns how many of n tokens are predicted: the rounded share, at least one.
     std::size_t wanted(std::size_t n) const {
         if (n == 0) return 0;
         return std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(probability * static_cast<double>(n))));
     }
-    // The most that any row of this length asks for.
+    // Returns the largest number of predicted tokens in a row of this length.
     int64_t most(int64_t length) const { return static_cast<int64_t>(wanted(static_cast<std::size_t>(length))); }
 };
 
-// A token that is asked for, and the span it is of.
+// A token to predict, and the span that it belongs to.
 struct Masked {
     std::size_t place = 0; // in the row
-    int32_t token = 0;     // that stood there
+    int32_t token = 0;     // the original token
     std::size_t span_begin = 0, span_end = 0;
 };
 
@@ -43,7 +43,7 @@ public:
     Masking(const MaskingOptions& options, const Tokens& tokens, const char* objective)
         : options_(options), tokens_(tokens), mask_(tokens.required("mask", objective)), vocabulary_(tokens.size()) {}
 
-    // Masks `row` in place. `candidates`: the places that hold text, ascending. The result is ascending by place.
+    // Masks `row` in place. `candidates`: the positions that hold text, ascending. The result is in ascending order.
     std::vector<Masked> apply(std::span<int32_t> row, const std::vector<std::size_t>& candidates,
                               Random& random) const {
         std::vector<Masked> chosen =
@@ -52,7 +52,7 @@ public:
         double draw = 0.0;
         for (std::size_t i = 0; i < chosen.size(); ++i) {
             Masked& m = chosen[i];
-            // One draw a token; a span is masked as a whole.
+            // One draw per token; a span is masked as a whole.
             if (!options_.spans || i == 0 || chosen[i - 1].span_begin != m.span_begin) draw = random.unit();
             if (draw < options_.mask_share)
                 row[m.place] = mask_;
@@ -63,7 +63,7 @@ public:
     }
 
 private:
-    // Places of one word each, as indices into candidates: [begin, end).
+    // Returns the positions of each word as indices into candidates: [begin, end).
     std::vector<std::pair<std::size_t, std::size_t>>
     words(std::span<const int32_t> row, const std::vector<std::size_t>& candidates, bool whole) const {
         std::vector<std::pair<std::size_t, std::size_t>> result;
@@ -91,8 +91,8 @@ private:
         return chosen;
     }
 
-    // Spans of whole words until the share is reached; a span that would overlap or is too long is drawn again, and
-    // after many draws in vain the row is left with what it has.
+    // Draws spans of whole words until the share is reached. A span that would overlap or is too long is drawn again;
+    // after many failed draws the row keeps the spans that it has.
     std::vector<Masked> choose_spans(std::span<const int32_t> row, const std::vector<std::size_t>& candidates,
                                      Random& random) const {
         const auto all = words(row, candidates, true);
@@ -104,7 +104,7 @@ private:
             const std::size_t first = random.below(all.size());
             if (first + length > all.size()) continue;
             bool free = true;
-            // A word between two spans, so that both boundaries are seen.
+            // Keep a word between two spans, so that both boundaries are visible.
             for (std::size_t w = first > 0 ? first - 1 : 0; w < std::min(first + length + 1, all.size()); ++w)
                 free = free && !taken[w];
             const std::size_t begin = all[first].first, end = all[first + length - 1].second;

@@ -1,5 +1,5 @@
-// Masked language modelling (Devlin et al. 2019), alone; with a judgement on a pair of texts: whether the second
-// follows the first (BERT) or whether the two stand in their order (ALBERT, Lan et al. 2020); or with spans and their
+// Masked language modeling (Devlin et al. 2019): alone; with a classification of a pair of texts: whether the second
+// follows the first (BERT) or whether the two are in order (ALBERT, Lan et al. 2020); or with spans and their
 // boundaries (SpanBERT, Joshi et al. 2020).
 #include "mlm.hpp"
 #include "distill.hpp"
@@ -10,13 +10,14 @@ namespace {
 
 constexpr uint64_t kPairStream = 2;
 
-// The span boundary objective: each token of a span from the tokens on its two sides and its place in the span.
+// The span boundary objective: predicts each token of a span from the tokens on its two sides and its position in it.
 class SpanMlm : public Mlm {
 public:
     SpanMlm(const Config& c, const hk_tokenizer* tokenizer)
         : Mlm(c, tokenizer, "span_mlm", with_spans(c)), weight_(c.real("boundary_weight", 1.0)) {}
 
-    // span_left, span_right: the places outside the span of masked place p; span_offset: where in the span it stands.
+    // span_left, span_right: the positions just outside the span of masked token p; span_offset: its position in the
+    // span.
     std::vector<Field> fields(int64_t batch, int64_t length) {
         std::vector<Field> all = Mlm::fields(batch, length);
         const Dims dims = all.back().dims;
@@ -56,7 +57,7 @@ private:
     double weight_;
 };
 
-// The loss of the masks plus that of the pair: class 0 follows (or is in order), 1 does not.
+// The sum of the mask loss and the pair loss. Class 0: follows (or is in order), 1: does not.
 class MlmPair : public Mlm {
 public:
     static constexpr int32_t example_kind = HK_EXAMPLE_DOCUMENT;
@@ -102,7 +103,7 @@ protected:
     virtual ~MlmPair() = default;
     virtual Pair make_pair(const BatchView& batch, const Example& example, Random& random) const = 0;
 
-    // The example's sentences cut in two: whole sentences where there are two or more, else in its middle.
+    // Cuts the example into two: between sentences if there are two or more, otherwise in the middle.
     static std::pair<Ids, Ids> halves(const Example& example, Random& random) {
         const ColumnView text = example.get("text");
         const Ids ids = text.ids();
@@ -115,7 +116,7 @@ private:
     const char *field_, *name_;
 };
 
-// Half of the pairs: the second text is not what follows, but from another document, and about as long.
+// In half of the pairs the second text is not what follows, but from another document and of similar length.
 class MlmNsp : public MlmPair {
 public:
     MlmNsp(const Config& c, const hk_tokenizer* tokenizer)
@@ -133,7 +134,7 @@ private:
             if (code != HK_OK) throw Error(code, "an example for a random next sentence could not be read");
             if (other.document == example.raw().document) continue;
             const ColumnView text = Example(other).get("text");
-            // From a sentence on, as much as there was.
+            // Starts at a sentence and has the length of the replaced text.
             const std::size_t from = text.parts() > 1 ? text.part_begin(random.below(text.parts())) : 0;
             Ids ids = text.ids().subspan(from);
             return {a, ids.first(std::min(ids.size(), std::max<std::size_t>(b.size(), 1))), 1};
@@ -142,7 +143,7 @@ private:
     }
 };
 
-// Half of the pairs stand the wrong way round.
+// Half of the pairs are swapped.
 class MlmSop : public MlmPair {
 public:
     MlmSop(const Config& c, const hk_tokenizer* tokenizer)

@@ -1,4 +1,4 @@
-// Masked language modelling (Devlin et al. 2019), and what its relatives build on.
+// Masked language modeling (Devlin et al. 2019), and the base of its variants.
 #pragma once
 
 #include "block.hpp"
@@ -20,7 +20,7 @@ public:
         require(length > special, "rows of " + std::to_string(length) + " tokens have no room between special tokens");
         return length - special;
     }
-    // Logits are wanted at masked_positions alone; labels[b, p] is the token that stood at the p-th of them.
+    // Logits are computed only at masked_positions; labels[b, p] is the original token at the p-th of them.
     std::vector<Field> fields(int64_t batch, int64_t length) {
         std::vector<Field> all = layout_.fields(batch, length);
         const int64_t places = options_.most(length);
@@ -28,7 +28,7 @@ public:
         all.push_back({"labels", HK_KIND_INT32, {batch, places}});
         return all;
     }
-    // labels: the token that stood there, -100 where none is asked for; [B, T] where the batch has no masked_positions.
+    // labels: the original token, -100 where none is predicted; [B, T] if the batch has no masked_positions.
     void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("labels");
         g.loss("mlm", token_loss(logits, labels));
@@ -44,7 +44,7 @@ protected:
     Mlm(const Config& c, const hk_tokenizer* tokenizer, const char* name, const MaskingOptions& options)
         : options_(options), tokens_(tokenizer), layout_(c, tokens_, name), masking_(options, tokens_, name) {}
 
-    // Lays out the example's text in each row, and lets `write(fields, row, placed, example)` go on with it.
+    // Lays out the example's text in each row, then calls `write(fields, row, placed, example)` for it.
     template<class F>
     void rows_of_text(const hk_batch& raw, hk_field* storage, uint32_t count, F&& write) const {
         const FieldSet fields(storage, count);
@@ -55,7 +55,7 @@ protected:
         }
         finish(fields, batch.size());
     }
-    // Masks a row's ids; what is asked for there.
+    // Masks a row's ids; returns the tokens to predict.
     std::vector<Masked> masked(const FieldSet& fields, std::size_t row, const RowLayout::Placed& placed,
                                const Example& example, uint64_t seed) const {
         std::vector<std::size_t> candidates;
@@ -64,7 +64,7 @@ protected:
         Random random = example.random(seed, kMaskStream);
         return masking_.apply(fields.ints("input_ids")[row], candidates, random);
     }
-    // The same, written into masked_positions and labels.
+    // Like masked(), and writes masked_positions and labels.
     std::vector<Masked> mask(const FieldSet& fields, std::size_t row, const RowLayout::Placed& placed,
                              const Example& example, uint64_t seed) const {
         std::vector<Masked> chosen = masked(fields, row, placed, example, seed);

@@ -1,5 +1,5 @@
-// Permutation language modelling (Yang et al. 2019): each row has an order of its own; chosen tokens are predicted from
-// those before them in that order.
+// Permutation language modeling (Yang et al. 2019): each row has its own order; chosen tokens are predicted from those
+// before them in that order.
 #include "block.hpp"
 #include "rows.hpp"
 
@@ -20,10 +20,11 @@ public:
     }
     int64_t tokens_per_example(int64_t length) {
         const auto special = static_cast<int64_t>(layout_.special(false));
-        require(length > special, "rows of " + std::to_string(length) + " tokens have no room for text: all are special tokens");
+        require(length > special,
+                "rows of " + std::to_string(length) + " tokens have no room for text: all are special tokens");
         return length - special;
     }
-    // perm_mask[b, i, j] = 1: i does not see j. target_mapping[b, m, j] = 1: prediction m is of token j.
+    // perm_mask[b, i, j] = 1: i does not attend to j. target_mapping[b, m, j] = 1: prediction m is for token j.
     std::vector<Field> fields(int64_t batch, int64_t length) {
         const int64_t predictions = most(length);
         return {{"input_ids", HK_KIND_INT32, {batch, length}},
@@ -54,12 +55,13 @@ private:
         const Ids text = example.get("text").ids();
         const std::span<int32_t> ids = fields.ints("input_ids")[row];
         const std::size_t length = ids.size(), n = std::min(text.size(), length - layout_.special(false));
-        // Tokens, then XLNet's <sep> <cls>, which are never predicted; a short text stands at the end of the row.
+        // Tokens, then XLNet's <sep> <cls>, which are never predicted; a short text is at the end of the row.
         const std::size_t begin = length - n - layout_.special(false);
         std::ranges::fill(ids, layout_.pad());
         layout_.write_tokens(ids.subspan(begin), text.first(n));
 
-        // Spans of 1 to longest_ tokens, each in a stretch of text 1 / share times as long, until the row ends.
+        // Spans of 1 to longest_ tokens, each inside a window of text 1 / share times as long, until the end of the
+        // row.
         Random random = example.random(seed, kSpanStream);
         std::vector<std::size_t> predicted;
         const auto wanted = static_cast<std::size_t>(most(static_cast<int64_t>(length)));
@@ -72,12 +74,13 @@ private:
             at += stretch;
         }
 
-        // An order of all places; only predicted tokens are hidden from those before them and from themselves.
+        // A random order of all positions; only predicted tokens are hidden, from those before them and from
+        // themselves.
         Random orders = example.random(seed, kOrderStream);
         std::vector<std::size_t> order(length);
         for (std::size_t i = 0; i < length; ++i) order[i] = i;
         orders.shuffle(order);
-        std::vector<int64_t> rank(length, -1); // -1: seen by everyone
+        std::vector<int64_t> rank(length, -1); // -1: visible to every position
         for (std::size_t i = 0; i < length; ++i)
             if (std::ranges::binary_search(predicted, order[i])) rank[order[i]] = static_cast<int64_t>(i);
         const std::span<float> mask = fields.floats("perm_mask")[row], mapping = fields.floats("target_mapping")[row];

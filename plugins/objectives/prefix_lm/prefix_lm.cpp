@@ -1,5 +1,5 @@
-// Language models that see a prefix whole: the prefix LM over plain text (Raffel et al. 2020), and prompts with their
-// completions, of which only the completion is learnt.
+// Language models with bidirectional attention over a prefix: the prefix LM over plain text (Raffel et al. 2020), and
+// prompts with completions, of which only the completion is trained.
 #include "block.hpp"
 #include "collate.hpp"
 
@@ -10,7 +10,8 @@ namespace {
 constexpr uint64_t kSplitStream = 1;
 
 void completion_loss(Graph& g, const char* name, bool prefix) {
-    // Only a body whose causal attention opens up for the prefix reads the field; any other would learn something else.
+    // Only a body with attention that is bidirectional over the prefix reads the field; any other would train a
+    // different objective.
     if (prefix && !g.has_port("reads_prefix"))
         g.fail("this body does not open its attention for a prefix: a decoder that reads prefix_length is needed");
     const Value logits = g.ask("logits"), labels = g.input("next_ids");
@@ -18,8 +19,7 @@ void completion_loss(Graph& g, const char* name, bool prefix) {
     accuracy_metric(g, "token_accuracy", logits, labels);
 }
 
-// A window of text, cut at a place of its own: what stands before it is seen from both sides, what follows is
-// predicted.
+// A window of text, cut at a random position: attention is bidirectional before it, and what follows is predicted.
 class PrefixLm {
 public:
     static constexpr int32_t example_kind = HK_EXAMPLE_WINDOW;
@@ -42,7 +42,7 @@ public:
             const std::span<int32_t> ids = fields.ints("input_ids")[row], next = fields.ints("next_ids")[row];
             Random random = example.random(batch.seed(), kSplitStream);
             const std::size_t n = text.empty() ? 0 : std::min(ids.size(), text.size() - 1);
-            // At least one token is seen, at least one predicted, where there are two.
+            // At least one token in the prefix and one predicted, if there are two.
             const std::size_t prefix = n > 0 ? 1 + random.below(n) : 1;
             fields.ints("prefix_length")[row][0] = static_cast<int32_t>(prefix);
             for (std::size_t t = 0; t < n; ++t) {
@@ -53,7 +53,7 @@ public:
     }
 };
 
-// Rows of prompt and completion. The end token stands behind the completion and is learnt too.
+// Rows of prompt and completion. The end token follows the completion and is trained too.
 class Completion {
 public:
     static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
@@ -95,11 +95,11 @@ public:
                 if (end_) all.push_back(*end_);
             }
             const std::span<int32_t> ids = fields.ints("input_ids")[row], next = fields.ints("next_ids")[row];
-            // A row that is too long loses its beginning: what is learnt stands at its end.
+            // A row that is too long is truncated at its beginning, because the trained part is at its end.
             const std::size_t inputs = completion && !all.empty() ? all.size() - 1 : all.size();
             const std::size_t from = inputs > ids.size() ? inputs - ids.size() : 0;
             const std::size_t learnt =
-                prompt.empty() ? 0 : prompt.size() - 1; // the place that predicts the first token
+                prompt.empty() ? 0 : prompt.size() - 1; // the position that predicts the first token
             for (std::size_t t = from; t < inputs; ++t) {
                 ids[t - from] = all[t];
                 mask[row][t - from] = 1;

@@ -1,4 +1,4 @@
-// A target sequence from a source sequence with teacher forcing (Sutskever et al. 2014).
+// A target sequence from a source sequence, with teacher forcing (Sutskever et al. 2014).
 #include "block.hpp"
 #include "targets.hpp"
 
@@ -23,7 +23,7 @@ public:
             std::max(example.get("source").ids().size() + rows_.special(), target ? target.ids().size() + 1 : 1));
     }
     std::vector<Field> fields(int64_t batch, int64_t length) { return rows_.fields(batch, length, length); }
-    // labels[t]: what the decoder is to say after decoder_input_ids[0..t]; -100 in padding.
+    // labels[t]: the token to predict after decoder_input_ids[0..t]; -100 in padding.
     void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("labels");
         g.loss("seq2seq", token_loss(logits, labels, smoothing_));

@@ -1,4 +1,4 @@
-// A label for every word: parts of speech, names. Words come as pieces; the label stands at the first.
+// A label for every word: parts of speech, names. A word may be several tokens; its label is at the first.
 #include "block.hpp"
 #include "rows.hpp"
 
@@ -18,14 +18,14 @@ public:
     int64_t example_length(const hk_example& raw) {
         return static_cast<int64_t>(Example(raw).get("words").ids().size() + layout_.special(false));
     }
-    // word_numbers: which word's first piece stands here, -1 for none; for whoever reads the labels.
+    // word_numbers: the word whose first token is here, -1 for none; for readers of the labels.
     std::vector<Field> fields(int64_t batch, int64_t length) {
         std::vector<Field> all = layout_.fields(batch, length);
         all.push_back({"labels", HK_KIND_INT32, {batch, length}});
         all.push_back({"word_numbers", HK_KIND_INT32, {batch, length}});
         return all;
     }
-    // labels: -100 where no label counts (later pieces of a word, special tokens, padding).
+    // labels: -100 where no label counts (later tokens of a word, special tokens, padding).
     void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("labels");
         g.loss("tagging", token_loss(logits, labels, smoothing_));
@@ -41,7 +41,7 @@ public:
             const ColumnView words = example.get("words"), tags = example.find("tags");
             const RowLayout::Placed placed = layout_.write(fields, row, words.ids(), {}, false);
             for (std::size_t w = 0; w < words.parts(); ++w) {
-                if (words.part_begin(w) >= placed.first_size) break; // fell off the row
+                if (words.part_begin(w) >= placed.first_size) break; // truncated
                 const std::size_t at = placed.first_at + words.part_begin(w);
                 fields.ints("word_numbers")[row][at] = static_cast<int32_t>(w);
                 if (tags && tags.ids()[w] >= 0) fields.ints("labels")[row][at] = tags.ids()[w];

@@ -1,5 +1,5 @@
-// What word vectors are learnt from beside the example itself: how often each word stands in the text, and how often
-// two stand near each other. Counted over a whole corpus once, when the first batch asks.
+// Statistics of the whole corpus for training word vectors: how often each word occurs, and how often two occur near
+// each other. Counted once, when the first batch needs them.
 #pragma once
 
 #include "collate.hpp"
@@ -10,7 +10,7 @@
 
 namespace hekla::plugin {
 
-// The text behind a corpus of windows, which begin at every token of it.
+// The text of a corpus of windows, one starting at every token.
 class CorpusText {
 public:
     explicit CorpusText(const hk_corpus& corpus) : corpus_(corpus) {}
@@ -23,7 +23,7 @@ public:
         const Ids ids = Example(example).get("text").ids();
         return {ids.begin(), ids.end()};
     }
-    // All of it once, in order, in pieces.
+    // Reads all of it once, in order, in pieces.
     template<class F>
     void each_piece(F&& f) const {
         const uint64_t last = corpus_.example_count - 1;
@@ -41,7 +41,8 @@ private:
     const hk_corpus& corpus_;
 };
 
-// One T for each corpus that batches come from (training, validation), made by the first that asks; others wait.
+// One T for each corpus that batches come from (training, validation), created by the first thread that needs it while
+// the others wait.
 template<class T>
 class PerCorpus {
 public:
@@ -50,7 +51,7 @@ public:
         if (corpus == nullptr || corpus->example_count == 0)
             throw invalid("words can be counted in a corpus alone, and this batch comes from none");
         const CorpusText text(*corpus);
-        // Two corpora differ in length, or else in how they begin and end.
+        // Two corpora differ in length, or in how they begin and end.
         std::vector<int32_t> key = text.window(0);
         const std::vector<int32_t> last = text.window(text.examples() - 1);
         key.insert(key.end(), last.begin(), last.end());
@@ -66,7 +67,7 @@ private:
     mutable std::map<std::vector<int32_t>, std::shared_ptr<const T>> known_;
 };
 
-// How often each id stands in a text, and draws by a power of that.
+// How often each id occurs in a text, and random draws by a power of that.
 class WordCounts {
 public:
     WordCounts(const CorpusText& text, std::optional<int32_t> unknown, double power) {
@@ -97,16 +98,16 @@ private:
     uint64_t total_ = 0;
 };
 
-// Pairs of words with the sum of 1 / distance over every time that they stand within the window, in either order.
+// Pairs of words with the sum of 1 / distance over all their occurrences within the window, in either order.
 class CoOccurrences {
 public:
     struct Entry {
-        int32_t word = 0, neighbour = 0;
+        int32_t word = 0, neighbor = 0;
         double count = 0.0;
     };
     CoOccurrences(const CorpusText& text, std::optional<int32_t> unknown, std::size_t window) {
         std::unordered_map<uint64_t, double> sums;
-        std::vector<int32_t> before; // the last words of the piece before: windows reach over its end
+        std::vector<int32_t> before; // last words of the previous piece: windows cross its end
         text.each_piece([&](Ids ids) {
             std::vector<int32_t> all = before;
             all.insert(all.end(), ids.begin(), ids.end());
@@ -125,7 +126,7 @@ public:
             entries_.push_back({static_cast<int32_t>(pair >> 32), static_cast<int32_t>(pair & 0xffffffffu), count});
         if (entries_.empty()) throw invalid("no two known words stand near each other in the text");
         std::ranges::sort(entries_, [](const Entry& a, const Entry& b) {
-            return a.word != b.word ? a.word < b.word : a.neighbour < b.neighbour;
+            return a.word != b.word ? a.word < b.word : a.neighbor < b.neighbor;
         });
     }
     const std::vector<Entry>& entries() const { return entries_; }

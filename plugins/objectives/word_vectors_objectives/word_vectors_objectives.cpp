@@ -18,27 +18,27 @@ public:
           subsample_(c.real("subsample", 1e-3)) {}
 
     int64_t tokens_per_example(int64_t length) { return length; }
-    // words[b, p] and its neighbour neighbours[b, p, 0], with words drawn at random behind it; real[b, p]: 1 where
-    // there is such a pair. A word has window + 1 neighbours on average: rows that draw more lose some.
+    // words[b, p], its neighbor neighbors[b, p, 0], and randomly drawn words after that; real[b, p]: 1 if there is
+    // such a pair. A word has window + 1 neighbors on average; rows that draw more drop some.
     std::vector<Field> fields(int64_t batch, int64_t length) {
         const int64_t pairs = length * (window_ + 1);
         return {{"words", HK_KIND_INT32, {batch, pairs}},
-                {"neighbours", HK_KIND_INT32, {batch, pairs, 1 + negatives_}},
+                {"neighbors", HK_KIND_INT32, {batch, pairs, 1 + negatives_}},
                 {"real", HK_KIND_INT32, {batch, pairs}}};
     }
     void build(Graph& g) {
         const Value words = g.input("words"), real = g.input("real");
         const int64_t batch = words.dim(0), pairs = words.dim(1);
         const Value word = embedding(g.ask("words.weight"), words),
-                    others = embedding(g.ask("neighbours.weight"), g.input("neighbours"));
+                    others = embedding(g.ask("neighbors.weight"), g.input("neighbors"));
         const Value scores = sum(reshape(word, {batch, pairs, 1, word.dim(2)}) * others, {3}); // [B, P, 1 + K]
         std::vector<double> signs(static_cast<std::size_t>(1 + negatives_), 1.0);
         signs[0] = -1.0;
         const Value losses = softplus(to_float32(scores) * g.constant(HK_KIND_FLOAT32, {1 + negatives_}, signs));
         g.loss("skip_gram", sum_all(sum(losses, {2}) * to_float(real)), sum_all(real));
         if (g.training()) return;
-        // How often the neighbour is the likeliest of all that were asked about.
-        g.metric("neighbour_accuracy", sum_all(equal(argmax(scores), 0.0) * real), sum_all(real));
+        // How often the neighbor has the highest score of all candidates.
+        g.metric("neighbor_accuracy", sum_all(equal(argmax(scores), 0.0) * real), sum_all(real));
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
         const FieldSet fields(storage, count);
@@ -51,7 +51,7 @@ public:
             const std::vector<int32_t> text = kept(example.get("text").ids(), *counts, random);
             auto all = pairs_of(text, random);
             const std::span<int32_t> words = fields.ints("words")[row], real = fields.ints("real")[row],
-                                     neighbours = fields.ints("neighbours")[row];
+                                     neighbors = fields.ints("neighbors")[row];
             if (all.size() > words.size()) random.shuffle(all);
             all.resize(std::min(all.size(), words.size()));
             Random noise = example.random(batch.seed(), kNegativeStream);
@@ -59,22 +59,22 @@ public:
             for (std::size_t p = 0; p < all.size(); ++p) {
                 words[p] = all[p].first;
                 real[p] = 1;
-                neighbours[p * width] = all[p].second;
+                neighbors[p * width] = all[p].second;
                 for (std::size_t k = 1; k < width; ++k)
-                    neighbours[p * width + k] = another(all[p].second, *counts, noise);
+                    neighbors[p * width + k] = another(all[p].second, *counts, noise);
             }
         }
     }
 
 private:
-    // The neighbour itself would tell nothing; of a text of one word there is no other.
-    static int32_t another(int32_t neighbour, const WordCounts& counts, Random& noise) {
+    // The neighbor itself must not be a negative sample; a text of one word has no other.
+    static int32_t another(int32_t neighbor, const WordCounts& counts, Random& noise) {
         constexpr int kTries = 20;
         int32_t id = counts.draw(noise);
-        for (int i = 0; i < kTries && id == neighbour; ++i) id = counts.draw(noise);
+        for (int i = 0; i < kTries && id == neighbor; ++i) id = counts.draw(noise);
         return id;
     }
-    // A word of share s stays with the probability sqrt(t / s) + t / s, as word2vec's code has it.
+    // Keeps a word of share s with the probability sqrt(t / s) + t / s, as in word2vec's code.
     std::vector<int32_t> kept(Ids ids, const WordCounts& counts, Random& random) const {
         std::vector<int32_t> text;
         for (const int32_t id : ids) {
@@ -112,22 +112,22 @@ public:
     }
 
     int64_t tokens_per_example(int64_t length) { return length; }
-    // Pairs that stand near each other, drawn evenly from all there are, whatever the row's own text; log_count: of how
-    // often; weight: 0 where a row stands for no example.
+    // Pairs that occur near each other, drawn uniformly from all of the corpus, whatever the row's own text. log_count:
+    // log of their count; weight: 0 in rows without an example.
     std::vector<Field> fields(int64_t batch, int64_t) {
         return {{"words", HK_KIND_INT32, {batch, entries_}},
-                {"neighbours", HK_KIND_INT32, {batch, entries_}},
+                {"neighbors", HK_KIND_INT32, {batch, entries_}},
                 {"log_count", HK_KIND_FLOAT32, {batch, entries_}},
                 {"weight", HK_KIND_FLOAT32, {batch, entries_}}};
     }
     void build(Graph& g) {
-        const Value words = g.input("words"), neighbours = g.input("neighbours"), weight = g.input("weight");
+        const Value words = g.input("words"), neighbors = g.input("neighbors"), weight = g.input("weight");
         const Dims dims = words.shape();
         const auto bias = [&](const char* name, Value ids) { return reshape(embedding(g.ask(name), ids), dims); };
         const Value product =
-            sum(embedding(g.ask("words.weight"), words) * embedding(g.ask("neighbours.weight"), neighbours), {2});
+            sum(embedding(g.ask("words.weight"), words) * embedding(g.ask("neighbors.weight"), neighbors), {2});
         const Value difference =
-            product + bias("words.bias", words) + bias("neighbours.bias", neighbours) - g.input("log_count");
+            product + bias("words.bias", words) + bias("neighbors.bias", neighbors) - g.input("log_count");
         g.loss("glove", sum_all(weight * difference * difference), sum_all(greater(weight, 0.0)));
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
@@ -140,7 +140,7 @@ public:
             for (std::size_t i = 0; i < static_cast<std::size_t>(entries_); ++i) {
                 const CoOccurrences::Entry& entry = near->entries()[random.below(near->entries().size())];
                 fields.ints("words")[row][i] = entry.word;
-                fields.ints("neighbours")[row][i] = entry.neighbour;
+                fields.ints("neighbors")[row][i] = entry.neighbor;
                 fields.floats("log_count")[row][i] = static_cast<float>(std::log(entry.count));
                 fields.floats("weight")[row][i] =
                     static_cast<float>(std::pow(std::min(1.0, entry.count / most_), power_));

@@ -1,5 +1,5 @@
-//! Plugins for Hekla in Rust: values with operators, scopes that close themselves, a configuration read by name, and
-//! trampolines that let no panic cross. Rust 1.63 or newer and its standard library; no crate.
+//! Plugins for Hekla in Rust: values with operators, RAII scopes, a configuration read by name, and trampolines that
+//! catch all panics. Rust 1.63 or newer and its standard library; no crate.
 //!
 //!     rustc --edition 2021 --crate-type rlib -O --cfg 'hekla_minor="1"' hekla_plugin.rs -o libhekla_plugin.rlib
 //!     rustc --edition 2021 --crate-type cdylib -O --extern hekla_plugin=libhekla_plugin.rlib mixer.rs -o mixer.so
@@ -7,8 +7,8 @@
 //! `hekla_minor` is the manifest's abi_minor_needed. A plugin is one or more of the traits Architecture, Objective, Head
 //! and Operation, and one `plugin!` at the end.
 //!
-//! Errors stick: after the first one every value is empty and every call does nothing, so a build function needs no
-//! checks, and the host names the line of the plugin with the first one.
+//! The first error is kept: afterwards every value is empty and every call does nothing, so a build function needs no
+//! checks, and the host reports the line of the plugin with the first error.
 #![allow(non_camel_case_types)]
 #![allow(unknown_lints, unexpected_cfgs)]
 #![allow(clippy::all)]
@@ -33,7 +33,7 @@ use std::sync::Mutex;
 
 // ---- errors ---------------------------------------------------------------------------------------------------------
 
-/// What a function of a plugin may return; the trampolines turn it into the ABI's code and message.
+/// The error of a plugin's functions; the trampolines turn it into the ABI's code and message.
 #[derive(Clone, Debug)]
 pub struct Error {
     pub code: i32,
@@ -46,11 +46,11 @@ impl Error {
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Error { code, message: message.into() }
     }
-    /// What was given cannot be.
+    /// An argument or setting is invalid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(HK_INVALID_ARGUMENT, message)
     }
-    /// It could be, but not here.
+    /// Valid, but not supported here.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(HK_UNSUPPORTED, message)
     }
@@ -76,7 +76,7 @@ impl<T> Interface<T> {
     fn find(&self) -> Option<&'static T> {
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
-    // Only after init() saw that it is there.
+    // Requires that init() found the interface.
     fn get(&self) -> &'static T {
         self.find().expect("the host lacks an interface that is asked for")
     }
@@ -89,7 +89,7 @@ static GRAPH: Interface<hk_graph_interface> = Interface::none();
 static TOKENIZER: Interface<hk_tokenizer_interface> = Interface::none();
 static LOG: Interface<hk_log_interface> = Interface::none();
 
-// call!(GRAPH, input(builder, name)): a function of one of the host's interfaces.
+// call!(GRAPH, input(builder, name)): calls a function of one of the host's interfaces.
 macro_rules! call {
     ($interface:ident, $function:ident($($argument:expr),* $(,)?)) => {
         unsafe { ($interface.get().$function.expect(concat!("the host lacks ", stringify!($function))))($($argument),*) }
@@ -111,13 +111,13 @@ unsafe fn slice_of<'a, T>(data: *const T, size: u64) -> &'a [T] {
     std::slice::from_raw_parts(data, size as usize)
 }
 
-// Element i of an array of the host's. A later host's structs may be longer than this binding knows: the first one gives how
-// far it is from one to the next. [abi.5]
+// Returns element i of an array of the host. Structs of a newer host may be longer than in this binding, so the first
+// element contains their size. [abi.5]
 unsafe fn element<T>(first: *const T, i: usize) -> *const T {
     (first as *const u8).add(i * *(first as *const u32) as usize) as *const T // every data struct begins with its struct_size
 }
 
-// All of them, and none of a null pointer.
+// Returns all elements; none for a null pointer.
 unsafe fn elements<'a, T: 'a>(first: *const T, count: u32) -> impl Iterator<Item = &'a T> {
     (0..if first.is_null() { 0 } else { count as usize }).map(move |i| &*element(first, i))
 }
@@ -127,7 +127,7 @@ fn say(severity: i32, message: &str) {
         call!(LOG, write(host, severity, text(message)));
     }
 }
-/// Messages to the user of the host.
+/// Logs a message to the user of the host.
 pub fn log_info(message: &str) {
     say(HK_LOG_INFO, message);
 }
@@ -169,7 +169,7 @@ pub fn ones() -> Initializer {
 pub fn constant_of(value: f64) -> Initializer {
     Initializer { kind: HK_INITIALIZE_CONSTANT, a: value, b: 0.0 }
 }
-/// Mean 0.
+/// With mean 0.
 pub fn normal(deviation: f64) -> Initializer {
     Initializer { kind: HK_INITIALIZE_NORMAL, a: 0.0, b: deviation }
 }
@@ -202,12 +202,12 @@ impl Graph {
     pub fn has_field(&self, field: &str) -> bool {
         call!(GRAPH, has_field(self.builder, text(field))) != 0
     }
-    /// A field of the batch.
+    /// Returns a field of the batch.
     #[track_caller]
     pub fn input(&self, field: &str) -> Value<'_> {
         self.value(call!(GRAPH, input(self.builder, text(field))))
     }
-    /// A trained tensor by the name it has in files. The same name is the same tensor.
+    /// Returns a trained tensor by its name in files. The same name is the same tensor.
     #[track_caller]
     pub fn parameter(&self, name: &str, dims: &[i64], initializer: Initializer) -> Value<'_> {
         self.parameter_with(name, dims, initializer, 0)
@@ -218,7 +218,7 @@ impl Graph {
         let rank = dims.len() as u32;
         self.value(call!(GRAPH, parameter(self.builder, text(name), dims.as_ptr(), rank, i.kind, i.a, i.b, flags)))
     }
-    /// A tensor that is saved with the model and not trained.
+    /// Returns a tensor that is saved with the model and not trained.
     #[track_caller]
     pub fn buffer(&self, name: &str, kind: i32, dims: &[i64], values: &[f64]) -> Value<'_> {
         if !holds(dims, values) {
@@ -227,7 +227,7 @@ impl Graph {
         let rank = dims.len() as u32;
         self.value(call!(GRAPH, buffer(self.builder, text(name), kind, dims.as_ptr(), rank, values.as_ptr())))
     }
-    /// A tensor that the plugin computes.
+    /// Returns a tensor with values computed by the plugin.
     #[track_caller]
     pub fn constant(&self, kind: i32, dims: &[i64], values: &[f64]) -> Value<'_> {
         if !holds(dims, values) {
@@ -235,7 +235,7 @@ impl Graph {
         }
         self.value(call!(GRAPH, constant(self.builder, kind, dims.as_ptr(), dims.len() as u32, values.as_ptr())))
     }
-    /// One number everywhere.
+    /// Returns a tensor with the same number everywhere.
     #[track_caller]
     pub fn fill(&self, dims: &[i64], value: f64) -> Value<'_> {
         self.fill_with(dims, value, HK_KIND_FLOAT)
@@ -252,17 +252,17 @@ impl Graph {
     pub fn integer(&self, value: i64) -> Value<'_> {
         self.fill_with(&[], value as f64, HK_KIND_INT32)
     }
-    /// int32 [length]: start, start + step, ...
+    /// Returns int32 [length]: start, start + step, ...
     #[track_caller]
     pub fn iota(&self, length: i64, start: i64, step: i64) -> Value<'_> {
         self.value(call!(GRAPH, iota(self.builder, length, start, step)))
     }
-    /// int32 [batch, length]: each token's position in its row.
+    /// Returns int32 [batch, length]: each token's position in its row.
     #[track_caller]
     pub fn positions(&self, batch: i64, length: i64) -> Value<'_> {
         self.value(call!(GRAPH, positions(self.builder, batch, length)))
     }
-    /// A number [] that a schedule sets.
+    /// Returns a number [] that a schedule sets.
     #[track_caller]
     pub fn step_scalar(&self, name: &str, initial: f64) -> Value<'_> {
         self.value(call!(GRAPH, step_scalar(self.builder, text(name), initial)))
@@ -291,7 +291,7 @@ impl Graph {
         call!(GRAPH, metric(self.builder, text(name), sum.id, count.id));
         self.noted();
     }
-    /// Makes an error of the author's own sticky; gives an empty value.
+    /// Sets the author's own error, if it is the first; returns an empty value.
     #[track_caller]
     pub fn fail(&self, message: &str) -> Value<'_> {
         call!(GRAPH, fail(self.builder, HK_INVALID_ARGUMENT, text(message)));
@@ -302,18 +302,18 @@ impl Graph {
         self.status() == HK_OK
     }
 
-    /// Names everything described while it lives: "block.3", "attention".
+    /// Adds a name to the scope of everything described during its lifetime: "block.3", "attention".
     pub fn scope(&self, name: &str) -> Scope<'_> {
         call!(GRAPH, scope_begin(self.builder, text(name)));
         Scope(self)
     }
-    /// A region whose activations may be dropped and computed again for the gradient, while it lives.
+    /// A region, during its lifetime, whose activations may be dropped and recomputed for the gradient.
     pub fn recompute(&self) -> Recompute<'_> {
         call!(GRAPH, recompute_begin(self.builder));
         Recompute(self)
     }
 
-    /// One operation by name and revision; the functions of `operations` are made of it. Gives `outputs` values.
+    /// Emits one operation by name and revision, like the functions of `operations`. Returns `outputs` values.
     #[track_caller]
     pub fn emit(
         &self, name: &str, revision: u32, inputs: &[hk_value], attributes: &[(&str, Attribute)], outputs: usize,
@@ -351,7 +351,7 @@ impl Graph {
         }
         Value { graph: self, id }
     }
-    // Where in the author's source the first error was.
+    // Records the location of the first error in the author's source.
     #[track_caller]
     fn noted(&self) {
         if self.failed_at.get().is_none() && self.status() != HK_OK {
@@ -414,7 +414,7 @@ impl Drop for Recompute<'_> {
     }
 }
 
-/// A tensor of the graph under description. Empty where something failed before.
+/// A tensor of the graph being described. Empty after an error.
 #[derive(Clone, Copy)]
 pub struct Value<'g> {
     graph: &'g Graph,
@@ -434,7 +434,7 @@ impl<'g> Value<'g> {
     pub fn shape(self) -> Vec<i64> {
         self.kind_and_shape().1
     }
-    /// One dimension; the axis may count from the end. 1 after an error.
+    /// Returns one dimension; the axis may count from the end. 1 after an error.
     pub fn dim(self, axis: i32) -> i64 {
         let shape = self.shape();
         let at = if axis < 0 { axis + shape.len() as i32 } else { axis };
@@ -443,11 +443,11 @@ impl<'g> Value<'g> {
     pub fn rank(self) -> usize {
         self.shape().len()
     }
-    /// HK_KIND_*; -1 after an error.
+    /// Returns HK_KIND_*; -1 after an error.
     pub fn kind(self) -> i32 {
         self.kind_and_shape().0
     }
-    /// A number of the kind of this value.
+    /// Returns a number of the kind of this value.
     #[track_caller]
     pub fn like(self, number: f64) -> Value<'g> {
         self.graph.fill_with(&[], number, self.kind().max(HK_KIND_FLOAT))
@@ -525,19 +525,19 @@ pub fn greater<'g>(a: Value<'g>, b: f64) -> Value<'g> {
 pub fn to_float(x: Value) -> Value {
     cast(x, HK_KIND_FLOAT.into())
 }
-/// Over all axes.
+/// Returns the sum over all axes.
 #[track_caller]
 pub fn sum_all(x: Value) -> Value {
     let axes: Vec<i64> = (0..x.rank() as i64).collect();
     sum(x, &axes)
 }
 
-/// One operation of a plugin's own, of this or another one, by name and revision; its first output.
+/// Emits a plugin's own operation, of this or another plugin, by name and revision; returns its first output.
 #[track_caller]
 pub fn own<'g>(name: &str, revision: u32, inputs: &[Value<'g>], attributes: &[(&str, Attribute)]) -> Value<'g> {
     own_outputs(name, revision, inputs, attributes, 1)[0]
 }
-/// The first `count` outputs.
+/// Returns the first `count` outputs.
 #[track_caller]
 pub fn own_outputs<'g>(
     name: &str, revision: u32, inputs: &[Value<'g>], attributes: &[(&str, Attribute)], count: usize,
@@ -545,34 +545,34 @@ pub fn own_outputs<'g>(
     Graph::of(inputs).emit(name, revision, &Value::ids(inputs), attributes, count)
 }
 
-// Layers under their file names, as in the C++ layer's block.hpp.
+// Layers under their file names, as in block.hpp of the C++ layer.
 
-/// NAME.weight: x [..., in] -> [..., out].
+/// Applies NAME.weight: x [..., in] -> [..., out].
 #[track_caller]
 pub fn linear_layer<'g>(x: Value<'g>, name: &str, out: i64) -> Value<'g> {
     linear(x, x.graph().parameter(&format!("{}.weight", name), &[out, x.dim(-1)], normal(0.02)))
 }
-/// NAME.weight and NAME.bias: x [..., in] -> [..., out].
+/// Applies NAME.weight and NAME.bias: x [..., in] -> [..., out].
 #[track_caller]
 pub fn linear_layer_with_bias<'g>(x: Value<'g>, name: &str, out: i64) -> Value<'g> {
     let weight = x.graph().parameter(&format!("{}.weight", name), &[out, x.dim(-1)], normal(0.02));
     let bias = x.graph().parameter(&format!("{}.bias", name), &[out], zeros());
     linear_with(x, weight, LinearOptions::new().bias(bias))
 }
-/// NAME.weight and NAME.bias over the last axis.
+/// Applies NAME.weight and NAME.bias over the last axis.
 #[track_caller]
 pub fn layer_norm_layer<'g>(x: Value<'g>, name: &str, epsilon: f64) -> Value<'g> {
     let gain = x.graph().parameter(&format!("{}.weight", name), &[x.dim(-1)], ones());
     let bias = x.graph().parameter(&format!("{}.bias", name), &[x.dim(-1)], zeros());
     layer_norm_with(x, LayerNormOptions::new().gain(gain).bias(bias).epsilon(epsilon))
 }
-/// NAME.weight over the last axis.
+/// Applies NAME.weight over the last axis.
 #[track_caller]
 pub fn rms_norm_layer<'g>(x: Value<'g>, name: &str, epsilon: f64) -> Value<'g> {
     let gain = x.graph().parameter(&format!("{}.weight", name), &[x.dim(-1)], ones());
     rms_norm_with(x, RmsNormOptions::new().gain(gain).epsilon(epsilon))
 }
-/// Dropout where the mode is train and the probability above 0.
+/// Applies dropout if the mode is train and the probability above 0.
 #[track_caller]
 pub fn drop_some<'g>(x: Value<'g>, probability: f64) -> Value<'g> {
     if x.graph().training() && probability > 0.0 {
@@ -584,7 +584,7 @@ pub fn drop_some<'g>(x: Value<'g>, probability: f64) -> Value<'g> {
 
 // ---- configuration --------------------------------------------------------------------------------------------------
 
-/// A configuration under its names. Defaults are the manifest's.
+/// A configuration with access by name. Defaults are the manifest's.
 pub struct Config<'a> {
     raw: *const hk_config,
     lives: PhantomData<&'a hk_config>,
@@ -614,7 +614,7 @@ impl Config<'_> {
         let code = call!(CONFIG, get_text(self.raw, text(key), &mut value, std::ptr::null_mut()));
         self.checked(code, key, "a text", unsafe { String::from_utf8_lossy(bytes_of(value)).into_owned() })
     }
-    /// Members of an object or elements of an array.
+    /// Returns the number of members of an object or elements of an array.
     pub fn count(&self, key: &str) -> Result<u64> {
         let mut value = 0;
         let code = call!(CONFIG, get_count(self.raw, text(key), &mut value, std::ptr::null_mut()));
@@ -637,7 +637,7 @@ impl Config<'_> {
     }
 }
 
-/// What write() puts into config.json.
+/// The output of write(), for config.json.
 pub struct ConfigWriter<'a> {
     raw: *mut hk_config_writer,
     lives: PhantomData<&'a hk_config_writer>,
@@ -659,7 +659,7 @@ impl ConfigWriter<'_> {
     pub fn null(&mut self, key: &str) -> Result<()> {
         written(call!(CONFIG, set_null(self.raw, text(key), std::ptr::null_mut())), key)
     }
-    /// An array whose elements then are written as "KEY.0", "KEY.1", ...
+    /// Starts an array whose elements are then written as "KEY.0", "KEY.1", ...
     pub fn array(&mut self, key: &str, count: u64) -> Result<()> {
         written(call!(CONFIG, set_array(self.raw, text(key), count, std::ptr::null_mut())), key)
     }
@@ -674,9 +674,9 @@ fn written(code: i32, key: &str) -> Result<()> {
 
 // ---- tokenizer, examples, batches -----------------------------------------------------------------------------------
 
-/// The run's tokenizer; it lives as long as the instance that it was given to, which keeps it.
+/// The run's tokenizer, valid as long as the instance that it was given to.
 pub struct Tokenizer(*const hk_tokenizer);
-unsafe impl Send for Tokenizer {} // every function of it is [any-thread]
+unsafe impl Send for Tokenizer {} // all of its functions are [any-thread]
 unsafe impl Sync for Tokenizer {}
 
 impl Tokenizer {
@@ -698,7 +698,7 @@ impl Tokenizer {
     pub fn is_sentence_end(&self, id: i32) -> bool {
         call!(TOKENIZER, is_sentence_end(self.0, id.into())) != 0
     }
-    /// Panics, which is an error of the function that it is called in, where the host cannot.
+    /// Panics if the host cannot decode, which becomes an error of the calling function.
     pub fn decode(&self, ids: &[i32]) -> String {
         let wide: Vec<i64> = ids.iter().map(|&id| id.into()).collect();
         let mut size = 0;
@@ -725,7 +725,7 @@ impl<'a> Column<'a> {
     pub fn numbers(self) -> &'a [f32] {
         unsafe { slice_of(self.0.numbers, self.0.size) }
     }
-    /// Where each part begins in ids.
+    /// Returns where each part begins in ids.
     pub fn parts(self) -> &'a [u64] {
         unsafe { slice_of(self.0.parts, self.0.part_count) }
     }
@@ -736,12 +736,12 @@ impl<'a> Column<'a> {
     }
 }
 
-/// One example; valid during the call that it was given to.
+/// One example, valid during the call that it was given to.
 #[derive(Clone, Copy)]
 pub struct Example<'a>(&'a hk_example);
 
 impl<'a> Example<'a> {
-    /// None where the data has no such column.
+    /// Returns None if the data has no such column.
     pub fn find(self, name: &str) -> Option<Column<'a>> {
         let mut columns = unsafe { elements(self.0.columns, self.0.column_count) };
         columns.find(|c| unsafe { bytes_of(c.name) } == name.as_bytes()).map(Column)
@@ -758,13 +758,13 @@ impl<'a> Example<'a> {
     pub fn document(self) -> u64 {
         self.0.document
     }
-    /// Random numbers of this example; stream: one of the objective's own.
+    /// Returns random numbers of this example; stream: a number chosen by the objective.
     pub fn random(self, seed: u64, stream: u64) -> Random {
         Random::new(seed, self.0.epoch, self.0.index, stream)
     }
 }
 
-/// What collate makes fields of.
+/// The examples from which collate makes fields.
 pub struct Batch<'a>(&'a hk_batch);
 
 impl<'a> Batch<'a> {
@@ -779,7 +779,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The storage of one field as rows: the first axis by everything behind it.
+/// The storage of one field as rows: the first axis by all other axes.
 pub struct Rows<'a, T> {
     data: &'a mut [T],
     width: usize,
@@ -799,13 +799,13 @@ impl<T: Copy> Rows<'_, T> {
     pub fn row(&mut self, row: usize) -> &mut [T] {
         &mut self.data[row * self.width..(row + 1) * self.width]
     }
-    /// Rows from `row` on, eg those that stand for no example.
+    /// Fills rows from `row` on, e.g. those without an example.
     pub fn fill_from(&mut self, row: usize, value: T) {
         self.data[row * self.width..].fill(value);
     }
 }
 
-/// The fields that collate fills, by name. Each is given out once.
+/// The fields that collate fills, by name. Each can be taken once.
 pub struct Fields<'a> {
     first: *const hk_field,
     count: u32,
@@ -835,7 +835,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-// Storage of a field, how many values it holds, and how many a row.
+// Returns the storage of a field, its number of values, and the number per row.
 fn extent(field: &hk_field) -> (*mut c_void, usize, usize) {
     let dims = &field.dims[..(field.rank as usize).min(HK_MAX_RANK)];
     let size = dims.iter().product::<i64>() as usize;
@@ -844,8 +844,8 @@ fn extent(field: &hk_field) -> (*mut c_void, usize, usize) {
     (if field.data.is_null() { none } else { field.data }, if field.data.is_null() { 0 } else { size }, width)
 }
 
-/// Random numbers as a pure function of (seed, epoch, index of the example, stream): SplitMix64, its state keyed by
-/// rounds of its own output function.
+/// Random numbers as a pure function of (seed, epoch, index of the example, stream): SplitMix64, with the state keyed
+/// by rounds of its output function.
 pub struct Random(u64);
 
 impl Random {
@@ -857,11 +857,11 @@ impl Random {
         self.0 = self.0.wrapping_add(0x9e3779b97f4a7c15);
         mix(self.0)
     }
-    /// [0, 1)
+    /// Returns a value in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
-    /// [0, bound), bound > 0; what would favour small numbers is drawn again.
+    /// Returns a value in [0, bound), bound > 0; rejects values that would favor small numbers.
     pub fn below(&mut self, bound: u64) -> u64 {
         let uneven = bound.wrapping_neg() % bound;
         loop {
@@ -879,7 +879,7 @@ fn mix(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-// ---- what heads read ------------------------------------------------------------------------------------------------
+// ---- the input of heads ---------------------------------------------------------------------------------------------
 
 /// One output of the network.
 pub struct Output<'a>(&'a hk_output);
@@ -902,7 +902,7 @@ impl<'a> DecodeInput<'a> {
         let found = outputs.find(|o| unsafe { bytes_of(o.port) } == port.as_bytes());
         found.map(Output).ok_or_else(|| Error::invalid(format!("there is no output '{}' to read", port)))
     }
-    /// One row of an int32 field of the batch.
+    /// Returns one row of an int32 field of the batch.
     pub fn ints(&self, name: &str, row: usize) -> Result<&'a [i32]> {
         let mut fields = unsafe { elements(self.0.fields, self.0.field_count) };
         let found = fields
@@ -952,20 +952,20 @@ pub fn json_text(s: &str) -> String {
 
 // ---- the kinds of plugins -------------------------------------------------------------------------------------------
 
-/// Label of a place that counts nothing.
+/// Label of a position that is not scored.
 pub const IGNORED: i32 = -100;
 
-/// The body of a network. Instances share nothing; build functions are called by one thread at a time.
+/// The body of a network. Instances share no state; build functions are called by one thread at a time.
 pub trait Architecture: Sized + Send + 'static {
     fn new(config: &Config) -> Result<Self>;
-    /// From fields of the batch to ports.
+    /// Describes the network from fields of the batch to ports.
     fn build(&self, g: &Graph) -> Result<()>;
-    /// A head of its own under that id, after build(); false: it has none.
+    /// Describes its own head of that id, after build(); false: it has none.
     fn head(&self, g: &Graph, id: &str) -> Result<bool> {
         let _ = (g, id);
         Ok(false)
     }
-    /// config.json.
+    /// Writes config.json.
     fn write(&self, out: &mut ConfigWriter) -> Result<()>;
 }
 
@@ -991,21 +991,21 @@ pub struct ColumnNeed {
     pub flags: u32,
 }
 
-/// What is to be minimized. collate() and example_length() are called by many threads at once.
+/// A loss to minimize, with its batches. collate() and example_length() are called by many threads at once.
 pub trait Objective: Sized + Send + Sync + 'static {
     /// HK_EXAMPLE_*.
     const EXAMPLE_KIND: i32;
-    /// false: it only measures given batches.
+    /// false: it only computes the loss of given batches.
     const COLLATES: bool = true;
-    /// true: example_length() returns how long a row must be.
+    /// true: example_length() returns the length that a row must have.
     const KNOWS_LENGTHS: bool = false;
 
     fn new(config: &Config, tokenizer: Option<Tokenizer>) -> Result<Self>;
-    /// Windows and documents: raw tokens that fill a row.
+    /// For windows and documents: the number of raw tokens that fill a row.
     fn tokens_per_example(&self, length: i64) -> i64 {
         length
     }
-    /// Rows: what it reads of a table.
+    /// For rows: the columns of a table that it reads.
     fn columns(&self) -> Vec<ColumnNeed> {
         Vec::new()
     }
@@ -1013,33 +1013,34 @@ pub trait Objective: Sized + Send + Sync + 'static {
         let _ = example;
         0
     }
-    /// What collate() writes and build() reads.
+    /// The fields that collate() writes and build() reads.
     fn fields(&self, batch: i64, length: i64) -> Vec<Field>;
     fn build(&self, g: &Graph) -> Result<()>;
-    /// A pure function of the batch.
+    /// Fills the fields; a pure function of the batch.
     fn collate(&self, batch: &Batch, fields: &Fields) -> Result<()> {
         let _ = (batch, fields);
         Err(Error::unsupported("this objective has no collate"))
     }
 }
 
-/// From ports to outputs, and from outputs to what a user reads. decode() is called by many threads at once.
+/// From ports to outputs, and from outputs to results for users. decode() is called by many threads at once.
 pub trait Head: Sized + Send + Sync + 'static {
-    /// What decode() reads; none: there is no decode.
+    /// The ports that decode() reads; empty: there is no decode.
     const PORTS: &'static [&'static str] = &[];
 
     fn new(config: &Config) -> Result<Self>;
     fn build(&self, g: &Graph) -> Result<()>;
-    /// The JSON of one row.
+    /// Returns the JSON of one row.
     fn decode(&self, input: &DecodeInput, row: usize) -> Result<String> {
         let _ = (input, row);
         Err(Error::unsupported("this head has no decode"))
     }
 }
 
-// ---- operations of the plugin's own ----------------------------------------------------------------------------------
+// ---- the plugin's own operations ------------------------------------------------------------------------------------
 
-/// GLSL, and its location in the author's file: messages of the compiler then name its lines. Made by `glsl!`.
+/// GLSL with its location in the author's file, so that the compiler's messages have the right line numbers. Created by
+/// `glsl!`.
 #[derive(Clone, Copy, Default)]
 pub struct Glsl {
     pub text: &'static str,
@@ -1047,7 +1048,7 @@ pub struct Glsl {
     pub line: u32,
 }
 
-/// glsl!("...") where the text begins on the same line.
+/// glsl!("..."), where the text begins on the same line.
 #[macro_export]
 macro_rules! glsl {
     ($text:expr) => {
@@ -1059,7 +1060,7 @@ pub struct OperationInput {
     pub name: &'static str,
     pub kind: i32,
 }
-/// Takes float and float32.
+/// Accepts float and float32.
 pub fn float_input(name: &'static str) -> OperationInput {
     OperationInput { name, kind: HK_KIND_FLOAT }
 }
@@ -1072,22 +1073,22 @@ pub struct OperationAttribute {
     pub kind: i32,
     pub fallback: Option<Attribute<'static>>,
 }
-/// An attribute with a default.
+/// Declares an attribute with a default.
 pub fn optional(name: &'static str, fallback: Attribute<'static>) -> OperationAttribute {
     OperationAttribute { name, kind: raw_attribute(name, &fallback).r#type, fallback: Some(fallback) }
 }
-/// One that must be given; kind: HK_ATTRIBUTE_*.
+/// Declares an attribute without a default; kind: HK_ATTRIBUTE_*.
 pub fn required(name: &'static str, kind: i32) -> OperationAttribute {
     OperationAttribute { name, kind, fallback: None }
 }
 
-/// What never changes within a revision. Either glsl or spirv.
+/// The constant part of a revision. Either glsl or spirv.
 pub struct OperationText {
     pub revision: u32,
     pub inputs: Vec<OperationInput>,
     pub attributes: Vec<OperationAttribute>,
     pub outputs: Vec<&'static str>,
-    /// 0: the host's choice; else 1 to 256.
+    /// 0: chosen by the host; otherwise 1 to 256.
     pub local_size: u32,
     pub glsl: Glsl,
     pub spirv: Vec<u32>,
@@ -1106,7 +1107,7 @@ impl Default for OperationText {
     }
 }
 
-/// The attributes of a use by their names; another name, or another type, is an error.
+/// The attributes of a use, by name; an unknown name or another type is an error.
 #[derive(Clone, Copy)]
 pub struct OperationAttributes<'a> {
     first: *const hk_attribute,
@@ -1141,7 +1142,7 @@ impl<'a> OperationAttributes<'a> {
     }
 }
 
-/// One use: shapes, and in reference() the numbers. Inputs and outputs go by their position.
+/// One use: shapes, and in reference() the numbers. Inputs and outputs are addressed by index.
 pub struct OperationUse<'a> {
     raw: &'a hk_operation_use,
     cost: *mut hk_operation_cost,
@@ -1163,7 +1164,7 @@ impl<'a> OperationUse<'a> {
     pub fn shape(&self, input: usize) -> Result<Vec<i64>> {
         Ok(dims_of(self.tensor(input)?).to_vec())
     }
-    /// HK_KIND_*.
+    /// Returns HK_KIND_*.
     pub fn kind(&self, input: usize) -> Result<i32> {
         Ok(self.tensor(input)?.kind)
     }
@@ -1177,7 +1178,7 @@ impl<'a> OperationUse<'a> {
         Ok(if t.data.is_null() { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(t.data, size) } })
     }
 
-    /// In shape(): what comes out, a float tensor.
+    /// In shape(): sets the shape of an output, a float tensor.
     pub fn give(&mut self, output: usize, shape: &[i64]) -> Result<()> {
         self.give_kind(output, shape, HK_KIND_FLOAT)
     }
@@ -1191,7 +1192,7 @@ impl<'a> OperationUse<'a> {
         t.dims[..shape.len()].copy_from_slice(shape);
         Ok(())
     }
-    /// In shape(): what that takes where the host's guess is not right.
+    /// In shape(): sets the cost if the host's estimate is wrong.
     pub fn cost(&mut self) -> Result<&mut hk_operation_cost> {
         unsafe { self.cost.as_mut() }.ok_or_else(|| Error::new(HK_INTERNAL, "set the cost in shape()"))
     }
@@ -1228,7 +1229,7 @@ fn dims_of(t: &hk_operation_tensor) -> &[i64] {
     &t.dims[..(t.rank as usize).min(HK_MAX_RANK)]
 }
 
-/// What gradient() is given.
+/// The arguments of gradient().
 pub struct OperationGradient<'g> {
     pub graph: &'g Graph,
     pub inputs: Vec<Value<'g>>,
@@ -1244,20 +1245,20 @@ impl<'g> ops::Deref for OperationGradient<'g> {
     }
 }
 
-/// An operation of the plugin's own; all functions are pure.
+/// A plugin's own operation; all functions are pure.
 pub trait Operation: Sized + 'static {
-    /// false: it has none, and nothing that learns may stand before it.
+    /// false: it has no gradient, so nothing before it can be trained.
     const HAS_GRADIENT: bool = true;
 
     fn describe() -> OperationText;
-    /// What comes out, by give().
+    /// Sets the shapes of the outputs with give().
     fn shape(u: &mut OperationUse) -> Result<()>;
-    /// A value for each input, None where none reaches it.
+    /// Returns a value for each input, None for an input without a gradient.
     fn gradient<'g>(d: &OperationGradient<'g>) -> Result<Vec<Option<Value<'g>>>> {
         let _ = d;
         Err(Error::unsupported("this operation has no gradient"))
     }
-    /// The outputs in double precision: what the kernel is checked against.
+    /// Computes the outputs in double precision, for comparison with the kernel.
     fn reference(u: &mut OperationUse) -> Result<()>;
 }
 
@@ -1274,7 +1275,7 @@ fn report(error: *mut hk_error, e: &Error) -> i32 {
     e.code
 }
 
-// Runs f; what it panicked with becomes an error. The payload may panic when it is dropped, so it is not.
+// Runs f; a panic becomes an error. The payload is leaked, because dropping it may panic.
 fn caught<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(result) => result,
@@ -1294,7 +1295,7 @@ fn guarded(error: *mut hk_error, f: impl FnOnce() -> Result<()>) -> i32 {
     }
 }
 
-// A build function over its graph. If the graph is wrong, the host has the message and this adds the location.
+// Runs a build function over its graph. If the graph is invalid, the host has the message and this adds the location.
 fn built(builder: *mut hk_builder, error: *mut hk_error, f: impl FnOnce(&Graph) -> Result<()>) -> i32 {
     guarded(error, || {
         let graph = Graph::new(builder);
@@ -1311,14 +1312,14 @@ unsafe fn config_of<'a>(config: *const hk_config) -> Config<'a> {
     Config { raw: config, lives: PhantomData }
 }
 
-// What self points to. The byte gives also a type without members a place of its own.
+// The object that self points to. The byte gives also a zero-sized type a unique address.
 #[repr(C)]
 struct Instance<T> {
-    value: T, // first: self is a pointer to it too
+    value: T, // first, so that self is a pointer to it too
     _place: u8,
 }
 
-// Makes an instance; *out is untouched on error.
+// Creates an instance; *out is unchanged on error.
 fn created<T>(out: *mut *mut c_void, error: *mut hk_error, make: impl FnOnce() -> Result<T>) -> i32 {
     guarded(error, || {
         let made = Box::new(Instance { value: make()?, _place: 0 });
@@ -1439,7 +1440,7 @@ impl<T: Objective> ObjectiveTables<T> {
                     struct_size: std::mem::size_of::<hk_field>() as u32,
                     kind: field.kind,
                     name: text(field.name),
-                    rank: field.dims.len() as u32, // one too large is refused by the host
+                    rank: field.dims.len() as u32, // a rank that is too large is refused by the host
                     reserved: 0,
                     dims,
                     data: std::ptr::null_mut(),
@@ -1506,7 +1507,7 @@ impl<T: Head> HeadTables<T> {
     }
 }
 
-// A description as the ABI has it. Points into itself: made once, never moved or freed.
+// A description in the form of the ABI. Points into itself, so it must not move, and is never freed.
 struct KeptDescription {
     raw: hk_operation_description,
     _inputs: Vec<hk_operation_input>,
@@ -1516,7 +1517,8 @@ struct KeptDescription {
     _text: OperationText,
 }
 
-// Statics of generic functions are shared by all types, so the types are told apart here. Addresses of what is leaked.
+// Statics of generic functions are shared by all types, so types are distinguished here. Holds addresses of leaked
+// objects.
 static DESCRIBED: Mutex<Vec<(TypeId, usize)>> = Mutex::new(Vec::new());
 
 fn kept_description<T: Operation>() -> Result<*const hk_operation_description> {
@@ -1568,7 +1570,7 @@ fn kept_description<T: Operation>() -> Result<*const hk_operation_description> {
         spirv: described.spirv.as_ptr(),
         spirv_count: described.spirv.len() as u64,
     };
-    // What a Vec holds stays where it is when the Vec moves.
+    // The heap storage of a Vec does not move with the Vec.
     let kept = Box::leak(Box::new(KeptDescription {
         raw,
         _inputs: inputs,
@@ -1674,7 +1676,7 @@ unsafe extern "C" fn init(host: *const hk_host, error: *mut hk_error) -> i32 {
         GRAPH.0.store(get(HK_GRAPH_INTERFACE) as *mut _, Ordering::Release);
         TOKENIZER.0.store(get(HK_TOKENIZER_INTERFACE) as *mut _, Ordering::Release);
         LOG.0.store(get(HK_LOG_INTERFACE) as *mut _, Ordering::Release);
-        // The hook is this library's own: the standard library is linked into it.
+        // This is the library's own hook, because the standard library is linked into it.
         std::panic::set_hook(Box::new(|info| PANIC.with(|p| *p.borrow_mut() = info.to_string())));
         let needed = [ERROR.find().is_some(), CONFIG.find().is_some(), GRAPH.find().is_some()];
         if needed.contains(&false) {

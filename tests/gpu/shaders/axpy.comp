@@ -1,4 +1,4 @@
-// y[i] = a * x[i] + y[i], through addresses.
+// y[i] = a * x[i] + y[i], with buffer addresses.
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require

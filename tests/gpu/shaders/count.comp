@@ -1,4 +1,4 @@
-// One invocation a group: at[i] += 1 for every i below the count. Shows that folding reaches each group once.
+// One invocation per group: at[i] += 1 for every i below the count. Checks that folding runs each group once.
 //! variant plain
 //! variant f16 HALF
 #version 460

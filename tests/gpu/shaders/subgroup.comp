@@ -1,4 +1,4 @@
-// Writes the size of the subgroup and the sum of its lanes' numbers.
+// Writes the subgroup size and the sum over its lanes.
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require

@@ -1,5 +1,4 @@
-// An objective that is causal language modelling, but for one fault: HEKLA_FAULT_* says which. What a host must live
-// through.
+// An objective for causal language modeling with one fault, selected by HEKLA_FAULT_*, which a host must survive.
 #include "hekla_plugin.hpp"
 
 #include <atomic>
@@ -15,8 +14,7 @@
 namespace {
 
 #if defined(HEKLA_FAULT_NAN)
-// A number read from the data multiplies the loss; from one example on (for four examples, or for ever) it is no
-// number.
+// A number read from the data multiplies the loss; from one example on (for four examples, or forever) it is NaN.
 class Objective : public Clm {
 public:
     using Clm::Clm;
@@ -43,10 +41,10 @@ public:
     }
 
 private:
-    std::atomic<uint64_t> drawn_ = 0; // a fault of its own: no pure function
+    std::atomic<uint64_t> drawn_ = 0; // a fault in itself: collate is not a pure function
 };
 #elif defined(HEKLA_FAULT_HANG)
-// From one example on collate never returns.
+// From some example on, collate never returns.
 class Objective : public Clm {
 public:
     using Clm::Clm;
