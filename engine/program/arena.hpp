@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/memory.hpp"
+#include "gpu/submit.hpp"
 
 #include <cstdint>
 #include <vector>
