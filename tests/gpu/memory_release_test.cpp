@@ -45,7 +45,7 @@ TEST_CASE("released buffers are restored with their contents, mapped and through
         }
         HK_REQUIRE_OK(evict(*memory, context.queue));
         buffers.pop_back(); // buffers may be destroyed while they are released
-        HK_REQUIRE_OK(memory->restore(context.queue));
+        HK_REQUIRE_OK(restore(*memory, context.queue));
         check_silent(context);
     }
 }
