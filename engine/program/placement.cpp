@@ -1,4 +1,4 @@
-#include "program/placement.hpp"
+#include "program/location.hpp"
 
 #include <algorithm>
 
@@ -32,9 +32,9 @@ uint64_t Placements::pack(const Lowering& lowering, ResourceKind kind, std::vect
 }
 
 uint64_t Placements::address(ResourceId id, const Arena& arena) const {
-    const Placement& placement = placements_[id];
-    const gpu::Buffer& buffer = placement.buffer ? *placement.buffer : arena.blocks()[placement.block];
-    return buffer.address() + placement.offset;
+    const ResourceLocation& location = placements_[id];
+    const gpu::Buffer& buffer = location.buffer ? *location.buffer : arena.blocks()[location.block];
+    return buffer.address() + location.offset;
 }
 
 std::vector<ByteRange> Placements::ranges(const DispatchInfo& dispatch, const Arena& arena) const {

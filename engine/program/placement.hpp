@@ -12,7 +12,7 @@
 namespace hekla::program {
 
 // A resource's buffer and offset; for the arena the block's index instead, since blocks move when they grow.
-struct Placement {
+struct ResourceLocation {
     const gpu::Buffer* buffer = nullptr;
     uint32_t block = 0;
     uint64_t offset = 0;
@@ -33,8 +33,8 @@ public:
 
     Placements() = default;
     Placements(std::size_t resources, std::pmr::memory_resource* memory) : placements_(resources, memory) {}
-    Placement& operator[](ResourceId id) { return placements_[id]; }
-    const Placement& operator[](ResourceId id) const { return placements_[id]; }
+    ResourceLocation& operator[](ResourceId id) { return placements_[id]; }
+    const ResourceLocation& operator[](ResourceId id) const { return placements_[id]; }
 
     uint64_t address(ResourceId id, const Arena& arena) const;
     std::vector<ByteRange> ranges(const DispatchInfo& dispatch, const Arena& arena) const;
@@ -42,7 +42,7 @@ public:
     void record(const DispatchInfo& dispatch, uint32_t first, uint32_t end, const Arena& arena, std::byte* into) const;
 
 private:
-    ResourceVector<Placement> placements_;
+    ResourceVector<ResourceLocation> placements_;
 };
 
 } // namespace hekla::program

@@ -164,8 +164,8 @@ struct Program::State {
 
 Program::State::State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering)
     : runtime(&with), store(&from), memory(with.gpu().device->host_memory()), timings(options.timings),
-      serialized(options.serialized), kept(lowering, memory), placements(lowering.resources.size(), memory), slices(memory),
-      took(memory), pipelines(memory), fields(memory), scalars(memory), gradients(memory) {}
+      serialized(options.serialized), kept(lowering, memory), placements(lowering.resources.size(), memory),
+      slices(memory), took(memory), pipelines(memory), fields(memory), scalars(memory), gradients(memory) {}
 
 Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
@@ -352,7 +352,8 @@ Status Program::State::compile_pipelines(const Lowering& lowering) {
 void Program::State::slice_dispatches() {
     const Speed speed = speed_of(runtime->device_limits());
     std::vector<std::vector<ByteRange>> ranges;
-    for (const DispatchInfo& dispatch : kept.dispatches) ranges.push_back(placements.ranges(dispatch, runtime->arena()));
+    for (const DispatchInfo& dispatch : kept.dispatches)
+        ranges.push_back(placements.ranges(dispatch, runtime->arena()));
     std::vector<bool> before = place_barriers(ranges);
     if (serialized || timings) before.assign(before.size(), true);
 
@@ -435,7 +436,7 @@ Status Program::State::write_arguments(gpu::Staging& staging) {
     std::pmr::vector<std::byte> bytes(static_cast<std::size_t>(plan.arguments), memory);
     for (const DispatchSlice& slice : slices)
         placements.record(kept.dispatches[slice.dispatch], slice.first_group, slice.end_group, runtime->arena(),
-                      bytes.data() + slice.record);
+                          bytes.data() + slice.record);
     if (!bytes.empty()) HK_TRY(staging.upload(arguments, 0, std::span<const std::byte>(bytes)));
     generation = runtime->arena().generation();
     return {};
@@ -600,14 +601,15 @@ Result<HostTensor> Program::read_output(std::string_view name) {
     tensor.shape = view.shape;
     tensor.bytes = ResourceVector<std::byte>(static_cast<std::size_t>(view.bytes()), state.memory);
     if (tensor.bytes.empty()) return tensor;
-    const Placement& placement = state.placements[view.resource];
-    if (placement.offset < state.small_outputs) {
+    const ResourceLocation& location = state.placements[view.resource];
+    if (location.offset < state.small_outputs) {
         const gpu::Buffer& readback = state.latest().readback;
-        HK_TRY(readback.invalidate(placement.offset, view.bytes()));
-        const auto from = readback.host().subspan(static_cast<std::size_t>(placement.offset), tensor.bytes.size());
+        HK_TRY(readback.invalidate(location.offset, view.bytes()));
+        const auto from = readback.host().subspan(static_cast<std::size_t>(location.offset), tensor.bytes.size());
         std::copy(from.begin(), from.end(), tensor.bytes.begin());
     } else {
-        HK_TRY(state.runtime->gpu().staging->download(state.outputs, placement.offset, std::span<std::byte>(tensor.bytes)));
+        HK_TRY(
+            state.runtime->gpu().staging->download(state.outputs, location.offset, std::span<std::byte>(tensor.bytes)));
     }
     if (bytes_of(view.storage) == 2) {
         ResourceVector<std::byte> wide(tensor.bytes.size() * 2, state.memory);
