@@ -1,7 +1,7 @@
 #include "program/estimate.hpp"
 
 #include "program/memory_plan.hpp"
-#include "program/placement.hpp"
+#include "program/resource_locations.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -102,14 +102,14 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
 
     std::vector<uint64_t> offsets;
     const ProgramOutputs outputs = place_outputs(lowering, offsets);
-    const uint64_t inputs = std::max(Placements::pack(lowering, ResourceKind::input, offsets), kAlignment);
+    const uint64_t inputs = std::max(ResourceLocations::pack(lowering, ResourceKind::input, offsets), kAlignment);
     uint64_t arguments = 0;
     for (const Dispatch& dispatch : lowering.dispatches) {
         const double seconds = seconds_of(dispatch.flops, dispatch.bytes, speed_of(target_.limits));
         arguments += parts_of(dispatch.groups, seconds, target_.budget_seconds) *
                      ((dispatch.record.bytes.size() + 63) / 64 * 64);
     }
-    const uint64_t constants = Placements::pack(lowering, ResourceKind::constant, offsets);
+    const uint64_t constants = ResourceLocations::pack(lowering, ResourceKind::constant, offsets);
     for (const uint64_t bytes :
          {std::max(constants, kAlignment), inputs, std::max(outputs.bytes, kAlignment), std::max(arguments, kAlignment),
           inputs, inputs, std::max(outputs.small, kAlignment), std::max(outputs.small, kAlignment)})

@@ -6,7 +6,7 @@
 #include "program/lowering/half.hpp"
 #include "program/lowering/records.hpp"
 #include "program/ordering_check.hpp"
-#include "program/placement.hpp"
+#include "program/resource_locations.hpp"
 #include "program/speed.hpp"
 
 #include <fmt/format.h>
@@ -121,7 +121,7 @@ struct Program::State {
     bool timings = false, serialized = false;    // CompileOptions
     ProgramMetadata kept;
     MemoryPlan plan; // without its placements
-    Placements placements;
+    ResourceLocations locations;
     uint64_t generation = 0; // of the arena, when the argument records were written
 
     gpu::Buffer constants;
@@ -146,7 +146,7 @@ struct Program::State {
 
     State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering);
     Status prepare(const Lowering& lowering);
-    Status find_store_placements(const Lowering& lowering);
+    Status find_store_locations(const Lowering& lowering);
     Status make_buffers(const Lowering& lowering);
     Status compile_pipelines(const Lowering& lowering);
     void slice_dispatches();
@@ -164,7 +164,7 @@ struct Program::State {
 
 Program::State::State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering)
     : runtime(&with), store(&from), memory(with.gpu().device->host_memory()), timings(options.timings),
-      serialized(options.serialized), kept(lowering, memory), placements(lowering.resources.size(), memory),
+      serialized(options.serialized), kept(lowering, memory), locations(lowering.resources.size(), memory),
       slices(memory), took(memory), pipelines(memory), fields(memory), scalars(memory), gradients(memory) {}
 
 Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -202,8 +202,8 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const Loweri
 Status Program::State::prepare(const Lowering& lowering) {
     HK_ASSIGN(plan, plan_memory(lowering, runtime->options().max_block_bytes));
     for (const Placement& placement : std::exchange(plan.placements, {}))
-        placements[placement.resource] = {nullptr, placement.block, placement.offset};
-    HK_TRY(find_store_placements(lowering));
+        locations[placement.resource] = {nullptr, placement.block, placement.offset};
+    HK_TRY(find_store_locations(lowering));
     HK_TRY(compile_pipelines(lowering));
     HK_TRY(runtime->reserve_arena(plan.blocks));
     HK_TRY(make_buffers(lowering));
@@ -223,7 +223,7 @@ Status Program::State::renew(gpu::Staging& staging) {
     return {};
 }
 
-Status Program::State::find_store_placements(const Lowering& lowering) {
+Status Program::State::find_store_locations(const Lowering& lowering) {
     std::set<std::string_view> written;
     const auto without = [&](StoreArena arena, const std::string& name) {
         return failed_precondition(
@@ -245,7 +245,7 @@ Status Program::State::find_store_placements(const Lowering& lowering) {
             const bool fresh = !store->has_state(resource.name);
             HK_TRY(store->make_state(resource.name, resource.bytes));
             if (fresh && !resource.content.empty()) HK_TRY(store->upload_state(resource.name, resource.content));
-            placements[id] = {store->state_buffer(resource.name), 0, 0};
+            locations[id] = {store->state_buffer(resource.name), 0, 0};
             plan.states += resource.bytes;
             continue;
         }
@@ -256,7 +256,7 @@ Status Program::State::find_store_placements(const Lowering& lowering) {
         }
         if (const std::optional<uint32_t> chunk = chunk_of(resource.name)) {
             if (*chunk >= store->chunks().size() || !store->has(arena, *chunk)) return without(arena, resource.name);
-            placements[id] = {&store->buffer(arena, *chunk), 0, 0};
+            locations[id] = {&store->buffer(arena, *chunk), 0, 0};
             continue;
         }
         const ParameterEntry* entry = store->find(resource.name);
@@ -267,7 +267,7 @@ Status Program::State::find_store_placements(const Lowering& lowering) {
             return invalid_argument(
                 fmt::format("the parameter '{}' has the shape {} in the store and {} bytes in the graph", entry->name,
                             entry->shape.text(), resource.bytes));
-        placements[id] = {&store->buffer(arena, entry->chunk), 0, entry->offset * size};
+        locations[id] = {&store->buffer(arena, entry->chunk), 0, entry->offset * size};
         if (resource.kind == ResourceKind::gradient) written.insert(resource.name);
     }
     for (const ParameterEntry& entry : store->table())
@@ -283,26 +283,26 @@ Status Program::State::make_buffers(const Lowering& lowering) {
     gpu::Staging& staging = *runtime->gpu().staging;
     std::vector<uint64_t> offsets;
 
-    uint64_t bytes = Placements::pack(lowering, ResourceKind::constant, offsets);
+    uint64_t bytes = ResourceLocations::pack(lowering, ResourceKind::constant, offsets);
     HK_ASSIGN(constants, device.create_buffer(std::max(bytes, kAlignment), gpu::Residence::device, "constants"));
     std::vector<std::byte> content(static_cast<std::size_t>(bytes));
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
         const Resource& resource = lowering.resources[id];
         if (resource.kind != ResourceKind::constant) continue;
-        placements[id] = {&constants, 0, offsets[id]};
+        locations[id] = {&constants, 0, offsets[id]};
         std::copy(resource.content.begin(), resource.content.end(),
                   content.begin() + static_cast<std::ptrdiff_t>(offsets[id]));
     }
     if (bytes > 0) HK_TRY(staging.upload(constants, 0, std::span<const std::byte>(content)));
 
-    bytes = Placements::pack(lowering, ResourceKind::input, offsets);
+    bytes = ResourceLocations::pack(lowering, ResourceKind::input, offsets);
     image.emplace(static_cast<std::size_t>(bytes), memory);
     HK_ASSIGN(inputs, device.create_buffer(std::max(bytes, kAlignment), gpu::Residence::device, "inputs"));
     const std::string_view prefix = kScalarPrefix;
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
         const KeptResource& resource = kept.resources[id];
         if (resource.kind != ResourceKind::input) continue;
-        placements[id] = {&inputs, 0, offsets[id]};
+        locations[id] = {&inputs, 0, offsets[id]};
         if (resource.name == kRuntimeInput) {
             runtime_record = id;
         } else if (resource.name.starts_with(prefix)) {
@@ -319,7 +319,7 @@ Status Program::State::make_buffers(const Lowering& lowering) {
 
     const ProgramOutputs placed = place_outputs(lowering, offsets);
     for (ResourceId id = 1; id < lowering.resources.size(); ++id)
-        if (lowering.resources[id].kind == ResourceKind::output) placements[id] = {&outputs, 0, offsets[id]};
+        if (lowering.resources[id].kind == ResourceKind::output) locations[id] = {&outputs, 0, offsets[id]};
     small_outputs = placed.small;
     HK_ASSIGN(outputs, device.create_buffer(std::max(placed.bytes, kAlignment), gpu::Residence::device, "outputs"));
 
@@ -352,8 +352,7 @@ Status Program::State::compile_pipelines(const Lowering& lowering) {
 void Program::State::slice_dispatches() {
     const Speed speed = speed_of(runtime->device_limits());
     std::vector<std::vector<ByteRange>> ranges;
-    for (const DispatchInfo& dispatch : kept.dispatches)
-        ranges.push_back(placements.ranges(dispatch, runtime->arena()));
+    for (const DispatchInfo& dispatch : kept.dispatches) ranges.push_back(locations.ranges(dispatch, runtime->arena()));
     std::vector<bool> before = place_barriers(ranges);
     if (serialized || timings) before.assign(before.size(), true);
 
@@ -435,8 +434,8 @@ Status Program::State::write_arguments(gpu::Staging& staging) {
     }
     std::pmr::vector<std::byte> bytes(static_cast<std::size_t>(plan.arguments), memory);
     for (const DispatchSlice& slice : slices)
-        placements.record(kept.dispatches[slice.dispatch], slice.first_group, slice.end_group, runtime->arena(),
-                          bytes.data() + slice.record);
+        locations.record(kept.dispatches[slice.dispatch], slice.first_group, slice.end_group, runtime->arena(),
+                         bytes.data() + slice.record);
     if (!bytes.empty()) HK_TRY(staging.upload(arguments, 0, std::span<const std::byte>(bytes)));
     generation = runtime->arena().generation();
     return {};
@@ -522,7 +521,7 @@ Status Program::set_input(std::string_view field, std::span<const std::byte> byt
         return invalid_argument(
             fmt::format("the field '{}' takes {} bytes; {} were given", field, resource.bytes, bytes.size()));
     std::copy(bytes.begin(), bytes.end(),
-              state.image->begin() + static_cast<std::ptrdiff_t>(state.placements[input->resource].offset));
+              state.image->begin() + static_cast<std::ptrdiff_t>(state.locations[input->resource].offset));
     input->set = true;
     return {};
 }
@@ -536,7 +535,7 @@ Status Program::set_scalar(std::string_view name, float value) {
         if (state.ignores(kScalarPrefix + std::string(name))) return {};
         return not_found(fmt::format("the program reads no step scalar '{}'", name));
     }
-    std::memcpy(state.image->data() + state.placements[input->resource].offset, &value, sizeof value);
+    std::memcpy(state.image->data() + state.locations[input->resource].offset, &value, sizeof value);
     return {};
 }
 
@@ -563,7 +562,7 @@ Status Program::submit(const RunScalars& scalars) {
         record.step = scalars.step;
         record.first_example = scalars.first_example;
         record.accumulate = scalars.accumulate ? 1 : 0;
-        std::memcpy(state.image->data() + state.placements[state.runtime_record].offset, &record, sizeof record);
+        std::memcpy(state.image->data() + state.locations[state.runtime_record].offset, &record, sizeof record);
     }
     if (!state.image->empty()) {
         std::copy(state.image->begin(), state.image->end(), recording.upload.host().begin());
@@ -601,7 +600,7 @@ Result<HostTensor> Program::read_output(std::string_view name) {
     tensor.shape = view.shape;
     tensor.bytes = ResourceVector<std::byte>(static_cast<std::size_t>(view.bytes()), state.memory);
     if (tensor.bytes.empty()) return tensor;
-    const ResourceLocation& location = state.placements[view.resource];
+    const ResourceLocation& location = state.locations[view.resource];
     if (location.offset < state.small_outputs) {
         const gpu::Buffer& readback = state.latest().readback;
         HK_TRY(readback.invalidate(location.offset, view.bytes()));
@@ -738,7 +737,7 @@ Result<std::vector<OrderingEvent>> Program::ordering_events(std::size_t replays)
                     const DispatchInfo& dispatch = state.kept.dispatches[slice.dispatch];
                     event.group = replay * state.kept.dispatches.size() + slice.dispatch + 1;
                     event.name = dispatch.label;
-                    for (const ByteRange& range : state.placements.ranges(dispatch, state.runtime->arena()))
+                    for (const ByteRange& range : state.locations.ranges(dispatch, state.runtime->arena()))
                         event.bytes.push_back({range.begin, range.end, range.write});
                     event.bytes.push_back({command.arguments, command.arguments + dispatch.record.size(), false});
                     break;

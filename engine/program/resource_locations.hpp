@@ -25,16 +25,16 @@ struct ProgramOutputs {
 };
 ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& offsets);
 
-class Placements {
+class ResourceLocations {
 public:
     // Computes offsets of resources of one kind, one after the other, each a multiple of kAlignment. Returns the total
     // bytes.
     static uint64_t pack(const Lowering& lowering, ResourceKind kind, std::vector<uint64_t>& offsets);
 
-    Placements() = default;
-    Placements(std::size_t resources, std::pmr::memory_resource* memory) : placements_(resources, memory) {}
-    ResourceLocation& operator[](ResourceId id) { return placements_[id]; }
-    const ResourceLocation& operator[](ResourceId id) const { return placements_[id]; }
+    ResourceLocations() = default;
+    ResourceLocations(std::size_t resources, std::pmr::memory_resource* memory) : locations_(resources, memory) {}
+    ResourceLocation& operator[](ResourceId id) { return locations_[id]; }
+    const ResourceLocation& operator[](ResourceId id) const { return locations_[id]; }
 
     uint64_t address(ResourceId id, const Arena& arena) const;
     std::vector<ByteRange> ranges(const DispatchInfo& dispatch, const Arena& arena) const;
@@ -42,7 +42,7 @@ public:
     void record(const DispatchInfo& dispatch, uint32_t first, uint32_t end, const Arena& arena, std::byte* into) const;
 
 private:
-    ResourceVector<ResourceLocation> placements_;
+    ResourceVector<ResourceLocation> locations_;
 };
 
 } // namespace hekla::program

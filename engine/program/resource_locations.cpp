@@ -20,7 +20,7 @@ ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& of
     return placed;
 }
 
-uint64_t Placements::pack(const Lowering& lowering, ResourceKind kind, std::vector<uint64_t>& offsets) {
+uint64_t ResourceLocations::pack(const Lowering& lowering, ResourceKind kind, std::vector<uint64_t>& offsets) {
     offsets.resize(lowering.resources.size(), 0);
     uint64_t end = 0;
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
@@ -31,13 +31,13 @@ uint64_t Placements::pack(const Lowering& lowering, ResourceKind kind, std::vect
     return end;
 }
 
-uint64_t Placements::address(ResourceId id, const Arena& arena) const {
-    const ResourceLocation& location = placements_[id];
+uint64_t ResourceLocations::address(ResourceId id, const Arena& arena) const {
+    const ResourceLocation& location = locations_[id];
     const gpu::Buffer& buffer = location.buffer ? *location.buffer : arena.blocks()[location.block];
     return buffer.address() + location.offset;
 }
 
-std::vector<ByteRange> Placements::ranges(const DispatchInfo& dispatch, const Arena& arena) const {
+std::vector<ByteRange> ResourceLocations::ranges(const DispatchInfo& dispatch, const Arena& arena) const {
     std::vector<ByteRange> ranges;
     for (const Access& access : dispatch.accesses) {
         const uint64_t base = address(access.resource, arena);
@@ -46,8 +46,8 @@ std::vector<ByteRange> Placements::ranges(const DispatchInfo& dispatch, const Ar
     return ranges;
 }
 
-void Placements::record(const DispatchInfo& dispatch, uint32_t first, uint32_t end, const Arena& arena,
-                        std::byte* into) const {
+void ResourceLocations::record(const DispatchInfo& dispatch, uint32_t first, uint32_t end, const Arena& arena,
+                               std::byte* into) const {
     std::ranges::copy(dispatch.record, into);
     std::memcpy(into, &first, sizeof first);
     std::memcpy(into + sizeof first, &end, sizeof end);
