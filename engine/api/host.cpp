@@ -128,7 +128,7 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
 
 // Reads the rows of a file by the columns of the model.
 Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, std::vector<data::TaskColumn> columns,
-                                                       const hk_predict_options& o, const std::function<bool()>& stop) {
+                                                       const hk_predict_options& o, const StopPoll& stop) {
     data::TaskTableOptions options;
     options.inputs = {string_of(o.file)};
     options.targets = false;
@@ -149,7 +149,7 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
     if (!given.empty()) // only the named columns are read
         std::erase_if(columns, [](const data::TaskColumn& column) { return column.optional && column.source.empty(); });
     options.columns = std::move(columns);
-    options.reading.stop = data::StopPoll(stop);
+    options.reading.stop = stop;
     HK_ASSIGN(const data::TaskTable table, data::TaskTable::read(options));
     HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(*m.tokenizer, {}));
     std::vector<data::EncodedExample> examples;

@@ -2,6 +2,7 @@
 // tokenizer and its weights, on a device or on the host.
 #pragma once
 
+#include "base/stop_poll.hpp"
 #include "graph/reference.hpp"
 #include "model/folder.hpp"
 #include "plugin/compose.hpp"
@@ -34,8 +35,8 @@ struct ModelOptions {
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
     // A pool through which models of this device share loaded weights; null: not shared.
     program::WeightsPool* pool = nullptr;
-    bool may_wait = false;                    // for another model that is loading them
-    std::function<bool()> stopping = nullptr; // ends that wait
+    bool may_wait = false; // for another model that is loading them
+    StopPoll stop = {};    // ends that wait
 };
 
 // Returns the parts of a folder's model: architecture and configuration, head, and with ModelOptions::objective the

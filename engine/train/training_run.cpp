@@ -34,7 +34,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
     HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
                       recipe.train.context_length, t->fit_options()));
     HK_TRY(t->open_data());
-    HK_TRY(events.check_stop("preparing the training"));
+    HK_TRY(events.stop.check_now("preparing the training"));
     if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
         return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
                                          "train.per_device_train_batch_size smaller, or make the model smaller",
@@ -52,7 +52,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
 
 TrainingRun::TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
                          const Log& log, const TrainerEvents& events)
-    : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe), run_(recipe.output.dir) {}
+    : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe),
+      run_(recipe.output.dir) {}
 
 Status TrainingRun::start() {
     if (!folder_.owned()) return failed_precondition("this run was opened for reading: open it with Purpose::train");
