@@ -146,7 +146,10 @@ int fail(const std::string& message) {
     return kFailed;
 }
 
-int fail(const Status& status) { return fail(status.message()); }
+int fail(const Status& status) {
+    const int failed = fail(status.message());
+    return status.code() == Code::cancelled && interrupted() ? stopped_status() : failed;
+}
 
 int finish(const Result<int>& result) { return result.ok() ? result.value() : fail(result.status()); }
 
@@ -205,7 +208,9 @@ Result<program::Runtime*> DeviceOnDemand::runtime() {
     return runtime_.get();
 }
 
-int HostError::report() const { return fail(std::string(view(hk_error_message(error)))); }
+int HostError::report() const {
+    return fail(Status(static_cast<Code>(hk_error_code(error)), std::string(view(hk_error_message(error)))));
+}
 
 std::vector<hk_string> host_strings(const std::vector<std::string>& from) {
     std::vector<hk_string> all;

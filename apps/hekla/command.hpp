@@ -21,8 +21,8 @@
 
 namespace hekla::app {
 
-// Exit statuses: 0 success; 1 failure, with one error on standard error; 2 wrong usage. A training that a signal stopped
-// exits with stopped_status().
+// Exit statuses: 0 success; 1 failure, with one error on standard error; 2 wrong usage. A verb that a signal stopped
+// before its end exits with stopped_status().
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
 struct Globals {
@@ -81,7 +81,7 @@ void add_completion(CLI::App& app, Verbs& verbs); // completion, reference
 Status begin_trace(const Globals& globals);
 int end_trace(const Globals& globals, int status);
 
-// "hekla: error: MESSAGE" on standard error; kFailed.
+// "hekla: error: MESSAGE" on standard error; kFailed, or stopped_status() if a signal cancelled the work.
 int fail(const Status& status);
 int fail(const std::string& message);
 int finish(const Result<int>& result); // the status, or fail()
@@ -128,7 +128,7 @@ struct HostError {
     HostError(const HostError&) = delete;
     HostError& operator=(const HostError&) = delete;
     ~HostError() { hk_error_destroy(error); }
-    int report() const; // prints it; kFailed
+    int report() const; // prints it; returns what fail() returns
     hk_error* error;
 };
 struct HostContext {

@@ -13,6 +13,7 @@ namespace hekla::infer {
 struct PredictOptions {
     int64_t batch = 8;  // rows at a time
     int64_t length = 0; // of a row, at most; 0: as it was trained, or as its configuration allows
+    StopPoll stop = {}; // between batches
 };
 
 // Returns false to stop.
@@ -24,7 +25,7 @@ Result<std::vector<data::TaskColumn>> text_columns(const Model& model);
 
 // Predicts for a table of rows. The model must be open with its objective. Rows of similar length share a pass, so
 // results come in any order: use `row`. Labels get names where config.json has them. Error: cancelled, when `give`
-// returns false.
+// returns false or `stop` true.
 Status predict(Model& model, std::span<const data::EncodedExample> examples, const PredictOptions& options,
                const PredictRow& give);
 
