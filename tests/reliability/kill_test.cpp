@@ -226,6 +226,33 @@ dir = "run"
     }
 }
 
+TEST_CASE("a signal ends the training of a tokenizer, and its folder is not written") {
+    const Folder folder;
+    std::string text;
+    for (int64_t i = 0; i < 2'000'000; ++i)
+        text += "line " + std::to_string(i * 7919 % 1'000'003) + " of a text that is long enough.\n";
+    folder.write("large.txt", text);
+    folder.write("small.txt", text.substr(0, 2'000'000));
+    const auto stops = [&](const char* kind, const char* file, const char* awaited) {
+        CAPTURE(kind);
+        Process process(folder, {"tokenize", "train", "--kind", kind, "--vocab-size", "8000", file, "-o", "t"});
+        for (int i = 0; i < 3000 && process.running() && !has(process.errors(), awaited); ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        std::this_thread::sleep_for(std::chrono::milliseconds(100)); // handlers are in place
+        REQUIRE(process.running());
+        process.send(SIGINT);
+        const Ended stopped = process.wait();
+        CAPTURE(stopped.err);
+        CHECK(stopped.status == 128 + SIGINT);
+        CHECK(has(stopped.err, "hekla: error: stopped "));
+        CHECK(!folder.exists("t"));
+        return stopped.err;
+    };
+    stops("bpe", "large.txt", "");
+    CHECK(!has(stops("unigram", "large.txt", ""), "optimizes"));
+    stops("unigram", "small.txt", "SentencePiece optimizes its pieces; ");
+}
+
 TEST_CASE("a collate that never returns: it is named, and a signal saves and ends without it") {
     const Folder folder;
     begin(folder);
