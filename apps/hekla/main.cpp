@@ -3,6 +3,9 @@
 #include "help/help_text.hpp"
 #include "output.hpp"
 
+#include "base/nearest_name.hpp"
+
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fmt/format.h>
@@ -99,10 +102,25 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
                                                                {"devices", "This machine"},
                                                                {"doctor", "This machine"},
                                                                {"verify", "This machine"},
-                                                               {"bench", "This machine"}};
-    for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
-        for (const auto& [name, group] : kGroups)
-            if (verb->get_name() == name) verb->group(group);
+// The error of a command line without a verb, or with one that does not exist.
+std::string verb_error(const CLI::App& program) {
+    const CLI::App* app = &program;
+    std::string command = "hekla";
+    while (!app->get_subcommands().empty()) {
+        app = app->get_subcommands().front();
+        command += " " + app->get_name();
+    }
+    std::vector<std::string> verbs;
+    for (const CLI::App* verb : app->get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
+        verbs.push_back(verb->get_name());
+    const std::vector<std::string> unknown = program.remaining(true); // fallthrough() leaves them to the program
+    const auto given = std::ranges::find_if(unknown, [](const std::string& word) { return !word.starts_with('-'); });
+    if (given == unknown.end())
+        return fmt::format("'{}' needs a verb: one of {}\nSee: {} --help", command, fmt::join(verbs, ", "), command);
+    const std::string_view nearest = nearest_name(*given, verbs);
+    return fmt::format("'{}' has no verb '{}'; {} verbs are {}\nSee: {} --help", command, *given,
+                       nearest.empty() ? "the" : fmt::format("did you mean '{}'? The", nearest), fmt::join(verbs, ", "),
+                       command);
 }
 
 int run(int argc, char** argv) {
@@ -111,8 +129,9 @@ int run(int argc, char** argv) {
     app.require_subcommand(1);
     app.failure_message([](const CLI::App*, const CLI::Error& e) {
         const std::string what = e.what();
-        return fmt::format("hekla: error: {}\nSee: hekla --help, hekla VERB --help\n",
-                           what.find("subcommand is required") != std::string::npos ? "a verb is missing" : what);
+        if (what.find("subcommand is required") != std::string::npos)
+            return fmt::format("hekla: error: {}\n", verb_error(*program));
+        return fmt::format("hekla: error: {}\nSee: hekla --help, hekla VERB --help\n", what);
     });
     app.set_version_flag("--version", "hekla " HEKLA_VERSION);
     app.fallthrough();

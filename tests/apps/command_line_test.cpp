@@ -108,6 +108,28 @@ TEST_CASE("used wrongly: exit status 2") {
     }
 }
 
+TEST_CASE("a verb that does not exist is named, with the nearest one and those that exist") {
+    const Place place;
+    const auto error = [&](const std::vector<std::string>& arguments) {
+        const Ran ran = place.run(arguments);
+        CHECK(ran.status == 2);
+        CHECK(ran.out.empty());
+        return ran.err;
+    };
+    const std::string bench = "he verbs are matmul, train, generate\nSee: hekla bench --help\n";
+    CHECK(error({"bench", "NOSUCH"}) == "hekla: error: 'hekla bench' has no verb 'NOSUCH'; t" + bench);
+    CHECK(error({"bench", "--device", "0", "trian"}) ==
+          "hekla: error: 'hekla bench' has no verb 'trian'; did you mean 'train'? T" + bench);
+    CHECK(error({"bench"}) ==
+          "hekla: error: 'hekla bench' needs a verb: one of matmul, train, generate\nSee: hekla bench --help\n");
+    const std::string program = error({"trian"});
+    CHECK(
+        program.starts_with("hekla: error: 'hekla' has no verb 'trian'; did you mean 'train'? The verbs are train, "));
+    CHECK(!has(program, "reference")); // it is hidden
+    CHECK(error({"plugin", "lst"}).starts_with("hekla: error: 'hekla plugin' has no verb 'lst'; did you mean 'list'?"));
+    CHECK(error({"--verbose"}).starts_with("hekla: error: 'hekla' needs a verb: one of train, "));
+}
+
 TEST_CASE("wrong input is one error, before a device is created") {
     const Place place;
     place.write("bad.toml", "[train]\nlerning_rate = 1.0\n");
