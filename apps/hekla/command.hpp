@@ -36,10 +36,10 @@ struct Globals {
     std::string measure_kernels = "gpus"; // never, gpus, always: for verbs that train or measure
     std::string describe = "automatic";   // automatic, child, process: where plugins describe
     std::string describe_program;         // empty: next to this program
-    double describe_seconds = 60.0;
-    uint64_t describe_memory = 4096; // MiB; 0: no limit
-    bool isolate_plugins = false;    // collate and decode in worker processes
-    std::string capture;             // file of hk_capture; empty: none
+    double plugin_seconds = 60.0;         // limit of one answer of a child or worker process
+    uint64_t plugin_memory = 4096;        // MiB; limit of such a process; 0: unlimited
+    bool isolate_plugins = false;         // collate and decode in worker processes
+    std::string capture;                  // file of hk_capture; empty: none
 
     std::vector<std::filesystem::path> plugin_folders() const; // given, the user's, the program's own
     std::filesystem::path cache_folder() const;                // empty with no_cache
@@ -73,7 +73,7 @@ void add_export(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
 void add_replay_calls(CLI::App& app, const Globals& globals, Verbs& verbs);
-void add_recipe(CLI::App& app, Verbs& verbs); // recipe keys
+void add_recipe(CLI::App& app, Verbs& verbs);     // recipe keys
 void add_completion(CLI::App& app, Verbs& verbs); // completion, reference
 
 // Called around a verb that runs traced (plugin_trace.cpp). end_trace prints the number of calls and the broken rules,

@@ -130,6 +130,19 @@ TEST_CASE("a verb that does not exist is named, with the nearest one and those t
     CHECK(error({"--verbose"}).starts_with("hekla: error: 'hekla' needs a verb: one of train, "));
 }
 
+TEST_CASE("the limits of plugins are options of one group") {
+    const Place place;
+    const std::string help = hekla::test::succeed(place.run({"--help"})).out;
+    const std::size_t begin = help.find("\nLimits for plugin processes:\n");
+    REQUIRE(begin != std::string::npos);
+    const std::string group = help.substr(begin, help.find("\n\n", begin) - begin);
+    for (const char* option : {"--plugin-seconds SECONDS", "--plugin-memory MIB"}) CHECK(has(group, option));
+    CHECK(std::ranges::count(group, '-') >= 4);
+    CHECK(!has(help, "describe-seconds"));
+    for (const char* value : {"--plugin-seconds=0", "--plugin-memory=-1"})
+        CHECK(place.run({value, "plugin", "list"}).status == 2);
+}
+
 TEST_CASE("wrong input is one error, before a device is created") {
     const Place place;
     place.write("bad.toml", "[train]\nlerning_rate = 1.0\n");
@@ -311,7 +324,8 @@ TEST_CASE("bash completes verbs, options, values, files and recipe keys") {
     CHECK(completed(place, {"hekla", "tr"}) == Words{"train"});
     CHECK(completed(place, {"hekla", "tokenize", "e"}) == Words{"encode"});
     CHECK(completed(place, {"hekla", "--device", "0", "tokenize", "de"}) == Words{"decode"});
-    CHECK(completed(place, {"hekla", "train", "--pl"}) == Words{"--plan", "--plan-for", "--plugin-path"});
+    CHECK(completed(place, {"hekla", "train", "--pl"}) ==
+          Words{"--plan", "--plan-for", "--plugin-memory", "--plugin-path", "--plugin-seconds"});
     CHECK(completed(place, {"hekla", "train", "--plan-for", ""}) == Words{"cpu", "desktop", "mobile"});
     CHECK(completed(place, {"hekla", "train", "--plan-for", "=", "d"}) == Words{"desktop"});
     CHECK(completed(place, {"hekla", "--measure-kernels", "g"}) == Words{"gpus"});
