@@ -264,38 +264,49 @@ TEST_CASE("docs/cli.md and the manual page are made from the program's options")
                               .c_str()) == 0);
 }
 
-TEST_CASE("the examples of the reference are right usage") {
+// The words of a command line without expansions.
+std::vector<std::string> words_of(const std::string& line) {
+    std::vector<std::string> words;
+    bool open = true;
+    char quote = 0;
+    for (const char c : line) {
+        if (quote == 0 && c == ' ') {
+            open = true;
+            continue;
+        }
+        if (open) words.emplace_back();
+        open = false;
+        if (c == quote || (quote == 0 && (c == '"' || c == '\''))) {
+            quote = quote == 0 ? c : 0;
+        } else {
+            words.back() += c;
+        }
+    }
+    return words;
+}
+
+TEST_CASE("every verb of the reference has an example, and the examples are right usage") {
     const Place place;
     std::istringstream lines(hekla::test::succeed(place.run({"reference", "markdown"})).out);
-    int examples = 0;
+    std::map<std::string, int> examples; // by verb; -1: a verb of verbs
+    std::string verb;
     for (std::string line; std::getline(lines, line);) {
-        // Those that would run for long, or need what a shell expands.
-        if (!line.starts_with("hekla ") || has(line, "bench") || has(line, " > ") || has(line, "doctor") ||
-            has(line, "plugin "))
-            continue;
+        if (line.starts_with("## hekla ")) examples[verb = line.substr(3)] = 0;
+        if (line.starts_with("    " + verb + " ") && has(line, " VERB ...")) examples[verb] = -1;
+        if (!line.starts_with("hekla ")) continue;
         CAPTURE(line);
-        ++examples;
-        std::vector<std::string> words;
-        bool open = true;
-        char quote = 0;
-        for (const char c : line) {
-            if (quote == 0 && c == ' ') {
-                open = true;
-                continue;
-            }
-            if (open) words.emplace_back();
-            open = false;
-            if (c == quote || (quote == 0 && (c == '"' || c == '\'')))
-                quote = quote == 0 ? c : 0;
-            else
-                words.back() += c;
-        }
+        if (examples[verb] >= 0) ++examples[verb];
+        CHECK((line + " ").starts_with(verb + " "));
+        std::vector<std::string> words = words_of(line.substr(0, line.find(" > ")));
         words.erase(words.begin());
-        const Ran ran = place.run(words); // its files are missing here: status 1
-        CAPTURE(ran.err);
-        CHECK(ran.status != 2);
+        // All but this option must be accepted: the error for it comes last.
+        words.insert(std::ranges::find(words, "--"), "--no-such-option");
+        const Ran ran = place.run(words);
+        CHECK(ran.status == 2);
+        CHECK(ran.err.starts_with("hekla: error: The following argument was not expected: --no-such-option\n"));
     }
-    CHECK(examples > 20);
+    CHECK(examples.size() > 20);
+    for (const auto& [name, count] : examples) CHECK_MESSAGE(count != 0, name);
 }
 
 // What a shell offers for the words of a command line, the last of which is being typed.
