@@ -117,10 +117,10 @@ Result<std::vector<std::string>> own_command(const Globals& globals, const fs::p
     if (globals.describe != usual.describe) command.insert(command.end(), {"--describe-in", globals.describe});
     if (!globals.describe_program.empty())
         command.insert(command.end(), {"--describe-program", fs::absolute(globals.describe_program, problem).string()});
-    if (globals.describe_seconds != usual.describe_seconds)
-        command.insert(command.end(), {"--describe-seconds", fmt::format("{}", globals.describe_seconds)});
-    if (globals.describe_memory != usual.describe_memory)
-        command.insert(command.end(), {"--describe-memory", fmt::format("{}", globals.describe_memory)});
+    if (globals.plugin_seconds != usual.plugin_seconds)
+        command.insert(command.end(), {"--plugin-seconds", fmt::format("{}", globals.plugin_seconds)});
+    if (globals.plugin_memory != usual.plugin_memory)
+        command.insert(command.end(), {"--plugin-memory", fmt::format("{}", globals.plugin_memory)});
     if (globals.isolate_plugins) command.emplace_back("--isolate-plugins");
     return command;
 }
@@ -147,7 +147,10 @@ int fail(const std::string& message) {
     return kFailed;
 }
 
-int fail(const Status& status) { return fail(status.message()); }
+int fail(const Status& status) {
+    const int failed = fail(status.message());
+    return status.code() == Code::cancelled && interrupted() ? stopped_status() : failed;
+}
 
 int finish(const Result<int>& result) { return result.ok() ? result.value() : fail(result.status()); }
 
@@ -157,8 +160,8 @@ plugin::Registry scan_plugins(const Globals& globals) {
     plugin::Processes processes;
     processes.describe = static_cast<plugin::Processes::Describe>(describe_of(globals));
     processes.program = globals.describe_program;
-    processes.seconds = globals.describe_seconds;
-    processes.memory_bytes = globals.describe_memory << 20;
+    processes.seconds = globals.plugin_seconds;
+    processes.memory_bytes = globals.plugin_memory << 20;
     processes.isolate = globals.isolate_plugins;
     processes.disable_failing = true;
     registry.set_processes(std::move(processes));
@@ -206,7 +209,9 @@ Result<program::Runtime*> DeviceOnDemand::runtime() {
     return runtime_.get();
 }
 
-int HostError::report() const { return fail(std::string(view(hk_error_message(error)))); }
+int HostError::report() const {
+    return fail(Status(static_cast<Code>(hk_error_code(error)), std::string(view(hk_error_message(error)))));
+}
 
 std::vector<hk_string> host_strings(const std::vector<std::string>& from) {
     std::vector<hk_string> all;
@@ -228,9 +233,9 @@ int HostContext::create(const Globals& globals, const HostError& error, bool tra
     options.cache_folder = text(cache);
     options.describe = describe_of(globals);
     options.describe_program = text(globals.describe_program);
-    options.describe_seconds = globals.describe_seconds;
+    options.describe_seconds = globals.plugin_seconds;
     options.describe_memory =
-        globals.describe_memory > 0 ? globals.describe_memory << 20 : std::numeric_limits<uint64_t>::max();
+        globals.plugin_memory > 0 ? globals.plugin_memory << 20 : std::numeric_limits<uint64_t>::max();
     options.isolate_plugins = globals.isolate_plugins ? 1 : 0;
     options.measure_kernels = trains ? static_cast<int32_t>(measure_of(globals)) : 0;
     options.log = [](void*, int32_t severity, hk_string message) {

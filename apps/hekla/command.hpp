@@ -21,8 +21,8 @@
 
 namespace hekla::app {
 
-// Exit statuses: 0 success; 1 failure, with one error on standard error; 2 wrong usage. A training that a signal
-// stopped exits with stopped_status().
+// Exit statuses: 0 success; 1 failure, with one error on standard error; 2 wrong usage. A verb that a signal stopped
+// before its end exits with stopped_status().
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
 struct Globals {
@@ -36,10 +36,10 @@ struct Globals {
     std::string measure_kernels = "gpus"; // never, gpus, always: for verbs that train or measure
     std::string describe = "automatic";   // automatic, child, process: where plugins build their graphs
     std::string describe_program;         // empty: next to this program
-    double describe_seconds = 60.0;
-    uint64_t describe_memory = 4096; // MiB; 0: no limit
-    bool isolate_plugins = false;    // collate and decode in worker processes
-    std::string capture;             // file of hk_capture; empty: none
+    double plugin_seconds = 60.0;         // limit of one answer of a child or worker process
+    uint64_t plugin_memory = 4096;        // MiB; limit of such a process; 0: unlimited
+    bool isolate_plugins = false;         // collate and decode in worker processes
+    std::string capture;                  // file of hk_capture; empty: none
 
     std::vector<std::filesystem::path> plugin_folders() const; // those given, the user's, the program's own
     std::filesystem::path cache_folder() const;                // empty with no_cache
@@ -81,7 +81,7 @@ void add_completion(CLI::App& app, Verbs& verbs); // completion, reference
 Status begin_trace(const Globals& globals);
 int end_trace(const Globals& globals, int status);
 
-// Prints "hekla: error: MESSAGE" to standard error and returns kFailed.
+// "hekla: error: MESSAGE" on standard error; kFailed, or stopped_status() if a signal cancelled the work.
 int fail(const Status& status);
 int fail(const std::string& message);
 int finish(const Result<int>& result); // the status, or fail()
@@ -128,7 +128,7 @@ struct HostError {
     HostError(const HostError&) = delete;
     HostError& operator=(const HostError&) = delete;
     ~HostError() { hk_error_destroy(error); }
-    int report() const; // prints the error; returns kFailed
+    int report() const; // prints it; returns what fail() returns
     hk_error* error;
 };
 struct HostContext {

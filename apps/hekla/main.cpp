@@ -3,26 +3,19 @@
 #include "help/help_text.hpp"
 #include "output.hpp"
 
+#include "base/nearest_name.hpp"
+
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hekla::app {
 namespace {
 
-void add_global_options(CLI::App& app, Globals& globals) {
-    const char* const kDevice = "Device";
-    app.add_option("--device", globals.device,
-                   "device to use: an index of `hekla devices`, or a part of a device's name")
-        ->group(kDevice);
-    app.add_option(
-           "--measure-kernels", globals.measure_kernels,
-           "measure which kernels are fastest, once per shape, before training and in bench; `gpus`: not on CPUs")
-        ->check(CLI::IsMember({"never", "gpus", "always"}))
-        ->capture_default_str()
-        ->group(kDevice);
-    app.add_flag("--no-cache", globals.no_cache, "do not read or write compiled kernels in ~/.cache/hekla")
-        ->group(kDevice);
+// Where plugins come from and run, and the limits of the processes that they run in.
+void add_plugin_options(CLI::App& app, Globals& globals) {
     const char* const kPlugins = "Plugins";
     app.add_option("--plugin-path", globals.plugin_paths,
                    "folder with plugins, searched before the others; may be given several times")
@@ -38,18 +31,34 @@ void add_global_options(CLI::App& app, Globals& globals) {
     app.add_option("--describe-program", globals.describe_program,
                    "the hekla-describe program that children run (default: next to this program, or in ../libexec)")
         ->group(kPlugins);
-    app.add_option("--describe-seconds", globals.describe_seconds, "time limit for one answer of a child")
-        ->check(CLI::Range(0.01, 1e6))
-        ->capture_default_str()
-        ->group(kPlugins);
-    app.add_option("--describe-memory", globals.describe_memory,
-                   "memory limit of a plugin process in MiB; 0: unlimited")
-        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 30))
-        ->capture_default_str()
-        ->group(kPlugins);
     app.add_flag("--isolate-plugins", globals.isolate_plugins,
                  "run plugin callbacks (collate, decode) in worker processes")
         ->group(kPlugins);
+    const char* const kLimits = "Limits for plugin processes";
+    app.add_option("--plugin-seconds", globals.plugin_seconds, "time limit for one answer of a plugin process")
+        ->check(CLI::Range(0.01, 1e6))
+        ->capture_default_str()
+        ->group(kLimits);
+    app.add_option("--plugin-memory", globals.plugin_memory, "memory limit of a plugin process in MiB; 0: unlimited")
+        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 30))
+        ->capture_default_str()
+        ->group(kLimits);
+}
+
+void add_global_options(CLI::App& app, Globals& globals) {
+    const char* const kDevice = "Device";
+    app.add_option("--device", globals.device,
+                   "device to use: an index of `hekla devices`, or a part of a device's name")
+        ->group(kDevice);
+    app.add_option(
+           "--measure-kernels", globals.measure_kernels,
+           "measure which kernels are fastest, once per shape, before training and in bench; `gpus`: not on CPUs")
+        ->check(CLI::IsMember({"never", "gpus", "always"}))
+        ->capture_default_str()
+        ->group(kDevice);
+    app.add_flag("--no-cache", globals.no_cache, "do not read or write compiled kernels in ~/.cache/hekla")
+        ->group(kDevice);
+    add_plugin_options(app, globals);
     const char* const kDebugging = "Debugging";
     app.add_flag("--validate", globals.validate, "enable Vulkan's validation layer")->group(kDebugging);
     app.add_flag("--verbose", globals.verbose, "print debug messages")->group(kDebugging);
@@ -79,40 +88,50 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_verify(app, globals, verbs);
     add_bench(app, globals, verbs);
     add_completion(app, verbs);
-    // Headings of the program's help, ordered by the first verb under each.
-    constexpr std::pair<const char*, const char*> kGroups[] = {{"train", "Train and evaluate"},
-                                                               {"eval", "Train and evaluate"},
-                                                               {"predict", "Use a model"},
-                                                               {"generate", "Use a model"},
-                                                               {"embed", "Use a model"},
-                                                               {"tokenize", "Data and files"},
-                                                               {"convert", "Data and files"},
-                                                               {"export", "Data and files"},
-                                                               {"batches", "Data and files"},
-                                                               {"inspect", "Look into models"},
-                                                               {"describe", "Look into models"},
-                                                               {"recipe", "Train and evaluate"},
-                                                                {"replay", "Look into models"},
-                                                               {"diff", "Look into models"},
-                                                               {"replay-calls", "Look into models"},
-                                                               {"plugin", "Plugins"},
-                                                               {"devices", "This machine"},
-                                                               {"doctor", "This machine"},
-                                                               {"verify", "This machine"},
-                                                               {"bench", "This machine"}};
+    // Headings of the program's help, in the order of the first verb under each.
+    constexpr std::pair<const char*, const char*> kGroups[] = {
+        {"train", "Train and evaluate"}, {"eval", "Train and evaluate"},   {"predict", "Use a model"},
+        {"generate", "Use a model"},     {"embed", "Use a model"},         {"tokenize", "Data and files"},
+        {"convert", "Data and files"},   {"export", "Data and files"},     {"batches", "Data and files"},
+        {"inspect", "Look into models"}, {"describe", "Look into models"}, {"recipe", "Train and evaluate"},
+        {"replay", "Look into models"},  {"diff", "Look into models"},     {"replay-calls", "Look into models"},
+        {"plugin", "Plugins"},           {"devices", "This machine"},      {"doctor", "This machine"},
+        {"verify", "This machine"},      {"bench", "This machine"}};
     for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
         for (const auto& [name, group] : kGroups)
             if (verb->get_name() == name) verb->group(group);
+}
+
+// The error of a command line without a verb, or with one that does not exist.
+std::string verb_error(const CLI::App& program) {
+    const CLI::App* app = &program;
+    std::string command = "hekla";
+    while (!app->get_subcommands().empty()) {
+        app = app->get_subcommands().front();
+        command += " " + app->get_name();
+    }
+    std::vector<std::string> verbs;
+    for (const CLI::App* verb : app->get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
+        verbs.push_back(verb->get_name());
+    const std::vector<std::string> unknown = program.remaining(true); // fallthrough() leaves them to the program
+    const auto given = std::ranges::find_if(unknown, [](const std::string& word) { return !word.starts_with('-'); });
+    if (given == unknown.end())
+        return fmt::format("'{}' needs a verb: one of {}\nSee: {} --help", command, fmt::join(verbs, ", "), command);
+    const std::string_view nearest = nearest_name(*given, verbs);
+    return fmt::format("'{}' has no verb '{}'; {} verbs are {}\nSee: {} --help", command, *given,
+                       nearest.empty() ? "the" : fmt::format("did you mean '{}'? The", nearest), fmt::join(verbs, ", "),
+                       command);
 }
 
 int run(int argc, char** argv) {
     CLI::App app("Hekla trains and runs transformers on any Vulkan device.", "hekla");
     app.formatter(std::make_shared<HelpFormatter>());
     app.require_subcommand(1);
-    app.failure_message([](const CLI::App*, const CLI::Error& e) {
+    app.failure_message([](const CLI::App* program, const CLI::Error& e) {
         const std::string what = e.what();
-        return fmt::format("hekla: error: {}\nSee: hekla --help, hekla VERB --help\n",
-                           what.find("subcommand is required") != std::string::npos ? "a verb is missing" : what);
+        if (what.find("subcommand is required") != std::string::npos)
+            return fmt::format("hekla: error: {}\n", verb_error(*program));
+        return fmt::format("hekla: error: {}\nSee: hekla --help, hekla VERB --help\n", what);
     });
     app.set_version_flag("--version", "hekla " HEKLA_VERSION);
     app.fallthrough();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/log.hpp"
+#include "base/stop_poll.hpp"
 #include "plugin/registry.hpp"
 #include "program/program.hpp"
 #include "program/runtime_source.hpp"
@@ -16,8 +17,8 @@ namespace hekla::api {
 struct CallEnvironment {
     const plugin::Registry& registry;
     const Log& log;
-    program::RuntimeSource device;  // none: the interpreter
-    std::function<bool()> stopping; // returns whether the call should end
+    program::RuntimeSource device; // none: the interpreter
+    StopPoll stop;
     bool own_threads = true;
     program::WeightsPool* weights = nullptr; // shared with the other sessions; null: not shared
     // Returns the step scalars that the host has set so far; empty: it cannot set any.

@@ -2,6 +2,7 @@
 
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
+#include "base/stopwatch.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -32,17 +33,17 @@ void Capture::write(const ordered_json& line) {
 
 void Capture::call(const char* name, uint64_t session, ordered_json arguments, Clock::time_point begun, int32_t code,
                    const hk_error* error) {
-    ordered_json line{{"at", seconds(begun)}, {"call", name}};
+    ordered_json line{{"at", seconds_between(begun_, begun)}, {"call", name}};
     if (session != 0) line["session"] = session >> 8; // without the kind of the handle
     line["arguments"] = std::move(arguments);
     line["code"] = code;
     if (code != HK_OK && error != nullptr) line["message"] = string_of(hk_error_message(error));
-    line["seconds"] = std::chrono::duration<double>(Clock::now() - begun).count();
+    line["seconds"] = seconds_since(begun);
     write(line);
 }
 
 void Capture::loss(uint64_t session, int64_t step, double loss) {
-    ordered_json line{{"at", seconds(Clock::now())}};
+    ordered_json line{{"at", seconds_since(begun_)}};
     if (session != 0) line["session"] = session >> 8;
     line["step"] = step;
     line["loss"] = loss;
@@ -50,7 +51,7 @@ void Capture::loss(uint64_t session, int64_t step, double loss) {
 }
 
 void Capture::text(uint64_t session, uint64_t row, hk_string piece) {
-    ordered_json line{{"at", seconds(Clock::now())}};
+    ordered_json line{{"at", seconds_since(begun_)}};
     if (session != 0) line["session"] = session >> 8;
     line["row"] = row;
     line["text"] = string_of(piece);

@@ -34,7 +34,6 @@ private:
     };
     Capture(std::FILE* file, const Log& log) : file_(file), log_(log) {}
     void write(const nlohmann::ordered_json& line);
-    double seconds(Clock::time_point at) const { return std::chrono::duration<double>(at - begun_).count(); }
 
     std::mutex mutex_;
     std::unique_ptr<std::FILE, Close> file_; // null after a failed write

@@ -115,7 +115,7 @@ Status ForwardSession::load(Loaded& loaded) {
                                               {.tokenizer_required = false,
                                                .pool = environment.weights,
                                                .may_wait = environment.own_threads,
-                                               .stopping = environment.stopping},
+                                               .stop = environment.stop},
                                               environment.log));
     set_progress(0.5);
     HK_TRY(make_fields(loaded));

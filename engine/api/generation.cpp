@@ -16,7 +16,7 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
                                             .weights = static_cast<program::Storage>(o.weights),
                                             .pool = environment.weights,
                                             .may_wait = environment.own_threads,
-                                            .stopping = environment.stopping},
+                                            .stop = environment.stop},
                                            environment.log));
     const infer::Model& m = g->model_;
     HK_ASSIGN(g->style_, infer::prompt_style(environment.registry, m));
@@ -84,7 +84,7 @@ Result<generate::Output> Generation::write(const Round& round) {
         if (round.token) round.token();
         return true;
     };
-    const auto stop = [&] { return environment_.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
+    const auto stop = [&] { return environment_.stop.stopped() || (o.stop != nullptr && o.stop(o.user) != 0); };
     HK_ASSIGN(generate::Output output, generate::generate(*decoder_, request, options, on_token, stop));
     for (std::size_t row = 0; row < streams.size() && o.text != nullptr; ++row)
         if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));

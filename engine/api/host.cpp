@@ -132,7 +132,7 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
 
 // Reads the rows of a file by the columns of the model.
 Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, std::vector<data::TaskColumn> columns,
-                                                       const hk_predict_options& o, const std::function<bool()>& stop) {
+                                                       const hk_predict_options& o, const StopPoll& stop) {
     data::TaskTableOptions options;
     options.inputs = {string_of(o.file)};
     options.targets = false;
@@ -153,7 +153,7 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
     if (!given.empty()) // read only the named columns
         std::erase_if(columns, [](const data::TaskColumn& column) { return column.optional && column.source.empty(); });
     options.columns = std::move(columns);
-    options.reading.stop = data::StopPoll(stop);
+    options.reading.stop = stop;
     HK_ASSIGN(const data::TaskTable table, data::TaskTable::read(options));
     HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(*m.tokenizer, {}));
     std::vector<data::EncodedExample> examples;
@@ -163,13 +163,12 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
 
 Status run_predict(const Context::Call& call, const hk_predict_options& o) {
     const Context& context = call.context();
+    const auto stop = [&] { return context.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
     HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
                                                 {.objective = true}, context.log()));
     HK_ASSIGN(const std::vector<data::TaskColumn> columns, infer::text_columns(m));
     std::vector<data::EncodedExample> examples;
-    if (o.file.size > 0) {
-        HK_ASSIGN(examples, rows_of_file(m, columns, o, [&context] { return context.stopping(); }));
-    }
+    if (o.file.size > 0) { HK_ASSIGN(examples, rows_of_file(m, columns, o, stop)); }
     for (uint64_t i = 0; i < o.text_count; ++i) {
         std::map<std::string, std::vector<std::string>> row{{columns.front().name, {string_of(o.texts[i])}}};
         if (columns.front().kind == HK_COLUMN_WORDS) { // words are separated by white space
@@ -188,6 +187,7 @@ Status run_predict(const Context::Call& call, const hk_predict_options& o) {
     infer::PredictOptions options;
     if (o.batch > 0) options.batch = o.batch;
     options.length = o.length;
+    options.stop = stop;
     return infer::predict(m, examples, options, [&](std::size_t row, const nlohmann::json& prediction) {
         const std::string json = prediction.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
         return o.row(o.user, row, view(json)) == 0 && !context.stopping();

@@ -13,7 +13,7 @@ train::TrainerEvents events_of(const hk_train_options& o, const CallEnvironment&
         events.evaluation = [o](const hk_train_evaluation& evaluation) { o.evaluation(o.user, &evaluation); };
     if (o.message != nullptr) events.message = [o](const std::string& m) { o.message(o.user, view(m)); };
     if (o.abandoned != nullptr) events.abandoned = [o](const std::string& m) { o.abandoned(o.user, view(m)); };
-    events.stop = [o, stopping = place.stopping] { return stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
+    events.stop = [o, stop = place.stop] { return stop.stopped() || (o.stop != nullptr && o.stop(o.user) != 0); };
     events.scalars = place.scalars;
     events.own_threads = place.own_threads;
     return events;

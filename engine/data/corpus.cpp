@@ -39,7 +39,7 @@ Result<Sources> inspect(std::span<const std::string> inputs, const StopPoll& sto
             const std::span<const std::byte> part = rest.first(std::min(rest.size(), kHashedAtOnce));
             hash.add(part);
             rest = rest.subspan(part.size());
-            HK_TRY(stop.check());
+            HK_TRY(stop.check("reading data"));
         }
         sources.bytes += size;
         sources.files.push_back(std::move(path));

@@ -94,7 +94,7 @@ Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& to
             };
             begin();
             for (const std::string_view sentence : split_sentences(document)) {
-                HK_TRY(options.stop.check());
+                HK_TRY(options.stop.check("reading data"));
                 HK_ASSIGN(const std::vector<int32_t> ids,
                           tokenizer.encode(sentence, {.match_special = false, .origin = origin}));
                 if (ids.empty()) continue;

@@ -15,7 +15,7 @@ Result<LineReader> LineReader::open(const std::filesystem::path& path, std::size
 
 Result<bool> LineReader::fill() {
     if (at_end_) return false;
-    HK_TRY(stop_.check());
+    HK_TRY(stop_.check("reading data"));
     buffer_.erase(0, begin_);
     begin_ = 0;
     const std::size_t before = buffer_.size();

@@ -193,7 +193,7 @@ Result<std::map<std::string, uint64_t>> TaskTable::class_counts() const {
     const auto labels = [](const TaskColumn& column) { return column.kind == HK_COLUMN_CLASSES; };
     if (std::ranges::none_of(options_.columns, labels)) return counts;
     for (uint64_t number = 0; number < rows_.size(); ++number) {
-        HK_TRY(options_.reading.stop.check());
+        HK_TRY(options_.reading.stop.check("reading data"));
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c)
             if (labels(options_.columns[c]) && one.values[c].present)
@@ -213,7 +213,7 @@ std::vector<std::string> TaskTable::classes(const std::map<std::string, uint64_t
 
 Status TaskTable::train(text::TokenizerTrainer& trainer) const {
     for (uint64_t number = 0; number < rows_.size(); ++number) {
-        HK_TRY(options_.reading.stop.check());
+        HK_TRY(options_.reading.stop.check("reading data"));
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c) {
             const Value& value = one.values[c];
@@ -236,7 +236,7 @@ Result<Hash128> TaskTable::hash() const {
     std::string state;
     for (const TaskColumn& column : options_.columns) state += fmt::format("{} {}\n", column.name, column.kind);
     for (uint64_t number = 0; number < rows_.size(); ++number) {
-        HK_TRY(options_.reading.stop.check());
+        HK_TRY(options_.reading.stop.check("reading data"));
         std::string all = state;
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c)
@@ -264,7 +264,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
     std::map<std::string, std::pair<uint64_t, std::string>> faults; // what -> count, first
     const std::optional<int32_t> unknown = tokenizer.special(text::TokenRole::unk);
     for (uint64_t number = 0; number < rows_.size(); ++number) {
-        HK_TRY(options_.reading.stop.check());
+        HK_TRY(options_.reading.stop.check("reading data"));
         const Example given = row(number);
         EncodedExample example;
         example.document = number;

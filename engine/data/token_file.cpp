@@ -148,7 +148,7 @@ Result<TokenFile> TokenFile::open(const std::filesystem::path& path, const Token
                                    content.size(), trailer.count, header.width));
     BlockHash hash;
     for (std::size_t at = 0; at < content.size(); at += kBlock) {
-        HK_TRY(stop.check());
+        HK_TRY(stop.check("reading data"));
         hash.add(content.subspan(at, std::min(kBlock, content.size() - at)));
     }
     if (hash.finish() != Hash128{trailer.content[0], trailer.content[1]})
@@ -156,7 +156,7 @@ Result<TokenFile> TokenFile::open(const std::filesystem::path& path, const Token
     result.tokens_ = TokenView(content.data(), trailer.count, header.width);
     uint32_t largest = 0;
     for (uint64_t i = 0; i < trailer.count; ++i) {
-        if (i % kBlock == 0) HK_TRY(stop.check());
+        if (i % kBlock == 0) HK_TRY(stop.check("reading data"));
         largest = std::max(largest, static_cast<uint32_t>(result.tokens_[i]));
     }
     if (trailer.count > 0 && largest >= header.vocabulary)

@@ -30,9 +30,9 @@ public:
         }
     }
 
-    // Feeds whole prompts (empty: the row is skipped); logits [rows, vocabulary] of the last token of each. Returns
-    // false if `stop` ended it between two chunks.
-    Result<bool> feed_prompts(const std::vector<Ids>& prompts, Logits& logits, const Stop& stop) {
+    // Feeds whole prompts (empty: the row takes no part); logits [rows, vocabulary] of the last token of each. False
+    // where `stop` ended it between two chunks.
+    Result<bool> feed_prompts(const std::vector<Ids>& prompts, Logits& logits, const StopPoll& stop) {
         const std::size_t vocabulary = at(decoder_.vocabulary());
         logits.resize(prompts.size() * vocabulary);
         Logits some(decoder_.host_memory());
@@ -41,7 +41,7 @@ public:
             for (std::size_t row = 0; row < prompts.size(); ++row)
                 if (prompts[row].size() > length_[row]) left = std::max(left, prompts[row].size() - length_[row]);
             if (left == 0) return true;
-            if (stop && stop()) return false;
+            if (stop.stopped()) return false;
             const std::size_t chunk = prompt_chunk_ > 0 ? prompt_chunk_ : chunk_for(left);
             tokens_.assign(prompts.size() * chunk, 0);
             for (std::size_t row = 0; row < prompts.size(); ++row) {
@@ -162,7 +162,7 @@ Result<Fields> sources_of(const Request& request, int32_t pad) {
 class Generation {
 public:
     Generation(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token,
-               const Stop& stop)
+               const StopPoll& stop)
         : decoder_(decoder), request_(request), options_(options), on_token_(on_token), stop_(stop) {}
 
     Result<Output> run() {
@@ -306,7 +306,7 @@ private:
                 }
             }
             if (std::ranges::all_of(over, [](char o) { return o != 0; })) return {};
-            output_.stopped = stop_ && stop_();
+            output_.stopped = stop_.stopped();
             if (output_.stopped) return {};
             HK_TRY(feed(rows, tokens, over, logits));
             if (output_.stopped) return {};
@@ -345,7 +345,7 @@ private:
         for (;;) {
             HK_TRY(search.step(logits));
             if (search.done()) break;
-            output_.stopped = stop_ && stop_();
+            output_.stopped = stop_.stopped();
             if (output_.stopped) break;
             rows.follow(search.parents());
             HK_TRY(rows.feed(search.tokens(), {}, logits));
@@ -368,7 +368,7 @@ private:
     const Request& request_;
     const Options& options_;
     const OnToken& on_token_;
-    const Stop& stop_;
+    const StopPoll& stop_;
     std::size_t copies_ = 1;
     std::size_t context_ = 0; // maximum tokens per row if rows may exceed it; 0: all fit
     std::vector<Ids> starts_; // initial tokens of each row of the decoder, prompt by prompt
@@ -378,7 +378,7 @@ private:
 } // namespace
 
 Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token,
-                        const Stop& stop) {
+                        const StopPoll& stop) {
     return Generation(decoder, request, options, on_token, stop).run();
 }
 

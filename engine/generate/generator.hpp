@@ -2,6 +2,7 @@
 // ended.
 #pragma once
 
+#include "base/stop_poll.hpp"
 #include "generate/decoder.hpp"
 #include "generate/options.hpp"
 
@@ -30,10 +31,6 @@ struct Request {
 // false ends generation: rows stay as they are then.
 using OnToken = std::function<bool(std::size_t row, int32_t token)>;
 
-// Called before every step of the model, also with beams. Returning true ends generation: rows stay as they are then,
-// and beams return the best so far.
-using Stop = std::function<bool()>;
-
 struct Statistics {
     int64_t prompt_tokens = 0; // fed before the first choice, of all rows
     double prompt_seconds = 0.0;
@@ -49,13 +46,15 @@ struct Output {
         double score = 0.0;       // of beams
     };
     std::vector<Row> rows; // Options::sequences of each prompt, prompt after prompt
-    int64_t context = 0;   // with Options::slide_context: the model's, if rows could exceed it
-    bool stopped = false;  // by OnToken or Stop, before every row had ended
+    int64_t context = 0;   // with Options::slide_context: the model's, where the rows could outgrow it
+    bool stopped = false;  // by OnToken or StopPoll, before every row had ended
     Statistics statistics;
 };
 
-// Generates. Errors: options (see check()), empty prompts, ids outside the vocabulary, an unsupported length.
+// `stop` is called before every step of the model, also with beams; true ends generation: rows stay as they are then,
+// and beams return the best so far. Errors: options (see check()), empty prompts, ids outside the vocabulary, a length
+// that the model cannot take.
 Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token = {},
-                        const Stop& stop = {});
+                        const StopPoll& stop = {});
 
 } // namespace hekla::generate

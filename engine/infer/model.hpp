@@ -2,6 +2,7 @@
 // its weights, on a device or on the host. open_model.hpp opens it.
 #pragma once
 
+#include "base/stop_poll.hpp"
 #include "infer/tensors.hpp"
 #include "model/folder.hpp"
 #include "plugin/compose.hpp"
@@ -28,8 +29,8 @@ struct ModelOptions {
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
     // A pool through which models of this device share loaded weights; null: not shared.
     program::WeightsPool* pool = nullptr;
-    bool may_wait = false;                    // for another model that is loading the same weights
-    std::function<bool()> stopping = nullptr; // ends the wait
+    bool may_wait = false; // for another model that is loading the same weights
+    StopPoll stop = {};    // ends the wait
 };
 
 // Returns the parts of a folder's model: architecture and configuration, head, and with ModelOptions::objective the

@@ -127,7 +127,7 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
     std::optional<program::WeightsPool::Loading> loading;
     if (options.pool != nullptr && runtime != nullptr) {
         HK_ASSIGN(const std::string key, weights_key(m, base ? &*base : nullptr, options));
-        HK_ASSIGN(program::WeightsPool::Found found, options.pool->find(key, options.may_wait, options.stopping));
+        HK_ASSIGN(program::WeightsPool::Found found, options.pool->find(key, options.may_wait, options.stop));
         store.shared = std::move(found.weights);
         store.share = found.loading.has_value();
         if (found.loading) loading.emplace(std::move(*found.loading));

@@ -70,6 +70,7 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
         model.store != nullptr ? model.store->host_memory() : std::pmr::new_delete_resource();
     int64_t compiled = 0;
     for (const std::vector<batch::RowLength>& rows : batch::batches_by_length(std::move(all), options.batch)) {
+        if (options.stop.stopped()) return Status(Code::cancelled, "stopped between batches");
         const int64_t length = rows.front().length;
         std::vector<batch::DrawnExample> drawn;
         for (const batch::RowLength& row : rows) drawn.push_back({examples[row.row], 0});

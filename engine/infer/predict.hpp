@@ -11,8 +11,9 @@
 namespace hekla::infer {
 
 struct PredictOptions {
-    int64_t batch = 8;  // rows per pass
-    int64_t length = 0; // maximum row length; 0: as in training, or as the configuration allows
+    int64_t batch = 8;  // rows at a time
+    int64_t length = 0; // of a row, at most; 0: as it was trained, or as its configuration allows
+    StopPoll stop = {}; // between batches
 };
 
 // Returns false to stop.
@@ -23,8 +24,8 @@ using PredictRow = std::function<bool(std::size_t row, const nlohmann::json& pre
 Result<std::vector<data::TaskColumn>> text_columns(const Model& model);
 
 // Predicts for a table of rows. The model must be open with its objective. Rows of similar length share a pass, so
-// results come in any order: use `row`. Labels get names if config.json has them. Error: cancelled, if `give` returns
-// false.
+// results come in any order: use `row`. Labels get names where config.json has them. Error: cancelled, when `give`
+// returns false or `stop` true.
 Status predict(Model& model, std::span<const data::EncodedExample> examples, const PredictOptions& options,
                const PredictRow& give);
 

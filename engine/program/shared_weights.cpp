@@ -93,8 +93,7 @@ void WeightsPool::Loading::loaded(const std::shared_ptr<SharedWeights>& weights)
     pool_ = nullptr;
 }
 
-Result<WeightsPool::Found> WeightsPool::find(const std::string& key, bool may_wait,
-                                             const std::function<bool()>& stopping) {
+Result<WeightsPool::Found> WeightsPool::find(const std::string& key, bool may_wait, const StopPoll& stop) {
     for (;;) {
         {
             const std::lock_guard guard(mutex_);
@@ -104,7 +103,7 @@ Result<WeightsPool::Found> WeightsPool::find(const std::string& key, bool may_wa
             if (loading_.insert(key).second) return Found{nullptr, Loading(*this, key)};
         }
         if (!may_wait) return Found{};
-        if (stopping && stopping()) return Status(Code::cancelled, "stopped while another loads the weights");
+        if (stop.stopped()) return Status(Code::cancelled, "stopped while another loads the weights");
         std::this_thread::sleep_for(kLoading);
     }
 }

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "base/status.hpp"
+#include "base/stop_poll.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/submit.hpp"
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -79,9 +79,9 @@ public:
         std::optional<Loading> loading;         // if set, others will find the weights; else they are not shared
     };
 
-    // If another caller is loading them: waits until it has finished, polling `stopping`; with may_wait = false they
-    // are loaded once more. cancelled: stopping() was true.
-    Result<Found> find(const std::string& key, bool may_wait, const std::function<bool()>& stopping);
+    // Where another is loading them: waits until it has, calling `stop` now and then; with may_wait = false they are
+    // loaded once more. cancelled: `stop` returned true.
+    Result<Found> find(const std::string& key, bool may_wait, const StopPoll& stop);
 
 private:
     std::mutex mutex_;

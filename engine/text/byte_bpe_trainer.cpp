@@ -50,9 +50,8 @@ public:
         }
         counts_.clear();
         const auto target = static_cast<std::size_t>(options_.vocabulary_size - special);
-        LearnedMerges learned =
-            learn_merges(std::move(letters), std::move(words), target, options_.min_frequency, "", stop());
-        HK_TRY(check_stop());
+        HK_ASSIGN(const LearnedMerges learned,
+                  learn_merges(std::move(letters), std::move(words), target, options_.min_frequency, "", stop()));
 
         Vocabulary vocabulary;
         for (std::size_t id = 0; id < learned.symbols.size(); ++id)

@@ -65,8 +65,9 @@ void merge_word(std::vector<int32_t>& symbols, const Merge& merge, const Lost& l
 
 } // namespace
 
-LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<CountedWord> words, std::size_t target,
-                           uint64_t min_frequency, std::string_view prefix, const std::function<bool()>& stop) {
+Result<LearnedMerges> learn_merges(std::vector<std::string> alphabet, std::vector<CountedWord> words,
+                                   std::size_t target, uint64_t min_frequency, std::string_view prefix,
+                                   const StopPoll& stop) {
     LearnedMerges learned;
     learned.symbols = std::move(alphabet);
     std::unordered_map<std::string, int32_t> ids;
@@ -105,7 +106,7 @@ LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<Counte
             continue;
         }
         if (count < least) break;
-        if (learned.merges.size() % 64 == 0 && stop && stop()) break;
+        if (learned.merges.size() % 64 == 0) HK_TRY(stop.check_now("training the tokenizer"));
 
         Merge merge;
         merge.left = static_cast<int32_t>(best.pair >> 32);

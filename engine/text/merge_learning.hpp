@@ -3,9 +3,9 @@
 #pragma once
 
 #include "base/status.hpp"
+#include "base/stop_poll.hpp"
 #include "text/merges.hpp"
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,11 +23,11 @@ struct LearnedMerges {
 };
 
 // Merges the most frequent pair until there are `target` symbols or no pair occurs `min_frequency` times. Of equally
-// frequent pairs the one with the smaller left id, then the smaller right id, is first. Two ways to form the same
-// string give one symbol. A right symbol's `prefix` (WordPiece's "##") is dropped when the two are joined. If `stop`
-// returns true, the merges learned so far are returned.
-LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<CountedWord> words, std::size_t target,
-                           uint64_t min_frequency, std::string_view prefix = {},
-                           const std::function<bool()>& stop = {});
+// frequent pairs the one with the smaller left id, then the smaller right id, is first. Two ways to make the same
+// string give one symbol. A right symbol's `prefix` (WordPiece's "##") is left out where the two are joined. Error:
+// cancelled, by `stop`.
+Result<LearnedMerges> learn_merges(std::vector<std::string> alphabet, std::vector<CountedWord> words,
+                                   std::size_t target, uint64_t min_frequency, std::string_view prefix = {},
+                                   const StopPoll& stop = {});
 
 } // namespace hekla::text

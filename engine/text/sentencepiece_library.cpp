@@ -17,7 +17,8 @@ struct Heard {
     std::string bytes;
     std::string message;
     bool no_memory = false;
-    const std::function<bool(std::string_view& text)>* sentence = nullptr;
+    const SentencePieceLibrary::NextSentence* sentence = nullptr;
+    Status stopped; // what ended the reading of sentences
     const std::function<void(int32_t id, uint32_t begin, uint32_t end)>* piece = nullptr;
 };
 
@@ -46,12 +47,15 @@ int32_t give_sentence(void* user, const char** text, size_t* size) {
     auto* heard = static_cast<Heard*>(user);
     try {
         std::string_view next;
-        if (!(*heard->sentence)(next)) return 0;
+        const Result<bool> more = (*heard->sentence)(next);
+        heard->stopped = more.status();
+        if (!more.ok()) return -1;
+        if (!more.value()) return 0;
         *text = next.data();
         *size = next.size();
         return 1;
     } catch (...) { heard->no_memory = true; }
-    return 0;
+    return -1;
 }
 
 } // namespace
@@ -62,7 +66,7 @@ Result<std::shared_ptr<const SentencePieceLibrary>> SentencePieceLibrary::open()
 }
 
 Result<std::string> SentencePieceLibrary::train(const std::vector<std::pair<std::string, std::string>>& flags,
-                                                const std::function<bool(std::string_view& text)>& sentence) const {
+                                                const NextSentence& sentence) const {
     std::vector<const char*> keys, values;
     for (const auto& [key, value] : flags) {
         keys.push_back(key.c_str());
@@ -73,6 +77,7 @@ Result<std::string> SentencePieceLibrary::train(const std::vector<std::pair<std:
     const int32_t done =
         module_->train(keys.data(), values.data(), keys.size(), &heard, give_sentence, hear_bytes, hear_message);
     if (heard.no_memory) return out_of_memory("no memory to train a SentencePiece model");
+    HK_TRY(heard.stopped);
     if (done != 1) return invalid_argument("SentencePiece cannot be trained: " + heard.message);
     return std::move(heard.bytes);
 }

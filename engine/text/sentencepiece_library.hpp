@@ -23,10 +23,12 @@ public:
     // Loads the module with open_library(). Error: unsupported, with the reason.
     static Result<std::shared_ptr<const SentencePieceLibrary>> open();
 
-    // Trains with the library's own flags. `sentence` returns the next text, or false at the end. Returns the model's
-    // file.
+    // Gives the next text and returns true, or false at the end. An error ends the training.
+    using NextSentence = std::function<Result<bool>(std::string_view& text)>;
+    // Trains with the library's own flags. Returns the model's file. Errors: those of `sentence`, which is called while
+    // the library reads, not during the optimization that follows.
     Result<std::string> train(const std::vector<std::pair<std::string, std::string>>& flags,
-                              const std::function<bool(std::string_view& text)>& sentence) const;
+                              const NextSentence& sentence) const;
 
 private:
     friend class SentencePieceModel;

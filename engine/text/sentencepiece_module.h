@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define HEKLA_SENTENCEPIECE_VERSION 1u
+#define HEKLA_SENTENCEPIECE_VERSION 2u
 
 typedef void (*HeklaSentencePieceBytes)(void* user, const char* bytes, size_t size);
 
@@ -25,8 +25,9 @@ typedef struct HeklaSentencePieceInterface {
                       void (*piece)(void* user, uint32_t id, uint32_t begin, uint32_t end),
                       HeklaSentencePieceBytes message);
     /* Trains with the library's own flags ("vocab_size", "model_type", ...). sentence() gives the next text, borrowed
-       until it is called again, and returns 0 at the end. Returns 1 when model() was called with the serialized model.
-     */
+       until it is called again, and returns 1; 0 at the end; -1 to end the training with a failure. It is called while
+       the library reads; nothing ends the optimization that follows. Returns 1 when model() was called with the
+       serialized model. */
     int32_t (*train)(const char* const* keys, const char* const* values, size_t count, void* user,
                      int32_t (*sentence)(void* user, const char** text, size_t* size), HeklaSentencePieceBytes model,
                      HeklaSentencePieceBytes message);

@@ -19,7 +19,9 @@ public:
             std::string_view line = text.substr(0, end);
             text.remove_prefix(std::min(end + 1, text.size()));
             if (line.ends_with('\r')) line.remove_suffix(1);
-            if (!line.empty()) lines_.emplace_back(line);
+            if (line.empty()) continue;
+            if (lines_.size() % 4096 == 0) HK_TRY(check_stop());
+            lines_.emplace_back(line);
         }
         return {};
     }
@@ -44,11 +46,13 @@ public:
             {"minloglevel", "2"}};
         if (!symbols.empty()) flags.emplace_back("control_symbols", symbols);
         std::size_t at = 0;
-        HK_ASSIGN(const std::string content, library->train(flags, [&](std::string_view& line) {
+        HK_ASSIGN(const std::string content, library->train(flags, [&](std::string_view& line) -> Result<bool> {
             if (at == lines_.size()) return false;
+            HK_TRY(stop().check("training the tokenizer"));
             line = lines_[at++];
             return true;
         }));
+        if (stop().stopped()) return Status(Code::cancelled, "stopped when SentencePiece had optimized its pieces");
         lines_.clear();
         HK_ASSIGN(SpieceModel model, read_spiece_model(content, "the trained model"));
         HK_ASSIGN(Vocabulary vocabulary, spiece_vocabulary(model));

@@ -1,10 +1,10 @@
 // Trains a tokenizer on text, which is added in pieces (one file at a time) and of which only counts are kept.
 #pragma once
 
+#include "base/stop_poll.hpp"
 #include "text/tokenizer.hpp"
 #include "text/unicode/bert_normalizer.hpp"
 
-#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -20,18 +20,16 @@ public:
     virtual Status add(std::string_view text, const TextOrigin& origin) = 0;
     // Errors: no text was added, or the options are contradictory. Call once.
     virtual Result<std::unique_ptr<Tokenizer>> finish() = 0;
-    // Sets a callback that is called while text is added and merges are learned; true ends it with Code::cancelled.
-    // SentencePiece's trainer calls it only between texts. May be empty.
-    void set_stop(std::function<bool()> stop) { stop_ = std::move(stop); }
+    // `stop` is asked while text is added and merges are learned; true ends it with Code::cancelled. SentencePiece's
+    // trainer asks while it reads the text and after its optimization, which nothing can interrupt.
+    void set_stop(StopPoll stop) { stop_ = std::move(stop); }
 
 protected:
-    Status check_stop() const {
-        return stop_ && stop_() ? Status(Code::cancelled, "stopped while training the tokenizer") : Status();
-    }
-    const std::function<bool()>& stop() const { return stop_; }
+    Status check_stop() const { return stop_.check_now("training the tokenizer"); }
+    const StopPoll& stop() const { return stop_; }
 
 private:
-    std::function<bool()> stop_;
+    StopPoll stop_;
 };
 
 // Returns a trainer with one token for every code point that occurs, in the order of code points, then the special

@@ -79,9 +79,8 @@ public:
         }
         words_.clear();
         const auto target = static_cast<std::size_t>(options_.vocabulary_size) - options_.special.size();
-        const LearnedMerges learned =
-            learn_merges(std::move(letters), std::move(words), target, options_.min_frequency, "##", stop());
-        HK_TRY(check_stop());
+        HK_ASSIGN(const LearnedMerges learned,
+                  learn_merges(std::move(letters), std::move(words), target, options_.min_frequency, "##", stop()));
         Vocabulary vocabulary;
         for (const SpecialToken& token : options_.special) HK_TRY(vocabulary.add_special(token));
         for (const std::string& piece : learned.symbols) HK_TRY(vocabulary.add(vocabulary.size(), piece, piece));

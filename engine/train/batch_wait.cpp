@@ -21,7 +21,7 @@ bool wait_for_batch(data::Batcher& batcher, const TrainerEvents& events, const B
             next_message *= 4;
         }
         if (batcher.wait(kPoll)) return true;
-        if (events.stop && events.stop()) return false;
+        if (events.stop.stopped()) return false;
     }
 }
 

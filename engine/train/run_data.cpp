@@ -69,7 +69,7 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
 
 Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const std::vector<data::TaskColumn>& columns,
                                                     const std::vector<std::string>& inputs,
-                                                    std::pmr::memory_resource* memory, const data::StopPoll& stop) {
+                                                    std::pmr::memory_resource* memory, const StopPoll& stop) {
     data::TaskTableOptions options;
     options.reading.decompression = {static_cast<uint64_t>(recipe.data.max_decompressed_bytes),
                                      recipe.data.max_compression_ratio};
@@ -145,10 +145,10 @@ std::string Split::text(uint64_t i, std::string_view column) const {
 }
 
 Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
-                              std::pmr::memory_resource* memory, std::function<bool()> stop) {
+                              std::pmr::memory_resource* memory, StopPoll stop) {
     RunData data;
     data.memory_ = memory;
-    data.stop_ = data::StopPoll(std::move(stop));
+    data.stop_ = std::move(stop);
     data.recipe_ = &recipe;
     if (needs.empty()) return data;
     const DataSection& d = recipe.data;
@@ -181,14 +181,15 @@ DataFacts RunData::facts() const {
 }
 
 Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::TokenizerTrainer& trainer) const {
-    trainer.set_stop([stop = stop_] { return !stop.check().ok(); });
+    trainer.set_stop(stop_);
     if (train_table_ != nullptr) {
         HK_TRY(train_table_->train(trainer));
         return trainer.finish();
     }
     std::vector<std::string> inputs = recipe_->data.train;
     inputs.insert(inputs.end(), recipe_->data.valid.begin(), recipe_->data.valid.end());
-    return data::train_tokenizer(trainer, inputs, [this](uint64_t, uint64_t) { return stop_.check().ok(); });
+    return data::train_tokenizer(trainer, inputs,
+                                 [this](uint64_t, uint64_t) { return stop_.check("reading data").ok(); });
 }
 
 Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
@@ -232,7 +233,7 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
     options.train.inputs = d.train;
     options.train.cache_folder = cache_folder;
     options.train.threads = own_threads ? 0 : 1;
-    options.train.progress = [this](uint64_t, uint64_t) { return stop_.check().ok(); };
+    options.train.progress = [this](uint64_t, uint64_t) { return stop_.check("reading data").ok(); };
     options.valid = d.valid;
     options.valid_fraction = recipe_->train.eval_steps > 0 || !d.valid.empty() ? d.valid_fraction : 0.0;
     HK_ASSIGN(data::Dataset opened, data::open_dataset(tokenizer, options));
@@ -300,7 +301,7 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     }
     std::string state;
     for (uint64_t i = 0; i < all->size(); ++i) {
-        HK_TRY(stop_.check());
+        HK_TRY(stop_.check("reading data"));
         const data::EncodedExample example = (*all)[i];
         const std::vector<int32_t>& ids = example.columns[0].ids;
         state = to_hex(hash128(state + std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * 4)));
@@ -331,7 +332,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         uint64_t cut = 0, total = 0, seen = 0;
         int64_t longest = 0;
         for (uint64_t i = 0; i < encoded.examples->size(); ++i) {
-            HK_TRY(stop_.check());
+            HK_TRY(stop_.check("reading data"));
             const uint64_t row = encoded.rows[i];
             if (!belongs(table->row_key(row))) continue;
             const data::EncodedExample example = (*encoded.examples)[i];

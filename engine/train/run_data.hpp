@@ -1,6 +1,7 @@
 // The data of a run: the recipe's [data] section as examples of the columns that the objective reads.
 #pragma once
 
+#include "base/stop_poll.hpp"
 #include "batch/collate.hpp"
 #include "batch/rows_by_length.hpp"
 #include "data/class_balance.hpp"
@@ -53,11 +54,11 @@ private:
 class RunData {
 public:
     // Reads tables now, because their classes determine the model; open() reads the rest. needs: the columns that the
-    // objective reads, none if it reads plain text. memory: for texts and examples; it must outlive this. stop: called
-    // while anything here is read, encoded or trained; true cancels with Code::cancelled. May be empty.
+    // objective reads, none where it reads plain text. memory: of texts and examples; it outlives this. stop: asked
+    // while anything here is read, encoded or trained; true ends it with Code::cancelled.
     static Result<RunData> read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
                                 std::pmr::memory_resource* memory = std::pmr::new_delete_resource(),
-                                std::function<bool()> stop = {});
+                                StopPoll stop = {});
 
     bool is_table() const { return !columns_.empty(); }
     uint64_t table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
@@ -93,7 +94,7 @@ private:
                            const std::string& name) const;
 
     const Recipe* recipe_ = nullptr;
-    data::StopPoll stop_;
+    StopPoll stop_;
     std::pmr::memory_resource* memory_ = std::pmr::new_delete_resource();
     std::vector<data::TaskColumn> columns_;
     std::vector<std::string> classes_;

@@ -49,7 +49,7 @@ Result<TrainerResult> TrainingLoop::train() {
     TrainerResult result;
     result.run = run_.folder();
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, run_.batches(progress.step));
-    const auto stop_requested = [&] { return run_.events().stop && run_.events().stop(); };
+    const auto stop_requested = [&] { return run_.events().stop.stopped(); };
     while (progress.step < s.max_steps && !ends_early() && !result.stopped) {
         const Clock::time_point begin = Clock::now();
         HK_ASSIGN(const std::optional<std::vector<data::Batch>> micro, run_.next_micro_batches(*batcher));
@@ -200,7 +200,7 @@ Status TrainingLoop::evaluate() {
     HK_TRY(run_.swap_average());
     const Result<Evaluation> evaluated = run_.validate(false);
     HK_TRY(run_.swap_average());
-    if (evaluated.code() == Code::cancelled && run_.events().check_stop("").code() == Code::cancelled) {
+    if (evaluated.code() == Code::cancelled && run_.events().stop.stopped()) {
         evaluation_stopped_ = true;
         return {};
     }

@@ -35,7 +35,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
     HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
                       recipe.train.context_length, t->fit_options()));
     HK_TRY(t->open_data());
-    HK_TRY(events.check_stop("preparing the training"));
+    HK_TRY(events.stop.check_now("preparing the training"));
     if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
         return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
                                          "train.per_device_train_batch_size smaller, or make the model smaller",

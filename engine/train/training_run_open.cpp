@@ -80,7 +80,10 @@ Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
         return with_added_tokens(std::move(stored), recipe_.tokenizer);
     }
     HK_ASSIGN(const plugin::Registry::Entry objective, registry_.find(HK_OBJECTIVE_INTERFACE, recipe_.objective.id));
-    message(fmt::format("training a tokenizer ({}) on the data", recipe_.tokenizer.kind));
+    message(fmt::format("training a tokenizer ({}) on the data{}", recipe_.tokenizer.kind,
+                        recipe_.tokenizer.kind == "unigram"
+                            ? "; a request to stop takes effect when SentencePiece has optimized its pieces"
+                            : ""));
     const std::unique_ptr<text::TokenizerTrainer> trainer =
         tokenizer_trainer(recipe_.tokenizer, objective.provided->roles);
     HK_ASSIGN(std::unique_ptr<text::Tokenizer> trained, data_.train_tokenizer(*trainer));

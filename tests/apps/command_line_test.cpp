@@ -108,6 +108,41 @@ TEST_CASE("wrong usage: exit status 2") {
     }
 }
 
+TEST_CASE("a verb that does not exist is named, with the nearest one and those that exist") {
+    const Place place;
+    const auto error = [&](const std::vector<std::string>& arguments) {
+        const Ran ran = place.run(arguments);
+        CHECK(ran.status == 2);
+        CHECK(ran.out.empty());
+        return ran.err;
+    };
+    const std::string bench = "he verbs are matmul, train, generate\nSee: hekla bench --help\n";
+    CHECK(error({"bench", "NOSUCH"}) == "hekla: error: 'hekla bench' has no verb 'NOSUCH'; t" + bench);
+    CHECK(error({"bench", "--device", "0", "trian"}) ==
+          "hekla: error: 'hekla bench' has no verb 'trian'; did you mean 'train'? T" + bench);
+    CHECK(error({"bench"}) ==
+          "hekla: error: 'hekla bench' needs a verb: one of matmul, train, generate\nSee: hekla bench --help\n");
+    const std::string program = error({"trian"});
+    CHECK(
+        program.starts_with("hekla: error: 'hekla' has no verb 'trian'; did you mean 'train'? The verbs are train, "));
+    CHECK(!has(program, "reference")); // it is hidden
+    CHECK(error({"plugin", "lst"}).starts_with("hekla: error: 'hekla plugin' has no verb 'lst'; did you mean 'list'?"));
+    CHECK(error({"--verbose"}).starts_with("hekla: error: 'hekla' needs a verb: one of train, "));
+}
+
+TEST_CASE("the limits of plugins are options of one group") {
+    const Place place;
+    const std::string help = hekla::test::succeed(place.run({"--help"})).out;
+    const std::size_t begin = help.find("\nLimits for plugin processes:\n");
+    REQUIRE(begin != std::string::npos);
+    const std::string group = help.substr(begin, help.find("\n\n", begin) - begin);
+    for (const char* option : {"--plugin-seconds SECONDS", "--plugin-memory MIB"}) CHECK(has(group, option));
+    CHECK(std::ranges::count(group, '-') >= 4);
+    CHECK(!has(help, "describe-seconds"));
+    for (const char* value : {"--plugin-seconds=0", "--plugin-memory=-1"})
+        CHECK(place.run({value, "plugin", "list"}).status == 2);
+}
+
 TEST_CASE("wrong input is one error, before a device is created") {
     const Place place;
     place.write("bad.toml", "[train]\nlerning_rate = 1.0\n");
@@ -229,38 +264,49 @@ TEST_CASE("docs/cli.md and the manual page are generated from the program's opti
                               .c_str()) == 0);
 }
 
-TEST_CASE("the examples of the reference are valid usage") {
+// The words of a command line without expansions.
+std::vector<std::string> words_of(const std::string& line) {
+    std::vector<std::string> words;
+    bool open = true;
+    char quote = 0;
+    for (const char c : line) {
+        if (quote == 0 && c == ' ') {
+            open = true;
+            continue;
+        }
+        if (open) words.emplace_back();
+        open = false;
+        if (c == quote || (quote == 0 && (c == '"' || c == '\''))) {
+            quote = quote == 0 ? c : 0;
+        } else {
+            words.back() += c;
+        }
+    }
+    return words;
+}
+
+TEST_CASE("every verb of the reference has an example, and the examples are right usage") {
     const Place place;
     std::istringstream lines(hekla::test::succeed(place.run({"reference", "markdown"})).out);
-    int examples = 0;
+    std::map<std::string, int> examples; // by verb; -1: a verb of verbs
+    std::string verb;
     for (std::string line; std::getline(lines, line);) {
-        // Skipped: those that would run for long, or need shell expansion.
-        if (!line.starts_with("hekla ") || has(line, "bench") || has(line, " > ") || has(line, "doctor") ||
-            has(line, "plugin "))
-            continue;
+        if (line.starts_with("## hekla ")) examples[verb = line.substr(3)] = 0;
+        if (line.starts_with("    " + verb + " ") && has(line, " VERB ...")) examples[verb] = -1;
+        if (!line.starts_with("hekla ")) continue;
         CAPTURE(line);
-        ++examples;
-        std::vector<std::string> words;
-        bool open = true;
-        char quote = 0;
-        for (const char c : line) {
-            if (quote == 0 && c == ' ') {
-                open = true;
-                continue;
-            }
-            if (open) words.emplace_back();
-            open = false;
-            if (c == quote || (quote == 0 && (c == '"' || c == '\'')))
-                quote = quote == 0 ? c : 0;
-            else
-                words.back() += c;
-        }
+        if (examples[verb] >= 0) ++examples[verb];
+        CHECK((line + " ").starts_with(verb + " "));
+        std::vector<std::string> words = words_of(line.substr(0, line.find(" > ")));
         words.erase(words.begin());
-        const Ran ran = place.run(words); // the input files do not exist here: status 1
-        CAPTURE(ran.err);
-        CHECK(ran.status != 2);
+        // All but this option must be accepted: the error for it comes last.
+        words.insert(std::ranges::find(words, "--"), "--no-such-option");
+        const Ran ran = place.run(words);
+        CHECK(ran.status == 2);
+        CHECK(ran.err.starts_with("hekla: error: The following argument was not expected: --no-such-option\n"));
     }
-    CHECK(examples > 20);
+    CHECK(examples.size() > 20);
+    for (const auto& [name, count] : examples) CHECK_MESSAGE(count != 0, name);
 }
 
 // Returns the shell's completions for a command line whose last word is being typed.
@@ -289,7 +335,8 @@ TEST_CASE("bash completes verbs, options, values, files and recipe keys") {
     CHECK(completed(place, {"hekla", "tr"}) == Words{"train"});
     CHECK(completed(place, {"hekla", "tokenize", "e"}) == Words{"encode"});
     CHECK(completed(place, {"hekla", "--device", "0", "tokenize", "de"}) == Words{"decode"});
-    CHECK(completed(place, {"hekla", "train", "--pl"}) == Words{"--plan", "--plan-for", "--plugin-path"});
+    CHECK(completed(place, {"hekla", "train", "--pl"}) ==
+          Words{"--plan", "--plan-for", "--plugin-memory", "--plugin-path", "--plugin-seconds"});
     CHECK(completed(place, {"hekla", "train", "--plan-for", ""}) == Words{"cpu", "desktop", "mobile"});
     CHECK(completed(place, {"hekla", "train", "--plan-for", "=", "d"}) == Words{"desktop"});
     CHECK(completed(place, {"hekla", "--measure-kernels", "g"}) == Words{"gpus"});

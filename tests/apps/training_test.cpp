@@ -2,11 +2,13 @@
 #include "program.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 using hekla::test::has;
 using hekla::test::Place;
@@ -170,6 +172,26 @@ TEST_CASE("a run: train, inspect, replay, diff") {
         CHECK(j["checkpoint"] == 2);
         CHECK(j["recipe"]["first"] == json::array({"[train] learning_rate = 0.001"}));
     }
+}
+
+TEST_CASE("train.logging_steps: a line of progress with the means of its steps, and a log of every step") {
+    const Place place;
+    write_text(place);
+    const Ran ran = succeed(place.run({"train", "recipe.toml", "train.max_steps=7", "train.logging_steps=3",
+                                       "train.eval_steps=0", "data.valid_fraction=0"}));
+    std::vector<double> losses;
+    std::istringstream log(place.read("first/train_log.jsonl"));
+    for (std::string line; std::getline(log, line);) losses.push_back(json::parse(line)["loss"].get<double>());
+    REQUIRE(losses.size() == 7);
+    const auto line_of = [](int step, double loss) {
+        char text[64];
+        std::snprintf(text, sizeof text, "step %d/7 | loss %.4f ", step, loss);
+        return std::string(text);
+    };
+    const std::string three = line_of(3, (losses[0] + losses[1] + losses[2]) / 3.0),
+                      six = line_of(6, (losses[3] + losses[4] + losses[5]) / 3.0), seven = line_of(7, losses[6]);
+    for (const std::string& line : {three, six, seven}) CHECK_MESSAGE(has(ran.err, line), line << "\n" << ran.err);
+    for (const char* other : {"step 1/7", "step 2/7", "step 4/7", "step 5/7"}) CHECK(!has(ran.err, other));
 }
 
 TEST_CASE("training, evaluation and generation cause no validation messages") {

@@ -183,7 +183,77 @@ TEST_CASE("a signal ends the reading of a large table") {
     CHECK(!folder.exists("run"));
 }
 
-TEST_CASE("a collate that never returns: it is named, and a signal saves and exits without it") {
+TEST_CASE("a signal ends a prediction while it reads a large table") {
+    const Folder folder;
+    begin(folder);
+    folder.write("train.tsv", "text\tlabel\na line\ta\nsome text\tb\nline of text\ta\n");
+    folder.write("recipe.toml", R"([model]
+architecture = "bert"
+hidden_size = 16
+num_hidden_layers = 1
+num_attention_heads = 2
+intermediate_size = 32
+max_position_embeddings = 32
+[objective]
+id = "classification"
+[head]
+id = "classifier"
+[data]
+train = "train.tsv"
+[tokenizer]
+kind = "words"
+[train]
+max_steps = 1
+context_length = 16
+eval_steps = 0
+[output]
+dir = "run"
+)");
+    succeeds(train(folder));
+    std::string rows = "text\n";
+    for (int64_t i = 0; i < 700'000; ++i) rows += "line " + std::to_string(i * 7919 % 100000) + " of a text\n";
+    folder.write("rows.tsv", rows);
+    for (const int signal : {SIGINT, SIGTERM}) {
+        Process process(folder, {"predict", "run", "--file", "rows.tsv"});
+        std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+        REQUIRE(process.running());
+        process.send(signal);
+        const Ended stopped = process.wait();
+        CAPTURE(stopped.err);
+        CHECK(stopped.status == 128 + signal);
+        CHECK(has(stopped.err, "stopped while reading data"));
+        CHECK(stopped.out.empty());
+    }
+}
+
+TEST_CASE("a signal ends the training of a tokenizer, and its folder is not written") {
+    const Folder folder;
+    std::string text;
+    for (int64_t i = 0; i < 2'000'000; ++i)
+        text += "line " + std::to_string(i * 7919 % 1'000'003) + " of a text that is long enough.\n";
+    folder.write("large.txt", text);
+    folder.write("small.txt", text.substr(0, 2'000'000));
+    const auto stops = [&](const char* kind, const char* file, const char* awaited) {
+        CAPTURE(kind);
+        Process process(folder, {"tokenize", "train", "--kind", kind, "--vocab-size", "8000", file, "-o", "t"});
+        for (int i = 0; i < 3000 && process.running() && !has(process.errors(), awaited); ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        std::this_thread::sleep_for(std::chrono::milliseconds(100)); // handlers are in place
+        REQUIRE(process.running());
+        process.send(SIGINT);
+        const Ended stopped = process.wait();
+        CAPTURE(stopped.err);
+        CHECK(stopped.status == 128 + SIGINT);
+        CHECK(has(stopped.err, "hekla: error: stopped "));
+        CHECK(!folder.exists("t"));
+        return stopped.err;
+    };
+    stops("bpe", "large.txt", "");
+    CHECK(!has(stops("unigram", "large.txt", ""), "optimizes"));
+    stops("unigram", "small.txt", "SentencePiece optimizes its pieces; ");
+}
+
+TEST_CASE("a collate that never returns: it is named, and a signal saves and ends without it") {
     const Folder folder;
     begin(folder);
     Process process(folder, {"--plugin-path", HEKLA_BROKEN_PLUGINS, "train", "recipe.toml",

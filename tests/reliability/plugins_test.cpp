@@ -55,7 +55,7 @@ TEST_CASE("a plugin that crashes while it describes is one error, and leaves no 
     fails(train_faulty(folder, {}, fault("abort_in_build")),
           {who + " crashed with SIGABRT (Aborted) in build()", "to see it again: `hekla --plugin-path",
            "hekla plugin check"});
-    fails(train_faulty(folder, {"--describe-seconds", "1"}, fault("hang_in_build")),
+    fails(train_faulty(folder, {"--plugin-seconds", "1"}, fault("hang_in_build")),
           {who + " timed out after 1 s in build()"});
     fails(train_faulty(folder, {}, fault("throw_in_create")), {"threw", "thrown by create", HEKLA_FAULTS_FOLDER});
     CHECK(!folder.exists("run"));

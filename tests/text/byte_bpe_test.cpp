@@ -193,7 +193,7 @@ TEST_CASE("merge learning: equals the definition on random words") {
             words.push_back(word);
         }
         const uint64_t least = random.next_below(4);
-        const LearnedMerges fast = learn_merges(alphabet, words, letters + 40, least);
+        const LearnedMerges fast = must(learn_merges(alphabet, words, letters + 40, least));
         const LearnedMerges plain = learn_plainly(alphabet, words, letters + 40, least);
         CHECK(fast.symbols == plain.symbols);
         CHECK(fast.merges == plain.merges);
@@ -341,7 +341,7 @@ TEST_CASE("published merges: Hugging Face's trainer and minbpe's example") {
         for (const char c : word) counted.symbols.push_back(letters[c]);
         words.push_back(counted);
     }
-    const LearnedMerges learned = learn_merges(alphabet, words, 30'000, trainer["min_frequency"].get<uint64_t>());
+    const LearnedMerges learned = must(learn_merges(alphabet, words, 30'000, trainer["min_frequency"].get<uint64_t>()));
     REQUIRE(learned.symbols.size() == trainer["expected_vocab"].size());
     for (std::size_t id = 0; id < learned.symbols.size(); ++id)
         CHECK(trainer["expected_vocab"][learned.symbols[id]] == id);
@@ -356,7 +356,8 @@ TEST_CASE("published merges: Hugging Face's trainer and minbpe's example") {
     CountedWord word;
     word.count = 1;
     for (const char c : minbpe["text"].get<std::string>()) word.symbols.push_back(static_cast<unsigned char>(c));
-    const LearnedMerges three = learn_merges(bytes, {word}, 256 + minbpe["merges_to_learn"].get<std::size_t>(), 1);
+    const LearnedMerges three =
+        must(learn_merges(bytes, {word}, 256 + minbpe["merges_to_learn"].get<std::size_t>(), 1));
     Merges merges;
     for (const Merge& merge : three.merges) merges.add(merge);
     CHECK(merge_plainly(word.symbols, merges) == minbpe["expected_ids"].get<std::vector<int32_t>>());

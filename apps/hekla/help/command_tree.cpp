@@ -53,8 +53,8 @@ constexpr std::array kValues{
     NamedValue{"column", "NAME=SOURCE", ValueKind::text},
     NamedValue{"field", "NAME:KIND:SIZES", ValueKind::text},
     NamedValue{"seconds", "SECONDS", ValueKind::text},
-    NamedValue{"describe-seconds", "SECONDS", ValueKind::text},
-    NamedValue{"describe-memory", "MIB", ValueKind::text},
+    NamedValue{"plugin-seconds", "SECONDS", ValueKind::text},
+    NamedValue{"plugin-memory", "MIB", ValueKind::text},
     NamedValue{"shard-size", "SIZE", ValueKind::text},
 };
 

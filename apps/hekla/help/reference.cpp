@@ -10,7 +10,7 @@ constexpr const char* kExitStatuses[][2] = {
     {"0", "The verb did what was asked."},
     {"1", "It failed; standard error has one line that begins with \"hekla: error:\"."},
     {"2", "The command line is wrong: an unknown verb or option, or a missing argument."},
-    {"130", "A training was interrupted. The same command continues it."},
+    {"130, 143", "SIGINT (Ctrl+C) or SIGTERM stopped the verb before its end. The same command continues a training."},
 };
 
 // ---- man -----------------------------------------------------------------------------------------------------------

@@ -197,8 +197,9 @@ int run_predict(const Globals& globals, const PredictArguments& a) {
         auto& into = *static_cast<std::vector<std::string>*>(user);
         into.resize(std::max(into.size(), static_cast<std::size_t>(row) + 1));
         into[row] = view(json);
-        return interrupted() ? 1 : 0;
+        return 0;
     };
+    options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
     watch_interrupts();
     if (hk_predict(context.context, &options, error.error) != HK_OK) return error.report();
     std::string out;

@@ -104,6 +104,8 @@ int run_tokenize_train(const TokenizeArguments& a) {
         return fail(fmt::format("{} is not a folder; -o expects the folder for the tokenizer's files", a.output));
     const std::unique_ptr<text::TokenizerTrainer> trainer = trainer_of(a);
     watch_interrupts();
+    trainer->set_stop([] { return interrupted(); });
+    const bool sentencepiece = a.kind == "unigram" || a.kind == "sentencepiece-bpe";
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
     uint64_t bytes = 0;
     const data::Progress progress = [&](uint64_t done, uint64_t total) {
@@ -111,6 +113,11 @@ int run_tokenize_train(const TokenizeArguments& a) {
         if (terminal && total > 0)
             std::fprintf(stderr, "\r\x1b[Kreading %3.0f%%",
                          100.0 * static_cast<double>(done) / static_cast<double>(total));
+        if (sentencepiece && done >= total)
+            std::fprintf(stderr,
+                         "%sSentencePiece optimizes its pieces; Ctrl+C takes effect when it is done, a second "
+                         "Ctrl+C at once\n",
+                         terminal ? "\r\x1b[K" : "");
         return !interrupted();
     };
     const auto trained = data::train_tokenizer(*trainer, a.inputs, progress);
@@ -341,7 +348,9 @@ void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
     {
         const auto [parser, a] = add(
             "train", "Train a tokenizer on text files.",
-            "Example: hekla tokenize train --kind bpe --vocab-size 1024 'engine/**/*.hpp' README.md -o out/tokenizer",
+            "Example: hekla tokenize train --kind bpe --vocab-size 1024 'engine/**/*.hpp' README.md -o out/tokenizer\n"
+            "Ctrl+C and SIGTERM end the training without writing the folder. unigram and sentencepiece-bpe finish the "
+            "optimization of their pieces first; a second signal exits at once.",
             run_tokenize_train);
         parser->add_option("input", a->inputs, "text files, folders, or patterns with *, ? and **")->required();
         parser

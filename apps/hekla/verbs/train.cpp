@@ -26,15 +26,59 @@ struct TrainArguments {
     bool json = false;
 };
 
-// A bar that redraws itself on a terminal; elsewhere one line every five seconds. Write errors are ignored, so that a
-// closed standard error does not end a training.
+// The means of several steps: loss, losses, metrics, and speed. Skipped steps are left out.
+class StepMeans {
+public:
+    void add(const hk_train_step& s) {
+        if (s.skipped != 0) return;
+        ++count_;
+        loss_ += s.loss;
+        seconds_ += s.seconds;
+        tokens_ += s.seconds * s.tokens_per_second;
+        add(losses_, s.losses, s.loss_count);
+        add(metrics_, s.metrics, s.metric_count);
+    }
+    // Returns the progress line of the last step with these means in place of its own values, and begins again.
+    std::string line(const hk_train_step& last) {
+        hk_train_step s = last;
+        const std::vector<hk_score> losses = means(losses_, s.losses), metrics = means(metrics_, s.metrics);
+        if (count_ > 0) {
+            s.loss = loss_ / static_cast<double>(count_);
+            s.seconds = seconds_ / static_cast<double>(count_);
+            if (seconds_ > 0.0) s.tokens_per_second = tokens_ / seconds_;
+            s.losses = losses.data();
+            s.metrics = metrics.data();
+        }
+        *this = {};
+        return train::progress_line(s);
+    }
+
+private:
+    static void add(std::vector<double>& sums, const hk_score* scores, uint64_t count) {
+        sums.resize(count, 0.0);
+        for (uint64_t i = 0; i < count; ++i) sums[i] += scores[i].value;
+    }
+    std::vector<hk_score> means(const std::vector<double>& sums, const hk_score* scores) const {
+        std::vector<hk_score> all;
+        for (std::size_t i = 0; i < sums.size(); ++i)
+            all.push_back({scores[i].name, sums[i] / static_cast<double>(count_)});
+        return all;
+    }
+    int64_t count_ = 0;
+    double loss_ = 0.0, seconds_ = 0.0, tokens_ = 0.0;
+    std::vector<double> losses_, metrics_;
+};
+
+// A bar that redraws itself on a terminal; elsewhere a line every train.logging_steps steps. Failed writes are ignored:
+// a closed standard error does not end a training.
 struct Progress {
     bool terminal = ::isatty(STDERR_FILENO) == 1;
-    double seconds_since_line = 1e9;
-    bool open = false; // the last line on the terminal has no line end yet
+    int64_t logging_steps = 1;
+    StepMeans means;   // since the last line
+    bool open = false; // the terminal shows a line without its end
 
     void step(const hk_train_step& s) {
-        seconds_since_line += s.seconds;
+        means.add(s);
         if (terminal) {
             const int width = 20;
             const int filled = static_cast<int>(s.max_steps > 0 ? s.step * width / s.max_steps : width);
@@ -42,9 +86,10 @@ struct Progress {
             bar.resize(width, '.');
             std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), train::progress_line(s).c_str());
             open = true;
-        } else if (seconds_since_line >= 5.0 || s.step == s.max_steps || s.skipped != 0) {
+        } else if (s.skipped != 0) {
             std::fprintf(stderr, "%s\n", train::progress_line(s).c_str());
-            seconds_since_line = 0.0;
+        } else if (s.step % logging_steps == 0 || s.step == s.max_steps) {
+            std::fprintf(stderr, "%s\n", means.line(s).c_str());
         }
         std::fflush(stderr);
     }
@@ -171,6 +216,7 @@ int run_seeds(hk_context context, const HostError& error, const TrainArguments& 
     SeedScores all;
     for (const SeedRun& run : runs.value()) {
         Progress progress;
+        progress.logging_steps = recipe->train.logging_steps;
         progress.line(fmt::format("seed {}: {}", run.seed, run.folder));
         const std::vector<hk_string> overrides = host_strings(run.overrides);
         const hk_train_options options = options_of(a, overrides, progress);
@@ -197,7 +243,10 @@ int run_train(const Globals& globals, const TrainArguments& a) {
         return code;
     if (a.plan || described) return run_plan(context.context, error, a);
     if (a.seeds > 0) return run_seeds(context.context, error, a);
+    const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);
+    if (!recipe.ok()) return fail(recipe.status());
     Progress progress;
+    progress.logging_steps = recipe->train.logging_steps;
     const std::vector<hk_string> overrides = host_strings(a.overrides);
     const hk_train_options options = options_of(a, overrides, progress);
     watch_interrupts();
@@ -243,14 +292,16 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "print estimated memory, time and the most expensive operations, then exit");
     parser->add_option("--plan-for", arguments->plan_for, "as --plan, for a kind of device that need not be present")
         ->check(CLI::IsMember({"cpu", "desktop", "mobile"}));
-    parser->footer("Progress: loss (mean of the step; each loss in parentheses, if there are several), norm (of all\n"
-                   "gradients, before clipping), lr (learning rate), time of a step, tokens per second, speed in % of\n"
-                   "the fastest matrix product measured on this device, ETA (time left).\n"
-                   "\n"
-                   "Ctrl+C, SIGTERM and SIGHUP save a checkpoint and exit with 128 + the signal's number; the same\n"
-                   "command resumes. A second signal exits at once.\n"
-                   "\n"
-                   "Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
+    parser->footer(
+        "Progress, each step on a terminal, elsewhere a line with the means of train.logging_steps steps:\n"
+        "loss (mean of the step; each loss in parentheses, if there are several), norm (of all gradients,\n"
+        "before clipping), lr (learning rate), time of a step, tokens per second, speed in % of the fastest\n"
+        "matrix product measured on this device, ETA (time left).\n"
+        "\n"
+        "Ctrl+C, SIGTERM and SIGHUP save a checkpoint and exit with 128 + the signal's number; the same\n"
+        "command resumes. A second signal exits at once.\n"
+        "\n"
+        "Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
     verbs.push_back({parser, [&globals, arguments] {
                          if (arguments->fit) arguments->overrides.push_back("train.fit=true");
                          return run_train(globals, *arguments);

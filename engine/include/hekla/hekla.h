@@ -373,6 +373,9 @@ typedef struct hk_predict_options {
     // Takes the prediction of one row as a JSON object: {"label": 1, "label_name": "positive", "probabilities": [...]}.
     // Rows come in any order. Nonzero ends the call with HK_CANCELLED. Required.
     int32_t(HK_ABI* row)(void* user, uint64_t row, hk_string json);
+    // Called now and then while `file` is read, and between batches; nonzero ends the call with HK_CANCELLED. May be
+    // null.
+    int32_t(HK_ABI* stop)(void* user);
 } hk_predict_options;
 
 // Sets struct_size and the defaults: everything else zero. [any-thread]

@@ -71,17 +71,22 @@ public:
     void Next() override {
         const char* text = nullptr;
         size_t size = 0;
-        done_ = sentence_(user_, &text, &size) == 0;
+        const int32_t more = sentence_(user_, &text, &size);
+        done_ = more != 1;
+        stopped_ = more < 0;
         if (!done_) value_.assign(text, size);
     }
     const std::string& value() const override { return value_; }
-    sentencepiece::util::Status status() const override { return {}; }
+    sentencepiece::util::Status status() const override {
+        return stopped_ ? sentencepiece::util::Status(sentencepiece::util::StatusCode::kCancelled, "stopped")
+                        : sentencepiece::util::Status();
+    }
 
 private:
     void* user_;
     int32_t (*sentence_)(void* user, const char** text, size_t* size);
     std::string value_;
-    bool done_ = false;
+    bool done_ = false, stopped_ = false;
 };
 
 int32_t train(const char* const* keys, const char* const* values, size_t count, void* user,
@@ -102,12 +107,12 @@ int32_t train(const char* const* keys, const char* const* values, size_t count, 
     });
 }
 
-constexpr HeklaSentencePieceInterface kInterface1{
+constexpr HeklaSentencePieceInterface interface_2{
     sizeof(HeklaSentencePieceInterface), HEKLA_SENTENCEPIECE_VERSION, open_model, close_model, encode, train};
 
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const HeklaSentencePieceInterface*
 hekla_sentencepiece_interface(uint32_t version) {
-    return version == HEKLA_SENTENCEPIECE_VERSION ? &kInterface1 : nullptr;
+    return version == HEKLA_SENTENCEPIECE_VERSION ? &interface_2 : nullptr;
 }

@@ -1,0 +1,85 @@
+// Small models and data for tests of tasks, from raw files to a score.
+#pragma once
+
+#include "program.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace hekla::test {
+
+inline constexpr const char* kModel = R"([model]
+architecture = "bert"
+hidden_size = 16
+num_hidden_layers = 2
+num_attention_heads = 2
+intermediate_size = 32
+max_position_embeddings = 32
+)";
+
+inline constexpr const char* kTask = R"([objective]
+id = "classification"
+[head]
+id = "classifier"
+[data]
+train = "train.tsv"
+valid = "valid.tsv"
+format = "tsv"
+columns = ["text", "label"]
+[train]
+max_steps = 6
+context_length = 24
+per_device_train_batch_size = 8
+learning_rate = 1e-3
+eval_steps = 3
+save_steps = 2
+warmup_steps = 1
+[output]
+dir = "run"
+)";
+
+// A small decoder that completes prompts; [data] follows.
+inline constexpr const char* kCompletion = R"([model]
+architecture = "gpt2"
+n_embd = 16
+n_layer = 1
+n_head = 2
+n_positions = 16
+[objective]
+id = "completion"
+[head]
+id = "lm"
+[tokenizer]
+kind = "char"
+[output]
+dir = "run"
+)";
+
+// Sentences whose label stands in one word of them.
+inline std::string rows(int begin, int end) {
+    std::string text;
+    for (int i = begin; i < end; ++i) {
+        const bool good = i * 7919 % 3 != 0;
+        text += "film " + std::string(static_cast<std::size_t>(i % 4), 'x') + (good ? " good " : " bad ") +
+                std::to_string(i * 31 % 100) + "\t" + (good ? "positive" : "negative") + "\n";
+    }
+    return text;
+}
+
+inline void write_task(const Place& place) {
+    place.write("train.tsv", rows(0, 60));
+    place.write("valid.tsv", rows(100, 121));
+    place.write("task.toml", std::string(kModel) + kTask);
+}
+
+inline nlohmann::json last_evaluation(const Place& place, const std::string& run) {
+    std::istringstream lines(place.read(run + "/train_log.jsonl"));
+    nlohmann::json last;
+    for (std::string line; std::getline(lines, line);)
+        if (nlohmann::json record = nlohmann::json::parse(line); record.contains("eval_loss")) last = std::move(record);
+    return last;
+}
+
+} // namespace hekla::test
