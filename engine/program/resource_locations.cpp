@@ -1,4 +1,4 @@
-#include "program/location.hpp"
+#include "program/resource_locations.hpp"
 
 #include <algorithm>
 
