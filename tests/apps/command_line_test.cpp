@@ -296,7 +296,6 @@ TEST_CASE("every verb of the reference has an example, and the examples are righ
         if (!line.starts_with("hekla ")) continue;
         CAPTURE(line);
         if (examples[verb] >= 0) ++examples[verb];
-        CHECK((line + " ").starts_with(verb + " "));
         std::vector<std::string> words = words_of(line.substr(0, line.find(" > ")));
         words.erase(words.begin());
         // All but this option must be accepted: the error for it comes last.
