@@ -1,7 +1,7 @@
 // Cases of the gradient check: matrix products, norms, lookups, positions, losses and recurrent layers.
 #include "gradient_cases.hpp"
 
-namespace hekla::graph::test::gradient_layers_test {
+namespace hekla::graph::test {
 
 namespace {
 
@@ -200,4 +200,4 @@ std::vector<GradientCase> recurrent_cases() {
     return cases;
 }
 
-} // namespace hekla::graph::test::gradient_layers_test
+} // namespace hekla::graph::test

@@ -3,7 +3,7 @@
 
 #include <set>
 
-namespace hekla::graph::test::gradient_test {
+namespace hekla::graph::test {
 
 namespace {
 
@@ -11,7 +11,7 @@ using Values = std::span<const ValueId>;
 using Attributes = std::vector<NamedAttribute>;
 
 // One operation applied to all variables.
-GradientCase of(Op op, std::string name, std::vector<Variable> variables, Attributes attributes = {}) {
+GradientCase case_of(Op op, std::string name, std::vector<Variable> variables, Attributes attributes = {}) {
     return {info(op).name + std::string(" ") + name, std::move(variables),
             [=](Builder& b, Values x) { return b.emit(op, x, attributes); }};
 }
@@ -29,7 +29,7 @@ std::vector<GradientCase> pointwise_cases() {
                 const bool positive = op == Op::div || op == Op::pow;
                 const double low = positive ? 0.5 : -1, high = positive ? 2 : 1;
                 cases.push_back(
-                    of(op, a.text() + b.text(), {{swapped ? b : a, low, high}, {swapped ? a : b, low, high}}));
+                    case_of(op, a.text() + b.text(), {{swapped ? b : a, low, high}, {swapped ? a : b, low, high}}));
             }
     for (const auto& [a, b] : shapes) {
         cases.push_back({"where " + a.text() + b.text(), {{a}, {b}}, [shape = a](Builder& g, Values x) {
@@ -48,44 +48,46 @@ std::vector<GradientCase> pointwise_cases() {
                      }});
     for (const Op op : {Op::neg, Op::exp, Op::sin, Op::cos, Op::erf, Op::tanh, Op::sigmoid, Op::softplus,
                         Op::log_sigmoid, Op::silu, Op::gelu}) {
-        cases.push_back(of(op, "wide", {{{3, 7}, -3, 3}}));
-        cases.push_back(of(op, "scalar", {{{}, -3, 3}}));
+        cases.push_back(case_of(op, "wide", {{{3, 7}, -3, 3}}));
+        cases.push_back(case_of(op, "scalar", {{{}, -3, 3}}));
     }
-    cases.push_back(of(Op::gelu, "tanh", {{{11}, -3, 3}}, {{"tanh_approximation", int64_t{1}}}));
-    for (const Op op : {Op::log, Op::log1p, Op::sqrt, Op::rsqrt}) cases.push_back(of(op, "positive", {{{11}, 0.5, 3}}));
+    cases.push_back(case_of(Op::gelu, "tanh", {{{11}, -3, 3}}, {{"tanh_approximation", int64_t{1}}}));
+    for (const Op op : {Op::log, Op::log1p, Op::sqrt, Op::rsqrt})
+        cases.push_back(case_of(op, "positive", {{{11}, 0.5, 3}}));
     // inputs away from the kinks
     for (const Op op : {Op::abs, Op::relu})
-        cases.push_back(of(op, "both sides", {{{4}, 0, 0, {-1.5, -0.25, 0.25, 2}}}));
+        cases.push_back(case_of(op, "both sides", {{{4}, 0, 0, {-1.5, -0.25, 0.25, 2}}}));
     cases.push_back(
-        of(Op::clamp, "three sides", {{{4}, 0, 0, {-1.5, -0.25, 0.25, 2}}}, {{"low", -0.5}, {"high", 1.0}}));
-    cases.push_back(of(Op::cast, "to float32", {{{3}}}, {{"kind", int64_t{1}}}));
+        case_of(Op::clamp, "three sides", {{{4}, 0, 0, {-1.5, -0.25, 0.25, 2}}}, {{"low", -0.5}, {"high", 1.0}}));
+    cases.push_back(case_of(Op::cast, "to float32", {{{3}}}, {{"kind", int64_t{1}}}));
     for (const Shape& shape : {Shape{3, 5}, Shape{7}, Shape{}, Shape{1, 2, 3}})
-        cases.push_back(of(Op::dropout, shape.text(), {{shape}}, {{"probability", 0.4}}));
+        cases.push_back(case_of(Op::dropout, shape.text(), {{shape}}, {{"probability", 0.4}}));
     return cases;
 }
 
 std::vector<GradientCase> shape_cases() {
     std::vector<GradientCase> cases;
     const auto ints_of = [](std::initializer_list<int64_t> x) { return std::vector<int64_t>(x); };
-    cases.push_back(of(Op::reshape, "", {{{2, 3, 5}}}, {{"shape", ints_of({5, -1})}}));
-    cases.push_back(of(Op::transpose, "", {{{2, 3, 5}}}, {{"permutation", ints_of({1, 2, 0})}}));
-    cases.push_back(of(Op::transpose, "same", {{{2, 3}}}, {{"permutation", ints_of({0, 1})}}));
+    cases.push_back(case_of(Op::reshape, "", {{{2, 3, 5}}}, {{"shape", ints_of({5, -1})}}));
+    cases.push_back(case_of(Op::transpose, "", {{{2, 3, 5}}}, {{"permutation", ints_of({1, 2, 0})}}));
+    cases.push_back(case_of(Op::transpose, "same", {{{2, 3}}}, {{"permutation", ints_of({0, 1})}}));
     for (const int64_t axis : {int64_t{0}, int64_t{1}, int64_t{-1}}) {
-        cases.push_back(of(Op::slice, "", {{{5, 7, 5}}},
-                           {{"axis", axis}, {"start", int64_t{1}}, {"length", int64_t{2}}, {"stride", int64_t{3}}}));
-        cases.push_back(of(Op::pad, "", {{{2, 3, 1}}},
-                           {{"axis", axis}, {"before", int64_t{2}}, {"after", int64_t{1}}, {"value", 4.0}}));
-        cases.push_back(of(Op::flip, "", {{{2, 3, 5}}}, {{"axis", axis}}));
-        cases.push_back(of(Op::concat, "", {{{2, 3, 2}}, {{2, 3, 2}}}, {{"axis", axis}}));
+        cases.push_back(
+            case_of(Op::slice, "", {{{5, 7, 5}}},
+                    {{"axis", axis}, {"start", int64_t{1}}, {"length", int64_t{2}}, {"stride", int64_t{3}}}));
+        cases.push_back(case_of(Op::pad, "", {{{2, 3, 1}}},
+                                {{"axis", axis}, {"before", int64_t{2}}, {"after", int64_t{1}}, {"value", 4.0}}));
+        cases.push_back(case_of(Op::flip, "", {{{2, 3, 5}}}, {{"axis", axis}}));
+        cases.push_back(case_of(Op::concat, "", {{{2, 3, 2}}, {{2, 3, 2}}}, {{"axis", axis}}));
     }
-    cases.push_back(of(Op::concat, "unequal", {{{2, 3}}, {{2, 1}}, {{2, 0}}, {{2, 7}}}, {{"axis", int64_t{-1}}}));
+    cases.push_back(case_of(Op::concat, "unequal", {{{2, 3}}, {{2, 1}}, {{2, 0}}, {{2, 7}}}, {{"axis", int64_t{-1}}}));
     cases.push_back({"concat of one value twice", {{{2, 3}}}, [](Builder& b, Values x) {
                          return std::vector{b(Op::concat, {x[0], x[0]}, {{"axis", int64_t{0}}})};
                      }});
-    cases.push_back(of(Op::broadcast, "", {{{3, 1}}}, {{"shape", ints_of({2, 3, 5})}}));
-    cases.push_back(of(Op::broadcast, "scalar", {{{}}}, {{"shape", ints_of({2, 3})}}));
+    cases.push_back(case_of(Op::broadcast, "", {{{3, 1}}}, {{"shape", ints_of({2, 3, 5})}}));
+    cases.push_back(case_of(Op::broadcast, "scalar", {{{}}}, {{"shape", ints_of({2, 3})}}));
     for (const Op op : {Op::once, Op::state_read, Op::state_write, Op::site})
-        cases.push_back(of(op, "", {{{3}}}, {{"name", std::string("n")}}));
+        cases.push_back(case_of(op, "", {{{3}}}, {{"name", std::string("n")}}));
     return cases;
 }
 
@@ -95,17 +97,17 @@ std::vector<GradientCase> reduce_cases() {
     for (const Op op : {Op::sum, Op::mean, Op::max, Op::logsumexp})
         for (const auto& a : axes)
             for (const int64_t keep : {0, 1})
-                cases.push_back(of(op, fmt::format("[{}] keep {}", fmt::join(a, ","), keep), {{{2, 3, 5}, -2, 2}},
-                                   {{"axes", a}, {"keep", keep}}));
+                cases.push_back(case_of(op, fmt::format("[{}] keep {}", fmt::join(a, ","), keep), {{{2, 3, 5}, -2, 2}},
+                                        {{"axes", a}, {"keep", keep}}));
     for (const int64_t axis : {0, 1, -1}) {
         for (const int64_t reverse : {0, 1})
-            cases.push_back(of(Op::cumsum, "", {{{2, 3, 5}}}, {{"axis", axis}, {"reverse", reverse}}));
-        cases.push_back(of(Op::softmax, "", {{{3, 2, 7}, -3, 3}}, {{"axis", axis}}));
-        cases.push_back(of(Op::log_softmax, "", {{{3, 2, 7}, -3, 3}}, {{"axis", axis}}));
-        cases.push_back(of(Op::softmax, "of one", {{{1}}}, {{"axis", int64_t{0}}}));
+            cases.push_back(case_of(Op::cumsum, "", {{{2, 3, 5}}}, {{"axis", axis}, {"reverse", reverse}}));
+        cases.push_back(case_of(Op::softmax, "", {{{3, 2, 7}, -3, 3}}, {{"axis", axis}}));
+        cases.push_back(case_of(Op::log_softmax, "", {{{3, 2, 7}, -3, 3}}, {{"axis", axis}}));
+        cases.push_back(case_of(Op::softmax, "of one", {{{1}}}, {{"axis", int64_t{0}}}));
     }
-    cases.push_back(of(Op::top_k, "", {{{3, 7}}}, {{"k", int64_t{3}}}));
-    cases.push_back(of(Op::top_k, "all", {{{5}}}, {{"k", int64_t{5}}}));
+    cases.push_back(case_of(Op::top_k, "", {{{3, 7}}}, {{"k", int64_t{3}}}));
+    cases.push_back(case_of(Op::top_k, "all", {{{5}}}, {{"k", int64_t{5}}}));
     return cases;
 }
 
@@ -248,4 +250,4 @@ TEST_CASE("the padding row of an embedding gets no gradient from the lookup") {
     check_values(d[0], {0, 0, 2, 2, 1, 1});
 }
 
-} // namespace hekla::graph::test::gradient_test
+} // namespace hekla::graph::test
