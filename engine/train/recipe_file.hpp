@@ -15,7 +15,7 @@ namespace hekla::train {
 // Reads a recipe and applies overrides ("train.max_steps=100"; a value that is not TOML is a string). Errors name file,
 // line and key, what was expected, and the nearest known key. Paths in [data] are relative to the current folder.
 Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
-// The same for text; `name` stands for the file in messages.
+// Does the same for text; messages use `name` as the name of the file.
 Result<Recipe> parse_recipe(std::string_view text, const std::string& name,
                             const std::vector<std::string>& overrides = {});
 

@@ -44,7 +44,7 @@ TEST_CASE("classification: trained, scored, asked; a run that was stopped goes o
         CHECK(other["loss"].get<double>() == doctest::Approx(scores["loss"].get<double>()).epsilon(1e-6));
     }
 
-    // What predict says of a row is what eval said of it.
+    // predict and eval agree on every row.
     const json asked = json::parse(
         succeed(place.run({"predict", "run", "--file", "valid.tsv", "--column", "text=1", "-o", "asked.jsonl"}))
                 .out.empty()
@@ -55,7 +55,7 @@ TEST_CASE("classification: trained, scored, asked; a run that was stopped goes o
     CHECK(asked["probabilities"][0].get<double>() ==
           doctest::Approx(first["said"]["probabilities"][0].get<double>()).epsilon(1e-5));
 
-    // How long a run is: what an override says last.
+    // The last override decides the number of steps.
     succeed(place.run({"train", "task.toml", "output.dir=two", "train.num_train_epochs=50", "train.max_steps=2"}));
     CHECK(place.exists("two/checkpoint-2"));
     const Ran epochs = succeed(

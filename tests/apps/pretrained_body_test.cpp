@@ -53,7 +53,7 @@ dir = "body"
             .size();
     };
     CHECK(tensors("fine") == tensors("body") - 5 + 4);
-    // The same head again stays as it is; another number of classes starts it anew.
+    // The same head keeps its weights; with another number of classes it starts from random ones.
     place.write("again.toml", std::string("[model]\nfrom = \"fine\"\n") + kTask);
     CHECK(!has(succeed(place.run({"train", "again.toml", "output.dir=again", "train.max_steps=0"})).err,
                "starts random"));
@@ -86,7 +86,7 @@ TEST_CASE("a general head stands in for the family's own where something is aske
     CHECK(!config.contains("architectures")); // the reference has no such class
     const std::string said = succeed(place.run({"predict", "mean", "--text", "a good film"})).out;
     CHECK_MESSAGE(has(said, "positive"), said);
-    // The same head goes on where it was.
+    // The same head continues from its weights.
     const Ran again = succeed(place.run(
         {"train", "task.toml", "model.from=mean", "head.pooling=mean", "output.dir=again", "train.max_steps=0"}));
     CHECK_MESSAGE(!has(again.err, "starts random"), again.err);
@@ -116,7 +116,7 @@ TEST_CASE("frozen parts keep their values and have no moments; a frozen body is 
     CHECK(std::ranges::none_of(
         moments, [](const std::string& name) { return has(name, "layer.0.") || has(name, "embeddings"); }));
     CHECK(std::ranges::any_of(moments, [](const std::string& name) { return has(name, "layer.1."); }));
-    // A frozen run goes on with the same bits too.
+    // A run with a frozen body resumes with the same bits, too.
     fs::remove_all(place.path("head/checkpoint-6"));
     const std::string before = place.read("head/model.safetensors");
     succeed(place.run({"train", "task.toml", "output.dir=head", "train.freeze=[\"body\"]"}));

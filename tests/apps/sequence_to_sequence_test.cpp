@@ -61,7 +61,7 @@ dir = "run"
 
     const json scores = json::parse(
         succeed(place.run({"eval", "translate.toml", "--json", "-o", "said.jsonl", "--report", "said.html"})).out);
-    CHECK(scores["exact_match"].get<double>() > 0.5); // it can be learnt, and was
+    CHECK(scores["exact_match"].get<double>() > 0.5); // the task is learned
     const std::string report = place.read("said.html");
     std::size_t maps = 0;
     for (std::size_t at = report.find("class=\"alignment\""); at != std::string::npos;
@@ -77,7 +77,7 @@ dir = "run"
     }
     REQUIRE(rows.size() == 100);
     CHECK(same / 100.0 == doctest::Approx(scores["exact_match"].get<double>()));
-    // No text depends on its neighbours in a batch.
+    // No text depends on its neighbors in a batch.
     const json other =
         json::parse(succeed(place.run({"eval", "translate.toml", "--json", "train.per_device_eval_batch_size=7"})).out);
     CHECK(other["bleu"].get<double>() == doctest::Approx(scores["bleu"].get<double>()));
@@ -194,7 +194,7 @@ max_new_tokens = 1
               doctest::Approx(static_cast<double>(right[kind]) / static_cast<double>(all[kind])));
     CHECK(has(place.read("page.html"), "<h2>By kind</h2>"));
     CHECK(has(place.read("page.html"), "Correct, by kind"));
-    // Who asks the model gives the text alone, or with what stands before it.
+    // A prompt may be the text alone, or the text with its prefix.
     CHECK(json::parse(place.read("run/config.json"))["hekla"]["prefix"] == json{{"prompt", "do "}});
     const auto written = [&](const std::string& prompt) {
         const std::string out =

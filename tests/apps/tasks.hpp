@@ -57,7 +57,7 @@ kind = "char"
 dir = "run"
 )";
 
-// Sentences whose label stands in one word of them.
+// Sentences in which one word decides the label.
 inline std::string rows(int begin, int end) {
     std::string text;
     for (int i = begin; i < end; ++i) {

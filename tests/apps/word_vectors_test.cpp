@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace fs = std::filesystem;
 
-TEST_CASE("word vectors: trained, their nearest neighbours, and word2vec's file") {
+TEST_CASE("word vectors: trained, their nearest neighbors, and word2vec's file") {
     const Place place;
     std::string text;
     for (int i = 0; i < 300; ++i)
@@ -45,9 +45,9 @@ dir = "run"
 )");
     succeed(place.run({"train", "vectors.toml"}));
     // One of six by chance.
-    CHECK(last_evaluation(place, "run")["eval_neighbour_accuracy"].get<double>() > 0.2);
+    CHECK(last_evaluation(place, "run")["eval_neighbor_accuracy"].get<double>() > 0.2);
     const json near =
-        json::parse(succeed(place.run({"embed", "run", "--nearest", "cats", "--neighbours", "3", "--json"})).out);
+        json::parse(succeed(place.run({"embed", "run", "--nearest", "cats", "--neighbors", "3", "--json"})).out);
     CHECK(near["word"] == "cats");
     REQUIRE(near["nearest"].size() == 3);
     CHECK(near["nearest"][0]["cosine"].get<double>() >= near["nearest"][2]["cosine"].get<double>());

@@ -9,7 +9,7 @@
 namespace hekla::text {
 
 Status BpeBuilder::add_token(const std::string& token, int32_t id, const std::string& name) {
-    // A token with a character outside the byte alphabet stands for itself: GPT-2's file spells special tokens so.
+    // A token with a character outside the byte alphabet is taken literally: GPT-2's file has special tokens like that.
     const Status status =
         vocabulary.add(id, token, bytes_of ? bytes_of(token) : alphabet_.bytes(token).value_or(token));
     return status.ok() ? status : status.with_context(name);
