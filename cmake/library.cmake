@@ -4,7 +4,8 @@
 # fmt is packaged as a shared library only; engine/library/fmt.cpp compiles it into these.
 add_library(hekla_fmt OBJECT engine/library/fmt.cpp)
 target_link_libraries(hekla_fmt PRIVATE hekla_options fmt::fmt)
-target_compile_options(hekla_fmt PRIVATE -O1 -fkeep-inline-functions -fno-inline)
+set_target_properties(hekla_fmt PROPERTIES HEKLA_OPTIMIZATION 1)
+target_compile_options(hekla_fmt PRIVATE -fkeep-inline-functions -fno-inline)
 
 add_library(hekla_library SHARED $<TARGET_OBJECTS:hekla_fmt>)
 set_target_properties(hekla_library PROPERTIES OUTPUT_NAME hekla LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
