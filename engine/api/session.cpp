@@ -46,7 +46,7 @@ Status Session::start(const std::shared_ptr<Context>& context, const hk_session_
     gpu::Context gpu = base.gpu;
     HK_ASSIGN(queue_, gpu::BudgetedQueue::create(gpu.device));
     gpu.queue = queue_;
-    HK_ASSIGN(gpu.memory, gpu::Memory::create_beside(*gpu.memory)); // separate, to be evicted alone
+    HK_ASSIGN(gpu.memory, gpu::Memory::create_separate(*gpu.memory)); // separate, to be evicted alone
     HK_ASSIGN(gpu.staging, gpu::Staging::create(gpu.memory, queue_, kStagingBytes));
     program::RuntimeOptions options = base.options;
     options.budget_seconds = microseconds * 1e-6;

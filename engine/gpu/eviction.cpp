@@ -12,7 +12,7 @@ public:
     SeparateStaging(const Memory& memory, const std::shared_ptr<Queue>& queue) : memory_(memory), queue_(queue) {}
     Result<Staging*> get() {
         if (staging_ == nullptr) {
-            HK_ASSIGN(const std::shared_ptr<Memory> separate, Memory::create_beside(memory_));
+            HK_ASSIGN(const std::shared_ptr<Memory> separate, Memory::create_separate(memory_));
             HK_ASSIGN(staging_, Staging::create(separate, queue_, uint64_t{1} << 20));
         }
         return staging_.get();

@@ -128,7 +128,7 @@ Result<std::shared_ptr<Memory>> Memory::create(std::shared_ptr<Device> device, c
     return memory;
 }
 
-Result<std::shared_ptr<Memory>> Memory::create_beside(const Memory& other) {
+Result<std::shared_ptr<Memory>> Memory::create_separate(const Memory& other) {
     auto memory = std::shared_ptr<Memory>(new Memory);
     memory->options_ = other.options_;
     memory->device_ = other.device_;

@@ -113,7 +113,7 @@ public:
 
     // Creates another memory of the same device, which is evicted separately, counts towards the same cap and shares
     // ranges.
-    static Result<std::shared_ptr<Memory>> create_beside(const Memory& other);
+    static Result<std::shared_ptr<Memory>> create_separate(const Memory& other);
 
     // evict() copies every buffer to the host and frees all device memory. restore() restores the buffers, at new
     // addresses. Nothing that uses them may be pending, and no buffer may be made in between. out_of_memory: nothing

@@ -110,7 +110,7 @@ Status Runtime::restore_device_memory() {
     const Status back = gpu::restore(*gpu_.memory, gpu_.queue, [&]() -> Status {
         for (const auto& [store, hooks] : sharing_) HK_TRY(hooks.restore());
         // Separate memory and staging, because a thread that waits in the runtime's own staging holds its lock.
-        HK_ASSIGN(const std::shared_ptr<gpu::Memory> separate, gpu::Memory::create_beside(*gpu_.memory));
+        HK_ASSIGN(const std::shared_ptr<gpu::Memory> separate, gpu::Memory::create_separate(*gpu_.memory));
         HK_ASSIGN(const std::shared_ptr<gpu::Staging> staging,
                   gpu::Staging::create(separate, gpu_.queue, uint64_t{1} << 20));
         for (const auto& [program, hooks] : programs_) HK_TRY(hooks.renew(*staging));

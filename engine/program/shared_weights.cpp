@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kLoading(1); // polling interval while anoth
 Result<std::shared_ptr<SharedWeights>> SharedWeights::create(gpu::Memory& memory,
                                                              const std::vector<uint64_t>& chunk_bytes) {
     std::shared_ptr<SharedWeights> weights(new SharedWeights);
-    HK_ASSIGN(weights->memory_, gpu::Memory::create_beside(memory));
+    HK_ASSIGN(weights->memory_, gpu::Memory::create_separate(memory));
     for (const uint64_t bytes : chunk_bytes) {
         HK_ASSIGN(gpu::Buffer buffer, weights->memory_->create_buffer(bytes, gpu::Residence::device, "parameters"));
         weights->chunks_.push_back(std::move(buffer));

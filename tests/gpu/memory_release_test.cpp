@@ -14,7 +14,7 @@ TEST_CASE("released buffers are restored with their contents, mapped and through
         ContextOptions options = validated();
         options.memory.allow_mapped_device = mapped;
         const Context context = make(options);
-        const auto memory = take(Memory::create_beside(*context.memory));
+        const auto memory = take(Memory::create_separate(*context.memory));
         std::vector<Buffer> buffers;
         for (const uint64_t words : {uint64_t{1}, uint64_t{100001}, uint64_t{700000}})
             for (const Residence residence : {Residence::device, Residence::upload, Residence::readback})
