@@ -4,6 +4,10 @@ hekla_shaders(hekla_program kernels ${hekla_SOURCE_DIR}/shaders)
 hekla_texts(hekla_program kernels ${hekla_SOURCE_DIR}/shaders
   common.h divide.glsl group.glsl half.glsl math.glsl philox.glsl record.glsl runtime.h
   pointwise/elements.glsl pointwise/operations.glsl pointwise/dropout.glsl own/frame.glsl own/storage16.glsl)
-# The families of operations have a `forward` and a `gradient` each, so they are compiled one by one.
-file(GLOB lowerings ${hekla_SOURCE_DIR}/engine/program/lowering/*.cpp)
-set_source_files_properties(${lowerings} ${hekla_SOURCE_DIR}/engine/program/program.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# These files use the constants of their kernels' records without a qualifier, or have names that others have, so they are
+# compiled one by one.
+foreach(name attention attention_cached glsl_record matmul own pointwise_codegen recurrent reduce)
+  set_source_files_properties(${hekla_SOURCE_DIR}/engine/program/lowering/${name}.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endforeach()
+# So is program.cpp: Program::State, a class with linkage, has members of types that only this file knows.
+set_source_files_properties(${hekla_SOURCE_DIR}/engine/program/program.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -28,7 +28,7 @@ std::vector<uint32_t> constants(const Lowering& lowering, const Rows& logits, co
             options.smoothing != 0 ? 1u : 0u};
 }
 
-void forward(Lowering& lowering, graph::NodeId id) {
+void cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     const Options options = options_of(lowering, node, 2);
     const View labels = lowering.contiguous(lowering.view(node.inputs[1]));
@@ -62,7 +62,7 @@ void forward(Lowering& lowering, graph::NodeId id) {
     lowering.append(std::move(dispatch));
 }
 
-void gradient(Lowering& lowering, graph::NodeId id) {
+void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     const Options options = options_of(lowering, node, 4);
     const View dlogits = make_output(lowering, id, 0);
@@ -115,9 +115,9 @@ void gradient(Lowering& lowering, graph::NodeId id) {
 
 Status lower_cross_entropy(Lowering& lowering, graph::NodeId id) {
     if (lowering.graph->nodes[id].op == Op::cross_entropy)
-        forward(lowering, id);
+        cross_entropy_forward(lowering, id);
     else
-        gradient(lowering, id);
+        cross_entropy_gradient(lowering, id);
     return {};
 }
 

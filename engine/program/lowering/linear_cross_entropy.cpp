@@ -82,7 +82,7 @@ std::vector<uint32_t> constants(const Lowering& lowering, const Loss& l, int64_t
     return {lanes(lowering), pairs ? 2u : 1u, l.weights.resource != 0 ? 1u : 0u, l.smoothing != 0 ? 1u : 0u};
 }
 
-void forward(Lowering& lowering, graph::NodeId id) {
+void linear_cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     const View loss = make_output(lowering, id, 0);
     const View lse = make_output(lowering, id, 1);
@@ -169,7 +169,7 @@ View factor(Lowering& lowering, const Loss& l, const View& d) {
     return stored;
 }
 
-void gradient(Lowering& lowering, graph::NodeId id) {
+void linear_cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     const View dx = make_output(lowering, id, 0);
     const View dweight = make_output(lowering, id, 1);
@@ -207,9 +207,9 @@ void gradient(Lowering& lowering, graph::NodeId id) {
 
 Status lower_linear_cross_entropy(Lowering& lowering, graph::NodeId id) {
     if (lowering.graph->nodes[id].op == Op::linear_cross_entropy)
-        forward(lowering, id);
+        linear_cross_entropy_forward(lowering, id);
     else
-        gradient(lowering, id);
+        linear_cross_entropy_gradient(lowering, id);
     return {};
 }
 

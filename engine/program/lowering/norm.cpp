@@ -16,7 +16,7 @@ View dense_or_none(Lowering& lowering, const graph::Node& node, std::size_t inpu
 
 bool odd_offset(const View& view) { return view.resource != 0 && view.offset % 2 != 0; }
 
-void forward(Lowering& lowering, graph::NodeId id) {
+void norm_forward(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     const bool rms = node.op == Op::rms_norm;
     const Rows x = as_rows(lowering, lowering.view(node.inputs[0]));
@@ -99,7 +99,7 @@ void gain_gradient(Lowering& lowering, const Rows& dy, const Rows& x, const View
     if (!rms) sum_chunks(lowering, bias_sums, dbias, parts);
 }
 
-void gradient(Lowering& lowering, graph::NodeId id) {
+void norm_gradient(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     const bool rms = node.op == Op::rms_norm_gradient;
     const Rows dy = as_rows(lowering, lowering.view(node.inputs[0]));
@@ -148,9 +148,9 @@ void gradient(Lowering& lowering, graph::NodeId id) {
 Status lower_norm(Lowering& lowering, graph::NodeId id) {
     const Op op = lowering.graph->nodes[id].op;
     if (op == Op::layer_norm || op == Op::rms_norm)
-        forward(lowering, id);
+        norm_forward(lowering, id);
     else
-        gradient(lowering, id);
+        norm_gradient(lowering, id);
     return {};
 }
 

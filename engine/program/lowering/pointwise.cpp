@@ -15,7 +15,7 @@ namespace {
 
 using graph::Op;
 
-constexpr PointwiseKernel kKernels[] = {
+constexpr PointwiseKernel kPointwiseKernels[] = {
 #define HK_POINTWISE(number, name, signature) {number, #name, #signature},
 #include "../../shaders/pointwise/operations.inc"
 #undef HK_POINTWISE
@@ -110,9 +110,9 @@ Result<PointwiseChoice> choose_pointwise(const graph::Graph& graph, const graph:
     } else if (!graph::is_float(operand)) {
         name += "_int";
     }
-    const auto* const found = std::find_if(std::begin(kKernels), std::end(kKernels),
+    const auto* const found = std::find_if(std::begin(kPointwiseKernels), std::end(kPointwiseKernels),
                                            [&](const PointwiseKernel& k) { return k.name == name; });
-    if (found == std::end(kKernels)) return unsupported(fmt::format("no pointwise kernel '{}'", name));
+    if (found == std::end(kPointwiseKernels)) return unsupported(fmt::format("no pointwise kernel '{}'", name));
     PointwiseChoice choice;
     choice.kernel = found;
     if (node.op == Op::clamp) {
