@@ -47,15 +47,14 @@ public:
     void build(Graph& g) {
         Value x = embed(g, g.input("input_ids"));
         x = linear_layer(g, x, "albert.encoder.embedding_hidden_mapping_in", s_.hidden_size, layer());
-        g.offer("layer.0.hidden", x);
         const Value padding = optional_input(g, "attention_mask");
-        for (int64_t i = 0; i < s_.num_layers; ++i) {
-            const Scope scope(g, "block." + std::to_string(i));
+        x = hidden_states(g, x, s_.num_layers, [&](Value in, int64_t i) {
             const std::string group = "albert.encoder.albert_layer_groups." +
                                       std::to_string(i * s_.groups / s_.num_layers) + ".albert_layers.";
-            for (int64_t j = 0; j < s_.layers_per_group; ++j) x = block(g, x, padding, group + std::to_string(j) + ".");
-            g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
-        }
+            for (int64_t j = 0; j < s_.layers_per_group; ++j)
+                in = block(g, in, padding, group + std::to_string(j) + ".");
+            return in;
+        });
         g.offer("hidden", x);
         g.offer("embedding.weight", token_embedding(g));
     }

@@ -53,14 +53,10 @@ public:
         const Value ids = g.input("input_ids");
         const Value mask = optional_input(g, "attention_mask");
         const Value keep = mask ? reshape(to_float(mask), {ids.dim(0), ids.dim(1), 1}) : Value{};
-        Value x = embed(g, ids, keep);
-        g.offer("layer.0.hidden", x);
-        for (int64_t i = 0; i < s_.num_layers; ++i) {
-            const Scope scope(g, "block." + std::to_string(i));
-            const Value y = block(g, x, mask, i);
-            x = i == 0 ? after_first(g, x, y, keep) : y;
-            g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
-        }
+        const Value x = hidden_states(g, embed(g, ids, keep), s_.num_layers, [&](Value in, int64_t i) {
+            const Value y = block(g, in, mask, i);
+            return i == 0 ? after_first(g, in, y, keep) : y;
+        });
         g.offer("hidden", x);
         g.offer("embedding.weight", token_embedding(g));
     }

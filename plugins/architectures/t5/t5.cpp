@@ -88,20 +88,17 @@ private:
     Value stack(Graph& g, Value ids, const std::string& side, int64_t layers, Value encoder_hidden_states,
                 Value padding) {
         const bool decoder = static_cast<bool>(encoder_hidden_states);
-        Value x = drop(g, embedding(token_embedding(g), ids), s_.dropout);
-        const std::string port = decoder ? "layer." : "encoder.layer.";
-        g.offer(port + "0.hidden", x);
+        const Value x = drop(g, embedding(token_embedding(g), ids), s_.dropout);
         const Value bias = transpose(g.parameter(side + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight",
                                                  {s_.num_buckets, s_.num_heads}, scaled_normal(s_.hidden_size)),
                                      {1, 0});
-        for (int64_t i = 0; i < layers; ++i) {
-            const Scope scope(g, side + "." + std::to_string(i));
-            x = block(g, x, side, i, bias, encoder_hidden_states, padding);
-            if (i + 1 < layers) g.offer(port + std::to_string(i + 1) + ".hidden", x);
-        }
-        x = drop(g, norm(g, x, side + ".final_layer_norm"), s_.dropout);
-        g.offer(port + std::to_string(layers) + ".hidden", x);
-        return x;
+        HiddenStatesOptions names;
+        names.scope = side;
+        names.port = decoder ? "layer" : "encoder.layer";
+        names.final_norm = [&](Value in) { return drop(g, norm(g, in, side + ".final_layer_norm"), s_.dropout); };
+        return hidden_states(
+            g, x, layers,
+            [&](Value in, int64_t i) { return block(g, in, side, i, bias, encoder_hidden_states, padding); }, names);
     }
 
     Value block(Graph& g, Value x, const std::string& side, int64_t index, Value bias, Value encoder_hidden_states,
