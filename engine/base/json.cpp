@@ -156,6 +156,7 @@ Result<Json> parse_strictly(std::string_view text, const std::string& name, Sour
     const auto bad = [&](const std::string& problem) {
         return corrupt(fmt::format("{}: {}: {}", name, position_of(place, text, source), problem));
     };
+    if (text.find_first_not_of(" \t\r\n") == text.npos) return bad("not valid JSON: the text is empty");
     try {
         ValueBuilder<Json> builder;
         const CountedText begin(text.data(), &reached), end(text.data() + text.size(), &reached);

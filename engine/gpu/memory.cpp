@@ -217,7 +217,7 @@ Status Memory::place(Buffer::Held& held) {
     const uint64_t with_guard = (held.bytes + 15) / 16 * 16 + options_.guard_bytes;
     HK_TRY(reserve(with_guard, held.name));
     held.counted_bytes = with_guard;
-    const auto placed = [&]() -> Status {
+    auto placed = [&]() -> Status {
         const VkBufferCreateInfo create = buffer_info(with_guard);
         if (allocator_ == nullptr) HK_TRY(open());
         if (!account_->ranges.empty()) {
@@ -331,7 +331,7 @@ void Memory::take_away(Buffer::Held& held) noexcept {
 
 Status Memory::evict(const Download& download) {
     const std::vector<Buffer::Held*> all = held_;
-    const Status saved = within_memory("for what device memory holds", [&]() -> Status {
+    Status saved = within_memory("for what device memory holds", [&]() -> Status {
         for (Buffer::Held* held : all)
             held->saved.emplace(static_cast<std::size_t>(held->bytes), device_->host_memory());
         for (Buffer::Held* held : all) {
@@ -356,7 +356,7 @@ Status Memory::evict(const Download& download) {
 
 Status Memory::restore(const Upload& upload, const std::function<Status()>& then) {
     const std::vector<Buffer::Held*> all = held_;
-    const Status back = within_memory("to fill device memory again", [&]() -> Status {
+    Status back = within_memory("to fill device memory again", [&]() -> Status {
         for (Buffer::Held* held : all) HK_TRY(place(*held));
         for (Buffer::Held* held : all) {
             if (held->mapped != nullptr) {

@@ -28,6 +28,7 @@ public:
     using AttributeVariant::AttributeVariant;
     using AttributeVariant::operator=;
     AttributeValue() = default;
+    // NOLINTNEXTLINE(bugprone-copy-constructor-init): see above
     AttributeValue(const AttributeValue& other) : AttributeVariant() { AttributeVariant::operator=(other); }
     AttributeValue(AttributeValue&&) noexcept = default;
     AttributeValue& operator=(const AttributeValue&) = default;

@@ -163,12 +163,12 @@ private:
         Shape shape;
         std::vector<ValueId> open(node.inputs.rbegin(), node.inputs.rend());
         const Kind kind = b.kind(node.inputs[0]);
-        constexpr std::size_t most = 64; // more parts do not occur in a model's gradient
+        constexpr std::size_t kMaxParts = 64; // more parts do not occur in a model's gradient
         while (!open.empty()) {
             const ValueId value = open.back();
             open.pop_back();
             const Node& made = b.graph().producer(value);
-            if (made.op == Op::add && open.size() + parts.size() < most) {
+            if (made.op == Op::add && open.size() + parts.size() < kMaxParts) {
                 open.insert(open.end(), made.inputs.rbegin(), made.inputs.rend());
                 continue;
             }

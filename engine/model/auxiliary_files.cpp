@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 16> auxiliary_names{"added_tokens.json",
+constexpr std::array<std::string_view, 16> kAuxiliaryNames{"added_tokens.json",
                                                            "chat_template.jinja",
                                                            "generation_config.json",
                                                            "merges.txt",
@@ -97,7 +97,7 @@ std::string expected_instead(const std::string& name, std::string_view content) 
 
 std::vector<fs::path> auxiliary_files_in(const fs::path& folder) {
     std::vector<fs::path> files;
-    for (const std::string_view name : auxiliary_names) {
+    for (const std::string_view name : kAuxiliaryNames) {
         std::error_code error;
         if (fs::is_regular_file(folder / name, error)) files.push_back(folder / name);
     }

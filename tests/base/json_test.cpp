@@ -43,7 +43,7 @@ TEST_CASE("json: values equal the library's") {
 }
 
 TEST_CASE("json: every error has its line, column and one reason") {
-    CHECK(has(error_of(""), "file: line 1, column 1: not valid JSON: syntax error"));
+    CHECK(has(error_of(""), "file: line 1, column 1: not valid JSON: the text is empty"));
     CHECK(has(error_of("{\n  \"a\": 1,\n  \"b\" 2\n}"), "file: line 3, column 7: not valid JSON: syntax error"));
     CHECK(has(error_of("[1,\n2]\n x"), "line 3, column 2: not valid JSON"));
     CHECK(has(error_of("{}{}"), "line 1, column 3: not valid JSON"));
