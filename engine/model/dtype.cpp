@@ -114,7 +114,7 @@ bool convert(From value, To& out) {
         out = static_cast<To>(value);
     } else {
         if (!whole_in_range<To>(value)) return false;
-        out = static_cast<To>(value);
+        out = static_cast<To>(value); // NOLINT(bugprone-signed-char-misuse): an int8_t is a number here
     }
     return true;
 }
