@@ -59,7 +59,7 @@ Result<ModelCost> cost_of(DeviceOnDemand& device, const plugin::Registry& regist
     cost.length = length;
     HK_ASSIGN(const Described described, describe_folder(registry, folder, batch, length, log));
     cost.parameters = parameter_count(described.graph);
-    // A pass computes the scores of the head, or the body's output if there is no head.
+    // A pass computes the scores of the head, or the body's output for a model without a head.
     HK_ASSIGN(const graph::Graph offered,
               described.composition->build(HK_MODE_EVALUATE, described.fields, {}, /*all_ports=*/true));
     const std::vector<std::string> wanted{offered.outputs.contains("port.logits") ? "logits" : "hidden"};

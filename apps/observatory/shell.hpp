@@ -29,7 +29,7 @@ public:
     void finish();
     bool is_settled();     // the displayed panel does not change any more without input
     bool is_idle();        // neither does anything else
-    std::string problem(); // why there is no model, or nothing to display in the current panel; "" if neither applies
+    std::string problem(); // why the model, or the content of the current panel, is missing; "" if neither is
 
 private:
     void layout();

@@ -180,7 +180,7 @@ bool ChildProcess::collect(double seconds) {
     while (!ended_) {
         int status = 0;
         const pid_t got = ::waitpid(id_, &status, WNOHANG);
-        if (got == id_ || (got < 0 && errno != EINTR)) { // if the host ignores SIGCHLD, there is no status
+        if (got == id_ || (got < 0 && errno != EINTR)) { // a host that ignores SIGCHLD gets no status
             ended_ = true;
             if (got == id_ && WIFEXITED(status)) end_.status = WEXITSTATUS(status);
             if (got == id_ && WIFSIGNALED(status)) end_.signal = WTERMSIG(status);

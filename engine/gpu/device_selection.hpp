@@ -50,7 +50,7 @@ struct PhysicalDevice {
 };
 
 // Returns the compute queue family: preferably one without graphics, so that a desktop's compositor does not wait for
-// it. None: there is no compute family.
+// it. None: the device lacks a compute family.
 std::optional<uint32_t> compute_family(std::span<const VkQueueFamilyProperties> families);
 
 // Returns the queue that a host should create for Hekla.

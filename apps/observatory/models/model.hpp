@@ -39,7 +39,7 @@ public:
     std::vector<int32_t> encode_source(const std::string& text) const;
     int32_t decoder_start() const;
     std::string decode(const std::vector<int32_t>& ids) const;
-    // Returns a token in readable form: spaces as "·", line ends as "⏎"; its number if there is no tokenizer.
+    // Returns a token in readable form: spaces as "·", line ends as "⏎"; its number without a tokenizer.
     const std::string& label(int32_t id) const;
 
 private:

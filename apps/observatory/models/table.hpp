@@ -24,7 +24,7 @@ public:
     double progress() const { return passes_ != nullptr ? passes_->progress() : 0.0; }
     // Float [tokens, width]; null until it is ready, and for a model without token embeddings.
     const hk_tensor* embedding() const { return is_ready() ? passes_->find("embedding.weight") : nullptr; }
-    // Must be ready. Empty if there is no such parameter.
+    // Must be ready. Empty if no parameter has this name.
     std::optional<hk_tensor> parameter(const std::string& name) const;
 
 private:

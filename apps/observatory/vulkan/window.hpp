@@ -11,7 +11,7 @@ namespace observatory {
 
 class Window {
 public:
-    // Throws a Failure if there is no window system, or none that Vulkan supports.
+    // Throws a Failure without a window system that Vulkan supports.
     Window(int width, int height, const std::string& title);
     ~Window();
     Window(const Window&) = delete;
