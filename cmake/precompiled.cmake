@@ -1,6 +1,6 @@
 # Shared compilation: the headers of libraries (precompiled), and with HEKLA_UNITY the common parts of a target's files.
 set(HEKLA_PRECOMPILED <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map>
-  <memory> <optional> <set> <span> <string> <string_view> <unordered_map> <vector> <fmt/format.h>)
+  <memory> <mutex> <optional> <set> <span> <string> <string_view> <unordered_map> <vector> <fmt/format.h> <nlohmann/json.hpp>)
 # Measured on gcc 12, and not used: explicit instantiation of nlohmann::basic_json (its own compilation costs what it saves),
 # -Og instead of -O1 (a fifth less for plugin/, nothing for train/), no warnings (a fifth less, but errors would be missed).
 option(HEKLA_UNITY "Compile all files of a room at once: 15 instead of 25 minutes of CPU time for a full build, more after a change of one file" ON)
