@@ -172,7 +172,8 @@ TEST_CASE("a signal ends the reading of a large table") {
     folder.write("rows.tsv", rows);
     Process process(folder, {"train", "recipe.toml", "data.train=rows.tsv", "objective.id=classification",
                              "head.id=classification", "tokenizer.kind=words"});
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    REQUIRE(process.wait_until_handled(SIGTERM));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
     REQUIRE(process.running());
     CHECK(!folder.exists("run/train_log.jsonl"));
     process.send(SIGTERM);
@@ -215,7 +216,8 @@ dir = "run"
     folder.write("rows.tsv", rows);
     for (const int signal : {SIGINT, SIGTERM}) {
         Process process(folder, {"predict", "run", "--file", "rows.tsv"});
-        std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+        REQUIRE(process.wait_until_handled(signal));
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
         REQUIRE(process.running());
         process.send(signal);
         const Ended stopped = process.wait();
@@ -238,8 +240,7 @@ TEST_CASE("a signal ends the training of a tokenizer, and its folder is not writ
         Process process(folder, {"tokenize", "train", "--kind", kind, "--vocab-size", "8000", file, "-o", "t"});
         for (int i = 0; i < 3000 && process.running() && !has(process.errors(), awaited); ++i)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        std::this_thread::sleep_for(std::chrono::milliseconds(100)); // handlers are in place
-        REQUIRE(process.running());
+        REQUIRE(process.wait_until_handled(SIGINT));
         process.send(SIGINT);
         const Ended stopped = process.wait();
         CAPTURE(stopped.err);
@@ -278,6 +279,7 @@ TEST_CASE("Ctrl+C ends generation with the text so far, and is not a failure") {
     for (const char* beams : {"1", "2"}) {
         Process process(folder,
                         {"generate", "run", "--prompt", "of a text", "--max-new-tokens", "39000", "--beams", beams});
+        REQUIRE(process.wait_until_handled(SIGINT));
         std::this_thread::sleep_for(std::chrono::seconds(3));
         REQUIRE(process.running());
         process.send(SIGINT);

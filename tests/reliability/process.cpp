@@ -131,6 +131,19 @@ bool Process::running() {
     return !ended_;
 }
 
+bool Process::wait_until_handled(int signal) {
+    const std::string status = "/proc/" + std::to_string(id_) + "/status";
+    for (int i = 0; i < 6000 && running(); ++i) {
+        const std::string content = content_of(status);
+        const std::size_t caught = content.find("SigCgt:");
+        if (caught != std::string::npos &&
+            (std::strtoull(content.c_str() + caught + 7, nullptr, 16) >> (signal - 1) & 1) != 0)
+            return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+}
+
 Ended Process::wait(double seconds) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (running()) {
