@@ -49,8 +49,13 @@ shared vec4 b_tile[BK * (BN / 4 + 1)];
 struct Unit {
     uint row, k;
 };
-Unit unit_of(bool k_major, uint e, uint rows) {
-    return k_major ? Unit(e / (BK / 4), e % (BK / 4) * 4) : Unit(e % (rows / 4) * 4, e / (rows / 4));
+Unit unit_of(bool k_major, uint q, uint t, uint rows) {
+    return k_major ? Unit(t / (BK / 4) + q * (kThreads / (BK / 4)), t % (BK / 4) * 4)
+                   : Unit(t % (rows / 4) * 4, t / (rows / 4) + q * (kThreads / (rows / 4)));
+}
+// Returns the distance in shared memory from a thread's first unit to unit q, in vectors.
+uint distance_of(bool k_major, uint q, uint rows, uint stride) {
+    return k_major ? q * (kThreads / (BK / 4)) / 4 : q * (kThreads / (rows / 4)) * stride;
 }
 
 // Returns the byte offset of a unit from the tile's first element in the step at K = 0, inside the buffer.
@@ -112,12 +117,11 @@ void main() {
     // Every thread's share of the loads: byte offsets from a base that all threads have in common.
     uint a_offset[kUnitsA], b_offset[kUnitsB];
     [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
-        a_offset[q] =
-            offset_of(unit_of(kMajorA, q * kThreads + t, BM), kMajorA, kVectorA, rows_left, K, lda, a_bytes);
+        a_offset[q] = offset_of(unit_of(kMajorA, q, t, BM), kMajorA, kVectorA, rows_left, K, lda, a_bytes);
     [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
-        b_offset[q] =
-            offset_of(unit_of(kMajorB, q * kThreads + t, BN), kMajorB, kVectorB, columns_left, K, ldb, b_bytes);
-    const Unit a_first = unit_of(kMajorA, t, BM), b_first = unit_of(kMajorB, t, BN);
+        b_offset[q] = offset_of(unit_of(kMajorB, q, t, BN), kMajorB, kVectorB, columns_left, K, ldb, b_bytes);
+    const Unit a_first = unit_of(kMajorA, 0, t, BM), b_first = unit_of(kMajorB, 0, t, BN);
+    const uint a_to = a_first.k * kStrideA + a_first.row / 4, b_to = b_first.k * kStrideB + b_first.row / 4;
     const uint a_left = kMajorA ? K - min(a_first.k, K - 1) : rows_left - min(a_first.row, rows_left - 1);
     const uint b_left = kMajorB ? K - min(b_first.k, K - 1) : columns_left - min(b_first.row, columns_left - 1);
     const uvec3 a_along = min(uvec3(1, 2, 3), uvec3(a_left - 1)) * a_bytes;
@@ -143,22 +147,20 @@ void main() {
         [[unroll]] for (uint q = 0; q < kUnitsB; ++q) b_now[q] = unpack(b_next[q], kB, kVectorB);
         if (k + BK > K) {
             [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
-                a_now[q] = masked(a_now[q], unit_of(kMajorA, q * kThreads + t, BM), kMajorA, k - from, K);
+                a_now[q] = masked(a_now[q], unit_of(kMajorA, q, t, BM), kMajorA, k - from, K);
             [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
-                b_now[q] = masked(b_now[q], unit_of(kMajorB, q * kThreads + t, BN), kMajorB, k - from, K);
+                b_now[q] = masked(b_now[q], unit_of(kMajorB, q, t, BN), kMajorB, k - from, K);
         }
         barrier(); // the tiles of the step before have been read
         [[unroll]] for (uint q = 0; q < kUnitsA; ++q) {
-            const Unit unit = unit_of(kMajorA, q * kThreads + t, BM);
-            const uint to = unit.k * kStrideA + unit.row / 4;
+            const uint to = a_to + distance_of(kMajorA, q, BM, kStrideA);
             if (!kMajorA) a_tile[to] = a_now[q];
-            else [[unroll]] for (uint e = 0; e < 4; ++e) a_tile[to + e * kStrideA][unit.row % 4] = a_now[q][e];
+            else [[unroll]] for (uint e = 0; e < 4; ++e) a_tile[to + e * kStrideA][a_first.row % 4] = a_now[q][e];
         }
         [[unroll]] for (uint q = 0; q < kUnitsB; ++q) {
-            const Unit unit = unit_of(kMajorB, q * kThreads + t, BN);
-            const uint to = unit.k * kStrideB + unit.row / 4;
+            const uint to = b_to + distance_of(kMajorB, q, BN, kStrideB);
             if (!kMajorB) b_tile[to] = b_now[q];
-            else [[unroll]] for (uint e = 0; e < 4; ++e) b_tile[to + e * kStrideB][unit.row % 4] = b_now[q][e];
+            else [[unroll]] for (uint e = 0; e < 4; ++e) b_tile[to + e * kStrideB][b_first.row % 4] = b_now[q][e];
         }
         barrier();
         k += BK;
@@ -170,12 +172,16 @@ void main() {
                 b_next[q] = fetch(b_base + uint64_t(from) * b_step, b_offset[q], b_along, kB, kVectorB);
         }
         [[unroll]] for (uint kk = 0; kk < BK; ++kk) {
-            vec4 x[RM / 4], y[RN / 4];
+            vec4 x[RM / 4];
             [[unroll]] for (uint g = 0; g < RM / 4; ++g) x[g] = a_tile[kk * kStrideA + g * kDown + down];
-            [[unroll]] for (uint g = 0; g < RN / 4; ++g) y[g] = b_tile[kk * kStrideB + g * kAcross + across];
-            [[unroll]] for (uint i = 0; i < RM; ++i)
-                [[unroll]] for (uint j = 0; j < RN; ++j)
-                    sum[i * RN + j] = fma(x[i / 4][i % 4], y[j / 4][j % 4], sum[i * RN + j]);
+            [[unroll]] for (uint g = 0; g < RN / 4; ++g) {
+                const vec4 y = b_tile[kk * kStrideB + g * kAcross + across];
+                [[unroll]] for (uint i = 0; i < RM; ++i)
+                    [[unroll]] for (uint j = 0; j < 4; ++j) {
+                        const uint at = i * RN + g * 4 + j;
+                        sum[at] = fma(x[i / 4][i % 4], y[j], sum[at]);
+                    }
+            }
         }
     } while (k < tile.k1);
 
@@ -192,7 +198,7 @@ void main() {
                     bias[g][c] = load_float(bias_from, uint64_t(min(column + c, columns_left - 1)), kF32);
         }
     }
-    if (kVectorC && (EPILOGUE >> kActivationShift) == 0) {
+    if (kVectorC && kC == kF32 && (EPILOGUE >> kActivationShift) == 0) {
         [[unroll]] for (uint i = 0; i < RM; ++i) {
             float x[RN];
             [[unroll]] for (uint j = 0; j < RN; ++j) x[j] = sum[i * RN + j];

@@ -31,6 +31,13 @@ const uint kSlices = 128 / ACROSS;
 const uint kStep = 4 * kSlices; // K of a step
 const bool kVectorA = (VECTORS & kVectorsOfA) != 0, kVectorB = (VECTORS & kVectorsOfB) != 0;
 
+// Whether a step is loaded before the one before it is computed. Loads of single elements need the registers.
+const bool kAhead = kVectorB;
+
+// The vectors of a thread's block in the step that begins at K = `at`.
+#define FETCH_A(m, at) fetch(a_base + uint64_t(at) * a_step, a_offset[m], a_along, kA, kVectorA)
+#define FETCH_B(e, at) fetch(b_base + uint64_t(at) * b_step, b_offset[e], b_along, kB, kVectorB)
+
 shared vec4 part[128 * ROWS];
 
 void main() {
@@ -69,39 +76,38 @@ void main() {
     [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m] = vec4(0.0);
     const uint last = max(K, kStep) - kStep;
     uint k = tile.k0, from = min(tile.k0, last);
-    uvec4 x_next[ROWS], y_next[4]; // of the next step, loaded before this one is computed
-    [[unroll]] for (uint e = 0; e < 4; ++e)
-        y_next[e] = fetch(b_base + uint64_t(from) * b_step, b_offset[e], b_along, kB, kVectorB);
-    [[unroll]] for (uint m = 0; m < ROWS; ++m)
-        x_next[m] = fetch(a_base + uint64_t(from) * a_step, a_offset[m], a_along, kA, kVectorA);
+    uvec4 x_next[ROWS], y_next[4];
+    if (kAhead) {
+        [[unroll]] for (uint e = 0; e < 4; ++e) y_next[e] = FETCH_B(e, from);
+        [[unroll]] for (uint m = 0; m < ROWS; ++m) x_next[m] = FETCH_A(m, from);
+    }
     do {
-        uvec4 x_bits[ROWS], y_bits[4];
-        [[unroll]] for (uint e = 0; e < 4; ++e) y_bits[e] = y_next[e];
+        uvec4 x_bits[ROWS];
+        vec4 y[4]; // TB: [column] along K, otherwise [K] along columns
+        [[unroll]] for (uint e = 0; e < 4; ++e)
+            y[e] = unpack(kAhead ? y_next[e] : FETCH_B(e, from), kB, kVectorB);
         [[unroll]] for (uint m = 0; m < ROWS; ++m) x_bits[m] = x_next[m];
-        const uint shift = k - from, end = k + kStep;
-        k = end;
+        const uint now = from, shift = k - from;
+        k += kStep;
         from = min(k, last);
-        if (k < tile.k1) {
-            [[unroll]] for (uint e = 0; e < 4; ++e)
-                y_next[e] = fetch(b_base + uint64_t(from) * b_step, b_offset[e], b_along, kB, kVectorB);
-            [[unroll]] for (uint m = 0; m < ROWS; ++m)
-                x_next[m] = fetch(a_base + uint64_t(from) * a_step, a_offset[m], a_along, kA, kVectorA);
+        if (kAhead && k < tile.k1) {
+            [[unroll]] for (uint e = 0; e < 4; ++e) y_next[e] = FETCH_B(e, from);
+            [[unroll]] for (uint m = 0; m < ROWS; ++m) x_next[m] = FETCH_A(m, from);
         }
-        vec4 x[ROWS], y[4]; // x along K; TB: y[column] along K, otherwise y[K] along columns
-        [[unroll]] for (uint e = 0; e < 4; ++e) y[e] = unpack(y_bits[e], kB, kVectorB);
-        [[unroll]] for (uint m = 0; m < ROWS; ++m) x[m] = unpack(x_bits[m], kA, kVectorA);
-        if (end > K) {
-            const uvec4 at = uvec4(kk, kk + 1, kk + 2, kk + 3);
-            bvec4 own = bvec4(kk >= shift && kk < K);
+        bvec4 own = bvec4(true); // K of this step, not of the one before or past the end
+        if (k > K) {
+            own = bvec4(kk >= shift && kk < K);
             if ((VECTORS & kWholeK) == 0)
-                own = bvec4(at.x >= shift && at.x < K, at.y >= shift && at.y < K, at.z >= shift && at.z < K,
-                            at.w >= shift && at.w < K);
-            [[unroll]] for (uint m = 0; m < ROWS; ++m) x[m] = mix(vec4(0.0), x[m], own);
+                own = bvec4(own.x, kk + 1 >= shift && kk + 1 < K, kk + 2 >= shift && kk + 2 < K,
+                            kk + 3 >= shift && kk + 3 < K);
             [[unroll]] for (uint e = 0; e < 4; ++e) y[e] = mix(vec4(0.0), y[e], TB != 0 ? own : bvec4(own[e]));
         }
-        [[unroll]] for (uint m = 0; m < ROWS; ++m)
+        [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+            vec4 x = unpack(kAhead ? x_bits[m] : FETCH_A(m, now), kA, kVectorA); // along K
+            if (k > K) x = mix(vec4(0.0), x, own);
             [[unroll]] for (uint e = 0; e < 4; ++e)
-                sum[m] = fma(vec4(x[m][e]), TB != 0 ? vec4(y[0][e], y[1][e], y[2][e], y[3][e]) : y[e], sum[m]);
+                sum[m] = fma(vec4(x[e]), TB != 0 ? vec4(y[0][e], y[1][e], y[2][e], y[3][e]) : y[e], sum[m]);
+        }
     } while (k < tile.k1);
 
     const uint own_part = slice * ACROSS + across;
