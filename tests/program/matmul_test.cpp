@@ -172,6 +172,32 @@ TEST_CASE("matmul: tiled kernels give the same bits, whatever the tile and the a
     }
 }
 
+TEST_CASE("matmul: kernels for few rows give a row the same bits, however many rows there are") {
+    program::RuntimeOptions as_gpu;
+    as_gpu.kernels_of_gpus = true;
+    gpu::CapabilityOverrides overrides;
+    overrides.disable = {"uniform_loads"}; // whose kernels would be preferred
+    Bench bench(as_gpu, overrides);
+    for (const bool transposed : {false, true}) {
+        Random random(6);
+        const graph::Tensor weights =
+            random.tensor(Kind::float_, transposed ? Shape{30, 700} : Shape{700, 30}); // columns and K with a rest
+        const graph::Tensor rows = random.tensor(Kind::float_, {4, 700});
+        std::vector<double> first;
+        for (const int64_t m : {1, 2, 3, 4}) {
+            CAPTURE(m);
+            const Graph graph = product({m, 700}, weights.shape, false, transposed);
+            graph::Feeds feeds;
+            feeds.fields["a"] = {Kind::float_, {m, 700}, {rows.data.begin(), rows.data.begin() + m * 700}};
+            feeds.fields["b"] = weights;
+            std::vector<double> y = run_on_device(*bench, graph, feeds, {}).at("y").data;
+            y.resize(30);
+            if (first.empty()) first = y;
+            CHECK(y == first);
+        }
+    }
+}
+
 TEST_CASE("matmul: which kernels a GPU prefers") {
     program::Limits limits;
     limits.subgroup_size = 32;

@@ -92,6 +92,7 @@ constexpr MatmulKernel kKernels[] = {
      .tile_m = 128,
      .tile_n = 32,
      .step = 16,
+     .measured = false,
      .needs = {.gpu = true, .invocations = 128, .shared_bytes = 10752},
      .suits = {.one_tile_across = true}},
     {.name = "tiled.t64",
