@@ -52,7 +52,7 @@ void main() {
     const uint a_bytes = uint(bytes_of(kA)), b_bytes = uint(bytes_of(kB));
 
     // A block's four K, and the byte offsets of its vectors in the step at K = 0. Indices along a vector are clamped;
-    // `along` has the distances to the elements behind the first.
+    // `along` has the distances to the elements after the first.
     const uint kk = slice * 4;
     const uvec4 k_index = min(uvec4(kk, kk + 1, kk + 2, kk + 3), uvec4(K - 1));
     const uint column = across * 4;

@@ -10,7 +10,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 2) readonly buffer Hal
 #endif
 
 // Loads four elements of an operand, as bits; unpack() makes floats of them. With `vectors` they are aligned to four
-// elements; otherwise the last three are `along` bytes behind the first. The buffer is not written in this dispatch.
+// elements; otherwise the last three are `along` bytes after the first. The buffer is not written in this dispatch.
 uvec4 fetch(uint64_t base, uint offset, uvec3 along, uint storage, bool vectors) {
 #ifdef STORAGE16
     if (storage != kF32) {
