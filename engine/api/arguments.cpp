@@ -302,7 +302,7 @@ Status check(const hk_device_limits* o) {
                 fmt::format("is {}, expected a power of two from 4 to 128", lanes))
         .at_least("max_group_invocations", o->max_group_invocations, 128)
         .at_least("shared_memory", o->shared_memory, 16384)
-        .zero("reserved", o->reserved)
+        .at_least("cores", o->cores, 0)
         .expect(o->max_allocation >= uint64_t{1} << 20, "max_allocation",
                 fmt::format("is {}, expected 1048576 bytes or more", o->max_allocation))
         .expect(o->flops > 0.0 && o->flops < 1e30, "flops",

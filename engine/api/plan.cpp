@@ -28,8 +28,8 @@ struct NamedLimits {
 // Round numbers, typical of older devices.
 constexpr std::array kNamedLimits{
     NamedLimits{"cpu", {0, 1, 8, 1024, 32768, 1, 1, 1, 1, 0, 2 * kGiB, 0, 2e10, 5e9}},
-    NamedLimits{"desktop", {0, 0, 32, 1024, 49152, 1, 0, 1, 0, 0, 4 * kGiB, 8 * kGiB, 1e13, 3e11}},
-    NamedLimits{"mobile", {0, 0, 64, 256, 16384, 1, 0, 1, 1, 0, kGiB, 4 * kGiB, 1e12, 3e10}},
+    NamedLimits{"desktop", {0, 0, 32, 1024, 49152, 1, 0, 1, 0, 64, 4 * kGiB, 8 * kGiB, 1e13, 3e11}},
+    NamedLimits{"mobile", {0, 0, 64, 256, 16384, 1, 0, 1, 1, 8, kGiB, 4 * kGiB, 1e12, 3e10}},
 };
 
 Result<program::Target> target_from(const hk_device_limits& l) {
@@ -41,6 +41,7 @@ Result<program::Target> target_from(const hk_device_limits& l) {
     limits.cpu = l.cpu != 0;
     limits.uniform_loads = l.uniform_loads != 0;
     limits.generated_shaders = l.generated_shaders != 0;
+    if (l.cores > 0) limits.cores = static_cast<uint32_t>(l.cores);
     Result<program::Target> target =
         program::described_target(limits, {l.flops, l.bandwidth}, l.max_allocation, l.mapped != 0);
     return target.ok() ? std::move(target) : target.status().with_context("hk_device_limits");
@@ -59,7 +60,7 @@ void fill_limits(program::Runtime& runtime, hk_device_limits& out) {
            limits.uniform_loads ? 1 : 0,
            limits.generated_shaders ? 1 : 0,
            device.mapped_device_memory ? 1 : 0,
-           0,
+           static_cast<int32_t>(limits.cores),
            std::min(device.max_allocation_bytes, device.max_buffer_bytes),
            train::memory_room(runtime).free,
            speed.flops,

@@ -105,6 +105,46 @@ Status query_matrix_shapes(const Functions& functions, VkPhysicalDevice physical
     return {};
 }
 
+// Returns the number of compute units, or 0 if the device supports no extension with it. Such an extension's properties
+// may be queried although it is not enabled.
+Result<uint32_t> query_cores(const Functions& functions, VkPhysicalDevice physical) {
+    HK_ASSIGN(const std::vector<VkExtensionProperties> extensions, device_extensions(functions, physical));
+    const auto listed = [&](std::string_view name) {
+        return std::ranges::any_of(extensions, [&](const VkExtensionProperties& e) { return name == e.extensionName; });
+    };
+    const auto query = [&](auto& structure) {
+        VkPhysicalDeviceProperties2 properties{};
+        properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+        properties.pNext = &structure;
+        functions.vkGetPhysicalDeviceProperties2(physical, &properties);
+    };
+    if (listed(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) {
+        VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{};
+        nvidia.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV;
+        query(nvidia);
+        return nvidia.shaderSMCount;
+    }
+    if (listed(VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME)) {
+        VkPhysicalDeviceShaderCoreProperties2AMD amd{};
+        amd.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD;
+        query(amd);
+        return amd.activeComputeUnitCount;
+    }
+    if (listed(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) {
+        VkPhysicalDeviceShaderCorePropertiesAMD amd{};
+        amd.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD;
+        query(amd);
+        return amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+    }
+    if (listed(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME)) {
+        VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm{};
+        arm.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM;
+        query(arm);
+        return arm.shaderCoreCount;
+    }
+    return uint32_t{0};
+}
+
 template<class T>
 Status lower(Capabilities& capabilities, T& limit, const std::optional<T>& wanted, const char* name) {
     if (!wanted) return {};
@@ -240,6 +280,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
     c.timestamp_nanoseconds = static_cast<double>(limits.timestampPeriod);
     c.timestamps = c.timestamp_bits > 0 && c.timestamp_nanoseconds > 0;
 
+    HK_ASSIGN(c.cores, query_cores(functions, physical));
     if (c.cooperative_matrix) HK_TRY(query_matrix_shapes(functions, physical, c));
     if (!c.cooperative_matrix) c.bfloat16_cooperative_matrix = false;
     return c;

@@ -73,6 +73,7 @@ struct Capabilities {
     uint32_t max_subgroup_size = 0;
     uint32_t max_subgroups_per_workgroup = 0; // with a required subgroup size
     uint32_t shared_memory_bytes = 0;         // per workgroup
+    uint32_t cores = 0;                       // compute units or streaming multiprocessors; 0: no extension tells
     uint32_t max_workgroup_invocations = 0;
     std::array<uint32_t, 3> max_workgroup_size{};
     std::array<uint32_t, 3> max_groups{}; // per dispatch, in each dimension

@@ -57,13 +57,6 @@ Result<std::vector<T>> enumerate(const char* what, Call&& call) {
     return items;
 }
 
-Result<std::vector<VkExtensionProperties>> device_extensions(const Functions& f, VkPhysicalDevice physical) {
-    return enumerate<VkExtensionProperties>(
-        "vkEnumerateDeviceExtensionProperties", [&](uint32_t* count, VkExtensionProperties* to) {
-            return f.vkEnumerateDeviceExtensionProperties(physical, nullptr, count, to);
-        });
-}
-
 std::vector<VkQueueFamilyProperties> queue_families(const Functions& f, VkPhysicalDevice physical) {
     uint32_t count = 0;
     f.vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, nullptr);

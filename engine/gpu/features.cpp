@@ -198,7 +198,7 @@ std::vector<std::string> missing_baseline(const Features& features) {
     return missing;
 }
 
-Result<Features> supported_features(const Functions& functions, VkPhysicalDevice physical, uint32_t api_version) {
+Result<std::vector<VkExtensionProperties>> device_extensions(const Functions& functions, VkPhysicalDevice physical) {
     std::vector<VkExtensionProperties> extensions;
     VkResult result = VK_INCOMPLETE;
     while (result == VK_INCOMPLETE) { // the list may grow between the two calls
@@ -210,6 +210,11 @@ Result<Features> supported_features(const Functions& functions, VkPhysicalDevice
         extensions.resize(std::min<std::size_t>(count, extensions.size()));
     }
     HK_TRY(to_status(result, "vkEnumerateDeviceExtensionProperties"));
+    return extensions;
+}
+
+Result<Features> supported_features(const Functions& functions, VkPhysicalDevice physical, uint32_t api_version) {
+    HK_ASSIGN(const std::vector<VkExtensionProperties> extensions, device_extensions(functions, physical));
     const auto there = [&](const Requirement& r) {
         return !needs_extension(r, api_version) || std::ranges::any_of(extensions, [&](const VkExtensionProperties& e) {
             return std::string_view(r.extension) == e.extensionName;

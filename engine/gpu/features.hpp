@@ -72,6 +72,9 @@ std::string how_to_enable(const Requirement& requirement, uint32_t api_version);
 // Returns the required features that are missing, by Vulkan's names; empty if the baseline is met.
 std::vector<std::string> missing_baseline(const Features& features);
 
+// Returns the extensions that `physical` supports.
+Result<std::vector<VkExtensionProperties>> device_extensions(const Functions& functions, VkPhysicalDevice physical);
+
 // Returns the features that `physical` supports, including their extensions. `api_version`: the device's.
 Result<Features> supported_features(const Functions& functions, VkPhysicalDevice physical, uint32_t api_version);
 

@@ -20,6 +20,10 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     limits.shared_memory = device.shared_memory_bytes;
     if (options.shared_memory_bytes > 0)
         limits.shared_memory = std::min(limits.shared_memory, options.shared_memory_bytes);
+    if (device.cores > 0)
+        limits.cores = device.cores;
+    else if (device.type == gpu::DeviceType::integrated)
+        limits.cores = 16;
     limits.storage16 = device.storage_16bit;
     limits.cpu = device.type == gpu::DeviceType::cpu && !options.kernels_of_gpus;
     limits.uniform_loads = device.uniform_loads;

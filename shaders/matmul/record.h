@@ -10,6 +10,12 @@ HK_CONSTANT(kActivationGelu, 3);
 HK_CONSTANT(kResidual, 2);
 HK_CONSTANT(kAccumulate, 4); // added to C
 
+// Bits of the specialization constant VECTORS: what can be read (C also written) in aligned vectors of four elements.
+HK_CONSTANT(kVectorsOfA, 1);
+HK_CONSTANT(kVectorsOfB, 2);
+HK_CONSTANT(kVectorsOfC, 4); // with the bias and the residual
+HK_CONSTANT(kWholeK, 8);     // K is a multiple of four
+
 // The record of all kernels that multiply, and of split_sum.
 HK_RECORD(Record) {
     HK_RECORD_HEAD;

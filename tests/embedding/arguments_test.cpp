@@ -418,7 +418,7 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     HK_REFUSES(limits, subgroup_size, 48, "is 48, expected a power of two");
     HK_REFUSES(limits, max_group_invocations, 64, "is 64, expected 128 or more");
     HK_REFUSES(limits, shared_memory, 1024, "is 1024, expected 16384 or more");
-    HK_REFUSES(limits, reserved, 1, "is 1, expected 0");
+    HK_REFUSES(limits, cores, -1, "is -1, expected 0 or more");
     HK_REFUSES(limits, max_allocation, 4096, "is 4096, expected 1048576 bytes or more");
     HK_REFUSES(limits, flops, 0.0, "is 0, expected float32 operations");
     HK_REFUSES(limits, bandwidth, kNan, "is nan, expected bytes per second");

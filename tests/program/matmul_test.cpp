@@ -1,6 +1,7 @@
 // matmul and linear at odd sizes, in every layout, strided, batched, split along K; on the device against the
 // interpreter.
 #include "program/kernel_case.hpp"
+#include "program/lowering/matmul_kernels.hpp"
 
 namespace matmul_test {
 
@@ -94,23 +95,154 @@ TEST_CASE("matmul: gradients of a batched product") {
 
 TEST_CASE("matmul: every kernel equals the interpreter") {
     Bench bench;
-    const std::pair<Shape, Shape> cases[] = {{{70, 33}, {33, 129}}, {{1, 5}, {5, 1}}, {{2, 130, 64}, {2, 64, 131}}};
+    // Odd sizes, sizes in vectors of four with edges in every direction, K shorter than a step, full tiles.
+    const std::pair<Shape, Shape> cases[] = {
+        {{70, 33}, {33, 129}},        {{1, 5}, {5, 1}}, {{2, 130, 64}, {2, 64, 131}},
+        {{2, 132, 36}, {2, 36, 136}}, {{5, 4}, {4, 8}}, {{128, 64}, {64, 128}},
+    };
     for (const auto& [a, b] : cases)
-        for (const char* choice : {"tiled.t64", "tiled.t128", "direct.t1x4", "direct.t4x4", "direct.t16x4",
-                                   "direct.t32x4", "direct.t64x4", "uniform.t6x4", "uniform.t2x4", "uniform.t8x1"}) {
-            CAPTURE(choice);
-            const Graph graph = product(a, b, false, false);
-            Random random(3);
-            const graph::Feeds feeds = kernel_feeds(graph, random);
+        for (int layout = 0; layout < 4; ++layout)
+            for (const program::MatmulKernel& kernel : program::matmul_kernels()) {
+                const bool ta = (layout & 1) != 0, tb = (layout & 2) != 0;
+                // Other tests have the layouts of the other kernels; tiles differ in constants alone.
+                if (layout > 0 && kernel.name != "tiled.t32x64" && kernel.name != "vector.r4" &&
+                    (kernel.name != "tiled.t128x64" || a[-1] != 36))
+                    continue;
+                CAPTURE(kernel.name);
+                CAPTURE(layout);
+                const auto stored = [](Shape shape, bool transposed) {
+                    if (transposed) std::swap(shape[-1], shape[-2]);
+                    return shape;
+                };
+                const Graph graph = product(stored(a, ta), stored(b, tb), ta, tb);
+                Random random(3);
+                const graph::Feeds feeds = kernel_feeds(graph, random);
+                RunOptions options;
+                const int64_t batches = a.rank() == 3 ? a[0] : 1;
+                options.compile.kernel_choices[fmt::format("matmul {}{} f32 [{}x {}, {}, {}]", ta ? 'T' : 'N',
+                                                           tb ? 'T' : 'N', batches, a[-2], b[-1], a[-1])] = kernel.name;
+                std::string where;
+                const double error =
+                    worst_error(run_on_device(*bench, graph, feeds, options), run_in_interpreter(graph, feeds), &where);
+                CHECK_MESSAGE(error <= kTolerance, "error " << error << " at " << where);
+            }
+}
+
+TEST_CASE("matmul: kernels for GPUs on views with offsets, aligned to four elements or not") {
+    Bench bench;
+    for (const char* kernel : {"tiled.t128x64", "tiled.t32x64", "vector.r2"})
+        for (const int64_t start : {0, 3, 4})
+            for (const bool wide : {false, true}) {
+                CAPTURE(kernel);
+                CAPTURE(start);
+                CAPTURE(wide);
+                Builder b;
+                const auto part = [&](const char* name, int64_t rows, int64_t columns) {
+                    const ValueId x = b.input(name, Kind::float_, {rows, columns + 8 + (wide ? 1 : 0)});
+                    return b(Op::slice, {x}, {{"axis", int64_t{1}}, {"start", start}, {"length", columns}});
+                };
+                b.output("y", b(Op::matmul, {part("a", 20, 44), part("b", 44, 72)}));
+                const Graph graph = finished(std::move(b));
+                Random random(4);
+                const graph::Feeds feeds = kernel_feeds(graph, random);
+                RunOptions options;
+                options.compile.kernel_choices["matmul NN f32 [1x 20, 72, 44]"] = kernel;
+                std::string where;
+                const double error =
+                    worst_error(run_on_device(*bench, graph, feeds, options), run_in_interpreter(graph, feeds), &where);
+                CHECK_MESSAGE(error <= kTolerance, "error " << error << " at " << where);
+            }
+}
+
+TEST_CASE("matmul: tiled kernels give the same bits, whatever the tile and the alignment") {
+    Bench bench;
+    for (const int64_t k : {64, 77, 100}) {
+        const Graph graph = product({40, k}, {k, 80}, false, false);
+        Random random(5);
+        const graph::Feeds feeds = kernel_feeds(graph, random);
+        Outcome first;
+        for (const char* kernel : {"tiled.t128", "tiled.t128x64", "tiled.t128x32", "tiled.t64", "tiled.t32x64"}) {
+            CAPTURE(kernel);
             RunOptions options;
-            const int64_t batches = a.rank() == 3 ? a[0] : 1;
-            options.compile
-                .kernel_choices[fmt::format("matmul NN f32 [{}x {}, {}, {}]", batches, a[-2], b[-1], a[-1])] = choice;
-            std::string where;
-            const double error =
-                worst_error(run_on_device(*bench, graph, feeds, options), run_in_interpreter(graph, feeds), &where);
-            CHECK_MESSAGE(error <= kTolerance, "error " << error << " at " << where);
+            options.compile.kernel_choices[fmt::format("matmul NN f32 [1x 40, 80, {}]", k)] = kernel;
+            const Outcome got = run_on_device(*bench, graph, feeds, options);
+            if (first.empty()) first = got;
+            CHECK(same_bits(first, got));
         }
+    }
+}
+
+TEST_CASE("matmul: kernels for few rows give a row the same bits, however many rows there are") {
+    program::RuntimeOptions as_gpu;
+    as_gpu.kernels_of_gpus = true;
+    gpu::CapabilityOverrides overrides;
+    overrides.disable = {"uniform_loads"}; // whose kernels would be preferred
+    Bench bench(as_gpu, overrides);
+    for (const bool transposed : {false, true}) {
+        Random random(6);
+        const graph::Tensor weights =
+            random.tensor(Kind::float_, transposed ? Shape{30, 700} : Shape{700, 30}); // columns and K with a rest
+        const graph::Tensor rows = random.tensor(Kind::float_, {4, 700});
+        std::vector<double> first;
+        for (const int64_t m : {1, 2, 3, 4}) {
+            CAPTURE(m);
+            const Graph graph = product({m, 700}, weights.shape, false, transposed);
+            graph::Feeds feeds;
+            feeds.fields["a"] = {Kind::float_, {m, 700}, {rows.data.begin(), rows.data.begin() + m * 700}};
+            feeds.fields["b"] = weights;
+            std::vector<double> y = run_on_device(*bench, graph, feeds, {}).at("y").data;
+            y.resize(30);
+            if (first.empty()) first = y;
+            CHECK(y == first);
+        }
+    }
+}
+
+TEST_CASE("matmul: which kernels a GPU prefers") {
+    program::Limits limits;
+    limits.subgroup_size = 32;
+    limits.cores = 96;
+    const auto preferred = [&](const program::MatmulShape& shape) {
+        return program::matmul_candidates(limits, shape).front()->name;
+    };
+    CHECK(preferred({1, 1, 768, 768}) == "vector.r1");
+    CHECK(preferred({1, 2, 768, 768}) == "vector.r2");
+    CHECK(preferred({12, 3, 768, 768}) == "vector.r4");
+    CHECK(preferred({1, 5, 768, 768}) == "tiled.t32x64");
+    CHECK(preferred({1, 16384, 3072, 768}) == "tiled.t128");
+    CHECK(preferred({1, 768, 768, 16384}) == "tiled.t128"); // K is split
+    CHECK(preferred({1, 1024, 768, 384}) == "tiled.t128x64");
+    CHECK(preferred({1, 4096, 20, 64}) == "tiled.t128x32");
+    CHECK(preferred({1, 256, 768, 768}) == "tiled.t64");
+    CHECK(preferred({.m = 1, .n = 8, .k = 8, .leading = int64_t{1} << 22}).starts_with("direct."));
+    limits.max_group_invocations = 128;
+    CHECK(preferred({1, 16384, 3072, 768}) == "tiled.t128x64");
+}
+
+TEST_CASE("matmul: a GPU splits K as far as that fills its cores and pays for a second pass") {
+    program::Limits limits;
+    limits.subgroup_size = 32;
+    limits.cores = 96;
+    const auto splits = [&](const char* kernel, int64_t tiles, int64_t k) {
+        return program::gpu_splits(limits, *program::find_matmul_kernel(kernel), tiles, k);
+    };
+    CHECK(splits("tiled.t128", 1000, 768) == 1);
+    CHECK(splits("tiled.t128", 192, 16384) == 1);
+    CHECK(splits("tiled.t128", 36, 16384) == 5);
+    CHECK(splits("tiled.t128", 144, 16384) == 4);
+    CHECK(splits("tiled.t64", 4, 255) == 1);
+    CHECK(splits("tiled.t64", 4, 768) == 3);
+    CHECK(splits("vector.r1", 48, 3072) == 1);
+    CHECK(splits("vector.r4", 1, 60'001) > 4);
+    limits.cores = 8;
+    CHECK(splits("tiled.t128", 32, 16384) == 1);
+    // Columns per workgroup.
+    limits.cores = 96;
+    const program::MatmulKernel& vector = *program::find_matmul_kernel("vector.r1");
+    CHECK(program::vector_columns(limits, vector, {1, 1, 50257, 768, true}) == 16);
+    CHECK(program::vector_columns(limits, vector, {1, 1, 768, 768, true}) == 4);
+    CHECK(program::vector_columns(limits, vector, {1, 1, 768, 768, false}) == 8);
+    CHECK(program::vector_columns(limits, vector, {1, 1, 768, 20, false}) == 64);
 }
 
 } // namespace matmul_test

@@ -80,16 +80,34 @@ TEST_CASE("linear: activations for few rows") {
 
 TEST_CASE("linear: every kernel fuses a residual") {
     Bench bench;
-    for (const char* choice : {"tiled.t64", "tiled.t128", "direct.t1x4", "direct.t4x4", "direct.t16x4", "direct.t32x4",
-                               "direct.t64x4", "uniform.t6x4", "uniform.t2x4", "uniform.t8x1"}) {
-        CAPTURE(choice);
-        Builder b;
-        const ValueId y = linear(b, {{70, 33}, 129, true}, "");
-        b.output("y", b(Op::add, {y, b.input("residual", Kind::float_, b.shape(y))}));
-        RunOptions options;
-        options.compile.kernel_choices["matmul NN f32 [1x 70, 129, 33]"] = choice;
-        CHECK(dispatches_saved(bench, finished(std::move(b)), options) == 1);
-    }
+    for (const program::MatmulKernel& kernel : program::matmul_kernels())
+        for (const int64_t columns : {129, 132}) {
+            CAPTURE(kernel.name);
+            CAPTURE(columns);
+            Builder b;
+            const ValueId y = linear(b, {{70, 33}, columns, true}, "");
+            b.output("y", b(Op::add, {y, b.input("residual", Kind::float_, b.shape(y))}));
+            RunOptions options;
+            options.compile.kernel_choices[fmt::format("matmul NN f32 [1x 70, {}, 33]", columns)] = kernel.name;
+            CHECK(dispatches_saved(bench, finished(std::move(b)), options) == 1);
+        }
+}
+
+TEST_CASE("linear: kernels for GPUs fuse activations") {
+    program::RuntimeOptions as_gpu;
+    as_gpu.kernels_of_gpus = true;
+    Bench bench(as_gpu);
+    for (const char* kernel : {"tiled.t128", "tiled.t64", "tiled.t32x64", "vector.r4"})
+        for (const int64_t columns : {65, 68}) {
+            CAPTURE(kernel);
+            CAPTURE(columns);
+            Builder b;
+            const ValueId y = linear(b, {{34, 33}, columns, true}, "");
+            b.output("y", b(Op::gelu, {y}, {{"tanh_approximation", int64_t{1}}}));
+            RunOptions options;
+            options.compile.kernel_choices[fmt::format("matmul NN f32 [1x 34, {}, 33]", columns)] = kernel;
+            CHECK(dispatches_saved(bench, finished(std::move(b)), options) == 1);
+        }
 }
 
 TEST_CASE("linear: residuals with other strides, of other linears, and results that are read twice") {

@@ -119,11 +119,13 @@ TEST_CASE("matmul of 16-bit operands: every layout at odd and even sizes") {
 TEST_CASE("matmul of 16-bit operands: every kernel") {
     Bench bench;
     if (!has_storage16(bench)) return;
-    for (const char* choice : {"direct.t4x4", "direct.t32x4", "tiled.t64"})
+    for (const char* choice :
+         {"direct.t4x4", "direct.t32x4", "tiled.t64", "tiled.t128", "tiled.t32x64", "vector.r1", "vector.r4"})
         for (const Storage storage : {Storage::f16, Storage::bf16}) {
             CAPTURE(choice);
             check_halves(bench, product({70, 33}, {33, 129}, false, false), storage, true, choice);
             check_halves(bench, product({2, 34, 66}, {2, 66, 130}, false, false), storage, true, choice);
+            check_halves(bench, product({36, 20}, {20, 68}, false, false), storage, true, choice);
             check_halves(bench, product({6, 1030}, {10, 1030}, false, true), storage, true, choice);
         }
 }

@@ -37,8 +37,8 @@ typedef struct hk_device_limits {
     int32_t generated_shaders;
     // Nonzero: the host writes into device memory, so that no staging is needed.
     int32_t mapped;
-    // Zero.
-    int32_t reserved;
+    // Compute units or streaming multiprocessors of a GPU; 0: unknown. Large products are split among them.
+    int32_t cores;
     // Largest allocation (maxMemoryAllocationSize), in bytes, 1 MiB or more.
     uint64_t max_allocation;
     // Memory of the device, in bytes; 0: unknown.

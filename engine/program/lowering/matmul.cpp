@@ -89,7 +89,7 @@ struct Tiling {
     std::string shader;
     int64_t tile_m = 0, tile_n = 0;       // of C
     int64_t splits = 1, split_length = 0; // of K
-    std::vector<uint32_t> constants;
+    std::vector<uint32_t> constants;      // the last is the epilogue
     uint32_t subgroup = 0;
 };
 
@@ -116,17 +116,45 @@ bool pairs_of_b(const Problem& p) {
     return even({dense, p.b.leading, static_cast<int64_t>(p.b.view.offset), p.b_outer, p.b_inner});
 }
 
+// Whether elements can be loaded in aligned vectors of four: everything added to the address is a multiple of four.
+bool in_vectors(std::initializer_list<int64_t> numbers) {
+    return std::ranges::all_of(numbers, [](int64_t number) { return number % 4 == 0; });
+}
+
+// Returns VECTORS of shaders/matmul/record.h. Partial sums of a split K are a tensor of their own, without an epilogue.
+uint32_t vectors_of(const Problem& p, bool split) {
+    using namespace kernels::matmul;
+    const auto operand = [](const Operand& x, int64_t dense, int64_t outer, int64_t inner) {
+        return in_vectors({dense, x.leading, static_cast<int64_t>(x.view.offset), outer, inner});
+    };
+    const bool a = operand(p.a, p.a.transposed ? p.m : p.k, p.a_outer, p.a_inner);
+    const bool b = operand(p.b, p.b.transposed ? p.k : p.n, p.b_outer, p.b_inner);
+    const Epilogue& e = p.epilogue;
+    const bool c = in_vectors({p.n}) &&
+                   (split || in_vectors({static_cast<int64_t>(p.c.offset), p.c_outer, p.c_inner,
+                                         static_cast<int64_t>(e.bias.offset), static_cast<int64_t>(e.residual.offset),
+                                         e.residual.resource != 0 ? e.residual.strides[0] : 0}));
+    return (a ? kVectorsOfA : 0u) | (b ? kVectorsOfB : 0u) | (c ? kVectorsOfC : 0u) |
+           (in_vectors({p.k}) ? kWholeK : 0u);
+}
+
 // Returns the specialization constants, in the order of the kernel's shader. The last is the epilogue.
-std::vector<uint32_t> constants_of(MatmulFamily family, const Limits& limits, const Problem& p) {
+std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, const Problem& p) {
+    using namespace kernels::matmul;
     const uint32_t transpose_a = p.a.transposed ? 1u : 0u, transpose_b = p.b.transposed ? 1u : 0u;
-    const uint32_t epilogue = epilogue_bits(p.epilogue);
-    switch (family) {
+    const uint32_t epilogue = tiling.splits > 1 ? 0u : epilogue_bits(p.epilogue);
+    const uint32_t vectors = vectors_of(p, tiling.splits > 1);
+    switch (tiling.kernel->family) {
     case MatmulFamily::uniform:
         return {limits.subgroup_size, transpose_a, p.k >= 16 ? 1u : 0u, p.k % 16 != 0 ? 1u : 0u, epilogue};
     case MatmulFamily::direct:
         return {limits.subgroup_size,    transpose_a, transpose_b, pairs_of_a(p) ? 2u : 1u,
                 pairs_of_b(p) ? 2u : 1u, epilogue};
-    case MatmulFamily::tiled: return {transpose_a, transpose_b, epilogue};
+    case MatmulFamily::tiled:
+        return {transpose_a, transpose_b, vectors & (kVectorsOfA | kVectorsOfB | kVectorsOfC), epilogue};
+    case MatmulFamily::vector:
+        return {transpose_a, transpose_b, static_cast<uint32_t>(tiling.tile_n / 4),
+                vectors & ((p.a.transposed ? 0u : kVectorsOfA) | kVectorsOfB | kWholeK), epilogue};
     }
     return {};
 }
@@ -135,8 +163,16 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     const Limits& limits = lowering.limits;
     const int64_t batches = p.outer * p.inner;
     const bool has_16_bit = types_of(p.a.view, p.b.view, p.c) != 0;
-    const std::vector<const MatmulKernel*> candidates =
-        matmul_candidates(limits, {batches, p.m, p.n, p.k, p.b.transposed, has_16_bit});
+    const View& residual = p.epilogue.residual;
+    const MatmulShape shape{
+        batches,
+        p.m,
+        p.n,
+        p.k,
+        p.b.transposed,
+        has_16_bit,
+        std::max({p.a.leading, p.b.leading, p.n, residual.resource != 0 ? residual.strides[0] : int64_t{0}})};
+    const std::vector<const MatmulKernel*> candidates = matmul_candidates(limits, shape);
     const std::string types = has_16_bit ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
                                                        storage_name(p.b.view.storage), storage_name(p.c.storage))
                                          : "f32";
@@ -161,19 +197,24 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     // An unknown choice, from another version, fails with its name at the shader lookup.
     if (tiling.kernel == nullptr) tiling.kernel = candidates.front();
     tiling.tile_m = tiling.kernel->tile_m;
-    tiling.tile_n = tiling.kernel->columns(limits);
-    tiling.subgroup = tiling.kernel->family == MatmulFamily::tiled ? 0 : limits.subgroup_size;
-    tiling.constants = constants_of(tiling.kernel->family, limits, p);
+    tiling.tile_n = tiling.kernel->family == MatmulFamily::vector ? vector_columns(limits, *tiling.kernel, shape)
+                                                                  : tiling.kernel->columns(limits);
+    tiling.subgroup = tiling.kernel->one_subgroup() ? limits.subgroup_size : 0;
     // With few tiles a device is partly idle, so K is split too, and a second pass adds the parts in order. On a CPU
     // that pass costs as much as millions of operations.
     const int64_t tiles = divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches;
-    const bool small = limits.cpu && batches * p.m * p.n * p.k < (int64_t{1} << 21);
-    const int64_t wanted = small ? 1 : limits.cpu ? 4 : 256;
-    const int64_t shortest = 256;
+    if (limits.cpu) {
+        const bool small = batches * p.m * p.n * p.k < (int64_t{1} << 21);
+        const int64_t wanted = small ? 1 : 4;
+        const int64_t shortest = 256;
+        tiling.splits = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(tiles, 1), p.k / shortest), 1, 64);
+    } else {
+        tiling.splits = gpu_splits(limits, *tiling.kernel, tiles, p.k);
+    }
     const int64_t step = tiling.kernel->step;
-    tiling.splits = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(tiles, 1), p.k / shortest), 1, 64);
     tiling.split_length = divide_up(divide_up(p.k, tiling.splits), step) * step;
     tiling.splits = std::max<int64_t>(1, divide_up(p.k, tiling.split_length));
+    tiling.constants = constants_of(tiling, limits, p);
     return tiling;
 }
 
@@ -247,7 +288,6 @@ void append_matmul(Lowering& lowering, Problem p) {
     Dispatch dispatch;
     dispatch.shader = tiling.shader;
     dispatch.constants = tiling.constants;
-    if (split) dispatch.constants.back() = 0;
     dispatch.subgroup_size = tiling.subgroup;
     set_types(dispatch, types_of(p.a.view, p.b.view, split ? partial : p.c));
     dispatch.record = record_of(p, tiling, p.a.view, split ? partial : p.c, split);
@@ -266,7 +306,7 @@ void append_matmul(Lowering& lowering, Problem p) {
 
     Dispatch sum;
     sum.shader = "matmul/split_sum";
-    sum.constants = {tiling.constants.back()};
+    sum.constants = {epilogue_bits(p.epilogue)};
     set_types(sum, types_of(partial, partial, p.c));
     sum.record = record_of(p, tiling, partial, p.c, false);
     sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));

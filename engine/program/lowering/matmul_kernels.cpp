@@ -13,8 +13,11 @@ using enum MatmulFamily;
 // Minimum rows of A for transposing a B that is stored [N, K], for kernels that need it dense along N.
 constexpr int64_t kTransposeRows = 9;
 
+// Kernels for GPUs have 32-bit offsets within a tile of up to 512 rows.
+constexpr int64_t kMostLeading = int64_t{1} << 21;
+
 // The reasons are in shaders/TRIED.md. On a CPU the highest tile that the rows fill and that leaves work for every
-// core; on a GPU the large tile if there are enough of them.
+// core; on a GPU a kernel for few rows, or the largest tile that leaves work for every core.
 constexpr MatmulKernel kKernels[] = {
     {.name = "uniform.t8x1",
      .family = uniform,
@@ -39,19 +42,65 @@ constexpr MatmulKernel kKernels[] = {
      .step = 16,
      .has_16_bit = false,
      .needs = {.uniform_loads = true}},
+    {.name = "vector.r1",
+     .family = vector,
+     .tile_m = 1,
+     .tile_n = 16,
+     .step = 512,
+     .measured = false,
+     .needs = {.gpu = true, .invocations = 128, .shared_bytes = 2048},
+     .suits = {.most_rows = 1}},
+    {.name = "vector.r2",
+     .family = vector,
+     .tile_m = 2,
+     .tile_n = 16,
+     .step = 512,
+     .measured = false,
+     .needs = {.gpu = true, .invocations = 128, .shared_bytes = 4096},
+     .suits = {.most_rows = 2}},
+    {.name = "vector.r4",
+     .family = vector,
+     .tile_m = 4,
+     .tile_n = 16,
+     .step = 512,
+     .measured = false,
+     .needs = {.gpu = true, .invocations = 128, .shared_bytes = 8192},
+     .suits = {.most_rows = 4}},
     {.name = "tiled.t128",
      .family = tiled,
      .tile_m = 128,
      .tile_n = 128,
      .step = 8,
      .needs = {.gpu = true, .invocations = 256, .shared_bytes = 8448},
-     .suits = {.least_rows = 65, .least_columns = 65, .least_tiles = 128}},
+     .suits = {.least_rows = 65, .least_columns = 65, .every_core = true}},
+    {.name = "tiled.t128x64",
+     .family = tiled,
+     .tile_m = 128,
+     .tile_n = 64,
+     .step = 8,
+     .needs = {.gpu = true, .invocations = 128, .shared_bytes = 6400},
+     .suits = {.least_rows = 65, .least_columns = 33, .every_core = true}},
+    {.name = "tiled.t32x64",
+     .family = tiled,
+     .tile_m = 32,
+     .tile_n = 64,
+     .step = 16,
+     .needs = {.gpu = true, .invocations = 128, .shared_bytes = 6656},
+     .suits = {.most_rows = 32}},
+    {.name = "tiled.t128x32",
+     .family = tiled,
+     .tile_m = 128,
+     .tile_n = 32,
+     .step = 16,
+     .measured = false,
+     .needs = {.gpu = true, .invocations = 128, .shared_bytes = 10752},
+     .suits = {.one_tile_across = true}},
     {.name = "tiled.t64",
      .family = tiled,
      .tile_m = 64,
      .tile_n = 64,
      .step = 16,
-     .needs = {.gpu = true, .invocations = 256, .shared_bytes = 8704}},
+     .needs = {.gpu = true, .invocations = 128, .shared_bytes = 8704}},
     {.name = "direct.t1x4",
      .family = direct,
      .tile_m = 1,
@@ -84,6 +133,7 @@ bool can_run(const MatmulKernel& kernel, const Limits& limits, const MatmulShape
     if (needs.uniform_loads && !limits.uniform_loads) return false;
     if (needs.invocations > limits.max_group_invocations || needs.shared_bytes > limits.shared_memory) return false;
     if (shape.has_16_bit && !kernel.has_16_bit) return false;
+    if (!kernel.one_subgroup() && shape.leading > kMostLeading) return false;
     return kernel.family != uniform || !shape.transpose_b || shape.m >= kTransposeRows;
 }
 
@@ -94,7 +144,15 @@ bool suits(const MatmulKernel& kernel, const Limits& limits, const MatmulShape& 
     if (shape.m < wanted.least_rows || (wanted.most_rows > 0 && shape.m > wanted.most_rows)) return false;
     if (shape.n < wanted.least_columns || (wanted.one_tile_across && shape.n > columns)) return false;
     if (wanted.full_tiles && shape.m % kernel.tile_m != 0 && shape.m <= 8 * kernel.tile_m) return false;
+    if (wanted.every_core && tiles * std::clamp<int64_t>(shape.k / 512, 1, 8) < limits.cores) return false;
     return tiles >= wanted.least_tiles;
+}
+
+// Returns the workgroups that a GPU executes at the same time, as far as the choice of tiles and splits depends on it:
+// 512 invocations per core, as many as the registers of the large tiles permit on most devices.
+int64_t resident_groups(const Limits& limits, const MatmulKernel& kernel) {
+    const uint32_t invocations = kernel.needs.invocations > 0 ? kernel.needs.invocations : limits.subgroup_size;
+    return int64_t{limits.cores} * std::max<int64_t>(1, 512 / invocations);
 }
 
 } // namespace
@@ -117,6 +175,36 @@ std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const M
     std::erase_if(candidates,
                   [&](const MatmulKernel* kernel) { return kernel != candidates.front() && !kernel->measured; });
     return candidates;
+}
+
+int64_t gpu_splits(const Limits& limits, const MatmulKernel& kernel, int64_t tiles, int64_t k) {
+    // Times are in steps of one K of all resident workgroups. A second pass costs a dispatch and, for each part, a
+    // write and a read of C, which take about as long as this many steps.
+    constexpr int64_t kDispatch = 64, kPartOfC = 256;
+    const int64_t shortest = kernel.family == MatmulFamily::vector ? 4096 : 256;
+    const int64_t resident = resident_groups(limits, kernel);
+    int64_t best = 1, best_time = divide_up(tiles, resident) * k;
+    for (int64_t splits = 2; splits <= std::min<int64_t>(k / shortest, 64); ++splits) {
+        const int64_t time = divide_up(divide_up(tiles * splits, resident) * k, splits) + kDispatch +
+                             divide_up(kPartOfC * tiles * splits, resident);
+        if (time < best_time) {
+            best = splits;
+            best_time = time;
+        }
+    }
+    return best;
+}
+
+int64_t vector_columns(const Limits& limits, const MatmulKernel& kernel, const MatmulShape& shape) {
+    // B [N, K] is read along K by as many threads as K has vectors for; B [K, N] along N in segments of at least 32
+    // bytes of float32. Fewer columns per workgroup are more workgroups.
+    int64_t across = shape.transpose_b ? 4 : 16;
+    const int64_t fewest = shape.transpose_b ? 1 : 2;
+    const auto groups = [&] {
+        return divide_up(shape.m, kernel.tile_m) * divide_up(shape.n, 4 * across) * shape.batches;
+    };
+    while (across > fewest && groups() < 2 * int64_t{limits.cores} && 4 * 128 / (across / 2) <= shape.k) across /= 2;
+    return 4 * across;
 }
 
 } // namespace hekla::program

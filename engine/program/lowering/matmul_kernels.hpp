@@ -18,6 +18,7 @@ enum class MatmulFamily : uint8_t {
     uniform, // matmul/uniform.comp: one subgroup per tile, loads with the same address in all lanes
     direct,  // matmul/direct.comp: one subgroup per tile, no shared memory
     tiled,   // matmul/tiled.comp: a workgroup of several subgroups per tile, through shared memory
+    vector,  // matmul/vector.comp: few rows; a workgroup of several subgroups shares K
 };
 
 // Device requirements of a kernel. A device that does not meet them never gets the kernel.
@@ -25,7 +26,7 @@ struct MatmulNeeds {
     bool cpu = false; // the device is a CPU
     bool gpu = false; // the device is not a CPU
     bool uniform_loads = false;
-    uint32_t invocations = 0;  // per workgroup
+    uint32_t invocations = 0;  // per workgroup; 0: one subgroup
     uint32_t shared_bytes = 0; // per workgroup
 };
 
@@ -37,22 +38,22 @@ struct MatmulSuits {
     bool one_tile_across = false; // N is at most a tile's columns
     bool full_tiles = false;      // M is a multiple of a tile's rows, or more than 8 of them
     int64_t least_tiles = 0;      // tiles of C, batches included, at least
+    bool every_core = false;      // at least a tile for every core, where splitting K adds tiles
 };
 
 struct MatmulKernel {
     std::string_view name; // the variant: shaders/matmul/NAME
     MatmulFamily family = MatmulFamily::direct;
     int64_t tile_m = 0;     // rows of C per tile
-    int64_t tile_n = 0;     // columns of C per tile; in families with one subgroup per tile: per lane
+    int64_t tile_n = 0;     // columns of C per tile; uniform and direct: per lane; vector: see vector_columns()
     int64_t step = 1;       // the length of a split of K is a multiple of it
     bool has_16_bit = true; // a variant NAME_16 exists, which reads and writes 16-bit storage
     bool measured = true;   // a tuner measures it even if another kernel is preferred
     MatmulNeeds needs = {};
     MatmulSuits suits = {};
 
-    int64_t columns(const Limits& limits) const {
-        return family == MatmulFamily::tiled ? tile_n : tile_n * limits.subgroup_size;
-    }
+    bool one_subgroup() const { return family == MatmulFamily::uniform || family == MatmulFamily::direct; }
+    int64_t columns(const Limits& limits) const { return one_subgroup() ? tile_n * limits.subgroup_size : tile_n; }
 };
 
 // The properties of a product that the choice of a kernel depends on, in addition to the device.
@@ -60,6 +61,7 @@ struct MatmulShape {
     int64_t batches = 1, m = 0, n = 0, k = 0;
     bool transpose_b = false; // B is stored [N, K]
     bool has_16_bit = false;  // A, B or C is stored in 16 bits
+    int64_t leading = 0;      // elements between rows as stored, the most of all operands
 };
 
 // Returns all kernels, in order of preference.
@@ -67,5 +69,10 @@ std::span<const MatmulKernel> matmul_kernels();
 const MatmulKernel* find_matmul_kernel(std::string_view name); // null if it does not exist
 // Returns the kernels that can compute a product on a device, the preferred one first. Never empty.
 std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const MatmulShape& shape);
+
+// Returns the number of parts into which a GPU splits K, where a second pass adds their sums.
+int64_t gpu_splits(const Limits& limits, const MatmulKernel& kernel, int64_t tiles, int64_t k);
+// Returns the columns of C per workgroup of a kernel of the family vector: four per group of threads.
+int64_t vector_columns(const Limits& limits, const MatmulKernel& kernel, const MatmulShape& shape);
 
 } // namespace hekla::program
