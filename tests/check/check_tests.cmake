@@ -8,7 +8,7 @@ foreach(name faulty faulty_two_exports faulty_operation)
   target_include_directories(${name} PRIVATE ${hekla_SOURCE_DIR}/engine/include)
   target_compile_features(${name} PRIVATE cxx_std_17)
   # Without the project's warnings, since the faults are intended.
-  target_compile_options(${name} PRIVATE -O1 -w)
+  target_compile_options(${name} PRIVATE -O0 -w)
 
   set_target_properties(${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${hekla_BINARY_DIR}/faults)
