@@ -9,25 +9,32 @@
 #define PREFETCH false
 #include "attention/tile.glsl"
 
+// Of the own rows 4 n + i: delta, and the two parts of lse.
 shared vec4 deltas[DOWN];
+shared vec4 row_max[DOWN];
+shared vec4 row_log[DOWN];
 
-// Returns delta = dy . y of the own rows 4 down + i. One thread adds a row, in the order of `multiply`: where a query has
-// a single key, dp - delta is exactly 0.
-vec4 delta_of_rows(Rows dy, Rows y) {
+// Stores delta = dy . y and lse of the own rows in shared memory, and delta in its tensor. One thread adds a row, in the
+// order of `multiply`: where a query has a single key, dp - delta is exactly 0.
+void load_rows(Record r, uint64_t rows, uint first, Rows dy, Rows y) {
     if (thread < kOwn) {
         const uint row = min(thread, dy.last);
-        float sum = 0.0;
+        float delta = 0.0;
         uint d = 0;
         [[dont_unroll]] do {
             const vec4 a = load_quad(dy, row * dy.stride, d, DV);
             const vec4 b = load_quad(y, row * y.stride, d, DV);
-            sum = fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+            delta = fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, delta))));
             d += 4;
         } while (d < DV);
-        deltas[thread / 4][thread % 4] = sum;
+        const uint64_t at = rows + first + row;
+        const vec2 lse = given_pair(r.lse, at * 2);
+        deltas[thread / 4][thread % 4] = delta;
+        row_max[thread / 4][thread % 4] = lse.x;
+        row_log[thread / 4][thread % 4] = lse.y;
+        if (thread <= dy.last) store_float(r.delta, at, delta, kF32);
     }
     barrier();
-    return deltas[down];
 }
 
 // Adds ds [kOwn, kOther] to the rows of query_distance_gradient. One thread has a row and adds in a fixed order.
@@ -70,17 +77,8 @@ void main() {
     const uint64_t values = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul;
     const uvec4 key = random_key(r);
 
-    const vec4 delta = delta_of_rows(
-        dy, rows_from(r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h) * 4ul, r.y_t, first, r.queries));
-    vec4 row_max, row_log; // the two parts of lse
-    [[unroll]] for (uint i = 0; i < 4; ++i) {
-        const uint row = first + down * 4 + i;
-        const vec2 lse = given_pair(r.lse, (rows + min(row, r.queries - 1)) * 2);
-        row_max[i] = lse.x;
-        row_log[i] = lse.y;
-        if (across == 0 && row < r.queries)
-            store_float(r.delta, rows + min(row, r.queries - 1), delta[i], kF32);
-    }
+    load_rows(r, rows, first, dy,
+              rows_from(r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h) * 4ul, r.y_t, first, r.queries));
     vec4 dq[kRowsD * kPartsD];
     [[unroll]] for (uint n = 0; n < kRowsD * kPartsD; ++n) dq[n] = vec4(0.0);
     vec4 same = vec4(0.0), crossing = vec4(0.0);
@@ -95,14 +93,15 @@ void main() {
     [[dont_unroll]] do {
         vec4 s[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
         multiply(s, queries, rows_from(keys, r.k_t, j0, r.keys), D);
+        const vec4 largest = row_max[down], logarithm = row_log[down];
         [[unroll]] for (uint j = 0; j < 4; ++j) {
             const uint column = j0 + across * 4 + j;
             const uint jj = min(column, r.keys - 1);
             [[unroll]] for (uint i = 0; i < 4; ++i) {
                 const uint ii = min(first + down * 4 + i, r.queries - 1);
-                const bool allowed = is_allowed(r, b, h, ii, jj) && column < r.keys && row_log[i] != kEmptyRow;
+                const bool allowed = is_allowed(r, b, h, ii, jj) && column < r.keys && logarithm[i] != kEmptyRow;
                 const float score = s[j][i] * r.scale + extra_score(r, b, h, ii, jj);
-                s[j][i] = allowed ? exp_(score - row_max[i] - row_log[i]) : 0.0;
+                s[j][i] = allowed ? exp_(score - largest[i] - logarithm[i]) : 0.0;
             }
         }
         vec4 dp[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
@@ -114,6 +113,7 @@ void main() {
                 [[unroll]] for (uint j = 0; j < 4; ++j) dp[j][i] *= kept[j];
             }
         }
+        const vec4 delta = deltas[down];
         [[unroll]] for (uint j = 0; j < 4; ++j) {
             const uint column = j0 + across * 4 + j;
             const uint jj = min(column, r.keys - 1);

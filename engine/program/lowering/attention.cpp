@@ -47,10 +47,10 @@ constexpr TiledVariant kTiledVariants[] = {
      .own = 64,
      .other = 64,
      .width = 128,
-     .key_width = 80,
-     .together_width = 80,
+     .key_width = 64,
+     .together_width = 64,
      .invocations = 256,
-     .shared_bytes = 14848},
+     .shared_bytes = 15360},
     {.name = "t32x128",
      .own = 32,
      .other = 128,
@@ -58,7 +58,7 @@ constexpr TiledVariant kTiledVariants[] = {
      .key_width = 256,
      .together_width = 128,
      .invocations = 256,
-     .shared_bytes = 12544},
+     .shared_bytes = 12672},
     {.name = "t64x32",
      .own = 64,
      .other = 32,
@@ -66,7 +66,7 @@ constexpr TiledVariant kTiledVariants[] = {
      .key_width = 256,
      .together_width = 64,
      .invocations = 128,
-     .shared_bytes = 10240},
+     .shared_bytes = 10624},
 };
 
 // Returns null if the kernels with one lane per row have to be used.
