@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! variant t64x64 DOWN=16 ACROSS=16 CHUNK=16
+//! variant t32x128c16 DOWN=8 ACROSS=32 CHUNK=16
 //! variant t32x128 DOWN=8 ACROSS=32 CHUNK=8
 //! variant t64x32 DOWN=16 ACROSS=8 CHUNK=16
 // Attention for GPUs: what forward.comp computes, a workgroup per block of queries. An online softmax (Milakov and
@@ -55,13 +56,13 @@ void main() {
         vec4 base, rescale;
         [[unroll]] for (uint i = 0; i < 4; ++i) {
             base[i] = new_max[i] == -kInfinity ? 0.0 : new_max[i];
-            rescale[i] = exp_(row_max[i] - base[i]);
+            rescale[i] = exp_of_score(row_max[i] - base[i]);
         }
         row_max = new_max;
         row_sum *= rescale;
         if (across == 0) row_factors[down] = rescale;
         [[unroll]] for (uint j = 0; j < 4; ++j) {
-            [[unroll]] for (uint i = 0; i < 4; ++i) s[j][i] = exp_(s[j][i] - base[i]);
+            [[unroll]] for (uint i = 0; i < 4; ++i) s[j][i] = exp_of_score(s[j][i] - base[i]);
             row_sum += s[j];
         }
         if (has(kDropout)) {

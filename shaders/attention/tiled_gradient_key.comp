@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! variant t64x64 DOWN=16 ACROSS=16 CHUNK=16
+//! variant t32x128c16 DOWN=8 ACROSS=32 CHUNK=16
 //! variant t32x128 DOWN=8 ACROSS=32 CHUNK=8
 //! variant t64x32 DOWN=16 ACROSS=8 CHUNK=16
 // What gradient_key.comp computes, for GPUs: dk, dv and the gradient of key_distance, a workgroup per block of keys. The
@@ -59,14 +60,17 @@ void main() {
     vec4 dv[kRowsV * kPartsV];
     [[unroll]] for (uint n = 0; n < kRowsV * kPartsV; ++n) dv[n] = vec4(0.0);
 
-    // Rows with nothing allowed spread their gradient over all keys, so causal rows can begin at the diagonal only if
-    // no other option can make them empty.
-    const uint never_empty = kCausal | kDistanceBias | kQueryDistance | kKeyDistance | kQueryClass | kBias | kDropout;
-    const bool can_be_empty = (OPTIONS & 0xFFFFu & ~never_empty) != 0;
     // Scores of -infinity can make a row empty too, but causal and dropout alone cannot.
     const bool shares_empty = !has(kZeroEmpty) && (OPTIONS & 0xFFFFu & ~(kCausal | kDropout)) != 0;
+    // Rows with nothing allowed spread their gradient over all keys. If there are none, or their gradient is 0, queries
+    // begin at the diagonal of a causal block and end with its window.
+    const bool has_masks = has(kKeyPadding | kQueryPadding | kMask | kGroups);
+    const bool only_near = !has(kPositions | kPrefix) &&
+                           (has(kZeroEmpty) || !has_masks && (!has(kWindow) || r.queries <= r.keys));
     uint begin = 0;
-    if (has(kCausal) && !can_be_empty) begin = min(first, r.queries - 1) / kOther * kOther;
+    uint end = r.queries;
+    if (has(kCausal) && only_near) begin = min(first, r.queries - 1) / kOther * kOther;
+    if (has(kWindow) && only_near) end = clamp(first + kOwn - 1 + min(uint(r.window), r.queries), 1, r.queries);
 
     uint hh = 0;
     [[dont_unroll]] do {
@@ -93,7 +97,7 @@ void main() {
                     const uint jj = min(first + down * 4 + j, r.keys - 1);
                     const bool allowed = is_allowed(r, b, h, ii, jj) && column < r.queries && lse.y != kEmptyRow;
                     const float score = p[i][j] * r.scale + extra_score(r, b, h, ii, jj);
-                    const float probability = allowed ? exp_(score - lse.x - lse.y) : 0.0;
+                    const float probability = allowed ? exp_of_score(score - lse.x - lse.y) : 0.0;
                     p[i][j] = kept[j] == 0.0 ? -probability : probability;
                 }
             }
@@ -116,7 +120,7 @@ void main() {
                       rows_from(queries, r.q_t, i0, r.queries))
             }
             i0 += kOther;
-        } while (i0 < r.queries);
+        } while (i0 < end);
     } while (++hh < shared_by);
 
     const Rows to_k = rows_from(r.dk + (uint64_t(b) * r.dk_b + uint64_t(g) * r.dk_h) * 4ul, r.dk_t, first, r.keys);

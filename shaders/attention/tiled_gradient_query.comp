@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! variant t64x64 DOWN=16 ACROSS=16 CHUNK=16
+//! variant t32x128c16 DOWN=8 ACROSS=32 CHUNK=16
 //! variant t32x128 DOWN=8 ACROSS=32 CHUNK=8
 //! variant t64x32 DOWN=16 ACROSS=8 CHUNK=16
 // What gradient_query.comp computes, for GPUs: dq, delta and the gradients of the scores' other terms, a workgroup per
@@ -101,7 +102,7 @@ void main() {
                 const uint ii = min(first + down * 4 + i, r.queries - 1);
                 const bool allowed = is_allowed(r, b, h, ii, jj) && column < r.keys && logarithm[i] != kEmptyRow;
                 const float score = s[j][i] * r.scale + extra_score(r, b, h, ii, jj);
-                s[j][i] = allowed ? exp_(score - largest[i] - logarithm[i]) : 0.0;
+                s[j][i] = allowed ? exp_of_score(score - largest[i] - logarithm[i]) : 0.0;
             }
         }
         vec4 dp[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
