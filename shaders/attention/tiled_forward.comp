@@ -2,7 +2,6 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! variant t64x64 DOWN=16 ACROSS=16 CHUNK=16
-//! variant t32x128c16 DOWN=8 ACROSS=32 CHUNK=16
 //! variant t32x128 DOWN=8 ACROSS=32 CHUNK=8
 //! variant t64x32 DOWN=16 ACROSS=8 CHUNK=16
 // Attention for GPUs: what forward.comp computes, a workgroup per block of queries. An online softmax (Milakov and
