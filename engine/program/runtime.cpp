@@ -28,6 +28,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     limits.cpu = device.type == gpu::DeviceType::cpu && !options.kernels_of_gpus;
     limits.uniform_loads = device.uniform_loads;
     limits.generated_shaders = options.generated_shaders;
+    limits.compiles_slowly = device.type == gpu::DeviceType::cpu && options.kernels_of_gpus;
 
     HK_ASSIGN(runtime->tuning_, Tuning::create(device, options.cache, runtime->gpu_.device->log()));
     RuntimeOptions& own = runtime->options_;

@@ -144,6 +144,63 @@ TEST_CASE("attention: windows, prefixes, positions") {
     check_attention(bench, {.causal = true, .distance_bias = true, .positions = true, .window = 3});
 }
 
+// Kernels for GPUs process blocks of up to 64 rows and 128 rows of the other side.
+TEST_CASE("attention: several blocks of queries and keys") {
+    Bench bench;
+    check_attention(bench, {.batch = 1, .queries = 131, .keys = 197, .width = 20, .value_width = 12});
+    check_attention(bench, {.batch = 1, .queries = 150, .keys = 150, .causal = true, .dropout = 0.2});
+    check_attention(bench, {.batch = 1, .queries = 129, .keys = 140, .width = 4, .causal = true, .window = 70});
+    check_attention(bench, {.batch = 1, .queries = 140, .keys = 129, .window = 40, .empty_row = 1});
+    check_attention(bench,
+                    {.batch = 1, .heads = 4, .queries = 65, .keys = 129, .width = 5, .mask = true, .empty_row = 0});
+    check_attention(bench, {.batch = 1, .queries = 67, .keys = 133, .query_distance = true, .key_distance = true});
+    check_attention(bench, {.batch = 1,
+                            .queries = 70,
+                            .keys = 133,
+                            .causal = true,
+                            .bias = true,
+                            .distance_bias = true,
+                            .query_class = true});
+    check_attention(bench, {.batch = 1, .queries = 80, .keys = 100, .causal = true, .prefix = true, .positions = true});
+}
+
+TEST_CASE("attention: widths of heads up to 256, even and odd") {
+    Bench bench;
+    for (const auto& [width, value_width] :
+         {std::pair<int64_t, int64_t>{80, 80}, {128, 128}, {132, 64}, {256, 256}, {33, 65}, {97, 131}, {8, 200}})
+        check_attention(bench, {.batch = 1,
+                                .key_heads = 1,
+                                .queries = 37,
+                                .keys = 70,
+                                .width = width,
+                                .value_width = value_width,
+                                .causal = true});
+    check_attention(bench, {.batch = 1, .queries = 40, .keys = 70, .width = 160, .value_width = 160, .dropout = 0.3});
+}
+
+TEST_CASE("attention: q, k and v as views of one tensor, at offsets that are multiples of 4 or not") {
+    Bench bench;
+    constexpr int64_t kBatch = 2, kRows = 70, kHeads = 2, kWidth = 8;
+    for (const int64_t before : {0, 1, 2, 4}) {
+        Builder b;
+        const ValueId all = b.parameter("all", {kBatch, kRows, before + 3 * kHeads * kWidth}, 0, 0, 0, 0);
+        const auto part = [&](int64_t which) {
+            const ValueId columns =
+                b(Op::slice, {all},
+                  {{"axis", int64_t{2}}, {"start", before + which * kHeads * kWidth}, {"length", kHeads * kWidth}});
+            const ValueId split =
+                b(Op::reshape, {columns}, {{"shape", std::vector<int64_t>{kBatch, kRows, kHeads, kWidth}}});
+            return b(Op::transpose, {split}, {{"permutation", std::vector<int64_t>{0, 2, 1, 3}}});
+        };
+        std::vector<ValueId> inputs(18, graph::kNone);
+        for (int64_t which = 0; which < 3; ++which) inputs[static_cast<std::size_t>(which)] = part(which);
+        const graph::NamedAttribute attributes[] = {{"causal", int64_t{1}}};
+        const auto outputs = b.emit(Op::attention, inputs, attributes);
+        REQUIRE_MESSAGE(b.ok(), b.status().message());
+        check_kernel(bench, with_gradients(std::move(b), outputs[0]), kTolerance);
+    }
+}
+
 TEST_CASE("attention: dropout equals the interpreter's") {
     Bench bench;
     check_attention(bench, {.dropout = 0.3});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 namespace hekla::program {
 
@@ -27,6 +28,74 @@ struct AttentionVariant {
     uint32_t block = 1;
 };
 constexpr AttentionVariant kVariants[] = {{64, 4}, {128, 2}, {256, 1}};
+
+// A variant of the kernels for GPUs, shaders/attention/tiled_*.comp: a workgroup per block of rows. The first that the
+// device can run and whose widths suffice is taken; shaders/TRIED.md has the reasons. A width is the larger of D and
+// DV.
+struct TiledVariant {
+    std::string_view name;
+    int64_t own = 0;            // rows that a workgroup computes: queries (forward, dq) or keys (dk, dv)
+    int64_t other = 0;          // rows of the other side per iteration
+    int64_t width = 0;          // forward and dq, at most
+    int64_t key_width = 0;      // dk and dv, at most
+    int64_t together_width = 0; // one dispatch computes dk and dv, at most; otherwise there are two
+    uint32_t invocations = 0;   // per workgroup
+    uint32_t shared_bytes = 0;  // per workgroup
+};
+constexpr TiledVariant kTiledVariants[] = {
+    {.name = "t64x64",
+     .own = 64,
+     .other = 64,
+     .width = 128,
+     .key_width = 64,
+     .together_width = 64,
+     .invocations = 256,
+     .shared_bytes = 15360},
+    {.name = "t32x128",
+     .own = 32,
+     .other = 128,
+     .width = 256,
+     .key_width = 256,
+     .together_width = 128,
+     .invocations = 256,
+     .shared_bytes = 12672},
+    {.name = "t64x32",
+     .own = 64,
+     .other = 32,
+     .width = 256,
+     .key_width = 256,
+     .together_width = 64,
+     .invocations = 128,
+     .shared_bytes = 10624},
+};
+
+// Returns null if the kernels with one lane per row have to be used.
+const TiledVariant* tiled_variant(const Limits& limits, const AttentionSizes& sizes, bool rows_are_keys,
+                                  std::span<const View* const> views) {
+    if (limits.cpu || limits.uniform_loads) return nullptr;
+    const auto* const found = std::ranges::find_if(kTiledVariants, [&](const TiledVariant& variant) {
+        return variant.invocations <= limits.max_group_invocations && variant.shared_bytes <= limits.shared_memory &&
+               std::max(sizes.width, sizes.value_width) <= (rows_are_keys ? variant.key_width : variant.width);
+    });
+    if (found == std::end(kTiledVariants)) return nullptr;
+    // Offsets inside a block have 32 bits.
+    const int64_t most = (int64_t{1} << 30) / std::max(found->own, found->other);
+    for (const View* view : views)
+        if (view->resource != 0 && view->strides[2] >= most) return nullptr;
+    return found;
+}
+
+// Returns whether every row of these views begins at a multiple of `elements` and ends at one.
+bool rows_of_multiples(int64_t elements, const AttentionSizes& sizes, std::span<const View* const> views) {
+    if (sizes.width % elements != 0 || sizes.value_width % elements != 0) return false;
+    for (const View* view : views) {
+        if (view->resource == 0) continue;
+        if (static_cast<int64_t>(view->offset) % elements != 0) return false;
+        for (int d = 0; d < 3; ++d)
+            if (view->shape[d] > 1 && view->strides[d] % elements != 0) return false;
+    }
+    return true;
+}
 
 } // namespace
 
@@ -52,14 +121,7 @@ Result<AttentionSizes> attention_sizes(const graph::Node& node, const View& q, c
 }
 
 uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views) {
-    if (!even({sizes.width, sizes.value_width})) return 1;
-    for (const View* view : views) {
-        if (view->resource == 0) continue;
-        if (!even({static_cast<int64_t>(view->offset)})) return 1;
-        for (int d = 0; d < 3; ++d)
-            if (view->shape[d] > 1 && view->strides[d] % 2 != 0) return 1;
-    }
-    return 2;
+    return rows_of_multiples(2, sizes, {views.begin(), views.size()}) ? 2 : 1;
 }
 
 View int_table(Lowering& lowering, const std::vector<int64_t>& entries) {
@@ -200,15 +262,34 @@ struct TensorViews {
     View bias_gradient, query_distance_gradient, key_distance_gradient, query_class_gradient;
 };
 
+// All [B, H, T, D] tensors; those that a kernel does not use have no resource.
+std::array<const View*, 8> row_views(const Attention& a, const TensorViews& p) {
+    return {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv};
+}
+
+// outputs: of gradient_key, 1 for dk and 2 for dv.
 Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const char* shader,
-                       uint32_t options, bool lanes_are_keys) {
+                       uint32_t options, bool rows_are_keys, uint32_t outputs = 3) {
     Dispatch dispatch;
-    dispatch.shader = shader;
-    const uint32_t w =
-        attention_load_width(a, {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv});
-    dispatch.constants = {lanes(lowering), word(a.width), word(a.value_width), w, a.block, options};
-    dispatch.subgroup_size = lanes(lowering);
-    const int64_t blocks = divide_up(lanes_are_keys ? a.keys : a.queries, lanes(lowering));
+    const auto views = row_views(a, p);
+    int64_t rows_per_group = lanes(lowering);
+    if (const TiledVariant* tiled = tiled_variant(lowering.limits, a, rows_are_keys, views)) {
+        dispatch.shader = fmt::format("attention/tiled_{}.{}", shader, tiled->name);
+        dispatch.constants = {word(a.width),
+                              word(a.value_width),
+                              rows_of_multiples(4, a, views) ? 4u : 1u,
+                              options,
+                              outputs,
+                              lowering.limits.compiles_slowly ? 1u : 0u};
+        rows_per_group = tiled->own;
+    } else {
+        dispatch.shader = fmt::format("attention/{}", shader);
+        dispatch.constants = {
+            lanes(lowering), word(a.width), word(a.value_width), rows_of_multiples(2, a, views) ? 2u : 1u,
+            a.block,         options};
+        dispatch.subgroup_size = lanes(lowering);
+    }
+    const int64_t blocks = divide_up(rows_are_keys ? a.keys : a.queries, rows_per_group);
     dispatch.record = make_record(kernels::attention::Record{.q = a.in[in_q],
                                                              .k = a.in[in_k],
                                                              .v = a.in[in_v],
@@ -285,7 +366,7 @@ Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews
                                                              .stream = a.stream,
                                                              .threshold = a.threshold,
                                                              .dropout_factor = a.factor});
-    dispatch.groups = static_cast<uint64_t>(a.batch * (lanes_are_keys ? a.key_heads : a.heads) * blocks);
+    dispatch.groups = static_cast<uint64_t>(a.batch * (rows_are_keys ? a.key_heads : a.heads) * blocks);
     for (const View& view : a.in) dispatch.reads(view);
     dispatch.reads(a.table);
     dispatch.reads(a.key_table);
@@ -307,7 +388,7 @@ Status forward(Lowering& lowering, graph::NodeId id) {
     p.lse = make_output(lowering, id, 1);
     if (p.y.elements() == 0) return {};
     if (a.keys == 0) return invalid_argument("attention over no keys");
-    Dispatch dispatch = make_dispatch(lowering, a, p, "attention/forward", a.options, false);
+    Dispatch dispatch = make_dispatch(lowering, a, p, "forward", a.options, false);
     dispatch.writes(p.y);
     dispatch.writes(p.lse);
     dispatch.flops = 2.0 * pairs(a) * static_cast<double>(a.width + a.value_width);
@@ -374,7 +455,7 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     if (a.queries == 0 || a.keys == 0 || a.batch == 0 || a.heads == 0)
         return unsupported("the gradient of an attention without queries or keys");
 
-    Dispatch dq = make_dispatch(lowering, a, p, "attention/gradient_query", query_options, false);
+    Dispatch dq = make_dispatch(lowering, a, p, "gradient_query", query_options, false);
     for (const View* view : {&p.y, &p.dy, &p.lse}) dq.reads(*view);
     for (const View* view : {&p.delta, &p.dq, &p.bias_gradient, &p.query_distance_gradient, &p.query_class_gradient})
         dq.writes(*view);
@@ -383,13 +464,24 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     dq.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
     lowering.append(std::move(dq));
 
-    Dispatch dkv = make_dispatch(lowering, a, p, "attention/gradient_key", key_options, true);
-    for (const View* view : {&p.dy, &p.lse, &p.delta}) dkv.reads(*view);
-    for (const View* view : {&p.dk, &p.dv, &p.key_distance_gradient}) dkv.writes(*view);
-    if (p.key_distance_gradient.resource != 0) dkv.reads(p.key_distance_gradient);
-    dkv.flops = 2.0 * pairs(a) * static_cast<double>(2 * a.width + 2 * a.value_width);
-    dkv.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
-    lowering.append(std::move(dkv));
+    const TiledVariant* tiled = tiled_variant(lowering.limits, a, true, row_views(a, p));
+    const bool together = tiled == nullptr || std::max(a.width, a.value_width) <= tiled->together_width;
+    constexpr uint32_t kDk = 1, kDv = 2;
+    for (const uint32_t outputs : together ? std::vector<uint32_t>{kDk | kDv} : std::vector<uint32_t>{kDk, kDv}) {
+        Dispatch dkv = make_dispatch(lowering, a, p, "gradient_key", key_options, true, outputs);
+        for (const View* view : {&p.dy, &p.lse, &p.delta}) dkv.reads(*view);
+        if ((outputs & kDv) != 0) dkv.writes(p.dv);
+        if ((outputs & kDk) != 0) {
+            for (const View* view : {&p.dk, &p.key_distance_gradient}) dkv.writes(*view);
+            if (p.key_distance_gradient.resource != 0) dkv.reads(p.key_distance_gradient);
+        }
+        const int64_t products = outputs == kDk   ? 2 * a.width + a.value_width
+                                 : outputs == kDv ? a.width + a.value_width
+                                                  : 2 * a.width + 2 * a.value_width;
+        dkv.flops = 2.0 * pairs(a) * static_cast<double>(products);
+        dkv.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
+        lowering.append(std::move(dkv));
+    }
 
     if (wants(out_bias)) {
         const View output = lowering.view(node.outputs[out_bias]);

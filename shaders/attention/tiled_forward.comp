@@ -1,0 +1,119 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+//! no-optimizer
+//! variant t64x64 DOWN=16 ACROSS=16 CHUNK=16
+//! variant t32x128 DOWN=8 ACROSS=32 CHUNK=8
+//! variant t64x32 DOWN=16 ACROSS=8 CHUNK=16
+// Attention for GPUs: what forward.comp computes, a workgroup per block of queries. An online softmax (Milakov and
+// Gimelshein 2018; Dao et al. 2022, algorithm 1: row_max is m, row_sum is l, rescale is exp(m - m_new)).
+#define PREFETCH true
+#include "attention/tile.glsl"
+
+shared vec4 row_factors[DOWN];
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    // Causal rows are dispatched longest first.
+    const uint block = has(kCausal) ? r.blocks - 1 - group % r.blocks : group % r.blocks;
+    const uint first = block * kOwn;
+    const uint h = (group / r.blocks) % r.heads;
+    const uint b = group / r.blocks / r.heads;
+    const uint g = h / (r.heads / r.key_heads);
+    const Rows queries =
+        rows_from(r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h) * 4ul, r.q_t, first, r.queries);
+    const uint64_t keys = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h) * 4ul;
+    const uint64_t values = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul;
+    const uvec4 key = random_key(r);
+
+    vec4 y[kRowsV * kPartsV];
+    [[unroll]] for (uint n = 0; n < kRowsV * kPartsV; ++n) y[n] = vec4(0.0);
+    vec4 row_max = vec4(-kInfinity); // of the own rows 4 down + i
+    vec4 row_sum = vec4(0.0);        // over this thread's columns
+
+    // With default positions, causal rows end at the diagonal and a window begins there.
+    uint j0 = 0;
+    uint end = r.keys;
+    if (has(kCausal) && !has(kPositions | kPrefix)) end = clamp(first + kOwn, 1, r.keys);
+    if (has(kWindow) && !has(kPositions)) {
+        j0 = uint(max(int(first) - r.window + 1, 0));
+        j0 = min(j0, r.keys - 1) / kOther * kOther;
+    }
+    [[dont_unroll]] do {
+        vec4 s[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
+        multiply(s, queries, rows_from(keys, r.k_t, j0, r.keys), D);
+        [[unroll]] for (uint j = 0; j < 4; ++j) {
+            const uint column = j0 + across * 4 + j;
+            const uint jj = min(column, r.keys - 1);
+            [[unroll]] for (uint i = 0; i < 4; ++i) {
+                const uint ii = min(first + down * 4 + i, r.queries - 1);
+                const float score = s[j][i] * r.scale + extra_score(r, b, h, ii, jj);
+                s[j][i] = is_allowed(r, b, h, ii, jj) && column < r.keys ? score : -kInfinity;
+            }
+        }
+        const vec4 new_max = max(row_max, max_across(max(max(s[0], s[1]), max(s[2], s[3]))));
+        vec4 base, rescale;
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+            base[i] = new_max[i] == -kInfinity ? 0.0 : new_max[i];
+            rescale[i] = exp_of_score(row_max[i] - base[i]);
+        }
+        row_max = new_max;
+        row_sum *= rescale;
+        if (across == 0) row_factors[down] = rescale;
+        [[unroll]] for (uint j = 0; j < 4; ++j) {
+            [[unroll]] for (uint i = 0; i < 4; ++i) s[j][i] = exp_of_score(s[j][i] - base[i]);
+            row_sum += s[j];
+        }
+        if (has(kDropout)) {
+            [[unroll]] for (uint i = 0; i < 4; ++i) {
+                const uint ii = min(first + down * 4 + i, r.queries - 1);
+                const vec4 kept = keep_four(r, key, b, h, ii, j0 + across * 4);
+                [[unroll]] for (uint j = 0; j < 4; ++j) s[j][i] *= kept[j];
+            }
+        }
+        barrier();
+        {
+            const vec4 factors = rows_of_thread(row_factors[row_quad(kColumnsV)], kColumnsV);
+            MULTIPLY_SUMS(y, kColumnsV, kRowsV, kPartsV, factors)
+        }
+        APPLY(y, DV, kColumnsV, kRowsV, kPartsV, kTakeV, slice_of(s, hekla_slice), rows_from(values, r.v_t, j0, r.keys))
+        j0 += kOther;
+    } while (j0 < end);
+
+    row_sum = sum_across(row_sum);
+    if (across == 0) row_factors[down] = row_sum;
+    barrier();
+    if (!has(kZeroEmpty)) {
+        bool any_empty = false;
+        EACH(n, DOWN, { any_empty = any_empty || any(equal(row_factors[n], vec4(0.0))); })
+        if (any_empty) {
+            // Rows without an allowed key become the mean of all values.
+            const uint quad = min(thread, quads_of(DV) - 1);
+            vec4 mean = vec4(0.0);
+            uint j = 0;
+            [[dont_unroll]] do {
+                mean += load_quad(rows_from(values, r.v_t, j, r.keys), 0, quad * 4, DV);
+            } while (++j < r.keys);
+            chunk[quad] = mean / float(r.keys);
+            barrier();
+            const vec4 sums_of_rows = rows_of_thread(row_factors[row_quad(kColumnsV)], kColumnsV);
+            [[unroll]] for (uint n = 0; n < kPartsV; ++n) {
+                const vec4 of_all = chunk[min(n * kColumnsV + thread % kColumnsV, quads_of(DV) - 1)];
+                [[unroll]] for (uint i = 0; i < kRowsV; ++i)
+                    if (sums_of_rows[i] == 0.0) y[n * kRowsV + i] = of_all;
+            }
+        }
+    }
+    vec4 factors = rows_of_thread(row_factors[row_quad(kColumnsV)], kColumnsV);
+    [[unroll]] for (uint i = 0; i < 4; ++i) factors[i] = factors[i] == 0.0 ? 1.0 : 1.0 / factors[i];
+    const Rows to = rows_from(r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h) * 4ul, r.y_t, first, r.queries);
+    STORE_SUMS(y, DV, kColumnsV, kRowsV, kPartsV, to, factors)
+    if (across == 0) {
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+            const uint row = first + down * 4 + i;
+            const uint64_t at = ((uint64_t(b) * r.heads + h) * r.queries + min(row, r.queries - 1)) * 2;
+            if (row < r.queries)
+                store_pair(r.lse, at, row_sum[i] == 0.0 ? vec2(0.0, kEmptyRow) : vec2(row_max[i], log_(row_sum[i])));
+        }
+    }
+}
