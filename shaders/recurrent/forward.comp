@@ -12,10 +12,13 @@
 
 PUSH_RECORD(ForwardRecord);
 
+// An index of [B, H] fits 32 bits, and is computed in them: a 64-bit product of uniform values that is added to an address
+// crashes the compiler of NVK (Mesa 26.2; shaders/TRIED.md).
+//
 // Returns the address of the state before step s of a row; past the row's end, and at the first step without initial
 // states, any readable address.
 uint64_t state_before(ForwardRecord r, uint row, uint count, uint s) {
-    if (INITIAL && s == 0u) return r.initial + uint64_t(row) * r.hidden * 4ul;
+    if (INITIAL && s == 0u) return r.initial + uint64_t(row * r.hidden) * 4ul;
     const uint step = min(max(s, 1u) - 1u, max(count, 1u) - 1u);
     return r.y + (uint64_t(row) * r.time + token_of(step, count)) * r.hidden * 4ul;
 }
@@ -72,7 +75,7 @@ void main() {
                     float cell = 0.0;
                     if (s > 0u) cell = load_units(r.cells + (states[i] - r.y), from);
                     if (INITIAL_CELL && s == 0u)
-                        cell = load_units(r.initial_cell + uint64_t(row[i]) * hidden * 4ul, from);
+                        cell = load_units(r.initial_cell + uint64_t(row[i] * hidden) * 4ul, from);
                     cell = sigmoid_(x1 + h1) * cell + sigmoid_(x0 + h0) * tanh_(x2 + h2);
                     next = sigmoid_(x3 + h3) * tanh_(cell);
                     if (in_range && group * ROWS + i < r.batch)
@@ -93,7 +96,7 @@ void main() {
     } while (++s < time);
 
     [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
-        const uint64_t state = uint64_t(row[i]) * hidden * 4ul;
+        const uint64_t state = uint64_t(row[i] * hidden) * 4ul;
         const uint64_t at = (uint64_t(row[i]) * time + token_of(max(count[i], 1u) - 1u, count[i])) * hidden * 4ul;
         HEKLA_EACH_TURN(turn, 1u, hidden, {
             const uint from = turn_from(turn, hidden);
