@@ -66,6 +66,13 @@ std::vector<VkQueueFamilyProperties> queue_families(const Functions& f, VkPhysic
     return families;
 }
 
+// Clears features of extensions that are newer than the validation layer, which reports every use of them as an error.
+void leave_unknown_to(uint32_t layer_version, Features& features) {
+    if (layer_version < VK_MAKE_API_VERSION(0, 1, 3, 255)) features.cooperative_matrix = false;
+    if (layer_version < VK_MAKE_API_VERSION(0, 1, 4, 311))
+        features.bfloat16 = features.bfloat16_dot_product = features.bfloat16_cooperative_matrix = false;
+}
+
 struct Candidate {
     VkPhysicalDevice physical = VK_NULL_HANDLE;
     DeviceInfo info;
@@ -203,6 +210,8 @@ Status Device::create_instance(const DeviceOptions& options) {
                                          kValidationLayer));
         }
         HK_ASSIGN(const std::vector<VkExtensionProperties> of_layer, extensions_of(kValidationLayer));
+        for (const VkLayerProperties& layer : known)
+            if (std::string_view(layer.layerName) == kValidationLayer) validation_version_ = layer.specVersion;
         layers.push_back(kValidationLayer);
         if (has_extension(available, VK_EXT_DEBUG_UTILS_EXTENSION_NAME) ||
             has_extension(of_layer, VK_EXT_DEBUG_UTILS_EXTENSION_NAME))
@@ -263,6 +272,7 @@ Status Device::create_device(const DeviceOptions& options) {
     queue_family_ = chosen->queue_family;
     api_version_ = std::min(api_version_, chosen->info.api_version);
     features_ = chosen->features;
+    if (validation_ != Validation::off) leave_unknown_to(validation_version_, features_);
     lack_of_another_ = options.select.empty() && chosen->info.type == DeviceType::cpu;
 
     std::vector<const char*> extensions = required_extensions(features_, api_version_);
@@ -270,7 +280,16 @@ Status Device::create_device(const DeviceOptions& options) {
     // Must be enabled if a device has it (MoltenVK).
     if (has_extension(available, "VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
 
-    const FeatureChain chain(features_);
+    FeatureChain chain(features_);
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR reports{};
+    if (options.compiler_reports && has_extension(available, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) {
+        extensions.push_back(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
+        reports.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
+        reports.pNext = chain.first()->pNext;
+        reports.pipelineExecutableInfo = VK_TRUE;
+        chain.first()->pNext = &reports;
+        compiler_reports_ = true;
+    }
     const float priority = 1.0F;
     VkDeviceQueueCreateInfo queue{};
     queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;

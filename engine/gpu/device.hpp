@@ -24,7 +24,8 @@ namespace hekla::gpu {
 
 enum class Validation : int32_t {
     off = 0,
-    on = 1, // VK_LAYER_KHRONOS_validation with synchronization validation
+    // VK_LAYER_KHRONOS_validation with synchronization validation. Extensions newer than the layer are not used.
+    on = 1,
     // Instruments shaders: finds addresses out of bounds. Slow, without synchronization validation, and every wait is
     // for all submitted work of the queue.
     gpu_assisted = 2,
@@ -39,6 +40,8 @@ struct DeviceOptions {
     Validation validation = Validation::off; // an error if the layer is not installed
     CapabilityOverrides overrides;
     bool use_quirks = true;
+    // Pipelines keep what the driver's compiler reports about them (compiler_report.hpp), if the driver can.
+    bool compiler_reports = false;
     // Vulkan's host allocation callbacks; none: Vulkan's default.
     std::optional<VkAllocationCallbacks> callbacks = {};
     // Callbacks for tables whose allocation must not fail: never null.
@@ -120,6 +123,10 @@ public:
     // Like to_status, and remembers a lost device: after VK_ERROR_DEVICE_LOST every alive() fails. Thread: any.
     Status check(VkResult result, std::string_view what) const;
 
+    // Returns whether VK_KHR_pipeline_executable_properties is enabled: DeviceOptions::compiler_reports, on a device
+    // that has it.
+    bool compiler_reports() const { return compiler_reports_; }
+
     // Calls f with the queue locked (by our lock, and the host's if it has one).
     template<class F>
     auto with_queue(F&& use) const {
@@ -179,9 +186,11 @@ private:
     uint32_t queue_family_ = 0;
     uint32_t api_version_ = 0;
     Validation validation_ = Validation::off;
+    uint32_t validation_version_ = 0; // of Vulkan, that the layer knows
     bool owned_ = false;
     bool labels_ = false;
     bool lack_of_another_ = false;
+    bool compiler_reports_ = false;
     std::function<void()> lock_queue_;
     std::function<void()> unlock_queue_;
     mutable std::mutex queue_mutex_;

@@ -92,6 +92,9 @@
     X(vkQueueSubmit2)                                                                                                  \
     Y(vkGetDeviceBufferMemoryRequirements)                                                                             \
     Y(vkGetDeviceImageMemoryRequirements)                                                                              \
+    Y(vkGetPipelineExecutablePropertiesKHR)                                                                            \
+    Y(vkGetPipelineExecutableStatisticsKHR)                                                                            \
+    Y(vkGetPipelineExecutableInternalRepresentationsKHR)                                                               \
     Y(vkSetDebugUtilsObjectNameEXT)                                                                                    \
     Y(vkCmdBeginDebugUtilsLabelEXT)                                                                                    \
     Y(vkCmdEndDebugUtilsLabelEXT)

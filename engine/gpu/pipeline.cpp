@@ -83,6 +83,8 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
     HK_TRY(d.check(f.vkCreatePipelineLayout(d.handle(), &layout, d.callbacks(), &self->layout_),
                    "vkCreatePipelineLayout"));
 
+    // A cached pipeline may have no report.
+    if (d.compiler_reports()) return self;
     if (options.host_cache != VK_NULL_HANDLE) {
         self->cache_ = options.host_cache;
         return self;
@@ -100,7 +102,8 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
 Pipelines::~Pipelines() {
     const Functions& f = device_->functions();
     pipelines_.clear();
-    if (cache_ != options_.host_cache) f.vkDestroyPipelineCache(device_->handle(), cache_, device_->callbacks());
+    if (cache_ != VK_NULL_HANDLE && cache_ != options_.host_cache)
+        f.vkDestroyPipelineCache(device_->handle(), cache_, device_->callbacks());
     if (layout_) f.vkDestroyPipelineLayout(device_->handle(), layout_, device_->callbacks());
 }
 
@@ -153,7 +156,7 @@ std::string Pipelines::read_blob() const {
 }
 
 Status Pipelines::save() {
-    if (options_.cache == nullptr || cache_ == options_.host_cache) return {};
+    if (options_.cache == nullptr || cache_ == VK_NULL_HANDLE || cache_ == options_.host_cache) return {};
     HK_TRY(device_->alive());
     uint64_t compiled = 0;
     {
@@ -304,6 +307,9 @@ Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& 
     VkComputePipelineCreateInfo create{};
     create.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     create.layout = layout_;
+    if (device_->compiler_reports())
+        create.flags =
+            VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR | VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
     create.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     create.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
     create.stage.module = module;
