@@ -36,6 +36,7 @@ constexpr Bit kBits[] = {
     {"subgroup_extended_types", &Capabilities::subgroup_extended_types},
     {"memory_model", &Capabilities::memory_model},
     {"uniform_loads", &Capabilities::uniform_loads},
+    {"many_registers", &Capabilities::many_registers},
     {"timestamps", &Capabilities::timestamps},
     {"memory_budget", &Capabilities::memory_budget},
     {"mapped_device_memory", &Capabilities::mapped_device_memory},
@@ -266,6 +267,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
         }
     }
 
+    c.many_registers = true; // the quirk table knows the others
     c.uniform_loads = c.driver_id == VK_DRIVER_ID_MESA_LLVMPIPE;
 
     uint32_t family_count = 0;

@@ -63,6 +63,7 @@ struct Capabilities {
     bool subgroup_extended_types = false; // subgroup operations on 16- and 64-bit types
     bool memory_model = false;            // Vulkan's memory model, including device scope
     bool uniform_loads = false;           // a load with the same address in all lanes is executed as one load
+    bool many_registers = false;          // an invocation can have 200 registers of 32 bits or more, without spills
     bool timestamps = false;
     bool memory_budget = false;
     bool mapped_device_memory = false; // device memory is host-visible (unified memory, a CPU): no staging copies

@@ -27,6 +27,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     limits.storage16 = device.storage_16bit;
     limits.cpu = device.type == gpu::DeviceType::cpu && !options.kernels_of_gpus;
     limits.uniform_loads = device.uniform_loads;
+    limits.many_registers = device.many_registers;
     limits.generated_shaders = options.generated_shaders;
     limits.compiles_slowly = device.type == gpu::DeviceType::cpu && options.kernels_of_gpus;
 

@@ -164,6 +164,21 @@ TEST_CASE("attention: several blocks of queries and keys") {
     check_attention(bench, {.batch = 1, .queries = 80, .keys = 100, .causal = true, .prefix = true, .positions = true});
 }
 
+TEST_CASE("attention: the variants for GPUs, with few registers and small workgroups") {
+    program::RuntimeOptions as_gpu;
+    as_gpu.kernels_of_gpus = true;
+    gpu::CapabilityOverrides any, few_registers, few_invocations;
+    any.disable = {"uniform_loads"}; // whose kernels would be preferred
+    few_registers.disable = {"uniform_loads", "many_registers"};
+    few_invocations.disable = {"uniform_loads"};
+    few_invocations.max_workgroup_invocations = 128;
+    for (const gpu::CapabilityOverrides& overrides : {any, few_registers, few_invocations}) {
+        Bench bench(as_gpu, overrides);
+        check_attention(bench, {.batch = 1, .queries = 70, .keys = 75, .width = 64, .value_width = 64, .causal = true});
+        check_attention(bench, {.batch = 1, .queries = 33, .keys = 140, .width = 5, .value_width = 90, .dropout = 0.2});
+    }
+}
+
 TEST_CASE("attention: widths of heads up to 256, even and odd") {
     Bench bench;
     for (const auto& [width, value_width] :

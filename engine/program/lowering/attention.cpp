@@ -34,13 +34,14 @@ constexpr AttentionVariant kVariants[] = {{64, 4}, {128, 2}, {256, 1}};
 // DV.
 struct TiledVariant {
     std::string_view name;
-    int64_t own = 0;            // rows that a workgroup computes: queries (forward, dq) or keys (dk, dv)
-    int64_t other = 0;          // rows of the other side per iteration
-    int64_t width = 0;          // forward and dq, at most
-    int64_t key_width = 0;      // dk and dv, at most
-    int64_t together_width = 0; // one dispatch computes dk and dv, at most; otherwise there are two
-    uint32_t invocations = 0;   // per workgroup
-    uint32_t shared_bytes = 0;  // per workgroup
+    int64_t own = 0;             // rows that a workgroup computes: queries (forward, dq) or keys (dk, dv)
+    int64_t other = 0;           // rows of the other side per iteration
+    int64_t width = 0;           // forward and dq, at most
+    int64_t key_width = 0;       // dk and dv, at most
+    int64_t together_width = 0;  // one dispatch computes dk and dv, at most; otherwise there are two
+    bool many_registers = false; // dk and dv need Limits::many_registers
+    uint32_t invocations = 0;    // per workgroup
+    uint32_t shared_bytes = 0;   // per workgroup
 };
 constexpr TiledVariant kTiledVariants[] = {
     {.name = "t64x64",
@@ -49,6 +50,7 @@ constexpr TiledVariant kTiledVariants[] = {
      .width = 128,
      .key_width = 64,
      .together_width = 64,
+     .many_registers = true,
      .invocations = 256,
      .shared_bytes = 15360},
     {.name = "t32x128",
@@ -75,7 +77,8 @@ const TiledVariant* tiled_variant(const Limits& limits, const AttentionSizes& si
     if (limits.cpu || limits.uniform_loads) return nullptr;
     const auto* const found = std::ranges::find_if(kTiledVariants, [&](const TiledVariant& variant) {
         return variant.invocations <= limits.max_group_invocations && variant.shared_bytes <= limits.shared_memory &&
-               std::max(sizes.width, sizes.value_width) <= (rows_are_keys ? variant.key_width : variant.width);
+               std::max(sizes.width, sizes.value_width) <= (rows_are_keys ? variant.key_width : variant.width) &&
+               (!rows_are_keys || !variant.many_registers || limits.many_registers);
     });
     if (found == std::end(kTiledVariants)) return nullptr;
     // Offsets inside a block have 32 bits.
@@ -465,7 +468,8 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     lowering.append(std::move(dq));
 
     const TiledVariant* tiled = tiled_variant(lowering.limits, a, true, row_views(a, p));
-    const bool together = tiled == nullptr || std::max(a.width, a.value_width) <= tiled->together_width;
+    const bool together = tiled == nullptr ||
+                          (lowering.limits.many_registers && std::max(a.width, a.value_width) <= tiled->together_width);
     constexpr uint32_t kDk = 1, kDv = 2;
     for (const uint32_t outputs : together ? std::vector<uint32_t>{kDk | kDv} : std::vector<uint32_t>{kDk, kDv}) {
         Dispatch dkv = make_dispatch(lowering, a, p, "gradient_key", key_options, true, outputs);

@@ -14,6 +14,7 @@ struct Limits {
     bool storage16 = false;
     bool cpu = false;              // the device is a CPU: prefer kernels without shared memory
     bool uniform_loads = false;    // the capability of that name: kernels with such loads are preferred
+    bool many_registers = true;    // the capability of that name
     bool generated_shaders = true; // runtime GLSL is available
     bool compiles_slowly = false;  // prefer less code: the kernels of GPUs in tests on a CPU
 };
