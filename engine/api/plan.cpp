@@ -5,8 +5,7 @@
 #include "api/captured_call.hpp"
 #include "api/context.hpp"
 #include "base/size_text.hpp"
-#include "generate/decoder_program.hpp"
-#include "infer/forward.hpp"
+#include "infer/model_estimate.hpp"
 #include "infer/open_model.hpp"
 #include "train/recipe_file.hpp"
 #include "train/report.hpp"
@@ -220,29 +219,6 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     return report;
 }
 
-graph::Tensor tokens_of(int64_t rows, int64_t length) {
-    const graph::Shape shape{rows, length};
-    return {graph::Kind::int32, shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
-}
-
-// Returns fields for rows of tokens, as the model reads them together with `others`.
-Result<infer::Tensors> fields_of(const infer::Model& model, int64_t rows, int64_t length,
-                                 const infer::Tensors& others = {}) {
-    infer::Tensors fields{{"input_ids", tokens_of(rows, length)}, {"attention_mask", tokens_of(rows, length)}};
-    infer::Tensors all = fields;
-    all.insert(others.begin(), others.end());
-    HK_ASSIGN(const bool masked, infer::reads_field(model, all, "attention_mask"));
-    if (!masked) fields.erase("attention_mask");
-    return fields;
-}
-
-// Returns fields of the encoder for generated rows; empty if the model has one stack.
-Result<infer::Tensors> sources_of(const infer::Model& model, int64_t rows, int64_t length) {
-    HK_ASSIGN(const bool encodes, infer::encoder_decoder(model));
-    if (!encodes) return infer::Tensors();
-    return fields_of(model, rows, length, {{"decoder_input_ids", tokens_of(rows, 1)}});
-}
-
 Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, PlannedOn& on) {
     const bool writes = o.mode == HK_PLAN_GENERATE;
     const Context& context = call.context();
@@ -258,18 +234,10 @@ Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, P
     report.rows = std::max<int64_t>(1, o.rows);
     report.length = o.length;
     program::Estimator estimator(on.target);
-    HK_TRY(estimator.add_store(model.table, {.weights = static_cast<program::Storage>(o.weights)}));
-    if (writes) {
-        generate::DecodeBatch session;
-        session.rows = report.rows;
-        session.length = o.length;
-        HK_ASSIGN(const infer::Tensors sources, sources_of(model, report.rows, o.length));
-        session.sources.insert(sources.begin(), sources.end());
-        HK_TRY(generate::estimate_decoder(estimator, *model.composition, session));
-    } else {
-        HK_ASSIGN(const infer::Tensors fields, fields_of(model, report.rows, o.length));
-        HK_TRY(infer::Forward::estimate(estimator, model, fields, texts(o.ports, o.port_count), o.attention != 0));
-    }
+    const auto weights = static_cast<program::Storage>(o.weights);
+    HK_TRY(writes ? infer::estimate_generation(estimator, model, weights, report.rows, report.length)
+                  : infer::estimate_pass(estimator, model, weights, report.rows, report.length,
+                                         texts(o.ports, o.port_count), o.attention != 0));
     report.estimate = estimator.finish();
     report.seconds = report.estimate.seconds;
     return report;

@@ -235,6 +235,24 @@ Status estimate_decoder(program::Estimator& estimator, const plugin::Composition
     return {};
 }
 
+Status estimate_recorded(program::Estimator& estimator, const plugin::Composition& composition,
+                         const RecordedCase& recorded) {
+    HK_ASSIGN(const DecoderGraphs graphs, DecoderGraphs::create(composition));
+    DecodeBatch batch;
+    batch.rows = static_cast<int64_t>(recorded.prompts.size());
+    std::size_t longest = 0;
+    for (const std::vector<int32_t>& row : recorded.prompts) longest = std::max(longest, row.size());
+    if (graphs.encoder_decoder()) {
+        batch.sources = recorded.fields;
+        const graph::Shape shape{batch.rows, static_cast<int64_t>(longest)};
+        batch.sources["input_ids"] = {graph::Kind::int32, shape,
+                                      std::vector<double>(static_cast<std::size_t>(shape.elements()))};
+    }
+    for (const std::vector<int32_t>& row : recorded.expected) longest = std::max(longest, row.size());
+    batch.length = static_cast<int64_t>(longest);
+    return estimate_decoder(estimator, composition, batch);
+}
+
 Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
                                                       const plugin::Composition& composition) {
     HK_ASSIGN(DecoderGraphs graphs, DecoderGraphs::create(composition));

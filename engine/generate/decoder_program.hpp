@@ -3,6 +3,7 @@
 #pragma once
 
 #include "generate/decoder_graph.hpp"
+#include "generate/recorded_case.hpp"
 #include "program/estimate.hpp"
 #include "program/program.hpp"
 
@@ -20,5 +21,9 @@ Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime,
 // token of every row. Errors: as Decoder::begin.
 Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition,
                         const DecodeBatch& session);
+
+// The same for the rows of a recorded case.
+Status estimate_recorded(program::Estimator& estimator, const plugin::Composition& composition,
+                         const RecordedCase& recorded);
 
 } // namespace hekla::generate

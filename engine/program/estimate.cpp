@@ -117,6 +117,11 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
 
     if (times <= 0) return {};
     for (const Dispatch& dispatch : lowering.dispatches) {
+        KernelUse& kernel = kernel_of(dispatch);
+        kernel.dispatches += static_cast<uint64_t>(times);
+        kernel.workgroups += static_cast<uint64_t>(times) * dispatch.groups;
+        kernel.flops += times * dispatch.flops;
+        kernel.bytes += times * dispatch.bytes;
         const std::string name = dispatch_label(lowering, dispatch);
         NodeCost& node = nodes_[name];
         node.name = name;
@@ -126,6 +131,33 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
         node.bytes += times * dispatch.bytes;
     }
     return {};
+}
+
+KernelUse& Estimator::kernel_of(const Dispatch& dispatch) {
+    const auto same = [&](const KernelUse& kernel) {
+        return kernel.dispatch.shader == dispatch.shader && kernel.dispatch.constants == dispatch.constants &&
+               kernel.dispatch.subgroup_size == dispatch.subgroup_size;
+    };
+    const auto found = std::ranges::find_if(sum_.kernels, same);
+    if (found != sum_.kernels.end()) return *found;
+    KernelUse kernel;
+    kernel.dispatch.shader = dispatch.shader;
+    kernel.dispatch.source = dispatch.source;
+    kernel.dispatch.words = dispatch.words;
+    kernel.dispatch.constants = dispatch.constants;
+    kernel.dispatch.subgroup_size = dispatch.subgroup_size;
+    sum_.kernels.push_back(std::move(kernel));
+    return sum_.kernels.back();
+}
+
+std::vector<std::string> parameters_reached(const std::vector<ParameterEntry>& table, const Lowering& lowering) {
+    std::vector<std::string> names;
+    for (const ParameterEntry& entry : table)
+        if (std::ranges::any_of(lowering.resources, [&](const Resource& resource) {
+                return resource.kind == ResourceKind::gradient && resource.name == entry.name;
+            }))
+            names.push_back(entry.name);
+    return names;
 }
 
 Estimate Estimator::finish() const {

@@ -34,6 +34,14 @@ struct NodeCost {
     double seconds = 0, flops = 0, bytes = 0;
 };
 
+// A kernel with its specialization constants: one pipeline, and how often a unit of work dispatches it.
+struct KernelUse {
+    Dispatch dispatch; // of the first use; only what determines the pipeline: shader, source or words, constants
+    uint64_t dispatches = 0;
+    uint64_t workgroups = 0; // of all dispatches
+    double flops = 0, bytes = 0;
+};
+
 struct Estimate {
     // Bytes of device memory, with the gaps between and after buffers.
     uint64_t weights = 0;
@@ -48,7 +56,8 @@ struct Estimate {
     // For one unit of work (a step, a token, a pass).
     uint64_t dispatches = 0;
     double flops = 0, bytes = 0, seconds = 0;
-    std::vector<NodeCost> nodes; // of the unit, most expensive first
+    std::vector<NodeCost> nodes;    // of the unit, most expensive first
+    std::vector<KernelUse> kernels; // of the unit, in the order of their first use
     uint64_t total() const { return weights + gradients + optimizer + states + activations + programs + staging; }
 };
 
@@ -74,6 +83,7 @@ public:
 
 private:
     void buffer(uint64_t bytes, uint64_t Estimate::*kind);
+    KernelUse& kernel_of(const Dispatch& dispatch);
     Target target_;
     Estimate sum_;
     std::vector<ParameterEntry> table_;
@@ -84,5 +94,8 @@ private:
     std::map<std::string, NodeCost> nodes_;
     std::map<std::string, std::string> sources_;
 };
+
+// Returns the names of a store's parameters whose gradients a lowered program writes, as Program::gradient_names().
+std::vector<std::string> parameters_reached(const std::vector<ParameterEntry>& table, const Lowering& lowering);
 
 } // namespace hekla::program

@@ -25,6 +25,17 @@ std::vector<std::string> Optimizer::states(const TrainSection& settings) {
     return names;
 }
 
+Status Optimizer::estimate(program::Estimator& estimator, const program::Lowering& step, const TrainSection& settings,
+                           const std::vector<std::string>& no_decay,
+                           const std::map<std::string, double, std::less<>>& factors) {
+    const std::vector<program::ParameterEntry>& table = estimator.table();
+    HK_ASSIGN(
+        const program::Lowering update,
+        program::lower_optimizer(plan(table, settings, program::parameters_reached(table, step), no_decay, factors),
+                                 table, estimator.chunks(), estimator.target().limits));
+    return estimator.add(update, 1.0, &program::Estimate::optimizer);
+}
+
 program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry>& table, const TrainSection& s,
                                        const std::vector<std::string>& reached,
                                        const std::vector<std::string>& no_decay,

@@ -2,6 +2,7 @@
 // and the update. Counters and bias corrections are on the device and are saved with the run.
 #pragma once
 
+#include "program/estimate.hpp"
 #include "program/lowering/optimizer.hpp"
 #include "program/program.hpp"
 #include "train/recipe.hpp"
@@ -37,11 +38,10 @@ public:
                                                      const std::vector<std::string>& no_decay,
                                                      const std::map<std::string, double, std::less<>>& factors = {});
     ~Optimizer();
-    // Returns what create() lowers, for the tensors of a table.
-    static program::OptimizerPlan plan(const std::vector<program::ParameterEntry>& table, const TrainSection& settings,
-                                       const std::vector<std::string>& reached,
-                                       const std::vector<std::string>& no_decay,
-                                       const std::map<std::string, double, std::less<>>& factors);
+    // Adds to an estimate what create() would, for the gradients that a step's program writes.
+    static Status estimate(program::Estimator& estimator, const program::Lowering& step, const TrainSection& settings,
+                           const std::vector<std::string>& no_decay,
+                           const std::map<std::string, double, std::less<>>& factors = {});
 
     // Returns the factor of the loss before it is differentiated in this step; step() divides by it. 1 except in
     // float16 training.
@@ -57,6 +57,11 @@ public:
 
 private:
     Optimizer();
+    // Returns what create() lowers, for the tensors of a table.
+    static program::OptimizerPlan plan(const std::vector<program::ParameterEntry>& table, const TrainSection& settings,
+                                       const std::vector<std::string>& reached,
+                                       const std::vector<std::string>& no_decay,
+                                       const std::map<std::string, double, std::less<>>& factors);
     struct State;
     std::unique_ptr<State> state_;
 };

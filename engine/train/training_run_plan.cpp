@@ -48,18 +48,10 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
                                       EvaluatorOptions{options.precision, options.kernel_choices}));
         for (const auto& [length, one] : programs) HK_TRY(estimator.add(one.graph, one.options, 0.0).status());
     }
-    std::vector<std::string> reached; // in the form of Program::gradient_names()
-    for (const program::ParameterEntry& entry : estimator.table())
-        if (std::ranges::any_of(step.resources, [&](const program::Resource& resource) {
-                return resource.kind == program::ResourceKind::gradient && resource.name == entry.name;
-            }))
-            reached.push_back(entry.name);
-    HK_ASSIGN(const program::Lowering update,
-              program::lower_optimizer(Optimizer::plan(estimator.table(), s, reached, without_decay(), rules_.factors),
-                                       estimator.table(), estimator.chunks(), target.limits));
-    HK_TRY(estimator.add(update, 1.0, &program::Estimate::optimizer));
+    HK_TRY(Optimizer::estimate(estimator, step, s, without_decay(), rules_.factors));
     if (s.ema_decay > 0.0) {
-        HK_ASSIGN(const MovingAverage::Update average, MovingAverage::update_of(estimator.table(), reached));
+        HK_ASSIGN(const MovingAverage::Update average,
+                  MovingAverage::update_of(estimator.table(), program::parameters_reached(estimator.table(), step)));
         HK_TRY(estimator.add(average.graph, average.options, 1.0, &program::Estimate::optimizer).status());
     }
     return Plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, s.max_steps - progress_.step};
