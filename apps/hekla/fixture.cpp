@@ -2,6 +2,8 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "graph/gradient.hpp"
+#include "graph/simplify.hpp"
 #include "model/weights.hpp"
 #include "plugin/model_names.hpp"
 
@@ -90,9 +92,8 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
             for (const std::string& field : c.value("with", std::vector<std::string>{})) {
                 const auto found = f.inputs.find(field);
                 if (found == f.inputs.end())
-                    return not_found(
-                        fmt::format("{}: generation needs the field '{}', which the batch does not have",
-                                    folder.string(), field));
+                    return not_found(fmt::format("{}: generation needs the field '{}', which the batch does not have",
+                                                 folder.string(), field));
                 g.fields.emplace(*found);
             }
             f.generation.push_back(std::move(g));
@@ -157,6 +158,12 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
         m.graph.nodes[tensor.leaf].set("value", shown->second.data);
     }
     return m;
+}
+
+Result<graph::Graph> differentiated(const FixtureModel& model) {
+    if (model.graph.losses.empty()) return graph::simplify(model.graph);
+    HK_ASSIGN(const graph::Graph differentiated, graph::differentiate(model.graph));
+    return graph::simplify(differentiated);
 }
 
 } // namespace hekla::app

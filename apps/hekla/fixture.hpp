@@ -40,4 +40,7 @@ struct FixtureModel {
 };
 Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fixture& fixture, const Log& log);
 
+// Returns the graph with gradients, if it has a loss, simplified.
+Result<graph::Graph> differentiated(const FixtureModel& model);
+
 } // namespace hekla::app

@@ -87,6 +87,7 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_devices(app, globals, verbs);
     add_verify(app, globals, verbs);
     add_bench(app, globals, verbs);
+    add_kernels(app, globals, verbs);
     add_completion(app, verbs);
     // Headings of the program's help, in the order of the first verb under each.
     constexpr std::pair<const char*, const char*> kGroups[] = {
@@ -96,7 +97,8 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
         {"inspect", "Look into models"}, {"describe", "Look into models"}, {"recipe", "Train and evaluate"},
         {"replay", "Look into models"},  {"diff", "Look into models"},     {"replay-calls", "Look into models"},
         {"plugin", "Plugins"},           {"devices", "This machine"},      {"doctor", "This machine"},
-        {"verify", "This machine"},      {"bench", "This machine"}};
+        {"verify", "This machine"},      {"bench", "This machine"},
+        {"kernels", "This machine"}};
     for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
         for (const auto& [name, group] : kGroups)
             if (verb->get_name() == name) verb->group(group);

@@ -33,6 +33,8 @@ constexpr std::array kValues{
     NamedValue{"folder", "FOLDER", ValueKind::folder},
     NamedValue{"folders", "FOLDER", ValueKind::folder},
     NamedValue{"plugin-path", "FOLDER", ValueKind::folder},
+    NamedValue{"fixture", "FOLDER", ValueKind::folder},
+    NamedValue{"isa", "FOLDER", ValueKind::folder},
     NamedValue{"file", "FILE", ValueKind::file},
     NamedValue{"output", "PATH", ValueKind::file},
     NamedValue{"prompt-file", "FILE", ValueKind::file},

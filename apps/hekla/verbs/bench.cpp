@@ -1,4 +1,5 @@
 // hekla bench matmul, train, generate: speed in units that can be compared with other engines.
+#include "bench_case.hpp"
 #include "command.hpp"
 #include "output.hpp"
 
@@ -7,7 +8,6 @@
 #include "generate/generator.hpp"
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
-#include "plugin/compose.hpp"
 #include "train/initialize.hpp"
 #include "train/optimizer.hpp"
 #include "train/report.hpp"
@@ -34,17 +34,6 @@ struct BenchArguments {
     bool json = false;
 };
 
-// Sizes of GPT-2; a step is `batch` rows of `context` tokens.
-struct Case {
-    const char* name;
-    int64_t vocabulary, layers, width, heads, context, batch;
-};
-constexpr Case kCases[] = {
-    {"shakespeare-char-cpu", 65, 4, 128, 4, 64, 12},
-    {"shakespeare-char", 65, 6, 384, 6, 256, 4},
-    {"gpt2-124m-short", 50257, 12, 768, 12, 256, 1},
-    {"gpt2-124m", 50257, 12, 768, 12, 1024, 16},
-};
 constexpr uint64_t kSeed = 1337;
 
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -56,16 +45,6 @@ double median(std::vector<double> values) {
 }
 
 double rounded(double value, double per_unit) { return std::round(value * per_unit) / per_unit; }
-
-const Case* find_case(const std::string& name) {
-    for (const Case& c : kCases)
-        if (name == c.name) return &c;
-    return nullptr;
-}
-
-program::Storage storage_of(const std::string& type) {
-    return type == "f16" ? program::Storage::f16 : type == "bf16" ? program::Storage::bf16 : program::Storage::f32;
-}
 
 const char* long_name(program::Storage storage) {
     return storage == program::Storage::f16 ? "float16" : storage == program::Storage::bf16 ? "bfloat16" : "float32";
@@ -91,7 +70,7 @@ std::vector<float> random_values(std::size_t count, uint64_t stream) {
 // the rounding of float32 sums and of the stored product.
 Status check_product(const BenchArguments& a, std::span<const float> x, std::span<const float> y,
                      std::span<const float> z) {
-    const program::Storage storage = storage_of(a.type);
+    const program::Storage storage = storage_named(a.type);
     const double rounding = storage == program::Storage::f16    ? 0x1p-11
                             : storage == program::Storage::bf16 ? 0x1p-8
                                                                 : 0.0;
@@ -115,7 +94,7 @@ Status check_product(const BenchArguments& a, std::span<const float> x, std::spa
 }
 
 Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& a) {
-    const program::Storage storage = storage_of(a.type);
+    const program::Storage storage = storage_named(a.type);
     HK_ASSIGN(const auto runtime, create_measuring_runtime(globals));
     // Both operands are parameters, so a replay computes nothing but the product.
     graph::Builder b;
@@ -161,16 +140,6 @@ Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& 
 
 // ---- models --------------------------------------------------------------------------------------------------------
 
-Result<std::unique_ptr<plugin::Composition>> compose(const plugin::Registry& registry, const Case& c, const Log& log) {
-    plugin::CompositionSpec spec;
-    spec.architecture = "gpt2";
-    spec.config = {{"vocab_size", c.vocabulary}, {"n_positions", c.context}, {"n_embd", c.width}, {"n_layer", c.layers},
-                   {"n_head", c.heads},          {"resid_pdrop", 0.0},       {"embd_pdrop", 0.0}, {"attn_pdrop", 0.0}};
-    spec.head = "lm";
-    spec.objective = "clm";
-    return plugin::Composition::create(registry, spec, nullptr, log);
-}
-
 Status upload_initial(program::ParameterStore& store, const graph::Graph& graph) {
     for (const graph::Node& node : graph.nodes)
         if (node.op == graph::Op::parameter)
@@ -179,7 +148,7 @@ Status upload_initial(program::ParameterStore& store, const graph::Graph& graph)
 }
 
 // One fixed batch of random tokens, with the counts of the loss terms.
-Result<std::vector<double>> set_batch(program::Program& program, const Case& c, const graph::Graph& described,
+Result<std::vector<double>> set_batch(program::Program& program, const BenchCase& c, const graph::Graph& described,
                                       const std::vector<plugin::BatchField>& fields) {
     RandomStream random(kSeed, 4);
     std::vector<int32_t> tokens(static_cast<std::size_t>(c.batch * (c.context + 1)));
@@ -211,8 +180,8 @@ int64_t count_parameters(const program::ParameterStore& store) {
 }
 
 Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Registry& registry, const Log& log,
-                                 const Case& c, double seconds, program::Storage precision) {
-    HK_ASSIGN(const auto composition, compose(registry, c, log));
+                                 const BenchCase& c, double seconds, program::Storage precision) {
+    HK_ASSIGN(const auto composition, compose_case(registry, c, log));
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(c.batch, c.context));
     HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_TRAIN, fields));
     HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described));
@@ -225,15 +194,8 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     options.precision = precision;
     const Clock::time_point compiling = Clock::now();
     HK_ASSIGN(const auto program, program::Program::compile(runtime, differentiated, *store, options));
-    std::vector<std::string> no_decay;
-    for (const graph::Node& node : described.nodes)
-        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
-            no_decay.push_back(node.text("name"));
-    train::TrainSection settings; // AdamW with clipping at 1
-    settings.weight_decay = 0.01;
-    settings.adam_beta2 = 0.999;
-    HK_ASSIGN(const auto optimizer,
-              train::Optimizer::create(runtime, *store, settings, program->gradient_names(), no_decay));
+    HK_ASSIGN(const auto optimizer, train::Optimizer::create(runtime, *store, case_settings(),
+                                                             program->gradient_names(), without_decay(described)));
     const double compile_seconds = since(compiling);
     HK_ASSIGN(const std::vector<double> counts, set_batch(*program, c, described, fields));
     for (std::size_t i = 0; i < counts.size(); ++i)
@@ -282,8 +244,8 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
 }
 
 Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Registry& registry, const Log& log,
-                                    const Case& c, program::Storage weights) {
-    HK_ASSIGN(const auto composition, compose(registry, c, log));
+                                    const BenchCase& c, program::Storage weights) {
+    HK_ASSIGN(const auto composition, compose_case(registry, c, log));
     const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
                                                  {"next_ids", graph::Kind::int32, {1, 1}}};
     HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_EVALUATE, fields));
@@ -340,8 +302,8 @@ template<class Measure>
 int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure) {
     const plugin::Registry registry = scan_plugins(globals);
     for (const std::string& name : a.cases) {
-        const Case* c = find_case(name);
-        if (const Status found = compose(registry, *c, globals.log()).status(); !found.ok())
+        const BenchCase* c = find_bench_case(name);
+        if (const Status found = compose_case(registry, *c, globals.log()).status(); !found.ok())
             return fail(found.with_context(name)); // before a device is created
         const auto runtime = create_measuring_runtime(globals);
         if (!runtime.ok()) return fail(runtime.status());
@@ -353,14 +315,14 @@ int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure
 }
 
 int run_train(const Globals& globals, const BenchArguments& a) {
-    return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const Case& c) {
-        return bench_train(runtime, registry, globals.log(), c, a.seconds, storage_of(a.type));
+    return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const BenchCase& c) {
+        return bench_train(runtime, registry, globals.log(), c, a.seconds, storage_named(a.type));
     });
 }
 
 int run_generate(const Globals& globals, const BenchArguments& a) {
-    return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const Case& c) {
-        return bench_generate(runtime, registry, globals.log(), c, storage_of(a.type));
+    return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const BenchCase& c) {
+        return bench_generate(runtime, registry, globals.log(), c, storage_named(a.type));
     });
 }
 
@@ -382,8 +344,7 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
         verbs.push_back({parser, [&globals, a, run] { return run(globals, *a); }});
         return std::pair(parser, a);
     };
-    std::vector<std::string> names;
-    for (const Case& c : kCases) names.emplace_back(c.name);
+    const std::vector<std::string> names = bench_case_names();
     {
         const auto [parser, a] = add("matmul", "Measure [m, k] x [k, n], checked against float64.",
                                      "Example: hekla bench matmul --m 512 --n 512 --k 512 --json",

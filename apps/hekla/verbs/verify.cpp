@@ -5,8 +5,6 @@
 
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
-#include "graph/gradient.hpp"
-#include "graph/simplify.hpp"
 #include "program/host_tensor.hpp"
 #include "train/optimizer.hpp"
 
@@ -28,13 +26,6 @@ struct VerifyArguments {
     uint32_t shared_memory_bytes = 0;
     bool gpu_assisted = false;
 };
-
-// Adds gradients if there is a loss, and simplifies.
-Result<graph::Graph> graph_of(const FixtureModel& model) {
-    if (model.graph.losses.empty()) return graph::simplify(model.graph);
-    HK_ASSIGN(const graph::Graph differentiated, graph::differentiate(model.graph));
-    return graph::simplify(differentiated);
-}
 
 // Returns the scale of the graph's gradients, weight / count, by the name of the step scalar. Counts depend on fields
 // alone.
@@ -65,7 +56,7 @@ Status upload(program::ParameterStore& store, const Tensors& parameters) {
 
 // Uses the device as the engine.
 Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fixture, const FixtureModel& model) {
-    HK_ASSIGN(const graph::Graph graph, graph_of(model));
+    HK_ASSIGN(const graph::Graph graph, differentiated(model));
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(model.graph),
                                                                 {.gradients = true, .moments = true}));
     HK_TRY(upload(*store, model.parameters));
@@ -141,7 +132,7 @@ Result<Bisection> bisect_folder(const plugin::Registry& registry, program::Runti
                                 const std::filesystem::path& folder, const Log& log, const BisectOptions& options) {
     HK_ASSIGN(const Fixture fixture, read_fixture(folder));
     HK_ASSIGN(const FixtureModel model, describe_fixture(registry, fixture, log));
-    HK_ASSIGN(const graph::Graph graph, graph_of(model));
+    HK_ASSIGN(const graph::Graph graph, differentiated(model));
     graph::Feeds feeds;
     feeds.fields = fixture.inputs;
     feeds.parameters = model.parameters;

@@ -1,0 +1,332 @@
+// hekla kernels: the kernels of a training step, a pass or a generated token, and what the driver's compiler reports
+// about them. Compiles every pipeline and runs nothing.
+#include "bench_case.hpp"
+#include "command.hpp"
+#include "fixture.hpp"
+#include "output.hpp"
+
+#include "base/file.hpp"
+#include "generate/decoder_program.hpp"
+#include "gpu/compiler_report.hpp"
+#include "infer/model_estimate.hpp"
+#include "infer/open_model.hpp"
+#include "train/optimizer.hpp"
+#include "train/recipe_file.hpp"
+#include "train/training_graph.hpp"
+#include "train/training_run.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+namespace hekla::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct KernelsArguments {
+    std::string recipe, bench_case, model;
+    std::vector<std::string> overrides, fixtures;
+    bool generate = false;
+    std::string type = "f32";
+    int64_t rows = 1, length = 128;
+    bool json = false;
+    std::string isa; // folder for the kernels' code; empty: not written
+};
+
+// ---- which kernels -------------------------------------------------------------------------------------------------
+
+// Of a training step of a case: forward, backward and update.
+Result<program::Estimate> step_of(const BenchCase& c, const plugin::Composition& composition,
+                                  const program::Target& target, program::Storage precision) {
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(c.batch, c.context));
+    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_TRAIN, fields));
+    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described));
+    program::Estimator estimator(target);
+    HK_TRY(estimator.add_store(program::parameter_table(differentiated), {.gradients = true, .moments = true}));
+    program::CompileOptions options;
+    options.outputs = {"loss"};
+    options.state_outputs = {{"loss", train::kLossState}};
+    options.precision = precision;
+    HK_ASSIGN(const program::Lowering step, estimator.add(differentiated, options, 1.0));
+    HK_TRY(train::Optimizer::estimate(estimator, step, case_settings(), without_decay(described)));
+    return estimator.finish();
+}
+
+// Of one token of a case, at its longest row.
+Result<program::Estimate> token_of(const BenchCase& c, const plugin::Composition& composition,
+                                   const program::Target& target, program::Storage weights) {
+    const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
+                                                 {"next_ids", graph::Kind::int32, {1, 1}}};
+    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_EVALUATE, fields));
+    program::Estimator estimator(target);
+    HK_TRY(estimator.add_store(program::parameter_table(described), {.weights = weights}));
+    generate::DecodeBatch batch;
+    batch.rows = 1;
+    batch.length = c.context;
+    HK_TRY(generate::estimate_decoder(estimator, composition, batch));
+    return estimator.finish();
+}
+
+// Of a fixture: a step with AdamW (a pass, if nothing expects a loss), and a token of each recorded text.
+Result<program::Estimate> step_of(const Fixture& fixture, const FixtureModel& model, const program::Target& target) {
+    HK_ASSIGN(const graph::Graph graph, differentiated(model));
+    program::Estimator estimator(target);
+    HK_TRY(estimator.add_store(program::parameter_table(model.graph), {.gradients = true, .moments = true}));
+    program::CompileOptions options;
+    if (!graph.losses.empty()) {
+        options.outputs = {"loss"};
+        options.state_outputs = {{"loss", train::kLossState}};
+    }
+    for (const auto& [name, value] : graph.outputs)
+        if (name.starts_with("out.")) options.outputs.push_back(name);
+    HK_ASSIGN(const program::Lowering step, estimator.add(graph, options, 1.0));
+    if (fixture.has_adamw) HK_TRY(train::Optimizer::estimate(estimator, step, case_settings(), {}));
+    for (const generate::RecordedCase& recorded : fixture.generation)
+        HK_TRY(generate::estimate_recorded(estimator, *model.composition, recorded));
+    return estimator.finish();
+}
+
+void add_kernels(program::Estimate& to, const program::Estimate& from) {
+    for (const program::KernelUse& use : from.kernels) {
+        const auto same = std::ranges::find_if(to.kernels, [&](const program::KernelUse& one) {
+            return one.dispatch.shader == use.dispatch.shader && one.dispatch.constants == use.dispatch.constants &&
+                   one.dispatch.subgroup_size == use.dispatch.subgroup_size;
+        });
+        if (same == to.kernels.end()) {
+            to.kernels.push_back(use);
+            continue;
+        }
+        same->dispatches += use.dispatches;
+        same->workgroups += use.workgroups;
+        same->flops += use.flops;
+        same->bytes += use.bytes;
+    }
+}
+
+// Opens the device after everything else was found and read.
+using UseDevice = std::function<Result<program::Target>()>;
+
+Result<program::Estimate> estimate_of(const plugin::Registry& registry, const KernelsArguments& a, const Log& log,
+                                      const UseDevice& use_device) {
+    const program::Storage storage = storage_named(a.type);
+    if (!a.bench_case.empty()) {
+        const BenchCase* c = find_bench_case(a.bench_case);
+        HK_ASSIGN(const auto composition, compose_case(registry, *c, log));
+        HK_ASSIGN(const program::Target target, use_device());
+        return a.generate ? token_of(*c, *composition, target, storage) : step_of(*c, *composition, target, storage);
+    }
+    if (!a.fixtures.empty()) {
+        std::vector<Fixture> fixtures;
+        std::vector<FixtureModel> models;
+        for (const std::string& folder : a.fixtures) {
+            HK_ASSIGN(fixtures.emplace_back(), read_fixture(folder));
+            HK_ASSIGN(models.emplace_back(), describe_fixture(registry, fixtures.back(), log));
+        }
+        HK_ASSIGN(const program::Target target, use_device());
+        program::Estimate all;
+        for (std::size_t i = 0; i < fixtures.size(); ++i) {
+            const auto step = step_of(fixtures[i], models[i], target);
+            if (!step.ok()) return step.status().with_context(a.fixtures[i]);
+            add_kernels(all, step.value());
+        }
+        return all;
+    }
+    if (!a.model.empty()) {
+        infer::ModelOptions options;
+        options.describe_only = true;
+        options.tokenizer_required = false;
+        if (a.generate) options.head = "lm";
+        HK_ASSIGN(infer::Model model, infer::open_model(registry, nullptr, a.model, options, log));
+        HK_ASSIGN(const program::Target target, use_device());
+        program::Estimator estimator(target);
+        HK_TRY(a.generate ? infer::estimate_generation(estimator, model, storage, a.rows, a.length)
+                          : infer::estimate_pass(estimator, model, storage, a.rows, a.length));
+        return estimator.finish();
+    }
+    HK_ASSIGN(const train::Recipe recipe, train::read_recipe(a.recipe, a.overrides));
+    HK_ASSIGN(const program::Target target, use_device());
+    HK_ASSIGN(const train::TrainingRun::Plan plan, train::TrainingRun::plan(recipe, registry, target, log, {}));
+    return plan.estimate;
+}
+
+// ---- what the compiler reports -------------------------------------------------------------------------------------
+
+struct CompiledKernel {
+    const program::KernelUse* use = nullptr;
+    Status problem; // of its compilation
+    std::vector<gpu::CompilerReport> reports;
+    gpu::KernelStatistics statistics;
+};
+
+CompiledKernel compile(program::Runtime& runtime, const program::KernelUse& use, bool texts) {
+    CompiledKernel kernel;
+    kernel.use = &use;
+    const auto pipeline = runtime.pipeline(use.dispatch);
+    if (!pipeline.ok()) {
+        kernel.problem = pipeline.status();
+        return kernel;
+    }
+    auto reports = gpu::compiler_reports(*runtime.gpu().device, *pipeline.value(), texts);
+    kernel.problem = reports.status();
+    if (reports.ok()) kernel.reports = reports.take();
+    kernel.statistics = gpu::kernel_statistics(kernel.reports);
+    return kernel;
+}
+
+// Writes a file for every form of a kernel's code: "07-matmul.tiled.t128.assembly.txt".
+Status write_code(const std::filesystem::path& folder, std::size_t number, const CompiledKernel& kernel) {
+    const auto file_name = [](std::string text) {
+        for (char& c : text)
+            if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '.';
+        return text;
+    };
+    for (const gpu::CompilerReport& report : kernel.reports)
+        for (const gpu::CompilerText& text : report.texts)
+            HK_TRY(write_file_atomically(folder / fmt::format("{:02}-{}.{}.txt", number,
+                                                              file_name(kernel.use->dispatch.shader),
+                                                              file_name(text.name)),
+                                         text.text));
+    return {};
+}
+
+ordered_json json_of(const CompiledKernel& kernel) {
+    const auto number = [](const std::optional<double>& value) {
+        return value ? ordered_json(static_cast<int64_t>(*value)) : ordered_json();
+    };
+    const gpu::KernelStatistics& s = kernel.statistics;
+    ordered_json j{{"kernel", kernel.use->dispatch.shader},
+                   {"constants", kernel.use->dispatch.constants},
+                   {"subgroup_size",
+                    kernel.reports.empty() ? kernel.use->dispatch.subgroup_size : kernel.reports.front().subgroup_size},
+                   {"dispatches", kernel.use->dispatches},
+                   {"workgroups", kernel.use->workgroups},
+                   {"flops", kernel.use->flops},
+                   {"registers", number(s.registers)},
+                   {"spills", number(s.spills)},
+                   {"scratch_bytes", number(s.scratch_bytes)},
+                   {"shared_bytes", number(s.shared_bytes)},
+                   {"waves", number(s.waves)},
+                   {"instructions", number(s.instructions)}};
+    ordered_json driver = ordered_json::object();
+    for (const gpu::CompilerReport& report : kernel.reports)
+        for (const gpu::CompilerStatistic& one : report.statistics)
+            driver[kernel.reports.size() > 1 ? report.name + ": " + one.name : one.name] = one.value;
+    j["driver"] = std::move(driver);
+    if (!kernel.problem.ok()) j["error"] = kernel.problem.message();
+    return j;
+}
+
+std::string line_of(const CompiledKernel& kernel) {
+    const auto number = [](const std::optional<double>& value) {
+        return value ? fmt::format("{}", static_cast<int64_t>(*value)) : std::string("-");
+    };
+    const gpu::KernelStatistics& s = kernel.statistics;
+    std::string line =
+        fmt::format("{:>8} {:>10} {:>5} {:>6} {:>7} {:>6} {:>5} {:>7}  {}", kernel.use->dispatches,
+                    kernel.use->workgroups, number(s.registers), number(s.spills), number(s.scratch_bytes),
+                    number(s.shared_bytes), number(s.waves), number(s.instructions), kernel.use->dispatch.shader);
+    if (!kernel.use->dispatch.constants.empty())
+        line += fmt::format(" [{}]", fmt::join(kernel.use->dispatch.constants, " "));
+    if (!kernel.problem.ok()) line += ": " + kernel.problem.message();
+    return line;
+}
+
+Result<int> run_kernels(const Globals& globals, const KernelsArguments& a) {
+    const int given = (a.recipe.empty() ? 0 : 1) + (a.bench_case.empty() ? 0 : 1) + (a.model.empty() ? 0 : 1) +
+                      (a.fixtures.empty() ? 0 : 1);
+    if (given != 1)
+        return invalid_argument("kernels needs one of: a recipe, --case NAME, --model FOLDER, --fixture FOLDER\n"
+                                "See: hekla kernels --help");
+    if (a.generate && a.bench_case.empty() && a.model.empty())
+        return invalid_argument("--generate is for --model and --case; other kernels are those of a training step");
+    const plugin::Registry registry = scan_plugins(globals);
+    std::unique_ptr<program::Runtime> runtime;
+    const UseDevice use_device = [&]() -> Result<program::Target> {
+        choose_vector_width();
+        gpu::ContextOptions options = context_options(globals);
+        options.device.compiler_reports = true;
+        HK_ASSIGN(gpu::Context context, gpu::create_context(options));
+        HK_ASSIGN(runtime, runtime_on(globals, std::move(context)));
+        return program::target_of(*runtime);
+    };
+    HK_ASSIGN(const program::Estimate estimate, estimate_of(registry, a, globals.log(), use_device));
+    const gpu::Capabilities& device = runtime->gpu().capabilities();
+    const std::string driver = device.driver_name + " " + device.driver_info;
+    if (!runtime->gpu().device->compiler_reports())
+        globals.log().info(fmt::format("{} reports nothing about its pipelines (it lacks "
+                                       "VK_KHR_pipeline_executable_properties); they are only compiled",
+                                       driver));
+    if (!a.isa.empty()) {
+        std::error_code problem;
+        std::filesystem::create_directories(a.isa, problem);
+        if (problem) return io_error(fmt::format("{}: cannot be created: {}", a.isa, problem.message()));
+    }
+
+    ordered_json kernels = ordered_json::array();
+    std::size_t failed = 0, number = 0;
+    const bool terminal = ::isatty(STDERR_FILENO) == 1;
+    if (!a.json)
+        fmt::print("{} ({})\ndispatches workgroups  regs spills scratch shared waves instrs  kernel [constants]\n",
+                   device.device_name, driver);
+    for (const program::KernelUse& use : estimate.kernels) {
+        ++number;
+        if (terminal) fmt::print(stderr, "\r\x1b[Kcompiling {} of {}", number, estimate.kernels.size());
+        const CompiledKernel kernel = compile(*runtime, use, !a.isa.empty());
+        if (terminal) fmt::print(stderr, "\r\x1b[K");
+        if (!kernel.problem.ok()) ++failed;
+        if (!a.isa.empty()) HK_TRY(write_code(a.isa, number, kernel));
+        if (a.json)
+            kernels.push_back(json_of(kernel));
+        else
+            fmt::print("{}\n", line_of(kernel));
+    }
+    if (a.json)
+        fmt::print("{}\n", json_line({{"device", device.device_name}, {"driver", driver}, {"kernels", kernels}}));
+    HK_TRY(flush_output());
+    if (failed > 0)
+        return internal_error(
+            fmt::format("{} of {} kernels were not compiled by {}", failed, estimate.kernels.size(), driver));
+    return kDone;
+}
+
+} // namespace
+
+void add_kernels(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    CLI::App* parser = app.add_subcommand(
+        "kernels", "List the kernels of a training step, a pass or a token, and what the driver's compiler reports "
+                   "about them. Runs nothing.");
+    const auto a = std::make_shared<KernelsArguments>();
+    parser->add_option("recipe", a->recipe, "recipe file (TOML): the kernels of a training step");
+    parser->add_option("overrides", a->overrides, "recipe keys to override: train.bf16=true");
+    parser->add_option("--case", a->bench_case, "a model of `hekla bench` in place of a recipe")
+        ->check(CLI::IsMember(bench_case_names()));
+    parser->add_option("--model", a->model, "a model folder or exported file: the kernels of a pass");
+    parser->add_option(
+        "--fixture", a->fixtures,
+        "folders of `hekla verify`: the kernels of one AdamW step and of generated tokens of each, together");
+    parser->add_flag("--generate", a->generate, "with --model and --case: the kernels of a generated token");
+    parser->add_option("--dtype", a->type, "with --model and --case: storage of the matrices; the rest is float32")
+        ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+        ->capture_default_str();
+    parser->add_option("--rows", a->rows, "with --model: rows of the batch")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    parser->add_option("--length", a->length, "with --model: tokens of a row")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    parser->add_flag("--json", a->json, "print one line of JSON, with all of the driver's statistics by its own names");
+    parser->add_option("--isa", a->isa, "write the code of every kernel, as the driver prints it, into this folder");
+    parser->footer(
+        "A line per pipeline: dispatches and workgroups of a step or token; registers of an invocation; registers\n"
+        "spilled to memory; bytes of scratch memory an invocation; bytes of shared memory a workgroup; waves\n"
+        "(subgroups that a core or SIMD unit holds at the same time); instructions. `-`: the driver does not\n"
+        "report it. None of these is a speed.\n"
+        "\n"
+        "Example: hekla kernels --case gpt2-124m --json");
+    verbs.push_back({parser, [&globals, a] { return finish(run_kernels(globals, *a)); }});
+}
+
+} // namespace hekla::app
