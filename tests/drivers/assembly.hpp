@@ -1,0 +1,27 @@
+// A driver's assembly of a kernel: its innermost loops, and how many instructions of each kind they have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::test {
+
+struct LoopCounts {
+    std::string first_block; // its label
+    int64_t instructions = 0;
+    int64_t multiply_adds = 0;       // of float32, scalar lanes: an instruction with two counts twice
+    int64_t matrix = 0;              // instructions of matrix units
+    int64_t cross_lane = 0;          // broadcasts, shuffles and permutations of lanes
+    int64_t shared = 0;              // reads and writes of shared memory
+    int64_t global_loads = 0;        // per lane, of any width
+    int64_t narrow_global_loads = 0; // of 32 bits or less
+    int64_t scratch = 0;             // spilled registers
+};
+
+// Returns the innermost loops of AMD assembly, as Mesa's RADV prints it (GCN to RDNA 4), and of NVIDIA
+// assembly as NVK prints it; empty if the text has none.
+std::vector<LoopCounts> innermost_loops(std::string_view assembly);
+
+} // namespace hekla::test

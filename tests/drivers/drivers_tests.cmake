@@ -1,0 +1,62 @@
+# Mesa's drivers of GPUs, on devices that are not there: a shim answers for the kernel's driver, every pipeline is
+# compiled by the driver's own compiler, and nothing is executed. third_party/install --drivers installs the shims. A
+# target is tested if the installed Mesa has its shim and its driver; the first three by default, all with the label
+# `long`.
+set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
+  "navi31 amdgpu radeon AMDGPU_GPU_ID=navi31"
+  "ada nouveau nouveau NOUVEAU_CHIPSET=192"
+  "a740 freedreno freedreno FD_GPU_ID=740"
+  "navi21 amdgpu radeon AMDGPU_GPU_ID=navi21"
+  "gfx1201 amdgpu radeon AMDGPU_GPU_ID=gfx1201"
+  "navi10 amdgpu radeon AMDGPU_GPU_ID=navi10"
+  "navi33 amdgpu radeon AMDGPU_GPU_ID=navi33"
+  "turing nouveau nouveau NOUVEAU_CHIPSET=162"
+  "ampere nouveau nouveau NOUVEAU_CHIPSET=172"
+  "blackwell nouveau nouveau NOUVEAU_CHIPSET=1b2"
+  "a630 freedreno freedreno FD_GPU_ID=630"
+  "m1 asahi asahi ASAHI_UNUSED=1")
+add_executable(test_drivers $<TARGET_OBJECTS:test_main> ${CMAKE_CURRENT_SOURCE_DIR}/drivers/assembly.cpp
+  ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules.cpp ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules_test.cpp
+  ${CMAKE_CURRENT_SOURCE_DIR}/drivers/drivers_test.cpp)
+target_link_libraries(test_drivers PRIVATE hekla_options doctest::doctest hekla::json fmt::fmt)
+hekla_compile(test_drivers 0 <doctest/doctest.h>)
+target_include_directories(test_drivers PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_definitions(test_drivers PRIVATE HEKLA_SOURCE_DIR="${hekla_SOURCE_DIR}"
+  HEKLA_PROGRAM="${hekla_BINARY_DIR}/bin/hekla")
+add_dependencies(test_drivers hekla)
+add_test(NAME drivers_rules COMMAND test_drivers --source-file=*/rules_test.cpp)
+set_tests_properties(drivers_rules PROPERTIES LABELS cpu)
+add_dependencies(cpu_tests test_drivers)
+set(by_default 0)
+foreach(row IN LISTS HEKLA_DRIVERS)
+  separate_arguments(row)
+  list(GET row 0 name)
+  list(GET row 1 shim)
+  list(GET row 2 driver)
+  list(GET row 3 choice)
+  find_file(HEKLA_SHIM_${shim} lib${shim}_noop_drm_shim.so PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} NO_DEFAULT_PATH)
+  set(icd /usr/share/vulkan/icd.d/${driver}_icd.json)
+  if(NOT EXISTS ${icd})
+    set(icd /usr/share/vulkan/icd.d/${driver}_icd.${CMAKE_SYSTEM_PROCESSOR}.json)
+  endif()
+  if(NOT HEKLA_SHIM_${shim} OR NOT EXISTS ${icd})
+    continue()
+  endif()
+  if(shim STREQUAL "amdgpu") # it knows its devices by name, older ones fewer
+    file(STRINGS ${HEKLA_SHIM_${shim}} known REGEX "^${name}$")
+    if(NOT known)
+      continue()
+    endif()
+  endif()
+  add_test(NAME drivers_${name} COMMAND test_drivers --source-file=*/drivers_test.cpp)
+  set(labels)
+  if(NOT by_default LESS 3)
+    set(labels long)
+  endif()
+  math(EXPR by_default "${by_default} + 1")
+  set_tests_properties(drivers_${name} PROPERTIES LABELS "${labels}" TIMEOUT 1800
+    ENVIRONMENT "HEKLA_TEST_DRIVER=${name};LD_PRELOAD=${HEKLA_SHIM_${shim}};VK_ICD_FILENAMES=${icd};${choice}")
+endforeach()
+if(by_default EQUAL 0)
+  message(STATUS "tests/drivers compiles nothing, for lack of Mesa's shims: third_party/install --drivers installs them")
+endif()
