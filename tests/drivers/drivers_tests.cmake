@@ -54,7 +54,7 @@ foreach(row IN LISTS HEKLA_DRIVERS)
     set(labels long)
   endif()
   math(EXPR by_default "${by_default} + 1")
-  set_tests_properties(drivers_${name} PROPERTIES LABELS "${labels}" TIMEOUT 1800
+  set_tests_properties(drivers_${name} PROPERTIES LABELS "${labels}" TIMEOUT 1800 SKIP_RETURN_CODE 77
     ENVIRONMENT "HEKLA_TEST_DRIVER=${name};LD_PRELOAD=${HEKLA_SHIM_${shim}};VK_ICD_FILENAMES=${icd};${choice}")
 endforeach()
 if(by_default EQUAL 0)
