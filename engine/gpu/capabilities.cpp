@@ -1,7 +1,7 @@
 #include "gpu/capabilities.hpp"
 
 #include "base/nearest_name.hpp"
-#include "gpu/result.hpp"
+#include "gpu/enumerate.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -75,19 +75,15 @@ Status query_matrix_shapes(const Functions& functions, VkPhysicalDevice physical
         capabilities.cooperative_matrix = false;
         return {};
     }
-    std::vector<VkCooperativeMatrixPropertiesKHR> properties;
-    VkResult result = VK_INCOMPLETE;
-    while (result == VK_INCOMPLETE) {
-        uint32_t count = 0;
-        result = functions.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(physical, &count, nullptr);
-        if (result != VK_SUCCESS) break;
-        VkCooperativeMatrixPropertiesKHR empty{};
-        empty.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
-        properties.assign(count, empty);
-        result = functions.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(physical, &count, properties.data());
-        properties.resize(std::min<std::size_t>(count, properties.size()));
-    }
-    HK_TRY(to_status(result, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+    VkCooperativeMatrixPropertiesKHR empty{};
+    empty.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
+    HK_ASSIGN(const std::vector<VkCooperativeMatrixPropertiesKHR> properties,
+              enumerate<VkCooperativeMatrixPropertiesKHR>(
+                  "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR",
+                  [&](uint32_t* count, VkCooperativeMatrixPropertiesKHR* to) {
+                      return functions.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(physical, count, to);
+                  },
+                  empty));
     for (const VkCooperativeMatrixPropertiesKHR& p : properties) {
         MatrixShape shape{p.MSize,
                           p.NSize,

@@ -1,5 +1,7 @@
 #include "gpu/compiler_report.hpp"
 
+#include "gpu/enumerate.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -56,17 +58,19 @@ double value_of(const VkPipelineExecutableStatisticKHR& s) {
 Result<std::vector<CompilerText>> texts_of(const Device& device, const VkPipelineExecutableInfoKHR& which) {
     const Functions& f = device.functions();
     constexpr const char* kCall = "vkGetPipelineExecutableInternalRepresentationsKHR";
-    uint32_t count = 0;
-    HK_TRY(device.check(f.vkGetPipelineExecutableInternalRepresentationsKHR(device.handle(), &which, &count, nullptr),
-                        kCall));
     VkPipelineExecutableInternalRepresentationKHR empty{};
     empty.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR;
-    std::vector<VkPipelineExecutableInternalRepresentationKHR> found(count, empty);
-    HK_TRY(device.check(
-        f.vkGetPipelineExecutableInternalRepresentationsKHR(device.handle(), &which, &count, found.data()), kCall));
+    HK_ASSIGN(std::vector<VkPipelineExecutableInternalRepresentationKHR> found,
+              enumerate<VkPipelineExecutableInternalRepresentationKHR>(
+                  kCall,
+                  [&](uint32_t* count, VkPipelineExecutableInternalRepresentationKHR* to) {
+                      return f.vkGetPipelineExecutableInternalRepresentationsKHR(device.handle(), &which, count, to);
+                  },
+                  empty));
     std::vector<std::string> contents; // the second call writes into them
     for (VkPipelineExecutableInternalRepresentationKHR& one : found) contents.emplace_back(one.dataSize, '\0');
     for (std::size_t i = 0; i < found.size(); ++i) found[i].pData = contents[i].data();
+    auto count = static_cast<uint32_t>(found.size());
     HK_TRY(device.check(
         f.vkGetPipelineExecutableInternalRepresentationsKHR(device.handle(), &which, &count, found.data()), kCall));
     std::vector<CompilerText> texts;
@@ -89,16 +93,17 @@ Result<std::vector<CompilerReport>> compiler_reports(const Device& device, const
     VkPipelineInfoKHR info{};
     info.sType = VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR;
     info.pipeline = pipeline.handle();
-    uint32_t count = 0;
-    HK_TRY(device.check(f.vkGetPipelineExecutablePropertiesKHR(device.handle(), &info, &count, nullptr),
-                        "vkGetPipelineExecutablePropertiesKHR"));
     VkPipelineExecutablePropertiesKHR none{};
     none.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR;
-    std::vector<VkPipelineExecutablePropertiesKHR> executables(count, none);
-    HK_TRY(device.check(f.vkGetPipelineExecutablePropertiesKHR(device.handle(), &info, &count, executables.data()),
-                        "vkGetPipelineExecutablePropertiesKHR"));
+    HK_ASSIGN(const std::vector<VkPipelineExecutablePropertiesKHR> executables,
+              enumerate<VkPipelineExecutablePropertiesKHR>(
+                  "vkGetPipelineExecutablePropertiesKHR",
+                  [&](uint32_t* count, VkPipelineExecutablePropertiesKHR* to) {
+                      return f.vkGetPipelineExecutablePropertiesKHR(device.handle(), &info, count, to);
+                  },
+                  none));
     std::vector<CompilerReport> reports;
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = 0; i < executables.size(); ++i) {
         CompilerReport report;
         report.name = text_of(executables[i].name, sizeof executables[i].name);
         report.subgroup_size = executables[i].subgroupSize;
@@ -106,14 +111,15 @@ Result<std::vector<CompilerReport>> compiler_reports(const Device& device, const
         which.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR;
         which.pipeline = pipeline.handle();
         which.executableIndex = i;
-        uint32_t statistics = 0;
-        HK_TRY(device.check(f.vkGetPipelineExecutableStatisticsKHR(device.handle(), &which, &statistics, nullptr),
-                            "vkGetPipelineExecutableStatisticsKHR"));
         VkPipelineExecutableStatisticKHR empty{};
         empty.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
-        std::vector<VkPipelineExecutableStatisticKHR> found(statistics, empty);
-        HK_TRY(device.check(f.vkGetPipelineExecutableStatisticsKHR(device.handle(), &which, &statistics, found.data()),
-                            "vkGetPipelineExecutableStatisticsKHR"));
+        HK_ASSIGN(const std::vector<VkPipelineExecutableStatisticKHR> found,
+                  enumerate<VkPipelineExecutableStatisticKHR>(
+                      "vkGetPipelineExecutableStatisticsKHR",
+                      [&](uint32_t* count, VkPipelineExecutableStatisticKHR* to) {
+                          return f.vkGetPipelineExecutableStatisticsKHR(device.handle(), &which, count, to);
+                      },
+                      empty));
         for (const VkPipelineExecutableStatisticKHR& s : found)
             report.statistics.push_back(
                 {text_of(s.name, sizeof s.name), text_of(s.description, sizeof s.description), value_of(s)});

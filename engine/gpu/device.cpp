@@ -1,5 +1,6 @@
 #include "gpu/device.hpp"
 
+#include "gpu/enumerate.hpp"
 #include "gpu/quirks.hpp"
 #include "gpu/result.hpp"
 
@@ -38,23 +39,6 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT
 
 bool has_extension(const std::vector<VkExtensionProperties>& list, std::string_view name) {
     return std::ranges::any_of(list, [&](const VkExtensionProperties& e) { return name == e.extensionName; });
-}
-
-// Reads one of Vulkan's lists by querying its size first; the list may grow in between.
-template<class T, class Call>
-Result<std::vector<T>> enumerate(const char* what, Call&& call) {
-    std::vector<T> items;
-    VkResult result = VK_INCOMPLETE;
-    while (result == VK_INCOMPLETE) {
-        uint32_t count = 0;
-        result = call(&count, static_cast<T*>(nullptr));
-        if (result != VK_SUCCESS) break;
-        items.resize(count);
-        result = call(&count, items.data());
-        items.resize(std::min<std::size_t>(count, items.size()));
-    }
-    HK_TRY(to_status(result, what));
-    return items;
 }
 
 std::vector<VkQueueFamilyProperties> queue_families(const Functions& f, VkPhysicalDevice physical) {

@@ -1,6 +1,6 @@
 #include "gpu/features.hpp"
 
-#include "gpu/result.hpp"
+#include "gpu/enumerate.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -199,18 +199,10 @@ std::vector<std::string> missing_baseline(const Features& features) {
 }
 
 Result<std::vector<VkExtensionProperties>> device_extensions(const Functions& functions, VkPhysicalDevice physical) {
-    std::vector<VkExtensionProperties> extensions;
-    VkResult result = VK_INCOMPLETE;
-    while (result == VK_INCOMPLETE) { // the list may grow between the two calls
-        uint32_t count = 0;
-        result = functions.vkEnumerateDeviceExtensionProperties(physical, nullptr, &count, nullptr);
-        if (result != VK_SUCCESS) break;
-        extensions.resize(count);
-        result = functions.vkEnumerateDeviceExtensionProperties(physical, nullptr, &count, extensions.data());
-        extensions.resize(std::min<std::size_t>(count, extensions.size()));
-    }
-    HK_TRY(to_status(result, "vkEnumerateDeviceExtensionProperties"));
-    return extensions;
+    return enumerate<VkExtensionProperties>(
+        "vkEnumerateDeviceExtensionProperties", [&](uint32_t* count, VkExtensionProperties* to) {
+            return functions.vkEnumerateDeviceExtensionProperties(physical, nullptr, count, to);
+        });
 }
 
 Result<Features> supported_features(const Functions& functions, VkPhysicalDevice physical, uint32_t api_version) {
