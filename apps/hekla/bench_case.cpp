@@ -44,14 +44,6 @@ train::TrainSection case_settings() {
     return settings;
 }
 
-std::vector<std::string> without_decay(const graph::Graph& described) {
-    std::vector<std::string> names;
-    for (const graph::Node& node : described.nodes)
-        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
-            names.push_back(node.text("name"));
-    return names;
-}
-
 program::Storage storage_named(const std::string& type) {
     return type == "f16" ? program::Storage::f16 : type == "bf16" ? program::Storage::bf16 : program::Storage::f32;
 }

@@ -26,8 +26,6 @@ Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry
                                                           const Log& log);
 // AdamW with clipping at 1.
 train::TrainSection case_settings();
-// Returns the names of the parameters without weight decay.
-std::vector<std::string> without_decay(const graph::Graph& described);
 // `f16`, `bf16`; anything else is f32.
 program::Storage storage_named(const std::string& type);
 

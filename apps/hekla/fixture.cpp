@@ -6,6 +6,7 @@
 #include "graph/simplify.hpp"
 #include "model/weights.hpp"
 #include "plugin/model_names.hpp"
+#include "train/optimizer.hpp"
 
 #include <fmt/format.h>
 
@@ -164,6 +165,17 @@ Result<graph::Graph> differentiated(const FixtureModel& model) {
     if (model.graph.losses.empty()) return graph::simplify(model.graph);
     HK_ASSIGN(const graph::Graph differentiated, graph::differentiate(model.graph));
     return graph::simplify(differentiated);
+}
+
+program::CompileOptions fixture_options(const graph::Graph& graph) {
+    program::CompileOptions options;
+    if (!graph.losses.empty()) {
+        options.outputs = {"loss"};
+        options.state_outputs = {{"loss", train::kLossState}};
+    }
+    for (const auto& [name, value] : graph.outputs)
+        if (name.starts_with("out.")) options.outputs.push_back(name);
+    return options;
 }
 
 } // namespace hekla::app

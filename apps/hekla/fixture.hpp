@@ -4,6 +4,7 @@
 #include "generate/recorded_case.hpp"
 #include "graph/reference.hpp"
 #include "plugin/compose.hpp"
+#include "program/lowering/compile_options.hpp"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -42,5 +43,8 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
 
 // Returns the graph with gradients, if it has a loss, simplified.
 Result<graph::Graph> differentiated(const FixtureModel& model);
+
+// Returns the options of its program: the loss and the outputs "out.*" are read.
+program::CompileOptions fixture_options(const graph::Graph& graph);
 
 } // namespace hekla::app

@@ -17,6 +17,23 @@ uint64_t with_guard(uint64_t bytes) { return (bytes + 15) / 16 * 16 + gpu::Memor
 
 } // namespace
 
+KernelUse& use_of(std::vector<KernelUse>& uses, const Dispatch& dispatch) {
+    const auto same = [&](const KernelUse& kernel) {
+        return kernel.dispatch.shader == dispatch.shader && kernel.dispatch.constants == dispatch.constants &&
+               kernel.dispatch.subgroup_size == dispatch.subgroup_size;
+    };
+    const auto found = std::ranges::find_if(uses, same);
+    if (found != uses.end()) return *found;
+    KernelUse kernel;
+    kernel.dispatch.shader = dispatch.shader;
+    kernel.dispatch.source = dispatch.source;
+    kernel.dispatch.words = dispatch.words;
+    kernel.dispatch.constants = dispatch.constants;
+    kernel.dispatch.subgroup_size = dispatch.subgroup_size;
+    uses.push_back(std::move(kernel));
+    return uses.back();
+}
+
 Target target_of(const Runtime& runtime) {
     Target target;
     target.limits = runtime.limits();
@@ -117,7 +134,7 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
 
     if (times <= 0) return {};
     for (const Dispatch& dispatch : lowering.dispatches) {
-        KernelUse& kernel = kernel_of(dispatch);
+        KernelUse& kernel = use_of(sum_.kernels, dispatch);
         kernel.dispatches += static_cast<uint64_t>(times);
         kernel.workgroups += static_cast<uint64_t>(times) * dispatch.groups;
         kernel.flops += times * dispatch.flops;
@@ -131,23 +148,6 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
         node.bytes += times * dispatch.bytes;
     }
     return {};
-}
-
-KernelUse& Estimator::kernel_of(const Dispatch& dispatch) {
-    const auto same = [&](const KernelUse& kernel) {
-        return kernel.dispatch.shader == dispatch.shader && kernel.dispatch.constants == dispatch.constants &&
-               kernel.dispatch.subgroup_size == dispatch.subgroup_size;
-    };
-    const auto found = std::ranges::find_if(sum_.kernels, same);
-    if (found != sum_.kernels.end()) return *found;
-    KernelUse kernel;
-    kernel.dispatch.shader = dispatch.shader;
-    kernel.dispatch.source = dispatch.source;
-    kernel.dispatch.words = dispatch.words;
-    kernel.dispatch.constants = dispatch.constants;
-    kernel.dispatch.subgroup_size = dispatch.subgroup_size;
-    sum_.kernels.push_back(std::move(kernel));
-    return sum_.kernels.back();
 }
 
 std::vector<std::string> parameters_reached(const std::vector<ParameterEntry>& table, const Lowering& lowering) {

@@ -42,6 +42,9 @@ struct KernelUse {
     double flops = 0, bytes = 0;
 };
 
+// Returns the element of this dispatch's pipeline, adding one without dispatches for the first.
+KernelUse& use_of(std::vector<KernelUse>& uses, const Dispatch& dispatch);
+
 struct Estimate {
     // Bytes of device memory, with the gaps between and after buffers.
     uint64_t weights = 0;
@@ -83,7 +86,6 @@ public:
 
 private:
     void buffer(uint64_t bytes, uint64_t Estimate::*kind);
-    KernelUse& kernel_of(const Dispatch& dispatch);
     Target target_;
     Estimate sum_;
     std::vector<ParameterEntry> table_;

@@ -19,4 +19,12 @@ Result<graph::Graph> evaluation_graph(const graph::Graph& described) {
     return graph::simplify(graph);
 }
 
+std::vector<std::string> without_decay(const graph::Graph& described) {
+    std::vector<std::string> names;
+    for (const graph::Node& node : described.nodes)
+        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
+            names.push_back(node.text("name"));
+    return names;
+}
+
 } // namespace hekla::train

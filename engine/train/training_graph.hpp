@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace hekla::train {
 
@@ -17,5 +18,8 @@ Result<graph::Graph> training_graph(const graph::Graph& described,
 
 // Returns losses and metrics only, simplified, with large logits fused too.
 Result<graph::Graph> evaluation_graph(const graph::Graph& described);
+
+// Returns the names of the parameters that are described as without weight decay.
+std::vector<std::string> without_decay(const graph::Graph& described);
 
 } // namespace hekla::train

@@ -265,14 +265,6 @@ Result<graph::Graph> TrainingRun::differentiated() const {
     return training_graph(cut_ ? cut_->above : described_, rules_.frozen);
 }
 
-std::vector<std::string> TrainingRun::without_decay() const {
-    std::vector<std::string> names;
-    for (const graph::Node& node : described_.nodes)
-        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
-            names.push_back(node.text("name"));
-    return names;
-}
-
 Status TrainingRun::compile() {
     message("compiling kernels");
     std::map<std::string, std::string> choices = recorded_choices();
@@ -297,7 +289,7 @@ Status TrainingRun::compile() {
                                                 EvaluatorOptions{options.precision, choices}, events_, batch_maker()));
     }
     HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
-                                            without_decay(), rules_.factors));
+                                            without_decay(described_), rules_.factors));
     if (recipe_.train.ema_decay > 0.0) {
         HK_ASSIGN(average_,
                   MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));

@@ -51,7 +51,7 @@ Result<program::Estimate> step_of(const BenchCase& c, const plugin::Composition&
     options.state_outputs = {{"loss", train::kLossState}};
     options.precision = precision;
     HK_ASSIGN(const program::Lowering step, estimator.add(differentiated, options, 1.0));
-    HK_TRY(train::Optimizer::estimate(estimator, step, case_settings(), without_decay(described)));
+    HK_TRY(train::Optimizer::estimate(estimator, step, case_settings(), train::without_decay(described)));
     return estimator.finish();
 }
 
@@ -75,13 +75,7 @@ Result<program::Estimate> step_of(const Fixture& fixture, const FixtureModel& mo
     HK_ASSIGN(const graph::Graph graph, differentiated(model));
     program::Estimator estimator(target);
     HK_TRY(estimator.add_store(program::parameter_table(model.graph), {.gradients = true, .moments = true}));
-    program::CompileOptions options;
-    if (!graph.losses.empty()) {
-        options.outputs = {"loss"};
-        options.state_outputs = {{"loss", train::kLossState}};
-    }
-    for (const auto& [name, value] : graph.outputs)
-        if (name.starts_with("out.")) options.outputs.push_back(name);
+    const program::CompileOptions options = fixture_options(graph);
     HK_ASSIGN(const program::Lowering step, estimator.add(graph, options, 1.0));
     if (fixture.has_adamw) HK_TRY(train::Optimizer::estimate(estimator, step, case_settings(), {}));
     for (const generate::RecordedCase& recorded : fixture.generation)
@@ -91,18 +85,11 @@ Result<program::Estimate> step_of(const Fixture& fixture, const FixtureModel& mo
 
 void add_kernels(program::Estimate& to, const program::Estimate& from) {
     for (const program::KernelUse& use : from.kernels) {
-        const auto same = std::ranges::find_if(to.kernels, [&](const program::KernelUse& one) {
-            return one.dispatch.shader == use.dispatch.shader && one.dispatch.constants == use.dispatch.constants &&
-                   one.dispatch.subgroup_size == use.dispatch.subgroup_size;
-        });
-        if (same == to.kernels.end()) {
-            to.kernels.push_back(use);
-            continue;
-        }
-        same->dispatches += use.dispatches;
-        same->workgroups += use.workgroups;
-        same->flops += use.flops;
-        same->bytes += use.bytes;
+        program::KernelUse& sum = program::use_of(to.kernels, use.dispatch);
+        sum.dispatches += use.dispatches;
+        sum.workgroups += use.workgroups;
+        sum.flops += use.flops;
+        sum.bytes += use.bytes;
     }
 }
 

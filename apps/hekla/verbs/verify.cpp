@@ -60,13 +60,7 @@ Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fix
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(model.graph),
                                                                 {.gradients = true, .moments = true}));
     HK_TRY(upload(*store, model.parameters));
-    program::CompileOptions options;
-    if (!graph.losses.empty()) {
-        options.outputs = {"loss"};
-        options.state_outputs = {{"loss", train::kLossState}};
-    }
-    for (const auto& [name, value] : graph.outputs)
-        if (name.starts_with("out.")) options.outputs.push_back(name);
+    const program::CompileOptions options = fixture_options(graph);
     HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, *store, options));
 
     HK_ASSIGN(const auto scales, loss_scales(fixture, model));
