@@ -1,7 +1,7 @@
 # Mesa's drivers of GPUs, on devices that are not there: a shim answers for the kernel's driver, every pipeline is
 # compiled by the driver's own compiler, and nothing is executed. third_party/install --drivers installs the shims. A
-# target is tested if the installed Mesa has its shim and its driver; the first three by default, all with the label
-# `long`.
+# target is tested if the installed Mesa has its shim and its driver; the first three by default, the others have
+# the label `long`.
 set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
   "navi31 amdgpu radeon AMDGPU_GPU_ID=navi31"
   "ada nouveau nouveau NOUVEAU_CHIPSET=192"
@@ -17,7 +17,7 @@ set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
   "m1 asahi asahi ASAHI_UNUSED=1")
 add_executable(test_drivers $<TARGET_OBJECTS:test_main> ${CMAKE_CURRENT_SOURCE_DIR}/drivers/assembly.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules.cpp ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules_test.cpp
-  ${CMAKE_CURRENT_SOURCE_DIR}/drivers/drivers_test.cpp)
+  ${CMAKE_CURRENT_SOURCE_DIR}/drivers/drivers_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/reliability/process.cpp)
 target_link_libraries(test_drivers PRIVATE hekla_options doctest::doctest hekla::json fmt::fmt)
 hekla_compile(test_drivers 0 <doctest/doctest.h>)
 target_include_directories(test_drivers PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -25,8 +25,6 @@ target_compile_definitions(test_drivers PRIVATE HEKLA_SOURCE_DIR="${hekla_SOURCE
   HEKLA_PROGRAM="${hekla_BINARY_DIR}/bin/hekla")
 add_dependencies(test_drivers hekla)
 add_test(NAME drivers_rules COMMAND test_drivers --source-file=*/rules_test.cpp)
-set_tests_properties(drivers_rules PROPERTIES LABELS cpu)
-add_dependencies(cpu_tests test_drivers)
 set(by_default 0)
 foreach(row IN LISTS HEKLA_DRIVERS)
   separate_arguments(row)
