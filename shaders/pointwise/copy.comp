@@ -26,14 +26,15 @@ void main() {
     Elements source = Elements(record.from);
     Elements target = Elements(record.to);
     uint dims[6], factors[6], shifts[6];
-    int from_strides[6], to_strides[6];
+    const uint first = record.first;
+    uint from_strides[6], to_strides[6];
     [[unroll]] for (uint d = 0u; d < 6u; ++d) {
         if (d < RANK) {
             dims[d] = record.dims[d];
             factors[d] = record.factors[d];
             shifts[d] = record.shifts[d];
-            from_strides[d] = record.from_strides[d];
-            to_strides[d] = record.to_strides[d];
+            from_strides[d] = uint(record.from_strides[d]);
+            to_strides[d] = uint(record.to_strides[d]);
         }
     }
     HEKLA_EACH_ELEMENT(i, group, count, {
@@ -42,12 +43,12 @@ void main() {
             if (in_range) target.at[i] = WORD(value);
         } else {
             uint rest = i;
-            int from = 0;
-            int to = 0;
+            uint from = first; // never below 0: NVIDIA's driver reads elsewhere then
+            uint to = 0;
             [[unroll]] for (int d = 5; d >= 0; --d) {
                 if (d < int(RANK)) {
                     const uint whole = d == 0 ? 0u : hekla_divide(rest, factors[d], shifts[d]);
-                    const int c = int(rest - whole * dims[d]);
+                    const uint c = rest - whole * dims[d];
                     rest = whole;
                     from += c * from_strides[d];
                     to += c * to_strides[d];

@@ -16,7 +16,7 @@ void main() {
     HEKLA_GROUP(group, r)
     HEKLA_EACH_ROW(row, group, r.rows, {
         uint rest = row;
-        uint from = 0;
+        uint from = r.first;
         uint to = 0;
         [[unroll]] for (int d = int(RANK) - 1; d >= 0; --d) {
             const uint c = rest % r.dims[d];

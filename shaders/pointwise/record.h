@@ -15,6 +15,7 @@ HK_RECORD(CopyRecord) {
     HK_U32_ARRAY(dims, kMaxRank);
     HK_U32_ARRAY(factors, kMaxRank); // of dims, for hekla_divide
     HK_U32_ARRAY(shifts, kMaxRank);
+    HK_U32(first); // the element of `from` that is copied first: with negative strides not the one at the lowest address
     HK_I32_ARRAY(from_strides, kMaxRank);
     HK_I32_ARRAY(to_strides, kMaxRank);
 };
@@ -23,6 +24,7 @@ HK_RECORD(CopyRowsRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(from);
     HK_ADDRESS(to);
+    HK_U32(first); // as above
     HK_U32(rows);
     HK_U32(width);
     HK_U32_ARRAY(dims, 5); // outside the rows, outermost first

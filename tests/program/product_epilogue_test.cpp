@@ -82,6 +82,7 @@ TEST_CASE("linear: every kernel fuses a residual") {
     Bench bench;
     for (const program::MatmulKernel& kernel : program::matmul_kernels())
         for (const int64_t columns : {129, 132}) {
+            if (kernel.family == program::MatmulFamily::matrix) continue; // matmul_test.cpp
             CAPTURE(kernel.name);
             CAPTURE(columns);
             Builder b;
@@ -131,11 +132,11 @@ TEST_CASE("linear: residuals with other strides, of other linears, and results t
         CHECK(dispatches_saved(bench, finished(std::move(b))) == 1);
     }
     {
-        Builder b; // rows in reverse order
+        Builder b; // rows in reverse order, which are copied first
         const ValueId y = linear(b, {{6, 8}, 8, true}, "");
         const ValueId flipped = b(Op::flip, {b.input("residual", Kind::float_, {6, 8})}, {{"axis", int64_t{0}}});
         b.output("y", b(Op::add, {y, flipped}));
-        CHECK(dispatches_saved(bench, finished(std::move(b))) == 0);
+        CHECK(dispatches_saved(bench, finished(std::move(b))) == 1);
     }
     {
         Builder b;

@@ -19,6 +19,18 @@ View dense(ResourceId resource, const graph::Shape& shape, Storage storage) {
     return view;
 }
 
+// Returns how many elements before its first one a view has in the loop: those that negative strides reach.
+uint32_t elements_before(const Loop& loop, std::size_t operand) {
+    int64_t before = 0;
+    for (std::size_t d = 0; d < loop.dims.size(); ++d)
+        before += std::max<int64_t>(0, -loop.strides[operand][d]) * (loop.dims[d] - 1);
+    return static_cast<uint32_t>(before);
+}
+View from_lowest(View view, uint32_t before) {
+    view.offset -= before;
+    return view;
+}
+
 // Copies rows of at least a subgroup's width, dense on both sides. Returns false if the views have none.
 bool copy_rows(Lowering& lowering, const View& from, const View& to, const Loop& loop) {
     const Limits& limits = lowering.limits;
@@ -33,8 +45,12 @@ bool copy_rows(Lowering& lowering, const View& from, const View& to, const Loop&
     dispatch.constants = {limits.subgroup_size, width >= 2 * int64_t{limits.subgroup_size} ? 2u : 1u,
                           static_cast<uint32_t>(last)};
     dispatch.subgroup_size = limits.subgroup_size;
-    kernels::pointwise::CopyRowsRecord record{
-        .from = from, .to = to, .rows = static_cast<uint32_t>(rows), .width = static_cast<uint32_t>(width)};
+    const uint32_t before = elements_before(loop, 0);
+    kernels::pointwise::CopyRowsRecord record{.from = from_lowest(from, before),
+                                              .to = to,
+                                              .first = before,
+                                              .rows = static_cast<uint32_t>(rows),
+                                              .width = static_cast<uint32_t>(width)};
     for (std::size_t d = 0; d < 5; ++d) {
         record.dims[d] = d < last ? static_cast<uint32_t>(loop.dims[d]) : 1u;
         record.from_strides[d] = d < last ? static_cast<int32_t>(loop.strides[0][d]) : 0;
@@ -78,7 +94,10 @@ void Lowering::copy(const View& from, const View& to) {
                                                   : "pointwise/copy";
     const bool linear = loop.linear(0) && loop.linear(1);
     dispatch.constants = {linear ? 0u : static_cast<uint32_t>(loop.rank())};
-    kernels::pointwise::CopyRecord record{.from = from, .to = to, .count = static_cast<uint32_t>(from.elements())};
+    const uint32_t before = elements_before(loop, 0);
+    kernels::pointwise::CopyRecord record{
+        .from = from_lowest(from, before), .to = to, .count = static_cast<uint32_t>(from.elements())};
+    record.first = before;
     set_dims(loop.dims, record.dims, record.factors, record.shifts);
     set_strides(loop.strides[0], record.from_strides);
     set_strides(loop.strides[1], record.to_strides);

@@ -164,7 +164,9 @@ Status lower_shape(Lowering& lowering, graph::NodeId id) {
     case Op::slice:
         y = sliced(x, axis_of(node, x.shape), node.integer("start"), node.integer("length"), node.integer("stride"));
         break;
-    case Op::flip: y = flipped(x, axis_of(node, x.shape)); break;
+    case Op::flip: // a copy, so that no other kernel reads with negative strides
+        y = lowering.contiguous(flipped(x, axis_of(node, x.shape)));
+        break;
     case Op::broadcast: y = broadcast_view(x, shape); break;
     case Op::concat: y = joined(lowering, node, shape, axis_of(node, shape)); break;
     case Op::pad: {
