@@ -61,7 +61,7 @@ void gain_gradient(Lowering& lowering, const Rows& dy, const Rows& x, const View
     const uint32_t w = load_width(x.width, {&dy, &x});
     const int64_t columns = divide_up(x.width, int64_t{lanes(lowering)} * w * 4);
     // Chunks of rows, so that a whole device has work, and their sums in order.
-    const int64_t wanted = lowering.limits.cpu ? 8 : 256;
+    const int64_t wanted = lowering.limits.cpu ? 8 : 16 * int64_t{lowering.limits.cores};
     const int64_t chunks = std::clamp<int64_t>(std::min(divide_up(wanted, columns), divide_up(x.rows, 32)), 1, x.rows);
     const int64_t chunk = divide_up(x.rows, chunks);
     const int64_t parts = divide_up(x.rows, chunk);

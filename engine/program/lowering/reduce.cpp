@@ -69,8 +69,10 @@ void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, in
     const uint32_t s = lanes(lowering);
     const uint32_t w = even({count, stride, static_cast<int64_t>(x.offset), static_cast<int64_t>(y.offset)}) ? 2 : 1;
     const int64_t column_groups = divide_up(count, int64_t{s} * w);
-    const int64_t wanted = lowering.limits.cpu ? 4 : 256;
-    int64_t chunks = std::clamp<int64_t>(std::min(wanted / column_groups, rows / 32), 1, 1024);
+    // A GPU reads at full speed only with many subgroups a core; few rows are added by a single dispatch.
+    const int64_t wanted = lowering.limits.cpu ? 4 : 16 * int64_t{lowering.limits.cores};
+    const int64_t shortest = lowering.limits.cpu ? 32 : 128;
+    int64_t chunks = std::clamp<int64_t>(std::min(wanted / column_groups, rows / shortest), 1, 1024);
     const int64_t chunk = divide_up(divide_up(rows, chunks), 4) * 4;
     chunks = divide_up(rows, chunk);
     const View parts = chunks > 1 ? lowering.allocate({chunks, count}, Storage::f32, "parts of a reduction") : y;
