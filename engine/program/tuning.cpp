@@ -23,19 +23,24 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kSeconds = 10;                     // for all measurements of one program
+constexpr int kTurns = 3;                           // of measuring all candidates
 constexpr double kWorthIt = 0.95;                   // of the preferred kernel's time
-constexpr double kMostFlops = 4e9;                  // of one product that is measured
+constexpr double kMostFlops = 4e9;                  // of one product that is checked
 constexpr int64_t kMostElements = int64_t{1} << 25; // of all three matrices
-constexpr const char* kPlainest = "direct.t4x4";    // no shared memory, the smallest tile
+// On a GPU that product is short, and has too few tiles for every core: time is measured with a product of the
+// problem's own size, unless that takes longer than this or needs more elements.
+constexpr double kSecondsOfProduct = 0.02;
+constexpr int64_t kMostElementsOnGpu = int64_t{1} << 26;
+constexpr const char* kPlainest = "direct.t4x4"; // no shared memory, the smallest tile
 
 double flops_of(const KernelProblem& p) {
     return 2.0 * static_cast<double>(p.batches * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
 }
 
 // Reduces rows and batches of a problem that would take too long.
-KernelProblem shortened(KernelProblem p) {
+KernelProblem shortened(KernelProblem p, double most_flops, int64_t most_elements) {
     const auto large = [&] {
-        return flops_of(p) > kMostFlops || p.batches * (p.m * p.k + p.k * p.n + p.m * p.n) > kMostElements;
+        return flops_of(p) > most_flops || p.batches * (p.m * p.k + p.k * p.n + p.m * p.n) > most_elements;
     };
     while (large() && p.batches > 1) p.batches = (p.batches + 1) / 2;
     for (int64_t* size : {&p.m, &p.n, &p.k})
@@ -43,10 +48,12 @@ KernelProblem shortened(KernelProblem p) {
     return p;
 }
 
+// Large matrices repeat their first million elements.
 std::vector<std::byte> random_bytes(int64_t elements, Storage storage, uint64_t stream) {
     RandomStream random(1, stream);
     std::vector<std::byte> bytes(static_cast<std::size_t>(elements) * bytes_of(storage));
-    for (std::size_t i = 0; i < static_cast<std::size_t>(elements); ++i) {
+    const std::size_t different = std::min(static_cast<std::size_t>(elements), std::size_t{1} << 20);
+    for (std::size_t i = 0; i < different; ++i) {
         const auto x = static_cast<float>(2.0 * random.next_unit() - 1.0);
         const uint16_t half = bytes_of(storage) == 2 ? to_half(storage, x) : uint16_t{0};
         if (bytes_of(storage) == 2)
@@ -54,6 +61,9 @@ std::vector<std::byte> random_bytes(int64_t elements, Storage storage, uint64_t 
         else
             std::memcpy(bytes.data() + i * 4, &x, 4);
     }
+    const std::size_t period = different * bytes_of(storage);
+    for (std::size_t at = period; at < bytes.size(); at += period)
+        std::memcpy(bytes.data() + at, bytes.data(), std::min(period, bytes.size() - at));
     return bytes;
 }
 
@@ -71,11 +81,6 @@ std::vector<float> floats_of(std::span<const std::byte> bytes, Storage storage) 
     return values;
 }
 
-struct Measured {
-    double seconds = 0; // the best of some runs
-    std::vector<float> product;
-};
-
 Lowering lowered(const KernelProblem& p, const Limits& limits, std::map<std::string, std::string> choices) {
     Lowering lowering;
     lowering.limits = limits;
@@ -89,13 +94,18 @@ Lowering lowered(const KernelProblem& p, const Limits& limits, std::map<std::str
     return lowering;
 }
 
-Result<Measured> measure(TuningBench& bench, const KernelProblem& problem, const Limits& limits,
-                         const std::string& kernel) {
+Result<std::size_t> added(TuningBench& bench, const KernelProblem& problem, const Limits& limits,
+                          const std::string& kernel) {
     // The problem's key is only known after lowering.
     const Lowering named = lowered(problem, limits, {});
-    HK_ASSIGN(const double seconds, bench.run(lowered(problem, limits, {{named.choices.begin()->first, kernel}})));
-    HK_ASSIGN(const std::vector<std::byte> product, bench.download("c"));
-    return Measured{seconds, floats_of(product, problem.c)};
+    return bench.add(lowered(problem, limits, {{named.choices.begin()->first, kernel}}));
+}
+
+Result<std::unique_ptr<TuningBench>> bench_of(const MakeTuningBench& benches, const KernelProblem& problem) {
+    HK_ASSIGN(std::unique_ptr<TuningBench> bench, benches.make());
+    HK_TRY(bench->upload("a", random_bytes(problem.batches * problem.m * problem.k, problem.a, 1)));
+    HK_TRY(bench->upload("b", random_bytes(problem.batches * problem.k * problem.n, problem.b, 2)));
+    return bench;
 }
 
 bool near(std::span<const float> x, std::span<const float> plain, Storage storage) {
@@ -109,31 +119,78 @@ bool near(std::span<const float> x, std::span<const float> plain, Storage storag
     return worst <= bound * largest;
 }
 
+struct Candidate {
+    std::string kernel;
+    std::size_t dispatches = 0; // of the bench
+    double seconds = HUGE_VAL;  // the best of some runs
+};
+
+// Runs all candidates in turns and without pauses, in which a GPU lowers its clock: what is measured first would seem
+// slower.
+Status measure(TuningBench& bench, std::vector<Candidate>& candidates) {
+    for (int turn = 0; turn < kTurns; ++turn)
+        for (Candidate& candidate : candidates) {
+            HK_ASSIGN(const double seconds, bench.run(candidate.dispatches));
+            candidate.seconds = std::min(candidate.seconds, seconds);
+        }
+    return {};
+}
+
+// Measures the candidates with a correct product, the preferred one first, with a product that is short enough to be
+// checked.
+Result<std::vector<Candidate>> correct_candidates(const MakeTuningBench& benches, const KernelProblem& given,
+                                                  const KernelProblem& problem, const Log& log) {
+    HK_ASSIGN(const std::unique_ptr<TuningBench> bench, bench_of(benches, problem));
+    const auto product = [&]() -> Result<std::vector<float>> {
+        HK_ASSIGN(const std::vector<std::byte> bytes, bench->download("c"));
+        return floats_of(bytes, problem.c);
+    };
+    HK_ASSIGN(const std::size_t plain_dispatches, added(*bench, problem, benches.limits, kPlainest));
+    HK_ASSIGN(const std::vector<float> plain, product());
+    std::vector<Candidate> correct;
+    for (const std::string& kernel : given.candidates) {
+        std::size_t dispatches = plain_dispatches;
+        if (kernel != kPlainest) {
+            HK_ASSIGN(dispatches, added(*bench, problem, benches.limits, kernel));
+            HK_ASSIGN(const std::vector<float> values, product());
+            if (!near(values, plain, given.c)) {
+                log.warning(fmt::format("{}: the kernel {} gives wrong results compared with {}; it is not used",
+                                        given.key, kernel, kPlainest));
+                if (correct.empty()) correct.push_back({kPlainest, plain_dispatches}); // in place of the preferred one
+                continue;
+            }
+        }
+        correct.push_back({kernel, dispatches});
+    }
+    HK_TRY(measure(*bench, correct));
+    return correct;
+}
+
 // Returns the fastest candidate with a correct product.
 Result<std::string> fastest(const MakeTuningBench& benches, const KernelProblem& given, const Log& log) {
-    const KernelProblem problem = shortened(given);
-    HK_ASSIGN(const std::unique_ptr<TuningBench> bench, benches.make());
-    HK_TRY(bench->upload("a", random_bytes(problem.batches * problem.m * problem.k, problem.a, 1)));
-    HK_TRY(bench->upload("b", random_bytes(problem.batches * problem.k * problem.n, problem.b, 2)));
-    HK_ASSIGN(const Measured plain, measure(*bench, problem, benches.limits, kPlainest));
-    std::string best = given.candidates.front();
-    double to_beat = 0;
-    for (const std::string& kernel : given.candidates) {
-        Measured measured = plain;
-        if (kernel != kPlainest) { HK_ASSIGN(measured, measure(*bench, problem, benches.limits, kernel)); }
-        const bool preferred = kernel == given.candidates.front();
-        if (!near(measured.product, plain.product, given.c)) {
-            log.warning(fmt::format("{}: the kernel {} gives wrong results compared with {}; it is not used", given.key,
-                                    kernel, kPlainest));
-            if (preferred) best = kPlainest, to_beat = plain.seconds;
-        } else if (preferred) {
-            to_beat = measured.seconds * kWorthIt;
-        } else if (measured.seconds < to_beat) {
-            best = kernel;
-            to_beat = measured.seconds;
+    const KernelProblem problem = shortened(given, kMostFlops, kMostElements);
+    HK_ASSIGN(std::vector<Candidate> candidates, correct_candidates(benches, given, problem, log));
+    if (!benches.limits.cpu) {
+        const double preferred = candidates.front().seconds;
+        const double flops = flops_of(problem) * kSecondsOfProduct / preferred;
+        const KernelProblem longer = shortened(given, std::max(kMostFlops, flops), kMostElementsOnGpu);
+        if (flops_of(longer) > flops_of(problem)) {
+            HK_ASSIGN(const std::unique_ptr<TuningBench> bench, bench_of(benches, longer));
+            // Several times slower than the preferred kernel stays slower.
+            std::erase_if(candidates, [&](const Candidate& c) { return c.seconds > 4 * preferred; });
+            for (Candidate& candidate : candidates) {
+                HK_ASSIGN(candidate.dispatches, added(*bench, longer, benches.limits, candidate.kernel));
+                candidate.seconds = HUGE_VAL;
+            }
+            HK_TRY(measure(*bench, candidates));
         }
     }
-    return best;
+    for (const Candidate& candidate : candidates)
+        log.debug(fmt::format("{}: {} {:.3f} ms", given.key, candidate.kernel, candidate.seconds * 1e3));
+    const Candidate* best = &candidates.front();
+    for (const Candidate& candidate : candidates)
+        if (candidate.seconds < (best == &candidates.front() ? kWorthIt : 1.0) * best->seconds) best = &candidate;
+    return best->kernel;
 }
 
 } // namespace

@@ -27,8 +27,10 @@ public:
     virtual ~TuningBench() = default;
     // Creates the state `name` with this content.
     virtual Status upload(const std::string& name, std::span<const std::byte> content) = 0;
-    // Compiles the dispatches and runs them several times. Returns the shortest time in seconds.
-    virtual Result<double> run(const Lowering& lowering) = 0;
+    // Compiles the dispatches and runs them once. Returns their number for run().
+    virtual Result<std::size_t> add(const Lowering& lowering) = 0;
+    // Runs dispatches several times. Returns the shortest time in seconds.
+    virtual Result<double> run(std::size_t dispatches) = 0;
     virtual Result<std::vector<std::byte>> download(const std::string& name) = 0;
 };
 

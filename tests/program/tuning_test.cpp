@@ -2,8 +2,10 @@
 #include "program/kernel_case.hpp"
 #include "program/tuning.hpp"
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <unistd.h>
 
 namespace tuning_test {
@@ -56,7 +58,74 @@ std::vector<std::string> measured_choices_of(program::Runtime& runtime, const Gr
     return choices_of(runtime, graph);
 }
 
+// A bench whose kernels take planted times, three times as long in their first runs (a GPU at a low clock), and of
+// which some give wrong products.
+class PlantedBench : public program::TuningBench {
+public:
+    using Seconds = std::function<double(const std::string& kernel, double flops)>;
+    PlantedBench(Seconds seconds, std::string wrong, std::size_t product_bytes)
+        : seconds_(std::move(seconds)), wrong_(std::move(wrong)), product_(product_bytes) {}
+
+    Status upload(const std::string&, std::span<const std::byte>) override { return {}; }
+    Result<std::size_t> add(const program::Lowering& lowering) override {
+        const program::Dispatch& dispatch = lowering.dispatches.front();
+        kernels_.push_back(dispatch.shader.substr(std::string_view("matmul/").size()));
+        flops_.push_back(dispatch.flops);
+        const float element = kernels_.back() == wrong_ ? 1.0f : 0.0f;
+        for (std::size_t i = 0; i < product_.size(); i += sizeof element)
+            std::memcpy(product_.data() + i, &element, sizeof element);
+        return kernels_.size() - 1;
+    }
+    Result<double> run(std::size_t dispatches) override {
+        const double seconds = seconds_(kernels_[dispatches], flops_[dispatches]);
+        return ++runs_ <= 2 ? 3 * seconds : seconds;
+    }
+    Result<std::vector<std::byte>> download(const std::string&) override { return product_; }
+
+private:
+    Seconds seconds_;
+    std::string wrong_;
+    std::vector<std::string> kernels_;
+    std::vector<double> flops_;
+    std::vector<std::byte> product_;
+    int runs_ = 0;
+};
+
+// Returns what tuning chooses for a product of 2048 cubed on a GPU.
+std::string chosen_of(const PlantedBench::Seconds& seconds, const std::string& wrong = "") {
+    program::KernelProblem problem;
+    problem.key = "planted";
+    problem.candidates = {"tiled.t128", "tiled.t64", "direct.t4x4"};
+    problem.m = problem.n = problem.k = 2048;
+    auto tuning = program::Tuning::create({}, nullptr, Log());
+    REQUIRE(tuning.ok());
+    const auto make = [&]() -> Result<std::unique_ptr<program::TuningBench>> {
+        return std::unique_ptr<program::TuningBench>(std::make_unique<PlantedBench>(seconds, wrong, 4096));
+    };
+    std::map<std::string, std::string> choices;
+    REQUIRE(tuning.value()->choose({program::Limits{}, make}, {problem}, choices).ok());
+    return choices.at("planted");
+}
+
 } // namespace
+
+TEST_CASE("tuning: the kernel that is fastest at the problem's own size") {
+    const auto takes = [](double t128, double t64) {
+        return [=](const std::string& kernel, double flops) {
+            const double rate = kernel == "tiled.t128" ? t128 : kernel == "tiled.t64" ? t64 : 40.0;
+            return rate * flops * 1e-15;
+        };
+    };
+    CHECK(chosen_of(takes(10, 20)) == "tiled.t128");
+    CHECK(chosen_of(takes(20, 10)) == "tiled.t64");   // measured second, at a higher clock
+    CHECK(chosen_of(takes(10, 9.9)) == "tiled.t128"); // not worth it
+    CHECK(chosen_of(takes(20, 10), "tiled.t64") == "tiled.t128");
+    CHECK(chosen_of(takes(10, 20), "tiled.t128") == "tiled.t64");
+    // The large tile is slow in the shortened product that is checked.
+    CHECK(chosen_of([](const std::string& kernel, double flops) {
+              return kernel == "tiled.t128" ? 1e-3 : flops > 1e10 ? 2e-3 : 0.5e-3;
+          }) == "tiled.t128");
+}
 
 TEST_CASE("tuning: sizes share a bucket up to a power of two") {
     program::KernelProblem p;
