@@ -9,6 +9,23 @@
 
 namespace hekla::program {
 
+namespace {
+
+// Returns the largest matrix multiplication of the device with sides of 8 or 16, sums in float32.
+MatrixUnit matrix_unit(const gpu::Capabilities& device, gpu::ComponentType factors) {
+    using enum gpu::ComponentType;
+    const auto side = [](uint32_t size) { return size == 8 || size == 16; };
+    MatrixUnit largest;
+    for (const gpu::MatrixShape& shape : device.matrix_shapes)
+        if (shape.a == factors && shape.b == factors && shape.c == float32 && shape.result == float32 &&
+            side(shape.m) && side(shape.n) && side(shape.k) &&
+            shape.m * shape.n * shape.k > largest.m * largest.n * largest.k)
+            largest = {shape.m, shape.n, shape.k};
+    return largest;
+}
+
+} // namespace
+
 Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const RuntimeOptions& options) {
     std::unique_ptr<Runtime> runtime(new Runtime);
     runtime->gpu_ = std::move(context);
@@ -35,6 +52,11 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     RuntimeOptions& own = runtime->options_;
     if (own.kernels.empty()) own.kernels = embedded::kernels();
     if (own.measure_kernels == Measure::on_gpus) own.measure_kernels = limits.cpu ? Measure::never : Measure::always;
+    const auto built = [&](std::string_view name) { return gpu::Shader::find(own.kernels, name).ok(); };
+    if (built("matmul/matrix.t128_f16") && device.float16 && device.storage_16bit)
+        limits.matrix_f16 = matrix_unit(device, gpu::ComponentType::float16);
+    if (built("matmul/matrix.t128_bf16") && device.bfloat16_cooperative_matrix && device.storage_16bit)
+        limits.matrix_bf16 = matrix_unit(device, gpu::ComponentType::bfloat16);
     const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();
     own.max_block_bytes = own.max_block_bytes == 0 ? most : std::min(own.max_block_bytes, most);
     return runtime;
@@ -49,7 +71,15 @@ Runtime::~Runtime() {
 const Limits& Runtime::limits() const {
     if (!limits_) {
         limits_ = device_limits_;
-        limits_->generated_shaders = limits_->generated_shaders && gpu_.glsl && gpu_.glsl->available().ok();
+        if (limits_->generated_shaders && gpu_.glsl) {
+            const Status compiler = gpu_.glsl->available();
+            limits_->generated_shaders = compiler.ok();
+            if (!compiler.ok())
+                gpu_.device->log().info("chains of elementwise operations run as one kernel each, which is slower: " +
+                                        compiler.message());
+        } else {
+            limits_->generated_shaders = false;
+        }
     }
     return *limits_;
 }

@@ -1,6 +1,7 @@
 // matmul and linear at odd sizes, in every layout, strided, batched, split along K; on the device against the
 // interpreter.
 #include "program/kernel_case.hpp"
+#include "program/lowering/half.hpp"
 #include "program/lowering/matmul_kernels.hpp"
 
 namespace matmul_test {
@@ -105,6 +106,7 @@ TEST_CASE("matmul: every kernel equals the interpreter") {
             for (const program::MatmulKernel& kernel : program::matmul_kernels()) {
                 const bool ta = (layout & 1) != 0, tb = (layout & 2) != 0;
                 // Other tests have the layouts of the other kernels; tiles differ in constants alone.
+                if (kernel.family == program::MatmulFamily::matrix) continue; // for 16 bits; below
                 if (layout > 0 && kernel.name != "tiled.t32x64" && kernel.name != "vector.r4" &&
                     (kernel.name != "tiled.t128x64" || a[-1] != 36))
                     continue;
@@ -152,6 +154,100 @@ TEST_CASE("matmul: kernels for GPUs on views with offsets, aligned to four eleme
                     worst_error(run_on_device(*bench, graph, feeds, options), run_in_interpreter(graph, feeds), &where);
                 CHECK_MESSAGE(error <= kTolerance, "error " << error << " at " << where);
             }
+}
+
+// Returns whether the device has matrix units for this storage, and the build kernels for them.
+bool has_matrix_units(Bench& bench, program::Storage storage) {
+    const program::Limits& limits = bench->limits();
+    if (limits.matrix_unit(storage)) return true;
+    MESSAGE("skipped: no matrix units for ", std::string(program::storage_name(storage)));
+    return false;
+}
+
+// Runs a product of factors in 16 bits with one kernel, and compares it with the interpreter's product of the same
+// rounded factors.
+void check_matrix_kernel(Bench& bench, const Graph& graph, const std::string& kernel, const std::string& key,
+                         program::Storage storage) {
+    Random random(6);
+    graph::Feeds feeds = kernel_feeds(graph, random);
+    for (auto& [name, tensor] : feeds.fields)
+        for (double& x : tensor.data)
+            x = static_cast<double>(program::from_half(storage, program::to_half(storage, static_cast<float>(x))));
+    RunOptions options;
+    options.compile.precision = storage;
+    for (const char* stored : {"f32", "f16", "bf16"})
+        options.compile.kernel_choices[fmt::format("matmul {}", fmt::format(fmt::runtime(key), stored))] = kernel;
+    const double tolerance = storage == program::Storage::f16 ? 0x1p-11 : 0x1p-8; // the product is stored in 16 bits
+    const Outcome got = run_on_device(*bench, graph, feeds, options);
+    std::string where;
+    const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
+    CHECK_MESSAGE(error <= tolerance, "error " << error << " at " << where);
+    options.runs = 2;
+    CHECK(same_bits(got, run_on_device(*bench, graph, feeds, options)));
+}
+
+TEST_CASE("matmul: matrix units equal the interpreter") {
+    Bench bench;
+    const auto& limits = bench->limits();
+    for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
+        if (!has_matrix_units(bench, storage)) continue;
+        for (const program::MatmulKernel& kernel : program::matmul_kernels()) {
+            if (kernel.family != program::MatmulFamily::matrix) continue;
+            for (int layout = 0; layout < 4; ++layout)
+                for (const int size : {0, 1, 2, 3}) {
+                    const bool ta = (layout & 1) != 0, tb = (layout & 2) != 0;
+                    // Dimensions along which an operand is dense are multiples of eight, the others are odd.
+                    int64_t m = ta ? 136 : 141, n = tb ? 77 : 72, k = ta && !tb ? 37 : 40;
+                    if (size == 1) m = ta ? 8 : 1, n = tb ? 1 : 8, k = ta && !tb ? 1 : 8;
+                    if (size == 2) m = 256, n = 128, k = 64;
+                    if (size == 3) m = 64, n = 64, k = 4096; // split
+                    const int64_t batches = size == 0 ? 2 : 1;
+                    CAPTURE(kernel.name);
+                    CAPTURE(layout);
+                    CAPTURE(size);
+                    CAPTURE(program::storage_name(storage));
+                    const program::MatmulShape shape{.batches = batches,
+                                                     .m = m,
+                                                     .n = n,
+                                                     .k = k,
+                                                     .transpose_b = tb,
+                                                     .has_16_bit = true,
+                                                     .factors = storage,
+                                                     .in_eights = true,
+                                                     .leading = std::max({m, n, k})};
+                    const auto candidates = program::matmul_candidates(limits, shape);
+                    if (std::ranges::find(candidates, &kernel) == candidates.end()) continue;
+                    const Graph graph = product(ta ? Shape{batches, k, m} : Shape{batches, m, k},
+                                                tb ? Shape{batches, n, k} : Shape{batches, k, n}, ta, tb);
+                    const char* type = program::storage_name(storage);
+                    check_matrix_kernel(bench, graph, std::string(kernel.name),
+                                        fmt::format("{}{} {} {} {{}} [{}x {}, {}, {}]", ta ? 'T' : 'N', tb ? 'T' : 'N',
+                                                    type, type, batches, m, n, k),
+                                        storage);
+                }
+        }
+    }
+}
+
+TEST_CASE("matmul: matrix units with a bias, an activation, a residual and views") {
+    Bench bench;
+    for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
+        if (!has_matrix_units(bench, storage)) continue;
+        for (const int64_t width : {40, 43}) { // C in vectors of four, or not
+            CAPTURE(width);
+            Builder b;
+            const ValueId wide = b.input("x", Kind::float_, {70, 64});
+            const ValueId x =
+                b(Op::slice, {wide}, {{"axis", int64_t{1}}, {"start", int64_t{8}}, {"length", int64_t{48}}});
+            const ValueId w = b.input("w", Kind::float_, {width, 48}), bias = b.input("bias", Kind::float_, {width});
+            const ValueId before = b.input("residual", Kind::float_, {70, width});
+            const ValueId y = b(Op::linear, {x, w, bias});
+            b.output("y", b(Op::add, {b(Op::gelu, {y}), before}));
+            const char* type = program::storage_name(storage);
+            check_matrix_kernel(bench, finished(std::move(b)), "matrix.t64",
+                                fmt::format("NT {} {} {{}} [1x 70, {}, 48]", type, type, width), storage);
+        }
+    }
 }
 
 TEST_CASE("matmul: tiled kernels give the same bits, whatever the tile and the alignment") {
@@ -217,6 +313,20 @@ TEST_CASE("matmul: which kernels a GPU prefers") {
     CHECK(preferred({.m = 1, .n = 8, .k = 8, .leading = int64_t{1} << 22}).starts_with("direct."));
     limits.max_group_invocations = 128;
     CHECK(preferred({1, 16384, 3072, 768}) == "tiled.t128x64");
+    // Matrix units, for the storage that they have, where rows are aligned.
+    limits.max_group_invocations = 1024;
+    limits.shared_memory = 32768;
+    limits.matrix_bf16 = {16, 16, 16};
+    const auto halves = [](int64_t m, int64_t n, int64_t k, program::Storage storage) {
+        return program::MatmulShape{.m = m, .n = n, .k = k, .has_16_bit = true, .factors = storage, .in_eights = true};
+    };
+    program::MatmulShape shape = halves(16384, 3072, 768, program::Storage::bf16);
+    CHECK(preferred(shape) == "matrix.t128"); // 32 KiB of shared memory
+    CHECK(preferred(halves(256, 768, 768, program::Storage::bf16)) == "matrix.t64");
+    CHECK(preferred(halves(1, 768, 768, program::Storage::bf16)) == "vector.r1");
+    CHECK(preferred(halves(16384, 3072, 768, program::Storage::f16)) == "tiled.t128");
+    shape.in_eights = false;
+    CHECK(preferred(shape) == "tiled.t128");
 }
 
 TEST_CASE("matmul: a GPU splits K as far as that fills its cores and pays for a second pass") {

@@ -102,7 +102,10 @@ uint32_t types_of(const View& a, const View& b, const View& c) {
 // Selects the variant with 16-bit storage if an operand needs it.
 void set_types(Dispatch& dispatch, uint32_t types) {
     if (types == 0) return;
-    dispatch.shader += dispatch.shader == "matmul/split_sum" ? ".16" : "_16";
+    if (dispatch.shader.starts_with("matmul/matrix."))
+        dispatch.shader += fmt::format("_{}", storage_name(static_cast<Storage>(types & 3)));
+    else
+        dispatch.shader += dispatch.shader == "matmul/split_sum" ? ".16" : "_16";
     dispatch.constants.push_back(types);
 }
 
@@ -119,6 +122,15 @@ bool pairs_of_b(const Problem& p) {
 // Whether elements can be loaded in aligned vectors of four: everything added to the address is a multiple of four.
 bool in_vectors(std::initializer_list<int64_t> numbers) {
     return std::ranges::all_of(numbers, [](int64_t number) { return number % 4 == 0; });
+}
+
+// Whether rows of A and B, as stored, can be loaded in aligned units of eight elements.
+bool in_eights(const Problem& p) {
+    const auto operand = [](const Operand& x, int64_t dense, int64_t outer, int64_t inner) {
+        return (dense | x.leading | static_cast<int64_t>(x.view.offset) | outer | inner) % 8 == 0;
+    };
+    return operand(p.a, p.a.transposed ? p.m : p.k, p.a_outer, p.a_inner) &&
+           operand(p.b, p.b.transposed ? p.k : p.n, p.b_outer, p.b_inner);
 }
 
 // Returns VECTORS of shaders/matmul/record.h. Partial sums of a split K are a tensor of their own, without an epilogue.
@@ -152,6 +164,12 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
                 pairs_of_b(p) ? 2u : 1u, epilogue};
     case MatmulFamily::tiled:
         return {transpose_a, transpose_b, vectors & (kVectorsOfA | kVectorsOfB | kVectorsOfC), epilogue};
+    case MatmulFamily::matrix: {
+        const MatrixTile tile = matrix_tile(*tiling.kernel, limits.subgroup_size);
+        const MatrixUnit unit = limits.matrix_unit(p.a.view.storage);
+        return {limits.subgroup_size, tile.rows,   tile.columns,          unit.m,  unit.n, unit.k,
+                transpose_a,          transpose_b, vectors & kVectorsOfC, epilogue};
+    }
     case MatmulFamily::vector:
         return {transpose_a, transpose_b, static_cast<uint32_t>(tiling.tile_n / 4),
                 vectors & ((p.a.transposed ? 0u : kVectorsOfA) | kVectorsOfB | kWholeK), epilogue};
@@ -171,6 +189,8 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
         p.k,
         p.b.transposed,
         has_16_bit,
+        p.a.view.storage == p.b.view.storage ? p.a.view.storage : Storage::f32,
+        in_eights(p),
         std::max({p.a.leading, p.b.leading, p.n, residual.resource != 0 ? residual.strides[0] : int64_t{0}})};
     const std::vector<const MatmulKernel*> candidates = matmul_candidates(limits, shape);
     const std::string types = has_16_bit ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
@@ -199,7 +219,8 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     tiling.tile_m = tiling.kernel->tile_m;
     tiling.tile_n = tiling.kernel->family == MatmulFamily::vector ? vector_columns(limits, *tiling.kernel, shape)
                                                                   : tiling.kernel->columns(limits);
-    tiling.subgroup = tiling.kernel->one_subgroup() ? limits.subgroup_size : 0;
+    const bool sized = tiling.kernel->one_subgroup() || tiling.kernel->family == MatmulFamily::matrix;
+    tiling.subgroup = sized ? limits.subgroup_size : 0;
     // With few tiles a device is partly idle, so K is split too, and a second pass adds the parts in order. On a CPU
     // that pass costs as much as millions of operations.
     const int64_t tiles = divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches;
@@ -464,7 +485,7 @@ void lower_linear(Lowering& lowering, const graph::Node& node, const ProductEpil
         if (after->residual != graph::kNone) {
             const View& residual = lowering.view(after->residual);
             epilogue.residual = as_matrix(lowering, residual);
-            if (epilogue.residual.strides[0] < 0 || (epilogue.residual.strides[1] != 1 && shape[-1] > 1))
+            if (epilogue.residual.strides[1] != 1 && shape[-1] > 1)
                 epilogue.residual = as_matrix(lowering, lowering.contiguous(residual));
         }
     }

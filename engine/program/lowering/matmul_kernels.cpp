@@ -66,6 +66,33 @@ constexpr MatmulKernel kKernels[] = {
      .measured = false,
      .needs = {.gpu = true, .invocations = 128, .shared_bytes = 8192},
      .suits = {.most_rows = 4}},
+    {.name = "matrix.t128x2",
+     .family = matrix,
+     .tile_m = 128,
+     .tile_n = 128,
+     .step = 32,
+     .needs = {.gpu = true, .matrix_units = true, .invocations = 128, .shared_bytes = 40960},
+     .suits = {.least_rows = 65, .least_columns = 65, .every_core = true}},
+    {.name = "matrix.t128k64",
+     .family = matrix,
+     .tile_m = 128,
+     .tile_n = 128,
+     .step = 64,
+     .needs = {.gpu = true, .matrix_units = true, .invocations = 128, .shared_bytes = 36864},
+     .suits = {.least_rows = 65, .least_columns = 65, .every_core = true}},
+    {.name = "matrix.t128",
+     .family = matrix,
+     .tile_m = 128,
+     .tile_n = 128,
+     .step = 32,
+     .needs = {.gpu = true, .matrix_units = true, .invocations = 128, .shared_bytes = 20480},
+     .suits = {.least_rows = 65, .least_columns = 65, .every_core = true}},
+    {.name = "matrix.t64",
+     .family = matrix,
+     .tile_m = 64,
+     .tile_n = 64,
+     .step = 32,
+     .needs = {.gpu = true, .matrix_units = true, .invocations = 64, .shared_bytes = 10240}},
     {.name = "tiled.t128",
      .family = tiled,
      .tile_m = 128,
@@ -133,6 +160,15 @@ bool can_run(const MatmulKernel& kernel, const Limits& limits, const MatmulShape
     if (needs.uniform_loads && !limits.uniform_loads) return false;
     if (needs.invocations > limits.max_group_invocations || needs.shared_bytes > limits.shared_memory) return false;
     if (shape.has_16_bit && !kernel.has_16_bit) return false;
+    if (needs.matrix_units) {
+        const MatrixUnit unit = limits.matrix_unit(shape.factors);
+        // Sums pass through shared memory too: with small subgroups they need more of it.
+        const uint32_t subgroups = needs.invocations / std::max(1u, limits.subgroup_size);
+        const uint32_t sums = subgroups * unit.m * (limits.subgroup_size >= 32 ? 9 : 5) * 16;
+        if (!unit || !shape.in_eights || limits.subgroup_size < 8 || limits.subgroup_size > 64 ||
+            sums > limits.shared_memory)
+            return false;
+    }
     if (!kernel.one_subgroup() && shape.leading > kMostLeading) return false;
     return kernel.family != uniform || !shape.transpose_b || shape.m >= kTransposeRows;
 }
@@ -182,17 +218,27 @@ int64_t gpu_splits(const Limits& limits, const MatmulKernel& kernel, int64_t til
     // write and a read of C, which take about as long as this many steps.
     constexpr int64_t kDispatch = 64, kPartOfC = 256;
     const int64_t shortest = kernel.family == MatmulFamily::vector ? 4096 : 256;
+    // Matrix units need about an eighth of the time per K.
+    const int64_t faster = kernel.family == MatmulFamily::matrix ? 8 : 1;
     const int64_t resident = resident_groups(limits, kernel);
     int64_t best = 1, best_time = divide_up(tiles, resident) * k;
     for (int64_t splits = 2; splits <= std::min<int64_t>(k / shortest, 64); ++splits) {
-        const int64_t time = divide_up(divide_up(tiles * splits, resident) * k, splits) + kDispatch +
-                             divide_up(kPartOfC * tiles * splits, resident);
+        const int64_t time = divide_up(divide_up(tiles * splits, resident) * k, splits) + faster * kDispatch +
+                             divide_up(faster * kPartOfC * tiles * splits, resident);
         if (time < best_time) {
             best = splits;
             best_time = time;
         }
     }
     return best;
+}
+
+MatrixTile matrix_tile(const MatmulKernel& kernel, uint32_t subgroup_size) {
+    const auto elements =
+        static_cast<uint32_t>(kernel.tile_m * kernel.tile_n) * subgroup_size / kernel.needs.invocations;
+    uint32_t columns = 64;
+    while (columns > 16 && columns * columns > 2 * elements) columns /= 2;
+    return {elements / columns, columns};
 }
 
 int64_t vector_columns(const Limits& limits, const MatmulKernel& kernel, const MatmulShape& shape) {

@@ -4,6 +4,7 @@
 
 #include "program/lowering/limits.hpp"
 #include "program/lowering/lowering.hpp"
+#include "program/lowering/view.hpp"
 
 #include <cstdint>
 #include <span>
@@ -19,6 +20,7 @@ enum class MatmulFamily : uint8_t {
     direct,  // matmul/direct.comp: one subgroup per tile, no shared memory
     tiled,   // matmul/tiled.comp: a workgroup of several subgroups per tile, through shared memory
     vector,  // matmul/vector.comp: few rows; a workgroup of several subgroups shares K
+    matrix,  // matmul/matrix.comp: matrix units; factors in 16 bits
 };
 
 // Device requirements of a kernel. A device that does not meet them never gets the kernel.
@@ -26,6 +28,7 @@ struct MatmulNeeds {
     bool cpu = false; // the device is a CPU
     bool gpu = false; // the device is not a CPU
     bool uniform_loads = false;
+    bool matrix_units = false; // for the storage of the factors, whose rows are aligned to eight elements
     uint32_t invocations = 0;  // per workgroup; 0: one subgroup
     uint32_t shared_bytes = 0; // per workgroup
 };
@@ -59,9 +62,11 @@ struct MatmulKernel {
 // The properties of a product that the choice of a kernel depends on, in addition to the device.
 struct MatmulShape {
     int64_t batches = 1, m = 0, n = 0, k = 0;
-    bool transpose_b = false; // B is stored [N, K]
-    bool has_16_bit = false;  // A, B or C is stored in 16 bits
-    int64_t leading = 0;      // elements between rows as stored, the most of all operands
+    bool transpose_b = false;       // B is stored [N, K]
+    bool has_16_bit = false;        // A, B or C is stored in 16 bits
+    Storage factors = Storage::f32; // the storage of A and B, if it is the same
+    bool in_eights = false;         // rows of A and B, as stored, are aligned to eight elements and multiples of eight
+    int64_t leading = 0;            // elements between rows as stored, the most of all operands
 };
 
 // Returns all kernels, in order of preference.
@@ -72,6 +77,11 @@ std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const M
 
 // Returns the number of parts into which a GPU splits K, where a second pass adds their sums.
 int64_t gpu_splits(const Limits& limits, const MatmulKernel& kernel, int64_t tiles, int64_t k);
+// Returns the rows and columns of C that a subgroup of a kernel of the family matrix computes.
+struct MatrixTile {
+    uint32_t rows = 0, columns = 0;
+};
+MatrixTile matrix_tile(const MatmulKernel& kernel, uint32_t subgroup_size);
 // Returns the columns of C per workgroup of a kernel of the family vector: four per group of threads.
 int64_t vector_columns(const Limits& limits, const MatmulKernel& kernel, const MatmulShape& shape);
 
