@@ -8,6 +8,7 @@
 #include "generate/generator.hpp"
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
+#include "program/lowering/matmul_kernels.hpp"
 #include "train/initialize.hpp"
 #include "train/optimizer.hpp"
 #include "train/report.hpp"
@@ -18,7 +19,10 @@
 #include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
+#include <functional>
+#include <map>
 #include <span>
+#include <tuple>
 
 namespace hekla::app {
 namespace {
@@ -28,10 +32,13 @@ using Clock = std::chrono::steady_clock;
 
 struct BenchArguments {
     int64_t m = 512, n = 512, k = 512;
+    bool transpose_a = false, transpose_b = false;
+    std::vector<std::string> kernels; // empty: the engine's choice
     std::string type = "f32";
     std::vector<std::string> cases{"shakespeare-char-cpu"};
     double seconds = 10.0;
     bool json = false;
+    bool profile = false; // train: also the time of every kernel
 };
 
 constexpr uint64_t kSeed = 1337;
@@ -57,10 +64,13 @@ Result<std::unique_ptr<program::Runtime>> create_measuring_runtime(const Globals
     return create_runtime(globals, options);
 }
 
+// Large matrices repeat their first million values.
 std::vector<float> random_values(std::size_t count, uint64_t stream) {
     RandomStream random(kSeed, stream);
     std::vector<float> values(count);
-    for (float& v : values) v = static_cast<float>(random.next_normal());
+    const std::size_t different = std::min(count, std::size_t{1} << 20);
+    for (std::size_t i = 0; i < different; ++i) values[i] = static_cast<float>(random.next_normal());
+    for (std::size_t i = different; i < count; ++i) values[i] = values[i - different];
     return values;
 }
 
@@ -81,7 +91,9 @@ Status check_product(const BenchArguments& a, std::span<const float> x, std::spa
         const auto inner = static_cast<uint64_t>(a.k), width = static_cast<uint64_t>(a.n);
         double sum = 0.0, size = 0.0;
         for (uint64_t j = 0; j < inner; ++j) {
-            const double term = static_cast<double>(x[row * inner + j]) * static_cast<double>(y[j * width + column]);
+            const uint64_t x_at = a.transpose_a ? j * static_cast<uint64_t>(a.m) + row : row * inner + j;
+            const uint64_t y_at = a.transpose_b ? column * inner + j : j * width + column;
+            const double term = static_cast<double>(x[x_at]) * static_cast<double>(y[y_at]);
             sum += term;
             size += std::abs(term);
         }
@@ -93,25 +105,21 @@ Status check_product(const BenchArguments& a, std::span<const float> x, std::spa
     return {};
 }
 
-Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& a) {
-    const program::Storage storage = storage_named(a.type);
-    HK_ASSIGN(const auto runtime, create_measuring_runtime(globals));
-    // Both operands are parameters, so a replay computes nothing but the product.
-    graph::Builder b;
-    b.output("z", b(graph::Op::matmul,
-                    {b.parameter("x", {a.m, a.k}, 0, 0.0, 0.0, 0), b.parameter("y", {a.k, a.n}, 0, 0.0, 0.0, 0)}));
-    HK_ASSIGN(const graph::Graph product, b.finish());
-    HK_ASSIGN(const auto store,
-              program::ParameterStore::create(*runtime, program::parameter_table(product), {.weights = storage}));
-    HK_TRY(store->upload("x", random_values(static_cast<std::size_t>(a.m * a.k), 1)));
-    HK_TRY(store->upload("y", random_values(static_cast<std::size_t>(a.k * a.n), 2)));
-    HK_ASSIGN(const ResourceVector<float> left, store->download("x")); // as stored
-    HK_ASSIGN(const ResourceVector<float> right, store->download("y"));
+// Measures one kernel; empty: the engine's choice.
+Result<ordered_json> bench_product(program::Runtime& runtime, const graph::Graph& product,
+                                   program::ParameterStore& store, const BenchArguments& a, const std::string& kernel,
+                                   std::span<const float> left, std::span<const float> right) {
     program::CompileOptions options;
     options.outputs = {"z"};
-    options.precision = storage;
+    options.precision = storage_named(a.type);
+    if (!kernel.empty()) {
+        const char* type = a.type.c_str();
+        const std::string types = a.type == "f32" ? "f32" : fmt::format("{} {} {}", type, type, type);
+        options.kernel_choices[fmt::format("matmul {}{} {} [1x {}, {}, {}]", a.transpose_a ? 'T' : 'N',
+                                           a.transpose_b ? 'T' : 'N', types, a.m, a.n, a.k)] = kernel;
+    }
     // The result stays on the device and is read once, to be checked.
-    HK_ASSIGN(const auto program, program::Program::compile(*runtime, product, *store, options));
+    HK_ASSIGN(const auto program, program::Program::compile(runtime, product, store, options));
     HK_TRY(program->run());
     HK_ASSIGN(const program::HostTensor result, program->read_output("z"));
     HK_TRY(check_product(a, left, right, result.floats()));
@@ -127,15 +135,41 @@ Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& 
     }
     const double mean = since(begin) / static_cast<double>(count);
     const double flops = 2.0 * static_cast<double>(a.m) * static_cast<double>(a.n) * static_cast<double>(a.k);
-    HK_TRY(runtime->save_caches());
     ordered_json j{{"case", fmt::format("matmul {}x{}x{}", a.m, a.n, a.k)},
                    {"gflops", rounded(flops / mean / 1e9, 10.0)}};
     j["best_gflops"] = rounded(flops / best / 1e9, 10.0);
     j["ms"] = rounded(mean * 1e3, 1000.0);
     j["kernels"] = program->kernel_choices();
-    j["device"] = runtime->gpu().capabilities().device_name;
-    j["dtype"] = long_name(storage);
+    j["device"] = runtime.gpu().capabilities().device_name;
+    j["dtype"] = long_name(storage_named(a.type));
     return j;
+}
+
+// Returns a row per kernel.
+Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& a) {
+    const program::Storage storage = storage_named(a.type);
+    HK_ASSIGN(const auto runtime, create_measuring_runtime(globals));
+    // Both operands are parameters, so a replay computes nothing but the product.
+    graph::Builder b;
+    const graph::Shape x_shape = a.transpose_a ? graph::Shape{a.k, a.m} : graph::Shape{a.m, a.k};
+    const graph::Shape y_shape = a.transpose_b ? graph::Shape{a.n, a.k} : graph::Shape{a.k, a.n};
+    b.output("z", b(graph::Op::matmul,
+                    {b.parameter("x", x_shape, 0, 0.0, 0.0, 0), b.parameter("y", y_shape, 0, 0.0, 0.0, 0)},
+                    {{"transpose_a", int64_t{a.transpose_a}}, {"transpose_b", int64_t{a.transpose_b}}}));
+    HK_ASSIGN(const graph::Graph product, b.finish());
+    HK_ASSIGN(const auto store,
+              program::ParameterStore::create(*runtime, program::parameter_table(product), {.weights = storage}));
+    HK_TRY(store->upload("x", random_values(static_cast<std::size_t>(a.m * a.k), 1)));
+    HK_TRY(store->upload("y", random_values(static_cast<std::size_t>(a.k * a.n), 2)));
+    HK_ASSIGN(const ResourceVector<float> left, store->download("x")); // as stored
+    HK_ASSIGN(const ResourceVector<float> right, store->download("y"));
+    ordered_json rows = ordered_json::array();
+    for (const std::string& kernel : a.kernels.empty() ? std::vector<std::string>{""} : a.kernels) {
+        HK_ASSIGN(ordered_json row, bench_product(*runtime, product, *store, a, kernel, left, right));
+        rows.push_back(std::move(row));
+    }
+    HK_TRY(runtime->save_caches());
+    return rows;
 }
 
 // ---- models --------------------------------------------------------------------------------------------------------
@@ -173,14 +207,62 @@ Result<std::vector<double>> set_batch(program::Program& program, const BenchCase
     return counts;
 }
 
+Status set_loss_scales(program::Program& program, const graph::Graph& described, const std::vector<double>& counts) {
+    for (std::size_t i = 0; i < counts.size(); ++i)
+        HK_TRY(program.set_scalar(fmt::format("loss_scale.{}", i),
+                                  static_cast<float>(described.losses[i].weight / counts[i])));
+    return {};
+}
+
 int64_t count_parameters(const program::ParameterStore& store) {
     int64_t count = 0;
     for (const program::ParameterEntry& entry : store.table()) count += entry.shape.elements();
     return count;
 }
 
+// Returns the device's time of a step by kernels: a row per kernel and size of a dispatch, longest first. Every
+// dispatch waits for the one before it, so that the sum is more than the time of a step.
+Result<ordered_json> profile_step(program::Runtime& runtime, const graph::Graph& differentiated,
+                                  program::ParameterStore& store, program::CompileOptions options, const BenchCase& c,
+                                  const graph::Graph& described, const std::vector<plugin::BatchField>& fields) {
+    options.timings = true;
+    HK_ASSIGN(const auto timed, program::Program::compile(runtime, differentiated, store, options));
+    HK_ASSIGN(const std::vector<double> counts, set_batch(*timed, c, described, fields));
+    HK_TRY(set_loss_scales(*timed, described, counts));
+    for (int i = 0; i < 3; ++i) HK_TRY(timed->run()); // the first two warm up
+    struct Row {
+        std::string kernel;
+        int64_t dispatches = 0;
+        double seconds = 0.0, flops = 0.0, bytes = 0.0;
+    };
+    std::map<std::tuple<std::string, double, double>, Row> rows;
+    double sum = 0.0;
+    for (const program::DispatchTiming& timing : timed->timings()) {
+        Row& row = rows[{timing.shader, timing.flops, timing.bytes}];
+        row.kernel = timing.shader;
+        ++row.dispatches;
+        row.seconds += timing.seconds;
+        row.flops += timing.flops;
+        row.bytes += timing.bytes;
+        sum += timing.seconds;
+    }
+    std::vector<Row> sorted;
+    for (auto& [key, row] : rows) sorted.push_back(std::move(row));
+    std::ranges::stable_sort(sorted, std::greater<>(), &Row::seconds);
+    ordered_json list = ordered_json::array();
+    for (const Row& row : sorted)
+        list.push_back({{"kernel", row.kernel},
+                        {"dispatches", row.dispatches},
+                        {"ms", rounded(row.seconds * 1e3, 1000.0)},
+                        {"percent", rounded(100.0 * row.seconds / sum, 10.0)},
+                        {"gflops", rounded(row.flops / row.seconds / 1e9, 1.0)},
+                        {"gb_per_s", rounded(row.bytes / row.seconds / 1e9, 10.0)}});
+    return list;
+}
+
 Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Registry& registry, const Log& log,
-                                 const BenchCase& c, double seconds, program::Storage precision) {
+                                 const BenchCase& c, const BenchArguments& a) {
+    const program::Storage precision = storage_named(a.type);
     HK_ASSIGN(const auto composition, compose_case(registry, c, log));
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(c.batch, c.context));
     HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_TRAIN, fields));
@@ -194,19 +276,18 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     options.precision = precision;
     const Clock::time_point compiling = Clock::now();
     HK_ASSIGN(const auto program, program::Program::compile(runtime, differentiated, *store, options));
-    HK_ASSIGN(const auto optimizer, train::Optimizer::create(runtime, *store, case_settings(),
-                                                             program->gradient_names(), without_decay(described)));
+    HK_ASSIGN(const auto optimizer,
+              train::Optimizer::create(runtime, *store, case_settings(), program->gradient_names(),
+                                       train::without_decay(described)));
     const double compile_seconds = since(compiling);
     HK_ASSIGN(const std::vector<double> counts, set_batch(*program, c, described, fields));
-    for (std::size_t i = 0; i < counts.size(); ++i)
-        HK_TRY(program->set_scalar(fmt::format("loss_scale.{}", i),
-                                   static_cast<float>(described.losses[i].weight / counts[i])));
+    HK_TRY(set_loss_scales(*program, described, counts));
 
     double first_loss = 0.0, loss = 0.0;
     std::vector<double> times;
     constexpr int64_t kWarm = 3;
     Clock::time_point begin = Clock::now();
-    for (int64_t step = 0; step < kWarm + 5 || since(begin) < seconds; ++step) {
+    for (int64_t step = 0; step < kWarm + 5 || since(begin) < a.seconds; ++step) {
         if (step == kWarm) begin = Clock::now();
         const Clock::time_point one = Clock::now();
         HK_TRY(program->submit({.seed = kSeed, .step = static_cast<uint32_t>(step)}));
@@ -240,6 +321,9 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     j["steps"] = times.size();
     j["compile_s"] = rounded(compile_seconds, 100.0);
     j["memory_bytes"] = program->memory_plan().total();
+    if (a.profile) {
+        HK_ASSIGN(j["kernels"], profile_step(runtime, differentiated, *store, options, c, described, fields));
+    }
     return j;
 }
 
@@ -278,14 +362,23 @@ Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Reg
 
 // ---- verbs ---------------------------------------------------------------------------------------------------------
 
+void show_profile(const ordered_json& kernels) {
+    fmt::print("  {:>10} {:>10} {:>8} {:>10} {:>8}  kernel\n", "dispatches", "ms", "percent", "gflops", "gb_per_s");
+    for (const ordered_json& k : kernels)
+        fmt::print("  {:>10} {:>10.3f} {:>8.1f} {:>10.0f} {:>8.1f}  {}\n", k["dispatches"].get<int64_t>(),
+                   k["ms"].get<double>(), k["percent"].get<double>(), k["gflops"].get<double>(),
+                   k["gb_per_s"].get<double>(), k["kernel"].get<std::string>());
+}
+
 void show(const ordered_json& j, bool json) {
     if (json) {
         std::printf("%s\n", json_line(j).c_str());
     } else {
         fmt::print("{}\n", j["case"].get<std::string>());
         for (const auto& [key, value] : j.items())
-            if (key != "case")
+            if (key != "case" && !(key == "kernels" && value.is_array()))
                 fmt::print("  {:<22} {}\n", key, value.is_string() ? value.get<std::string>() : json_line(value));
+        if (j.contains("kernels") && j["kernels"].is_array()) show_profile(j["kernels"]);
     }
     std::fflush(stdout);
 }
@@ -293,7 +386,7 @@ void show(const ordered_json& j, bool json) {
 int run_matmul(const Globals& globals, const BenchArguments& a) {
     const auto measured = bench_matmul(globals, a);
     if (!measured.ok()) return fail(measured.status());
-    show(measured.value(), a.json);
+    for (const ordered_json& row : measured.value()) show(row, a.json);
     return kDone;
 }
 
@@ -316,7 +409,7 @@ int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure
 
 int run_train(const Globals& globals, const BenchArguments& a) {
     return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const BenchCase& c) {
-        return bench_train(runtime, registry, globals.log(), c, a.seconds, storage_named(a.type));
+        return bench_train(runtime, registry, globals.log(), c, a);
     });
 }
 
@@ -352,6 +445,12 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
         parser->add_option("--m", a->m, "rows of the product")->check(CLI::Range(1, 1 << 20))->capture_default_str();
         parser->add_option("--n", a->n, "columns of the product")->check(CLI::Range(1, 1 << 20))->capture_default_str();
         parser->add_option("--k", a->k, "inner dimension")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+        parser->add_flag("--transpose-a", a->transpose_a, "the left matrix is stored [k, m]");
+        parser->add_flag("--transpose-b", a->transpose_b, "the right matrix is stored [n, k]");
+        std::vector<std::string> kernels;
+        for (const program::MatmulKernel& kernel : program::matmul_kernels()) kernels.emplace_back(kernel.name);
+        parser->add_option("--kernel", a->kernels, "measure these kernels in place of the engine's choice")
+            ->check(CLI::IsMember(kernels));
         a->seconds = 1.0;
         parser->add_option("--seconds", a->seconds, "measure for at least this time")
             ->check(CLI::Range(0.0, 3600.0))
@@ -368,6 +467,7 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
         parser->add_option("--seconds", a->seconds, "measure for at least this time, and at least 5 steps")
             ->check(CLI::Range(0.0, 3600.0))
             ->capture_default_str();
+        parser->add_flag("--profile", a->profile, "also show the device's time by kernel, each dispatch timed alone");
     }
     {
         const auto [parser, a] =
