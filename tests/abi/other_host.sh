@@ -21,7 +21,7 @@ fi
 flags=(-std=c++20 -O1 -w -fPIC -DFMT_HEADER_ONLY -DHK_TARGET_ABI_MINOR=HK_ABI_MINOR -I"$root/engine" -I"$root/engine/include")
 objects=()
 for room in base graph text model plugin; do
-  for file in "$root/engine/$room"/*.cpp; do printf '#include "%s"\n' "$file"; done >$room.cpp
+  find "$root/engine/$room" -name "*.cpp" -not -path "*_module/*" -printf '#include "%p"\n' | sort >$room.cpp
   "$@" "${flags[@]}" -c $room.cpp -o $room.o
   objects+=($room.o)
 done
