@@ -2,6 +2,7 @@
 #include "program.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <doctest/doctest.h>
@@ -73,6 +74,39 @@ TEST_CASE("bench matmul checks its product and counts") {
     CHECK(j["case"] == "matmul 33x17x65");
     CHECK(j["gflops"].is_number());
     CHECK(!j["kernels"].empty());
+    const std::string text =
+        succeed(place.run({"bench", "matmul", "--m", "8", "--n", "8", "--k", "8", "--seconds", "0"})).out;
+    CHECK(has(text, "matmul 8x8x8\n"));
+    CHECK(has(text, "kernels"));
+    // One row for each of the requested kernels, of the transposed product too.
+    const Ran chosen = place.run({"bench", "matmul", "--m", "32", "--n", "16", "--k", "24", "--transpose-a",
+                                  "--seconds", "0", "--json", "--kernel", "direct.t16x4", "--kernel", "direct.t1x4"});
+    std::istringstream rows(succeed(chosen).out);
+    for (const char* const kernel : {"direct.t16x4", "direct.t1x4"}) {
+        std::string line;
+        REQUIRE(std::getline(rows, line));
+        CHECK(has(json::parse(line)["kernels"][0].get<std::string>(), std::string(": ") + kernel));
+    }
+}
+
+TEST_CASE("bench train --profile shows the time of every kernel") {
+    const Place place;
+    const auto run = [&](std::vector<std::string> more) {
+        std::vector<std::string> words{"bench", "train", "shakespeare-char-cpu", "--seconds", "0", "--profile"};
+        words.insert(words.end(), more.begin(), more.end());
+        return succeed(place.run(words)).out;
+    };
+    double percent = 0.0;
+    bool attention = false;
+    const json measured = json::parse(run({"--json"}));
+    for (const json& row : measured["profile"]) {
+        percent += row["percent"].get<double>();
+        attention = attention || row["kernel"].get<std::string>().starts_with("attention/");
+        CHECK(row["dispatches"].get<int64_t>() > 0);
+    }
+    CHECK(std::abs(percent - 100.0) < 5.0); // rounded rows
+    CHECK(attention);
+    CHECK(has(run({}), "dispatches         ms  percent"));
 }
 
 TEST_CASE("a run: train, inspect, replay, diff") {

@@ -120,6 +120,10 @@ Result<ordered_json> bench_product(program::Runtime& runtime, const graph::Graph
     }
     // The result stays on the device and is read once, to be checked.
     HK_ASSIGN(const auto program, program::Program::compile(runtime, product, store, options));
+    if (!kernel.empty() && std::ranges::none_of(program->kernel_choices(), [&](const std::string& choice) {
+            return choice.ends_with(": " + kernel);
+        }))
+        return invalid_argument(fmt::format("the kernel {} cannot compute this product on this device", kernel));
     HK_TRY(program->run());
     HK_ASSIGN(const program::HostTensor result, program->read_output("z"));
     HK_TRY(check_product(a, left, right, result.floats()));
@@ -322,7 +326,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     j["compile_s"] = rounded(compile_seconds, 100.0);
     j["memory_bytes"] = program->memory_plan().total();
     if (a.profile) {
-        HK_ASSIGN(j["kernels"], profile_step(runtime, differentiated, *store, options, c, described, fields));
+        HK_ASSIGN(j["profile"], profile_step(runtime, differentiated, *store, options, c, described, fields));
     }
     return j;
 }
@@ -376,9 +380,9 @@ void show(const ordered_json& j, bool json) {
     } else {
         fmt::print("{}\n", j["case"].get<std::string>());
         for (const auto& [key, value] : j.items())
-            if (key != "case" && !(key == "kernels" && value.is_array()))
+            if (key != "case" && key != "profile")
                 fmt::print("  {:<22} {}\n", key, value.is_string() ? value.get<std::string>() : json_line(value));
-        if (j.contains("kernels") && j["kernels"].is_array()) show_profile(j["kernels"]);
+        if (j.contains("profile")) show_profile(j["profile"]);
     }
     std::fflush(stdout);
 }

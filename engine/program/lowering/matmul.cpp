@@ -77,6 +77,7 @@ uint32_t epilogue_bits(const Epilogue& epilogue) {
 struct Problem {
     Operand a, b;
     View c;
+    int64_t c_leading = 0; // elements between rows of C
     Epilogue epilogue;
     int64_t m = 0, n = 0, k = 0;
     int64_t outer = 1, inner = 1; // batches
@@ -143,7 +144,7 @@ uint32_t vectors_of(const Problem& p, bool split) {
     const bool b = operand(p.b, p.b.transposed ? p.k : p.n, p.b_outer, p.b_inner);
     const Epilogue& e = p.epilogue;
     const bool c = in_vectors({p.n}) &&
-                   (split || in_vectors({static_cast<int64_t>(p.c.offset), p.c_outer, p.c_inner,
+                   (split || in_vectors({static_cast<int64_t>(p.c.offset), p.c_leading, p.c_outer, p.c_inner,
                                          static_cast<int64_t>(e.bias.offset), static_cast<int64_t>(e.residual.offset),
                                          e.residual.resource != 0 ? e.residual.strides[0] : 0}));
     return (a ? kVectorsOfA : 0u) | (b ? kVectorsOfB : 0u) | (c ? kVectorsOfC : 0u) |
@@ -159,9 +160,10 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
     switch (tiling.kernel->family) {
     case MatmulFamily::uniform:
         return {limits.subgroup_size, transpose_a, p.k >= 16 ? 1u : 0u, p.k % 16 != 0 ? 1u : 0u, epilogue};
-    case MatmulFamily::direct:
-        return {limits.subgroup_size,    transpose_a, transpose_b, pairs_of_a(p) ? 2u : 1u,
-                pairs_of_b(p) ? 2u : 1u, epilogue};
+    case MatmulFamily::direct: {
+        const bool pairs = pairs_of_a(p) && (!p.a.transposed || tiling.tile_m % 2 == 0);
+        return {limits.subgroup_size, transpose_a, transpose_b, pairs ? 2u : 1u, pairs_of_b(p) ? 2u : 1u, epilogue};
+    }
     case MatmulFamily::tiled:
         return {transpose_a, transpose_b, vectors & (kVectorsOfA | kVectorsOfB | kVectorsOfC), epilogue};
     case MatmulFamily::matrix: {
@@ -191,13 +193,16 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
         has_16_bit,
         p.a.view.storage == p.b.view.storage ? p.a.view.storage : Storage::f32,
         in_eights(p),
-        std::max({p.a.leading, p.b.leading, p.n, residual.resource != 0 ? residual.strides[0] : int64_t{0}})};
+        std::max({p.a.leading, p.b.leading, p.c_leading, residual.resource != 0 ? residual.strides[0] : int64_t{0}})};
     const std::vector<const MatmulKernel*> candidates = matmul_candidates(limits, shape);
     const std::string types = has_16_bit ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
                                                        storage_name(p.b.view.storage), storage_name(p.c.storage))
                                          : "f32";
-    KernelProblem problem{fmt::format("matmul {}{} {} [{}x {}, {}, {}]", p.a.transposed ? 'T' : 'N',
-                                      p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k),
+    // Where the alignment of the factors decides about kernels, it is part of the key.
+    const bool unaligned = limits.matrix_unit(shape.factors) && !shape.in_eights;
+    KernelProblem problem{fmt::format("matmul {}{} {} [{}x {}, {}, {}]{}", p.a.transposed ? 'T' : 'N',
+                                      p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k,
+                                      unaligned ? " unaligned" : ""),
                           {},
                           p.a.transposed,
                           p.b.transposed,
@@ -252,7 +257,7 @@ Record record_of(const Problem& p, const Tiling& tiling, const View& a, const Vi
                                                .k = word(p.k),
                                                .lda = word(p.a.leading),
                                                .ldb = word(p.b.leading),
-                                               .ldc = word(p.n), // C is dense
+                                               .ldc = word(partial ? p.n : p.c_leading),
                                                .ldr = word(after.residual.strides[0]),
                                                .batch_inner = word(p.inner),
                                                .a_outer = word(p.a_outer),
@@ -340,7 +345,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     lowering.append(std::move(sum));
 }
 
-// Computes c [batch..., M, N] (dense) = a [batch..., M, K] b [batch..., K, N], with equal batch dimensions.
+// Computes c [batch..., M, N] (dense rows) = a [batch..., M, K] b [batch..., K, N], with equal batch dimensions.
 void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& c, const Epilogue& epilogue) {
     Problem p;
     p.m = a.view.shape[-2];
@@ -359,6 +364,7 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
     p.a = operand_of(lowering, a);
     p.b = operand_of(lowering, b);
     p.c = c;
+    p.c_leading = p.m == 1 ? p.n : c.strides[static_cast<std::size_t>(c.shape.rank() - 2)];
     // Batch dimensions, merged where they are contiguous in all three.
     const auto batch_view = [](View view) {
         view.shape[-1] = 1;
