@@ -59,7 +59,8 @@ Status run(const Call& call) {
     case Op::cross_entropy:
     case Op::cross_entropy_gradient:
     case Op::linear_cross_entropy:
-    case Op::linear_cross_entropy_gradient: return reference::run_loss(call);
+    case Op::linear_cross_entropy_gradient:
+    case Op::linear_cross_entropy_with_gradient: return reference::run_loss(call);
     case Op::own: return reference::run_own(call);
     default: return internal_error(fmt::format("the interpreter has no {}", info(call.node.op).name));
     }

@@ -96,37 +96,59 @@ struct Linear {
     }
 };
 
-Status linear_cross_entropy(const Call& call) {
-    const Linear linear(call, 0);
-    const CrossEntropy loss(call, linear.rows, linear.classes, call.data(3), call.data(4));
-    HK_TRY(loss.forward(linear.logits.data(), call.out(0), call.out(1)));
-    if (call.node.integer("best") == 0) return {};
+// The index of each row's largest logit, or of its first NaN.
+void find_best(const Call& call, const Linear& linear, Tensor& to) {
+    if (call.node.integer("best") == 0) return;
     for (int64_t row = 0; row < linear.rows; ++row) {
         const double* x = linear.logits.data() + row * linear.classes;
         int64_t best = 0;
         for (int64_t c = 1; c < linear.classes; ++c)
             if (x[c] > x[best] || (std::isnan(x[c]) && !std::isnan(x[best]))) best = c;
-        call.out(2).data[at(row)] = static_cast<double>(best);
+        to.data[at(row)] = static_cast<double>(best);
     }
+}
+
+// Computes the gradients of the linear from dlogits, as outputs `first` to first + 2.
+void linear_gradient(const Call& call, const Linear& linear, std::size_t first) {
+    const auto& [rows, width, classes, input_first, logits] = linear;
+    const double* d = logits.data();
+    const int64_t wanted = call.node.integer("wanted");
+    if ((wanted & 1) != 0)
+        multiply({rows, classes, width, false, input_first}, d, call.data(2), call.out(first).data.data());
+    if ((wanted & 2) != 0 && input_first)
+        multiply({width, rows, classes, true, false}, call.data(1), d, call.out(first + 1).data.data());
+    if ((wanted & 2) != 0 && !input_first)
+        multiply({classes, rows, width, true, false}, d, call.data(1), call.out(first + 1).data.data());
+    if ((wanted & 4) != 0)
+        for (int64_t row = 0; row < rows; ++row)
+            for (int64_t c = 0; c < classes; ++c) call.out(first + 2).data[at(c)] += d[row * classes + c];
+}
+
+Status linear_cross_entropy(const Call& call) {
+    const Linear linear(call, 0);
+    const CrossEntropy loss(call, linear.rows, linear.classes, call.data(3), call.data(4));
+    HK_TRY(loss.forward(linear.logits.data(), call.out(0), call.out(1)));
+    find_best(call, linear, call.out(2));
     return {};
 }
 
 Status linear_cross_entropy_gradient(const Call& call) {
     Linear linear(call, 1);
     const CrossEntropy loss(call, linear.rows, linear.classes, call.data(4), call.data(6));
-    double* d = linear.logits.data();
-    HK_TRY(loss.backward(call.data(0), d, call.data(5), d));
-    const auto [rows, width, classes, input_first, unused] = linear;
-    const int64_t wanted = call.node.integer("wanted");
-    if ((wanted & 1) != 0)
-        multiply({rows, classes, width, false, input_first}, d, call.data(2), call.out(0).data.data());
-    if ((wanted & 2) != 0 && input_first)
-        multiply({width, rows, classes, true, false}, call.data(1), d, call.out(1).data.data());
-    if ((wanted & 2) != 0 && !input_first)
-        multiply({classes, rows, width, true, false}, d, call.data(1), call.out(1).data.data());
-    if ((wanted & 4) != 0)
-        for (int64_t row = 0; row < rows; ++row)
-            for (int64_t c = 0; c < classes; ++c) call.out(2).data[at(c)] += d[row * classes + c];
+    HK_TRY(loss.backward(call.data(0), linear.logits.data(), call.data(5), linear.logits.data()));
+    linear_gradient(call, linear, 0);
+    return {};
+}
+
+Status linear_cross_entropy_with_gradient(const Call& call) {
+    Linear linear(call, 1);
+    const CrossEntropy loss(call, linear.rows, linear.classes, call.data(4), call.data(5));
+    Tensor lse;
+    lse.data.resize(at(2 * linear.rows));
+    HK_TRY(loss.forward(linear.logits.data(), call.out(0), lse));
+    find_best(call, linear, call.out(1));
+    HK_TRY(loss.backward(call.data(0), linear.logits.data(), lse.data.data(), linear.logits.data()));
+    linear_gradient(call, linear, 2);
     return {};
 }
 
@@ -135,6 +157,7 @@ Status linear_cross_entropy_gradient(const Call& call) {
 Status run_loss(const Call& call) {
     if (call.node.op == Op::linear_cross_entropy) return linear_cross_entropy(call);
     if (call.node.op == Op::linear_cross_entropy_gradient) return linear_cross_entropy_gradient(call);
+    if (call.node.op == Op::linear_cross_entropy_with_gradient) return linear_cross_entropy_with_gradient(call);
     const bool back = call.node.op == Op::cross_entropy_gradient;
     const Shape& logits = call.in(back ? 1 : 0).shape;
     const int64_t classes = logits[-1];

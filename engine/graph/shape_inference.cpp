@@ -540,7 +540,8 @@ Result<Outputs> cross_entropy(const Rule& r) {
 }
 
 Result<Outputs> linear_cross_entropy(const Rule& r) {
-    const bool back = r.node.op == Op::linear_cross_entropy_gradient;
+    const bool forward = r.node.op != Op::linear_cross_entropy_gradient; // computes the loss
+    const bool back = r.node.op != Op::linear_cross_entropy;
     const std::size_t x = back ? 1 : 0;
     HK_TRY(r.rank(x, 2, "[N, D]"));
     HK_TRY(r.rank(x + 1, 2, "[V, D], or [D, V] with input_first"));
@@ -552,17 +553,22 @@ Result<Outputs> linear_cross_entropy(const Rule& r) {
                        axis == 1 ? "columns" : "rows", width);
     HK_TRY(r.expect(x + 2, Shape{classes}));
     HK_TRY(r.expect(x + 3, rows));
-    HK_TRY(r.expect(back ? 6 : 4, Shape{classes}));
-    if (!back) {
-        const Shape best{r.node.integer("best") != 0 ? rows[0] : 0};
-        return Outputs{{Kind::float32, rows}, {Kind::float32, pairs}, {Kind::int32, best}};
+    HK_TRY(r.expect(forward ? x + 4 : 6, Shape{classes}));
+    Outputs outputs;
+    if (forward) {
+        outputs.push_back({Kind::float32, rows});
+        if (!back) outputs.push_back({Kind::float32, pairs});
+        outputs.push_back({Kind::int32, Shape{r.node.integer("best") != 0 ? rows[0] : 0}});
     }
+    if (!back) return outputs;
     HK_TRY(r.expect(0, rows));
-    HK_TRY(r.expect(5, pairs));
+    if (!forward) HK_TRY(r.expect(5, pairs));
     const int64_t wanted = r.node.integer("wanted");
     const auto of = [&](int64_t bit, const Shape& shape) { return (wanted >> bit & 1) != 0 ? shape : Shape{0}; };
-    return Outputs{
-        {r.kind(x), of(0, r.shape(x))}, {Kind::float32, of(1, r.shape(x + 1))}, {Kind::float32, of(2, Shape{classes})}};
+    outputs.push_back({r.kind(x), of(0, r.shape(x))});
+    outputs.push_back({Kind::float32, of(1, r.shape(x + 1))});
+    outputs.push_back({Kind::float32, of(2, Shape{classes})});
+    return outputs;
 }
 
 Result<Outputs> leaf(const Rule& r) {
@@ -685,7 +691,8 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::cross_entropy:
     case Op::cross_entropy_gradient: return cross_entropy(r);
     case Op::linear_cross_entropy:
-    case Op::linear_cross_entropy_gradient: return linear_cross_entropy(r);
+    case Op::linear_cross_entropy_gradient:
+    case Op::linear_cross_entropy_with_gradient: return linear_cross_entropy(r);
     case Op::once:
     case Op::state_read:
     case Op::state_write:

@@ -23,7 +23,8 @@ const char* color(Op op) {
     if (op <= Op::log_softmax) return "#d5f0d5"; // norm
     if (op <= Op::gather) return "#d7f3f1";      // position, lookup
     if (op <= Op::lstm) return "#e3d7ff";        // attention, recurrent
-    if (op == Op::cross_entropy || op == Op::linear_cross_entropy) return "#ffd6d6";
+    if (op == Op::cross_entropy || op == Op::linear_cross_entropy || op == Op::linear_cross_entropy_with_gradient)
+        return "#ffd6d6";
     if (op <= Op::site) return "#f5f5f5"; // mode
     if (op == Op::own) return "#fff1b8";
     return "#d0dcea"; // gradient, decode

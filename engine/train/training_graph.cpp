@@ -2,6 +2,7 @@
 
 #include "graph/fold_cross_entropy.hpp"
 #include "graph/gradient.hpp"
+#include "graph/join_cross_entropy.hpp"
 #include "graph/recompute.hpp"
 #include "graph/simplify.hpp"
 
@@ -11,6 +12,7 @@ Result<graph::Graph> training_graph(const graph::Graph& described, const std::se
     HK_ASSIGN(graph::Graph graph, graph::fold_cross_entropy(described));
     HK_ASSIGN(graph, graph::differentiate(std::move(graph), frozen));
     HK_ASSIGN(graph, graph::simplify(graph));
+    HK_ASSIGN(graph, graph::join_cross_entropy(graph));
     return graph::recompute(graph);
 }
 

@@ -13,22 +13,21 @@ HK_RECORD(CrossEntropyRecord) {
     HK_F32(smoothing);
 };
 
-HK_RECORD(CrossEntropyChunkRecord) {
+HK_RECORD(CrossEntropyRowsRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(logits); // [rows, width], of the classes from `first` on
+    HK_ADDRESS(logits);
     HK_ADDRESS(labels);
     HK_ADDRESS(weights);
-    HK_ADDRESS(total); // the sum of the weights, with SMOOTHING and WEIGHTS
-    HK_ADDRESS(state); // [4, rows]: largest logit, sum of exp(logit - largest), the label's logit, weighted sum of logits
-    HK_ADDRESS(loss);
-    HK_ADDRESS(lse);
-    HK_ADDRESS(best); // [rows]
-    HK_U32(rows);
+    HK_ADDRESS(dloss);   // with GRADIENT
+    HK_ADDRESS(dlogits); // with GRADIENT: may be the logits
+    HK_ADDRESS(loss);    // with LOSS
+    HK_ADDRESS(lse);     // as above; written if there is no GRADIENT, read if there is no LOSS
+    HK_ADDRESS(best);    // [rows], with BEST
     HK_U32(width);
-    HK_U32(first);
-    HK_U32(classes);
+    HK_U32(stride); // elements between rows, of dlogits too: a multiple of 2, and what follows a row is not used
     HK_I32(ignore);
     HK_F32(smoothing);
+    HK_U32(dloss_stride); // 0: one for all rows
 };
 
 HK_RECORD(CrossEntropyGradientRecord) {
@@ -39,13 +38,10 @@ HK_RECORD(CrossEntropyGradientRecord) {
     HK_ADDRESS(lse);
     HK_ADDRESS(weights);
     HK_ADDRESS(dlogits);
-    HK_ADDRESS(total); // the sum of the weights, with CHUNK, SMOOTHING and WEIGHTS
     HK_U32(rows);
     HK_U32(width);
     HK_U32(stride);
     HK_I32(ignore);
     HK_F32(smoothing);
     HK_U32(dloss_stride); // 0: one for all rows
-    HK_U32(first);        // with CHUNK
-    HK_U32(classes);      // with CHUNK
 };

@@ -2,6 +2,7 @@
 #include "base/philox.hpp"
 #include "graph/fold_cross_entropy.hpp"
 #include "graph/gradient.hpp"
+#include "graph/join_cross_entropy.hpp"
 #include "graph/recompute.hpp"
 #include "graph/simplify.hpp"
 #include "random_graph.hpp"
@@ -63,11 +64,13 @@ Graph checked(Result<Graph> graph) {
     return graph.take();
 }
 
-bool folded(const Graph& graph) {
-    return std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op == Op::linear_cross_entropy; });
+bool has(const Graph& graph, Op op) {
+    return std::ranges::any_of(graph.nodes, [&](const Node& node) { return node.op == op; });
 }
+bool folded(const Graph& graph) { return has(graph, Op::linear_cross_entropy); }
 
-Graph trained(const Graph& graph) { return checked(recompute(checked(simplify(checked(differentiate(graph)))))); }
+Graph differentiated(const Graph& graph) { return checked(simplify(checked(differentiate(graph)))); }
+Graph trained(const Graph& graph) { return checked(recompute(checked(join_cross_entropy(differentiated(graph))))); }
 
 // Compares every output by name; folding changes only the rounding.
 void check_same(const Graph& before, const Graph& after, const Feeds& feeds) {
@@ -133,6 +136,10 @@ TEST_CASE("cross entropy folds into its linear: every option") {
         check_same(checked(simplify(graph)), checked(simplify(after_fold)), feeds); // as in evaluation
         const Graph before = trained(graph), after = trained(after_fold);
         check_same(before, after, feeds);
+        CHECK(has(differentiated(after_fold), Op::linear_cross_entropy_gradient));
+        CHECK(has(after, Op::linear_cross_entropy_with_gradient)); // logits are computed once
+        CHECK_FALSE(has(after, Op::linear_cross_entropy_gradient));
+        CHECK_FALSE(has(after, Op::linear_cross_entropy));
         CHECK(whole_logits(before, classes) > 0);
         CHECK(whole_logits(after, classes) == 0);
     }
@@ -150,6 +157,27 @@ TEST_CASE("cross entropy folds into its linear in random graphs: results and gra
         check_same(trained(graph), trained(after), random.value().feeds);
     }
     CHECK(folds == 60);
+}
+
+TEST_CASE("a loss and its gradient are joined only if the gradient of the loss is known before the loss") {
+    const auto joined = [](auto&& change) {
+        Builder b = describe({}, 12);
+        const ValueId rows = change(b, b.graph().outputs.at("rows"));
+        b.loss("second", b(Op::sum, {rows}, {{"axes", std::vector<int64_t>{0, 1}}}), b.scalar(6), 0.5);
+        const Graph graph = checked(fold_cross_entropy(finished(std::move(b)), kAll));
+        const Graph before = differentiated(graph), after = checked(join_cross_entropy(before));
+        Feeds feeds;
+        for (const auto& [name, value] : graph.parameters()) feeds.parameters[name] = wave(graph.shape(value), 0.3);
+        feeds.fields["labels"] = ints({kBatch, kTokens}, {1, 2, 3, 11, 0, 7});
+        feeds.fields["mask"] = wave({kBatch, kTokens}, 0.9);
+        check_same(before, after, feeds);
+        return !has(after, Op::linear_cross_entropy_gradient);
+    };
+    CHECK(joined([](Builder& b, ValueId rows) {
+        return b(Op::mul, {rows, b.input("mask", Kind::float_, {kBatch, kTokens})});
+    }));
+    CHECK_FALSE(joined([](Builder& b, ValueId rows) { return b(Op::mul, {rows, rows}); })); // 2 * loss is not
+    CHECK_FALSE(joined([](Builder& b, ValueId rows) { return b(Op::exp, {rows}); }));
 }
 
 TEST_CASE("cross entropy is not folded if its logits are requested, small, or used elsewhere") {

@@ -1,4 +1,5 @@
 // 16-bit storage: rounding on host and device, matmul in every layout and kernel, embedding, rejected uses.
+#include "graph/join_cross_entropy.hpp"
 #include "program/kernel_case.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/storage16.hpp"
@@ -224,10 +225,10 @@ TEST_CASE("16-bit precision: a small model and its gradients are close to float3
     Bench bench;
     if (!has_storage16(bench)) return;
     for (const Storage storage : {Storage::f16, Storage::bf16})
-        for (const bool folded : {false, true})
+        for (const int how : {0, 1, 2, 3}) // stored logits, folded, also joined with the gradient, also with a bias
             for (const int64_t width : {8, 13}) {
                 CAPTURE(width);
-                CAPTURE(folded);
+                CAPTURE(how);
                 Builder b;
                 const ValueId table = b.parameter("table", {19, width}, 0, 0, 0, 0);
                 const ValueId x = b(Op::embedding, {table, b.input("ids", Kind::int32, {15})});
@@ -238,14 +239,20 @@ TEST_CASE("16-bit precision: a small model and its gradients are close to float3
                 h = b(Op::layer_norm, {b(Op::linear, {h, v}, {{"input_first", int64_t{1}}})});
                 const ValueId labels = b.input("labels", Kind::int32, {15});
                 ValueId rows;
-                if (folded) {
-                    const ValueId inputs[] = {h, table, graph::kNone, labels};
+                if (how > 0) {
+                    const ValueId bias = how == 3 ? b.parameter("last", {19}, 0, 0, 0, 0) : graph::kNone;
+                    const ValueId inputs[] = {h, table, bias, labels};
                     const graph::NamedAttribute attributes[] = {{"chunk", int64_t{8}}};
                     rows = b.emit(Op::linear_cross_entropy, inputs, attributes)[0];
                 } else {
                     rows = b(Op::cross_entropy, {b(Op::linear, {h, table}), labels});
                 }
-                const Graph graph = with_gradients(std::move(b), rows);
+                Graph graph = with_gradients(std::move(b), rows);
+                if (how > 1) {
+                    auto joined = graph::join_cross_entropy(graph);
+                    REQUIRE_MESSAGE(joined.ok(), joined.message());
+                    graph = joined.take();
+                }
                 Random random(7);
                 const graph::Feeds feeds = kernel_feeds(graph, random, {{"ids", 19}, {"labels", 19}});
                 RunOptions options;

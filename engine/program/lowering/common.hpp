@@ -35,7 +35,7 @@ void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t ch
 // Computes to (dense) = the sum of from over the marked dimensions, in row-major order.
 void reduce_sum(Lowering& lowering, const View& from, const std::vector<bool>& reduced, const View& to);
 
-// Computes c [M, N] (dense) = a [M, K], or its transpose, times b [K, N], or its transpose, plus bias [N] if given; or
+// Computes c [M, N] (rows are dense) = a [M, K], or its transpose, times b [K, N], or its transpose, plus bias [N] if given; or
 // adds that product to c, without a bias.
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
               const View& bias, bool accumulate = false);

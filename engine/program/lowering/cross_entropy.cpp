@@ -84,7 +84,6 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
     Dispatch dispatch;
     dispatch.shader = "loss/cross_entropy_gradient";
     dispatch.constants = constants(lowering, logits, options);
-    dispatch.constants.push_back(0); // all classes
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::loss::CrossEntropyGradientRecord{.dloss = dloss,
                                                                             .logits = logits.view,
@@ -97,8 +96,7 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
                                                                             .stride = word(logits.stride),
                                                                             .ignore = options.ignore,
                                                                             .smoothing = options.smoothing,
-                                                                            .dloss_stride = stride,
-                                                                            .classes = word(logits.width)});
+                                                                            .dloss_stride = stride});
     dispatch.groups = row_groups(logits.rows);
     dispatch.reads(dloss);
     dispatch.reads(logits.view);

@@ -1,5 +1,5 @@
-// Cross entropy of a linear's logits and its gradient, by chunks of the classes, so that logits [N, V] are never stored
-// completely.
+// Cross entropy of a linear's logits, its gradient, or both at once, by chunks of the rows, so that logits [N, V] are
+// never stored completely.
 #include "program/lowering/common.hpp"
 
 #include <algorithm>
@@ -10,21 +10,24 @@ namespace {
 
 using graph::Op;
 
-constexpr int64_t kChunkBytes = int64_t{64} << 20; // of a chunk's logits
-constexpr int64_t kLeastClasses = 256;             // of a chunk; with fewer, a product's tiles are partly empty
+constexpr int64_t kChunkBytes = int64_t{256} << 20; // of a chunk's logits
+constexpr int64_t kRowAlignment = 64;               // of rows of logits, in elements
 
-// Inputs of both directions. All views are dense except the weight's.
+// All views are dense except the weight's.
 struct Loss {
     View x, weight, bias, labels, weights;
-    View total; // the sum of `weights`, if smoothing needs it
+    View loss, lse, best;      // resource 0: not computed
+    View dloss, dx, dw, dbias; // resource 0: not computed
+    uint32_t dloss_stride = 1; // 0: one number for all rows
     bool input_first = false;
     float smoothing = 0;
     int32_t ignore = 0;
     int64_t rows = 0, classes = 0, chunk = 0;
-    View room;      // of a chunk's logits: [N, chunk]
-    View as_16_bit; // the same in the program's precision, if that is 16 bits
+    View logits;  // of a chunk: [chunk, V], with aligned rows
+    View dlogits; // the same memory, or memory of 16-bit numbers
+    View dbiases; // the bias's gradients of every chunk: [chunks, V]
 
-    int64_t width_from(int64_t first) const { return std::min(chunk, classes - first); }
+    int64_t height_from(int64_t first) const { return std::min(chunk, rows - first); }
 };
 
 // Returns part of an axis of a view.
@@ -32,6 +35,24 @@ View slice_of(View view, int axis, int64_t start, int64_t length) {
     view.offset += static_cast<uint64_t>(start * view.strides[static_cast<std::size_t>(axis)]);
     view.shape[axis] = length;
     return view;
+}
+View rows_of(const View& view, int64_t first, int64_t count) {
+    return view.resource == 0 ? view : slice_of(view, 0, first, count);
+}
+
+int64_t rows_of_chunk(const graph::Node& node, const Loss& l) {
+    const int64_t wanted = node.integer("chunk");
+    if (wanted != 0) return std::min(wanted, l.rows);
+    const int64_t most = std::max(kRowAlignment, kChunkBytes / (4 * l.classes) / kRowAlignment * kRowAlignment);
+    const int64_t chunks = divide_up(l.rows, most);
+    return std::min(l.rows, divide_up(divide_up(l.rows, chunks), kRowAlignment) * kRowAlignment);
+}
+
+// The gradient of a sum is one number for all rows and is read without a copy.
+void set_dloss(Lowering& lowering, Loss& l, const View& dloss) {
+    const Loop loop = make_loop(std::span(&dloss, 1));
+    l.dloss_stride = loop.uniform(0) ? 0 : 1;
+    l.dloss = l.dloss_stride == 0 ? dloss : lowering.contiguous(dloss);
 }
 
 // `first` is the index of input x; class weights are input `weights`.
@@ -51,165 +72,174 @@ Loss loss_of(Lowering& lowering, const graph::Node& node, std::size_t first, std
     l.ignore = static_cast<int32_t>(node.integer("ignore_index"));
     l.rows = l.x.shape[0];
     l.classes = l.weight.shape[l.input_first ? 1 : 0];
-    l.chunk = node.integer("chunk");
-    if (l.chunk == 0) l.chunk = std::max(kLeastClasses, kChunkBytes / (4 * std::max<int64_t>(l.rows, 1)) / 64 * 64);
-    l.chunk = std::min(l.chunk, l.classes);
-    if (l.weights.resource != 0 && l.smoothing != 0) {
-        l.total = lowering.allocate({}, Storage::f32, "sum of class weights");
-        reduce_sum(lowering, l.weights, {true}, l.total);
-    }
-    l.room = lowering.allocate({l.rows, l.chunk}, Storage::f32, "logits of a chunk");
+    l.chunk = rows_of_chunk(node, l);
+    const int64_t width = divide_up(l.classes, kRowAlignment) * kRowAlignment;
+    l.logits = slice_of(lowering.allocate({l.chunk, width}, Storage::f32, "logits of a chunk"), 1, 0, l.classes);
     return l;
 }
 
-View chunk_of_weight(const Loss& l, int64_t first) {
-    return slice_of(l.weight, l.input_first ? 1 : 0, first, l.width_from(first));
+// Products are of whole tiles of classes, and of the rest: then rows of all factors are aligned.
+template<class Run>
+void each_part(const Loss& l, Run&& run) {
+    const int64_t whole = l.classes / kRowAlignment * kRowAlignment;
+    if (whole > 0) run(0, whole);
+    if (whole < l.classes) run(whole, l.classes - whole);
 }
 
-// Computes dense logits of the classes from `first` on.
-View logits(Lowering& lowering, const Loss& l, int64_t first) {
-    const int64_t width = l.width_from(first);
-    View y = l.room;
-    y.shape[1] = width;
-    y.strides[0] = width;
-    multiply(lowering, l.x, false, chunk_of_weight(l, first), !l.input_first, y,
-             l.bias.resource == 0 ? View{} : slice_of(l.bias, 0, first, width));
-    return y;
+View part_of_weight(const View& weight, const Loss& l, int64_t first, int64_t width) {
+    return slice_of(weight, l.input_first ? 1 : 0, first, width);
 }
 
-std::vector<uint32_t> constants(const Lowering& lowering, const Loss& l, int64_t first, int64_t width) {
-    const bool pairs = even({width, first, static_cast<int64_t>(l.weights.offset)});
-    return {lanes(lowering), pairs ? 2u : 1u, l.weights.resource != 0 ? 1u : 0u, l.smoothing != 0 ? 1u : 0u};
+void compute_logits(Lowering& lowering, const Loss& l, const View& x) {
+    const View y = rows_of(l.logits, 0, x.shape[0]);
+    each_part(l, [&](int64_t first, int64_t width) {
+        multiply(lowering, x, false, part_of_weight(l.weight, l, first, width), !l.input_first,
+                 slice_of(y, 1, first, width), l.bias.resource == 0 ? View{} : slice_of(l.bias, 0, first, width));
+    });
 }
 
-void linear_cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
-    const graph::Node& node = lowering.graph->nodes[id];
-    const View loss = make_output(lowering, id, 0);
-    const View lse = make_output(lowering, id, 1);
-    const View best = make_output(lowering, id, 2);
-    if (loss.elements() == 0) return;
-    const Loss l = loss_of(lowering, node, 0, 4);
-    const View state = lowering.allocate({4, l.rows}, Storage::f32, "state of a chunked cross entropy");
-    for (int64_t first = 0; first < l.classes; first += l.chunk) {
-        const View y = logits(lowering, l, first);
-        const int64_t width = y.shape[1];
-        const bool more = first > 0, last = first + width == l.classes;
-        Dispatch dispatch;
-        dispatch.shader = "loss/cross_entropy_chunk";
-        dispatch.constants = constants(lowering, l, first, width);
-        dispatch.constants.push_back(best.elements() > 0 ? 1u : 0u);
-        dispatch.subgroup_size = lanes(lowering);
-        dispatch.record =
-            make_record(kernels::loss::CrossEntropyChunkRecord{.logits = y,
-                                                               .labels = l.labels,
-                                                               .weights = l.weights,
-                                                               .total = l.total,
-                                                               .state = state,
-                                                               .loss = loss,
-                                                               .lse = lse,
-                                                               .best = best.elements() > 0 ? best : View{},
-                                                               .rows = word(l.rows),
-                                                               .width = word(width),
-                                                               .first = word(first),
-                                                               .classes = word(l.classes),
-                                                               .ignore = l.ignore,
-                                                               .smoothing = l.smoothing});
-        dispatch.groups = row_groups(l.rows);
-        for (const View& view : {y, l.labels, l.weights, l.total}) dispatch.reads(view);
-        if (more) dispatch.reads(state);
-        if (more) dispatch.reads(best);
-        dispatch.writes(state); // the last chunk writes it too, even if it is the only one
-        dispatch.writes(best);
-        if (last) dispatch.writes(loss);
-        if (last) dispatch.writes(lse);
-        dispatch.bytes = static_cast<double>(y.bytes());
-        dispatch.flops = 12.0 * static_cast<double>(y.elements());
-        lowering.append(std::move(dispatch));
-    }
-}
-
-// Overwrites the logits of the classes from `first` on with dlogits.
-void to_gradient(Lowering& lowering, const Loss& l, const View& dloss, const View& lse, const View& y, int64_t first) {
-    const int64_t width = y.shape[1];
+// Computes loss, dlogits or both of the rows of a chunk from its logits.
+void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t count) {
+    const bool loss = l.loss.resource != 0, gradient = l.dloss.resource != 0;
+    const View logits = rows_of(l.logits, 0, count), dlogits = rows_of(l.dlogits, 0, count);
+    const View labels = rows_of(l.labels, first, count), lse = rows_of(l.lse, first, count);
+    const View losses = rows_of(l.loss, first, count), best = rows_of(l.best, first, count);
+    const View dloss = l.dloss_stride == 0 ? l.dloss : rows_of(l.dloss, first, count);
+    const uint32_t subgroups =
+        lowering.limits.cpu ? 1u
+                            : std::max(1u, std::min(256u, lowering.limits.max_group_invocations) / lanes(lowering));
     Dispatch dispatch;
-    dispatch.shader = "loss/cross_entropy_gradient";
-    dispatch.constants = constants(lowering, l, first, width);
-    dispatch.constants.push_back(1);
+    dispatch.shader = "loss/cross_entropy_rows";
+    if (bytes_of(dlogits.storage) == 2) dispatch.shader += ".16";
+    dispatch.constants = {lanes(lowering),
+                          l.weights.resource != 0 ? 1u : 0u,
+                          l.smoothing != 0 ? 1u : 0u,
+                          best.resource != 0 ? 1u : 0u,
+                          loss ? 1u : 0u,
+                          gradient ? 1u : 0u,
+                          subgroups,
+                          static_cast<uint32_t>(dlogits.storage)};
     dispatch.subgroup_size = lanes(lowering);
-    dispatch.record = make_record(kernels::loss::CrossEntropyGradientRecord{.dloss = dloss,
-                                                                            .logits = y,
-                                                                            .labels = l.labels,
-                                                                            .lse = lse,
-                                                                            .weights = l.weights,
-                                                                            .dlogits = y,
-                                                                            .total = l.total,
-                                                                            .rows = word(l.rows),
-                                                                            .width = word(width),
-                                                                            .stride = word(width),
-                                                                            .ignore = l.ignore,
-                                                                            .smoothing = l.smoothing,
-                                                                            .dloss_stride = 1,
-                                                                            .first = word(first),
-                                                                            .classes = word(l.classes)});
-    dispatch.groups = row_groups(l.rows);
-    for (const View& view : {dloss, y, l.labels, lse, l.weights, l.total}) dispatch.reads(view);
-    dispatch.writes(y);
-    dispatch.bytes = 2.0 * static_cast<double>(y.bytes());
-    dispatch.flops = 10.0 * static_cast<double>(y.elements());
+    dispatch.record = make_record(kernels::loss::CrossEntropyRowsRecord{.logits = logits,
+                                                                        .labels = labels,
+                                                                        .weights = l.weights,
+                                                                        .dloss = dloss,
+                                                                        .dlogits = dlogits,
+                                                                        .loss = losses,
+                                                                        .lse = lse,
+                                                                        .best = best,
+                                                                        .width = word(l.classes),
+                                                                        .stride = word(logits.strides[0]),
+                                                                        .ignore = l.ignore,
+                                                                        .smoothing = l.smoothing,
+                                                                        .dloss_stride = l.dloss_stride});
+    dispatch.groups = static_cast<uint64_t>(count);
+    for (const View& view : {logits, labels, l.weights, dloss}) dispatch.reads(view);
+    if (!loss) dispatch.reads(lse);
+    for (const View& view : {losses, best, dlogits}) dispatch.writes(view);
+    if (loss) dispatch.writes(lse);
+    const auto elements = static_cast<double>(count * l.classes);
+    dispatch.bytes = (loss ? 4.0 : 0.0) * elements + (gradient ? 8.0 : 0.0) * elements;
+    dispatch.flops = (loss ? 12.0 : 0.0) * elements + (gradient ? 10.0 : 0.0) * elements;
     lowering.append(std::move(dispatch));
 }
 
-// Returns a chunk of dlogits in the storage that the following products read.
-View factor(Lowering& lowering, const Loss& l, const View& d) {
-    if (l.as_16_bit.resource == 0) return d;
-    View stored = l.as_16_bit;
-    stored.shape = d.shape;
-    stored.strides = d.strides;
-    lowering.store_as_16_bit(d, stored);
-    return stored;
+// Computes the gradients of the linear from a chunk of dlogits. Gradients of weight and bias are sums over chunks.
+void compute_gradients(Lowering& lowering, const Loss& l, const View& given, const View& x, int64_t first) {
+    View d = rows_of(l.dlogits, 0, x.shape[0]);
+    if (l.dbias.resource != 0) {
+        View sum = rows_of(l.dbiases, first / l.chunk, 1);
+        sum.shape = l.dbias.shape;
+        sum.strides = l.dbias.strides;
+        reduce_sum(lowering, d, {true, false}, sum);
+    }
+    if (given.resource != 0) { // in 16 bits
+        View stored = rows_of(given, 0, d.shape[0]);
+        const auto all = [](View view) { // with what follows each row
+            view.shape[1] = view.strides[0];
+            return view;
+        };
+        lowering.store_as_16_bit(all(d), all(stored));
+        d = stored;
+    }
+    each_part(l, [&](int64_t begin, int64_t width) {
+        const View part = slice_of(d, 1, begin, width);
+        if (l.dx.resource != 0)
+            multiply(lowering, part, false, part_of_weight(l.weight, l, begin, width), l.input_first,
+                     rows_of(l.dx, first, d.shape[0]), {}, begin > 0);
+        if (l.dw.resource == 0) return;
+        const View dw = part_of_weight(l.dw, l, begin, width);
+        if (l.input_first)
+            multiply(lowering, x, true, part, false, dw, {}, first > 0);
+        else
+            multiply(lowering, part, true, x, false, dw, {}, first > 0);
+    });
 }
 
-void linear_cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
-    const graph::Node& node = lowering.graph->nodes[id];
-    const View dx = make_output(lowering, id, 0);
-    const View dweight = make_output(lowering, id, 1);
-    const View dbias = make_output(lowering, id, 2);
-    const int64_t wanted = node.integer("wanted");
-    if (lowering.graph->shape(node.inputs[1])[0] == 0) {
-        for (const View& view : {dx, dweight, dbias}) lowering.fill_zero(view);
-        return;
-    }
-    const View dloss = lowering.contiguous(lowering.view(node.inputs[0]));
-    const View lse = lowering.contiguous(lowering.view(node.inputs[5]));
-    Loss l = loss_of(lowering, node, 1, 6);
-    if (bytes_of(lowering.options.precision) == 2)
-        l.as_16_bit =
-            lowering.allocate(l.room.shape, lowering.options.precision, "gradients of a chunk's logits in 16 bits");
-    for (int64_t first = 0; first < l.classes; first += l.chunk) {
-        View d = logits(lowering, l, first);
-        const int64_t width = d.shape[1];
-        to_gradient(lowering, l, dloss, lse, d, first);
-        if ((wanted & 4) != 0) reduce_sum(lowering, d, {true, false}, slice_of(dbias, 0, first, width));
-        d = factor(lowering, l, d);
-        if ((wanted & 1) != 0)
-            multiply(lowering, d, false, chunk_of_weight(l, first), l.input_first, dx, {}, first > 0);
-        if ((wanted & 2) != 0 && !l.input_first)
-            multiply(lowering, d, true, l.x, false, slice_of(dweight, 0, first, width), {});
-        if ((wanted & 2) != 0 && l.input_first) {
-            const View columns = lowering.allocate({l.x.shape[1], width}, Storage::f32, "gradient of a chunk's weight");
-            multiply(lowering, l.x, true, d, false, columns, {});
-            lowering.copy(columns, slice_of(dweight, 1, first, width));
+void by_chunks(Lowering& lowering, Loss& l) {
+    const bool gradient = l.dloss.resource != 0;
+    View as_16_bit; // dlogits, if something else needs them in float32 first
+    if (gradient) {
+        l.dlogits = l.logits;
+        if (bytes_of(lowering.options.precision) == 2) {
+            const graph::Shape shape{l.chunk, l.logits.strides[0]};
+            const View room = slice_of(
+                lowering.allocate(shape, lowering.options.precision, "gradients of a chunk's logits in 16 bits"), 1, 0,
+                l.classes);
+            (l.dbias.resource != 0 ? as_16_bit : l.dlogits) = room;
         }
+        if (l.dbias.resource != 0)
+            l.dbiases = lowering.allocate({divide_up(l.rows, l.chunk), l.classes}, Storage::f32,
+                                          "gradients of a bias by chunks");
+    }
+    for (int64_t first = 0; first < l.rows; first += l.chunk) {
+        const int64_t count = l.height_from(first);
+        const View x = rows_of(l.x, first, count);
+        compute_logits(lowering, l, x);
+        compute_loss(lowering, l, first, count);
+        if (gradient) compute_gradients(lowering, l, as_16_bit, x, first);
+    }
+    if (l.dbias.resource != 0) sum_chunks(lowering, l.dbiases, l.dbias, divide_up(l.rows, l.chunk));
+}
+
+// Makes the outputs dx, dweight and dbias, the first of which is output `first`, and sets those that are wanted.
+void set_gradients(Lowering& lowering, graph::NodeId id, std::size_t first, Loss& l) {
+    const int64_t wanted = lowering.graph->nodes[id].integer("wanted");
+    View* const gradients[] = {&l.dx, &l.dw, &l.dbias};
+    for (std::size_t i = 0; i < 3; ++i) {
+        const View view = make_output(lowering, id, first + i);
+        if ((wanted >> i & 1) != 0) *gradients[i] = view;
     }
 }
 
 } // namespace
 
 Status lower_linear_cross_entropy(Lowering& lowering, graph::NodeId id) {
-    if (lowering.graph->nodes[id].op == Op::linear_cross_entropy)
-        linear_cross_entropy_forward(lowering, id);
-    else
-        linear_cross_entropy_gradient(lowering, id);
+    const graph::Node& node = lowering.graph->nodes[id];
+    const bool back = node.op != Op::linear_cross_entropy, forward = node.op != Op::linear_cross_entropy_gradient;
+    const std::size_t x = back ? 1 : 0;
+    if (lowering.graph->shape(node.inputs[x])[0] == 0) {
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+            const View view = make_output(lowering, id, i);
+            if (view.elements() > 0) lowering.fill_zero(view);
+        }
+        return {};
+    }
+    Loss l = loss_of(lowering, node, x, forward ? x + 4 : 6);
+    std::size_t output = 0;
+    if (forward) {
+        l.loss = make_output(lowering, id, output++);
+        if (!back) l.lse = make_output(lowering, id, output++);
+        const View best = make_output(lowering, id, output++);
+        if (best.elements() > 0) l.best = best;
+    } else {
+        l.lse = lowering.contiguous(lowering.view(node.inputs[5]));
+    }
+    if (back) {
+        set_dloss(lowering, l, lowering.view(node.inputs[0]));
+        set_gradients(lowering, id, output, l);
+    }
+    by_chunks(lowering, l);
     return {};
 }
 

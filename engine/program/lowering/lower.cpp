@@ -57,7 +57,8 @@ LowerNode family_of(Op op) {
     case Op::cross_entropy:
     case Op::cross_entropy_gradient: return lower_cross_entropy;
     case Op::linear_cross_entropy:
-    case Op::linear_cross_entropy_gradient: return lower_linear_cross_entropy;
+    case Op::linear_cross_entropy_gradient:
+    case Op::linear_cross_entropy_with_gradient: return lower_linear_cross_entropy;
     case Op::sum:
     case Op::mean:
     case Op::max:

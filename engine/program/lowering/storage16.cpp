@@ -29,7 +29,8 @@ bool reads_16_bits(const graph::Node& node, std::size_t input) {
     if (op == Op::matmul || op == Op::linear) return input < 2; // a bias is read in 32 bits
     if (op == Op::embedding) return input == 0;
     if (op == Op::linear_cross_entropy) return input < 2;
-    if (op == Op::linear_cross_entropy_gradient) return input == 1 || input == 2;
+    if (op == Op::linear_cross_entropy_gradient || op == Op::linear_cross_entropy_with_gradient)
+        return input == 1 || input == 2;
     if (op == Op::own) return !node.own->operation->declaration().glsl.empty(); // accessors support it
     return makes_view(op);
 }
