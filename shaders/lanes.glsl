@@ -81,6 +81,38 @@ void store_part(uint64_t row, uint base, uint width, uint W, vec2 x) {
     }
 }
 
+// The same for rows stored as `type`, which is not float32 only with STORAGE16.
+vec2 load_part_of(uint64_t row, uint base, uint width, uint W, float other, uint type) {
+#ifdef STORAGE16
+    if (type != kF32) {
+        HEKLA_SHARE(i, base, W)
+        if (W == 2 && UNIFORM_LOADS == 0) {
+            const vec2 x = load_pair(row, uint64_t(min(i, width - 2)), type);
+            return i < width ? x : vec2(other);
+        }
+        const float x = load_float(row, uint64_t(min(i, width - 1)), type);
+        const float y = W == 2 ? load_float(row, uint64_t(min(second(i), width - 1)), type) : other;
+        return vec2(i < width ? x : other, second(i) < width ? y : other);
+    }
+#endif
+    return load_part(row, base, width, W, other);
+}
+void store_part_of(uint64_t row, uint base, uint width, uint W, vec2 x, uint type) {
+#ifdef STORAGE16
+    if (type != kF32) {
+        HEKLA_SHARE(i, base, W)
+        if (W == 2 && UNIFORM_LOADS == 0) {
+            if (i < width) Words(row + uint64_t(i) * 2ul).v[0] = pack_half(type, x.x) | pack_half(type, x.y) << 16;
+            return;
+        }
+        if (i < width) store_float(row, uint64_t(i), x.x, type);
+        if (W == 2 && second(i) < width) store_float(row, uint64_t(second(i)), x.y, type);
+        return;
+    }
+#endif
+    store_part(row, base, width, W, x);
+}
+
 // Loads two elements per lane of the 2 S floats at an address that is even and the same for all lanes.
 vec2 load_two(uint64_t address) {
     if (UNIFORM_LOADS != 0) return vec2(load_consecutive(address), load_consecutive(address + S * 4ul));

@@ -15,6 +15,7 @@
 #define HK_RECORD(name) layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer name
 #define HK_BUFFER(name) layout(buffer_reference, scalar, buffer_reference_align = 4) buffer name
 #define HK_ADDRESS(name) uint64_t name
+#define HK_ADDRESS_ARRAY(name, size) uint64_t name[size]
 #define HK_U32(name) uint name
 #define HK_I32(name) int name
 #define HK_F32(name) float name

@@ -122,8 +122,9 @@ std::string Report::text(uint64_t available) const {
     const char* how = time == HK_TIME_ESTIMATED  ? "estimated from operations and bytes"
                       : time == HK_TIME_MEASURED ? "measured"
                                                  : "measured with one example";
-    text += fmt::format("\n{} rows of {} tokens: {} dispatches, {:.3g} floating-point operations\n", rows, length,
-                        train::grouped(static_cast<double>(e.dispatches)), e.flops);
+    text += fmt::format(
+        "\n{} rows of {} tokens: {} dispatches, {:.3g} floating-point operations, {} read and written\n", rows, length,
+        train::grouped(static_cast<double>(e.dispatches)), e.flops, size_text(static_cast<uint64_t>(e.bytes)));
     if (mode == HK_PLAN_TRAIN) {
         text += fmt::format("{} of one step: {}, {}; {}\n",
                             time == HK_TIME_ESTIMATED ? "forward, backward and update" : "forward and backward",

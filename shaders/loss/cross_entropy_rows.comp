@@ -58,20 +58,6 @@ vec2 load_weights(uint64_t weights, uint base, uint width) {
                 second(at) < width ? load_float(weights, uint64_t(second(at)), kF32) : 0.0);
 }
 
-void store_gradient(uint64_t row, uint base, uint width, vec2 d) {
-#ifdef STORAGE16
-    HEKLA_SHARE(at, base, W)
-    if (UNIFORM_LOADS != 0) {
-        if (at < width) store_float(row, uint64_t(at), d.x, TYPE);
-        if (second(at) < width) store_float(row, uint64_t(second(at)), d.y, TYPE);
-    } else if (at < width) {
-        Words(row + at * 2ul).v[0] = pack_half(TYPE, d.x) | (pack_half(TYPE, d.y) << 16);
-    }
-#else
-    store_part(row, base, width + (width & 1), W, d);
-#endif
-}
-
 // Runs `body` for the parts of a row that are this subgroup's.
 #define EACH_PART(base, width, body)                                                                                   \
     for (uint base = gl_SubgroupID * S * W; base < (width); base += S * W * SUBGROUPS) { body }
@@ -153,7 +139,7 @@ void main() {
             HEKLA_SHARE(at, i, W)
             vec2 w = vec2(1.0);
             if (SMOOTHING != 0 && WEIGHTS != 0) w = load_weights(r.weights, i, width);
-            store_gradient(dx, i, width, cross_entropy_gradient(values, v, at, second(at), w));
+            store_part_of(dx, i, width + (width & 1), W, cross_entropy_gradient(values, v, at, second(at), w), TYPE);
         })
     }
 }

@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant 16 STORAGE16
 // Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over rows: one subgroup per row, two passes for
 // the statistics, so that a large mean does not reduce the precision.
 #include "common.glsl"
@@ -10,6 +12,7 @@ layout(constant_id = 1) const uint W = 1;     // elements per load
 layout(constant_id = 2) const uint RMS = 0;   // no mean is subtracted
 layout(constant_id = 3) const uint GAIN = 0;
 layout(constant_id = 4) const uint BIAS = 0;
+layout(constant_id = 5) const uint TYPE = 0; // of y
 
 PUSH_RECORD(ForwardRecord);
 
@@ -20,7 +23,7 @@ void main() {
     const uint64_t x0 = r.x, y0 = r.y, gain = r.gain, bias = r.bias;
     HEKLA_EACH_ROW(row, group, r.rows, {
         const uint64_t x = x0 + uint64_t(row) * r.stride * 4ul;
-        const uint64_t y = y0 + uint64_t(row) * width * 4ul;
+        const uint64_t y = y0 + uint64_t(row) * width * bytes_of(TYPE);
         float mean = 0.0;
         if (RMS == 0) {
             vec2 sum = vec2(0.0);
@@ -37,7 +40,7 @@ void main() {
             vec2 v = (load_part(x, i, width, W, 0.0) - mean) * inverse;
             if (GAIN != 0) v *= load_part(gain, i, width, W, 0.0);
             if (BIAS != 0) v += load_part(bias, i, width, W, 0.0);
-            store_part(y, i, width, W, v);
+            store_part_of(y, i, width, W, v, TYPE);
         })
         if (gl_SubgroupInvocationID == 0) {
             if (RMS == 0) store_float(r.mean, uint64_t(row), mean, kF32);

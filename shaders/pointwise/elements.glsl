@@ -20,6 +20,15 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer FloatArray {
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer IntArray { int at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WordArray { uint at[]; };
 
+#ifdef STORAGE16
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer HalfArray { uint16_t at[]; };
+#include "half.glsl"
+float hekla_load_half(HalfArray from, uint i, uint storage) { return unpack_half(storage, uint(from.at[i])); }
+void hekla_store_half(HalfArray to, uint i, float x, uint storage) { to.at[i] = uint16_t(pack_half(storage, x)); }
+#endif
+
 #ifdef HEKLA_LANES
 // The workgroup is one subgroup of HEKLA_LANES. Returns a lane's element of those that follow each other from `base`, which
 // is the same for all lanes, as load_consecutive of lanes.glsl does.

@@ -48,11 +48,13 @@ HK_RECORD(DropoutRecord) {
     HK_I32_ARRAY(strides, kMaxRank);
 };
 
+HK_CONSTANT(kTensorsAtOnce, 16);
 HK_RECORD(To16BitRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(from);
-    HK_ADDRESS(to);
-    HK_U32(words); // pairs of elements
+    HK_ADDRESS_ARRAY(from, kTensorsAtOnce);
+    HK_ADDRESS_ARRAY(to, kTensorsAtOnce);
+    HK_U32_ARRAY(words, kTensorsAtOnce); // pairs of elements
+    HK_U32_ARRAY(ends, kTensorsAtOnce);  // workgroups of this tensor and those before it
 };
 
 HK_RECORD(PadRecord) {

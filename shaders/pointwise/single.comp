@@ -1,3 +1,5 @@
+//! variant plain
+//! variant 16 STORAGE16
 // One pointwise operation on up to three strided operands, for hosts that cannot compile GLSL at run time. The result
 // is dense.
 #version 460
@@ -8,7 +10,25 @@
 layout(constant_id = 0) const uint OPERATION = 0;
 layout(constant_id = 1) const uint RANK = 0; // 0: all operands are dense or one element
 
+layout(constant_id = 2) const uint TYPES = 0; // with STORAGE16, two bits each of a, b, c and y: 0 for 32 bits
+
 PUSH_RECORD(SingleRecord);
+
+uint load_word(uint64_t address, int at, uint type) {
+#ifdef STORAGE16
+    if (type != 0) return floatBitsToUint(hekla_load_half(HalfArray(address), uint(at), type));
+#endif
+    return WordArray(address).at[at];
+}
+void store_word(uint64_t address, uint i, uint value, uint type) {
+#ifdef STORAGE16
+    if (type != 0) {
+        hekla_store_half(HalfArray(address), i, uintBitsToFloat(value), type);
+        return;
+    }
+#endif
+    WordArray(address).at[i] = value;
+}
 
 #define F(word) uintBitsToFloat(word)
 #define I(word) int(word)
@@ -54,7 +74,8 @@ void main() {
                 at_c += coordinate * record.c_strides[d];
             }
         }
-        const uint value = apply(WordArray(record.a).at[at_a], WordArray(record.b).at[at_b], WordArray(record.c).at[at_c]);
-        if (in_range) WordArray(record.y).at[i] = value;
+        const uint value = apply(load_word(record.a, at_a, TYPES & 3), load_word(record.b, at_b, TYPES >> 2 & 3),
+                                 load_word(record.c, at_c, TYPES >> 4 & 3));
+        if (in_range) store_word(record.y, i, value, TYPES >> 6);
     })
 }

@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant float T=float
 //! variant int T=int INTEGER
+//! variant 16 T=float STORAGE16
 // Reduces any axes: a lane computes one element of the result and walks the reduced dimensions in row-major order. Also
 // sums the partial results of other kernels.
 #include "common.glsl"
@@ -11,6 +12,7 @@
 layout(constant_id = 0) const uint REDUCTION = kSum;
 layout(constant_id = 1) const uint KEPT = 6;   // dimensions of the result
 layout(constant_id = 2) const uint WALKED = 6; // dimensions that are reduced
+layout(constant_id = 3) const uint TYPE = 0;   // of x, if it is not of integers
 layout(local_size_x = 32) in;
 
 PUSH_RECORD(ColumnsRecord);
@@ -19,7 +21,7 @@ PUSH_RECORD(ColumnsRecord);
 #define LOAD(i) load_int(r.x, i)
 #define LEAST (-2147483647 - 1)
 #else
-#define LOAD(i) load_float(r.x, i, kF32)
+#define LOAD(i) load_float(r.x, i, TYPE)
 #define LEAST (-kInfinity)
 #endif
 

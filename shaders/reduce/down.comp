@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant 16 STORAGE16
 // Sums of columns: dense rows [rows, count], `stride` apart, into [chunks, count]. Lanes along columns, W elements per
 // load; four rows per iteration, each with its own sum, added at the end of the chunk. For gradients of biases and of
 // broadcast tensors. With `chunks` above 1, a second dispatch adds them.
@@ -8,6 +10,7 @@
 #include "reduce/record.h"
 
 layout(constant_id = 1) const uint W = 1;
+layout(constant_id = 2) const uint TYPE = 0; // of x
 
 PUSH_RECORD(DownRecord);
 
@@ -23,8 +26,8 @@ void main() {
     [[unroll]] for (uint u = 0; u < 4; ++u) sum[u] = vec2(0.0);
     do {
         [[unroll]] for (uint u = 0; u < 4; ++u) {
-            const uint64_t from = r.x + uint64_t(min(row + u, last) * r.stride) * 4ul;
-            const vec2 v = load_part(from, i, r.count, W, 0.0);
+            const uint64_t from = r.x + uint64_t(min(row + u, last) * r.stride) * bytes_of(TYPE);
+            const vec2 v = load_part_of(from, i, r.count, W, 0.0, TYPE);
             sum[u] += row + u < end ? v : vec2(0.0);
         }
         row += 4;

@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant 16 STORAGE16
 // A row's sum, maximum, log-sum-exp or first index of its maximum, one subgroup per row. Rows are dense. A long row is split
 // into chunks, whose results a second dispatch reduces.
 #include "common.glsl"
@@ -9,6 +11,7 @@
 
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint REDUCTION = kSum;
+layout(constant_id = 3) const uint TYPE = 0; // of x, if it is a sum
 
 PUSH_RECORD(RowsRecord);
 
@@ -18,11 +21,11 @@ void main() {
     HEKLA_EACH_ROW(row, group, r.rows * r.chunks, {
         const uint from = (row % r.chunks) * r.chunk;
         const uint width = min(r.chunk, r.width - from);
-        const uint64_t x = r.x + (uint64_t(row / r.chunks) * r.stride + from) * 4ul;
+        const uint64_t x = r.x + (uint64_t(row / r.chunks) * r.stride + from) * bytes_of(TYPE);
         float y = 0.0;
         if (REDUCTION == kSum) {
             vec2 sum = vec2(0.0);
-            HEKLA_EACH_SHARE(i, width, W, { sum += load_part(x, i, width, W, 0.0); })
+            HEKLA_EACH_SHARE(i, width, W, { sum += load_part_of(x, i, width, W, 0.0, TYPE); })
             y = lanes_sum(sum.x + sum.y) * r.factor;
         } else {
             float lane_max = -kInfinity;

@@ -53,6 +53,7 @@ bool add_struct(const char* family, const char* name) {
     [[maybe_unused]] void name##_members()
 #define HK_BUFFER(name) HK_RECORD(name)
 #define HK_ADDRESS(name) static_assert(true)
+#define HK_ADDRESS_ARRAY(name, size) static_assert(true)
 #define HK_U32(name) static_assert(true)
 #define HK_I32(name) static_assert(true)
 #define HK_F32(name) static_assert(true)

@@ -109,35 +109,61 @@ void Lowering::copy(const View& from, const View& to) {
     append(std::move(dispatch));
 }
 
+void Lowering::store_as_16_bit(std::span<const std::pair<View, View>> from_to) {
+    using namespace kernels::pointwise;
+    while (!from_to.empty()) {
+        const auto now = from_to.first(std::min<std::size_t>(from_to.size(), kTensorsAtOnce));
+        from_to = from_to.subspan(now.size());
+        Dispatch dispatch;
+        dispatch.shader = "pointwise/to_16_bit";
+        dispatch.constants = {limits.subgroup_size, static_cast<uint32_t>(now.front().second.storage)};
+        dispatch.subgroup_size = limits.subgroup_size;
+        To16BitRecord record;
+        std::size_t n = 0;
+        for (const auto& [from, to] : now) {
+            if (from.elements() == 0) continue;
+            record.from[n] = from;
+            record.to[n] = to;
+            // Both tensors have space for an even number of elements.
+            record.words[n] = static_cast<uint32_t>(divide_up(from.elements(), 2));
+            dispatch.groups += elementwise_groups(from.elements());
+            record.ends[n++] = static_cast<uint32_t>(dispatch.groups);
+            dispatch.reads(from);
+            dispatch.writes(to);
+            dispatch.bytes += static_cast<double>(from.bytes() + to.bytes());
+        }
+        if (n == 0) continue;
+        for (std::size_t rest = n; rest < kTensorsAtOnce; ++rest) record.ends[rest] = record.ends[n - 1];
+        dispatch.record = make_record(record);
+        append(std::move(dispatch));
+    }
+}
+
 void Lowering::store_as_16_bit(const View& from, const View& to) {
-    const int64_t words = divide_up(from.elements(), 2); // both tensors have space for an even number
-    if (words == 0) return;
-    Dispatch dispatch;
-    dispatch.shader = "pointwise/to_16_bit";
-    dispatch.constants = {limits.subgroup_size, static_cast<uint32_t>(to.storage)};
-    dispatch.subgroup_size = limits.subgroup_size;
-    dispatch.record =
-        make_record(kernels::pointwise::To16BitRecord{.from = from, .to = to, .words = static_cast<uint32_t>(words)});
-    dispatch.groups = elementwise_groups(from.elements());
-    dispatch.reads(from);
-    dispatch.writes(to);
-    dispatch.bytes = static_cast<double>(from.bytes() + to.bytes());
-    append(std::move(dispatch));
+    const std::pair<View, View> one[] = {{from, to}};
+    store_as_16_bit(one);
 }
 
 View Lowering::as_16_bit(const View& view) {
     if (bytes_of(options.precision) == 4 || view.storage != Storage::f32) return view;
-    const auto [copy, fresh] = stored_as_16_bit_.try_emplace(view.resource);
-    if (fresh) {
+    if (!stored_as_16_bit_.contains(view.resource)) copy_as_16_bit({&view, 1});
+    View result = view;
+    result.resource = stored_as_16_bit_.at(view.resource);
+    result.storage = options.precision;
+    return result;
+}
+
+void Lowering::copy_as_16_bit(std::span<const View> views) {
+    std::vector<std::pair<View, View>> copies;
+    for (const View& view : views) {
+        const auto [copy, fresh] = stored_as_16_bit_.try_emplace(view.resource);
+        if (!fresh) continue;
         const auto elements = static_cast<int64_t>(resources[view.resource].bytes / sizeof(float));
         const View half = allocate({elements}, options.precision, resources[view.resource].name + " in 16 bits");
         copy->second = half.resource;
-        store_as_16_bit(dense(view.resource, {elements}, Storage::f32), half);
+        copies.emplace_back(dense(view.resource, {elements}, Storage::f32), half);
     }
-    View result = view;
-    result.resource = copy->second;
-    result.storage = options.precision;
-    return result;
+    store_as_16_bit(copies);
 }
 
 void Lowering::fill_zero(const View& view) {

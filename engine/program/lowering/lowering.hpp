@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +55,7 @@ public:
     std::vector<Resource> resources{1};
     std::vector<Dispatch> dispatches;
     std::vector<View> views;                    // by graph::ValueId; resource 0: not made yet
-    std::vector<bool> readable_as_16_bit;       // by graph::ValueId; empty if options.precision is f32
+    std::vector<bool> stored_in_16_bits;        // by graph::ValueId; empty if options.precision is f32
     graph::NodeId current = 0;                  // the node being lowered
     std::map<std::string, std::string> choices; // chosen kernels by KernelProblem::key, including those of the options
     std::vector<KernelProblem> problems;        // for which options.kernel_choices has no entry
@@ -64,6 +65,10 @@ public:
     std::vector<std::string> ignored_inputs; // fields and step scalars of the graph that no dispatch reads
 
     const View& view(graph::ValueId value) const { return views[value]; }
+    // Returns how a float value of the graph is stored.
+    Storage storage_of(graph::ValueId value) const {
+        return value < stored_in_16_bits.size() && stored_in_16_bits[value] ? options.precision : Storage::f32;
+    }
     // Allocates a dense arena tensor (scratch, or the storage of a value). If the value turns out to be an output or a
     // gradient, the resource is moved there afterwards, so nothing is copied.
     View allocate(const graph::Shape& shape, Storage storage, const std::string& name);
@@ -72,9 +77,12 @@ public:
     // Returns the view, or the same view of a 16-bit copy if options.precision is 16 bits. The copy is of the whole
     // tensor and is created on first use (appends a dispatch). Nothing may write to the tensor afterwards.
     View as_16_bit(const View& view);
+    // Creates the 16-bit copies of several tensors, by as few dispatches as possible.
+    void copy_as_16_bit(std::span<const View> views);
     // Appends a dispatch that converts `from` (float32) to the storage of `to` (16 bits), both dense, with the same
     // number of elements.
     void store_as_16_bit(const View& from, const View& to);
+    void store_as_16_bit(std::span<const std::pair<View, View>> from_to);
     // Appends a dispatch that copies `from` (any strides) into `to` (any strides, no element twice), same shape and
     // storage.
     void copy(const View& from, const View& to);

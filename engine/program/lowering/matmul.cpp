@@ -456,9 +456,7 @@ View with_rank_2(const View& view, int64_t rows, int64_t columns) {
 
 Storage storage_of_product(const Lowering& lowering, const graph::Node& node, graph::ValueId y) {
     if (lowering.graph->shape(node.inputs[0]).elements() == 0) return Storage::f32; // no kernel, only a fill
-    const bool chosen = lowering.graph->kind(y) == graph::Kind::float_ && y < lowering.readable_as_16_bit.size() &&
-                        lowering.readable_as_16_bit[y];
-    return chosen ? lowering.options.precision : Storage::f32;
+    return lowering.storage_of(y);
 }
 
 // Returns [batch..., width] as rows [all rows, width]; copies (appends a dispatch) if strides cannot express it.

@@ -14,6 +14,13 @@ View dense_or_none(Lowering& lowering, const graph::Node& node, std::size_t inpu
     return lowering.contiguous(lowering.view(node.inputs[input]));
 }
 
+// Selects the variant for a tensor in 16 bits.
+void set_type(Dispatch& dispatch, const View& view) {
+    if (bytes_of(view.storage) == 4) return;
+    dispatch.shader += ".16";
+    dispatch.constants.push_back(static_cast<uint32_t>(view.storage));
+}
+
 bool odd_offset(const View& view) { return view.resource != 0 && view.offset % 2 != 0; }
 
 void norm_forward(Lowering& lowering, graph::NodeId id) {
@@ -22,7 +29,9 @@ void norm_forward(Lowering& lowering, graph::NodeId id) {
     const Rows x = as_rows(lowering, lowering.view(node.inputs[0]));
     const View gain = dense_or_none(lowering, node, 1);
     const View bias = rms ? View{} : dense_or_none(lowering, node, 2);
-    const View y = make_output(lowering, id, 0);
+    const View y = lowering.allocate(lowering.graph->shape(node.outputs[0]), lowering.storage_of(node.outputs[0]),
+                                     graph::info(node).name);
+    lowering.views[node.outputs[0]] = y;
     const View mean = rms ? View{} : make_output(lowering, id, 1);
     const View inverse = make_output(lowering, id, rms ? 1 : 2);
     if (y.elements() == 0) return;
@@ -32,6 +41,7 @@ void norm_forward(Lowering& lowering, graph::NodeId id) {
     const uint32_t w = odd_offset(gain) || odd_offset(bias) ? 1u : load_width(x.width, {&x});
     dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u,
                           bias.resource != 0 ? 1u : 0u};
+    set_type(dispatch, y);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::norm::ForwardRecord{.x = x.view,
                                                                .gain = gain,
@@ -50,7 +60,7 @@ void norm_forward(Lowering& lowering, graph::NodeId id) {
     dispatch.writes(y);
     dispatch.writes(mean);
     dispatch.writes(inverse);
-    dispatch.bytes = 2.0 * static_cast<double>(y.bytes());
+    dispatch.bytes = static_cast<double>(x.view.bytes() + y.bytes());
     dispatch.flops = 8.0 * static_cast<double>(y.elements());
     lowering.append(std::move(dispatch));
 }
@@ -72,6 +82,7 @@ void gain_gradient(Lowering& lowering, const Rows& dy, const Rows& x, const View
     Dispatch dispatch;
     dispatch.shader = "norm/gain_gradient";
     dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u};
+    set_type(dispatch, dy.view);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::norm::GainGradientRecord{.dy = dy.view,
                                                                     .x = x.view,
@@ -92,7 +103,7 @@ void gain_gradient(Lowering& lowering, const Rows& dy, const Rows& x, const View
     dispatch.reads(inverse);
     dispatch.writes(gain_sums);
     dispatch.writes(bias_sums);
-    dispatch.bytes = 2.0 * static_cast<double>(x.view.bytes());
+    dispatch.bytes = static_cast<double>(dy.view.bytes() + x.view.bytes());
     lowering.append(std::move(dispatch));
     if (direct) return;
     sum_chunks(lowering, gain_sums, dgain, parts);
@@ -119,6 +130,7 @@ void norm_gradient(Lowering& lowering, graph::NodeId id) {
     dispatch.shader = "norm/gradient";
     const uint32_t w = odd_offset(gain) ? 1u : load_width(x.width, {&dy, &x});
     dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u};
+    set_type(dispatch, dy.view);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::norm::GradientRecord{.dy = dy.view,
                                                                 .x = x.view,
@@ -137,7 +149,7 @@ void norm_gradient(Lowering& lowering, graph::NodeId id) {
     dispatch.reads(mean);
     dispatch.reads(inverse);
     dispatch.writes(dx);
-    dispatch.bytes = 3.0 * static_cast<double>(dx.bytes());
+    dispatch.bytes = static_cast<double>(dy.view.bytes() + x.view.bytes() + dx.bytes());
     dispatch.flops = 12.0 * static_cast<double>(dx.elements());
     lowering.append(std::move(dispatch));
     gain_gradient(lowering, dy, x, mean, inverse, dgain, dbias);

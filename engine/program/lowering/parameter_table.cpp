@@ -26,7 +26,7 @@ std::optional<uint32_t> chunk_of(std::string_view name) {
 
 std::vector<ParameterEntry> parameter_table(const graph::Graph& graph) {
     std::vector<ParameterEntry> table;
-    const std::vector<bool> readable = readable_as_16_bit(graph);
+    const std::vector<bool> readable = factors_only(graph);
     for (const auto& [name, value] : graph.parameters()) {
         ParameterEntry entry;
         entry.name = name;

@@ -40,18 +40,6 @@ std::string kernel_name(const graph::Node& node) {
     }
 }
 
-// Returns whether the node passes its input through unchanged.
-bool is_same(const graph::Graph& graph, const graph::Node& node) {
-    if (node.op == Op::stop_gradient) return true;
-    if (node.op == Op::dropout) return node.real("probability") <= 0;
-    return node.op == Op::cast &&
-           graph::is_float(graph.kind(node.inputs[0])) == graph::is_float(graph.kind(node.outputs[0]));
-}
-
-Storage storage_of(const graph::Graph& graph, graph::ValueId value) {
-    return graph::is_float(graph.kind(value)) ? Storage::f32 : Storage::i32;
-}
-
 Status lower_dropout(Lowering& lowering, const graph::Node& node) {
     const graph::Graph& graph = *lowering.graph;
     const View y = lowering.allocate(graph.shape(node.outputs[0]), Storage::f32, "dropout");
@@ -87,6 +75,17 @@ Status lower_dropout(Lowering& lowering, const graph::Node& node) {
 }
 
 } // namespace
+
+bool is_same(const graph::Graph& graph, const graph::Node& node) {
+    if (node.op == Op::stop_gradient) return true;
+    if (node.op == Op::dropout) return node.real("probability") <= 0;
+    return node.op == Op::cast &&
+           graph::is_float(graph.kind(node.inputs[0])) == graph::is_float(graph.kind(node.outputs[0]));
+}
+
+Storage storage_of_result(const Lowering& lowering, graph::ValueId value) {
+    return graph::is_float(lowering.graph->kind(value)) ? lowering.storage_of(value) : Storage::i32;
+}
 
 void PointwiseGroups::add(PointwiseGroup group) {
     for (const graph::NodeId node : group.nodes) members_[node] = groups_.size();
@@ -148,7 +147,7 @@ Status lower_pointwise(Lowering& lowering, graph::NodeId id) {
     if (node.op == Op::dropout) return lower_dropout(lowering, node);
     HK_ASSIGN(const PointwiseChoice choice, choose_pointwise(graph, node));
 
-    const View y = lowering.allocate(shape, storage_of(graph, output), graph::info(node.op).name);
+    const View y = lowering.allocate(shape, storage_of_result(lowering, output), graph::info(node.op).name);
     lowering.views[output] = y;
     if (y.elements() == 0) return {};
     std::vector<View> operands{y};
@@ -162,6 +161,14 @@ Status lower_pointwise(Lowering& lowering, graph::NodeId id) {
     dispatch.constants = {choice.kernel->number, flat ? 0u : static_cast<uint32_t>(loop.rank())};
     // Operands that the operation does not have repeat the first, so that their addresses are readable.
     const auto operand = [&](std::size_t o) { return o + 1 < operands.size() ? o + 1 : std::size_t{1}; };
+    uint32_t types = bytes_of(y.storage) == 2 ? static_cast<uint32_t>(y.storage) << 6 : 0u;
+    for (std::size_t o = 0; o < 3; ++o)
+        if (const Storage storage = operands[operand(o)].storage; bytes_of(storage) == 2)
+            types |= static_cast<uint32_t>(storage) << (2 * o);
+    if (types != 0) {
+        dispatch.shader += ".16";
+        dispatch.constants.push_back(types);
+    }
     kernels::pointwise::SingleRecord record{.a = operands[operand(0)],
                                             .b = operands[operand(1)],
                                             .c = operands[operand(2)],
@@ -183,7 +190,7 @@ Status lower_pointwise(Lowering& lowering, graph::NodeId id) {
     dispatch.groups = elementwise_groups(y.elements());
     for (std::size_t o = 1; o < operands.size(); ++o) {
         dispatch.reads(operands[o]);
-        dispatch.bytes += static_cast<double>(loop.uniform(o) ? 4 : y.bytes());
+        dispatch.bytes += loop.uniform(o) ? 4.0 : static_cast<double>(operands[o].bytes());
     }
     dispatch.writes(y);
     dispatch.bytes += static_cast<double>(y.bytes());

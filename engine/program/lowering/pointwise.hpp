@@ -38,6 +38,12 @@ PointwiseGroups group_pointwise(const graph::Graph& graph, const std::vector<boo
 // Appends the group's kernel and sets the views of its outputs.
 Status lower_group(Lowering& lowering, const PointwiseGroup& group);
 
+// Returns whether the node passes its input through unchanged, so that its result is a view.
+bool is_same(const graph::Graph& graph, const graph::Node& node);
+
+// Returns how the result of a pointwise operation is stored.
+Storage storage_of_result(const Lowering& lowering, graph::ValueId value);
+
 // One row of shaders/pointwise/operations.inc.
 struct PointwiseKernel {
     uint32_t number;

@@ -73,9 +73,8 @@ private:
 
     void make_outputs() {
         for (const graph::ValueId output : group_.outputs) {
-            const Storage storage = graph::is_float(graph_.kind(output)) ? Storage::f32 : Storage::i32;
-            kernel_.outputs.push_back(
-                lowering_.allocate(shape_, storage, graph::info(graph_.producer(output).op).name));
+            kernel_.outputs.push_back(lowering_.allocate(shape_, storage_of_result(lowering_, output),
+                                                         graph::info(graph_.producer(output).op).name));
         }
     }
 
@@ -114,15 +113,26 @@ private:
         locals_ += fmt::format("    const float {0} = record.{0};\n", name);
     }
 
+    // Returns the array type that an operand or result is declared as.
+    const char* array_of(const View& view) {
+        if (view.storage == Storage::i32) return "IntArray";
+        if (view.storage == Storage::f32) return "FloatArray";
+        any_half_ = true;
+        return "HalfArray";
+    }
+
     Status write_body() {
         word("count", static_cast<uint32_t>(shape_.elements()));
         if (any_strided_) write_coordinates();
         for (std::size_t k = 0; k < operands_.size(); ++k) write_load(operands_[k], k);
         for (const graph::NodeId id : group_.nodes) HK_TRY(write_operation(id));
         for (std::size_t o = 0; o < group_.outputs.size(); ++o) {
-            address(fmt::format("out{}", o), kernel_.outputs[o],
-                    graph::is_float(graph_.kind(group_.outputs[o])) ? "FloatArray" : "IntArray");
-            stores_ += fmt::format("            out{}.at[i] = {};\n", o, names_.at(group_.outputs[o]));
+            const View& output = kernel_.outputs[o];
+            const std::string& value = names_.at(group_.outputs[o]);
+            address(fmt::format("out{}", o), output, array_of(output));
+            stores_ += bytes_of(output.storage) == 2 ? fmt::format("            hekla_store_half(out{}, i, {}, {}u);\n",
+                                                                   o, value, static_cast<uint32_t>(output.storage))
+                                                     : fmt::format("            out{}.at[i] = {};\n", o, value);
         }
         return {};
     }
@@ -152,18 +162,24 @@ private:
             return;
         }
         const std::string array = fmt::format("in{}", k);
-        address(array, operand.view, operand.integer ? "IntArray" : "FloatArray");
+        const bool half = bytes_of(operand.view.storage) == 2;
+        address(array, operand.view, array_of(operand.view));
+        const auto loaded = [&](std::string_view index) {
+            return half ? fmt::format("hekla_load_half({}, uint({}), {}u)", array, index,
+                                      static_cast<uint32_t>(operand.view.storage))
+                        : fmt::format("{}.at[{}]", array, index);
+        };
         if (operand.reading == Reading::one) {
-            locals_ += fmt::format("    const {} {} = {}.at[0];\n", kind, name, array);
+            locals_ += fmt::format("    const {} {} = {};\n", kind, name, loaded("0"));
             return;
         }
-        std::string place = together_ ? "base" : "i";
-        bool consecutive = together_;
+        std::string place = together_ && !half ? "base" : "i";
+        bool consecutive = together_ && !half;
         if (operand.reading == Reading::strided) {
             const auto& strides = loop_.strides[at_of_.at(operand.value)];
             place.clear();
             const int64_t innermost = strides[static_cast<std::size_t>(loop_.rank() - 1)];
-            consecutive = by_rows_ && innermost == 1;
+            consecutive = by_rows_ && innermost == 1 && !half;
             for (int d = 0; d < loop_.rank(); ++d) {
                 const int64_t stride = strides[static_cast<std::size_t>(d)];
                 if (stride == 0) continue;
@@ -178,10 +194,11 @@ private:
             }
             if (by_rows_ && innermost != 0 && innermost != 1)
                 place += fmt::format(" + int(gl_SubgroupInvocationID) * s{}_{}", k, loop_.rank() - 1);
+            if (by_rows_ && innermost == 1 && half) place += " + int(gl_SubgroupInvocationID)";
         }
         body_ += consecutive ? fmt::format("        const {0} {1} = hekla_consecutive_{0}({2}, uint({3}));\n", kind,
                                            name, array, place)
-                             : fmt::format("        const {} {} = {}.at[{}];\n", kind, name, array, place);
+                             : fmt::format("        const {} {} = {};\n", kind, name, loaded(place));
     }
 
     Status write_operation(graph::NodeId id) {
@@ -223,6 +240,7 @@ private:
         dispatch.record = record_.record();
         std::set<std::string, std::less<>> seen;
         std::string source = "#version 460\n";
+        if (any_half_) source += "#define STORAGE16\n";
         if (together_) {
             source += fmt::format("#define HEKLA_WIDTH {0}\n#define HEKLA_LANES {0}\n", lowering_.limits.subgroup_size);
             dispatch.subgroup_size = lowering_.limits.subgroup_size;
@@ -249,12 +267,12 @@ private:
         for (const Operand& operand : operands_) {
             if (operand.reading == Reading::number) continue;
             dispatch.reads(operand.view);
-            dispatch.bytes += operand.reading == Reading::one ? 4.0 : 4.0 * elements;
+            dispatch.bytes += operand.reading == Reading::one ? 4.0 : static_cast<double>(operand.view.bytes());
         }
         if (dropout_) dispatch.reads(lowering_.runtime());
         for (const View& output : kernel_.outputs) {
             dispatch.writes(output);
-            dispatch.bytes += 4.0 * elements;
+            dispatch.bytes += static_cast<double>(output.bytes());
         }
         dispatch.flops = elements * static_cast<double>(group_.nodes.size());
         std::string label;
@@ -273,6 +291,7 @@ private:
     std::map<graph::ValueId, std::size_t> at_of_; // an operand's index in the loop
     Loop loop_;
     bool any_strided_ = false;
+    bool any_half_ = false; // an operand or result is stored in 16 bits
     bool together_ = false; // a subgroup's lanes load through one address (Limits::uniform_loads)
     bool by_rows_ = false;
     bool dropout_ = false;

@@ -68,11 +68,14 @@ Record make_record(const R& values) {
     visit_members(&values, [&](const RecordMember& member) {
         end = member.offset + member.count * (member.type == RecordType::address ? 8 : 4);
         if (member.type != RecordType::address) return;
-        RecordAddress address;
-        std::memcpy(&address, record.bytes.data() + member.offset, sizeof address);
-        std::memset(record.bytes.data() + member.offset, 0, sizeof address);
-        if (address.resource() != 0)
-            record.relocations.push_back({static_cast<uint32_t>(member.offset), address.resource(), address.offset()});
+        for (std::size_t i = 0; i < member.count; ++i) {
+            const std::size_t at = member.offset + i * sizeof(RecordAddress);
+            RecordAddress address;
+            std::memcpy(&address, record.bytes.data() + at, sizeof address);
+            std::memset(record.bytes.data() + at, 0, sizeof address);
+            if (address.resource() != 0)
+                record.relocations.push_back({static_cast<uint32_t>(at), address.resource(), address.offset()});
+        }
     });
     record.bytes.resize(end);
     return record;

@@ -13,6 +13,7 @@
 #define HK_RECORD(name) struct name
 #define HK_BUFFER(name) struct name
 #define HK_ADDRESS(name) RecordAddress name = {}
+#define HK_ADDRESS_ARRAY(name, size) RecordAddress name[size] = {}
 #define HK_U32(name) uint32_t name = 0
 #define HK_I32(name) int32_t name = 0
 #define HK_F32(name) float name = 0
@@ -31,6 +32,7 @@ using namespace common; // the other headers use its constants
 #undef HK_RECORD
 #undef HK_BUFFER
 #undef HK_ADDRESS
+#undef HK_ADDRESS_ARRAY
 #undef HK_U32
 #undef HK_I32
 #undef HK_F32
@@ -48,6 +50,7 @@ using namespace common; // the other headers use its constants
 #define HK_MEMBER(name, type, count)                                                                                   \
     visit(RecordMember{#name, RecordType::type, offsetof(std::remove_pointer_t<decltype(record)>, name), count})
 #define HK_ADDRESS(name) HK_MEMBER(name, address, 1)
+#define HK_ADDRESS_ARRAY(name, size) HK_MEMBER(name, address, size)
 #define HK_U32(name) HK_MEMBER(name, u32, 1)
 #define HK_I32(name) HK_MEMBER(name, i32, 1)
 #define HK_F32(name) HK_MEMBER(name, f32, 1)
@@ -65,6 +68,7 @@ namespace hekla::program::kernels {
 #undef HK_BUFFER
 #undef HK_MEMBER
 #undef HK_ADDRESS
+#undef HK_ADDRESS_ARRAY
 #undef HK_U32
 #undef HK_I32
 #undef HK_F32

@@ -30,6 +30,10 @@ void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reducti
     uint32_t w = load_width(x.width, {&x});
     if (x.width % chunk % 2 != 0) w = 1;
     dispatch.constants = {lanes(lowering), w, how.what};
+    if (bytes_of(x.view.storage) == 2) {
+        dispatch.shader += ".16";
+        dispatch.constants.push_back(static_cast<uint32_t>(x.view.storage));
+    }
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(RowsRecord{.x = x.view,
                                              .y = parts,
@@ -79,6 +83,10 @@ void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, in
     Dispatch dispatch;
     dispatch.shader = "reduce/down";
     dispatch.constants = {s, w};
+    if (bytes_of(x.storage) == 2) {
+        dispatch.shader += ".16";
+        dispatch.constants.push_back(static_cast<uint32_t>(x.storage));
+    }
     dispatch.subgroup_size = s;
     dispatch.record = make_record(DownRecord{.x = x,
                                              .y = parts,
@@ -119,9 +127,11 @@ void reduce_columns(Lowering& lowering, const View& x, const Walk& kept, const W
     const int64_t chunks = divide_up(length, chunk);
     const View parts = chunks > 1 ? lowering.allocate({chunks, count}, y.storage, "parts of a reduction") : y;
     Dispatch dispatch;
-    dispatch.shader = how.integer ? "reduce/columns.int" : "reduce/columns.float";
+    const bool half = bytes_of(x.storage) == 2;
+    dispatch.shader = how.integer ? "reduce/columns.int" : half ? "reduce/columns.16" : "reduce/columns.float";
     dispatch.constants = {how.what, word(static_cast<int64_t>(kept.dims.size())),
                           word(static_cast<int64_t>(walked.dims.size()))};
+    if (half) dispatch.constants.push_back(static_cast<uint32_t>(x.storage));
     ColumnsRecord record{.x = x,
                          .y = parts,
                          .count = word(count),

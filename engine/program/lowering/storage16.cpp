@@ -1,12 +1,12 @@
 #include "program/lowering/storage16.hpp"
 
+#include "graph/fuse.hpp"
 #include "program/lowering/half.hpp"
+#include "program/lowering/pointwise.hpp"
 
 #include <fmt/format.h>
 
 namespace hekla::program {
-
-namespace {
 
 using graph::Op;
 
@@ -22,32 +22,117 @@ bool makes_view(Op op) {
     }
 }
 
-} // namespace
-
-bool reads_16_bits(const graph::Node& node, std::size_t input) {
-    const Op op = node.op;
-    if (op == Op::matmul || op == Op::linear) return input < 2; // a bias is read in 32 bits
-    if (op == Op::embedding) return input == 0;
-    if (op == Op::linear_cross_entropy) return input < 2;
-    if (op == Op::linear_cross_entropy_gradient || op == Op::linear_cross_entropy_with_gradient)
-        return input == 1 || input == 2;
-    if (op == Op::own) return !node.own->operation->declaration().glsl.empty(); // accessors support it
-    return makes_view(op);
+bool is_factor_of_product(const graph::Node& node, std::size_t input) {
+    switch (node.op) {
+    case Op::matmul:
+    case Op::linear: return input < 2; // a bias is read in 32 bits
+    case Op::linear_cross_entropy: return input < 2;
+    case Op::linear_cross_entropy_gradient:
+    case Op::linear_cross_entropy_with_gradient: return input == 1 || input == 2;
+    default: return false;
+    }
 }
 
-std::vector<bool> readable_as_16_bit(const graph::Graph& graph) {
+namespace {
+
+bool is_factor(const graph::Node& node, std::size_t input) {
+    const Op op = node.op;
+    if (op == Op::embedding) return input == 0;
+    if (is_factor_of_product(node, input)) return true;
+    return op == Op::own && !node.own->operation->declaration().glsl.empty(); // accessors support it
+}
+
+// Returns by value whether all readers, also through views, satisfy `reads`. Nodes that are not `counted` do not read.
+template<class Reads, class IsView, class Counted>
+std::vector<bool> read_only_by(const graph::Graph& graph, Reads&& reads, IsView&& is_view, Counted&& counted) {
     std::vector<bool> readable(graph.values.size(), true);
     for (graph::NodeId id = static_cast<graph::NodeId>(graph.nodes.size()); id-- > 0;) {
         const graph::Node& node = graph.nodes[id];
-        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-            if (node.inputs[i] == graph::kNone) continue;
-            if (!reads_16_bits(node, i) || (makes_view(node.op) && !readable[node.outputs[0]]))
+        if (!counted(id)) continue;
+        const bool view = is_view(node);
+        for (std::size_t i = 0; i < node.inputs.size(); ++i)
+            if (node.inputs[i] != graph::kNone && !(view ? readable[node.outputs[0]] : reads(node, i)))
                 readable[node.inputs[i]] = false;
-        }
     }
     for (graph::ValueId value = 1; value < graph.values.size(); ++value)
         if (graph.kind(value) == graph::Kind::int32) readable[value] = false;
     return readable;
+}
+
+// Whether the kernel of a product can write 16 bits. Its values may also be outputs.
+bool is_product(Op op) { return op == Op::matmul || op == Op::linear; }
+
+// Whether another kernel can write 16 bits. Sums of pointwise operations stay in float32: they are the residual stream
+// and its gradients.
+bool writes_16_bits(Op op) {
+    switch (op) {
+    case Op::layer_norm:
+    case Op::rms_norm:
+    case Op::mul:
+    case Op::relu:
+    case Op::gelu:
+    case Op::silu:
+    case Op::tanh:
+    case Op::sigmoid: return true;
+    default: return false;
+    }
+}
+
+} // namespace
+
+bool reads_16_bits(const graph::Graph& graph, const graph::Node& node, std::size_t input) {
+    if (is_factor(node, input) || makes_view(node.op) || is_same(graph, node)) return true;
+    switch (node.op) {
+    case Op::layer_norm_gradient:
+    case Op::rms_norm_gradient:
+    case Op::sum:
+    case Op::mean: return input == 0;
+    case Op::add: // of the residual stream
+    case Op::sub:
+    case Op::dropout: return false;
+    default: return graph::is_pointwise(node.op);
+    }
+}
+
+std::vector<bool> factors_only(const graph::Graph& graph) {
+    return read_only_by(
+        graph, is_factor, [](const graph::Node& node) { return makes_view(node.op); },
+        [](graph::NodeId) { return true; });
+}
+
+std::vector<bool> stored_in_16_bits(const graph::Graph& graph, const std::vector<bool>& needed) {
+    std::vector<bool> stored = read_only_by(
+        graph, [&](const graph::Node& node, std::size_t input) { return reads_16_bits(graph, node, input); },
+        [&](const graph::Node& node) { return makes_view(node.op) || is_same(graph, node); },
+        [&](graph::NodeId id) { return needed[id]; });
+    std::vector<std::size_t> group_of(graph.nodes.size(), 0);
+    const graph::Fusion fusion = graph::fuse(graph);
+    for (std::size_t g = 0; g < fusion.groups.size(); ++g)
+        for (const graph::NodeId id : fusion.groups[g].nodes) group_of[id] = g;
+    std::vector<int> readers(graph.values.size(), 0);
+    std::vector<bool> in_registers(graph.values.size(), false), kept(graph.values.size(), false);
+    for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+        if (!needed[id]) continue;
+        for (const graph::ValueId input : graph.nodes[id].inputs) {
+            if (input == graph::kNone) continue;
+            ++readers[input];
+            // A pointwise group reads its own values from registers, unrounded, and a product's epilogue the product.
+            const graph::NodeId producer = graph.value(input).node;
+            const Op op = graph.nodes[producer].op;
+            if (graph::is_pointwise(op) && group_of[producer] == group_of[id]) in_registers[input] = true;
+            if (is_product(op) && graph::is_pointwise(graph.nodes[id].op) && graph.nodes[id].inputs.size() == 1)
+                in_registers[input] = readers[input] == 1;
+            else if (is_product(op))
+                in_registers[input] = false;
+        }
+    }
+    for (const auto& [name, value] : graph.outputs) kept[value] = true;
+    for (graph::ValueId value = 1; value < graph.values.size(); ++value) {
+        const Op op = graph.producer(value).op;
+        const bool written = is_product(op) || (writes_16_bits(op) && readers[value] > 0 && !kept[value]);
+        if (!written || in_registers[value] || graph.kind(value) != graph::Kind::float_) stored[value] = false;
+    }
+    return stored;
 }
 
 Status check_storage(const Limits& limits, Storage storage) {
