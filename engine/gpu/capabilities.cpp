@@ -1,6 +1,7 @@
 #include "gpu/capabilities.hpp"
 
 #include "base/nearest_name.hpp"
+#include "gpu/display.hpp"
 #include "gpu/enumerate.hpp"
 
 #include <algorithm>
@@ -102,9 +103,9 @@ Status query_matrix_shapes(const Functions& functions, VkPhysicalDevice physical
     return {};
 }
 
-// Returns the number of compute units, or 0 if the device supports no extension with it. Such an extension's properties
-// may be queried although it is not enabled.
-Result<uint32_t> query_cores(const Functions& functions, VkPhysicalDevice physical) {
+// Sets `cores` and `display` where the device supports an extension with them. Such an extension's properties may be
+// queried although it is not enabled.
+Status query_extensions(const Functions& functions, VkPhysicalDevice physical, Capabilities& capabilities) {
     HK_ASSIGN(const std::vector<VkExtensionProperties> extensions, device_extensions(functions, physical));
     const auto listed = [&](std::string_view name) {
         return std::ranges::any_of(extensions, [&](const VkExtensionProperties& e) { return name == e.extensionName; });
@@ -115,31 +116,34 @@ Result<uint32_t> query_cores(const Functions& functions, VkPhysicalDevice physic
         properties.pNext = &structure;
         functions.vkGetPhysicalDeviceProperties2(physical, &properties);
     };
+    if (listed(VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)) {
+        VkPhysicalDevicePCIBusInfoPropertiesEXT pci{};
+        pci.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT;
+        query(pci);
+        capabilities.display = has_display({pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction});
+    }
     if (listed(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) {
         VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{};
         nvidia.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV;
         query(nvidia);
-        return nvidia.shaderSMCount;
-    }
-    if (listed(VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME)) {
+        capabilities.cores = nvidia.shaderSMCount;
+    } else if (listed(VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME)) {
         VkPhysicalDeviceShaderCoreProperties2AMD amd{};
         amd.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD;
         query(amd);
-        return amd.activeComputeUnitCount;
-    }
-    if (listed(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) {
+        capabilities.cores = amd.activeComputeUnitCount;
+    } else if (listed(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) {
         VkPhysicalDeviceShaderCorePropertiesAMD amd{};
         amd.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD;
         query(amd);
-        return amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
-    }
-    if (listed(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME)) {
+        capabilities.cores = amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+    } else if (listed(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME)) {
         VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm{};
         arm.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM;
         query(arm);
-        return arm.shaderCoreCount;
+        capabilities.cores = arm.shaderCoreCount;
     }
-    return uint32_t{0};
+    return {};
 }
 
 template<class T>
@@ -278,7 +282,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
     c.timestamp_nanoseconds = static_cast<double>(limits.timestampPeriod);
     c.timestamps = c.timestamp_bits > 0 && c.timestamp_nanoseconds > 0;
 
-    HK_ASSIGN(c.cores, query_cores(functions, physical));
+    HK_TRY(query_extensions(functions, physical, c));
     if (c.cooperative_matrix) HK_TRY(query_matrix_shapes(functions, physical, c));
     if (!c.cooperative_matrix) c.bfloat16_cooperative_matrix = false;
     return c;

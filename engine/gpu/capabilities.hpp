@@ -82,6 +82,7 @@ struct Capabilities {
     uint64_t max_buffer_bytes = 0;        // per VkBuffer
     uint32_t max_allocations = 0;         // at the same time
     uint64_t device_memory_bytes = 0;     // the largest device-local heap
+    bool display = false;                 // a display is connected to the device; false where nothing tells
     double timestamp_nanoseconds = 0;     // per tick
     uint32_t timestamp_bits = 0;
     std::vector<MatrixShape> matrix_shapes; // empty without cooperative_matrix

@@ -66,6 +66,7 @@ Result<Target> described_target(const Limits& limits, const Speed& speed, uint64
     Target target;
     target.limits = limits;
     target.speed = speed;
+    target.budget_seconds = submit_seconds(limits.cpu, false);
     target.max_buffer_bytes = (max_allocation_bytes - kGuard) / kAlignment * kAlignment;
     target.max_block_bytes = target.max_buffer_bytes;
     target.staging_bytes = mapped ? 0 : kStagingBytes;

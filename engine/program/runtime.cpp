@@ -2,6 +2,7 @@
 
 #include "gpu/eviction.hpp"
 #include "kernels_shaders.hpp"
+#include "program/speed.hpp"
 
 #include <fmt/format.h>
 
@@ -57,6 +58,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
         limits.matrix_f16 = matrix_unit(device, gpu::ComponentType::float16);
     if (built("matmul/matrix.t128_bf16") && device.bfloat16_cooperative_matrix && device.storage_16bit)
         limits.matrix_bf16 = matrix_unit(device, gpu::ComponentType::bfloat16);
+    if (own.budget_seconds <= 0) own.budget_seconds = submit_seconds(limits.cpu, device.display);
+    if (own.segment_seconds <= 0) own.segment_seconds = own.budget_seconds > 0 ? own.budget_seconds / 8 : 0.002;
     const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();
     own.max_block_bytes = own.max_block_bytes == 0 ? most : std::min(own.max_block_bytes, most);
     return runtime;

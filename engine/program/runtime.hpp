@@ -23,8 +23,10 @@ struct RuntimeOptions {
     bool keep_traces = false;         // keep what was recorded, for check_ordering()
     uint32_t shared_memory_bytes = 0; // lower limit than the device's, for tests; 0: the device's
     uint64_t max_block_bytes = 0;     // of the activation arena; 0: the allocation limit
-    double budget_seconds = 0;        // no single submit is estimated to take longer; 0: no budget
-    double segment_seconds = 0.002;   // approximate work per recorded segment
+    // No single submit is estimated to take longer. 0: chosen for a GPU, so that neither a watchdog ends the work nor a
+    // display on the same device stutters; no limit on a CPU.
+    double budget_seconds = 0;
+    double segment_seconds = 0; // approximate work per recorded segment; 0: chosen
     // Measure kernels once if several can be used (tuning.hpp). never: the same kernels on every run.
     Measure measure_kernels = Measure::never;
     std::shared_ptr<Cache> cache = nullptr; // for reading and writing measurements; null: in memory only

@@ -4,7 +4,12 @@
 
 namespace hekla::program {
 
-Speed speed_of(const Limits& limits) { return limits.cpu ? Speed{2e10, 5e9} : Speed{1e12, 1e11}; }
+// About half of what a compute unit of 64 lanes or a multiprocessor of 128 can do, and the memory beside it.
+Speed speed_of(const Limits& limits) {
+    return limits.cpu ? Speed{2e10, 5e9} : Speed{1e11 * limits.cores, 1e10 * limits.cores};
+}
+
+double submit_seconds(bool cpu, bool display) { return cpu ? 0 : display ? 0.01 : 0.1; }
 
 double seconds_of(double flops, double bytes, const Speed& speed) {
     return std::max(flops / speed.flops, bytes / speed.bytes);

@@ -13,6 +13,9 @@ struct Speed {
     double bytes = 0; // memory bytes per second
 };
 Speed speed_of(const Limits& limits);
+// Returns how long a submit may take where nobody chose it: watchdogs of drivers end work after seconds, a display on
+// the same device stutters if it waits longer than a frame. 0: any time, on a CPU.
+double submit_seconds(bool cpu, bool display);
 // Returns the time limited by computation or by memory, whichever is longer.
 double seconds_of(double flops, double bytes, const Speed& speed);
 // Returns the number of slices of a dispatch of `seconds` such that none takes longer than `budget` (0: 1 slice).

@@ -1,6 +1,7 @@
 // Whole models on the device, forward and backward, against the interpreter.
 #include "graph/gradient.hpp"
 #include "program/harness.hpp"
+#include "program/speed.hpp"
 
 #include <cstdlib>
 
@@ -187,6 +188,20 @@ TEST_CASE("dispatches that took longer than the budget are split again, with the
     Bench unbudgeted(without, {}, true);
     CHECK(same_bits(expected, run_on_device(*unbudgeted, graph, feeds, run)));
     CHECK_FALSE(cut[2]);
+}
+
+TEST_CASE("submits to GPUs are bounded unless the caller chooses") {
+    CHECK(program::submit_seconds(true, false) == 0);
+    CHECK(program::submit_seconds(false, true) < program::submit_seconds(false, false));
+    program::RuntimeOptions options;
+    CHECK(Bench(options)->options().budget_seconds ==
+          program::submit_seconds(Bench(options)->device_limits().cpu, Bench(options)->gpu().capabilities().display));
+    options.kernels_of_gpus = true;
+    Bench as_gpu(options);
+    CHECK(as_gpu->options().budget_seconds > 0);
+    CHECK(as_gpu->options().segment_seconds < as_gpu->options().budget_seconds);
+    options.budget_seconds = 0.5;
+    CHECK(Bench(options)->options().budget_seconds == 0.5);
 }
 
 TEST_CASE("the device has the subgroup size of this process") {
