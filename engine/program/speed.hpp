@@ -13,7 +13,7 @@ struct Speed {
     double bytes = 0; // memory bytes per second
 };
 Speed speed_of(const Limits& limits);
-// Returns how long a submit may take where nobody chose it: watchdogs of drivers end work after seconds, a display on
+// Returns how long a submit may take if the caller has no limit: watchdogs of drivers end work after seconds, a display on
 // the same device stutters if it waits longer than a frame. 0: any time, on a CPU.
 double submit_seconds(bool cpu, bool display);
 // Returns the time limited by computation or by memory, whichever is longer.
