@@ -146,7 +146,7 @@ Status Runtime::evict_device_memory() {
 }
 
 Status Runtime::restore_device_memory() {
-    const Status back = gpu::restore(*gpu_.memory, gpu_.queue, [&]() -> Status {
+    Status back = gpu::restore(*gpu_.memory, gpu_.queue, [&]() -> Status {
         for (const auto& [store, hooks] : sharing_) HK_TRY(hooks.restore());
         // Separate memory and staging, because a thread that waits in the runtime's own staging holds its lock.
         HK_ASSIGN(const std::shared_ptr<gpu::Memory> separate, gpu::Memory::create_separate(*gpu_.memory));

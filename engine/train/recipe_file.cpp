@@ -106,6 +106,15 @@ Status check(const Recipe& r) {
     return {};
 }
 
+Result<Recipe> read_table(const toml::table& root, const std::string& name) {
+    Recipe recipe;
+    RecipeReader reader(root, name);
+    visit_sections(recipe, reader);
+    HK_TRY(reader.finish());
+    resolve(recipe);
+    return recipe;
+}
+
 // Collects the values of a recipe, as they are written.
 class Writer {
 public:
@@ -145,13 +154,14 @@ private:
 Result<Recipe> parse_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {
     HK_ASSIGN(toml::table root, parse_toml(text, name));
     for (const std::string& override_text : overrides) HK_TRY(apply_override(root, override_text));
-    Recipe recipe;
-    RecipeReader reader(root, name);
-    visit_sections(recipe, reader);
-    HK_TRY(reader.finish());
-    resolve(recipe);
+    HK_ASSIGN(Recipe recipe, read_table(root, name));
     HK_TRY(check(recipe).with_context(name));
     return recipe;
+}
+
+Result<Recipe> parse_resolved_recipe(std::string_view text, const std::string& name) {
+    HK_ASSIGN(const toml::table root, parse_toml(text, name));
+    return read_table(root, name);
 }
 
 Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {

@@ -18,6 +18,9 @@ Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<
 // Does the same for text; messages use `name` as the name of the file.
 Result<Recipe> parse_recipe(std::string_view text, const std::string& name,
                             const std::vector<std::string>& overrides = {});
+// Reads the result of write_recipe(), for example a checkpoint's recipe. Rules that concern several keys are not checked
+// again: a run that was not started from a file need not follow them.
+Result<Recipe> parse_resolved_recipe(std::string_view text, const std::string& name);
 
 // Returns the resolved recipe as TOML, every key written out: reading it gives the same recipe.
 std::string write_recipe(const Recipe& recipe);

@@ -63,7 +63,7 @@ Status TrainingRun::find_checkpoint() {
 Status TrainingRun::same_run(const model::Checkpoint& checkpoint) const {
     const std::string where = checkpoint.path.string();
     HK_ASSIGN(const std::string text, read_file(checkpoint.file("recipe.toml")));
-    HK_ASSIGN(const Recipe before, parse_recipe(text, checkpoint.file("recipe.toml").string()));
+    HK_ASSIGN(const Recipe before, parse_resolved_recipe(text, checkpoint.file("recipe.toml").string()));
     return check_resume(before, recipe_, where, folder_.owned(), log_);
 }
 

@@ -12,19 +12,20 @@ namespace {
 thread_local int64_t allocations_left = -1; // -1: nothing fails
 }
 
-// A program can replace operator new only once.
-void* operator new(std::size_t size) {
+// A program can replace operator new only once. Not inlined, or the compiler finds std::free in place of the delete
+// that belongs to a new of the standard library's headers.
+[[gnu::noinline]] void* operator new(std::size_t size) {
     if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
     if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
     throw std::bad_alloc();
 }
 // std::stable_sort calls this one; a sanitizer's own would not match our delete.
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
     if (allocations_left >= 0 && allocations_left-- == 0) return nullptr;
     return std::malloc(size > 0 ? size : 1);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 using namespace hekla::graph;
 

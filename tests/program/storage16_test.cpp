@@ -344,6 +344,14 @@ TEST_CASE("16-bit precision: what is stored in 16 bits") {
         CAPTURE(name);
         if (name.starts_with("grad.")) CHECK_FALSE(stored[value]);
     }
+    // A parameter's gradient is float32, even if other kernels read it too, in 16 bits as well.
+    Builder tied;
+    const ValueId w = tied.parameter("w", {8, 8}, 0, 0, 0, 0), scale = tied.parameter("scale", {8, 8}, 0, 0, 0, 0);
+    const ValueId product = tied(Op::linear, {tied.parameter("v", {4, 8}, 0, 0, 0, 0), w});
+    tied.output("grad.v", tied(Op::transpose, {product}, {{"permutation", std::vector<int64_t>{1, 0}}}));
+    tied.output("z", tied(Op::linear, {tied(Op::mul, {product, product}), scale}));
+    const Graph read_twice = finished(std::move(tied));
+    CHECK_FALSE(program::stored_in_16_bits(read_twice, std::vector<bool>(read_twice.nodes.size(), true))[product]);
     // Without the backward pass gelu is the epilogue of its product, whose own value is not stored.
     std::vector<bool> forward(graph.nodes.size(), false);
     for (graph::NodeId id = 0; id <= graph.value(y).node; ++id) forward[id] = true;

@@ -64,6 +64,15 @@ TEST_CASE("recipes of older runs: no key is lost or changed") {
     CHECK(write_recipe(parsed(before)) == content("tests/train/recipes/every_key.resolved.toml"));
 }
 
+TEST_CASE("a checkpoint's recipe is read as it is; only new recipes must follow the rules between keys") {
+    const std::string adapter = with("[adapter]\nid = \"lora\"\n"); // of a run that plugin check started
+    CHECK(has(refused(adapter), "[adapter] needs a trained model: set model.from to its folder"));
+    const Result<Recipe> read = parse_resolved_recipe(adapter, "r.toml");
+    REQUIRE_MESSAGE(read.ok(), read.message());
+    CHECK(read->adapter.id == "lora");
+    CHECK_FALSE(parse_resolved_recipe(with("[train]\nmax_stepz = 1\n"), "r.toml").ok());
+}
+
 TEST_CASE("every row of the table has a description, and its default is written as in the reference") {
     const std::string resolved = write_recipe(parsed(kSmallest));
     std::set<std::string> names;

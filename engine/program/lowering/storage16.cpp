@@ -46,6 +46,8 @@ bool is_factor(const graph::Node& node, std::size_t input) {
 template<class Reads, class IsView, class Counted>
 std::vector<bool> read_only_by(const graph::Graph& graph, Reads&& reads, IsView&& is_view, Counted&& counted) {
     std::vector<bool> readable(graph.values.size(), true);
+    for (const auto& [name, value] : graph.outputs)
+        if (name.starts_with("grad.")) readable[value] = false; // gradients of parameters are float32
     for (graph::NodeId id = static_cast<graph::NodeId>(graph.nodes.size()); id-- > 0;) {
         const graph::Node& node = graph.nodes[id];
         if (!counted(id)) continue;
