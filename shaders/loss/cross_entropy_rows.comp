@@ -66,12 +66,12 @@ void main() {
     CrossEntropyRowsRecord r = record;
     HEKLA_GROUP(row, r)
     const uint width = r.width;
-    const uint64_t x = r.logits + uint64_t(row) * r.stride * 4ul;
+    const uint64_t x = r.logits + uint64_t(row * r.stride) * 4ul;
     const int label = load_int(r.labels, uint64_t(row));
     CrossEntropyRow values;
     values.label = uint(clamp(label, 0, int(width) - 1));
     values.scale = 0.0;
-    if (GRADIENT != 0 && label != r.ignore) values.scale = load_float(r.dloss, uint64_t(row) * r.dloss_stride, kF32);
+    if (GRADIENT != 0 && label != r.ignore) values.scale = load_float(r.dloss, uint64_t(row * r.dloss_stride), kF32);
     values.label_weight = WEIGHTS != 0 ? load_float(r.weights, uint64_t(values.label), kF32) : 1.0;
     values.weights = float(width);
     values.smoothing = r.smoothing;
@@ -133,7 +133,7 @@ void main() {
         values.log_sum = load_float(r.lse, uint64_t(row) * 2 + 1, kF32);
     }
     if (GRADIENT != 0) {
-        const uint64_t dx = r.dlogits + uint64_t(row) * r.stride * bytes_of(TYPE);
+        const uint64_t dx = r.dlogits + uint64_t(row * r.stride) * bytes_of(TYPE);
         EACH_PART(i, width, {
             const vec2 v = load_logits(x, i, width, -kInfinity);
             HEKLA_SHARE(at, i, W)
