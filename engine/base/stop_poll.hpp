@@ -18,6 +18,7 @@ public:
     StopPoll() = default; // never stops
     template<class F>
     requires(std::constructible_from<std::function<bool()>, F> && !std::same_as<std::remove_cvref_t<F>, StopPoll>)
+        // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): the requirement excludes copies
         StopPoll(F&& stop)
         : stop_(std::forward<F>(stop)) {} // implicit; an empty function never stops
 

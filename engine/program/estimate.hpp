@@ -67,7 +67,7 @@ struct Estimate {
 // An accumulator of everything that will be created. Thread: one at a time.
 class Estimator {
 public:
-    explicit Estimator(Target target) : target_(std::move(target)) {}
+    explicit Estimator(Target target) : target_(target) {}
     const Target& target() const { return target_; }
 
     // Adds what ParameterStore::create would allocate; programs added later find its tensors. Errors: the same.
