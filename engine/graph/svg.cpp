@@ -31,10 +31,10 @@ const char* color(Op op) {
 }
 
 std::string shortened(std::string text) {
-    constexpr std::size_t most = 34;
-    if (text.size() <= most) return text;
+    constexpr std::size_t kMost = 34;
+    if (text.size() <= kMost) return text;
     // Do not cut inside a UTF-8 character.
-    std::size_t cut = text.size() - (most - 3);
+    std::size_t cut = text.size() - (kMost - 3);
     while (cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) ++cut;
     return "..." + text.substr(cut);
 }
