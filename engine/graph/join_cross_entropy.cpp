@@ -45,7 +45,7 @@ public:
     bool replace(Builder& b, const Node& node, NodeId id, std::vector<ValueId>& outputs) {
         if (const auto found = gradient_of_.find(id); found != gradient_of_.end()) {
             const std::vector<ValueId> made = joined(b, node, graph_.nodes[found->second]);
-            if (made.empty()) return true; // the builder has the error
+            if (made.empty()) return true;         // the builder has the error
             outputs = {made[0], made[0], made[1]}; // only the gradient read the log-sum-exp
             made_[found->second] = {made[2], made[3], made[4]};
         } else if (joined_.contains(id)) {
@@ -91,41 +91,10 @@ private:
         return true;
     }
 
-    // Returns the new id of a value, after emitting what it depends on.
-    ValueId early(Builder& b, ValueId wanted) {
-        std::vector<ValueId> open{wanted};
-        while (!open.empty() && b.ok()) {
-            const ValueId value = open.back();
-            if (now_[value] != kNone) {
-                open.pop_back();
-                continue;
-            }
-            Node copy = graph_.producer(value);
-            bool ready = true;
-            for (ValueId& input : copy.inputs) {
-                if (input == kNone) continue;
-                if (now_[input] == kNone) {
-                    open.push_back(input);
-                    ready = false;
-                } else {
-                    input = now_[input];
-                }
-            }
-            if (!ready) continue;
-            open.pop_back();
-            b.set_scope(copy.scope);
-            b.set_region(copy.region);
-            std::vector<ValueId> outputs;
-            copy_node(b, copy, outputs);
-            const std::vector<ValueId>& old = graph_.producer(value).outputs;
-            for (std::size_t i = 0; i < outputs.size(); ++i) now_[old[i]] = outputs[i];
-        }
-        return now_[wanted];
-    }
-
     // `loss`: with inputs of the new graph.
     std::vector<ValueId> joined(Builder& b, const Node& loss, const Node& gradient) {
-        const ValueId dloss = early(b, gradient.inputs[0]);
+        const ValueId dloss = copy_ancestors(
+            b, graph_, gradient.inputs[0], [&](ValueId value) { return now_[value]; }, now_);
         b.set_scope(loss.scope);
         b.set_region(loss.region);
         const ValueId inputs[] = {dloss,          loss.inputs[0], loss.inputs[1],

@@ -66,38 +66,10 @@ public:
     }
 
 private:
-    // Recomputes a dropped value from the values that were kept. Iterative, because a region can be long.
+    // Recomputes a dropped value from the values that were kept.
     ValueId once_more(Builder& b, ValueId wanted) {
-        std::vector<ValueId> open{wanted};
-        while (!open.empty() && b.ok()) {
-            const ValueId value = open.back();
-            if (again_[value] != kNone) {
-                open.pop_back();
-                continue;
-            }
-            Node copy = graph_.producer(value);
-            bool ready = true;
-            for (ValueId& input : copy.inputs) {
-                if (input == kNone) continue;
-                if (!dropped_[input]) {
-                    input = now_[input];
-                } else if (again_[input] != kNone) {
-                    input = again_[input];
-                } else {
-                    open.push_back(input);
-                    ready = false;
-                }
-            }
-            if (!ready) continue;
-            open.pop_back();
-            b.set_scope(copy.scope);
-            b.set_region(copy.region);
-            std::vector<ValueId> outputs;
-            copy_node(b, copy, outputs);
-            const std::vector<ValueId>& old = graph_.producer(value).outputs;
-            for (std::size_t i = 0; i < outputs.size(); ++i) again_[old[i]] = outputs[i];
-        }
-        return again_[wanted];
+        const auto known = [&](ValueId value) { return dropped_[value] ? again_[value] : now_[value]; };
+        return copy_ancestors(b, graph_, wanted, known, again_);
     }
 
     const Graph& graph_;

@@ -63,6 +63,39 @@ Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune_res
     return prune(result);
 }
 
+ValueId copy_ancestors(Builder& builder, const Graph& graph, ValueId wanted,
+                       const std::function<ValueId(ValueId)>& known, std::vector<ValueId>& made) {
+    std::vector<ValueId> open{wanted};
+    while (!open.empty() && builder.ok()) {
+        const ValueId value = open.back();
+        if (known(value) != kNone) {
+            open.pop_back();
+            continue;
+        }
+        Node copy = graph.producer(value);
+        bool ready = true;
+        for (ValueId& input : copy.inputs) {
+            if (input == kNone) continue;
+            const ValueId now = known(input);
+            if (now == kNone) {
+                open.push_back(input);
+                ready = false;
+            } else {
+                input = now;
+            }
+        }
+        if (!ready) continue;
+        open.pop_back();
+        builder.set_scope(copy.scope);
+        builder.set_region(copy.region);
+        std::vector<ValueId> outputs;
+        copy_node(builder, copy, outputs);
+        const std::vector<ValueId>& old = graph.producer(value).outputs;
+        for (std::size_t i = 0; i < outputs.size(); ++i) made[old[i]] = outputs[i];
+    }
+    return known(wanted);
+}
+
 Result<Graph> prune(const Graph& graph) {
     std::vector<bool> needed(graph.nodes.size(), false);
     const auto need = [&](ValueId value) {

@@ -17,6 +17,12 @@ Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune);
 // Copies a node whose inputs are already the builder's; rewrite() does this for nodes that are not replaced.
 void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs);
 
+// Copies the nodes that a value depends on, except those whose values are known, and returns its new id. known(value):
+// the new id, or kNone; must find what was added to `made`, the new ids by old value. Iterative, because a chain can be
+// long.
+ValueId copy_ancestors(Builder& builder, const Graph& graph, ValueId wanted,
+                       const std::function<ValueId(ValueId)>& known, std::vector<ValueId>& made);
+
 // Removes nodes that no output, loss or metric needs, including parameters. Names of the weights to load and save come
 // from the graph before pruning.
 Result<Graph> prune(const Graph& graph);

@@ -44,6 +44,19 @@ View make_output(Lowering& lowering, graph::NodeId id, std::size_t index) {
     return view;
 }
 
+void set_type(Dispatch& dispatch, const View& view) {
+    if (bytes_of(view.storage) == 4) return;
+    dispatch.shader += ".16";
+    dispatch.constants.push_back(static_cast<uint32_t>(view.storage));
+}
+
+RowNumbers row_numbers(Lowering& lowering, const View& view) {
+    const Loop loop = make_loop(std::span(&view, 1));
+    if (loop.uniform(0)) return {view, 0};
+    if (loop.rank() == 1 && loop.strides[0][0] > 0) return {view, word(loop.strides[0][0])};
+    return {lowering.contiguous(view), 1};
+}
+
 uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows) {
     for (const Rows* r : rows)
         if (!even({width, r->stride, static_cast<int64_t>(r->view.offset)})) return 1;

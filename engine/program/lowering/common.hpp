@@ -26,6 +26,18 @@ Rows as_rows(Lowering& lowering, const View& view);
 // Creates a dense float32 or int32 tensor for output `index` of a node, and sets its view.
 View make_output(Lowering& lowering, graph::NodeId node, std::size_t index);
 
+// Selects the variant "16" of a kernel that reads or writes this tensor if it is stored in 16 bits; its storage is then
+// the next specialization constant.
+void set_type(Dispatch& dispatch, const View& view);
+
+// One number for each of the rows of a gradient: a stride of 0 is the same for all, as of a sum's gradient, which is
+// read without a copy.
+struct RowNumbers {
+    View view;
+    uint32_t stride = 1;
+};
+RowNumbers row_numbers(Lowering& lowering, const View& view);
+
 // Returns 1 or 2 elements per load, for rows of this width that all begin at even elements.
 uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows);
 
@@ -35,8 +47,8 @@ void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t ch
 // Computes to (dense) = the sum of from over the marked dimensions, in row-major order.
 void reduce_sum(Lowering& lowering, const View& from, const std::vector<bool>& reduced, const View& to);
 
-// Computes c [M, N] (rows are dense) = a [M, K], or its transpose, times b [K, N], or its transpose, plus bias [N] if given; or
-// adds that product to c, without a bias.
+// Computes c [M, N] (rows are dense) = a [M, K], or its transpose, times b [K, N], or its transpose, plus bias [N] if
+// given; or adds that product to c, without a bias.
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
               const View& bias, bool accumulate = false);
 

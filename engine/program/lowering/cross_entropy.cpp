@@ -67,16 +67,7 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
     const Options options = options_of(lowering, node, 4);
     const View dlogits = make_output(lowering, id, 0);
     if (dlogits.elements() == 0) return;
-    // The gradient of a sum is one number for all rows and is read without a copy.
-    View dloss = lowering.view(node.inputs[0]);
-    const Loop loop = make_loop(std::span(&dloss, 1));
-    uint32_t stride = 1;
-    if (loop.uniform(0))
-        stride = 0;
-    else if (loop.rank() == 1 && loop.strides[0][0] > 0)
-        stride = word(loop.strides[0][0]);
-    else
-        dloss = lowering.contiguous(dloss);
+    const RowNumbers dloss = row_numbers(lowering, lowering.view(node.inputs[0]));
     const Rows logits = as_rows(lowering, lowering.view(node.inputs[1]));
     const View labels = lowering.contiguous(lowering.view(node.inputs[2]));
     const View lse = lowering.contiguous(lowering.view(node.inputs[3]));
@@ -85,7 +76,7 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
     dispatch.shader = "loss/cross_entropy_gradient";
     dispatch.constants = constants(lowering, logits, options);
     dispatch.subgroup_size = lanes(lowering);
-    dispatch.record = make_record(kernels::loss::CrossEntropyGradientRecord{.dloss = dloss,
+    dispatch.record = make_record(kernels::loss::CrossEntropyGradientRecord{.dloss = dloss.view,
                                                                             .logits = logits.view,
                                                                             .labels = labels,
                                                                             .lse = lse,
@@ -96,9 +87,9 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
                                                                             .stride = word(logits.stride),
                                                                             .ignore = options.ignore,
                                                                             .smoothing = options.smoothing,
-                                                                            .dloss_stride = stride});
+                                                                            .dloss_stride = dloss.stride});
     dispatch.groups = row_groups(logits.rows);
-    dispatch.reads(dloss);
+    dispatch.reads(dloss.view);
     dispatch.reads(logits.view);
     dispatch.reads(labels);
     dispatch.reads(lse);

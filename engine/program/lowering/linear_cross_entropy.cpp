@@ -16,9 +16,9 @@ constexpr int64_t kRowAlignment = 64;               // of rows of logits, in ele
 // All views are dense except the weight's.
 struct Loss {
     View x, weight, bias, labels, weights;
-    View loss, lse, best;      // resource 0: not computed
-    View dloss, dx, dw, dbias; // resource 0: not computed
-    uint32_t dloss_stride = 1; // 0: one number for all rows
+    View loss, lse, best; // resource 0: not computed
+    View dx, dw, dbias;   // resource 0: not computed
+    RowNumbers dloss;     // resource 0: no gradient
     bool input_first = false;
     float smoothing = 0;
     int32_t ignore = 0;
@@ -46,13 +46,6 @@ int64_t rows_of_chunk(const graph::Node& node, const Loss& l) {
     const int64_t most = std::max(kRowAlignment, kChunkBytes / (4 * l.classes) / kRowAlignment * kRowAlignment);
     const int64_t chunks = divide_up(l.rows, most);
     return std::min(l.rows, divide_up(divide_up(l.rows, chunks), kRowAlignment) * kRowAlignment);
-}
-
-// The gradient of a sum is one number for all rows and is read without a copy.
-void set_dloss(Lowering& lowering, Loss& l, const View& dloss) {
-    const Loop loop = make_loop(std::span(&dloss, 1));
-    l.dloss_stride = loop.uniform(0) ? 0 : 1;
-    l.dloss = l.dloss_stride == 0 ? dloss : lowering.contiguous(dloss);
 }
 
 // `first` is the index of input x; class weights are input `weights`.
@@ -100,11 +93,11 @@ void compute_logits(Lowering& lowering, const Loss& l, const View& x) {
 
 // Computes loss, dlogits or both of the rows of a chunk from its logits.
 void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t count) {
-    const bool loss = l.loss.resource != 0, gradient = l.dloss.resource != 0;
+    const bool loss = l.loss.resource != 0, gradient = l.dloss.view.resource != 0;
     const View logits = rows_of(l.logits, 0, count), dlogits = rows_of(l.dlogits, 0, count);
     const View labels = rows_of(l.labels, first, count), lse = rows_of(l.lse, first, count);
     const View losses = rows_of(l.loss, first, count), best = rows_of(l.best, first, count);
-    const View dloss = l.dloss_stride == 0 ? l.dloss : rows_of(l.dloss, first, count);
+    const View dloss = l.dloss.stride == 0 ? l.dloss.view : rows_of(l.dloss.view, first, count);
     const uint32_t subgroups =
         lowering.limits.cpu ? 1u
                             : std::max(1u, std::min(256u, lowering.limits.max_group_invocations) / lanes(lowering));
@@ -132,7 +125,7 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
                                                                         .stride = word(logits.strides[0]),
                                                                         .ignore = l.ignore,
                                                                         .smoothing = l.smoothing,
-                                                                        .dloss_stride = l.dloss_stride});
+                                                                        .dloss_stride = l.dloss.stride});
     dispatch.groups = static_cast<uint64_t>(count);
     for (const View& view : {logits, labels, l.weights, dloss}) dispatch.reads(view);
     if (!loss) dispatch.reads(lse);
@@ -177,7 +170,7 @@ void compute_gradients(Lowering& lowering, const Loss& l, const View& given, con
 }
 
 void by_chunks(Lowering& lowering, Loss& l) {
-    const bool gradient = l.dloss.resource != 0;
+    const bool gradient = l.dloss.view.resource != 0;
     View as_16_bit; // dlogits, if something else needs them in float32 first
     if (gradient) {
         l.dlogits = l.logits;
@@ -236,7 +229,7 @@ Status lower_linear_cross_entropy(Lowering& lowering, graph::NodeId id) {
         l.lse = lowering.contiguous(lowering.view(node.inputs[5]));
     }
     if (back) {
-        set_dloss(lowering, l, lowering.view(node.inputs[0]));
+        l.dloss = row_numbers(lowering, lowering.view(node.inputs[0]));
         set_gradients(lowering, id, output, l);
     }
     by_chunks(lowering, l);

@@ -14,13 +14,6 @@ View dense_or_none(Lowering& lowering, const graph::Node& node, std::size_t inpu
     return lowering.contiguous(lowering.view(node.inputs[input]));
 }
 
-// Selects the variant for a tensor in 16 bits.
-void set_type(Dispatch& dispatch, const View& view) {
-    if (bytes_of(view.storage) == 4) return;
-    dispatch.shader += ".16";
-    dispatch.constants.push_back(static_cast<uint32_t>(view.storage));
-}
-
 bool odd_offset(const View& view) { return view.resource != 0 && view.offset % 2 != 0; }
 
 void norm_forward(Lowering& lowering, graph::NodeId id) {

@@ -30,10 +30,7 @@ void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reducti
     uint32_t w = load_width(x.width, {&x});
     if (x.width % chunk % 2 != 0) w = 1;
     dispatch.constants = {lanes(lowering), w, how.what};
-    if (bytes_of(x.view.storage) == 2) {
-        dispatch.shader += ".16";
-        dispatch.constants.push_back(static_cast<uint32_t>(x.view.storage));
-    }
+    set_type(dispatch, x.view);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(RowsRecord{.x = x.view,
                                              .y = parts,
@@ -83,10 +80,7 @@ void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, in
     Dispatch dispatch;
     dispatch.shader = "reduce/down";
     dispatch.constants = {s, w};
-    if (bytes_of(x.storage) == 2) {
-        dispatch.shader += ".16";
-        dispatch.constants.push_back(static_cast<uint32_t>(x.storage));
-    }
+    set_type(dispatch, x);
     dispatch.subgroup_size = s;
     dispatch.record = make_record(DownRecord{.x = x,
                                              .y = parts,

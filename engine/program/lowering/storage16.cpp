@@ -25,8 +25,8 @@ bool makes_view(Op op) {
 bool is_factor_of_product(const graph::Node& node, std::size_t input) {
     switch (node.op) {
     case Op::matmul:
-    case Op::linear: return input < 2; // a bias is read in 32 bits
-    case Op::linear_cross_entropy: return input < 2;
+    case Op::linear:
+    case Op::linear_cross_entropy: return input < 2; // a bias is read in 32 bits
     case Op::linear_cross_entropy_gradient:
     case Op::linear_cross_entropy_with_gradient: return input == 1 || input == 2;
     default: return false;
