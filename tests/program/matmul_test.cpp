@@ -104,6 +104,8 @@ TEST_CASE("matmul: every kernel equals the interpreter") {
     for (const auto& [a, b] : cases)
         for (int layout = 0; layout < 4; ++layout)
             for (const program::MatmulKernel& kernel : program::matmul_kernels()) {
+                // Drivers compile an instrumented kernel slowly: the cases with edges in every direction.
+                if (instrumented() && a[-1] != 33 && a[-1] != 36) continue;
                 const bool ta = (layout & 1) != 0, tb = (layout & 2) != 0;
                 // Other tests have the layouts of the other kernels; tiles differ in constants alone.
                 if (kernel.family == program::MatmulFamily::matrix) continue; // for 16 bits; below
