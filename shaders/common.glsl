@@ -57,5 +57,14 @@ vec2 load_pair(uint64_t address, uint64_t i, uint storage) {
 void store_pair(uint64_t address, uint64_t i, vec2 x) {
     Pairs(address + i * 4ul).v = uint64_t(floatBitsToUint(x.x)) | (uint64_t(floatBitsToUint(x.y)) << 32);
 }
+void store_pair_of(uint64_t address, uint64_t i, vec2 x, uint storage) {
+#ifdef STORAGE16
+    if (storage != kF32) {
+        Words(address + i * 2ul).v[0] = pack_half(storage, x.x) | pack_half(storage, x.y) << 16;
+        return;
+    }
+#endif
+    store_pair(address, i, x);
+}
 
 #endif

@@ -29,4 +29,14 @@ uint pack_half(uint storage, float x) {
     return (bits & 0x7FFFFFFFu) > 0x7F800000u ? (bits >> 16) | 0x40u : rounded;
 }
 
+// Four neighboring elements, as they are stored.
+vec4 unpack_four(uint storage, uvec2 bits) {
+    return vec4(unpack_half(storage, bits.x & 0xFFFFu), unpack_half(storage, bits.x >> 16),
+                unpack_half(storage, bits.y & 0xFFFFu), unpack_half(storage, bits.y >> 16));
+}
+uvec2 pack_four(uint storage, vec4 x) {
+    return uvec2(pack_half(storage, x.x) | (pack_half(storage, x.y) << 16),
+                 pack_half(storage, x.z) | (pack_half(storage, x.w) << 16));
+}
+
 #endif

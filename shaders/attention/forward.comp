@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant 16 STORAGE16
 // Attention, one lane per query; keys and values come in blocks that the lanes load together. An online softmax, so that no
 // T x T matrix is stored (Milakov and Gimelshein 2018; Dao et al. 2022, algorithm 1: row_max is m, row_sum is l, rescale is
 // exp(m - m_new)). Stores the log-sum-exp of every row, in two parts, for the backward kernels.
@@ -14,12 +16,12 @@ void main() {
     const uint g = h / (r.heads / r.key_heads);
     const uint row = first + gl_SubgroupInvocationID;
     const uint i = min(row, r.queries - 1);
-    const uint64_t keys = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h) * 4ul;
-    const uint64_t values = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul;
+    const uint64_t keys = head_at(r.k, b, r.k_b, g, r.k_h, kTypeK);
+    const uint64_t values = head_at(r.v, b, r.v_b, g, r.v_h, kTypeV);
     const uvec4 key = random_key(r);
 
     float q[D];
-    LOAD_ROW(q, r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h + uint64_t(i) * r.q_t) * 4ul, D, r.scale)
+    LOAD_ROW(q, row_at(head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ), i, r.q_t, kTypeQ), D, r.scale, kTypeQ)
     float y[DV];
     [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = 0.0;
     float row_max = -kInfinity;
@@ -36,7 +38,7 @@ void main() {
     do {
         float s[BLOCK];
         vec2 k_shares[SHARES(D)];
-        LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D)
+        LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D, kTypeK)
         float new_max = row_max;
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
             const uint j = min(j0 + jj, r.keys - 1);
@@ -59,7 +61,7 @@ void main() {
             [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) p[jj] *= keep(r, key, b, h, i, j0 + jj);
         }
         vec2 v_shares[SHARES(DV)];
-        LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV)
+        LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV, kTypeV)
         [[unroll]] for (uint d = 0; d < DV; ++d) {
             float sum = y[d] * rescale;
             [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(p[jj], SHARED(v_shares, jj, d, DV), sum);
@@ -74,7 +76,7 @@ void main() {
         uint j = 0;
         do {
             vec2 v_shares[SHARES(DV)];
-            LOAD_SHARES(v_shares, values, r.v_t, j, r.keys, DV)
+            LOAD_SHARES(v_shares, values, r.v_t, j, r.keys, DV, kTypeV)
             [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
                 const float weight = empty && j + jj < r.keys ? 1.0 : 0.0;
                 [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = fma(weight, SHARED(v_shares, jj, d, DV), y[d]);
@@ -84,8 +86,8 @@ void main() {
     }
     const float factor = empty ? 1.0 / float(r.keys) : 1.0 / row_sum;
     if (row < r.queries) {
-        const uint64_t to = r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul;
-        STORE_ROW(y, to, DV, factor)
+        const uint64_t to = row_at(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), i, r.y_t, kTypeY);
+        STORE_ROW(y, to, DV, factor, kTypeY)
         const uint64_t at = ((uint64_t(b) * r.heads + h) * r.queries + i) * 2;
         store_pair(r.lse, at, empty ? vec2(0.0, kEmptyRow) : vec2(row_max, log_(row_sum)));
     }

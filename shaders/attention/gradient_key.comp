@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant 16 STORAGE16
 // dk and dv, one lane per key. The query heads of a group are processed one after the other, so that no two lanes add
 // to one element. Also the gradient of key_distance [B, H, Tk, P'], which must be zero before; one lane writes each
 // row.
@@ -18,9 +20,9 @@ void main() {
     const uvec4 key = random_key(r);
 
     float k[D];
-    LOAD_ROW(k, r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h + uint64_t(j) * r.k_t) * 4ul, D, r.scale)
+    LOAD_ROW(k, row_at(head_at(r.k, b, r.k_b, g, r.k_h, kTypeK), j, r.k_t, kTypeK), D, r.scale, kTypeK)
     float v[DV];
-    LOAD_ROW(v, r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h + uint64_t(j) * r.v_t) * 4ul, DV, 1.0)
+    LOAD_ROW(v, row_at(head_at(r.v, b, r.v_b, g, r.v_h, kTypeV), j, r.v_t, kTypeV), DV, 1.0, kTypeV)
     float dk[D];
     [[unroll]] for (uint d = 0; d < D; ++d) dk[d] = 0.0;
     float dv[DV];
@@ -37,15 +39,15 @@ void main() {
     uint hh = 0;
     do {
         const uint h = g * shared_by + hh;
-        const uint64_t queries = r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h) * 4ul;
-        const uint64_t gradients = r.dy + (uint64_t(b) * r.dy_b + uint64_t(h) * r.dy_h) * 4ul;
+        const uint64_t queries = head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ);
+        const uint64_t gradients = head_at(r.dy, b, r.dy_b, h, r.dy_h, kTypeDy);
         const uint64_t rows = (uint64_t(b) * r.heads + h) * r.queries;
         uint i0 = begin;
         do {
             vec2 q_shares[SHARES(D)];
-            LOAD_SHARES(q_shares, queries, r.q_t, i0, r.queries, D)
+            LOAD_SHARES(q_shares, queries, r.q_t, i0, r.queries, D, kTypeQ)
             vec2 dy_shares[SHARES(DV)];
-            LOAD_SHARES(dy_shares, gradients, r.dy_t, i0, r.queries, DV)
+            LOAD_SHARES(dy_shares, gradients, r.dy_t, i0, r.queries, DV, kTypeDy)
             const uint64_t mine = rows + min(i0 + min(gl_SubgroupInvocationID, BLOCK - 1), r.queries - 1);
             const vec2 lses = load_pair(r.lse, mine * 2, kF32);
             const float deltas = load_float(r.delta, mine, kF32);
@@ -90,9 +92,9 @@ void main() {
     } while (++hh < shared_by);
 
     if (in_range) {
-        const uint64_t to_k = r.dk + (uint64_t(b) * r.dk_b + uint64_t(g) * r.dk_h + uint64_t(j) * r.dk_t) * 4ul;
-        STORE_ROW(dk, to_k, D, r.scale)
-        const uint64_t to_v = r.dv + (uint64_t(b) * r.dv_b + uint64_t(g) * r.dv_h + uint64_t(j) * r.dv_t) * 4ul;
-        STORE_ROW(dv, to_v, DV, 1.0)
+        const uint64_t to_k = row_at(head_at(r.dk, b, r.dk_b, g, r.dk_h, kTypeDk), j, r.dk_t, kTypeDk);
+        STORE_ROW(dk, to_k, D, r.scale, kTypeDk)
+        const uint64_t to_v = row_at(head_at(r.dv, b, r.dv_b, g, r.dv_h, kTypeDv), j, r.dv_t, kTypeDv);
+        STORE_ROW(dv, to_v, DV, 1.0, kTypeDv)
     }
 }

@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant 16 STORAGE16
 // dq, one lane per query; delta = dy . y for gradient_key; and the gradients of the scores' other terms: bias
 // [B, H, Tq, Tk], query_distance [B, H, Tq, P] (zero before; one lane writes each row), query_class [B, H, Tq, 2].
 #include "attention/options.glsl"
@@ -14,20 +16,20 @@ void main() {
     const uint row = first + gl_SubgroupInvocationID;
     const bool in_range = row < r.queries;
     const uint i = min(row, r.queries - 1);
-    const uint64_t keys = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h) * 4ul;
-    const uint64_t values = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul;
+    const uint64_t keys = head_at(r.k, b, r.k_b, g, r.k_h, kTypeK);
+    const uint64_t values = head_at(r.v, b, r.v_b, g, r.v_h, kTypeV);
     const uint64_t at = (uint64_t(b) * r.heads + h) * r.queries + i;
     const uvec4 key = random_key(r);
 
     float q[D];
-    LOAD_ROW(q, r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h + uint64_t(i) * r.q_t) * 4ul, D, r.scale)
+    LOAD_ROW(q, row_at(head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ), i, r.q_t, kTypeQ), D, r.scale, kTypeQ)
     float dy[DV];
-    LOAD_ROW(dy, r.dy + (uint64_t(b) * r.dy_b + uint64_t(h) * r.dy_h + uint64_t(i) * r.dy_t) * 4ul, DV, 1.0)
+    LOAD_ROW(dy, row_at(head_at(r.dy, b, r.dy_b, h, r.dy_h, kTypeDy), i, r.dy_t, kTypeDy), DV, 1.0, kTypeDy)
     const vec2 lse = load_pair(r.lse, at * 2, kF32);
     float delta = 0.0;
     {
         float y[DV];
-        LOAD_ROW(y, r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul, DV, 1.0)
+        LOAD_ROW(y, row_at(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), i, r.y_t, kTypeY), DV, 1.0, kTypeY)
         [[unroll]] for (uint d = 0; d < DV; ++d) delta = fma(dy[d], y[d], delta);
     }
     if (in_range) store_float(r.delta, at, delta, kF32);
@@ -44,9 +46,9 @@ void main() {
     }
     do {
         vec2 k_shares[SHARES(D)];
-        LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D)
+        LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D, kTypeK)
         vec2 v_shares[SHARES(DV)];
-        LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV)
+        LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV, kTypeV)
         float ds[BLOCK];
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
             const uint j = min(j0 + jj, r.keys - 1);
@@ -83,8 +85,8 @@ void main() {
     } while (j0 < end);
 
     if (in_range) {
-        const uint64_t to = r.dq + (uint64_t(b) * r.dq_b + uint64_t(h) * r.dq_h + uint64_t(i) * r.dq_t) * 4ul;
-        STORE_ROW(dq, to, D, r.scale)
+        const uint64_t to = row_at(head_at(r.dq, b, r.dq_b, h, r.dq_h, kTypeDq), i, r.dq_t, kTypeDq);
+        STORE_ROW(dq, to, D, r.scale, kTypeDq)
         if (has(kQueryClassGradient)) {
             store_float(r.query_class_gradient, at * 2, same, kF32);
             store_float(r.query_class_gradient, at * 2 + 1, crossing, kF32);

@@ -20,12 +20,12 @@ layout(constant_id = 5) const uint OPTIONS = 0;
 // BLOCK rows of `width` elements, distributed over the lanes: element e of the block is in share e / (S W) of lane
 // (e / W) mod S. Rows past `rows` repeat the last.
 #define SHARES(width) ((BLOCK * (width) + S * W - 1) / (S * W))
-#define LOAD_SHARES(shares, address, stride, first, rows, width)                                                       \
+#define LOAD_SHARES(shares, address, stride, first, rows, width, type)                                                 \
     [[unroll]] for (uint hekla_q = 0; hekla_q < SHARES(width); ++hekla_q) {                                            \
         const uint hekla_e = min((hekla_q * S + gl_SubgroupInvocationID) * W, BLOCK * (width) - W);                    \
         const uint64_t hekla_at =                                                                                      \
             uint64_t(min((first) + hekla_e / (width), (rows) - 1)) * (stride) + hekla_e % (width);                     \
-        shares[hekla_q] = W == 2 ? load_pair(address, hekla_at, kF32) : vec2(load_float(address, hekla_at, kF32), 0.0); \
+        shares[hekla_q] = W == 2 ? load_pair(address, hekla_at, type) : vec2(load_float(address, hekla_at, type), 0.0); \
     }
 #define SHARED(shares, row, column, width)                                                                             \
     subgroupBroadcast(W == 2 && ((row) * (width) + (column)) % 2 == 1                                                  \
@@ -34,15 +34,15 @@ layout(constant_id = 5) const uint OPTIONS = 0;
                       (((row) * (width) + (column)) / W) % S)
 
 // Loads a row of this lane.
-#define LOAD_ROW(row, address, width, factor)                                                                          \
+#define LOAD_ROW(row, address, width, factor, type)                                                                    \
     [[unroll]] for (uint hekla_d = 0; hekla_d < (width); hekla_d += W) {                                               \
-        const vec2 hekla_x = W == 2 ? load_pair(address, uint64_t(hekla_d), kF32)                                      \
-                                    : vec2(load_float(address, uint64_t(hekla_d), kF32), 0.0);                         \
+        const vec2 hekla_x = W == 2 ? load_pair(address, uint64_t(hekla_d), type)                                      \
+                                    : vec2(load_float(address, uint64_t(hekla_d), type), 0.0);                         \
         row[hekla_d] = hekla_x.x * (factor);                                                                           \
         if (W == 2) row[hekla_d + W - 1] = hekla_x.y * (factor);                                                       \
     }
-#define STORE_ROW(row, address, width, factor)                                                                         \
+#define STORE_ROW(row, address, width, factor, type)                                                                   \
     [[unroll]] for (uint hekla_d = 0; hekla_d < (width); hekla_d += W) {                                               \
-        if (W == 2) store_pair(address, uint64_t(hekla_d), vec2(row[hekla_d], row[hekla_d + W - 1]) * (factor));       \
-        else store_float(address, uint64_t(hekla_d), row[hekla_d] * (factor), kF32);                                   \
+        if (W == 2) store_pair_of(address, uint64_t(hekla_d), vec2(row[hekla_d], row[hekla_d + W - 1]) * (factor), type); \
+        else store_float(address, uint64_t(hekla_d), row[hekla_d] * (factor), type);                                   \
     }

@@ -9,6 +9,29 @@ const float kEmptyRow = 1e30;
 
 PUSH_RECORD(Record);
 
+// How the tensors of heads are stored, two bits each.
+#ifdef STORAGE16
+layout(constant_id = 6) const uint TYPES = 0;
+#else
+const uint TYPES = 0;
+#endif
+const uint kTypeQ = TYPES & 3u;
+const uint kTypeK = TYPES >> 2 & 3u;
+const uint kTypeV = TYPES >> 4 & 3u;
+const uint kTypeY = TYPES >> 6 & 3u;
+const uint kTypeDy = TYPES >> 8 & 3u;
+const uint kTypeDq = TYPES >> 10 & 3u;
+const uint kTypeDk = TYPES >> 12 & 3u;
+const uint kTypeDv = TYPES >> 14 & 3u;
+
+// Returns the address of head h of row b of the batch, and in it of row t.
+uint64_t head_at(uint64_t tensor, uint b, uint b_stride, uint h, uint h_stride, uint type) {
+    return tensor + (uint64_t(b) * b_stride + uint64_t(h) * h_stride) * bytes_of(type);
+}
+uint64_t row_at(uint64_t head, uint t, uint t_stride, uint type) {
+    return head + uint64_t(t) * t_stride * bytes_of(type);
+}
+
 bool has(uint option) { return (OPTIONS & option) != 0; }
 
 int query_position(Record r, uint b, uint i) {

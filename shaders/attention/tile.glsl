@@ -39,6 +39,11 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Giv
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer GivenPairs { vec2 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer GivenQuads { vec4 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Quads { vec4 v; };
+#ifdef STORAGE16
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer GivenHalfQuads { uvec2 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer HalfQuads { uvec2 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) readonly buffer GivenHalves { uint16_t v; };
+#endif
 
 float given_float(uint64_t address, uint64_t i) { return GivenFloats(address + i * 4ul).v; }
 int given_int(uint64_t address, uint64_t i) { return GivenInts(address + i * 4ul).v; }
@@ -87,13 +92,29 @@ struct Rows {
     uint64_t first;
     uint stride;
     uint last;
+    uint type; // how it is stored: a constant
 };
-Rows rows_from(uint64_t head, uint stride, uint first, uint count) {
-    return Rows(head + uint64_t(first) * stride * 4ul, stride, count - 1 - first);
+Rows rows_from(uint64_t head, uint stride, uint first, uint count, uint type) {
+    return Rows(row_at(head, first, stride, type), stride, count - 1 - first, type);
 }
 
 // Returns columns d .. d + 3 of the row that begins at element `at`; 0 past `width`.
 vec4 load_quad(Rows rows, uint at, uint d, uint width) {
+#ifdef STORAGE16
+    if (rows.type != kF32) {
+        if (W == 4) {
+            const vec4 x = unpack_four(rows.type, GivenHalfQuads(rows.first + uint64_t((at + min(d, width - 4)) * 2)).v);
+            return d < width ? x : vec4(0.0);
+        }
+        vec4 x;
+        [[unroll]] for (uint c = 0; c < 4; ++c) {
+            const uint bits = uint(GivenHalves(rows.first + uint64_t((at + min(d + c, width - 1)) * 2)).v);
+            const float value = unpack_half(rows.type, bits);
+            x[c] = d + c < width ? value : 0.0;
+        }
+        return x;
+    }
+#endif
     if (W == 4) {
         const vec4 x = GivenQuads(rows.first + uint64_t((at + min(d, width - 4)) * 4)).v;
         return d < width ? x : vec4(0.0);
@@ -106,12 +127,19 @@ vec4 load_quad(Rows rows, uint at, uint d, uint width) {
     return x;
 }
 void store_quad(Rows rows, uint at, uint d, uint width, bool in_range, vec4 x) {
+#ifdef STORAGE16
+    if (rows.type != kF32 && W == 4) {
+        if (in_range && d < width)
+            HalfQuads(rows.first + uint64_t((at + min(d, width - 4)) * 2)).v = pack_four(rows.type, x);
+        return;
+    }
+#endif
     if (W == 4) {
         if (in_range && d < width) Quads(rows.first + uint64_t((at + min(d, width - 4)) * 4)).v = x;
         return;
     }
     [[unroll]] for (uint c = 0; c < 4; ++c)
-        if (in_range && d + c < width) store_float(rows.first, uint64_t(at + min(d + c, width - 1)), x[c], kF32);
+        if (in_range && d + c < width) store_float(rows.first, uint64_t(at + min(d + c, width - 1)), x[c], rows.type);
 }
 
 uint chunk_slot(uint row, uint rows) { return (row % 4 * (rows / 4) + row / 4) * kChunkStride; }

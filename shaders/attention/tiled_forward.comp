@@ -2,8 +2,11 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! variant t64x64 DOWN=16 ACROSS=16 CHUNK=16
+//! variant t64x64_16 DOWN=16 ACROSS=16 CHUNK=16 STORAGE16
 //! variant t32x128 DOWN=8 ACROSS=32 CHUNK=8
+//! variant t32x128_16 DOWN=8 ACROSS=32 CHUNK=8 STORAGE16
 //! variant t64x32 DOWN=16 ACROSS=8 CHUNK=16
+//! variant t64x32_16 DOWN=16 ACROSS=8 CHUNK=16 STORAGE16
 // Attention for GPUs: what forward.comp computes, a workgroup per block of queries. An online softmax (Milakov and
 // Gimelshein 2018; Dao et al. 2022, algorithm 1: row_max is m, row_sum is l, rescale is exp(m - m_new)).
 #define PREFETCH true
@@ -21,9 +24,9 @@ void main() {
     const uint b = group / r.blocks / r.heads;
     const uint g = h / (r.heads / r.key_heads);
     const Rows queries =
-        rows_from(r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h) * 4ul, r.q_t, first, r.queries);
-    const uint64_t keys = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h) * 4ul;
-    const uint64_t values = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul;
+        rows_from(head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ), r.q_t, first, r.queries, kTypeQ);
+    const uint64_t keys = head_at(r.k, b, r.k_b, g, r.k_h, kTypeK);
+    const uint64_t values = head_at(r.v, b, r.v_b, g, r.v_h, kTypeV);
     const uvec4 key = random_key(r);
 
     vec4 y[kRowsV * kPartsV];
@@ -41,7 +44,7 @@ void main() {
     }
     [[dont_unroll]] do {
         vec4 s[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
-        multiply(s, queries, rows_from(keys, r.k_t, j0, r.keys), D);
+        multiply(s, queries, rows_from(keys, r.k_t, j0, r.keys, kTypeK), D);
         [[unroll]] for (uint j = 0; j < 4; ++j) {
             const uint column = j0 + across * 4 + j;
             const uint jj = min(column, r.keys - 1);
@@ -76,7 +79,7 @@ void main() {
             const vec4 factors = rows_of_thread(row_factors[row_quad(kColumnsV)], kColumnsV);
             MULTIPLY_SUMS(y, kColumnsV, kRowsV, kPartsV, factors)
         }
-        APPLY(y, DV, kColumnsV, kRowsV, kPartsV, kTakeV, slice_of(s, hekla_slice), rows_from(values, r.v_t, j0, r.keys))
+        APPLY(y, DV, kColumnsV, kRowsV, kPartsV, kTakeV, slice_of(s, hekla_slice), rows_from(values, r.v_t, j0, r.keys, kTypeV))
         j0 += kOther;
     } while (j0 < end);
 
@@ -92,7 +95,7 @@ void main() {
             vec4 mean = vec4(0.0);
             uint j = 0;
             [[dont_unroll]] do {
-                mean += load_quad(rows_from(values, r.v_t, j, r.keys), 0, quad * 4, DV);
+                mean += load_quad(rows_from(values, r.v_t, j, r.keys, kTypeV), 0, quad * 4, DV);
             } while (++j < r.keys);
             chunk[quad] = mean / float(r.keys);
             barrier();
@@ -106,7 +109,7 @@ void main() {
     }
     vec4 factors = rows_of_thread(row_factors[row_quad(kColumnsV)], kColumnsV);
     [[unroll]] for (uint i = 0; i < 4; ++i) factors[i] = factors[i] == 0.0 ? 1.0 : 1.0 / factors[i];
-    const Rows to = rows_from(r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h) * 4ul, r.y_t, first, r.queries);
+    const Rows to = rows_from(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), r.y_t, first, r.queries, kTypeY);
     STORE_SUMS(y, DV, kColumnsV, kRowsV, kPartsV, to, factors)
     if (across == 0) {
         [[unroll]] for (uint i = 0; i < 4; ++i) {

@@ -2,8 +2,11 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! variant t64x64 DOWN=16 ACROSS=16 CHUNK=16
+//! variant t64x64_16 DOWN=16 ACROSS=16 CHUNK=16 STORAGE16
 //! variant t32x128 DOWN=8 ACROSS=32 CHUNK=8
+//! variant t32x128_16 DOWN=8 ACROSS=32 CHUNK=8 STORAGE16
 //! variant t64x32 DOWN=16 ACROSS=8 CHUNK=16
+//! variant t64x32_16 DOWN=16 ACROSS=8 CHUNK=16 STORAGE16
 // What gradient_key.comp computes, for GPUs: dk, dv and the gradient of key_distance, a workgroup per block of keys. The
 // query heads of a group are processed one after the other.
 #define PREFETCH false
@@ -50,8 +53,8 @@ void main() {
     const uint g = (group / r.blocks) % r.key_heads;
     const uint b = group / r.blocks / r.key_heads;
     const uint shared_by = r.heads / r.key_heads;
-    const Rows keys = rows_from(r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h) * 4ul, r.k_t, first, r.keys);
-    const Rows values = rows_from(r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul, r.v_t, first, r.keys);
+    const Rows keys = rows_from(head_at(r.k, b, r.k_b, g, r.k_h, kTypeK), r.k_t, first, r.keys, kTypeK);
+    const Rows values = rows_from(head_at(r.v, b, r.v_b, g, r.v_h, kTypeV), r.v_t, first, r.keys, kTypeV);
     const uvec4 key = random_key(r);
 
     vec4 dk[kRowsD * kPartsD];
@@ -74,14 +77,14 @@ void main() {
     uint hh = 0;
     [[dont_unroll]] do {
         const uint h = g * shared_by + hh;
-        const uint64_t queries = r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h) * 4ul;
-        const uint64_t gradients = r.dy + (uint64_t(b) * r.dy_b + uint64_t(h) * r.dy_h) * 4ul;
+        const uint64_t queries = head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ);
+        const uint64_t gradients = head_at(r.dy, b, r.dy_b, h, r.dy_h, kTypeDy);
         const uint64_t rows = (uint64_t(b) * r.heads + h) * r.queries;
         uint i0 = begin;
         [[dont_unroll]] do {
             // The probabilities; negative those that dropout removes. Then ds.
             vec4 p[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
-            multiply(p, keys, rows_from(queries, r.q_t, i0, r.queries), D);
+            multiply(p, keys, rows_from(queries, r.q_t, i0, r.queries, kTypeQ), D);
             vec4 share; // of the gradient of a row with nothing allowed, by query; otherwise 0
             [[unroll]] for (uint i = 0; i < 4; ++i) {
                 const uint column = i0 + across * 4 + i;
@@ -102,11 +105,11 @@ void main() {
             }
             if (kHasDv) {
                 APPLY(dv, DV, kColumnsV, kRowsV, kPartsV, kTakeV, used(r, slice_of(p, hekla_slice), share[hekla_slice]),
-                      rows_from(gradients, r.dy_t, i0, r.queries))
+                      rows_from(gradients, r.dy_t, i0, r.queries, kTypeDy))
             }
             if (kHasDk) {
                 vec4 dp[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
-                multiply(dp, values, rows_from(gradients, r.dy_t, i0, r.queries), DV);
+                multiply(dp, values, rows_from(gradients, r.dy_t, i0, r.queries, kTypeDy), DV);
                 [[unroll]] for (uint i = 0; i < 4; ++i) {
                     const float delta = given_float(r.delta, rows + min(i0 + across * 4 + i, r.queries - 1));
                     const vec4 ds = has(kDropout) ? max(p[i], 0.0) * r.dropout_factor * dp[i] - abs(p[i]) * delta
@@ -116,16 +119,16 @@ void main() {
                 }
                 if (has(kKeyDistanceGradient)) add_to_buckets(r, p, b, h, first, i0);
                 APPLY(dk, D, kColumnsD, kRowsD, kPartsD, kTakeD, slice_of(p, hekla_slice),
-                      rows_from(queries, r.q_t, i0, r.queries))
+                      rows_from(queries, r.q_t, i0, r.queries, kTypeQ))
             }
             i0 += kOther;
         } while (i0 < end);
     } while (++hh < shared_by);
 
-    const Rows to_k = rows_from(r.dk + (uint64_t(b) * r.dk_b + uint64_t(g) * r.dk_h) * 4ul, r.dk_t, first, r.keys);
+    const Rows to_k = rows_from(head_at(r.dk, b, r.dk_b, g, r.dk_h, kTypeDk), r.dk_t, first, r.keys, kTypeDk);
     const vec4 scales = vec4(r.scale);
     if (kHasDk) STORE_SUMS(dk, D, kColumnsD, kRowsD, kPartsD, to_k, scales)
-    const Rows to_v = rows_from(r.dv + (uint64_t(b) * r.dv_b + uint64_t(g) * r.dv_h) * 4ul, r.dv_t, first, r.keys);
+    const Rows to_v = rows_from(head_at(r.dv, b, r.dv_b, g, r.dv_h, kTypeDv), r.dv_t, first, r.keys, kTypeDv);
     const vec4 ones = vec4(1.0);
     if (kHasDv) STORE_SUMS(dv, DV, kColumnsV, kRowsV, kPartsV, to_v, ones)
 }

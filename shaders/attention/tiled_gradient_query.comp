@@ -2,8 +2,11 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! variant t64x64 DOWN=16 ACROSS=16 CHUNK=16
+//! variant t64x64_16 DOWN=16 ACROSS=16 CHUNK=16 STORAGE16
 //! variant t32x128 DOWN=8 ACROSS=32 CHUNK=8
+//! variant t32x128_16 DOWN=8 ACROSS=32 CHUNK=8 STORAGE16
 //! variant t64x32 DOWN=16 ACROSS=8 CHUNK=16
+//! variant t64x32_16 DOWN=16 ACROSS=8 CHUNK=16 STORAGE16
 // What gradient_query.comp computes, for GPUs: dq, delta and the gradients of the scores' other terms, a workgroup per
 // block of queries.
 #define PREFETCH false
@@ -71,14 +74,14 @@ void main() {
     const uint g = h / (r.heads / r.key_heads);
     const uint64_t rows = (uint64_t(b) * r.heads + h) * r.queries;
     const Rows queries =
-        rows_from(r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h) * 4ul, r.q_t, first, r.queries);
-    const Rows dy = rows_from(r.dy + (uint64_t(b) * r.dy_b + uint64_t(h) * r.dy_h) * 4ul, r.dy_t, first, r.queries);
-    const uint64_t keys = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h) * 4ul;
-    const uint64_t values = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul;
+        rows_from(head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ), r.q_t, first, r.queries, kTypeQ);
+    const Rows dy = rows_from(head_at(r.dy, b, r.dy_b, h, r.dy_h, kTypeDy), r.dy_t, first, r.queries, kTypeDy);
+    const uint64_t keys = head_at(r.k, b, r.k_b, g, r.k_h, kTypeK);
+    const uint64_t values = head_at(r.v, b, r.v_b, g, r.v_h, kTypeV);
     const uvec4 key = random_key(r);
 
     load_rows(r, rows, first, dy,
-              rows_from(r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h) * 4ul, r.y_t, first, r.queries));
+              rows_from(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), r.y_t, first, r.queries, kTypeY));
     vec4 dq[kRowsD * kPartsD];
     [[unroll]] for (uint n = 0; n < kRowsD * kPartsD; ++n) dq[n] = vec4(0.0);
     vec4 same = vec4(0.0), crossing = vec4(0.0);
@@ -92,7 +95,7 @@ void main() {
     }
     [[dont_unroll]] do {
         vec4 s[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
-        multiply(s, queries, rows_from(keys, r.k_t, j0, r.keys), D);
+        multiply(s, queries, rows_from(keys, r.k_t, j0, r.keys, kTypeK), D);
         const vec4 largest = row_max[down], logarithm = row_log[down];
         [[unroll]] for (uint j = 0; j < 4; ++j) {
             const uint column = j0 + across * 4 + j;
@@ -105,7 +108,7 @@ void main() {
             }
         }
         vec4 dp[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
-        multiply(dp, dy, rows_from(values, r.v_t, j0, r.keys), DV);
+        multiply(dp, dy, rows_from(values, r.v_t, j0, r.keys, kTypeV), DV);
         if (has(kDropout)) {
             [[unroll]] for (uint i = 0; i < 4; ++i) {
                 const uint ii = min(first + down * 4 + i, r.queries - 1);
@@ -134,11 +137,11 @@ void main() {
             }
         }
         if (has(kQueryDistanceGradient)) add_to_buckets(r, s, b, first, rows, j0);
-        APPLY(dq, D, kColumnsD, kRowsD, kPartsD, kTakeD, slice_of(s, hekla_slice), rows_from(keys, r.k_t, j0, r.keys))
+        APPLY(dq, D, kColumnsD, kRowsD, kPartsD, kTakeD, slice_of(s, hekla_slice), rows_from(keys, r.k_t, j0, r.keys, kTypeK))
         j0 += kOther;
     } while (j0 < end);
 
-    const Rows to = rows_from(r.dq + (uint64_t(b) * r.dq_b + uint64_t(h) * r.dq_h) * 4ul, r.dq_t, first, r.queries);
+    const Rows to = rows_from(head_at(r.dq, b, r.dq_b, h, r.dq_h, kTypeDq), r.dq_t, first, r.queries, kTypeDq);
     const vec4 factors = vec4(r.scale);
     STORE_SUMS(dq, D, kColumnsD, kRowsD, kPartsD, to, factors)
     if (has(kQueryClassGradient)) {

@@ -27,7 +27,7 @@ uvec4 fetch(uint64_t base, uint offset, uvec3 along, uint storage, bool vectors)
 vec4 unpack(uvec4 bits, uint storage, bool vectors) {
 #ifdef STORAGE16
     if (storage != kF32) {
-        if (vectors) bits = uvec4(bits.x & 0xFFFFu, bits.x >> 16, bits.y & 0xFFFFu, bits.y >> 16);
+        if (vectors) return unpack_four(storage, bits.xy);
         return vec4(unpack_half(storage, bits.x), unpack_half(storage, bits.y), unpack_half(storage, bits.z),
                     unpack_half(storage, bits.w));
     }
@@ -38,15 +38,14 @@ vec4 unpack(uvec4 bits, uint storage, bool vectors) {
 // Loads or stores four elements that are aligned to four elements.
 vec4 load_vector(uint64_t base, uint offset, uint storage) {
 #ifdef STORAGE16
-    if (storage != kF32) return unpack(uvec4(HalfVector(base + offset).v, 0, 0), storage, true);
+    if (storage != kF32) return unpack_four(storage, HalfVector(base + offset).v);
 #endif
     return uintBitsToFloat(Vector(base + offset).v);
 }
 void store_vector(uint64_t base, uint offset, vec4 x, uint storage) {
 #ifdef STORAGE16
     if (storage != kF32) {
-        HalfVector(base + offset).v = uvec2(pack_half(storage, x.x) | (pack_half(storage, x.y) << 16),
-                                            pack_half(storage, x.z) | (pack_half(storage, x.w) << 16));
+        HalfVector(base + offset).v = pack_four(storage, x);
         return;
     }
 #endif

@@ -314,6 +314,102 @@ TEST_CASE("16-bit precision: norms, activations, gates and sums read and write 1
             }
 }
 
+namespace {
+
+// Attention between two products: of a joint projection, or of separate ones, of which queries get a term in float32.
+Graph attention_between_products(bool joint, int64_t heads, int64_t key_heads, int64_t width, double dropout) {
+    constexpr int64_t kBatch = 2, kRows = 19, kIn = 12;
+    Builder b;
+    const auto parameter = [&](const char* name, const Shape& shape) { return b.parameter(name, shape, 0, 0, 0, 0); };
+    const auto split = [&](ValueId x, int64_t of) {
+        const ValueId rows = b(Op::reshape, {x}, {{"shape", std::vector<int64_t>{kBatch, kRows, of, width}}});
+        return b(Op::transpose, {rows}, {{"permutation", std::vector<int64_t>{0, 2, 1, 3}}});
+    };
+    const ValueId x = parameter("x", {kBatch, kRows, kIn});
+    std::vector<ValueId> inputs(18, graph::kNone);
+    if (joint) {
+        const int64_t parts[] = {heads * width, key_heads * width, key_heads * width};
+        const ValueId all = b(Op::linear, {x, parameter("qkv", {parts[0] + parts[1] + parts[2], kIn})});
+        int64_t start = 0;
+        for (std::size_t i = 0; i < 3; ++i) {
+            inputs[i] = split(b(Op::slice, {all}, {{"axis", int64_t{2}}, {"start", start}, {"length", parts[i]}}),
+                              i == 0 ? heads : key_heads);
+            start += parts[i];
+        }
+    } else {
+        inputs[0] = split(b(Op::add, {b(Op::linear, {x, parameter("q", {heads * width, kIn})}), b.scalar(0.25)}), heads);
+        inputs[1] = split(b(Op::linear, {x, parameter("k", {key_heads * width, kIn})}), key_heads);
+        inputs[2] = split(b(Op::linear, {x, parameter("v", {key_heads * width, kIn})}), key_heads);
+    }
+    const graph::NamedAttribute attributes[] = {{"causal", int64_t{1}}, {"dropout", dropout}};
+    const ValueId y = b.emit(Op::attention, inputs, attributes)[0];
+    const ValueId rows = b(Op::reshape, {b(Op::transpose, {y}, {{"permutation", std::vector<int64_t>{0, 2, 1, 3}}})},
+                           {{"shape", std::vector<int64_t>{kBatch, kRows, heads * width}}});
+    return with_gradients(std::move(b), b(Op::linear, {rows, parameter("o", {7, heads * width})}));
+}
+
+} // namespace
+
+TEST_CASE("16-bit precision: attention reads and writes 16 bits, also in part") {
+    Bench bench;
+    if (!has_storage16(bench)) return;
+    for (const Storage storage : {Storage::f16, Storage::bf16})
+        for (const bool joint : {true, false})
+            for (const auto& [heads, key_heads, width] :
+                 {std::tuple<int64_t, int64_t, int64_t>{2, 2, 8}, {4, 2, 6}, {3, 1, 5}, {1, 1, 64}}) {
+                CAPTURE(joint);
+                CAPTURE(width);
+                const Graph graph = attention_between_products(joint, heads, key_heads, width, width == 6 ? 0.2 : 0.0);
+                Random random(8);
+                graph::Feeds feeds = kernel_feeds(graph, random);
+                for (auto& [name, parameter] : feeds.parameters)
+                    for (double& value : parameter.data) value *= 0.5;
+                RunOptions options;
+                options.compile.precision = storage;
+                options.runs = 2;
+                const Outcome got = run_on_device(*bench, graph, feeds, options);
+                std::string where;
+                const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
+                CHECK_MESSAGE(error <= 16 * unit(storage), "error " << error << " at " << where);
+                CHECK_MESSAGE(error > unit(storage) / 64, "nothing was rounded");
+                options.runs = 1;
+                options.compile.fused = false;
+                CHECK(same_bits(got, run_on_device(*bench, graph, feeds, options)));
+                // Nothing between the products is converted or copied but the term in float32 and its gradient.
+                auto lowered = program::lower(graph, bench->limits(), {.outputs = {"loss"}, .precision = storage});
+                REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+                const auto copies = std::ranges::count_if(lowered.value().dispatches, [](const auto& dispatch) {
+                    return dispatch.shader.starts_with("pointwise/copy");
+                });
+                CHECK(copies == 0);
+            }
+}
+
+TEST_CASE("concat: parts that a kernel wrote in place, twice, or elsewhere") {
+    Bench bench;
+    const Graph graph = attention_between_products(true, 2, 1, 8, 0);
+    auto lowered = program::lower(graph, bench->limits(), {.outputs = {"loss"}});
+    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+    for (const program::Dispatch& dispatch : lowered.value().dispatches)
+        CHECK_MESSAGE(!dispatch.shader.starts_with("pointwise/copy"), dispatch.shader);
+    check_kernel(bench, graph, 1e-5);
+    // A gradient that is a part twice, and an output itself.
+    Builder b;
+    const ValueId q = b.input("q", Kind::float_, {1, 2, 9, 4});
+    std::vector<ValueId> inputs(18, graph::kNone);
+    for (const std::size_t i : {0, 1, 2}) inputs[i] = q;
+    const graph::NamedAttribute attributes[] = {{"causal", int64_t{1}}};
+    const auto forward = b.emit(Op::attention, inputs, attributes);
+    std::vector<ValueId> backward{b.input("dy", Kind::float_, {1, 2, 9, 4}), forward[0], forward[1]};
+    backward.insert(backward.end(), inputs.begin(), inputs.end());
+    const graph::NamedAttribute wanted[] = {{"causal", int64_t{1}}, {"wanted", int64_t{7}}};
+    const auto gradients = b.emit(Op::attention_gradient, backward, wanted);
+    b.output("joined", b(Op::concat, {gradients[0], gradients[1], q, gradients[0]}, {{"axis", int64_t{-1}}}));
+    b.output("dq", gradients[0]);
+    b.output("rows", b(Op::concat, {gradients[2], gradients[2]}, {{"axis", int64_t{2}}}));
+    check_kernel(bench, finished(std::move(b)), 1e-5);
+}
+
 TEST_CASE("16-bit precision: what is stored in 16 bits") {
     Builder b;
     const auto parameter = [&](const char* name, const Shape& shape) { return b.parameter(name, shape, 0, 0, 0, 0); };

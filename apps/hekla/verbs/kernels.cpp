@@ -191,6 +191,7 @@ ordered_json json_of(const CompiledKernel& kernel) {
                    {"dispatches", kernel.use->dispatches},
                    {"workgroups", kernel.use->workgroups},
                    {"flops", kernel.use->flops},
+                   {"bytes", kernel.use->bytes},
                    {"registers", number(s.registers)},
                    {"spills", number(s.spills)},
                    {"scratch_bytes", number(s.scratch_bytes)},

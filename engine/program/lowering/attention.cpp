@@ -1,11 +1,14 @@
 // attention and attention_gradient: maps the node's options to the kernels of shaders/attention.
 #include "program/lowering/attention.hpp"
 
+#include "program/lowering/concat.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <span>
 
 namespace hekla::program {
@@ -139,8 +142,8 @@ View int_table(Lowering& lowering, const std::vector<int64_t>& entries) {
     return lowering.constant(name, {static_cast<int64_t>(words.size())}, Storage::i32, std::move(content));
 }
 
-View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d, const char* name) {
-    View view = lowering.allocate({b, t, h, d}, Storage::f32, name);
+View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d, Storage storage, const char* name) {
+    View view = lowering.allocate({b, t, h, d}, storage, name);
     std::swap(view.shape[1], view.shape[2]);
     std::swap(view.strides[1], view.strides[2]);
     return view;
@@ -265,7 +268,7 @@ struct TensorViews {
     View bias_gradient, query_distance_gradient, key_distance_gradient, query_class_gradient;
 };
 
-// All [B, H, T, D] tensors; those that a kernel does not use have no resource.
+// All [B, H, T, D] tensors, in the order of the constant TYPES; those that a kernel does not use have no resource.
 std::array<const View*, 8> row_views(const Attention& a, const TensorViews& p) {
     return {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv};
 }
@@ -276,6 +279,9 @@ Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews
     Dispatch dispatch;
     const auto views = row_views(a, p);
     int64_t rows_per_group = lanes(lowering);
+    uint32_t types = 0;
+    for (std::size_t i = 0; i < views.size(); ++i)
+        if (views[i]->resource != 0) types |= static_cast<uint32_t>(views[i]->storage) << 2 * i;
     if (const TiledVariant* tiled = tiled_variant(lowering.limits, a, rows_are_keys, views)) {
         dispatch.shader = fmt::format("attention/tiled_{}.{}", shader, tiled->name);
         dispatch.constants = {word(a.width),
@@ -284,6 +290,7 @@ Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews
                               options,
                               outputs,
                               lowering.limits.compiles_slowly ? 1u : 0u};
+        if (types != 0) dispatch.shader += "_16";
         rows_per_group = tiled->own;
     } else {
         dispatch.shader = fmt::format("attention/{}", shader);
@@ -291,7 +298,9 @@ Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews
             lanes(lowering), word(a.width), word(a.value_width), rows_of_multiples(2, a, views) ? 2u : 1u,
             a.block,         options};
         dispatch.subgroup_size = lanes(lowering);
+        if (types != 0) dispatch.shader += ".16";
     }
+    if (types != 0) dispatch.constants.push_back(types);
     const int64_t blocks = divide_up(rows_are_keys ? a.keys : a.queries, rows_per_group);
     dispatch.record = make_record(kernels::attention::Record{.q = a.in[in_q],
                                                              .k = a.in[in_k],
@@ -386,7 +395,8 @@ Status forward(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     HK_ASSIGN(const Attention a, read(lowering, node, 0));
     TensorViews p;
-    p.y = heads_inside(lowering, a.batch, a.heads, a.queries, a.value_width, "attention");
+    p.y = heads_inside(lowering, a.batch, a.heads, a.queries, a.value_width, lowering.storage_of(node.outputs[0]),
+                       "attention");
     lowering.views[node.outputs[0]] = p.y;
     p.lse = make_output(lowering, id, 1);
     if (p.y.elements() == 0) return {};
@@ -418,15 +428,23 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     p.y = dense_rows(lowering, lowering.view(node.inputs[1]));
     p.lse = lowering.contiguous(lowering.view(node.inputs[2]));
     p.delta = lowering.allocate({a.batch, a.heads, a.queries}, Storage::f32, "delta of attention");
-    p.dq = heads_inside(lowering, a.batch, a.heads, a.queries, a.width, "dq");
-    p.dk = heads_inside(lowering, a.batch, a.key_heads, a.keys, a.width, "dk");
-    p.dv = heads_inside(lowering, a.batch, a.key_heads, a.keys, a.value_width, "dv");
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
         if (!wants(o)) make_output(lowering, id, o); // empty
     }
-    if (wants(out_q)) lowering.views[node.outputs[out_q]] = p.dq;
-    if (wants(out_k)) lowering.views[node.outputs[out_k]] = p.dk;
-    if (wants(out_v)) lowering.views[node.outputs[out_v]] = p.dv;
+    // A gradient that is part of a concat, as of a joint projection of q, k and v, is written there.
+    const auto place = [&](std::size_t output, int64_t heads, int64_t rows, int64_t width, const char* name) {
+        const graph::ValueId value = node.outputs[output];
+        const Storage storage = wants(output) ? lowering.storage_of(value) : Storage::f32;
+        std::optional<View> view;
+        if (wants(output)) view = place_in_concat(lowering, value);
+        if (!view || (view->shape[3] > 1 && view->strides[3] != 1))
+            view = heads_inside(lowering, a.batch, heads, rows, width, storage, name);
+        if (wants(output)) lowering.views[value] = *view;
+        return *view;
+    };
+    p.dq = place(out_q, a.heads, a.queries, a.width, "dq");
+    p.dk = place(out_k, a.key_heads, a.keys, a.width, "dk");
+    p.dv = place(out_v, a.key_heads, a.keys, a.value_width, "dv");
     uint32_t query_options = a.options;
     uint32_t key_options = a.options;
 

@@ -32,7 +32,7 @@ inline uint32_t stride_of(const View& view, int dimension) { return word(view.st
 View dense_rows(Lowering& lowering, const View& view);
 
 // Allocates a [B, H, T, D] tensor whose memory is [B, T, H, D], so that joining the heads afterwards is a view.
-View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d, const char* name);
+View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d, Storage storage, const char* name);
 
 // Returns a table of distances as an int32 constant, shared by all nodes with the same table.
 View int_table(Lowering& lowering, const std::vector<int64_t>& entries);

@@ -32,7 +32,7 @@ Status lower_attention_cached(Lowering& lowering, graph::NodeId id) {
         lowering.named(ResourceKind::state, name + ".k", {batch, key_heads, capacity, width}, Storage::f32);
     const View values =
         lowering.named(ResourceKind::state, name + ".v", {batch, key_heads, capacity, value_width}, Storage::f32);
-    const View y = heads_inside(lowering, batch, heads, chunk, value_width, "attention over a cache");
+    const View y = heads_inside(lowering, batch, heads, chunk, value_width, Storage::f32, "attention over a cache");
     lowering.views[node.outputs[0]] = y;
     if (batch == 0 || chunk == 0) return {};
     const bool has_distance = in[in_distance_bias].resource != 0;

@@ -13,6 +13,12 @@ namespace hekla::program {
 // Returns the number of lanes that subgroup kernels are specialized for: the workgroup is one subgroup.
 inline uint32_t lanes(const Lowering& lowering) { return lowering.limits.subgroup_size; }
 
+// Returns the attribute `axis` of a node whose tensor has this shape, counted from the first dimension.
+inline std::size_t axis_of(const graph::Node& node, const graph::Shape& shape) {
+    const int64_t axis = node.integer("axis");
+    return static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis);
+}
+
 // A view whose last dimension is dense and whose other dimensions have one common stride: rows [rows, width]. If
 // strides cannot express it, it is a copy (appends a dispatch).
 struct Rows {

@@ -10,7 +10,7 @@ namespace hekla::program {
 // limitation of the kernels; lower() adds the node's location in the graph.
 using LowerNode = Status (*)(Lowering& lowering, graph::NodeId node);
 
-Status lower_shape(Lowering& lowering, graph::NodeId node); // reshape transpose slice concat pad broadcast flip unslice
+Status lower_shape(Lowering& lowering, graph::NodeId node); // reshape transpose slice pad broadcast flip unslice
 Status lower_leaf(Lowering& lowering, graph::NodeId node);  // input parameter buffer constant fill iota positions ...
 Status lower_pointwise(Lowering& lowering, graph::NodeId node); // one operation; groups: pointwise.hpp
 Status lower_own(Lowering& lowering, graph::NodeId node);       // a plugin's own operation

@@ -132,7 +132,8 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
     for (const View& view : {losses, best, dlogits}) dispatch.writes(view);
     if (loss) dispatch.writes(lse);
     const auto elements = static_cast<double>(count * l.classes);
-    dispatch.bytes = (loss ? 4.0 : 0.0) * elements + (gradient ? 8.0 : 0.0) * elements;
+    dispatch.bytes = (loss ? 4.0 : 0.0) * elements + // logits are read once for each
+                     (gradient ? 4.0 + static_cast<double>(bytes_of(dlogits.storage)) : 0.0) * elements;
     dispatch.flops = (loss ? 12.0 : 0.0) * elements + (gradient ? 10.0 : 0.0) * elements;
     lowering.append(std::move(dispatch));
 }

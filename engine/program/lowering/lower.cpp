@@ -1,5 +1,6 @@
 #include "program/lowering/lower.hpp"
 
+#include "program/lowering/concat.hpp"
 #include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
 #include "program/lowering/pointwise.hpp"
@@ -23,7 +24,6 @@ LowerNode family_of(Op op) {
     case Op::reshape:
     case Op::transpose:
     case Op::slice:
-    case Op::concat:
     case Op::pad:
     case Op::broadcast:
     case Op::flip:
@@ -32,6 +32,7 @@ LowerNode family_of(Op op) {
     case Op::state_read:
     case Op::state_write:
     case Op::site: return lower_shape;
+    case Op::concat: return lower_concat;
     case Op::input:
     case Op::parameter:
     case Op::buffer:
@@ -193,11 +194,11 @@ Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& opti
 }
 
 // Converts all float32 parameters that products read to 16 bits: together, because each dispatch costs time.
-void convert_parameters(Lowering& lowering, const std::vector<bool>& needed) {
+void convert_parameters(Lowering& lowering) {
     const graph::Graph& graph = *lowering.graph;
     std::vector<View> parameters;
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
-        if (!needed[id]) continue;
+        if (!lowering.needed[id]) continue;
         const graph::Node& node = graph.nodes[id];
         for (std::size_t i = 0; i < node.inputs.size(); ++i) {
             if (!is_factor_of_product(node, i)) continue;
@@ -245,7 +246,8 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     lowering.views.resize(graph.values.size());
 
     HK_ASSIGN(const Wanted wanted, find_wanted(graph, options));
-    const std::vector<bool> needed = needed_nodes(graph, wanted);
+    lowering.needed = needed_nodes(graph, wanted);
+    const std::vector<bool>& needed = lowering.needed;
     if (options.precision != Storage::f32) lowering.stored_in_16_bits = stored_in_16_bits(graph, needed);
     // Report errors before any work.
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
@@ -255,7 +257,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
         HK_TRY(fits_32_bits(graph, id).with_context(graph.describe(id)));
     }
 
-    if (options.precision != Storage::f32) convert_parameters(lowering, needed);
+    if (options.precision != Storage::f32) convert_parameters(lowering);
     std::vector<graph::ValueId> kept;
     for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
         for (const auto& [name, value] : *list) kept.push_back(value);

@@ -55,6 +55,7 @@ public:
     std::vector<Resource> resources{1};
     std::vector<Dispatch> dispatches;
     std::vector<View> views;                    // by graph::ValueId; resource 0: not made yet
+    std::vector<bool> needed;                   // by graph::NodeId: whether it is computed
     std::vector<bool> stored_in_16_bits;        // by graph::ValueId; empty if options.precision is f32
     graph::NodeId current = 0;                  // the node being lowered
     std::map<std::string, std::string> choices; // chosen kernels by KernelProblem::key, including those of the options

@@ -4,6 +4,7 @@
 #include "program/lowering/half.hpp"
 #include "program/lowering/pointwise.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace hekla::program {
@@ -66,8 +67,11 @@ bool is_product(Op op) { return op == Op::matmul || op == Op::linear; }
 
 // Whether another kernel can write 16 bits. Sums of pointwise operations stay in float32: they are the residual stream
 // and its gradients.
-bool writes_16_bits(Op op) {
-    switch (op) {
+bool writes_16_bits(const graph::Graph& graph, graph::ValueId value) {
+    const graph::Node& node = graph.producer(value);
+    switch (node.op) {
+    case Op::attention: return value == node.outputs[0];                                      // not rows' statistics
+    case Op::attention_gradient: return std::ranges::find(node.outputs, value) - node.outputs.begin() < 3; // q, k, v
     case Op::layer_norm:
     case Op::rms_norm:
     case Op::mul:
@@ -82,9 +86,41 @@ bool writes_16_bits(Op op) {
 
 } // namespace
 
+namespace {
+
+// A concat's inputs and its result are all stored in 16 bits, or none is.
+void match_parts_of_concats(const graph::Graph& graph, const std::vector<bool>& needed, std::vector<bool>& stored) {
+    const auto tensor_of = [&](graph::ValueId value) { // of which it is a view
+        while (makes_view(graph.producer(value).op) || is_same(graph, graph.producer(value)))
+            value = graph.producer(value).inputs[0];
+        return value;
+    };
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+            const graph::Node& node = graph.nodes[id];
+            if (node.op != Op::concat || !needed[id]) continue;
+            bool all = stored[node.outputs[0]];
+            for (const graph::ValueId input : node.inputs) all = all && stored[tensor_of(input)];
+            if (all) continue;
+            const auto clear = [&](graph::ValueId value) {
+                changed = changed || stored[value];
+                stored[value] = false;
+            };
+            clear(node.outputs[0]);
+            for (const graph::ValueId input : node.inputs) clear(tensor_of(input));
+        }
+    }
+}
+
+} // namespace
+
 bool reads_16_bits(const graph::Graph& graph, const graph::Node& node, std::size_t input) {
     if (is_factor(node, input) || makes_view(node.op) || is_same(graph, node)) return true;
     switch (node.op) {
+    case Op::concat: return true; // if all its inputs are, below
+    case Op::attention: return input < 3;                   // q, k and v
+    case Op::attention_gradient: return input < 6 && input != 2; // dy, y, not the statistics of rows, q, k and v
     case Op::layer_norm_gradient:
     case Op::rms_norm_gradient:
     case Op::sum:
@@ -105,7 +141,9 @@ std::vector<bool> factors_only(const graph::Graph& graph) {
 std::vector<bool> stored_in_16_bits(const graph::Graph& graph, const std::vector<bool>& needed) {
     std::vector<bool> stored = read_only_by(
         graph, [&](const graph::Node& node, std::size_t input) { return reads_16_bits(graph, node, input); },
-        [&](const graph::Node& node) { return makes_view(node.op) || is_same(graph, node); },
+        [&](const graph::Node& node) {
+            return makes_view(node.op) || is_same(graph, node) || node.op == Op::concat;
+        },
         [&](graph::NodeId id) { return needed[id]; });
     std::vector<std::size_t> group_of(graph.nodes.size(), 0);
     const graph::Fusion fusion = graph::fuse(graph);
@@ -131,9 +169,11 @@ std::vector<bool> stored_in_16_bits(const graph::Graph& graph, const std::vector
     for (const auto& [name, value] : graph.outputs) kept[value] = true;
     for (graph::ValueId value = 1; value < graph.values.size(); ++value) {
         const Op op = graph.producer(value).op;
-        const bool written = is_product(op) || (writes_16_bits(op) && readers[value] > 0 && !kept[value]);
+        if (op == Op::concat && readers[value] > 0 && !kept[value]) continue; // after the others, below
+        const bool written = is_product(op) || (writes_16_bits(graph, value) && readers[value] > 0 && !kept[value]);
         if (!written || in_registers[value] || graph.kind(value) != graph::Kind::float_) stored[value] = false;
     }
+    match_parts_of_concats(graph, needed, stored);
     return stored;
 }
 

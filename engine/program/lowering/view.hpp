@@ -3,7 +3,10 @@
 
 #include "graph/shape.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace hekla::program {
 
@@ -26,5 +29,13 @@ struct View {
     int64_t elements() const { return shape.elements(); }
     uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * bytes_of(storage); }
 };
+
+// Returns a view of the same elements with another shape, or nothing if strides cannot express it.
+std::optional<View> reshaped(const View& x, const graph::Shape& shape);
+// Returns a view whose dimension d is dimension permutation[d] of x.
+View transposed(const View& x, const std::vector<int64_t>& permutation);
+// Returns elements start, start + stride, ... (`length` of them) along the axis.
+View sliced(const View& x, std::size_t axis, int64_t start, int64_t length, int64_t stride);
+View flipped(const View& x, std::size_t axis);
 
 } // namespace hekla::program
