@@ -1,5 +1,6 @@
 // attention with each of its options, forward and backward: the device against the interpreter.
 #include "program/kernel_case.hpp"
+#include "program/lowering/half.hpp"
 
 namespace attention_test {
 
@@ -17,6 +18,7 @@ struct Case {
          positions = false, hidden_rows = false;
     int64_t window = 0, empty_row = 0;
     double dropout = 0;
+    bool halves = false; // q, k, v and dy may be stored in 16 bits
 };
 
 Graph attention_graph(const Case& c) {
@@ -24,6 +26,7 @@ Graph attention_graph(const Case& c) {
     const ValueId q = b.parameter("q", {c.batch, c.heads, c.queries, c.width}, 0, 0, 0, 0);
     const ValueId k = b.parameter("k", {c.batch, c.key_heads, c.keys, c.width}, 0, 0, 0, 0);
     const ValueId v = b.parameter("v", {c.batch, c.key_heads, c.keys, c.value_width}, 0, 0, 0, 0);
+    const auto stored = [&](ValueId x) { return c.halves ? b(Op::mul, {x, b.scalar(1.0)}) : x; };
     const auto parameter = [&](bool on, const char* name, const Shape& shape) {
         return on ? b.parameter(name, shape, 0, 0, 0, 0) : graph::kNone;
     };
@@ -35,9 +38,9 @@ Graph attention_graph(const Case& c) {
         const ValueId row = b.input("open_row", Kind::int32, {1, c.heads, c.queries, 1});
         bias = b(Op::where, {row, bias, b.fill(b.kind(bias), Shape{}, -1e30)});
     }
-    const ValueId inputs[] = {q,
-                              k,
-                              v,
+    const ValueId inputs[] = {stored(q),
+                              stored(k),
+                              stored(v),
                               bias,
                               parameter(c.distance_bias, "distance_bias", {c.heads, 4}),
                               parameter(c.query_distance, "query_distance", {c.batch, c.heads, c.queries, 4}),
@@ -67,19 +70,35 @@ Graph attention_graph(const Case& c) {
     return with_gradients(std::move(b), outputs[0]);
 }
 
-void check_attention(Bench& bench, const Case& c) {
-    check_kernel(bench, attention_graph(c), kTolerance,
-                 {{"key_padding", 2},
-                  {"query_padding", 2},
-                  {"mask", 2},
-                  {"open_row", 2},
-                  {"q_class", 2},
-                  {"k_class", 2},
-                  {"q_group", 2},
-                  {"k_group", 2},
-                  {"q_position", 9},
-                  {"k_position", 9},
-                  {"prefix", 5}});
+const std::map<std::string, int64_t> kMost = {{"key_padding", 2}, {"query_padding", 2}, {"mask", 2},    {"open_row", 2},
+                                              {"q_class", 2},     {"k_class", 2},       {"q_group", 2}, {"k_group", 2},
+                                              {"q_position", 9},  {"k_position", 9},    {"prefix", 5}};
+
+void check_attention(Bench& bench, const Case& c) { check_kernel(bench, attention_graph(c), kTolerance, kMost); }
+
+// The same with q, k, v and dy stored in 16 bits, on values that 16 bits can express. Kernels for matrix units also
+// round probabilities and their gradients.
+void check_halves(Bench& bench, Case c, program::Storage storage) {
+    c.halves = true;
+    const Graph graph = attention_graph(c);
+    Random random(2);
+    graph::Feeds feeds = kernel_feeds(graph, random, kMost);
+    for (auto* tensors : {&feeds.parameters, &feeds.fields})
+        for (auto& [name, tensor] : *tensors)
+            if (graph::is_float(tensor.kind))
+                for (double& x : tensor.data)
+                    x = static_cast<double>(
+                        program::from_half(storage, program::to_half(storage, static_cast<float>(x))));
+    RunOptions options;
+    options.compile.precision = storage;
+    const Outcome got = run_on_device(*bench, graph, feeds, options);
+    Outcome expected = run_in_interpreter(graph, feeds);
+    std::erase_if(expected, [](const auto& output) { return output.first.starts_with("loss"); });
+    std::string where;
+    const double error = worst_error(got, expected, &where);
+    CHECK_MESSAGE(error <= (storage == program::Storage::f16 ? 0x1p-9 : 0x1p-6), "error " << error << " at " << where);
+    options.runs = 2;
+    CHECK_MESSAGE(same_bits(got, run_on_device(*bench, graph, feeds, options)), "two runs differ");
 }
 
 } // namespace
@@ -223,6 +242,72 @@ TEST_CASE("attention: dropout equals the interpreter's") {
     check_attention(bench, {.dropout = 0.3});
     check_attention(bench, {.queries = 12, .keys = 12, .causal = true, .dropout = 0.1});
     check_attention(bench, {.heads = 4, .key_heads = 2, .mask = true, .dropout = 0.5});
+}
+
+TEST_CASE("attention: tensors stored in 16 bits, and matrix units where the device has them") {
+    Bench bench;
+    if (!bench->limits().storage16 || instrumented()) return;
+    for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
+        if (!bench->limits().matrix_unit(storage))
+            MESSAGE("no matrix units for ", std::string(program::storage_name(storage)));
+        CAPTURE(program::storage_name(storage));
+        const auto check = [&](const Case& c) { check_halves(bench, c, storage); };
+        check({});
+        check({.queries = 1, .keys = 1});
+        check({.queries = 5, .keys = 13, .width = 6, .value_width = 10});
+        check({.queries = 40, .keys = 70, .width = 24, .value_width = 40});
+        check({.batch = 1, .queries = 150, .keys = 150, .width = 64, .value_width = 64, .causal = true});
+        check({.batch = 1, .heads = 6, .queries = 141, .keys = 141, .width = 16, .value_width = 16, .causal = true});
+        check({.heads = 4, .key_heads = 1, .queries = 70, .keys = 75, .causal = true, .dropout = 0.2});
+        check({.batch = 1, .queries = 35, .keys = 33, .width = 128, .value_width = 112});
+        check({.queries = 41, .keys = 45, .dropout = 0.3});
+        check({.queries = 40, .keys = 129, .key_padding = true, .query_padding = true, .empty_row = 1});
+        check({.queries = 20, .keys = 2, .mask = true});
+        check({.queries = 20, .keys = 5, .mask = true, .empty_row = 1});
+        check({.queries = 33, .keys = 34, .groups = true});
+        check({.causal = true, .bias = true, .hidden_rows = true});
+        check({.batch = 1, .queries = 131, .keys = 120, .bias = true, .dropout = 0.1});
+        check({.distance_bias = true, .query_class = true});
+        check({.query_distance = true, .key_distance = true});
+        check({.batch = 1, .queries = 130, .keys = 130, .causal = true, .window = 20});
+        check({.batch = 1, .queries = 131, .keys = 100, .window = 37});
+        check({.batch = 1, .queries = 100, .keys = 131, .causal = true, .window = 3, .empty_row = 1});
+        check({.causal = true, .prefix = true, .positions = true});
+    }
+}
+
+TEST_CASE("attention: matrix units, where scores rise from block to block") {
+    Bench bench;
+    for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
+        if (!bench->limits().matrix_unit(storage)) continue;
+        constexpr int64_t kRows = 150, kWidth = 40; // sums of 32 columns and of 8
+        Builder b;
+        const auto rows = [&](const char* name) {
+            return b(Op::mul, {b.input(name, Kind::float_, {1, 1, kRows, kWidth}), b.scalar(1.0)});
+        };
+        std::vector<ValueId> inputs(18, graph::kNone);
+        inputs[0] = rows("q"), inputs[1] = rows("k"), inputs[2] = rows("v");
+        b.output("y", b.emit(Op::attention, inputs, {})[0]);
+        const Graph graph = finished(std::move(b));
+        graph::Feeds feeds;
+        Random random(3);
+        feeds = kernel_feeds(graph, random);
+        for (int64_t t = 0; t < kRows; ++t)
+            for (int64_t d = 0; d < kWidth; ++d) {
+                const auto at = static_cast<std::size_t>(t * kWidth + d);
+                feeds.fields.at("q").data[at] = t % 3 == 0 ? 1 : t % 3 == 1 ? -1 : 0.25;
+                feeds.fields.at("k").data[at] = static_cast<double>(t / 16) * 0.5; // 3 of a score's unit per block
+                double& v = feeds.fields.at("v").data[at];
+                v = static_cast<double>(program::from_half(storage, program::to_half(storage, static_cast<float>(v))));
+            }
+        RunOptions options;
+        options.compile.precision = storage;
+        std::string where;
+        const double error =
+            worst_error(run_on_device(*bench, graph, feeds, options), run_in_interpreter(graph, feeds), &where);
+        CHECK_MESSAGE(error <= (storage == program::Storage::f16 ? 0x1p-10 : 0x1p-7),
+                      "error " << error << " at " << where);
+    }
 }
 
 } // namespace attention_test

@@ -337,7 +337,8 @@ Graph attention_between_products(bool joint, int64_t heads, int64_t key_heads, i
             start += parts[i];
         }
     } else {
-        inputs[0] = split(b(Op::add, {b(Op::linear, {x, parameter("q", {heads * width, kIn})}), b.scalar(0.25)}), heads);
+        inputs[0] =
+            split(b(Op::add, {b(Op::linear, {x, parameter("q", {heads * width, kIn})}), b.scalar(0.25)}), heads);
         inputs[1] = split(b(Op::linear, {x, parameter("k", {key_heads * width, kIn})}), key_heads);
         inputs[2] = split(b(Op::linear, {x, parameter("v", {key_heads * width, kIn})}), key_heads);
     }

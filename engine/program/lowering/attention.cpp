@@ -1,6 +1,7 @@
 // attention and attention_gradient: maps the node's options to the kernels of shaders/attention.
 #include "program/lowering/attention.hpp"
 
+#include "program/lowering/attention_kernels.hpp"
 #include "program/lowering/concat.hpp"
 
 #include <fmt/format.h>
@@ -32,77 +33,6 @@ struct AttentionVariant {
 };
 constexpr AttentionVariant kVariants[] = {{64, 4}, {128, 2}, {256, 1}};
 
-// A variant of the kernels for GPUs, shaders/attention/tiled_*.comp: a workgroup per block of rows. The first that the
-// device can run and whose widths suffice is taken; shaders/TRIED.md has the reasons. A width is the larger of D and
-// DV.
-struct TiledVariant {
-    std::string_view name;
-    int64_t own = 0;             // rows that a workgroup computes: queries (forward, dq) or keys (dk, dv)
-    int64_t other = 0;           // rows of the other side per iteration
-    int64_t width = 0;           // forward and dq, at most
-    int64_t key_width = 0;       // dk and dv, at most
-    int64_t together_width = 0;  // one dispatch computes dk and dv, at most; otherwise there are two
-    bool many_registers = false; // dk and dv need Limits::many_registers
-    uint32_t invocations = 0;    // per workgroup
-    uint32_t shared_bytes = 0;   // per workgroup
-};
-constexpr TiledVariant kTiledVariants[] = {
-    {.name = "t64x64",
-     .own = 64,
-     .other = 64,
-     .width = 128,
-     .key_width = 64,
-     .together_width = 64,
-     .many_registers = true,
-     .invocations = 256,
-     .shared_bytes = 15360},
-    {.name = "t32x128",
-     .own = 32,
-     .other = 128,
-     .width = 256,
-     .key_width = 256,
-     .together_width = 128,
-     .invocations = 256,
-     .shared_bytes = 12672},
-    {.name = "t64x32",
-     .own = 64,
-     .other = 32,
-     .width = 256,
-     .key_width = 256,
-     .together_width = 64,
-     .invocations = 128,
-     .shared_bytes = 10624},
-};
-
-// Returns null if the kernels with one lane per row have to be used.
-const TiledVariant* tiled_variant(const Limits& limits, const AttentionSizes& sizes, bool rows_are_keys,
-                                  std::span<const View* const> views) {
-    if (limits.cpu || limits.uniform_loads) return nullptr;
-    const auto* const found = std::ranges::find_if(kTiledVariants, [&](const TiledVariant& variant) {
-        return variant.invocations <= limits.max_group_invocations && variant.shared_bytes <= limits.shared_memory &&
-               std::max(sizes.width, sizes.value_width) <= (rows_are_keys ? variant.key_width : variant.width) &&
-               (!rows_are_keys || !variant.many_registers || limits.many_registers);
-    });
-    if (found == std::end(kTiledVariants)) return nullptr;
-    // Offsets inside a block have 32 bits.
-    const int64_t most = (int64_t{1} << 30) / std::max(found->own, found->other);
-    for (const View* view : views)
-        if (view->resource != 0 && view->strides[2] >= most) return nullptr;
-    return found;
-}
-
-// Returns whether every row of these views begins at a multiple of `elements` and ends at one.
-bool rows_of_multiples(int64_t elements, const AttentionSizes& sizes, std::span<const View* const> views) {
-    if (sizes.width % elements != 0 || sizes.value_width % elements != 0) return false;
-    for (const View* view : views) {
-        if (view->resource == 0) continue;
-        if (static_cast<int64_t>(view->offset) % elements != 0) return false;
-        for (int d = 0; d < 3; ++d)
-            if (view->shape[d] > 1 && view->strides[d] % elements != 0) return false;
-    }
-    return true;
-}
-
 } // namespace
 
 Result<AttentionSizes> attention_sizes(const graph::Node& node, const View& q, const View& k, const View& v) {
@@ -124,10 +54,6 @@ Result<AttentionSizes> attention_sizes(const graph::Node& node, const View& q, c
     const double scale = node.real("scale");
     sizes.scale = static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(sizes.width)));
     return sizes;
-}
-
-uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views) {
-    return rows_of_multiples(2, sizes, {views.begin(), views.size()}) ? 2 : 1;
 }
 
 View int_table(Lowering& lowering, const std::vector<int64_t>& entries) {
@@ -273,35 +199,18 @@ std::array<const View*, 8> row_views(const Attention& a, const TensorViews& p) {
     return {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv};
 }
 
-// outputs: of gradient_key, 1 for dk and 2 for dv.
-Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const char* shader,
-                       uint32_t options, bool rows_are_keys, uint32_t outputs = 3) {
+AttentionProblem problem_of(const Attention& a, const TensorViews& p, AttentionPass pass, uint32_t options) {
+    return {.sizes = a, .pass = pass, .options = options, .rows = row_views(a, p)};
+}
+
+Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const AttentionProblem& problem) {
+    AttentionKernel kernel = attention_kernel(lowering.limits, problem);
     Dispatch dispatch;
-    const auto views = row_views(a, p);
-    int64_t rows_per_group = lanes(lowering);
-    uint32_t types = 0;
-    for (std::size_t i = 0; i < views.size(); ++i)
-        if (views[i]->resource != 0) types |= static_cast<uint32_t>(views[i]->storage) << 2 * i;
-    if (const TiledVariant* tiled = tiled_variant(lowering.limits, a, rows_are_keys, views)) {
-        dispatch.shader = fmt::format("attention/tiled_{}.{}", shader, tiled->name);
-        dispatch.constants = {word(a.width),
-                              word(a.value_width),
-                              rows_of_multiples(4, a, views) ? 4u : 1u,
-                              options,
-                              outputs,
-                              lowering.limits.compiles_slowly ? 1u : 0u};
-        if (types != 0) dispatch.shader += "_16";
-        rows_per_group = tiled->own;
-    } else {
-        dispatch.shader = fmt::format("attention/{}", shader);
-        dispatch.constants = {
-            lanes(lowering), word(a.width), word(a.value_width), rows_of_multiples(2, a, views) ? 2u : 1u,
-            a.block,         options};
-        dispatch.subgroup_size = lanes(lowering);
-        if (types != 0) dispatch.shader += ".16";
-    }
-    if (types != 0) dispatch.constants.push_back(types);
-    const int64_t blocks = divide_up(rows_are_keys ? a.keys : a.queries, rows_per_group);
+    dispatch.shader = std::move(kernel.shader);
+    dispatch.constants = std::move(kernel.constants);
+    dispatch.subgroup_size = kernel.subgroup_size;
+    const bool rows_are_keys = problem.pass == AttentionPass::gradient_key;
+    const int64_t blocks = divide_up(rows_are_keys ? a.keys : a.queries, kernel.rows);
     dispatch.record = make_record(kernels::attention::Record{.q = a.in[in_q],
                                                              .k = a.in[in_k],
                                                              .v = a.in[in_v],
@@ -401,7 +310,7 @@ Status forward(Lowering& lowering, graph::NodeId id) {
     p.lse = make_output(lowering, id, 1);
     if (p.y.elements() == 0) return {};
     if (a.keys == 0) return invalid_argument("attention over no keys");
-    Dispatch dispatch = make_dispatch(lowering, a, p, "forward", a.options, false);
+    Dispatch dispatch = make_dispatch(lowering, a, p, problem_of(a, p, AttentionPass::forward, a.options));
     dispatch.writes(p.y);
     dispatch.writes(p.lse);
     dispatch.flops = 2.0 * pairs(a) * static_cast<double>(a.width + a.value_width);
@@ -476,7 +385,7 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     if (a.queries == 0 || a.keys == 0 || a.batch == 0 || a.heads == 0)
         return unsupported("the gradient of an attention without queries or keys");
 
-    Dispatch dq = make_dispatch(lowering, a, p, "gradient_query", query_options, false);
+    Dispatch dq = make_dispatch(lowering, a, p, problem_of(a, p, AttentionPass::gradient_query, query_options));
     for (const View* view : {&p.y, &p.dy, &p.lse}) dq.reads(*view);
     for (const View* view : {&p.delta, &p.dq, &p.bias_gradient, &p.query_distance_gradient, &p.query_class_gradient})
         dq.writes(*view);
@@ -485,12 +394,11 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     dq.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
     lowering.append(std::move(dq));
 
-    const TiledVariant* tiled = tiled_variant(lowering.limits, a, true, row_views(a, p));
-    const bool together = tiled == nullptr ||
-                          (lowering.limits.many_registers && std::max(a.width, a.value_width) <= tiled->together_width);
-    constexpr uint32_t kDk = 1, kDv = 2;
+    AttentionProblem of_keys = problem_of(a, p, AttentionPass::gradient_key, key_options);
+    const bool together = attention_kernel(lowering.limits, of_keys).together;
     for (const uint32_t outputs : together ? std::vector<uint32_t>{kDk | kDv} : std::vector<uint32_t>{kDk, kDv}) {
-        Dispatch dkv = make_dispatch(lowering, a, p, "gradient_key", key_options, true, outputs);
+        of_keys.outputs = outputs;
+        Dispatch dkv = make_dispatch(lowering, a, p, of_keys);
         for (const View* view : {&p.dy, &p.lse, &p.delta}) dkv.reads(*view);
         if ((outputs & kDv) != 0) dkv.writes(p.dv);
         if ((outputs & kDk) != 0) {

@@ -15,7 +15,8 @@ const View& result_of(Lowering& lowering, const graph::Node& concat) {
     View& view = lowering.views[concat.outputs[0]];
     if (view.resource == 0) {
         const graph::ValueId value = concat.outputs[0];
-        const Storage storage = graph::is_float(lowering.graph->kind(value)) ? lowering.storage_of(value) : Storage::i32;
+        const Storage storage =
+            graph::is_float(lowering.graph->kind(value)) ? lowering.storage_of(value) : Storage::i32;
         view = lowering.allocate(lowering.graph->shape(value), storage, "concat");
     }
     return view;

@@ -70,7 +70,7 @@ bool is_product(Op op) { return op == Op::matmul || op == Op::linear; }
 bool writes_16_bits(const graph::Graph& graph, graph::ValueId value) {
     const graph::Node& node = graph.producer(value);
     switch (node.op) {
-    case Op::attention: return value == node.outputs[0];                                      // not rows' statistics
+    case Op::attention: return value == node.outputs[0]; // not rows' statistics
     case Op::attention_gradient: return std::ranges::find(node.outputs, value) - node.outputs.begin() < 3; // q, k, v
     case Op::layer_norm:
     case Op::rms_norm:
@@ -118,8 +118,8 @@ void match_parts_of_concats(const graph::Graph& graph, const std::vector<bool>& 
 bool reads_16_bits(const graph::Graph& graph, const graph::Node& node, std::size_t input) {
     if (is_factor(node, input) || makes_view(node.op) || is_same(graph, node)) return true;
     switch (node.op) {
-    case Op::concat: return true; // if all its inputs are, below
-    case Op::attention: return input < 3;                   // q, k and v
+    case Op::concat: return true;                                // if all its inputs are, below
+    case Op::attention: return input < 3;                        // q, k and v
     case Op::attention_gradient: return input < 6 && input != 2; // dy, y, not the statistics of rows, q, k and v
     case Op::layer_norm_gradient:
     case Op::rms_norm_gradient:
@@ -141,9 +141,7 @@ std::vector<bool> factors_only(const graph::Graph& graph) {
 std::vector<bool> stored_in_16_bits(const graph::Graph& graph, const std::vector<bool>& needed) {
     std::vector<bool> stored = read_only_by(
         graph, [&](const graph::Node& node, std::size_t input) { return reads_16_bits(graph, node, input); },
-        [&](const graph::Node& node) {
-            return makes_view(node.op) || is_same(graph, node) || node.op == Op::concat;
-        },
+        [&](const graph::Node& node) { return makes_view(node.op) || is_same(graph, node) || node.op == Op::concat; },
         [&](graph::NodeId id) { return needed[id]; });
     std::vector<std::size_t> group_of(graph.nodes.size(), 0);
     const graph::Fusion fusion = graph::fuse(graph);

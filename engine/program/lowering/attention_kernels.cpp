@@ -1,0 +1,174 @@
+#include "program/lowering/attention_kernels.hpp"
+
+#include "program/lowering/half.hpp"
+#include "program/lowering/records.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+#include <span>
+
+namespace hekla::program {
+
+namespace {
+
+using namespace kernels::attention; // the options
+
+constexpr const char* kNames[] = {"forward", "gradient_query", "gradient_key"}; // by AttentionPass
+
+// A variant of the kernels for GPUs, shaders/attention/tiled_*.comp: a workgroup per block of rows. The first that the
+// device can run and whose widths suffice is taken; shaders/TRIED.md has the reasons. A width is the larger of D and
+// DV.
+struct TiledVariant {
+    std::string_view name;
+    int64_t own = 0;             // rows that a workgroup computes: queries (forward, dq) or keys (dk, dv)
+    int64_t other = 0;           // rows of the other side per iteration
+    int64_t width = 0;           // forward and dq, at most
+    int64_t key_width = 0;       // dk and dv, at most
+    int64_t together_width = 0;  // one dispatch computes dk and dv, at most; otherwise there are two
+    bool many_registers = false; // dk and dv need Limits::many_registers
+    uint32_t invocations = 0;    // per workgroup
+    uint32_t shared_bytes = 0;   // per workgroup
+};
+constexpr TiledVariant kTiledVariants[] = {
+    {.name = "t64x64",
+     .own = 64,
+     .other = 64,
+     .width = 128,
+     .key_width = 64,
+     .together_width = 64,
+     .many_registers = true,
+     .invocations = 256,
+     .shared_bytes = 15360},
+    {.name = "t32x128",
+     .own = 32,
+     .other = 128,
+     .width = 256,
+     .key_width = 256,
+     .together_width = 128,
+     .invocations = 256,
+     .shared_bytes = 12672},
+    {.name = "t64x32",
+     .own = 64,
+     .other = 32,
+     .width = 256,
+     .key_width = 256,
+     .together_width = 64,
+     .invocations = 128,
+     .shared_bytes = 10624},
+};
+
+// Returns whether every row of these views begins at a multiple of `elements` and ends at one.
+bool rows_of_multiples(int64_t elements, const AttentionSizes& sizes, std::span<const View* const> views) {
+    if (sizes.width % elements != 0 || sizes.value_width % elements != 0) return false;
+    for (const View* view : views) {
+        if (view->resource == 0) continue;
+        if (static_cast<int64_t>(view->offset) % elements != 0) return false;
+        for (int d = 0; d < 3; ++d)
+            if (view->shape[d] > 1 && view->strides[d] % elements != 0) return false;
+    }
+    return true;
+}
+
+// Returns null if the kernels with one lane per row have to be used.
+const TiledVariant* tiled_variant(const Limits& limits, const AttentionProblem& problem) {
+    const AttentionSizes& sizes = problem.sizes;
+    const bool for_keys = problem.pass == AttentionPass::gradient_key;
+    if (limits.cpu || limits.uniform_loads) return nullptr;
+    const auto* const found = std::ranges::find_if(kTiledVariants, [&](const TiledVariant& variant) {
+        return variant.invocations <= limits.max_group_invocations && variant.shared_bytes <= limits.shared_memory &&
+               std::max(sizes.width, sizes.value_width) <= (for_keys ? variant.key_width : variant.width) &&
+               (!for_keys || !variant.many_registers || limits.many_registers);
+    });
+    if (found == std::end(kTiledVariants)) return nullptr;
+    // Offsets inside a block have 32 bits.
+    const int64_t most = (int64_t{1} << 30) / std::max(found->own, found->other);
+    for (const View* view : problem.rows)
+        if (view->resource != 0 && view->strides[2] >= most) return nullptr;
+    return found;
+}
+
+// How the kernels for matrix units, shaders/attention/matrix_*.comp, divide a problem.
+struct MatrixVariant {
+    MatrixUnit unit;
+    uint32_t rows = 0; // per subgroup
+};
+constexpr uint32_t kMatrixInvocations = 128;
+constexpr uint32_t kMatrixOther = 32;   // rows of the other side per iteration
+constexpr int64_t kMatrixWidth = 128;   // of heads, at most: sums stay in registers
+constexpr int64_t kMatrixTogether = 64; // as TiledVariant::together_width
+
+// Returns nothing if the device has no matrix units for the storage of these tensors, or an option needs rows one after
+// the other.
+std::optional<MatrixVariant> matrix_variant(const Limits& limits, const AttentionProblem& problem) {
+    const AttentionSizes& sizes = problem.sizes;
+    const auto& [q, k, v, y, dy, dq, dk, dv] = problem.rows;
+    const bool gradient = problem.pass != AttentionPass::forward;
+    if (limits.cpu || k->storage != q->storage || v->storage != q->storage) return std::nullopt;
+    if (gradient && dy->storage != q->storage) return std::nullopt;
+    const MatrixUnit unit = limits.matrix_unit(q->storage);
+    const int64_t width = std::max(sizes.width, sizes.value_width);
+    if (!unit || width > kMatrixWidth || !rows_of_multiples(8, sizes, problem.rows)) return std::nullopt;
+    if ((problem.options & (kQueryDistanceGradient | kKeyDistanceGradient | kQueryClassGradient)) != 0)
+        return std::nullopt;
+    if (limits.max_group_invocations < kMatrixInvocations || kMatrixInvocations % limits.subgroup_size != 0)
+        return std::nullopt;
+    // Fewer rows where a lane keeps more of them in registers.
+    const uint32_t most = gradient || width > 64 ? limits.subgroup_size / 2 : limits.subgroup_size;
+    const uint32_t rows = std::max(unit.m, std::min(most, 32u));
+    if (rows > limits.subgroup_size || rows % unit.m != 0) return std::nullopt;
+    const uint32_t pad = std::max(unit.n, unit.k);
+    const auto line = [&](int64_t of) { return divide_up(of, pad) * pad / 8 + 1; };
+    const uint64_t units =
+        static_cast<uint64_t>(kMatrixOther * (line(sizes.width) + line(sizes.value_width) + 1)) +
+        uint64_t{kMatrixInvocations} / limits.subgroup_size * rows * std::max(kMatrixOther / 4 + 1, unit.k / 8 + 1);
+    if (units * 16 > limits.shared_memory) return std::nullopt;
+    for (const View* view : problem.rows) // offsets inside a block have 32 bits
+        if (view->resource != 0 && view->strides[2] >= (int64_t{1} << 30) / kMatrixInvocations) return std::nullopt;
+    return MatrixVariant{unit, rows};
+}
+
+} // namespace
+
+uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views) {
+    return rows_of_multiples(2, sizes, {views.begin(), views.size()}) ? 2 : 1;
+}
+
+AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& problem) {
+    const AttentionSizes& sizes = problem.sizes;
+    const char* name = kNames[static_cast<std::size_t>(problem.pass)];
+    const uint32_t width = word(sizes.width), value_width = word(sizes.value_width);
+    uint32_t types = 0;
+    for (std::size_t i = 0; i < problem.rows.size(); ++i)
+        if (problem.rows[i]->resource != 0) types |= static_cast<uint32_t>(problem.rows[i]->storage) << 2 * i;
+    AttentionKernel kernel;
+    if (const auto matrix = matrix_variant(limits, problem)) {
+        const auto& [unit, rows] = *matrix;
+        kernel.shader = fmt::format("attention/matrix_{}.{}", name, storage_name(problem.rows[0]->storage));
+        kernel.constants = {width,           value_width,  rows,   problem.options,
+                            problem.outputs, kMatrixOther, types,  limits.subgroup_size,
+                            unit.m,          unit.n,       unit.k, limits.compiles_slowly ? 1u : 0u};
+        kernel.subgroup_size = limits.subgroup_size;
+        kernel.rows = int64_t{rows} * kMatrixInvocations / limits.subgroup_size;
+        kernel.together = std::max(sizes.width, sizes.value_width) <= kMatrixTogether;
+        return kernel;
+    }
+    if (const TiledVariant* tiled = tiled_variant(limits, problem)) {
+        kernel.shader = fmt::format("attention/tiled_{}.{}{}", name, tiled->name, types != 0 ? "_16" : "");
+        kernel.constants = {width,           value_width,     rows_of_multiples(4, sizes, problem.rows) ? 4u : 1u,
+                            problem.options, problem.outputs, limits.compiles_slowly ? 1u : 0u};
+        kernel.rows = tiled->own;
+        kernel.together = limits.many_registers && std::max(sizes.width, sizes.value_width) <= tiled->together_width;
+    } else {
+        kernel.shader = fmt::format("attention/{}{}", name, types != 0 ? ".16" : "");
+        kernel.constants = {limits.subgroup_size, width,
+                            value_width,          rows_of_multiples(2, sizes, problem.rows) ? 2u : 1u,
+                            sizes.block,          problem.options};
+        kernel.subgroup_size = limits.subgroup_size;
+        kernel.rows = limits.subgroup_size;
+    }
+    if (types != 0) kernel.constants.push_back(types);
+    return kernel;
+}
+
+} // namespace hekla::program

@@ -1,0 +1,132 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+//! no-optimizer
+//! needs GL_KHR_cooperative_matrix
+//! variant f16 THREADS=128 STORAGE16
+//! needs GL_EXT_bfloat16
+//! variant bf16 THREADS=128 STORAGE16 BF16
+// Attention by matrix units: what forward.comp computes. Exponentials are relative to a score of the row that is raised, and
+// the sums are multiplied by exp(before - after), only where a score exceeds it by kRise: matrix units add to sums, but
+// cannot multiply rows, which takes a way through shared memory.
+#include "attention/matrix.glsl"
+
+const float kRise = 8.0; // e^8 and sums of such numbers are far from the largest float16
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    // Causal rows are dispatched longest first.
+    const uint block = has(kCausal) ? r.blocks - 1 - group % r.blocks : group % r.blocks;
+    const uint h = (group / r.blocks) % r.heads;
+    const uint b = group / r.blocks / r.heads;
+    const uint g = h / (r.heads / r.key_heads);
+    const uint first_of_group = block * kOwn;
+    const uint first = min(first_of_group + subgroup * ROWS, r.queries - 1); // of the subgroup
+    const uint row = first_of_group + subgroup * ROWS + lane_row;
+    const uint i = min(row, r.queries - 1);
+    const uint64_t keys = head_at(r.k, b, r.k_b, g, r.k_h, kTypeK);
+    const uint64_t values = head_at(r.v, b, r.v_b, g, r.v_h, kTypeV);
+    const uvec4 key = random_key(r);
+
+    MatrixA q[kDown * kStepsD];
+    const Rows queries = rows_from(head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ), r.q_t, first, r.queries, kTypeQ);
+    LOAD_OWN(q, queries, D, kStepsD)
+    Sums y[kDown * kAcrossV];
+    [[unroll]] for (uint n = 0; n < kDown * kAcrossV; ++n) y[n] = Sums(0.0);
+    float base = -kInfinity; // of the exponentials of the lane's row
+    float row_sum = 0.0;     // of the lane's columns
+
+    // With default positions, causal rows end at the diagonal and a window begins there.
+    uint j0 = 0;
+    uint end = r.keys;
+    const bool ends_at_diagonal = has(kCausal) && !has(kPositions | kPrefix);
+    if (ends_at_diagonal) end = clamp(first_of_group + kOwn, 1, r.keys);
+    if (has(kWindow) && !has(kPositions)) {
+        j0 = uint(max(int(first_of_group) - r.window + 1, 0));
+        j0 = min(j0, r.keys - 1) / OTHER * OTHER;
+    }
+    uvec4 next_keys[UNITS(kWidthD)], next_values[UNITS(kWidthV)];
+    FETCH(next_keys, rows_from(keys, r.k_t, j0, r.keys, kTypeK), D, kWidthD)
+    FETCH(next_values, rows_from(values, r.v_t, j0, r.keys, kTypeV), DV, kWidthV)
+    [[dont_unroll]] do {
+        barrier(); // the tiles of the block before have been read
+        PLACE(tile_d, next_keys, kWidthD, kStrideD)
+        PLACE(tile_v, next_values, kWidthV, kStrideV)
+        barrier();
+        const uint next = min(j0 + OTHER, r.keys - 1);
+        FETCH(next_keys, rows_from(keys, r.k_t, next, r.keys, kTypeK), D, kWidthD)
+        FETCH(next_values, rows_from(values, r.v_t, next, r.keys, kTypeV), DV, kWidthV)
+        // Nothing of a block past the diagonal is allowed.
+        if (!ends_at_diagonal || j0 < first + ROWS) {
+            MULTIPLY(q, tile_d, kStrideD, kStepsD)
+            float s[SHARE];
+            TAKE_SHARE(s)
+            float most = -kInfinity;
+            [[unroll]] for (uint n = 0; n < SHARE; ++n) {
+                const uint column = j0 + lane_column + n;
+                const uint j = min(column, r.keys - 1);
+                const float score = s[n] * r.scale + extra_score(r, b, h, i, j);
+                s[n] = is_allowed(r, b, h, i, j) && column < r.keys ? score : -kInfinity;
+                most = max(most, s[n]);
+            }
+            most = max_of_row(most);
+            const bool is_first = base == -kInfinity;
+            const bool rises = most > base + kRise;
+            const float before = base;
+            if (is_first || rises) base = most;
+            if (subgroupAny(rises && !is_first)) {
+                const float factor = rises && !is_first ? exp_of_score(before - base) : 1.0;
+                row_sum *= factor;
+                [[unroll]] for (uint f = 0; f < kWidthV; f += OTHER) {
+                    SPREAD(y, kAcrossV, f)
+                    [[unroll]] for (uint n = 0; n < SHARE / 4; ++n) {
+                        const uint at = strip + lane_row * kScoreStride + lane_column / 4 + n;
+                        strips[at] = floatBitsToUint(uintBitsToFloat(strips[at]) * factor);
+                    }
+                    wait_for_subgroup();
+                    [[unroll]] for (uint j = 0; j < OTHER / MN; ++j)
+                        [[unroll]] for (uint d = 0; d < kDown; ++d)
+                            if (f / MN + j < kAcrossV)
+                                coopMatLoad(y[d * kAcrossV + min(f / MN + j, kAcrossV - 1)], strips,
+                                            strip + d * MM * kScoreStride + j * (MN / 4), kScoreStride,
+                                            gl_CooperativeMatrixLayoutRowMajor);
+                    wait_for_subgroup();
+                }
+            }
+            const float from = base == -kInfinity ? 0.0 : base;
+            [[unroll]] for (uint n = 0; n < SHARE; ++n) {
+                s[n] = exp_of_score(s[n] - from);
+                row_sum += s[n];
+            }
+            if (has(kDropout)) {
+                [[unroll]] for (uint n = 0; n < SHARE; n += 4) {
+                    const vec4 kept = keep_four(r, key, b, h, i, j0 + lane_column + n);
+                    [[unroll]] for (uint c = 0; c < 4; ++c) s[n + c] *= kept[c];
+                }
+            }
+            GIVE_SHARE(s)
+            ACCUMULATE(y, tile_v, kStrideV, kAcrossV)
+        }
+        j0 += OTHER;
+    } while (j0 < end);
+
+    row_sum = sum_of_row(row_sum);
+    const bool in_range = row < r.queries;
+    const bool empty = row_sum == 0.0;
+    const uint64_t to = row_at(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), i, r.y_t, kTypeY);
+    const float factor = empty ? 0.0 : 1.0 / row_sum;
+    STORE_SUMS(y, kAcrossV, to, kTypeY, DV, in_range, factor)
+    if (!has(kZeroEmpty) && empty && in_range) {
+        // A row without an allowed key becomes the mean of all values: here quads of columns by the row's lanes.
+        for (uint d = lane / ROWS * 4; d < DV; d += kLanesPerRow * 4) {
+            vec4 mean = vec4(0.0);
+            for (uint j = 0; j < r.keys; ++j)
+                mean += unpack_four(kType, GivenHalfQuads(row_at(values, j, r.v_t, kTypeV) + uint64_t(d) * 2ul).v);
+            store_four(to, d, kTypeY, mean / float(r.keys));
+        }
+    }
+    if (in_range && lane < ROWS) {
+        const uint64_t at = ((uint64_t(b) * r.heads + h) * r.queries + i) * 2;
+        store_pair(r.lse, at, empty ? vec2(0.0, kEmptyRow) : vec2(base, log_(row_sum)));
+    }
+}
