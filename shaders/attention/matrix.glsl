@@ -30,7 +30,8 @@ layout(constant_id = 8) const uint MM = 16; // a matrix multiplication is [MM, M
 layout(constant_id = 9) const uint MN = 16;
 layout(constant_id = 10) const uint MK = 16;
 layout(constant_id = 11) const uint LOCKSTEP = 0; // 1: for a CPU, see wait_for_subgroup()
-layout(local_size_x = THREADS) in;
+layout(constant_id = 12) const uint THREADS = 128; // a multiple of SUBGROUP
+layout(local_size_x_id = 12) in;
 
 #include "attention/gpu.glsl"
 

@@ -2,9 +2,9 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! needs GL_KHR_cooperative_matrix
-//! variant f16 THREADS=128 STORAGE16
+//! variant f16 STORAGE16
 //! needs GL_EXT_bfloat16
-//! variant bf16 THREADS=128 STORAGE16 BF16
+//! variant bf16 STORAGE16 BF16
 // Attention by matrix units: what forward.comp computes. Exponentials are relative to a score of the row that is raised, and
 // the sums are multiplied by exp(before - after), only where a score exceeds it by kRise: matrix units add to sums, but
 // cannot multiply rows, which takes a way through shared memory.
@@ -126,7 +126,7 @@ void main() {
         }
     }
     if (in_range && lane < ROWS) {
-        const uint64_t at = ((uint64_t(b) * r.heads + h) * r.queries + i) * 2;
+        const uint64_t at = uint64_t((b * r.heads + h) * r.queries + i) * 2;
         store_pair(r.lse, at, empty ? vec2(0.0, kEmptyRow) : vec2(base, log_(row_sum)));
     }
 }

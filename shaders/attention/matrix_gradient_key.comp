@@ -2,9 +2,9 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! needs GL_KHR_cooperative_matrix
-//! variant f16 THREADS=128 STORAGE16
+//! variant f16 STORAGE16
 //! needs GL_EXT_bfloat16
-//! variant bf16 THREADS=128 STORAGE16 BF16
+//! variant bf16 STORAGE16 BF16
 // What gradient_key.comp computes, by matrix units: dk and dv. The query heads of a group are processed one after the other.
 #include "attention/matrix.glsl"
 
@@ -86,7 +86,7 @@ void main() {
               kWidthV)
         {
             const uint i = min(next_i0 + min(thread, OTHER - 1), r.queries - 1);
-            const uint64_t at = (uint64_t(b) * r.heads + next_head) * r.queries + i;
+            const uint64_t at = uint64_t((b * r.heads + next_head) * r.queries + i);
             const vec2 lse = given_pair(r.lse, at * 2);
             next_numbers = vec4(lse, kHasDk ? given_float(r.delta, at) : 0.0,
                                 shares_empty && lse.y == kEmptyRow ? 1.0 / float(r.keys) : 0.0);

@@ -2,9 +2,9 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! needs GL_KHR_cooperative_matrix
-//! variant f16 THREADS=128 STORAGE16
+//! variant f16 STORAGE16
 //! needs GL_EXT_bfloat16
-//! variant bf16 THREADS=128 STORAGE16 BF16
+//! variant bf16 STORAGE16 BF16
 // What gradient_query.comp computes, by matrix units: dq, delta and the gradient of bias.
 #include "attention/matrix.glsl"
 
@@ -20,7 +20,7 @@ void main() {
     const uint first = min(first_of_group + subgroup * ROWS, r.queries - 1); // of the subgroup
     const uint row = first_of_group + subgroup * ROWS + lane_row;
     const uint i = min(row, r.queries - 1);
-    const uint64_t at = (uint64_t(b) * r.heads + h) * r.queries + i;
+    const uint64_t at = uint64_t((b * r.heads + h) * r.queries + i);
     const uint64_t keys = head_at(r.k, b, r.k_b, g, r.k_h, kTypeK);
     const uint64_t values = head_at(r.v, b, r.v_b, g, r.v_h, kTypeV);
     const uint64_t gradients = head_at(r.dy, b, r.dy_b, h, r.dy_h, kTypeDy);

@@ -24,12 +24,12 @@ const uint kTypeDq = TYPES >> 10 & 3u;
 const uint kTypeDk = TYPES >> 12 & 3u;
 const uint kTypeDv = TYPES >> 14 & 3u;
 
-// Returns the address of head h of row b of the batch, and in it of row t.
+// Returns the address of head h of row b of the batch, and in it of row t. A tensor has less than 2^31 elements.
 uint64_t head_at(uint64_t tensor, uint b, uint b_stride, uint h, uint h_stride, uint type) {
-    return tensor + (uint64_t(b) * b_stride + uint64_t(h) * h_stride) * bytes_of(type);
+    return tensor + uint64_t(b * b_stride + h * h_stride) * bytes_of(type);
 }
 uint64_t row_at(uint64_t head, uint t, uint t_stride, uint type) {
-    return head + uint64_t(t) * t_stride * bytes_of(type);
+    return head + uint64_t(t * t_stride) * bytes_of(type);
 }
 
 bool has(uint option) { return (OPTIONS & option) != 0; }

@@ -91,9 +91,9 @@ const TiledVariant* tiled_variant(const Limits& limits, const AttentionProblem& 
 // How the kernels for matrix units, shaders/attention/matrix_*.comp, divide a problem.
 struct MatrixVariant {
     MatrixUnit unit;
-    uint32_t rows = 0; // per subgroup
+    uint32_t rows = 0;        // per subgroup
+    uint32_t invocations = 0; // per workgroup
 };
-constexpr uint32_t kMatrixInvocations = 128;
 constexpr uint32_t kMatrixOther = 32;   // rows of the other side per iteration
 constexpr int64_t kMatrixWidth = 128;   // of heads, at most: sums stay in registers
 constexpr int64_t kMatrixTogether = 64; // as TiledVariant::together_width
@@ -111,21 +111,20 @@ std::optional<MatrixVariant> matrix_variant(const Limits& limits, const Attentio
     if (!unit || width > kMatrixWidth || !rows_of_multiples(8, sizes, problem.rows)) return std::nullopt;
     if ((problem.options & (kQueryDistanceGradient | kKeyDistanceGradient | kQueryClassGradient)) != 0)
         return std::nullopt;
-    if (limits.max_group_invocations < kMatrixInvocations || kMatrixInvocations % limits.subgroup_size != 0)
-        return std::nullopt;
+    const uint32_t invocations = std::max(128u, 4 * limits.subgroup_size);
+    if (limits.max_group_invocations < invocations) return std::nullopt;
     // Fewer rows where a lane keeps more of them in registers.
-    const uint32_t most = gradient || width > 64 ? limits.subgroup_size / 2 : limits.subgroup_size;
-    const uint32_t rows = std::max(unit.m, std::min(most, 32u));
+    const uint32_t rows = std::max(unit.m, std::min(limits.subgroup_size, gradient || width > 64 ? 16u : 32u));
     if (rows > limits.subgroup_size || rows % unit.m != 0) return std::nullopt;
     const uint32_t pad = std::max(unit.n, unit.k);
     const auto line = [&](int64_t of) { return divide_up(of, pad) * pad / 8 + 1; };
     const uint64_t units =
         static_cast<uint64_t>(kMatrixOther * (line(sizes.width) + line(sizes.value_width) + 1)) +
-        uint64_t{kMatrixInvocations} / limits.subgroup_size * rows * std::max(kMatrixOther / 4 + 1, unit.k / 8 + 1);
+        uint64_t{invocations} / limits.subgroup_size * rows * std::max(kMatrixOther / 4 + 1, unit.k / 8 + 1);
     if (units * 16 > limits.shared_memory) return std::nullopt;
     for (const View* view : problem.rows) // offsets inside a block have 32 bits
-        if (view->resource != 0 && view->strides[2] >= (int64_t{1} << 30) / kMatrixInvocations) return std::nullopt;
-    return MatrixVariant{unit, rows};
+        if (view->resource != 0 && view->strides[2] >= (int64_t{1} << 30) / 256) return std::nullopt;
+    return MatrixVariant{unit, rows, invocations};
 }
 
 } // namespace
@@ -143,13 +142,14 @@ AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& p
         if (problem.rows[i]->resource != 0) types |= static_cast<uint32_t>(problem.rows[i]->storage) << 2 * i;
     AttentionKernel kernel;
     if (const auto matrix = matrix_variant(limits, problem)) {
-        const auto& [unit, rows] = *matrix;
+        const auto& [unit, rows, invocations] = *matrix;
         kernel.shader = fmt::format("attention/matrix_{}.{}", name, storage_name(problem.rows[0]->storage));
         kernel.constants = {width,           value_width,  rows,   problem.options,
                             problem.outputs, kMatrixOther, types,  limits.subgroup_size,
-                            unit.m,          unit.n,       unit.k, limits.compiles_slowly ? 1u : 0u};
+                            unit.m,          unit.n,       unit.k, limits.compiles_slowly ? 1u : 0u,
+                            invocations};
         kernel.subgroup_size = limits.subgroup_size;
-        kernel.rows = int64_t{rows} * kMatrixInvocations / limits.subgroup_size;
+        kernel.rows = int64_t{rows} * invocations / limits.subgroup_size;
         kernel.together = std::max(sizes.width, sizes.value_width) <= kMatrixTogether;
         return kernel;
     }
