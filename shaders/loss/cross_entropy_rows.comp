@@ -3,7 +3,8 @@
 //! variant plain
 //! variant 16 STORAGE16
 // Cross entropy of long rows of logits (LOSS), its gradient (GRADIENT), or both in one; a workgroup of SUBGROUPS
-// subgroups per row. Lanes keep running maxima and sums as in cross_entropy.comp. dlogits are of type TYPE.
+// subgroups per row. Lanes keep running maxima and sums as in cross_entropy.comp. Logits and their gradients, which may be
+// the same memory, are of type TYPE.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
@@ -48,7 +49,7 @@ float row_max(float x) {
 
 // Loads a lane's share of `width` numbers, a row of logits (which has room up to an even number) or the class weights.
 vec2 load_logits(uint64_t row, uint base, uint width, float other) {
-    vec2 v = load_part(row, base, width + (width & 1), W, other);
+    vec2 v = load_part_of(row, base, width + (width & 1), W, other, TYPE);
     HEKLA_SHARE(at, base, W)
     return vec2(at < width ? v.x : other, second(at) < width ? v.y : other);
 }
@@ -66,7 +67,7 @@ void main() {
     CrossEntropyRowsRecord r = record;
     HEKLA_GROUP(row, r)
     const uint width = r.width;
-    const uint64_t x = r.logits + uint64_t(row * r.stride) * 4ul;
+    const uint64_t x = r.logits + uint64_t(row * r.stride) * bytes_of(TYPE);
     const int label = load_int(r.labels, uint64_t(row));
     CrossEntropyRow values;
     values.label = uint(clamp(label, 0, int(width) - 1));

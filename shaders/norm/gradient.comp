@@ -3,7 +3,8 @@
 //! variant plain
 //! variant 16 STORAGE16
 // dx of layer norm and RMS norm: with g = dy gain and n the normalized x,
-// dx = inverse deviation * (g - mean(g) - n mean(g n)), with mean(g) only if a mean was subtracted.
+// dx = inverse deviation * (g - mean(g) - n mean(g n)), with mean(g) only if a mean was subtracted. RESIDUAL: dx is added to
+// a gradient of x from elsewhere. COPY: dx is also stored in 16 bits.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "norm/record.h"
@@ -11,7 +12,9 @@
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint RMS = 0;
 layout(constant_id = 3) const uint GAIN = 0;
-layout(constant_id = 4) const uint TYPE = 0; // of dy
+layout(constant_id = 4) const uint RESIDUAL = 0;
+layout(constant_id = 5) const uint TYPE = 0; // of dy
+layout(constant_id = 6) const uint COPY = 0; // the copy's type, or 0
 
 PUSH_RECORD(GradientRecord);
 
@@ -24,6 +27,7 @@ void main() {
         const uint64_t x = r.x + uint64_t(row) * r.x_stride * 4ul;
         const uint64_t dy = r.dy + uint64_t(row) * r.dy_stride * bytes_of(TYPE);
         const uint64_t dx = r.dx + uint64_t(row) * width * 4ul;
+        const uint64_t residual = r.residual + uint64_t(row) * r.residual_stride * 4ul;
         const float mean = RMS == 0 ? load_float(r.mean, uint64_t(row), kF32) : 0.0;
         const float inverse = load_float(r.inverse, uint64_t(row), kF32);
         vec2 sum = vec2(0.0);
@@ -40,7 +44,13 @@ void main() {
             vec2 g = load_part_of(dy, i, width, W, 0.0, TYPE);
             if (GAIN != 0) g *= load_part(gain, i, width, W, 0.0);
             vec2 n = (load_part(x, i, width, W, mean) - mean) * inverse;
-            store_part(dx, i, width, W, inverse * (g - mean_g - n * mean_gn));
+            vec2 y = inverse * (g - mean_g - n * mean_gn);
+            if (RESIDUAL != 0) {
+                precise vec2 total = y + load_part(residual, i, width, W, 0.0);
+                y = total;
+            }
+            store_part(dx, i, width, W, y);
+            if (COPY != 0) store_part_of(r.copy + uint64_t(row) * width * 2ul, i, width, W, y, COPY);
         })
     })
 }

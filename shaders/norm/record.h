@@ -20,11 +20,14 @@ HK_RECORD(GradientRecord) {
     HK_ADDRESS(gain);
     HK_ADDRESS(mean);
     HK_ADDRESS(inverse);
+    HK_ADDRESS(residual);
     HK_ADDRESS(dx);
+    HK_ADDRESS(copy);
     HK_U32(rows);
     HK_U32(width);
     HK_U32(dy_stride);
     HK_U32(x_stride);
+    HK_U32(residual_stride);
 };
 
 HK_RECORD(GainGradientRecord) {

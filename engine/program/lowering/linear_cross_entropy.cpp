@@ -23,8 +23,7 @@ struct Loss {
     float smoothing = 0;
     int32_t ignore = 0;
     int64_t rows = 0, classes = 0, chunk = 0;
-    View logits;  // of a chunk: [chunk, V], with aligned rows
-    View dlogits; // the same memory, or memory of 16-bit numbers
+    View logits;  // of a chunk: [chunk, V], with aligned rows; then their gradients
     View dbiases; // the bias's gradients of every chunk: [chunks, V]
 
     int64_t height_from(int64_t first) const { return std::min(chunk, rows - first); }
@@ -40,10 +39,11 @@ View rows_of(const View& view, int64_t first, int64_t count) {
     return view.resource == 0 ? view : slice_of(view, 0, first, count);
 }
 
-int64_t rows_of_chunk(const graph::Node& node, const Loss& l) {
+int64_t rows_of_chunk(const graph::Node& node, const Loss& l, Storage storage) {
     const int64_t wanted = node.integer("chunk");
     if (wanted != 0) return std::min(wanted, l.rows);
-    const int64_t most = std::max(kRowAlignment, kChunkBytes / (4 * l.classes) / kRowAlignment * kRowAlignment);
+    const int64_t most = std::max(kRowAlignment, kChunkBytes / (static_cast<int64_t>(bytes_of(storage)) * l.classes) /
+                                                     kRowAlignment * kRowAlignment);
     const int64_t chunks = divide_up(l.rows, most);
     return std::min(l.rows, divide_up(divide_up(l.rows, chunks), kRowAlignment) * kRowAlignment);
 }
@@ -65,9 +65,13 @@ Loss loss_of(Lowering& lowering, const graph::Node& node, std::size_t first, std
     l.ignore = static_cast<int32_t>(node.integer("ignore_index"));
     l.rows = l.x.shape[0];
     l.classes = l.weight.shape[l.input_first ? 1 : 0];
-    l.chunk = rows_of_chunk(node, l);
+    // Like other results of a product; values of kind float32 stay so.
+    const bool halved = lowering.graph->kind(node.inputs[first]) == graph::Kind::float_ &&
+                        lowering.graph->kind(node.inputs[first + 1]) == graph::Kind::float_;
+    const Storage storage = halved ? lowering.options.precision : Storage::f32;
+    l.chunk = rows_of_chunk(node, l, storage);
     const int64_t width = divide_up(l.classes, kRowAlignment) * kRowAlignment;
-    l.logits = slice_of(lowering.allocate({l.chunk, width}, Storage::f32, "logits of a chunk"), 1, 0, l.classes);
+    l.logits = slice_of(lowering.allocate({l.chunk, width}, storage, "logits of a chunk"), 1, 0, l.classes);
     return l;
 }
 
@@ -94,7 +98,7 @@ void compute_logits(Lowering& lowering, const Loss& l, const View& x) {
 // Computes loss, dlogits or both of the rows of a chunk from its logits.
 void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t count) {
     const bool loss = l.loss.resource != 0, gradient = l.dloss.view.resource != 0;
-    const View logits = rows_of(l.logits, 0, count), dlogits = rows_of(l.dlogits, 0, count);
+    const View logits = rows_of(l.logits, 0, count), dlogits = gradient ? logits : View{};
     const View labels = rows_of(l.labels, first, count), lse = rows_of(l.lse, first, count);
     const View losses = rows_of(l.loss, first, count), best = rows_of(l.best, first, count);
     const View dloss = l.dloss.stride == 0 ? l.dloss.view : rows_of(l.dloss.view, first, count);
@@ -103,7 +107,7 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
                             : std::max(1u, std::min(256u, lowering.limits.max_group_invocations) / lanes(lowering));
     Dispatch dispatch;
     dispatch.shader = "loss/cross_entropy_rows";
-    if (bytes_of(dlogits.storage) == 2) dispatch.shader += ".16";
+    if (bytes_of(logits.storage) == 2) dispatch.shader += ".16";
     dispatch.constants = {lanes(lowering),
                           l.weights.resource != 0 ? 1u : 0u,
                           l.smoothing != 0 ? 1u : 0u,
@@ -111,7 +115,7 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
                           loss ? 1u : 0u,
                           gradient ? 1u : 0u,
                           subgroups,
-                          static_cast<uint32_t>(dlogits.storage)};
+                          static_cast<uint32_t>(logits.storage)};
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::loss::CrossEntropyRowsRecord{.logits = logits,
                                                                         .labels = labels,
@@ -132,29 +136,20 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
     for (const View& view : {losses, best, dlogits}) dispatch.writes(view);
     if (loss) dispatch.writes(lse);
     const auto elements = static_cast<double>(count * l.classes);
-    dispatch.bytes = (loss ? 4.0 : 0.0) * elements + // logits are read once for each
-                     (gradient ? 4.0 + static_cast<double>(bytes_of(dlogits.storage)) : 0.0) * elements;
+    // Logits are read once for the loss and once for the gradient.
+    dispatch.bytes = static_cast<double>(logits.bytes()) * ((loss ? 1.0 : 0.0) + (gradient ? 2.0 : 0.0));
     dispatch.flops = (loss ? 12.0 : 0.0) * elements + (gradient ? 10.0 : 0.0) * elements;
     lowering.append(std::move(dispatch));
 }
 
 // Computes the gradients of the linear from a chunk of dlogits. Gradients of weight and bias are sums over chunks.
-void compute_gradients(Lowering& lowering, const Loss& l, const View& given, const View& x, int64_t first) {
-    View d = rows_of(l.dlogits, 0, x.shape[0]);
+void compute_gradients(Lowering& lowering, const Loss& l, const View& x, int64_t first) {
+    const View d = rows_of(l.logits, 0, x.shape[0]);
     if (l.dbias.resource != 0) {
         View sum = rows_of(l.dbiases, first / l.chunk, 1);
         sum.shape = l.dbias.shape;
         sum.strides = l.dbias.strides;
         reduce_sum(lowering, d, {true, false}, sum);
-    }
-    if (given.resource != 0) { // in 16 bits
-        View stored = rows_of(given, 0, d.shape[0]);
-        const auto all = [](View view) { // with what follows each row
-            view.shape[1] = view.strides[0];
-            return view;
-        };
-        lowering.store_as_16_bit(all(d), all(stored));
-        d = stored;
     }
     each_part(l, [&](int64_t begin, int64_t width) {
         const View part = slice_of(d, 1, begin, width);
@@ -172,26 +167,15 @@ void compute_gradients(Lowering& lowering, const Loss& l, const View& given, con
 
 void by_chunks(Lowering& lowering, Loss& l) {
     const bool gradient = l.dloss.view.resource != 0;
-    View as_16_bit; // dlogits, if something else needs them in float32 first
-    if (gradient) {
-        l.dlogits = l.logits;
-        if (bytes_of(lowering.options.precision) == 2) {
-            const graph::Shape shape{l.chunk, l.logits.strides[0]};
-            const View room = slice_of(
-                lowering.allocate(shape, lowering.options.precision, "gradients of a chunk's logits in 16 bits"), 1, 0,
-                l.classes);
-            (l.dbias.resource != 0 ? as_16_bit : l.dlogits) = room;
-        }
-        if (l.dbias.resource != 0)
-            l.dbiases = lowering.allocate({divide_up(l.rows, l.chunk), l.classes}, Storage::f32,
-                                          "gradients of a bias by chunks");
-    }
+    if (l.dbias.resource != 0)
+        l.dbiases =
+            lowering.allocate({divide_up(l.rows, l.chunk), l.classes}, Storage::f32, "gradients of a bias by chunks");
     for (int64_t first = 0; first < l.rows; first += l.chunk) {
         const int64_t count = l.height_from(first);
         const View x = rows_of(l.x, first, count);
         compute_logits(lowering, l, x);
         compute_loss(lowering, l, first, count);
-        if (gradient) compute_gradients(lowering, l, as_16_bit, x, first);
+        if (gradient) compute_gradients(lowering, l, x, first);
     }
     if (l.dbias.resource != 0) sum_chunks(lowering, l.dbiases, l.dbias, divide_up(l.rows, l.chunk));
 }

@@ -1,10 +1,10 @@
 #include "program/lowering/lower.hpp"
 
 #include "program/lowering/concat.hpp"
+#include "program/lowering/epilogue.hpp"
 #include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
 #include "program/lowering/pointwise.hpp"
-#include "program/lowering/product_epilogue.hpp"
 #include "program/lowering/storage16.hpp"
 
 #include <fmt/format.h>
@@ -262,7 +262,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
         for (const auto& [name, value] : *list) kept.push_back(value);
     const PointwiseGroups groups = group_pointwise(graph, needed, kept, lowering.limits);
-    const ProductEpilogues epilogues = find_product_epilogues(graph, needed, kept, groups, lowering.limits);
+    const FusedEpilogues epilogues = find_epilogues(graph, needed, kept, groups, lowering.limits);
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
         if (!needed[id]) {
             const graph::Node& node = graph.nodes[id];
@@ -271,11 +271,14 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
             continue;
         }
         if (epilogues.inside(id)) continue;
-        const ProductEpilogue* epilogue = epilogues.ending_at(id);
+        const FusedEpilogue* epilogue = epilogues.ending_at(id);
         if (epilogue != nullptr) {
-            lowering.current = epilogue->product;
-            HK_TRY(reads_what_is_stored(lowering, epilogue->product).with_context(graph.describe(epilogue->product)));
-            lower_product(lowering, *epilogue);
+            lowering.current = epilogue->node;
+            HK_TRY(reads_what_is_stored(lowering, epilogue->node).with_context(graph.describe(epilogue->node)));
+            if (graph.nodes[epilogue->node].op == Op::linear)
+                lower_linear(lowering, *epilogue);
+            else
+                lower_norm_gradient(lowering, *epilogue);
             continue;
         }
         lowering.current = id;

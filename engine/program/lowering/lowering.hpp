@@ -78,6 +78,8 @@ public:
     // Returns the view, or the same view of a 16-bit copy if options.precision is 16 bits. The copy is of the whole
     // tensor and is created on first use (appends a dispatch). Nothing may write to the tensor afterwards.
     View as_16_bit(const View& view);
+    // Sets a copy that another dispatch writes, dense like the whole tensor, for as_16_bit().
+    void set_16_bit_copy(const View& tensor, const View& copy) { stored_as_16_bit_[tensor.resource] = copy.resource; }
     // Creates the 16-bit copies of several tensors, by as few dispatches as possible.
     void copy_as_16_bit(std::span<const View> views);
     // Appends a dispatch that converts `from` (float32) to the storage of `to` (16 bits), both dense, with the same

@@ -1,8 +1,8 @@
 // matmul and linear: layouts of the operands, choice of kernel, tile sizes.
 #include "program/lowering/common.hpp"
+#include "program/lowering/epilogue.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/matmul_kernels.hpp"
-#include "program/lowering/product_epilogue.hpp"
 
 #include <fmt/format.h>
 
@@ -473,7 +473,7 @@ View as_matrix(Lowering& lowering, const View& x) {
     return rows;
 }
 
-void lower_linear(Lowering& lowering, const graph::Node& node, const ProductEpilogue* after) {
+void lower_linear(Lowering& lowering, const graph::Node& node, const FusedEpilogue* after) {
     const graph::Graph& graph = *lowering.graph;
     const graph::ValueId output = after != nullptr ? after->output : node.outputs[0];
     const graph::Shape& shape = graph.shape(output);
@@ -539,8 +539,8 @@ Status lower_matmul(Lowering& lowering, graph::NodeId id) {
     return {};
 }
 
-void lower_product(Lowering& lowering, const ProductEpilogue& epilogue) {
-    lower_linear(lowering, lowering.graph->nodes[epilogue.product], &epilogue);
+void lower_linear(Lowering& lowering, const FusedEpilogue& epilogue) {
+    lower_linear(lowering, lowering.graph->nodes[epilogue.node], &epilogue);
 }
 
 } // namespace hekla::program

@@ -1,5 +1,7 @@
 // layer_norm and rms_norm, and their gradients. Statistics are float32 and are kept for the gradient.
 #include "program/lowering/common.hpp"
+#include "program/lowering/epilogue.hpp"
+#include "program/lowering/storage16.hpp"
 
 #include <algorithm>
 
@@ -103,7 +105,8 @@ void gain_gradient(Lowering& lowering, const Rows& dy, const Rows& x, const View
     if (!rms) sum_chunks(lowering, bias_sums, dbias, parts);
 }
 
-void norm_gradient(Lowering& lowering, graph::NodeId id) {
+// sum: what dx is added to, and the value of the result in place of output 0; or nothing.
+void norm_gradient(Lowering& lowering, graph::NodeId id, const FusedEpilogue* sum) {
     const graph::Node& node = lowering.graph->nodes[id];
     const bool rms = node.op == Op::rms_norm_gradient;
     const Rows dy = as_rows(lowering, lowering.view(node.inputs[0]));
@@ -111,7 +114,9 @@ void norm_gradient(Lowering& lowering, graph::NodeId id) {
     const View mean = rms ? View{} : dense_or_none(lowering, node, 2);
     const View inverse = dense_or_none(lowering, node, rms ? 2 : 3);
     const View gain = dense_or_none(lowering, node, rms ? 3 : 4);
-    const View dx = make_output(lowering, id, 0);
+    const graph::ValueId result = sum != nullptr ? sum->output : node.outputs[0];
+    const View dx = lowering.allocate(lowering.graph->shape(result), Storage::f32, "gradient of a norm");
+    lowering.views[result] = dx;
     const View dgain = make_output(lowering, id, 1);
     const View dbias = rms ? View{} : make_output(lowering, id, 2);
     if (dx.elements() == 0) {
@@ -119,30 +124,47 @@ void norm_gradient(Lowering& lowering, graph::NodeId id) {
         if (!rms && dbias.elements() > 0) lowering.fill_zero(dbias);
         return;
     }
+    const Rows residual = sum != nullptr ? as_rows(lowering, lowering.view(sum->residual)) : x;
+    View copy; // for products that read the result
+    if (read_as_factor(lowering, result)) {
+        copy = lowering.allocate(dx.shape, lowering.options.precision, "gradient of a norm in 16 bits");
+        lowering.set_16_bit_copy(dx, copy);
+    }
     Dispatch dispatch;
     dispatch.shader = "norm/gradient";
-    const uint32_t w = odd_offset(gain) ? 1u : load_width(x.width, {&dy, &x});
-    dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u};
-    set_type(dispatch, dy.view);
+    const uint32_t w = odd_offset(gain) ? 1u : load_width(x.width, {&dy, &x, &residual});
+    dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u, sum != nullptr ? 1u : 0u};
+    if (copy.resource != 0 || bytes_of(dy.view.storage) == 2) {
+        dispatch.shader += ".16";
+        dispatch.constants.push_back(static_cast<uint32_t>(dy.view.storage));
+        dispatch.constants.push_back(static_cast<uint32_t>(copy.storage));
+    }
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::norm::GradientRecord{.dy = dy.view,
                                                                 .x = x.view,
                                                                 .gain = gain,
                                                                 .mean = mean,
                                                                 .inverse = inverse,
+                                                                .residual = residual.view,
                                                                 .dx = dx,
+                                                                .copy = copy,
                                                                 .rows = word(x.rows),
                                                                 .width = word(x.width),
                                                                 .dy_stride = word(dy.stride),
-                                                                .x_stride = word(x.stride)});
+                                                                .x_stride = word(x.stride),
+                                                                .residual_stride = word(residual.stride)});
     dispatch.groups = row_groups(x.rows);
     dispatch.reads(dy.view);
     dispatch.reads(x.view);
     dispatch.reads(gain);
     dispatch.reads(mean);
     dispatch.reads(inverse);
+    if (sum != nullptr) dispatch.reads(residual.view);
     dispatch.writes(dx);
-    dispatch.bytes = static_cast<double>(dy.view.bytes() + x.view.bytes() + dx.bytes());
+    if (copy.resource != 0) dispatch.writes(copy);
+    dispatch.bytes =
+        static_cast<double>(dy.view.bytes() + x.view.bytes() + dx.bytes() +
+                            (sum != nullptr ? residual.view.bytes() : 0) + (copy.resource != 0 ? copy.bytes() : 0));
     dispatch.flops = 12.0 * static_cast<double>(dx.elements());
     lowering.append(std::move(dispatch));
     gain_gradient(lowering, dy, x, mean, inverse, dgain, dbias);
@@ -155,8 +177,12 @@ Status lower_norm(Lowering& lowering, graph::NodeId id) {
     if (op == Op::layer_norm || op == Op::rms_norm)
         norm_forward(lowering, id);
     else
-        norm_gradient(lowering, id);
+        norm_gradient(lowering, id, nullptr);
     return {};
+}
+
+void lower_norm_gradient(Lowering& lowering, const FusedEpilogue& epilogue) {
+    norm_gradient(lowering, epilogue.node, &epilogue);
 }
 
 } // namespace hekla::program

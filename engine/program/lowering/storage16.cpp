@@ -175,6 +175,21 @@ std::vector<bool> stored_in_16_bits(const graph::Graph& graph, const std::vector
     return stored;
 }
 
+bool read_as_factor(const Lowering& lowering, graph::ValueId value) {
+    if (bytes_of(lowering.options.precision) == 4) return false;
+    const graph::Graph& graph = *lowering.graph;
+    for (graph::NodeId id = graph.value(value).node + 1; id < graph.nodes.size(); ++id) {
+        if (!lowering.needed[id]) continue;
+        const graph::Node& node = graph.nodes[id];
+        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+            if (node.inputs[i] != value) continue;
+            if (is_factor_of_product(node, i) && graph.kind(value) == graph::Kind::float_) return true;
+            if (makes_view(node.op) && read_as_factor(lowering, node.outputs[0])) return true;
+        }
+    }
+    return false;
+}
+
 Status check_storage(const Limits& limits, Storage storage) {
     if (bytes_of(storage) == 4 || limits.storage16) return {};
     return unsupported(fmt::format("{} storage is asked for, and this device has no 16-bit storage "

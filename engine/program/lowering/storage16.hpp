@@ -3,7 +3,7 @@
 #pragma once
 
 #include "graph/graph.hpp"
-#include "program/lowering/limits.hpp"
+#include "program/lowering/lowering.hpp"
 #include "program/lowering/view.hpp"
 
 namespace hekla::program {
@@ -25,6 +25,9 @@ std::vector<bool> factors_only(const graph::Graph& graph);
 // Returns by value of the graph whether it is stored in 16 bits. The same with and without fused kernels. `needed`: by
 // node, whether it is computed.
 std::vector<bool> stored_in_16_bits(const graph::Graph& graph, const std::vector<bool>& needed);
+
+// Returns whether a product reads this value in 16 bits, also through views.
+bool read_as_factor(const Lowering& lowering, graph::ValueId value);
 
 // Returns unsupported, with what to do, if the device does not support the 16-bit `storage`.
 Status check_storage(const Limits& limits, Storage storage);

@@ -1,7 +1,8 @@
 // Linears with a fused epilogue: the same bits as with two kernels, with fewer dispatches.
 #include "program/kernel_case.hpp"
+#include "program/lowering/matmul_kernels.hpp"
 
-namespace product_epilogue_test {
+namespace epilogue_test {
 
 using namespace hekla;
 using namespace hekla::test;
@@ -157,4 +158,59 @@ TEST_CASE("linear: residuals with other strides, of other linears, and results t
     }
 }
 
-} // namespace product_epilogue_test
+TEST_CASE("gradients of norms: added to another gradient, and copied to 16 bits for products") {
+    Bench bench;
+    for (const program::Storage storage : {program::Storage::f32, program::Storage::f16, program::Storage::bf16})
+        for (const Op norm : {Op::layer_norm, Op::rms_norm})
+            for (const int64_t width : {1, 6, 17, 64})
+                for (const bool first : {false, true}) {
+                    if (storage != program::Storage::f32 && !bench->limits().storage16) continue;
+                    CAPTURE(width);
+                    CAPTURE(first);
+                    Builder b;
+                    const auto parameter = [&](const char* name, const Shape& shape) {
+                        return b.parameter(name, shape, 0, 0, 0, 0);
+                    };
+                    const ValueId ids = b.input("ids", Kind::int32, {3, 5});
+                    ValueId x = b(Op::embedding, {parameter("table", {9, 4}), ids});
+                    x = b(Op::linear, {x, parameter("in", {width, 4})});
+                    for (const char* block : {"1", "2"}) {
+                        const ValueId h = b(norm, {x, parameter((std::string("gain") + block).c_str(), {width})});
+                        const ValueId y =
+                            b(Op::linear, {h, parameter((std::string("w") + block).c_str(), {width, width})});
+                        x = first ? b(Op::add, {x, b(Op::tanh, {y})}) : b(Op::add, {b(Op::tanh, {y}), x});
+                    }
+                    Graph graph = with_gradients(std::move(b), x);
+                    Random random(9);
+                    const graph::Feeds feeds = kernel_feeds(graph, random);
+                    RunOptions options;
+                    options.compile.precision = storage;
+                    const Outcome fused = run_on_device(*bench, graph, feeds, options);
+                    const auto count = [&](bool with) {
+                        program::CompileOptions compile = options.compile;
+                        compile.outputs = {"loss"};
+                        compile.fused = with;
+                        auto lowered = program::lower(graph, bench->limits(), compile);
+                        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+                        std::map<std::string, int> kernels;
+                        for (const program::Dispatch& dispatch : lowered.value().dispatches) {
+                            const std::string& name = dispatch.shader;
+                            ++kernels[name.starts_with("generated") ? "pointwise" : name.substr(0, name.find('/'))];
+                        }
+                        return kernels;
+                    };
+                    // Both sums of a block's two gradients are in the norm's kernel.
+                    CHECK(count(true)["norm"] == count(false)["norm"]);
+                    CHECK(count(true)["pointwise"] <= count(false)["pointwise"] - 2);
+                    options.compile.fused = false;
+                    CHECK(same_bits(fused, run_on_device(*bench, graph, feeds, options)));
+                    std::string where;
+                    const double error = worst_error(fused, run_in_interpreter(graph, feeds), &where);
+                    const double tolerance = storage == program::Storage::f32   ? 2e-5
+                                             : storage == program::Storage::f16 ? 0x1p-6
+                                                                                : 0x1p-3;
+                    if (width > 1) CHECK_MESSAGE(error <= tolerance, "error " << error << " at " << where);
+                }
+}
+
+} // namespace epilogue_test

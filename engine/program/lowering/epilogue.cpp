@@ -1,4 +1,4 @@
-#include "program/lowering/product_epilogue.hpp"
+#include "program/lowering/epilogue.hpp"
 
 #include <algorithm>
 
@@ -21,26 +21,33 @@ Activation activation_of(const graph::Node& node) {
 
 } // namespace
 
-void ProductEpilogues::add(graph::NodeId end, const ProductEpilogue& epilogue) {
+void FusedEpilogues::add(graph::NodeId end, const FusedEpilogue& epilogue) {
     ends_[end] = epilogue;
-    products_.insert(epilogue.product);
+    nodes_.insert(epilogue.node);
 }
 
-const ProductEpilogue* ProductEpilogues::ending_at(graph::NodeId node) const {
+const FusedEpilogue* FusedEpilogues::ending_at(graph::NodeId node) const {
     const auto it = ends_.find(node);
     return it == ends_.end() ? nullptr : &it->second;
 }
 
-ProductEpilogues find_product_epilogues(const graph::Graph& graph, const std::vector<bool>& needed,
-                                        const std::vector<graph::ValueId>& kept, const PointwiseGroups& groups,
-                                        const Limits& limits) {
-    ProductEpilogues result;
+FusedEpilogues find_epilogues(const graph::Graph& graph, const std::vector<bool>& needed,
+                              const std::vector<graph::ValueId>& kept, const PointwiseGroups& groups,
+                              const Limits& limits) {
+    FusedEpilogues result;
     std::vector<int> reads(graph.values.size(), 0);
     for (graph::NodeId n = 0; n < graph.nodes.size(); ++n)
         if (needed[n])
             for (const graph::ValueId input : graph.nodes[n].inputs)
                 if (input != graph::kNone) ++reads[input];
     for (const graph::ValueId value : kept) ++reads[value];
+    // A gradient of a norm has other results, which nothing may read before the sum.
+    const auto read_before = [&](const graph::Node& node, graph::NodeId end) {
+        for (graph::NodeId n = graph.value(node.outputs[0]).node + 1; n < end; ++n)
+            for (const graph::ValueId input : graph.nodes[n].inputs)
+                if (needed[n] && std::ranges::find(node.outputs, input) != node.outputs.end()) return true;
+        return false;
+    };
 
     for (const PointwiseGroup& group : groups.all()) {
         if (group.nodes.size() != 1) continue;
@@ -53,7 +60,7 @@ ProductEpilogues find_product_epilogues(const graph::Graph& graph, const std::ve
             return node.op == Op::linear && reads[value] == 1 && graph.shape(value) == shape &&
                    graph.shape(node.inputs[0])[-1] > 0;
         };
-        ProductEpilogue epilogue;
+        FusedEpilogue epilogue;
         epilogue.output = output;
         epilogue.activation = activation_of(end);
         graph::ValueId product = graph::kNone;
@@ -61,15 +68,21 @@ ProductEpilogues find_product_epilogues(const graph::Graph& graph, const std::ve
             if (limits.cpu && shape.elements() / shape[-1] > kFewRows) continue;
             if (is_product(end.inputs[0])) product = end.inputs[0];
         } else if (end.op == Op::add && graph.shape(end.inputs[0]) == graph.shape(end.inputs[1])) {
-            // Of two linears, fuse into the later one, because the other is computed by then.
+            // Of two nodes, fuse into the later one, because the other is computed by then.
+            const auto adds = [&](graph::ValueId value) {
+                const graph::Node& node = graph.producer(value);
+                const bool of_norm = node.op == Op::layer_norm_gradient || node.op == Op::rms_norm_gradient;
+                return is_product(value) ||
+                       (of_norm && value == node.outputs[0] && reads[value] == 1 && !read_before(node, group.nodes[0]));
+            };
             for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-                if (!is_product(end.inputs[i]) || (product != graph::kNone && end.inputs[i] < product)) continue;
+                if (!adds(end.inputs[i]) || (product != graph::kNone && end.inputs[i] < product)) continue;
                 product = end.inputs[i];
                 epilogue.residual = end.inputs[1 - i];
             }
         }
         if (product == graph::kNone) continue;
-        epilogue.product = graph.value(product).node;
+        epilogue.node = graph.value(product).node;
         result.add(group.nodes[0], epilogue);
     }
     return result;

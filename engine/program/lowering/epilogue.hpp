@@ -1,0 +1,51 @@
+// Operations fused into another's kernel before its result is stored, instead of a separate dispatch: an activation, or
+// the sum with a residual, into a linear; the sum with another gradient into the gradient of a norm. When tokens are
+// generated one at a time, dispatches take most of the time.
+#pragma once
+
+#include "program/lowering/pointwise.hpp"
+#include "program/lowering/records.hpp"
+
+#include <map>
+#include <set>
+#include <vector>
+
+namespace hekla::program {
+
+enum class Activation : uint32_t {
+    none = kernels::matmul::kActivationNone,
+    relu = kernels::matmul::kActivationRelu,
+    gelu_tanh = kernels::matmul::kActivationGeluTanh,
+    gelu = kernels::matmul::kActivationGelu,
+};
+
+struct FusedEpilogue {
+    graph::NodeId node = 0;               // the linear, or the gradient of a norm
+    graph::ValueId output = graph::kNone; // stored instead of the node's first result
+    Activation activation = Activation::none;
+    graph::ValueId residual = graph::kNone; // of the output's shape, computed before the operation that adds it
+};
+
+class FusedEpilogues {
+public:
+    void add(graph::NodeId end, const FusedEpilogue& epilogue);
+    // The node is lowered at the position of the fused operation, when all inputs of both are computed.
+    const FusedEpilogue* ending_at(graph::NodeId node) const; // null: none does
+    bool inside(graph::NodeId node) const { return nodes_.contains(node); }
+
+private:
+    std::map<graph::NodeId, FusedEpilogue> ends_;
+    std::set<graph::NodeId> nodes_;
+};
+
+// Finds nodes whose result is read once, by a pointwise operation outside of all groups; none if `groups` is empty
+// because fusion is off. `needed` and `kept` as in group_pointwise().
+FusedEpilogues find_epilogues(const graph::Graph& graph, const std::vector<bool>& needed,
+                              const std::vector<graph::ValueId>& kept, const PointwiseGroups& groups,
+                              const Limits& limits);
+
+// Lowers the node with the fused operation, and sets the views of `output` and of the node's other results.
+void lower_linear(Lowering& lowering, const FusedEpilogue& epilogue);        // matmul.cpp
+void lower_norm_gradient(Lowering& lowering, const FusedEpilogue& epilogue); // norm.cpp
+
+} // namespace hekla::program
