@@ -160,5 +160,14 @@ precise float gelu_tanh(float x) {
     return 0.5 * x * (1.0 + tanh_(0.797884561 * (x + 0.044715 * x * x * x)));
 }
 precise float gelu_erf(float x) { return 0.5 * x * (1.0 + erf_(x * 0.707106781)); }
+// dy times the derivative at x.
+precise float gelu_tanh_gradient(float dy, float x) {
+    const float t = tanh_(0.797884561 * (x + 0.044715 * x * x * x));
+    const float inner = 0.797884561 + 0.107032224 * x * x; // the derivative of the argument of tanh
+    return dy * (0.5 * (1.0 + t) + 0.5 * x * ((1.0 - t * t) * inner));
+}
+precise float gelu_erf_gradient(float dy, float x) {
+    return dy * (0.5 * (1.0 + erf_(x * 0.707106781)) + x * (0.398942280 * exp_(-0.5 * x * x)));
+}
 
 #endif

@@ -47,28 +47,6 @@ void minimum_maximum_gradient(Backward& b, ValueId dy, Relation loses) {
     if (b.wants(1)) b.give(1, b.where(tie, half, b.where(b.compare(b.x(1), loses, b.x(0)), zero, dy)));
 }
 
-ValueId gelu_slope(Backward& b) {
-    Builder& build = b.builder();
-    const ValueId x = b.x();
-    if (b.node().integer("tanh_approximation") == 0) {
-        // Phi(x) + x phi(x)
-        const ValueId cdf = b.scale(b.shift(build(Op::erf, {b.scale(x, 1.0 / std::numbers::sqrt2)}), 1.0), 0.5);
-        const ValueId density =
-            b.scale(build(Op::exp, {b.scale(b.mul(x, x), -0.5)}), std::numbers::inv_sqrtpi / std::numbers::sqrt2);
-        return b.add(cdf, b.mul(x, density));
-    }
-    // y = x (1 + t) / 2 with t = tanh(u), u = c (x + 0.044715 x^3)
-    constexpr double c = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-    constexpr double cubic = 0.044715;
-    const ValueId square = b.mul(x, x);
-    const ValueId u = b.mul(x, b.shift(b.scale(square, c * cubic), c));
-    const ValueId t = build(Op::tanh, {u});
-    const ValueId du = b.shift(b.scale(square, 3.0 * c * cubic), c);
-    const ValueId left = b.scale(b.shift(t, 1.0), 0.5);
-    const ValueId right = b.mul(b.scale(x, 0.5), b.mul(b.one_minus(b.mul(t, t)), du));
-    return b.add(left, right);
-}
-
 // Returns dy/dx of an operation of one input, to be multiplied with dy; nothing for other operations.
 std::optional<ValueId> slope(Backward& b) {
     Builder& build = b.builder();
@@ -84,7 +62,6 @@ std::optional<ValueId> slope(Backward& b) {
     case Op::sigmoid: return b.mul(b.one_minus(y), y);
     case Op::softplus: return build(Op::sigmoid, {x});
     case Op::log_sigmoid: return build(Op::sigmoid, {b.neg(x)});
-    case Op::gelu: return gelu_slope(b);
     case Op::silu: {
         const ValueId s = build(Op::sigmoid, {x});
         return b.mul(s, b.shift(b.mul(x, b.one_minus(s)), 1.0));
@@ -132,6 +109,9 @@ bool pointwise_gradient(Backward& b) {
         return true;
     }
     case Op::neg: b.give(0, b.neg(dy)); return true;
+    case Op::gelu:
+        b.give(0, build(Op::gelu_gradient, {dy, x0}, {{"tanh_approximation", b.node().integer("tanh_approximation")}}));
+        return true;
     case Op::log: b.give(0, b.div(dy, x0)); return true;
     case Op::log1p: b.give(0, b.div(dy, b.shift(x0, 1.0))); return true;
     case Op::sqrt: b.give(0, b.div(dy, b.scale(y, 2.0))); return true;

@@ -88,9 +88,18 @@ void compare(const Call& call) {
 
 double softplus(double x) { return std::isnan(x) ? x : std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 double gelu(double x) { return 0.5 * x * std::erfc(-x * std::numbers::sqrt2 / 2); } // erfc keeps the left tail exact
+double gelu_gradient(double dy, double x) {
+    const double density = std::exp(-0.5 * x * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+    return dy * (0.5 * std::erfc(-x * std::numbers::sqrt2 / 2) + x * density);
+}
 double gelu_tanh(double x) {
     const double inner = std::sqrt(2 * std::numbers::inv_pi) * (x + 0.044715 * x * x * x);
     return 0.5 * x * (1 + std::tanh(inner));
+}
+double gelu_tanh_gradient(double dy, double x) {
+    const double c = std::sqrt(2 * std::numbers::inv_pi);
+    const double t = std::tanh(c * (x + 0.044715 * x * x * x));
+    return dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x));
 }
 
 double to_int32(double x) {
@@ -217,6 +226,9 @@ Status run_pointwise(const Call& call) {
     case Op::log_sigmoid: unary(call, [](double x) { return -softplus(-x); }); break;
     case Op::relu: unary(call, [](double x) { return x > 0 || std::isnan(x) ? x : 0.0; }); break;
     case Op::gelu: call.node.integer("tanh_approximation") != 0 ? unary(call, gelu_tanh) : unary(call, gelu); break;
+    case Op::gelu_gradient:
+        call.node.integer("tanh_approximation") != 0 ? binary(call, gelu_tanh_gradient) : binary(call, gelu_gradient);
+        break;
     case Op::silu: unary(call, [](double x) { return x * sigmoid(x); }); break;
     case Op::clamp: clamp(call); break;
     case Op::cast:

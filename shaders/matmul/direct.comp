@@ -124,8 +124,13 @@ void main() {
             uint64_t at = uint64_t(m) * r.ldc + n;
             float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
             float before = (EPILOGUE & kAccumulate) != 0 ? load_float(tile.c, at, kC) : 0.0;
-            float y = finish(sum[i * TN + j], bias[j], residual, before, EPILOGUE);
-            if (tile.m0 + i < M && column[j] < N) store_float(tile.c, at, y, kC);
+            float argument = has_argument(EPILOGUE) ? load_float(r.other, at, kC) : 0.0;
+            float y = finish(sum[i * TN + j], bias[j], residual, before, argument, EPILOGUE);
+            if (tile.m0 + i < M && column[j] < N) {
+                if ((EPILOGUE & kStoreBefore) != 0)
+                    store_float(r.other, at, before_activation(sum[i * TN + j], bias[j], EPILOGUE), kC);
+                store_float(tile.c, at, y, kC);
+            }
         }
     }
 }

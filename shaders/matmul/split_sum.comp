@@ -35,6 +35,10 @@ void main() {
     float bias = (EPILOGUE & kBias) != 0 ? load_float(r.bias, n, kF32) : 0.0;
     float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
     float before = (EPILOGUE & kAccumulate) != 0 ? load_float(r.c, c, kC) : 0.0;
-    float value = finish(sum, bias, residual, before, EPILOGUE);
-    if (in_range) store_float(r.c, c, value, kC);
+    float argument = has_argument(EPILOGUE) ? load_float(r.other, c, kC) : 0.0;
+    float value = finish(sum, bias, residual, before, argument, EPILOGUE);
+    if (in_range) {
+        if ((EPILOGUE & kStoreBefore) != 0) store_float(r.other, c, before_activation(sum, bias, EPILOGUE), kC);
+        store_float(r.c, c, value, kC);
+    }
 }

@@ -16,12 +16,25 @@ const uint kC = (TYPES >> 4) & 3u;
 
 PUSH_RECORD(Record);
 
-float finish(float x, float bias, float residual, float before, uint epilogue) {
+bool has_argument(uint epilogue) { return (epilogue >> kActivationShift) >= kActivationGeluTanhGradient; }
+
+// Returns the sum before the activation, as it is stored.
+float before_activation(float x, float bias, uint epilogue) {
     if ((epilogue & kBias) != 0u) x += bias;
+#ifdef STORAGE16
+    if ((epilogue & kStoreBefore) != 0u && kC != kF32) x = unpack_half(kC, pack_half(kC, x));
+#endif
+    return x;
+}
+// argument: of the activation's gradient.
+float finish(float x, float bias, float residual, float before, float argument, uint epilogue) {
+    x = before_activation(x, bias, epilogue);
     uint activation = epilogue >> kActivationShift;
     if (activation == kActivationRelu) x = x > 0.0 || is_nan(x) ? x : 0.0;
     if (activation == kActivationGeluTanh) x = gelu_tanh(x);
     if (activation == kActivationGelu) x = gelu_erf(x);
+    if (activation == kActivationGeluTanhGradient) x = gelu_tanh_gradient(x, argument);
+    if (activation == kActivationGeluGradient) x = gelu_erf_gradient(x, argument);
     if ((epilogue & kResidual) != 0u) x += residual;
     if ((epilogue & kAccumulate) != 0u) x += before;
     return x;

@@ -86,7 +86,7 @@ void main() {
             const uint64_t residual_at = r.residual + (uint64_t(m) * r.ldr + first[j]) * 4ul;
             const float residual = (EPILOGUE & kResidual) != 0 ? load_consecutive(residual_at) : 0.0;
             const float before = (EPILOGUE & kAccumulate) != 0 ? load_consecutive(at) : 0.0;
-            const float y = finish(sum[i * TN + j], bias, residual, before, EPILOGUE);
+            const float y = finish(sum[i * TN + j], bias, residual, before, 0.0, EPILOGUE);
             if (own && tile.m0 + i < M) store_float(at, uint64_t(lane), y, kF32);
         }
     }

@@ -136,8 +136,13 @@ void main() {
         const float residual =
             (EPILOGUE & kResidual) != 0 ? load_float(r.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
         const float before = (EPILOGUE & kAccumulate) != 0 ? load_float(tile.c, at, kC) : 0.0;
-        const float y = finish(x.x, bias, residual, before, EPILOGUE);
-        if (row < rows_left && first + c < columns_left) store_float(tile.c, at, y, kC);
+        const float argument = has_argument(EPILOGUE) ? load_float(r.other, at, kC) : 0.0;
+        const float y = finish(x.x, bias, residual, before, argument, EPILOGUE);
+        if (row < rows_left && first + c < columns_left) {
+            if ((EPILOGUE & kStoreBefore) != 0)
+                store_float(r.other, at, before_activation(x.x, bias, EPILOGUE), kC);
+            store_float(tile.c, at, y, kC);
+        }
         x = x.yzwx;
     } while (++c < 4);
 }

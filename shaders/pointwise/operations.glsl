@@ -41,6 +41,8 @@ float op_log_sigmoid(float x) { return -op_softplus(-x); }
 float op_relu(float x) { return x > 0.0 || is_nan(x) ? x : 0.0; }
 float op_gelu(float x) { return gelu_erf(x); }
 float op_gelu_tanh(float x) { return gelu_tanh(x); }
+float op_gelu_gradient(float dy, float x) { return gelu_erf_gradient(dy, x); }
+float op_gelu_tanh_gradient(float dy, float x) { return gelu_tanh_gradient(dy, x); }
 float op_silu(float x) { precise float y = x * op_sigmoid(x); return y; }
 float op_clamp(float x, float low, float high) { return is_nan(x) ? x : min(max(x, low), high); }
 float op_pow(float a, float b) {

@@ -158,6 +158,62 @@ TEST_CASE("linear: residuals with other strides, of other linears, and results t
     }
 }
 
+TEST_CASE(
+    "linear: in training the activation and its argument are stored together, and its gradient with a product's") {
+    program::RuntimeOptions as_gpu;
+    as_gpu.kernels_of_gpus = true;
+    gpu::CapabilityOverrides any;
+    any.disable = {"uniform_loads"};
+    Bench bench(as_gpu, any);
+    for (const program::Storage storage : {program::Storage::f32, program::Storage::f16, program::Storage::bf16})
+        for (const int64_t tanh_approximation : {0, 1})
+            for (const auto& [rows, width, out] : {std::tuple<int64_t, int64_t, int64_t>{1, 6, 5},
+                                                   {3, 17, 9},
+                                                   {70, 33, 40},
+                                                   {40, 12, 132},
+                                                   {2, 5, 2500}}) {
+                if (storage != program::Storage::f32 && !bench->limits().storage16) continue;
+                CAPTURE(rows);
+                CAPTURE(tanh_approximation);
+                Builder b;
+                const auto parameter = [&](const char* name, const Shape& shape) {
+                    return b.parameter(name, shape, 0, 0, 0, 0);
+                };
+                const ValueId x = b(Op::tanh, {parameter("x", {rows, width})});
+                const ValueId before = b(Op::linear, {x, parameter("up", {out, width}), parameter("b", {out})});
+                const ValueId after = b(Op::gelu, {before}, {{"tanh_approximation", tanh_approximation}});
+                const ValueId y = b(Op::linear, {after, parameter("down", {width, out})});
+                const Graph graph = with_gradients(std::move(b), y);
+                Random random(10);
+                const graph::Feeds feeds = kernel_feeds(graph, random);
+                RunOptions options;
+                options.compile.precision = storage;
+                const Outcome fused = run_on_device(*bench, graph, feeds, options);
+                const auto activations = [&](bool with) {
+                    program::CompileOptions compile = options.compile;
+                    compile.outputs = {"loss"};
+                    compile.fused = with;
+                    auto lowered = program::lower(graph, bench->limits(), compile);
+                    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+                    return std::ranges::count_if(lowered.value().dispatches, [&](const program::Dispatch& dispatch) {
+                        const Op op = graph.nodes[dispatch.node].op;
+                        return (op == Op::gelu || op == Op::gelu_gradient);
+                    });
+                };
+                CHECK(activations(false) == 2);
+                CHECK(activations(true) == 0);
+                options.compile.fused = false;
+                CHECK_MESSAGE(same_bits(fused, run_on_device(*bench, graph, feeds, options)),
+                              "fused and unfused differ");
+                std::string where;
+                const double error = worst_error(fused, run_in_interpreter(graph, feeds), &where);
+                const double tolerance = storage == program::Storage::f32   ? 5e-6
+                                         : storage == program::Storage::f16 ? 0x1p-8
+                                                                            : 0x1p-5;
+                CHECK_MESSAGE(error <= tolerance, "error " << error << " at " << where);
+            }
+}
+
 TEST_CASE("gradients of norms: added to another gradient, and copied to 16 bits for products") {
     Bench bench;
     for (const program::Storage storage : {program::Storage::f32, program::Storage::f16, program::Storage::bf16})

@@ -1,5 +1,7 @@
 #include "program/lowering/epilogue.hpp"
 
+#include "program/lowering/storage16.hpp"
+
 #include <algorithm>
 
 namespace hekla::program {
@@ -31,9 +33,11 @@ const FusedEpilogue* FusedEpilogues::ending_at(graph::NodeId node) const {
     return it == ends_.end() ? nullptr : &it->second;
 }
 
-FusedEpilogues find_epilogues(const graph::Graph& graph, const std::vector<bool>& needed,
-                              const std::vector<graph::ValueId>& kept, const PointwiseGroups& groups,
-                              const Limits& limits) {
+FusedEpilogues find_epilogues(const Lowering& lowering, const std::vector<graph::ValueId>& kept,
+                              const PointwiseGroups& groups) {
+    const graph::Graph& graph = *lowering.graph;
+    const std::vector<bool>& needed = lowering.needed;
+    const Limits& limits = lowering.limits;
     FusedEpilogues result;
     std::vector<int> reads(graph.values.size(), 0);
     for (graph::NodeId n = 0; n < graph.nodes.size(); ++n)
@@ -41,7 +45,7 @@ FusedEpilogues find_epilogues(const graph::Graph& graph, const std::vector<bool>
             for (const graph::ValueId input : graph.nodes[n].inputs)
                 if (input != graph::kNone) ++reads[input];
     for (const graph::ValueId value : kept) ++reads[value];
-    // A gradient of a norm has other results, which nothing may read before the sum.
+    // Nothing may read a node's other results, or its own where that is stored too, before the node is lowered.
     const auto read_before = [&](const graph::Node& node, graph::NodeId end) {
         for (graph::NodeId n = graph.value(node.outputs[0]).node + 1; n < end; ++n)
             for (const graph::ValueId input : graph.nodes[n].inputs)
@@ -55,10 +59,16 @@ FusedEpilogues find_epilogues(const graph::Graph& graph, const std::vector<bool>
         const graph::ValueId output = end.outputs[0];
         const graph::Shape& shape = graph.shape(output);
         if (shape.rank() == 0 || shape.elements() == 0) continue;
-        const auto is_product = [&](graph::ValueId value) {
+        const auto is_linear = [&](graph::ValueId value) {
             const graph::Node& node = graph.producer(value);
-            return node.op == Op::linear && reads[value] == 1 && graph.shape(value) == shape &&
-                   graph.shape(node.inputs[0])[-1] > 0;
+            return node.op == Op::linear && graph.shape(value) == shape && graph.shape(node.inputs[0])[-1] > 0;
+        };
+        const auto is_product = [&](graph::ValueId value) { return is_linear(value) && reads[value] == 1; };
+        // Kernels for CPUs have no second tensor like C.
+        const auto is_like_output = [&](graph::ValueId value) {
+            return !limits.cpu && !limits.uniform_loads && graph.shape(value) == shape &&
+                   !makes_view(graph.producer(value).op) && graph.kind(value) == graph::Kind::float_ &&
+                   lowering.storage_of(value) == lowering.storage_of(output);
         };
         FusedEpilogue epilogue;
         epilogue.output = output;
@@ -66,7 +76,20 @@ FusedEpilogues find_epilogues(const graph::Graph& graph, const std::vector<bool>
         graph::ValueId product = graph::kNone;
         if (epilogue.activation != Activation::none) {
             if (limits.cpu && shape.elements() / shape[-1] > kFewRows) continue;
-            if (is_product(end.inputs[0])) product = end.inputs[0];
+            const graph::ValueId before = end.inputs[0];
+            if (is_product(before)) {
+                product = before;
+            } else if (is_linear(before) && is_like_output(before) &&
+                       !read_before(graph.producer(before), group.nodes[0])) {
+                product = before;
+                epilogue.stores_before = true;
+            }
+        } else if (end.op == Op::gelu_gradient) {
+            if (!is_product(end.inputs[0]) || !is_like_output(end.inputs[1])) continue;
+            product = end.inputs[0];
+            epilogue.argument = end.inputs[1];
+            epilogue.activation =
+                end.integer("tanh_approximation") != 0 ? Activation::gelu_tanh_gradient : Activation::gelu_gradient;
         } else if (end.op == Op::add && graph.shape(end.inputs[0]) == graph.shape(end.inputs[1])) {
             // Of two nodes, fuse into the later one, because the other is computed by then.
             const auto adds = [&](graph::ValueId value) {

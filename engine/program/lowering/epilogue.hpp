@@ -17,6 +17,8 @@ enum class Activation : uint32_t {
     relu = kernels::matmul::kActivationRelu,
     gelu_tanh = kernels::matmul::kActivationGeluTanh,
     gelu = kernels::matmul::kActivationGelu,
+    gelu_tanh_gradient = kernels::matmul::kActivationGeluTanhGradient, // these two of FusedEpilogue::argument
+    gelu_gradient = kernels::matmul::kActivationGeluGradient,
 };
 
 struct FusedEpilogue {
@@ -24,6 +26,8 @@ struct FusedEpilogue {
     graph::ValueId output = graph::kNone; // stored instead of the node's first result
     Activation activation = Activation::none;
     graph::ValueId residual = graph::kNone; // of the output's shape, computed before the operation that adds it
+    graph::ValueId argument = graph::kNone; // of the output's shape and storage
+    bool stores_before = false;             // the linear's own result is stored too, for others that read it
 };
 
 class FusedEpilogues {
@@ -38,11 +42,10 @@ private:
     std::set<graph::NodeId> nodes_;
 };
 
-// Finds nodes whose result is read once, by a pointwise operation outside of all groups; none if `groups` is empty
-// because fusion is off. `needed` and `kept` as in group_pointwise().
-FusedEpilogues find_epilogues(const graph::Graph& graph, const std::vector<bool>& needed,
-                              const std::vector<graph::ValueId>& kept, const PointwiseGroups& groups,
-                              const Limits& limits);
+// Finds nodes whose result is read once, or first, by a pointwise operation outside of all groups; none if `groups` is
+// empty because fusion is off. `kept` as in group_pointwise().
+FusedEpilogues find_epilogues(const Lowering& lowering, const std::vector<graph::ValueId>& kept,
+                              const PointwiseGroups& groups);
 
 // Lowers the node with the fused operation, and sets the views of `output` and of the node's other results.
 void lower_linear(Lowering& lowering, const FusedEpilogue& epilogue);        // matmul.cpp

@@ -262,7 +262,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
         for (const auto& [name, value] : *list) kept.push_back(value);
     const PointwiseGroups groups = group_pointwise(graph, needed, kept, lowering.limits);
-    const FusedEpilogues epilogues = find_epilogues(graph, needed, kept, groups, lowering.limits);
+    const FusedEpilogues epilogues = find_epilogues(lowering, kept, groups);
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
         if (!needed[id]) {
             const graph::Node& node = graph.nodes[id];

@@ -64,14 +64,17 @@ Operand operand_of(Lowering& lowering, const Matrix& matrix) {
 struct Epilogue {
     View bias; // [N]
     Activation activation = Activation::none;
-    View residual;           // [M, N], added; rows of any stride
+    View residual; // [M, N], added; rows of any stride
+    View other;    // dense, like C: the activation's argument, or for the sum before the activation
+    bool stores_before = false;
     bool accumulate = false; // add to the existing content
 };
 
 uint32_t epilogue_bits(const Epilogue& epilogue) {
     using namespace kernels::matmul;
     return (epilogue.bias.resource != 0 ? kBias : 0u) | (epilogue.residual.resource != 0 ? kResidual : 0u) |
-           (epilogue.accumulate ? kAccumulate : 0u) | static_cast<uint32_t>(epilogue.activation) << kActivationShift;
+           (epilogue.accumulate ? kAccumulate : 0u) | (epilogue.stores_before ? kStoreBefore : 0u) |
+           static_cast<uint32_t>(epilogue.activation) << kActivationShift;
 }
 
 struct Problem {
@@ -146,6 +149,7 @@ uint32_t vectors_of(const Problem& p, bool split) {
     const bool c = in_vectors({p.n}) &&
                    (split || in_vectors({static_cast<int64_t>(p.c.offset), p.c_leading, p.c_outer, p.c_inner,
                                          static_cast<int64_t>(e.bias.offset), static_cast<int64_t>(e.residual.offset),
+                                         static_cast<int64_t>(e.other.offset),
                                          e.residual.resource != 0 ? e.residual.strides[0] : 0}));
     return (a ? kVectorsOfA : 0u) | (b ? kVectorsOfB : 0u) | (c ? kVectorsOfC : 0u) |
            (in_vectors({p.k}) ? kWholeK : 0u);
@@ -252,6 +256,7 @@ Record record_of(const Problem& p, const Tiling& tiling, const View& a, const Vi
                                                .c = c,
                                                .bias = after.bias,
                                                .residual = after.residual,
+                                               .other = after.other,
                                                .m = word(p.m),
                                                .n = word(p.n),
                                                .k = word(p.k),
@@ -302,6 +307,22 @@ void transpose_b(Lowering& lowering, Problem& p) {
     p.b_outer = p.b_outer == 0 ? 0 : inner * p.k * p.n;
 }
 
+// Adds what the epilogue and the result are read and written for.
+void finishes(Dispatch& dispatch, const Problem& p) {
+    const Epilogue& e = p.epilogue;
+    dispatch.reads(e.bias);
+    dispatch.reads(e.residual);
+    if (e.stores_before)
+        dispatch.writes(e.other);
+    else
+        dispatch.reads(e.other);
+    if (e.accumulate) dispatch.reads(p.c);
+    dispatch.writes(p.c);
+    dispatch.bytes += static_cast<double>(p.c.bytes() * (e.accumulate ? 2 : 1));
+    for (const View* view : {&e.residual, &e.other})
+        if (view->resource != 0) dispatch.bytes += static_cast<double>(view->bytes());
+}
+
 void append_matmul(Lowering& lowering, Problem p) {
     const int64_t batches = p.outer * p.inner;
     const Tiling tiling = choose_tiling(lowering, p);
@@ -321,12 +342,14 @@ void append_matmul(Lowering& lowering, Problem p) {
         static_cast<uint64_t>(divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches * tiling.splits);
     dispatch.reads(p.a.view);
     dispatch.reads(p.b.view);
-    if (!split) dispatch.reads(p.epilogue.bias);
-    if (!split) dispatch.reads(p.epilogue.residual);
-    if (!split && p.epilogue.accumulate) dispatch.reads(p.c);
-    dispatch.writes(split ? partial : p.c);
     dispatch.flops = 2.0 * static_cast<double>(batches * p.m * p.n) * static_cast<double>(p.k);
-    dispatch.bytes = static_cast<double>(p.a.view.bytes() + p.b.view.bytes() + p.c.bytes());
+    dispatch.bytes = static_cast<double>(p.a.view.bytes() + p.b.view.bytes());
+    if (split) {
+        dispatch.writes(partial);
+        dispatch.bytes += static_cast<double>(partial.bytes());
+    } else {
+        finishes(dispatch, p);
+    }
     lowering.append(std::move(dispatch));
     if (!split) return;
 
@@ -337,11 +360,8 @@ void append_matmul(Lowering& lowering, Problem p) {
     sum.record = record_of(p, tiling, partial, p.c, false);
     sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));
     sum.reads(partial);
-    sum.reads(p.epilogue.bias);
-    sum.reads(p.epilogue.residual);
-    if (p.epilogue.accumulate) sum.reads(p.c);
-    sum.writes(p.c);
-    sum.bytes = static_cast<double>(partial.bytes() + p.c.bytes());
+    sum.bytes = static_cast<double>(partial.bytes());
+    finishes(sum, p);
     lowering.append(std::move(sum));
 }
 
@@ -491,6 +511,12 @@ void lower_linear(Lowering& lowering, const graph::Node& node, const FusedEpilog
             epilogue.residual = as_matrix(lowering, residual);
             if (epilogue.residual.strides[1] != 1 && shape[-1] > 1)
                 epilogue.residual = as_matrix(lowering, lowering.contiguous(residual));
+        }
+        if (after->argument != graph::kNone) epilogue.other = lowering.contiguous(lowering.view(after->argument));
+        if (after->stores_before) {
+            epilogue.stores_before = true;
+            epilogue.other = lowering.allocate(shape, y.storage, "linear");
+            lowering.views[node.outputs[0]] = epilogue.other;
         }
     }
     const View weight = factor_view(lowering, node.inputs[1]);

@@ -35,6 +35,7 @@ std::string kernel_name(const graph::Node& node) {
         }
         return "";
     case Op::gelu: return node.integer("tanh_approximation") != 0 ? "gelu_tanh" : "gelu";
+    case Op::gelu_gradient: return node.integer("tanh_approximation") != 0 ? "gelu_tanh_gradient" : "gelu_gradient";
     case Op::stop_gradient: return "same";
     default: return graph::info(node.op).name;
     }

@@ -77,6 +77,7 @@ bool writes_16_bits(const graph::Graph& graph, graph::ValueId value) {
     case Op::mul:
     case Op::relu:
     case Op::gelu:
+    case Op::gelu_gradient:
     case Op::silu:
     case Op::tanh:
     case Op::sigmoid: return true;
@@ -158,7 +159,10 @@ std::vector<bool> stored_in_16_bits(const graph::Graph& graph, const std::vector
             const graph::NodeId producer = graph.value(input).node;
             const Op op = graph.nodes[producer].op;
             if (graph::is_pointwise(op) && group_of[producer] == group_of[id]) in_registers[input] = true;
-            if (is_product(op) && graph::is_pointwise(graph.nodes[id].op) && graph.nodes[id].inputs.size() == 1)
+            const graph::Node& node = graph.nodes[id];
+            const bool fused = (graph::is_pointwise(node.op) && node.inputs.size() == 1) ||
+                               (node.op == Op::gelu_gradient && input == node.inputs[0]);
+            if (is_product(op) && fused)
                 in_registers[input] = readers[input] == 1;
             else if (is_product(op))
                 in_registers[input] = false;
