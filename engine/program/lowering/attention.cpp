@@ -1,7 +1,6 @@
 // attention and attention_gradient: maps the node's options to the kernels of shaders/attention.
 #include "program/lowering/attention.hpp"
 
-#include "program/lowering/attention_kernels.hpp"
 #include "program/lowering/concat.hpp"
 
 #include <fmt/format.h>

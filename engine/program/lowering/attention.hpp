@@ -1,10 +1,10 @@
 // Shared by the files of the attention family.
 #pragma once
 
+#include "program/lowering/attention_kernels.hpp"
 #include "program/lowering/common.hpp"
 
 #include <cstddef>
-#include <initializer_list>
 #include <vector>
 
 namespace hekla::program {
@@ -12,18 +12,8 @@ namespace hekla::program {
 // The first inputs of all attention operations (in attention_gradient after three of its own).
 enum AttentionInput : std::size_t { in_q, in_k, in_v, kTensorInputs };
 
-// Sizes of q, k and v for all attention kernels.
-struct AttentionSizes {
-    int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
-    float scale = 1;
-    uint32_t block = 1; // keys (or queries) that a lane processes together
-};
 // unsupported if heads are larger than the kernels'.
 Result<AttentionSizes> attention_sizes(const graph::Node& node, const View& q, const View& k, const View& v);
-
-// Returns 1 or 2, the elements per load: 2 if all rows of these views begin at even elements. Views without a resource
-// do not count.
-uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views);
 
 // Returns the stride of a [B, H, T, D] view for the records.
 inline uint32_t stride_of(const View& view, int dimension) { return word(view.strides[dimension]); }

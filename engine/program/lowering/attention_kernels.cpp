@@ -1,5 +1,6 @@
 #include "program/lowering/attention_kernels.hpp"
 
+#include "program/lowering/common.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/records.hpp"
 

@@ -1,14 +1,22 @@
 // Which kernels compute attention over whole sequences: one lane per row, tiles in shared memory, or matrix units.
 #pragma once
 
-#include "program/lowering/attention.hpp"
+#include "program/lowering/limits.hpp"
 
 #include <array>
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
 namespace hekla::program {
 
+// Sizes of q, k and v for all attention kernels.
+struct AttentionSizes {
+    int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
+    float scale = 1;
+    uint32_t block = 1; // keys (or queries) that a lane processes together
+};
 enum class AttentionPass { forward, gradient_query, gradient_key };
 
 // What gradient_key computes.
@@ -30,6 +38,11 @@ struct AttentionKernel {
     bool together = true;       // gradient_key computes dk and dv in one dispatch
 };
 
+// Returns the preferred one of the kernels that such a device can run; there is always one.
 AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& problem);
+
+// Returns 1 or 2, the elements per load: 2 if all rows of these views begin at even elements. Views without a resource
+// do not count.
+uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views);
 
 } // namespace hekla::program

@@ -8,13 +8,15 @@
 #ifdef HALF
 #extension GL_EXT_shader_16bit_storage : require
 #define NUMBER float16_t
+#define ALIGN 2
 #else
 #define NUMBER uint
+#define ALIGN 4
 #endif
 #include "group.glsl"
 
 layout(local_size_x = 1) in;
-layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Numbers { NUMBER at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = ALIGN) buffer Numbers { NUMBER at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Arguments {
     Numbers numbers;
     uint count;
