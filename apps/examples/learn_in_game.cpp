@@ -317,7 +317,7 @@ std::string write_lessons(const fs::path& folder) {
         const Agent a = lessons.placed();
         text << "{\"prompt\": \"" << looks(a) << "\", \"completion\": \"" << teacher(a) << "\"}\n";
     }
-    const std::string recipe = (folder / "policy.toml").string();
+    std::string recipe = (folder / "policy.toml").string();
     std::ofstream(recipe) << "[model]\narchitecture = \"gpt2\"\nn_embd = 64\nn_layer = 2\nn_head = 4\nn_positions = 8\n"
                              "resid_pdrop = 0.0\nembd_pdrop = 0.0\nattn_pdrop = 0.0\n"
                              "[objective]\nid = \"completion\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n"

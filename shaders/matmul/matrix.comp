@@ -5,15 +5,15 @@
 #extension GL_KHR_shader_subgroup_basic : require
 //! no-optimizer
 //! needs GL_KHR_cooperative_matrix
-//! variant t128_f16 BM=128 BN=128 BK=32 THREADS=128 STAGES=1 STORAGE16
-//! variant t128x2_f16 BM=128 BN=128 BK=32 THREADS=128 STAGES=2 STORAGE16
-//! variant t128k64_f16 BM=128 BN=128 BK=64 THREADS=128 STAGES=1 STORAGE16
-//! variant t64_f16 BM=64 BN=64 BK=32 THREADS=64 STAGES=1 STORAGE16
+//! variant t128_f16 BM=128 BN=128 BK=32 STAGES=1 STORAGE16
+//! variant t128x2_f16 BM=128 BN=128 BK=32 STAGES=2 STORAGE16
+//! variant t128k64_f16 BM=128 BN=128 BK=64 STAGES=1 STORAGE16
+//! variant t64_f16 BM=64 BN=64 BK=32 STAGES=1 STORAGE16
 //! needs GL_EXT_bfloat16
-//! variant t128_bf16 BM=128 BN=128 BK=32 THREADS=128 STAGES=1 STORAGE16 BF16
-//! variant t128x2_bf16 BM=128 BN=128 BK=32 THREADS=128 STAGES=2 STORAGE16 BF16
-//! variant t128k64_bf16 BM=128 BN=128 BK=64 THREADS=128 STAGES=1 STORAGE16 BF16
-//! variant t64_bf16 BM=64 BN=64 BK=32 THREADS=64 STAGES=1 STORAGE16 BF16
+//! variant t128_bf16 BM=128 BN=128 BK=32 STAGES=1 STORAGE16 BF16
+//! variant t128x2_bf16 BM=128 BN=128 BK=32 STAGES=2 STORAGE16 BF16
+//! variant t128k64_bf16 BM=128 BN=128 BK=64 STAGES=1 STORAGE16 BF16
+//! variant t64_bf16 BM=64 BN=64 BK=32 STAGES=1 STORAGE16 BF16
 // C = A B with matrix units: A and B are stored in 16 bits, sums are float32. A workgroup per tile of BM x BN; each of
 // its subgroups has SM x SN of it, in cooperative matrices of the device's shape. In each step of BK along K the threads copy the
 // step's tiles of A and B to shared memory as they are stored, in units of eight elements, and begin to load those of
@@ -30,7 +30,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define TYPE float16_t
 #endif
-#define TYPES_ID 10
+#define TYPES_ID 11
 #include "matmul/tile.glsl"
 #include "matmul/vectors.glsl"
 
@@ -43,8 +43,9 @@ layout(constant_id = 5) const uint MK = 16;
 layout(constant_id = 6) const uint TA = 0;      // A is stored [K, M]
 layout(constant_id = 7) const uint TB = 0;      // B is stored [N, K]
 layout(constant_id = 8) const uint VECTORS = 0; // kVectorsOfC
-layout(constant_id = 9) const uint EPILOGUE = 0;
-layout(local_size_x = THREADS) in;
+layout(constant_id = 9) const uint THREADS = 128; // at most BM BK / 8 and BN BK / 8
+layout(constant_id = 10) const uint EPILOGUE = 0;
+layout(local_size_x_id = 9) in;
 
 const uint kDown = SM / MM, kAcross = SN / MN; // matrices of a subgroup
 const bool kVectorC = (VECTORS & kVectorsOfC) != 0;
@@ -57,6 +58,7 @@ const uint kUnitsA = BM * BK / 8 / THREADS, kUnitsB = BN * BK / 8 / THREADS; // 
 const uint kTileA = BM * (BK / 8 + 1), kTileB = BN * (BK / 8 + 1);           // the larger of both layouts
 // After the last step each subgroup passes its sums through the same memory, one or two matrices at a time.
 const uint kStripWidth = SUBGROUP >= 32 ? 32 : 16, kStripStride = kStripWidth / 4 + 1;
+const uint kStripMatrices = kStripWidth / MN;
 const uint kStrips = THREADS / SUBGROUP * MM * kStripStride;
 const uint kStage = kTileA + kTileB;
 shared uvec4 tiles[STAGES * kStage > kStrips ? STAGES * kStage : kStrips];
@@ -128,6 +130,23 @@ void store_four(Record r, Tile tile, uint row, uint column, vec4 x) {
     }
 }
 
+// Stores the sums from number `from` on, as many as a strip holds, whose first element is in `row` and `column` of the tile.
+#define STORE_STRIP(from, row, column)                                                                                 \
+    {                                                                                                                  \
+        [[unroll]] for (uint j = 0; j < kStripMatrices; ++j)                                                           \
+            coopMatStore(sum[(from) + j], tiles, strip + j * (MN / 4), kStripStride,                                   \
+                         gl_CooperativeMatrixLayoutRowMajor);                                                          \
+        subgroupMemoryBarrierShared();                                                                                 \
+        subgroupBarrier();                                                                                             \
+        [[unroll]] for (uint q = 0; q < MM * kStripWidth / 4 / SUBGROUP; ++q) {                                        \
+            const uint u = q * SUBGROUP + lane, line = u / (kStripWidth / 4), x = u % (kStripWidth / 4);               \
+            store_four(r, tile, (row) + line, (column) + x * 4,                                                        \
+                       uintBitsToFloat(tiles[strip + line * kStripStride + x]));                                       \
+        }                                                                                                              \
+        subgroupMemoryBarrierShared();                                                                                 \
+        subgroupBarrier();                                                                                             \
+    }
+
 void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
@@ -196,20 +215,16 @@ void main() {
     barrier();
 
     const uint strip = subgroup * MM * kStripStride;
-    [[unroll]] for (uint i = 0; i < kDown; ++i) {
-        [[unroll]] for (uint first = 0; first < SN; first += kStripWidth) {
-            [[unroll]] for (uint j = 0; j < kStripWidth / MN; ++j)
-                coopMatStore(sum[i * kAcross + first / MN + j], tiles, strip + j * (MN / 4), kStripStride,
-                             gl_CooperativeMatrixLayoutRowMajor);
-            subgroupMemoryBarrierShared();
-            subgroupBarrier();
-            [[unroll]] for (uint q = 0; q < MM * kStripWidth / 4 / SUBGROUP; ++q) {
-                const uint u = q * SUBGROUP + lane, line = u / (kStripWidth / 4), x = u % (kStripWidth / 4);
-                store_four(r, tile, first_row + i * MM + line, first_column + first + x * 4,
-                           uintBitsToFloat(tiles[strip + line * kStripStride + x]));
-            }
-            subgroupMemoryBarrierShared();
-            subgroupBarrier();
-        }
+    if ((EPILOGUE >> kActivationShift) == 0) {
+        [[unroll]] for (uint n = 0; n < kDown * kAcross; n += kStripMatrices)
+            STORE_STRIP(n, first_row + n / kAcross * MM, first_column + n % kAcross * MN)
+        return;
     }
+    // Much code per element: a loop, in which the sums move up, since registers have no index.
+    uint n = 0;
+    [[dont_unroll]] do {
+        STORE_STRIP(0, first_row + n / kAcross * MM, first_column + n % kAcross * MN)
+        [[unroll]] for (uint e = 0; e + kStripMatrices < kDown * kAcross; ++e) sum[e] = sum[e + kStripMatrices];
+        n += kStripMatrices;
+    } while (n < kDown * kAcross);
 }

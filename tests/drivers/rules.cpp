@@ -64,10 +64,14 @@ std::vector<std::string> broken_rules(const nlohmann::json& kernel, std::string_
         // A loop that does not multiply (sums of rows, the loading of a tile) is not bound by its loads' width.
         if (kind != Kernels::training || !multiplies || loop.multiply_adds < 16) continue;
         // The log-sum-exp and delta of attention are single floats, one of each per row.
-        const int64_t of_rows = name.starts_with("attention/tiled_gradient") ? kMostRowLoads : 0;
+        const bool gradient =
+            name.starts_with("attention/tiled_gradient") || name.starts_with("attention/matrix_gradient");
+        const int64_t of_rows = gradient ? kMostRowLoads : 0;
+        // With matrix units a row's maximum is exchanged once a block of scores.
+        const int64_t of_blocks = name.starts_with("attention/matrix") ? loop.matrix : 0;
         if (loop.narrow_global_loads > of_rows && loads_vectors(name, kernel))
             add(fmt::format("{} global loads of 32 bits or less in {}", loop.narrow_global_loads, loop.first_block));
-        if (loop.cross_lane > 0)
+        if (loop.cross_lane > of_blocks)
             add(fmt::format("{} instructions across lanes in {}", loop.cross_lane, loop.first_block));
     }
     if (needs_matrix_units && !assembly.empty() && !has_matrix) add("no instruction of the matrix units in a loop");

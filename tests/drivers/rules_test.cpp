@@ -70,6 +70,17 @@ TEST_CASE("a matrix kernel without matrix instructions is found") {
     CHECK(!is_broken(kernel, loop_with("v_wmma_f32_16x16x16_f16 v[0:7], v[8:15], v[16:23], v[0:7]")));
 }
 
+TEST_CASE("attention by matrix units may exchange fewer values between lanes than it multiplies matrices") {
+    const std::string wmma = "v_wmma_f32_16x16x16_f16 v[0:7], v[8:15], v[16:23], v[0:7] ; 0\n\t";
+    const std::string exchange = "v_readlane_b32 s0, v1, 3";
+    json kernel = good();
+    kernel["kernel"] = "attention/matrix_forward.f16";
+    CHECK(!is_broken(kernel, loop_with(wmma + exchange)));
+    CHECK(is_broken(kernel, loop_with(wmma + exchange + " ; 0\n\t" + exchange)));
+    kernel["kernel"] = "matmul/matrix.t128_f16";
+    CHECK(is_broken(kernel, loop_with(wmma + exchange)));
+}
+
 TEST_CASE("the innermost loop is counted, not the one around it") {
     const std::string text = "BB0:\n\tv_readlane_b32 s0, v1, 3 ; 0\nBB1:\n\tv_fmac_f32_e32 v1, v2, v3 ; 0\n"
                              "\ts_cbranch_vccnz BB1 ; 0\nBB2:\n\ts_cbranch_scc0 BB0 ; 0\n";

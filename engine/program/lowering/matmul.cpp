@@ -173,8 +173,17 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
     case MatmulFamily::matrix: {
         const MatrixTile tile = matrix_tile(*tiling.kernel, limits.subgroup_size);
         const MatrixUnit unit = limits.matrix_unit(p.a.view.storage);
-        return {limits.subgroup_size, tile.rows,   tile.columns,          unit.m,  unit.n, unit.k,
-                transpose_a,          transpose_b, vectors & kVectorsOfC, epilogue};
+        return {limits.subgroup_size,
+                tile.rows,
+                tile.columns,
+                unit.m,
+                unit.n,
+                unit.k,
+                transpose_a,
+                transpose_b,
+                vectors & kVectorsOfC,
+                invocations_of(*tiling.kernel, limits.subgroup_size),
+                epilogue};
     }
     case MatmulFamily::vector:
         return {transpose_a, transpose_b, static_cast<uint32_t>(tiling.tile_n / 4),

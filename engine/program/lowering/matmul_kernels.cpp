@@ -72,14 +72,14 @@ constexpr MatmulKernel kKernels[] = {
      .tile_n = 128,
      .step = 32,
      .needs = {.gpu = true, .matrix_units = true, .invocations = 128, .shared_bytes = 40960},
-     .suits = {.least_rows = 65, .least_columns = 65, .every_core = true}},
+     .suits = {.most_lanes = 32, .least_rows = 65, .least_columns = 65, .every_core = true}},
     {.name = "matrix.t128k64",
      .family = matrix,
      .tile_m = 128,
      .tile_n = 128,
      .step = 64,
      .needs = {.gpu = true, .matrix_units = true, .invocations = 128, .shared_bytes = 36864},
-     .suits = {.least_rows = 65, .least_columns = 65, .every_core = true}},
+     .suits = {.most_lanes = 32, .least_rows = 65, .least_columns = 65, .every_core = true}},
     {.name = "matrix.t128",
      .family = matrix,
      .tile_m = 128,
@@ -154,16 +154,27 @@ constexpr MatmulKernel kKernels[] = {
     {.name = "direct.t16x4", .family = direct, .tile_m = 16, .tile_n = 4, .step = 4},
 };
 
+} // namespace
+
+uint32_t invocations_of(const MatmulKernel& kernel, uint32_t subgroup_size) {
+    if (kernel.needs.invocations == 0) return subgroup_size;
+    return kernel.needs.invocations * (kernel.family == matrix ? std::max(1u, subgroup_size / 32) : 1);
+}
+
+namespace {
+
 bool can_run(const MatmulKernel& kernel, const Limits& limits, const MatmulShape& shape) {
     const MatmulNeeds& needs = kernel.needs;
     if ((needs.cpu && !limits.cpu) || (needs.gpu && limits.cpu)) return false;
     if (needs.uniform_loads && !limits.uniform_loads) return false;
-    if (needs.invocations > limits.max_group_invocations || needs.shared_bytes > limits.shared_memory) return false;
+    if (invocations_of(kernel, limits.subgroup_size) > limits.max_group_invocations ||
+        needs.shared_bytes > limits.shared_memory)
+        return false;
     if (shape.has_16_bit && !kernel.has_16_bit) return false;
     if (needs.matrix_units) {
         const MatrixUnit unit = limits.matrix_unit(shape.factors);
         // Sums pass through shared memory too: with small subgroups they need more of it.
-        const uint32_t subgroups = needs.invocations / std::max(1u, limits.subgroup_size);
+        const uint32_t subgroups = invocations_of(kernel, limits.subgroup_size) / std::max(1u, limits.subgroup_size);
         const uint32_t sums = subgroups * unit.m * (limits.subgroup_size >= 32 ? 9 : 5) * 16;
         if (!unit || !shape.in_eights || limits.subgroup_size < 8 || limits.subgroup_size > 64 ||
             sums > limits.shared_memory)
@@ -177,6 +188,7 @@ bool suits(const MatmulKernel& kernel, const Limits& limits, const MatmulShape& 
     const MatmulSuits& wanted = kernel.suits;
     const int64_t columns = kernel.columns(limits);
     const int64_t tiles = divide_up(shape.m, kernel.tile_m) * divide_up(shape.n, columns) * shape.batches;
+    if (wanted.most_lanes > 0 && limits.subgroup_size > wanted.most_lanes) return false;
     if (shape.m < wanted.least_rows || (wanted.most_rows > 0 && shape.m > wanted.most_rows)) return false;
     if (shape.n < wanted.least_columns || (wanted.one_tile_across && shape.n > columns)) return false;
     if (wanted.full_tiles && shape.m % kernel.tile_m != 0 && shape.m <= 8 * kernel.tile_m) return false;
@@ -187,7 +199,7 @@ bool suits(const MatmulKernel& kernel, const Limits& limits, const MatmulShape& 
 // Returns the workgroups that a GPU executes at the same time, as far as the choice of tiles and splits depends on it:
 // 512 invocations per core, as many as the registers of the large tiles permit on most devices.
 int64_t resident_groups(const Limits& limits, const MatmulKernel& kernel) {
-    const uint32_t invocations = kernel.needs.invocations > 0 ? kernel.needs.invocations : limits.subgroup_size;
+    const uint32_t invocations = invocations_of(kernel, limits.subgroup_size);
     return int64_t{limits.cores} * std::max<int64_t>(1, 512 / invocations);
 }
 
@@ -235,7 +247,7 @@ int64_t gpu_splits(const Limits& limits, const MatmulKernel& kernel, int64_t til
 
 MatrixTile matrix_tile(const MatmulKernel& kernel, uint32_t subgroup_size) {
     const auto elements =
-        static_cast<uint32_t>(kernel.tile_m * kernel.tile_n) * subgroup_size / kernel.needs.invocations;
+        static_cast<uint32_t>(kernel.tile_m * kernel.tile_n) * subgroup_size / invocations_of(kernel, subgroup_size);
     uint32_t columns = 64;
     while (columns > 16 && columns * columns > 2 * elements) columns /= 2;
     return {elements / columns, columns};

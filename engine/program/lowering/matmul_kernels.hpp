@@ -29,12 +29,13 @@ struct MatmulNeeds {
     bool gpu = false; // the device is not a CPU
     bool uniform_loads = false;
     bool matrix_units = false; // for the storage of the factors, whose rows are aligned to eight elements
-    uint32_t invocations = 0;  // per workgroup; 0: one subgroup
+    uint32_t invocations = 0;  // per workgroup; 0: one subgroup. With matrix units for subgroups of up to 32
     uint32_t shared_bytes = 0; // per workgroup
 };
 
 // The products that a kernel suits. The first row that suits is preferred; others may still be measured.
 struct MatmulSuits {
+    uint32_t most_lanes = 0;      // of a subgroup; 0: any
     int64_t least_rows = 0;       // M of C, at least
     int64_t most_rows = 0;        // M of C, at most; 0: any
     int64_t least_columns = 0;    // N of C, at least
@@ -82,6 +83,9 @@ struct MatrixTile {
     uint32_t rows = 0, columns = 0;
 };
 MatrixTile matrix_tile(const MatmulKernel& kernel, uint32_t subgroup_size);
+// Returns the invocations of a workgroup. With matrix units there are as many subgroups of 64 as of 32, so that a
+// subgroup's sums stay in registers.
+uint32_t invocations_of(const MatmulKernel& kernel, uint32_t subgroup_size);
 // Returns the columns of C per workgroup of a kernel of the family vector: four per group of threads.
 int64_t vector_columns(const Limits& limits, const MatmulKernel& kernel, const MatmulShape& shape);
 
