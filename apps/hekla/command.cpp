@@ -201,7 +201,7 @@ Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals,
     HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
     if (context.device->chosen_for_lack_of_another())
         globals.log().info(fmt::format("no GPU found; computing on the CPU ({})", context.capabilities().device_name));
-    return runtime_on(globals, std::move(context), options);
+    return runtime_on(globals, std::move(context), std::move(options));
 }
 
 Result<program::Runtime*> DeviceOnDemand::runtime() {

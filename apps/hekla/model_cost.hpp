@@ -1,6 +1,7 @@
 // The memory and operations of a pass and of a training step, planned before anything runs.
 #pragma once
 
+#include "command.hpp"
 #include "described.hpp"
 
 #include <filesystem>

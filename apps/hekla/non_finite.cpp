@@ -108,7 +108,7 @@ private:
             std::vector<std::pair<std::string, NodeId>> names;
             int64_t bytes = 0;
             NodeId next = first;
-            for (; next < graph_.nodes.size() && (bytes == 0 || bytes < kMost); ++next) {
+            for (; next < graph_.nodes.size() && bytes < kMost; ++next) {
                 const graph::Node& node = graph_.nodes[next];
                 if (!computes(node)) continue;
                 for (const graph::ValueId value : node.outputs) {

@@ -121,15 +121,16 @@ void count(LoopCounts& loop, std::string_view instruction) {
     if (begins_with_any(word, {"scratch_", "buffer_load", "buffer_store", "ld.local", "st.local"})) ++loop.scratch;
 }
 
-} // namespace
+std::vector<Block> blocks_of(std::string_view assembly) {
+    return assembly.find("\nBB0:") != std::string_view::npos || assembly.starts_with("BB0:") ? amd_blocks(assembly)
+                                                                                             : nvidia_blocks(assembly);
+}
 
-std::vector<LoopCounts> innermost_loops(std::string_view assembly) {
-    const std::vector<Block> blocks = assembly.find("\nBB0:") != std::string_view::npos || assembly.starts_with("BB0:")
-                                          ? amd_blocks(assembly)
-                                          : nvidia_blocks(assembly);
+// The first and last blocks of all loops. A branch to its own or an earlier block closes one; of loops with one first
+// block the longest counts.
+std::map<std::size_t, std::size_t> loops_of(const std::vector<Block>& blocks) {
     std::map<std::string, std::size_t, std::less<>> index;
     for (std::size_t i = 0; i < blocks.size(); ++i) index[blocks[i].label] = i;
-    // A branch to its own or an earlier block closes a loop; of loops with one first block the longest counts.
     std::map<std::size_t, std::size_t> loops;
     for (std::size_t i = 0; i < blocks.size(); ++i)
         for (const std::string& successor : blocks[i].successors) {
@@ -138,6 +139,14 @@ std::vector<LoopCounts> innermost_loops(std::string_view assembly) {
             std::size_t& last = loops.try_emplace(target->second, i).first->second;
             last = std::max(last, i);
         }
+    return loops;
+}
+
+} // namespace
+
+std::vector<LoopCounts> innermost_loops(std::string_view assembly) {
+    const std::vector<Block> blocks = blocks_of(assembly);
+    const std::map<std::size_t, std::size_t> loops = loops_of(blocks);
     std::vector<LoopCounts> innermost;
     for (const auto& [first, last] : loops) {
         const bool holds_another = std::ranges::any_of(loops, [&, begin = first, end = last](const auto& other) {
@@ -151,6 +160,15 @@ std::vector<LoopCounts> innermost_loops(std::string_view assembly) {
         innermost.push_back(std::move(loop));
     }
     return innermost;
+}
+
+bool has_matrix_in_loop(std::string_view assembly) {
+    const std::vector<Block> blocks = blocks_of(assembly);
+    LoopCounts all;
+    for (const auto& [first, last] : loops_of(blocks))
+        for (std::size_t i = first; i <= last; ++i)
+            for (const std::string& instruction : blocks[i].instructions) count(all, instruction);
+    return all.matrix > 0;
 }
 
 } // namespace hekla::test

@@ -24,4 +24,8 @@ struct LoopCounts {
 // assembly as NVK prints it; empty if the text has none.
 std::vector<LoopCounts> innermost_loops(std::string_view assembly);
 
+// Returns whether a loop, innermost or not, has instructions of matrix units. (NVK places blocks that follow a loop
+// inside of it, so that loops in them look nested.)
+bool has_matrix_in_loop(std::string_view assembly);
+
 } // namespace hekla::test

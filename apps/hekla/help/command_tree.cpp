@@ -153,7 +153,7 @@ CommandInfo read_command(const CLI::App& app, const std::string& name) {
 CommandInfo command_tree(const CLI::App& app) {
     std::string name;
     for (const CLI::App* at = &app; at->get_parent() != nullptr; at = at->get_parent())
-        name = at->get_name() + (name.empty() ? "" : " " + name);
+        name = fmt::format("{}{}{}", at->get_name(), name.empty() ? "" : " ", name);
     return read_command(app, name);
 }
 

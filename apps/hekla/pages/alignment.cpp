@@ -91,7 +91,7 @@ Result<std::vector<Alignment>> alignments(const Globals& globals, const std::str
 }
 
 std::string alignment_svg(const Alignment& a) {
-    constexpr int kCell = 24, kLetter = 8, kGap = 6;
+    constexpr int kCell = 24, kMiddle = kCell / 2 + 4, kLetter = 8, kGap = 6;
     const auto room = [](const std::vector<std::string>& words) {
         std::size_t longest = 1;
         for (const std::string& word : words) longest = std::max(longest, letters(beginning(word)));
@@ -101,11 +101,11 @@ std::string alignment_svg(const Alignment& a) {
     const int columns = static_cast<int>(a.read.size()), rows = static_cast<int>(a.written.size());
     SvgWriter svg(left + columns * kCell + kGap, top + rows * kCell + kGap, "monospace", 12, "class=\"alignment\"");
     for (int k = 0; k < columns; ++k)
-        svg.text_upwards(left + k * kCell + kCell / 2 + 4, top - kGap, beginning(a.read[static_cast<std::size_t>(k)]),
+        svg.text_upwards(left + k * kCell + kMiddle, top - kGap, beginning(a.read[static_cast<std::size_t>(k)]),
                          "fill=\"#222\"");
     for (int q = 0; q < rows; ++q) {
         const auto row = static_cast<std::size_t>(q);
-        svg.text(left - kGap, top + q * kCell + kCell / 2 + 4, beginning(a.written[row]),
+        svg.text(left - kGap, top + q * kCell + kMiddle, beginning(a.written[row]),
                  "text-anchor=\"end\" fill=\"#222\"");
         for (int k = 0; k < columns; ++k) {
             const float weight = a.weights[row * a.read.size() + static_cast<std::size_t>(k)];
