@@ -173,6 +173,9 @@ TEST_CASE(
                                                    {40, 12, 132},
                                                    {2, 5, 2500}}) {
                 if (storage != program::Storage::f32 && !bench->limits().storage16) continue;
+                // Every kernel takes a second to compile: the two storages differ in how they round.
+                if (storage == program::Storage::f16 && (tanh_approximation == 0 || rows > 3)) continue;
+                if (storage == program::Storage::bf16 && (tanh_approximation != 0) == (rows > 3)) continue;
                 CAPTURE(rows);
                 CAPTURE(tanh_approximation);
                 Builder b;
@@ -221,6 +224,7 @@ TEST_CASE("gradients of norms: added to another gradient, and copied to 16 bits 
             for (const int64_t width : {1, 6, 17, 64})
                 for (const bool first : {false, true}) {
                     if (storage != program::Storage::f32 && !bench->limits().storage16) continue;
+                    if (storage == program::Storage::f16 && first) continue;
                     CAPTURE(width);
                     CAPTURE(first);
                     Builder b;
