@@ -231,17 +231,17 @@ std::vector<float> probe_values(std::size_t count, uint64_t key) {
 // Computes softmax(tanh(x W + b)) at odd sizes on the device and in float64, which covers matmul, elementwise and
 // reduction kernels. Returns the largest difference.
 Result<double> kernel_error(program::Runtime& runtime) {
-    constexpr int64_t rows = 37, inner = 61, columns = 53;
+    constexpr int64_t kRows = 37, kInner = 61, kColumns = 53;
     graph::Builder b;
-    const graph::ValueId x = b.input("x", graph::Kind::float32, {rows, inner}),
-                         w = b.parameter("w", {inner, columns}, 0, 0.0, 0.0, 0),
-                         bias = b.parameter("b", {columns}, 0, 0.0, 0.0, 0);
+    const graph::ValueId x = b.input("x", graph::Kind::float32, {kRows, kInner}),
+                         w = b.parameter("w", {kInner, kColumns}, 0, 0.0, 0.0, 0),
+                         bias = b.parameter("b", {kColumns}, 0, 0.0, 0.0, 0);
     const graph::ValueId y =
         b(graph::Op::softmax, {b(graph::Op::tanh, {b(graph::Op::add, {b(graph::Op::matmul, {x, w}), bias})})});
     b.output("y", y);
     HK_ASSIGN(const graph::Graph graph, b.finish());
-    const std::vector<float> values = probe_values(rows * inner, 1), weights = probe_values(inner * columns, 2),
-                             biases = probe_values(columns, 3);
+    const std::vector<float> values = probe_values(kRows * kInner, 1), weights = probe_values(kInner * kColumns, 2),
+                             biases = probe_values(kColumns, 3);
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(graph)));
     HK_TRY(store->upload("w", weights));
     HK_TRY(store->upload("b", biases));
@@ -255,9 +255,9 @@ Result<double> kernel_error(program::Runtime& runtime) {
         return graph::Tensor{graph::Kind::float32, shape, {from.begin(), from.end()}};
     };
     graph::Feeds feeds;
-    feeds.fields.emplace("x", tensor(values, {rows, inner}));
-    feeds.parameters.emplace("w", tensor(weights, {inner, columns}));
-    feeds.parameters.emplace("b", tensor(biases, {columns}));
+    feeds.fields.emplace("x", tensor(values, {kRows, kInner}));
+    feeds.parameters.emplace("w", tensor(weights, {kInner, kColumns}));
+    feeds.parameters.emplace("b", tensor(biases, {kColumns}));
     const graph::ValueId wanted[] = {graph.outputs.at("y")};
     HK_ASSIGN(const std::vector<graph::Tensor> expected, graph::evaluate(graph, feeds, wanted));
     double worst = 0.0;
