@@ -36,7 +36,6 @@ layout(local_size_x_id = 12) in;
 #include "attention/gpu.glsl"
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer GivenEights { uvec4 v; };
-layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Eights { uvec4 v; };
 
 const uint kSubgroups = THREADS / SUBGROUP;
 const uint kOwn = ROWS * kSubgroups;
@@ -191,7 +190,7 @@ void store_four(uint64_t row, uint column, uint type, vec4 x) {
                              gl_CooperativeMatrixLayoutRowMajor);                                                      \
     wait_for_subgroup();
 
-// Stores sums * factor to the rows of a tensor from the subgroup's first on; `last`: of the rows there are.
+// Stores sums * factor: a lane its share of the row at address to_row, if that is in_range.
 #define STORE_SUMS(sums, parts, to_row, to_type, width, in_range, factor)                                              \
     [[unroll]] for (uint hekla_f = 0; hekla_f < (parts) * MN; hekla_f += OTHER) {                                      \
         SPREAD(sums, parts, hekla_f)                                                                                   \

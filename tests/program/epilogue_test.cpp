@@ -24,6 +24,14 @@ ValueId linear(Builder& b, const Case& c, const std::string& name) {
     return b(Op::linear, {x, w, b.parameter("b" + name, {c.n}, 0, 0, 0, 0)}, {{"input_first", int64_t{c.input_first}}});
 }
 
+std::vector<program::Dispatch> dispatches_of(Bench& bench, const Graph& graph, program::CompileOptions options,
+                                             bool fused) {
+    options.fused = fused;
+    auto lowered = program::lower(graph, bench->limits(), options);
+    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+    return std::move(lowered.value().dispatches);
+}
+
 // Compares fused and unfused: the same bits, close to the interpreter's. Returns the number of dispatches saved.
 int dispatches_saved(Bench& bench, const Graph& graph, RunOptions options = {}) {
     Random random(7);
@@ -37,15 +45,8 @@ int dispatches_saved(Bench& bench, const Graph& graph, RunOptions options = {}) 
     const double error = worst_error(fused, run_in_interpreter(graph, feeds), &where);
     CHECK_MESSAGE(error <= 5e-6, "error " << error << " at " << where);
 
-    program::CompileOptions compile = options.compile;
-    std::size_t counts[2] = {};
-    for (const bool f : {false, true}) {
-        compile.fused = f;
-        const auto lowered = program::lower(graph, bench->limits(), compile);
-        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
-        counts[f ? 1 : 0] = lowered.value().dispatches.size();
-    }
-    return static_cast<int>(counts[0]) - static_cast<int>(counts[1]);
+    return static_cast<int>(dispatches_of(bench, graph, options.compile, false).size()) -
+           static_cast<int>(dispatches_of(bench, graph, options.compile, true).size());
 }
 
 } // namespace
@@ -193,14 +194,11 @@ TEST_CASE(
                 options.compile.precision = storage;
                 const Outcome fused = run_on_device(*bench, graph, feeds, options);
                 const auto activations = [&](bool with) {
-                    program::CompileOptions compile = options.compile;
-                    compile.outputs = {"loss"};
-                    compile.fused = with;
-                    auto lowered = program::lower(graph, bench->limits(), compile);
-                    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
-                    return std::ranges::count_if(lowered.value().dispatches, [&](const program::Dispatch& dispatch) {
+                    const auto dispatches =
+                        dispatches_of(bench, graph, {.outputs = {"loss"}, .precision = storage}, with);
+                    return std::ranges::count_if(dispatches, [&](const program::Dispatch& dispatch) {
                         const Op op = graph.nodes[dispatch.node].op;
-                        return (op == Op::gelu || op == Op::gelu_gradient);
+                        return op == Op::gelu || op == Op::gelu_gradient;
                     });
                 };
                 CHECK(activations(false) == 2);
@@ -247,13 +245,9 @@ TEST_CASE("gradients of norms: added to another gradient, and copied to 16 bits 
                     options.compile.precision = storage;
                     const Outcome fused = run_on_device(*bench, graph, feeds, options);
                     const auto count = [&](bool with) {
-                        program::CompileOptions compile = options.compile;
-                        compile.outputs = {"loss"};
-                        compile.fused = with;
-                        auto lowered = program::lower(graph, bench->limits(), compile);
-                        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
                         std::map<std::string, int> kernels;
-                        for (const program::Dispatch& dispatch : lowered.value().dispatches) {
+                        for (const program::Dispatch& dispatch :
+                             dispatches_of(bench, graph, {.outputs = {"loss"}, .precision = storage}, with)) {
                             const std::string& name = dispatch.shader;
                             ++kernels[name.starts_with("generated") ? "pointwise" : name.substr(0, name.find('/'))];
                         }

@@ -71,6 +71,22 @@ void check_halves(Bench& bench, const Graph& graph, Storage storage, bool produc
     CHECK_MESSAGE(error <= tolerance, "error " << error << " at " << where);
 }
 
+// Runs with a precision of 16 bits: close to the interpreter, at most `units` roundings of the largest element away;
+// not equal; and the same bits without fused kernels.
+void check_rounded(Bench& bench, const Graph& graph, const graph::Feeds& feeds, Storage storage, double units) {
+    RunOptions options;
+    options.compile.precision = storage;
+    options.runs = 2;
+    const Outcome got = run_on_device(*bench, graph, feeds, options);
+    std::string where;
+    const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
+    CHECK_MESSAGE(error <= units * unit(storage), "error " << error << " at " << where);
+    CHECK_MESSAGE(error > unit(storage) / 64, "nothing was rounded");
+    options.runs = 1;
+    options.compile.fused = false;
+    CHECK(same_bits(got, run_on_device(*bench, graph, feeds, options)));
+}
+
 bool has_storage16(Bench& bench) { return bench->limits().storage16; }
 
 } // namespace
@@ -255,19 +271,8 @@ TEST_CASE("16-bit precision: a small model and its gradients are close to float3
                 }
                 Random random(7);
                 const graph::Feeds feeds = kernel_feeds(graph, random, {{"ids", 19}, {"labels", 19}});
-                RunOptions options;
-                options.compile.precision = storage;
-                options.runs = 2;
-                const Outcome got = run_on_device(*bench, graph, feeds, options);
-                std::string where;
-                const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
-                // Relative to the largest element: a chain of four products, each of whose factors is off by at most
-                // one unit.
-                CHECK_MESSAGE(error <= 8 * unit(storage), "error " << error << " at " << where);
-                CHECK_MESSAGE(error > unit(storage) / 64, "nothing was rounded");
-                options.runs = 1;
-                options.compile.fused = false;
-                CHECK(same_bits(got, run_on_device(*bench, graph, feeds, options)));
+                // A chain of four products, each of whose factors is off by at most one unit.
+                check_rounded(bench, graph, feeds, storage, 8);
             }
 }
 
@@ -366,17 +371,7 @@ TEST_CASE("16-bit precision: attention reads and writes 16 bits, also in part") 
                 graph::Feeds feeds = kernel_feeds(graph, random);
                 for (auto& [name, parameter] : feeds.parameters)
                     for (double& value : parameter.data) value *= 0.5;
-                RunOptions options;
-                options.compile.precision = storage;
-                options.runs = 2;
-                const Outcome got = run_on_device(*bench, graph, feeds, options);
-                std::string where;
-                const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
-                CHECK_MESSAGE(error <= 16 * unit(storage), "error " << error << " at " << where);
-                CHECK_MESSAGE(error > unit(storage) / 64, "nothing was rounded");
-                options.runs = 1;
-                options.compile.fused = false;
-                CHECK(same_bits(got, run_on_device(*bench, graph, feeds, options)));
+                check_rounded(bench, graph, feeds, storage, 16);
                 // Nothing between the products is converted or copied but the term in float32 and its gradient.
                 auto lowered = program::lower(graph, bench->limits(), {.outputs = {"loss"}, .precision = storage});
                 REQUIRE_MESSAGE(lowered.ok(), lowered.message());

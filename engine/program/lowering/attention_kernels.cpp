@@ -71,6 +71,13 @@ bool rows_of_multiples(int64_t elements, const AttentionSizes& sizes, std::span<
     return true;
 }
 
+// Returns whether offsets inside of N rows have 32 bits.
+bool offsets_fit(const AttentionProblem& problem, int64_t rows) {
+    return std::ranges::all_of(problem.rows, [&](const View* view) {
+        return view->resource == 0 || view->strides[2] < (int64_t{1} << 30) / rows;
+    });
+}
+
 // Returns null if the kernels with one lane per row have to be used.
 const TiledVariant* tiled_variant(const Limits& limits, const AttentionProblem& problem) {
     const AttentionSizes& sizes = problem.sizes;
@@ -82,10 +89,7 @@ const TiledVariant* tiled_variant(const Limits& limits, const AttentionProblem& 
                (!for_keys || !variant.many_registers || limits.many_registers);
     });
     if (found == std::end(kTiledVariants)) return nullptr;
-    // Offsets inside a block have 32 bits.
-    const int64_t most = (int64_t{1} << 30) / std::max(found->own, found->other);
-    for (const View* view : problem.rows)
-        if (view->resource != 0 && view->strides[2] >= most) return nullptr;
+    if (!offsets_fit(problem, std::max(found->own, found->other))) return nullptr;
     return found;
 }
 
@@ -123,8 +127,7 @@ std::optional<MatrixVariant> matrix_variant(const Limits& limits, const Attentio
         static_cast<uint64_t>(kMatrixOther * (line(sizes.width) + line(sizes.value_width) + 1)) +
         uint64_t{invocations} / limits.subgroup_size * rows * std::max(kMatrixOther / 4 + 1, unit.k / 8 + 1);
     if (units * 16 > limits.shared_memory) return std::nullopt;
-    for (const View* view : problem.rows) // offsets inside a block have 32 bits
-        if (view->resource != 0 && view->strides[2] >= (int64_t{1} << 30) / 256) return std::nullopt;
+    if (!offsets_fit(problem, 256)) return std::nullopt;
     return MatrixVariant{unit, rows, invocations};
 }
 

@@ -8,8 +8,8 @@
 namespace hekla::program {
 
 // Returns where a kernel has to write this value so that it becomes a part of a concat without a copy: a view of the
-// concat's result, whose storage is that of the value. The value must lead to the concat through reshapes and
-// transposes alone. Returns nothing if there is no such concat.
+// concat's result, whose storage is that of the value. Empty unless a concat reads the value, directly or after
+// reshapes and transposes.
 std::optional<View> place_in_concat(Lowering& lowering, graph::ValueId value);
 
 Status lower_concat(Lowering& lowering, graph::NodeId node);
