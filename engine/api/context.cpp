@@ -398,7 +398,6 @@ Status Context::close() {
 
 } // namespace hekla::api
 
-using hekla::Result;
 using hekla::Status;
 using hekla::api::Context;
 using hekla::api::guarded;
@@ -410,8 +409,8 @@ hk_string hk_version(void) { return hekla::api::view(HEKLA_VERSION); }
 
 hk_string hk_plugin_folder(void) {
     try {
-        static const std::string folder = hekla::plugin::built_in_folder().string();
-        return hekla::api::view(folder);
+        static const std::string kFolder = hekla::plugin::built_in_folder().string();
+        return hekla::api::view(kFolder);
     } catch (...) { return {"", 0}; }
 }
 

@@ -10,7 +10,7 @@ namespace {
 class DeviceNeeds {
 public:
     static constexpr uint64_t kHandleKind = 2;
-    explicit DeviceNeeds(gpu::DeviceRequirements found) : requirements(std::move(found)) {}
+    explicit DeviceNeeds(gpu::DeviceRequirements found) : requirements(found) {}
     gpu::DeviceRequirements requirements;
     gpu::FeatureMerge merge;
 };
@@ -46,7 +46,7 @@ int32_t hk_device_requirements_create(const hk_physical_device* physical, hk_dev
                                           static_cast<VkInstance>(physical->instance),
                                           static_cast<VkPhysicalDevice>(physical->physical_device),
                                           physical->api_version));
-        out->id = Handles<DeviceNeeds>::all().add(std::make_shared<DeviceNeeds>(std::move(found)));
+        out->id = Handles<DeviceNeeds>::all().add(std::make_shared<DeviceNeeds>(found));
         return {};
     });
 }

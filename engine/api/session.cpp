@@ -333,7 +333,7 @@ Status Session::wait_without_memory() {
 }
 
 Status Session::evict_and_wait() {
-    const Status evicted = runtime_->evict_device_memory();
+    Status evicted = runtime_->evict_device_memory();
     if (evicted.code() == Code::internal) return evicted;
     std::unique_lock lock(mutex_);
     answer(requests_.release, evicted);
@@ -347,7 +347,7 @@ Status Session::evict_and_wait() {
         executor_->wait(lock, [&] { return !requests_.restore.empty() || requests_.shut_down || requests_.destroy; });
         if (requests_.destroy) return Status(Code::cancelled, "the session was destroyed");
         lock.unlock();
-        const Status restored = runtime_->restore_device_memory();
+        Status restored = runtime_->restore_device_memory();
         lock.lock();
         if (!restored.ok() && (restored.code() != Code::out_of_memory || requests_.stop)) return restored;
         if (restored.ok()) {
@@ -413,7 +413,7 @@ Status Session::no_passes() const {
     return invalid_argument("the session runs no passes: it was not made by hk_session_forward");
 }
 
-Status Session::prompt(std::vector<std::string>) {
+Status Session::prompt(std::vector<std::string>) { // NOLINT(performance-unnecessary-value-param): others keep it
     return invalid_argument("the session generates no text: it was not made by hk_session_generate");
 }
 

@@ -31,8 +31,8 @@ constexpr std::size_t kCandidates = 20'000; // a hostile file may contain millio
 
 template<class Name>
 std::string_view nearest_of(std::string_view name, std::span<const Name> candidates) {
-    constexpr std::size_t longest = 256;
-    if (name.empty() || name.size() > longest) return {};
+    constexpr std::size_t kLongest = 256;
+    if (name.empty() || name.size() > kLongest) return {};
     std::size_t best = std::max<std::size_t>(2, name.size() / 3) + 1;
     std::string_view nearest;
     for (const std::string_view candidate : candidates.first(std::min(candidates.size(), kCandidates))) {

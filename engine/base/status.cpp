@@ -30,8 +30,8 @@ Status& Status::operator=(const Status& other) {
 }
 
 const std::string& Status::message() const {
-    static const std::string empty;
-    return detail_ ? detail_->message : empty;
+    static const std::string kEmpty;
+    return detail_ ? detail_->message : kEmpty;
 }
 
 Status Status::with_context(const std::string& context) const {

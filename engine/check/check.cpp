@@ -49,7 +49,7 @@ std::function<Status(Trial&)> in(Status (*test)(Trial&, program::Storage), progr
 }
 
 const std::vector<Test>& tests() {
-    static const std::vector<Test> all{
+    static const std::vector<Test> kAll{
         {"file.exports", "the library exports one symbol: the entry", 1, 10, test_exports, Applies::always},
         {"file.relocations", "it has no text relocations and links nothing of the host", 1, 10, test_relocations,
          Applies::always},
@@ -125,7 +125,7 @@ const std::vector<Test>& tests() {
         {"train.resumes", "a run that is stopped and resumed gives the same bits", 3, 300, test_resumes},
         {"abi.used", "the oldest host that can run it", 2, 60, test_used_abi},
     };
-    return all;
+    return kAll;
 }
 
 // "graph.same" selects a test, "graph." all tests with this prefix.

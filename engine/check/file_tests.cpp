@@ -30,14 +30,14 @@ Result<const hk_plugin_entry*> entry_of(const Trial& trial) {
     void* symbol = ::dlsym(library, HK_ENTRY_SYMBOL);
     if (symbol == nullptr) return not_found(fmt::format("it does not export {}", HK_ENTRY_SYMBOL));
     trial.doing("calling " HK_ENTRY_SYMBOL "()");
-    const auto* entry = reinterpret_cast<const hk_plugin_entry* (*)(void)>(symbol)();
+    const auto* entry = reinterpret_cast<const hk_plugin_entry* (*)()>(symbol)();
     if (entry == nullptr) return corrupt(HK_ENTRY_SYMBOL "() returned null");
     return entry;
 }
 
 const hk_log_interface* silent_log() {
-    static const hk_log_interface table = {[](const hk_host*, int32_t, hk_string) {}};
-    return &table;
+    static const hk_log_interface kTable = {[](const hk_host*, int32_t, hk_string) {}};
+    return &kTable;
 }
 
 // A host that lacks the interface `without`.

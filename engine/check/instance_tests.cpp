@@ -62,7 +62,7 @@ Status test_many_instances(Trial& trial) {
         }
         HK_ASSIGN(const std::vector<plugin::BatchField> fields, small.composition->batch_fields(2, small.length));
         HK_ASSIGN(const graph::Graph first, all[5]->build(HK_MODE_TRAIN, fields));
-        for (const std::size_t i : {3, 0, 7, 1, 6}) all[i].reset();
+        for (const std::size_t i : {3u, 0u, 7u, 1u, 6u}) all[i].reset();
         HK_ASSIGN(const graph::Graph still, all[5]->build(HK_MODE_TRAIN, fields));
         if (graph::print(first) != graph::print(still))
             trial.fail(fmt::format("{}: describes another graph after other instances were destroyed: {}",
@@ -131,7 +131,8 @@ Status test_odd_shapes(Trial& trial) {
             const std::string what = fmt::format("{}: a row of {} tokens", name_of(provided), length);
             trial.doing(what);
             const Result<graph::Graph> graph = describe(small, HK_MODE_TRAIN, 1, length);
-            if (const std::string bad = bad_refusal(graph.status()); !bad.empty()) trial.fail(what + ": " + bad);
+            if (const std::string bad = bad_refusal(graph.status()); !bad.empty())
+                trial.fail(fmt::format("{}: {}", what, bad));
         }
     }
     return {};

@@ -208,7 +208,8 @@ Result<std::vector<Probe>> operation_probes(Trial& trial) {
             const std::string what = fmt::format("{} of {}", name_of(provided), shapes_text(shapes));
             trial.doing(what + ": described");
             if (why = shape_rule(own, shapes, given_attributes(own, false)); !why.ok()) {
-                if (const std::string bad = bad_refusal(why); !bad.empty()) trial.fail(what + ": " + bad);
+                if (const std::string bad = bad_refusal(why); !bad.empty())
+                    trial.fail(fmt::format("{}: {}", what, bad));
                 continue;
             }
             refused = false;
@@ -260,7 +261,7 @@ Status test_operation_shapes(Trial& trial) {
                         own.known.operation->declaration().inputs[k].integer ? Kind::int32 : Kind::float_, all[i][k]));
                 plugin::emit_own(joint, plugin::next_tag(), own.known, values, given_attributes(own, false));
                 if (const std::string bad = bad_refusal(joint.builder.status()); !bad.empty())
-                    trial.fail(what + ": " + bad);
+                    trial.fail(fmt::format("{}: {}", what, bad));
                 continue;
             }
             if (!shape_rule(own, all[i], given_attributes(own, false)).ok()) continue;
@@ -323,12 +324,10 @@ Status test_operation_reference(Trial& trial) {
                 std::ranges::copy(value.data, data);
                 in.push_back(plugin::raw_tensor(value.kind, value.shape, data));
             }
-            std::size_t bytes = 0;
             for (const auto& [kind, shape] : use.outputs) {
                 double* const data = fenced(static_cast<std::size_t>(shape.elements()));
                 if (data == nullptr) return out_of_memory("no memory for fences");
                 out.push_back(plugin::raw_tensor(kind, shape, data));
-                bytes += static_cast<std::size_t>(shape.elements()) * sizeof(double);
             }
             const std::vector<hk_attribute> attributes = plugin::raw_attributes(node->attributes);
             const hk_operation_use raw = plugin::raw_use(in, attributes, out);
@@ -342,8 +341,10 @@ Status test_operation_reference(Trial& trial) {
                     trial.fail(probe.name + ": its reference writes before a tensor's beginning");
             std::string content;
             for (const hk_operation_tensor& tensor : out)
-                content.append(reinterpret_cast<const char*>(tensor.data),
-                               Shape(std::span<const int64_t>(tensor.dims, tensor.rank)).elements() * sizeof(double));
+                content.append(
+                    reinterpret_cast<const char*>(tensor.data),
+                    static_cast<std::size_t>(Shape(std::span<const int64_t>(tensor.dims, tensor.rank)).elements()) *
+                        sizeof(double));
             answers.push_back(std::move(content));
             for (std::size_t i = 0; i < values.size(); ++i)
                 if (std::memcmp(in[i].data, values[i].data.data(), values[i].data.size() * sizeof(double)) != 0)

@@ -25,7 +25,7 @@ constexpr int kExamples = 32;
 constexpr int64_t kLength = 24; // of rows: two sentences and special tokens
 constexpr int64_t kMostParameters = 4000000;
 
-void tell(json line) {
+void tell(const json& line) {
     std::printf("%s\n", line.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
     std::fflush(stdout); // so that a crash does not lose it
 }

@@ -11,11 +11,11 @@ constexpr double kOut = -1e9; // added to the score of forbidden tokens, as in t
 
 } // namespace
 
-BeamSearch::BeamSearch(const Options& options, std::vector<std::vector<int32_t>> prompts,
+BeamSearch::BeamSearch(const Options& options, const std::vector<std::vector<int32_t>>& prompts,
                        std::vector<std::vector<int32_t>> sources)
     : options_(options), sampler_(options), beams_(static_cast<std::size_t>(options.beams)),
       sources_(std::move(sources)) {
-    for (std::vector<int32_t>& prompt : prompts) {
+    for (const std::vector<int32_t>& prompt : prompts) {
         prompt_lengths_.push_back(prompt.size());
         for (std::size_t k = 0; k < beams_; ++k) running_.push_back({prompt, k == 0 ? 0.0 : kOut, false});
         results_.emplace_back(beams_, Beam{prompt, kOut, false});

@@ -14,7 +14,7 @@ namespace hekla::generate {
 class BeamSearch {
 public:
     // `prompts`: at least one token each; their lengths may differ. `sources` (encoder-decoders) may be empty.
-    BeamSearch(const Options& options, std::vector<std::vector<int32_t>> prompts,
+    BeamSearch(const Options& options, const std::vector<std::vector<int32_t>>& prompts,
                std::vector<std::vector<int32_t>> sources = {});
 
     std::size_t rows() const { return running_.size(); }

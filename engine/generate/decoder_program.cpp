@@ -9,7 +9,6 @@ namespace hekla::generate {
 namespace {
 
 using graph::Graph;
-using graph::Kind;
 using graph::kNone;
 using graph::Op;
 using graph::Tensor;
@@ -51,7 +50,7 @@ std::string once_state(const std::string& name, const graph::Shape& shape) { ret
 class ProgramDecoder final : public Decoder {
 public:
     ProgramDecoder(program::Runtime& runtime, program::ParameterStore& store, DecoderGraphs graphs)
-        : runtime_(runtime), store_(store), graphs_(std::move(graphs)) {}
+        : runtime_(runtime), store_(store), graphs_(graphs) {}
 
     bool encoder_decoder() const override { return graphs_.encoder_decoder(); }
     int64_t vocabulary() const override { return vocabulary_; }
@@ -256,7 +255,7 @@ Status estimate_recorded(program::Estimator& estimator, const plugin::Compositio
 Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
                                                       const plugin::Composition& composition) {
     HK_ASSIGN(DecoderGraphs graphs, DecoderGraphs::create(composition));
-    return std::unique_ptr<Decoder>(new ProgramDecoder(runtime, store, std::move(graphs)));
+    return std::unique_ptr<Decoder>(new ProgramDecoder(runtime, store, graphs));
 }
 
 } // namespace hekla::generate

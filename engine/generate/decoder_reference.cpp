@@ -8,7 +8,6 @@ namespace {
 
 using graph::Graph;
 using graph::Kind;
-using graph::Op;
 using graph::Shape;
 using graph::Tensor;
 
@@ -19,7 +18,7 @@ Tensor integers(const Shape& shape, std::span<const int32_t> values) {
 class ReferenceDecoder final : public Decoder {
 public:
     ReferenceDecoder(DecoderGraphs graphs, const std::map<std::string, Tensor, std::less<>>& weights)
-        : graphs_(std::move(graphs)) {
+        : graphs_(graphs) {
         feeds_.parameters = weights;
         feeds_.buffers = weights;
     }
@@ -122,7 +121,7 @@ private:
 Result<std::unique_ptr<Decoder>> make_reference_decoder(const plugin::Composition& composition,
                                                         const std::map<std::string, Tensor, std::less<>>& weights) {
     HK_ASSIGN(DecoderGraphs graphs, DecoderGraphs::create(composition));
-    return std::unique_ptr<Decoder>(new ReferenceDecoder(std::move(graphs), weights));
+    return std::unique_ptr<Decoder>(new ReferenceDecoder(graphs, weights));
 }
 
 } // namespace hekla::generate

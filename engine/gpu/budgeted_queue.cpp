@@ -370,7 +370,7 @@ Result<bool> BudgetedQueue::wait_value(uint64_t value, uint64_t timeout_nanoseco
 Status BudgetedQueue::submit_all() {
     Work all;
     all.seconds = 1e9;
-    const Status submitted = submit_within(all).status();
+    Status submitted = submit_within(all).status();
     if (!submitted.ok()) failed_ = submitted;
     return submitted;
 }
@@ -378,7 +378,7 @@ Status BudgetedQueue::submit_all() {
 Status BudgetedQueue::suspend_waiting(std::unique_lock<std::mutex>& lock) {
     const std::function<Status()> suspended = suspended_;
     lock.unlock();
-    const Status resumed = suspend(suspended);
+    Status resumed = suspend(suspended);
     lock.lock();
     if (!resumed.ok()) failed_ = resumed; // the remaining work will not be submitted
     return resumed;

@@ -100,7 +100,7 @@ Status CommandBuffer::end() {
     if (!recording_) return failed_precondition("end of a command buffer that was not begun");
     if (!pool_) return error_; // only the host ends a borrowed one
     recording_ = false;
-    const Status ended = device_->check(device_->functions().vkEndCommandBuffer(commands_), "vkEndCommandBuffer");
+    Status ended = device_->check(device_->functions().vkEndCommandBuffer(commands_), "vkEndCommandBuffer");
     if (!error_.ok()) return error_;
     return ended;
 }

@@ -27,7 +27,9 @@ bool contains(std::string_view text, std::string_view part) {
 
 Status read_row(const Json& row, Quirk& quirk) {
     if (!row.is_object()) return corrupt("a quirk is not an object");
-    for (const auto& [key, value] : row.items()) {
+    for (const auto& entry : row.items()) {
+        const std::string& key = entry.key();
+        const Json& value = entry.value();
         const auto number = [&](std::optional<uint32_t>& to) -> Status {
             if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT32_MAX)
                 return corrupt(fmt::format("quirk key \"{}\" needs a number from 0 to 4294967295", key));

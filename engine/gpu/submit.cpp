@@ -94,9 +94,8 @@ Status Queue::submit_one(std::span<const Segment> segments, bool is_first, bool 
     HK_TRY(primary.end());
     // Recorded as pending before it is submitted, so that an allocation failure submits nothing.
     pending_.push_back({std::move(primary), last_ + 1});
-    const Status sent =
-        send_locked(pending_.back().commands, is_first ? options.waits : std::span<const TimelinePoint>(),
-                    is_last ? options.signals : std::span<const TimelinePoint>());
+    Status sent = send_locked(pending_.back().commands, is_first ? options.waits : std::span<const TimelinePoint>(),
+                              is_last ? options.signals : std::span<const TimelinePoint>());
     if (!sent.ok()) pending_.pop_back();
     return sent;
 }

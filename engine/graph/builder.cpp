@@ -14,7 +14,7 @@ constexpr const char* kStream = "stream";
 
 } // namespace
 
-void Builder::fail(Status status) {
+void Builder::fail(const Status& status) {
     if (!status_.ok() || status.ok()) return;
     const std::string path = graph_.scope_path(scope_);
     status_ = path.empty() ? status : Status(status.code(), fmt::format("{}; in {}", status.message(), path));

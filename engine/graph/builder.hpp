@@ -56,7 +56,7 @@ public:
     void loss(const std::string& name, ValueId sum, ValueId count, double weight);
     void metric(const std::string& name, ValueId sum, ValueId count);
 
-    void fail(Status status); // adds the scope; only the first error is kept
+    void fail(const Status& status); // adds the scope; only the first error is kept
     const Status& status() const { return status_; }
     bool ok() const { return status_.ok(); }
 

@@ -113,16 +113,16 @@ void attention_gradient(Backward& b) {
 void gru_gradient(Backward& b) {
     const ValueId inputs[] = {b.dy(0), b.dy(1), b.y(0), b.x(0), b.x(1), b.x(2), b.x(3), b.x(4), b.x(5), b.x(6)};
     const std::vector<ValueId> d = b.builder().emit(Op::gru_gradient, inputs, attributes_of(b.node()));
-    constexpr std::size_t of[] = {0, 1, 2, 3, 4, 6}; // input 5 is lengths
-    for (std::size_t i = 0; i < d.size(); ++i) b.give(of[i], d[i]);
+    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6}; // input 5 is lengths
+    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
 }
 
 void lstm_gradient(Backward& b) {
     const ValueId inputs[] = {b.dy(0), b.dy(1), b.dy(2), b.y(0), b.y(3), b.x(0), b.x(1),
                               b.x(2),  b.x(3),  b.x(4),  b.x(5), b.x(6), b.x(7)};
     const std::vector<ValueId> d = b.builder().emit(Op::lstm_gradient, inputs, attributes_of(b.node()));
-    constexpr std::size_t of[] = {0, 1, 2, 3, 4, 6, 7};
-    for (std::size_t i = 0; i < d.size(); ++i) b.give(of[i], d[i]);
+    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6, 7};
+    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
 }
 
 // Class weights are rarely trained. If they are, dweights[c] = (1 - s) sum of d over the rows labeled c times their

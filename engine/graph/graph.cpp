@@ -31,14 +31,17 @@ const std::vector<double>& Node::reals(std::string_view name) const {
 }
 
 void Node::set(std::string_view name, AttributeValue value) {
-    for (Attribute& attribute : attributes)
-        if (attribute.name == name) attribute.value = std::move(value);
+    for (Attribute& attribute : attributes) {
+        if (attribute.name != name) continue;
+        attribute.value = std::move(value);
+        return;
+    }
 }
 
 std::string Graph::scope_path(ScopeId scope) const {
     std::string path;
     while (scope != 0) {
-        path = path.empty() ? scopes[scope].name : scopes[scope].name + "/" + path;
+        path = path.empty() ? scopes[scope].name : fmt::format("{}/{}", scopes[scope].name, path);
         scope = scopes[scope].parent;
     }
     return path;

@@ -5,11 +5,11 @@
 namespace hekla::graph {
 
 const std::vector<OperationInfo>& operation_table() {
-    static const std::vector<OperationInfo> table = {
+    static const std::vector<OperationInfo> kTable = {
 #define HK_OPERATION_TABLE
 #include "graph/operation_table.inc"
     };
-    return table;
+    return kTable;
 }
 
 const OperationInfo& info(Op op) { return operation_table()[static_cast<std::size_t>(op)]; }

@@ -56,7 +56,7 @@ Status check_own_gradient(const OwnUse& use, const Graph& gradient) {
     }
     for (const auto& [name, value] : gradient.outputs) {
         const auto input =
-            std::ranges::find_if(d.inputs, [&](const auto& in) { return kOwnInputGradient + in.name == name; });
+            std::ranges::find_if(d.inputs, [&name = name](const auto& in) { return kOwnInputGradient + in.name == name; });
         if (input == d.inputs.end() || input->integer) return refuse(fmt::format("there is no input for '{}'", name));
         const Shape& expected = use.inputs[static_cast<std::size_t>(input - d.inputs.begin())];
         if (!is_float(gradient.kind(value)) || !(gradient.shape(value) == expected))

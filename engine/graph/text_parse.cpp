@@ -135,8 +135,8 @@ public:
     }
     std::string_view rest() const { return rest_; }
     Status error(std::string_view expected) const {
-        constexpr std::size_t shown = 40;
-        const std::string_view found = rest_.substr(0, shown);
+        constexpr std::size_t kShown = 40;
+        const std::string_view found = rest_.substr(0, kShown);
         return invalid_argument(
             fmt::format("expected {}, found {}", expected, found.empty() ? "the end of the line" : quote(found)));
     }
@@ -517,7 +517,7 @@ private:
             const AttributeInfo& a = o.attributes[i];
             if (!given[i] && !a.fallback)
                 return invalid_argument(fmt::format("{}: attribute {} is missing", o.name, a.name));
-            node.attributes.push_back({a.name, given[i] ? std::move(*given[i]) : *a.fallback});
+            node.attributes.push_back({a.name, given[i] ? *given[i] : *a.fallback});
         }
         return {};
     }

@@ -54,7 +54,7 @@ Result<std::vector<plugin::StoredTensor>> find_with_base(const graph::Graph& gra
     HK_ASSIGN(plugin::FoundTensors found,
               plugin::find_some_tensors(graph, own.tensors(), own.path().string(), plugin::model_rules(names), is_own));
     model::NameRules of_base = plugin::model_rules(names);
-    of_base.ignorable.push_back("*"); // heads are not used here
+    of_base.ignorable.emplace_back("*"); // heads are not used here
     HK_ASSIGN(const plugin::FoundTensors rest,
               plugin::find_some_tensors(graph, base.tensors(), base.path().string(), of_base,
                                         [&](const std::string& name) { return !is_own(name); }));

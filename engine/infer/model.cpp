@@ -8,7 +8,6 @@
 namespace hekla::infer {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 // Chooses architecture and head. For an unknown class, or none, model_type determines the architecture.
@@ -81,7 +80,7 @@ std::string trained_prefix(const json& config, const std::string& column) {
     return found != by_column.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-std::string with_prefix(const std::string& prefix, std::string text) {
+std::string with_prefix(const std::string& prefix, const std::string& text) {
     return text.empty() || text.starts_with(prefix) ? text : prefix + text;
 }
 

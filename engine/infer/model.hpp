@@ -58,7 +58,7 @@ struct Model {
 // Hekla's own key, or a T5's `prefix`. "" without one.
 std::string trained_prefix(const nlohmann::json& config, const std::string& column);
 // Returns the text with the prefix. A text that begins with it, and an empty text, are unchanged.
-std::string with_prefix(const std::string& prefix, std::string text);
+std::string with_prefix(const std::string& prefix, const std::string& text);
 
 // Describes the model for the smallest batch, for callers that need only its parameters: a row of one token; one image;
 // a row of choices, for heads that compare them.

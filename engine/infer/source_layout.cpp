@@ -13,7 +13,7 @@ constexpr const char* kTokens = "input_ids";
 // Makes two batches with the same lengths and different tokens: differences are tokens of the texts.
 std::vector<std::vector<int32_t>> probe(int32_t first) {
     std::vector<std::vector<int32_t>> texts;
-    for (const std::size_t length : {7, 1, 4, 2}) {
+    for (const std::size_t length : {7u, 1u, 4u, 2u}) {
         std::vector<int32_t>& text = texts.emplace_back();
         for (std::size_t i = 0; i < length; ++i) text.push_back(first + static_cast<int32_t>((i * 3 + length) % 8));
     }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
-#include <ranges>
 
 namespace hekla::model {
 namespace {
@@ -123,8 +122,8 @@ Result<CheckpointSearch> newest_complete(const fs::path& run_dir) {
     remove_stale(run_dir);
     HK_ASSIGN(std::vector<int64_t> steps, list_checkpoints(run_dir));
     CheckpointSearch search;
-    for (const int64_t step : std::views::reverse(steps)) {
-        auto checkpoint = verify_checkpoint(checkpoint_path(run_dir, step));
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+        auto checkpoint = verify_checkpoint(checkpoint_path(run_dir, *step));
         if (checkpoint.ok()) {
             search.found = checkpoint.take();
             break;

@@ -14,7 +14,7 @@ constexpr uint32_t kVersion = 3;
 constexpr std::size_t kMaxRank = 4;
 
 // Numbers of value types, in the order of GgufValue, and of elements.
-constexpr std::array<uint32_t, 7> value_types{4, 6, 7, 8, 9, 9, 9};
+constexpr std::array<uint32_t, 7> kValueTypes{4, 6, 7, 8, 9, 9, 9};
 constexpr uint32_t kInt32Elements = 5, kFloatElements = 6, kStringElements = 8;
 
 std::optional<uint32_t> tensor_type(DType dtype) {
@@ -42,7 +42,7 @@ public:
         bytes_ += value;
     }
     void value(const GgufValue& value) {
-        number(value_types[value.index()]);
+        number(kValueTypes[value.index()]);
         if (const auto* integer = std::get_if<uint32_t>(&value)) number(*integer);
         if (const auto* real = std::get_if<float>(&value)) number(*real);
         if (const auto* truth = std::get_if<bool>(&value)) number(static_cast<uint8_t>(*truth ? 1 : 0));

@@ -255,9 +255,9 @@ private:
     }
 
     Result<std::string> line() {
-        constexpr std::size_t longest = 512;
+        constexpr std::size_t kLongest = 512;
         std::string text;
-        while (text.size() <= longest) {
+        while (text.size() <= kLongest) {
             HK_ASSIGN(const uint64_t next, number(1));
             if (next == '\n') return text;
             text += static_cast<char>(next);

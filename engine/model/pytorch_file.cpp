@@ -346,7 +346,7 @@ private:
 // ---- several pickles in a row --------------------------------------------------------------------------------------
 
 // 0x1950a86a20f9469cfc6c, low byte first: the content of the first pickle of such a file.
-constexpr std::string_view magic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
+constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 constexpr int64_t kLegacyProtocol = 1001;
 
 class LegacyReader {
@@ -355,7 +355,7 @@ public:
 
     Result<Pickle> read() {
         HK_ASSIGN(const Pickle first, next());
-        if (first.root().kind != PickleKind::integer || first.root().text != magic)
+        if (first.root().kind != PickleKind::integer || first.root().text != kMagic)
             return unsupported("was not written by torch.save: it is neither a zip archive nor does it begin with "
                                "PyTorch's magic number");
         HK_ASSIGN(const Pickle version, next());

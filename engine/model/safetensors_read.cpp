@@ -183,15 +183,15 @@ private:
         return true;
     }
     bool dtype(const std::string& name) {
-        static constexpr std::string_view others[] = {"U16",     "U32",     "U64",     "C64",     "F4",
-                                                      "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E4M3", "F8_E8M0"};
-        constexpr const char* expected = "expected one of BOOL U8 I8 I16 F16 BF16 I32 F32 F64 I64";
+        static constexpr std::string_view kOthers[] = {"U16",     "U32",     "U64",     "C64",     "F4",
+                                                       "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E4M3", "F8_E8M0"};
+        constexpr const char* kExpected = "expected one of BOOL U8 I8 I16 F16 BF16 I32 F32 F64 I64";
         if (const auto found = dtype_of_file_name(name))
             current_.info.dtype = *found;
-        else if (std::find(std::begin(others), std::end(others), name) != std::end(others))
-            return refuse(unsupported(fmt::format("dtype {} is not one that is read here, {}", name, expected)));
+        else if (std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers))
+            return refuse(unsupported(fmt::format("dtype {} is not one that is read here, {}", name, kExpected)));
         else
-            return refuse(fmt::format("dtype {} does not exist, {}", in_quotes(name), expected));
+            return refuse(fmt::format("dtype {} does not exist, {}", in_quotes(name), kExpected));
         state_ = State::tensor;
         return true;
     }

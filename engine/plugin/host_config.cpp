@@ -138,7 +138,7 @@ std::string unwritten_key(const nlohmann::ordered_json& value) {
     if (!value.is_structured()) return {};
     for (const auto& [key, element] : value.items()) {
         if (element.is_discarded()) return key;
-        if (const std::string below = unwritten_key(element); !below.empty()) return key + "." + below;
+        if (const std::string below = unwritten_key(element); !below.empty()) return fmt::format("{}.{}", key, below);
     }
     return {};
 }
@@ -146,7 +146,7 @@ std::string unwritten_key(const nlohmann::ordered_json& value) {
 } // namespace
 
 const hk_config_interface* host_config_interface() {
-    static const hk_config_interface table = {
+    static const hk_config_interface kTable = {
         [](const hk_config* config, hk_string key) -> int32_t {
             note_read(*config, key);
             const json* value = find(*config, view(key));
@@ -187,7 +187,7 @@ const hk_config_interface* host_config_interface() {
         [](hk_config_writer* w, hk_string key, hk_error* e) { return set(w, key, nullptr, e); },
         set_array,
     };
-    return &table;
+    return &kTable;
 }
 
 Status check_complete(const hk_config_writer& writer) {

@@ -18,7 +18,7 @@ bool is_utf8(std::string_view s) {
 }
 
 const hk_error_interface* host_error_interface() {
-    static const hk_error_interface table = {
+    static const hk_error_interface kTable = {
         [](hk_error* error, int32_t code, hk_string message) {
             if (error == nullptr) return;
             error->code = code;
@@ -30,7 +30,7 @@ const hk_error_interface* host_error_interface() {
             }
         },
     };
-    return &table;
+    return &kTable;
 }
 
 int32_t refuse_exception(hk_error* error, const std::exception& e) {

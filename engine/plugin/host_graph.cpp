@@ -165,7 +165,7 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
 } // namespace
 
 const hk_graph_interface* host_graph_interface() {
-    static const hk_graph_interface table = {
+    static const hk_graph_interface kTable = {
         [](hk_builder* b) -> int32_t { return b->joint.mode; },
         [](hk_builder* b, hk_string field) -> int32_t {
             return call(b, 0, [&](graph::Builder&) { return find_field(b->joint, text(field)) != nullptr ? 1 : 0; });
@@ -352,7 +352,7 @@ const hk_graph_interface* host_graph_interface() {
             return static_cast<int32_t>(status.code());
         },
     };
-    return &table;
+    return &kTable;
 }
 
 } // namespace hekla::plugin

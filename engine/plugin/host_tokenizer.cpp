@@ -72,7 +72,7 @@ T answered(T otherwise, F&& f) noexcept {
 std::unique_ptr<TokenizerView> view_of(const text::Tokenizer& tokenizer) { return std::make_unique<View>(tokenizer); }
 
 const hk_tokenizer_interface* host_tokenizer_interface() {
-    static const hk_tokenizer_interface table = {
+    static const hk_tokenizer_interface kTable = {
         [](const hk_tokenizer* t) -> int64_t { return answered(int64_t{0}, [&] { return t->view->size(); }); },
         [](const hk_tokenizer* t, hk_string role) -> int64_t {
             return answered(int64_t{-1}, [&] { return t->view->special(view(role)); });
@@ -93,7 +93,7 @@ const hk_tokenizer_interface* host_tokenizer_interface() {
             return answered(0, [&] { return t->view->ends_sentence(id) ? 1 : 0; });
         },
     };
-    return &table;
+    return &kTable;
 }
 
 } // namespace hekla::plugin

@@ -122,8 +122,8 @@ const void* Library::Shared::draft(const hk_host* host, hk_string id) {
 }
 
 const void* Library::Shared::get_interface(const hk_host* host, hk_string id) {
-    static const hk_log_interface log_table = {log};
-    static const hk_drafts_interface drafts_table = {draft};
+    static const hk_log_interface kLogTable = {log};
+    static const hk_drafts_interface kDraftsTable = {draft};
     const auto* self = reinterpret_cast<const Shared*>(host);
     const std::string_view wanted = view(id);
     trace_entry(self->plugin, "host.get_interface", wanted);
@@ -131,8 +131,8 @@ const void* Library::Shared::get_interface(const hk_host* host, hk_string id) {
                         : wanted == HK_CONFIG_INTERFACE    ? host_config_interface()
                         : wanted == HK_GRAPH_INTERFACE     ? host_graph_interface()
                         : wanted == HK_TOKENIZER_INTERFACE ? host_tokenizer_interface()
-                        : wanted == HK_LOG_INTERFACE       ? static_cast<const void*>(&log_table)
-                        : wanted == HK_DRAFTS_INTERFACE && !self->drafts.empty() ? &drafts_table
+                        : wanted == HK_LOG_INTERFACE       ? static_cast<const void*>(&kLogTable)
+                        : wanted == HK_DRAFTS_INTERFACE && !self->drafts.empty() ? &kDraftsTable
                                                                                  : nullptr;
     return traced_host_table(wanted, table);
 }
@@ -167,7 +167,7 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
     void* symbol = ::dlsym(library, HK_ENTRY_SYMBOL);
     if (symbol == nullptr)
         return refuse(Code::unsupported, fmt::format("does not export {}: it is not a Hekla plugin", HK_ENTRY_SYMBOL));
-    const auto entry_function = reinterpret_cast<const hk_plugin_entry* (*)(void)>(symbol);
+    const auto entry_function = reinterpret_cast<const hk_plugin_entry* (*)()>(symbol);
     const hk_plugin_entry* entry = nullptr;
     try {
         entry = entry_function();

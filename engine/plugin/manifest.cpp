@@ -97,10 +97,10 @@ public:
         return reading_.kept.list(result);
     }
     const json& object(const char* key) {
-        static const json none = json::object();
+        static const json kNone = json::object();
         const json* value = find(key, false);
-        if (value == nullptr) return none;
-        if (!value->is_object()) return fail(key, expected("an object", *value)), none;
+        if (value == nullptr) return kNone;
+        if (!value->is_object()) return fail(key, expected("an object", *value)), kNone;
         return *value;
     }
     JsonText json_text(const char* key) { return json_text(object(key)); }

@@ -311,7 +311,7 @@ private:
             }
         };
         if (has_corpus) batch.corpus = &corpus;
-        const Status done = parts_->collate(batch, given.fields);
+        Status done = parts_->collate(batch, given.fields);
         asked_examples_ = {};
         replies_.clear();
         return done;

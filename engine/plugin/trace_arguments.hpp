@@ -59,10 +59,10 @@ void add_argument(ordered_json& to, const std::vector<std::string_view>& names, 
     if constexpr (std::is_pointer_v<T> && I + 1 < std::tuple_size_v<Tuple>) {
         using Next = std::tuple_element_t<I + 1, Tuple>;
         using Element = std::remove_const_t<std::remove_pointer_t<T>>;
-        constexpr bool counted = std::is_same_v<Next, uint32_t> || std::is_same_v<Next, uint64_t>;
-        constexpr bool listed = std::is_same_v<Element, int64_t> || std::is_same_v<Element, hk_value> ||
-                                std::is_same_v<Element, hk_attribute>;
-        if constexpr (counted && listed && std::is_const_v<std::remove_pointer_t<T>>) {
+        constexpr bool kCounted = std::is_same_v<Next, uint32_t> || std::is_same_v<Next, uint64_t>;
+        constexpr bool kListed = std::is_same_v<Element, int64_t> || std::is_same_v<Element, hk_value> ||
+                                 std::is_same_v<Element, hk_attribute>;
+        if constexpr (kCounted && kListed && std::is_const_v<std::remove_pointer_t<T>>) {
             to[name] = list_of(value, std::get<I + 1>(arguments));
             return;
         }

@@ -188,7 +188,7 @@ struct HostCall<M> {
 template<class T>
 const T* wrapped_host(const void* real) {
     real_table<T>() = static_cast<const T*>(real);
-    static const T table = [] {
+    static const T kTable = [] {
         T made{};
 #define HK_TRACED_PLUGIN(type, member, names, since)
 #define HK_TRACED_HOST(type, member, names, since)                                                                     \
@@ -198,7 +198,7 @@ const T* wrapped_host(const void* real) {
 #undef HK_TRACED_PLUGIN
         return made;
     }();
-    return &table;
+    return &kTable;
 }
 
 } // namespace

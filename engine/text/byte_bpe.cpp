@@ -7,7 +7,7 @@
 
 namespace hekla::text {
 
-ByteBpe::ByteBpe(Vocabulary vocabulary, Merges merges, ByteBpeOptions options)
+ByteBpe::ByteBpe(Vocabulary vocabulary, const Merges& merges, ByteBpeOptions options)
     : Tokenizer(std::move(vocabulary)), merges_(merges, this->vocabulary().memory()), options_(std::move(options)),
       added_(this->vocabulary().added()) {
     for (unsigned byte = 0; byte < 256; ++byte) {

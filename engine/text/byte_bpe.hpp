@@ -46,7 +46,7 @@ protected:
 
 private:
     class Run;
-    ByteBpe(Vocabulary vocabulary, Merges merges, ByteBpeOptions options);
+    ByteBpe(Vocabulary vocabulary, const Merges& merges, ByteBpeOptions options);
 
     Merges merges_;
     ByteBpeOptions options_;

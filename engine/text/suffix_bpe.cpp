@@ -28,7 +28,7 @@ Status finish_vocabulary(const FilePlace& folder, Vocabulary& vocabulary) {
 
 } // namespace
 
-SuffixBpe::SuffixBpe(Vocabulary vocabulary, Merges merges, const BertNormalization& normalization)
+SuffixBpe::SuffixBpe(Vocabulary vocabulary, const Merges& merges, const BertNormalization& normalization)
     : BertWordTokenizer(std::move(vocabulary), normalization), merges_(merges, this->vocabulary().memory()) {
     std::string identity = fmt::format("suffix_bpe/1 {} {} {} {}\n", normalization.clean_text, normalization.chinese,
                                        normalization.strip_accents, normalization.lower_case);

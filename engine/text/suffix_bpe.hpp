@@ -28,7 +28,7 @@ protected:
     std::string tidied(std::string text) const override; // without the space after the last word
 
 private:
-    SuffixBpe(Vocabulary vocabulary, Merges merges, const BertNormalization& normalization);
+    SuffixBpe(Vocabulary vocabulary, const Merges& merges, const BertNormalization& normalization);
 
     Merges merges_;
 };

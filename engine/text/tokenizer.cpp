@@ -10,7 +10,7 @@ Status Tokenizer::encode(std::string_view text, const EncodeOptions& options, st
     HK_TRY(check_utf8(text, options.origin));
     const std::size_t ids_before = ids.size();
     const std::size_t ranges_before = ranges != nullptr ? ranges->size() : 0;
-    const Status status = encode_valid(text, options, ids, ranges);
+    Status status = encode_valid(text, options, ids, ranges);
     if (!status.ok()) {
         ids.resize(ids_before);
         if (ranges != nullptr) ranges->resize(ranges_before);

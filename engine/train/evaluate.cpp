@@ -96,7 +96,7 @@ Result<std::map<int64_t, Evaluator::Described>> Evaluator::describe(const plugin
 
 Result<std::unique_ptr<Evaluator>> Evaluator::create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const plugin::Composition& composition, int64_t batch,
-                                                     std::vector<int64_t> lengths, uint64_t seed,
+                                                     const std::vector<int64_t>& lengths, uint64_t seed,
                                                      const EvaluatorOptions& how, const TrainerEvents& events,
                                                      const BatchMaker& maker) {
     std::unique_ptr<Evaluator> e(new Evaluator());

@@ -47,7 +47,7 @@ public:
     // must outlive this, except the last two, which are copied. Programs are compiled now.
     static Result<std::unique_ptr<Evaluator>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const plugin::Composition& composition, int64_t batch,
-                                                     std::vector<int64_t> lengths, uint64_t seed,
+                                                     const std::vector<int64_t>& lengths, uint64_t seed,
                                                      const EvaluatorOptions& options = {},
                                                      const TrainerEvents& events = {}, const BatchMaker& maker = {});
     ~Evaluator();

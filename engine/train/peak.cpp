@@ -7,10 +7,10 @@
 namespace hekla::train {
 
 double measure_peak_flops(program::Runtime& runtime) {
-    constexpr int64_t n = 512;
+    constexpr int64_t N = 512;
     const auto measured = [&]() -> Result<double> {
         graph::Builder b;
-        const graph::ValueId x = b.parameter("a", {n, n}, 0, 0.0, 0.0, 0), y = b.parameter("b", {n, n}, 0, 0.0, 0.0, 0);
+        const graph::ValueId x = b.parameter("a", {N, N}, 0, 0.0, 0.0, 0), y = b.parameter("b", {N, N}, 0, 0.0, 0.0, 0);
         b.output("y", b(graph::Op::matmul, {x, y}));
         HK_ASSIGN(const graph::Graph graph, b.finish());
         HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(graph)));
@@ -24,7 +24,7 @@ double measure_peak_flops(program::Runtime& runtime) {
             HK_TRY(program->run());
             best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
         }
-        return 2.0 * n * n * n / best;
+        return 2.0 * N * N * N / best;
     }();
     return measured.ok() ? measured.value() : 0.0;
 }

@@ -211,7 +211,7 @@ double tidy_step(double span, int count) {
 } // namespace
 
 std::string curve_svg(const std::string& title, const std::vector<Curve>& curves, const std::string& axis) {
-    constexpr double width = 860, height = 460, left = 64, right = 24, top = 48, bottom = 48;
+    constexpr double kWidth = 860, kHeight = 460, kLeft = 64, kRight = 24, kTop = 48, kBottom = 48;
     double first = 1e300, last = -1e300, low = 1e300, high = -1e300;
     for (const Curve& curve : curves)
         for (const auto& [step, value] : curve.points) {
@@ -220,8 +220,8 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
             low = std::min(low, value);
             high = std::max(high, value);
         }
-    SvgWriter svg(width, height, "sans-serif", 12);
-    svg.text(left, 24, title, "font-size=\"15\" fill=\"#222\"");
+    SvgWriter svg(kWidth, kHeight, "sans-serif", 12);
+    svg.text(kLeft, 24, title, "font-size=\"15\" fill=\"#222\"");
     if (first > last) {
         svg.text(64, 80, "nothing was logged yet", "fill=\"#666\"");
         return std::move(svg).finish();
@@ -230,20 +230,20 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
     const double margin = std::max((high - low) * 0.05, 1e-9);
     low -= margin;
     high += margin;
-    const auto x = [&](double step) { return left + (step - first) / (last - first) * (width - left - right); };
-    const auto y = [&](double value) { return top + (high - value) / (high - low) * (height - top - bottom); };
+    const auto x = [&](double step) { return kLeft + (step - first) / (last - first) * (kWidth - kLeft - kRight); };
+    const auto y = [&](double value) { return kTop + (high - value) / (high - low) * (kHeight - kTop - kBottom); };
     const double step_y = tidy_step(high - low, 6), step_x = std::max(1.0, tidy_step(last - first, 8));
     for (double value = std::ceil(low / step_y) * step_y; value <= high; value += step_y) {
-        svg.line(left, y(value), width - right, y(value), "stroke=\"#e4e4e4\"");
-        svg.text(left - 8, y(value) + 4, fmt::format("{:.6g}", std::abs(value) < step_y * 1e-6 ? 0.0 : value),
+        svg.line(kLeft, y(value), kWidth - kRight, y(value), "stroke=\"#e4e4e4\"");
+        svg.text(kLeft - 8, y(value) + 4, fmt::format("{:.6g}", std::abs(value) < step_y * 1e-6 ? 0.0 : value),
                  "text-anchor=\"end\" fill=\"#555\"");
     }
     for (double step = std::ceil(first / step_x) * step_x; step <= last; step += step_x) {
-        svg.line(x(step), top, x(step), height - bottom, "stroke=\"#f0f0f0\"");
-        svg.text(x(step), height - bottom + 18, fmt::format("{:.0f}", step), "text-anchor=\"middle\" fill=\"#555\"");
+        svg.line(x(step), kTop, x(step), kHeight - kBottom, "stroke=\"#f0f0f0\"");
+        svg.text(x(step), kHeight - kBottom + 18, fmt::format("{:.0f}", step), "text-anchor=\"middle\" fill=\"#555\"");
     }
-    svg.text((left + width - right) / 2, height - 10, axis, "text-anchor=\"middle\" fill=\"#555\"");
-    double legend = top + 8;
+    svg.text((kLeft + kWidth - kRight) / 2, kHeight - 10, axis, "text-anchor=\"middle\" fill=\"#555\"");
+    double legend = kTop + 8;
     for (const Curve& curve : curves) {
         if (curve.points.empty()) continue;
         // More points than pixels only make the file larger.
@@ -258,9 +258,9 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
         if (curve.points.size() < 60)
             for (const auto& [step, value] : curve.points)
                 svg.circle(x(static_cast<double>(step)), y(value), 2.6, fmt::format("fill=\"{}\"", curve.color));
-        svg.line(width - 270, legend, width - 246, legend,
+        svg.line(kWidth - 270, legend, kWidth - 246, legend,
                  fmt::format("stroke=\"{}\" stroke-width=\"3\"", curve.color));
-        svg.text(width - 240, legend + 4, fmt::format("{} ({:.4f})", curve.name, curve.points.back().second),
+        svg.text(kWidth - 240, legend + 4, fmt::format("{} ({:.4f})", curve.name, curve.points.back().second),
                  "fill=\"#333\"");
         legend += 18;
     }

@@ -17,7 +17,7 @@ constexpr uint64_t kDataSalt = 0x64617461; // separates the random numbers of th
 std::string count_text(uint64_t n) { return grouped(static_cast<double>(n)); }
 
 // Returns the task's columns with their locations in the files.
-Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs) {
+Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, const std::vector<plugin::ColumnNeed>& needs) {
     std::map<std::string, std::string> sources = recipe.data.columns;
     if (const auto a = sources.find("text_a"); a != sources.end() && !sources.contains("text")) {
         sources["text"] = a->second; // "text" is the other common name of the first of two texts
@@ -304,7 +304,8 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
         HK_TRY(stop_.check("reading data"));
         const data::EncodedExample example = (*all)[i];
         const std::vector<int32_t>& ids = example.columns[0].ids;
-        state = to_hex(hash128(state + std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * 4)));
+        state.append(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t));
+        state = to_hex(hash128(state));
     }
     identity_ = "documents " + state;
     message(fmt::format("{} documents in {} examples to train on, {} to validate with, vocabulary {}",

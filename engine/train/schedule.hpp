@@ -1,6 +1,7 @@
 // Values that change over the steps of a run: the learning rate, and the step scalars of [schedules].
 #pragma once
 
+#include "base/status.hpp"
 #include "train/recipe.hpp"
 
 namespace hekla::train {

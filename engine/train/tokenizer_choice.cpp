@@ -78,16 +78,16 @@ std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection
 Result<std::unique_ptr<text::Tokenizer>> with_added_tokens(std::unique_ptr<text::Tokenizer> tokenizer,
                                                            const TokenizerSection& section) {
     if (section.add.empty() && section.add_roles.empty()) return tokenizer;
-    static const std::map<std::string, text::TokenRole, std::less<>> roles{
+    static const std::map<std::string, text::TokenRole, std::less<>> kRoles{
         {"bos", bos},       {"eos", eos}, {"pad", pad}, {"unk", unk}, {"mask", mask}, {"separator", separator},
         {"classifier", cls}};
     std::vector<SpecialToken> tokens;
     for (const std::string& token : section.add) tokens.push_back({token, {}});
     for (const auto& [role, token] : section.add_roles) {
-        const auto found = roles.find(role);
-        if (found == roles.end()) {
+        const auto found = kRoles.find(role);
+        if (found == kRoles.end()) {
             std::vector<std::string> names;
-            for (const auto& [name, value] : roles) names.push_back(name);
+            for (const auto& [name, value] : kRoles) names.push_back(name);
             return invalid_argument(
                 fmt::format("tokenizer.add_roles: there is no role '{}': there are {}", role, fmt::join(names, ", ")));
         }

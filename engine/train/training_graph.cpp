@@ -1,5 +1,7 @@
 #include "train/training_graph.hpp"
 
+#include "hekla/plugin/graph.h"
+
 #include "graph/fold_cross_entropy.hpp"
 #include "graph/gradient.hpp"
 #include "graph/join_cross_entropy.hpp"

@@ -81,7 +81,7 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(checkpoint.path));
     std::string difference;
     if (record) { HK_ASSIGN(difference, plugin::difference_from(*record, *composition_)); }
-    if (const Status loaded = load_parameters(checkpoint); !loaded.ok() && !difference.empty())
+    if (Status loaded = load_parameters(checkpoint); !loaded.ok() && !difference.empty())
         return Status(loaded.code(), fmt::format("{}\n  {}\n  Install the plugin that the run began with, or choose "
                                                  "another [output] dir",
                                                  loaded.message(), difference));

@@ -50,10 +50,10 @@ inline std::string json_text(std::string_view s) {
     for (const char c : s) {
         if (c == '"' || c == '\\') out += '\\';
         if (static_cast<unsigned char>(c) < 0x20) {
-            constexpr const char* digits = "0123456789abcdef";
+            constexpr const char* kDigits = "0123456789abcdef";
             out += "\\u00";
-            out += digits[static_cast<unsigned char>(c) >> 4];
-            out += digits[static_cast<unsigned char>(c) & 15];
+            out += kDigits[static_cast<unsigned char>(c) >> 4];
+            out += kDigits[static_cast<unsigned char>(c) & 15];
         } else {
             out += c;
         }

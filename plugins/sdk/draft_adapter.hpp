@@ -4,8 +4,8 @@
 //     const void* drafts(hk_string draft, hk_string id) {
 //         return offered({{HK_ADAPTER_DRAFT, "lora", adapter<Lora>()}}, draft, id);
 //     }
-//     const hk_draft_offers draft_offers = {drafts};
-//     HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &draft_offers})
+//     const hk_draft_offers kDraftOffers = {drafts};
+//     HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
 #pragma once
 
 #include "hekla_plugin.hpp"

@@ -9,17 +9,17 @@ namespace hekla::abi {
 namespace {
 
 std::string rust_name(const std::string& name) {
-    static const std::set<std::string> words{"type", "where", "in", "ref", "match", "loop", "move", "use", "box"};
+    static const std::set<std::string> kWords{"type", "where", "in", "ref", "match", "loop", "move", "use", "box"};
     if (name == "self") return "this";
-    return words.contains(name) ? "r#" + name : name;
+    return kWords.contains(name) ? "r#" + name : name;
 }
 
 std::string rust_base(const std::string& base) {
-    static const std::map<std::string, std::string> names{{"int32_t", "i32"},  {"uint32_t", "u32"}, {"int64_t", "i64"},
-                                                          {"uint64_t", "u64"}, {"double", "f64"},   {"float", "f32"},
-                                                          {"char", "c_char"},  {"void", "c_void"}};
-    const auto found = names.find(base);
-    return found != names.end() ? found->second : base;
+    static const std::map<std::string, std::string> kNames{{"int32_t", "i32"},  {"uint32_t", "u32"}, {"int64_t", "i64"},
+                                                           {"uint64_t", "u64"}, {"double", "f64"},   {"float", "f32"},
+                                                           {"char", "c_char"},  {"void", "c_void"}};
+    const auto found = kNames.find(base);
+    return found != kNames.end() ? found->second : base;
 }
 
 std::string rust_plain(const Type& t) {
@@ -197,7 +197,7 @@ std::string rust_operations(const std::vector<Operation>& operations) {
         }
         std::string parameters, arguments, graph, inputs;
         const auto add = [&](const std::string& n, const std::string& type) {
-            parameters += (parameters.empty() ? "" : ", ") + n + ": " + type;
+            parameters += fmt::format("{}{}: {}", parameters.empty() ? "" : ", ", n, type);
             arguments += (arguments.empty() ? "" : ", ") + n;
         };
         if (o.variadic()) {

@@ -9,11 +9,11 @@ namespace hekla::abi {
 namespace {
 
 std::string zig_base(const std::string& base) {
-    static const std::map<std::string, std::string> names{{"int32_t", "i32"},  {"uint32_t", "u32"}, {"int64_t", "i64"},
-                                                          {"uint64_t", "u64"}, {"double", "f64"},   {"float", "f32"},
-                                                          {"char", "u8"}};
-    const auto found = names.find(base);
-    return found != names.end() ? found->second : base;
+    static const std::map<std::string, std::string> kNames{{"int32_t", "i32"},  {"uint32_t", "u32"}, {"int64_t", "i64"},
+                                                           {"uint64_t", "u64"}, {"double", "f64"},   {"float", "f32"},
+                                                           {"char", "u8"}};
+    const auto found = kNames.find(base);
+    return found != kNames.end() ? found->second : base;
 }
 
 using Opaque = std::set<std::string>; // Zig cannot have a C pointer to one of these

@@ -328,7 +328,7 @@ Result<int> diff(const DiffArguments& arguments) {
             if (line.starts_with('['))
                 section = line;
             else if (!line.empty())
-                lines.push_back(section + " " + line);
+                lines.push_back(fmt::format("{} {}", section, line));
         }
         std::ranges::sort(lines);
         return lines;

@@ -303,7 +303,7 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "\n"
         "Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
     verbs.push_back({parser, [&globals, arguments] {
-                         if (arguments->fit) arguments->overrides.push_back("train.fit=true");
+                         if (arguments->fit) arguments->overrides.emplace_back("train.fit=true");
                          return run_train(globals, *arguments);
                      }});
 }

@@ -34,7 +34,7 @@ void Controls::end_frame() {
         for (const auto& [name, value] : values_) {
             std::string line = value;
             std::ranges::replace(line, '\n', ' ');
-            text += "value\t" + name + "\t" + line + "\n";
+            text.append("value\t").append(name).append("\t").append(line).append("\n");
         }
         if (text != written_) {
             const std::string half = file_ + ".part";

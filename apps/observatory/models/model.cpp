@@ -17,15 +17,15 @@ void take_ids(void* user, const int32_t* given, uint64_t count) {
 } // namespace
 
 std::string short_number(double number) {
-    constexpr std::array<const char*, 5> units{"", " k", " M", " G", " T"};
+    constexpr std::array<const char*, 5> kUnits{"", " k", " M", " G", " T"};
     std::size_t unit = 0;
-    while (std::abs(number) >= 999.5 && unit + 1 < units.size()) {
+    while (std::abs(number) >= 999.5 && unit + 1 < kUnits.size()) {
         number /= 1000.0;
         ++unit;
     }
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), unit == 0 || std::abs(number) >= 99.95 ? "%.0f%s" : "%.1f%s", number,
-                  units[unit]);
+                  kUnits[unit]);
     return text.data();
 }
 

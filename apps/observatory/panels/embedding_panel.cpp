@@ -24,8 +24,7 @@ constexpr std::array<TokenKind, 6> kKinds{{{"begins a word", color::kBlue},
                                            {"white space", color::kViolet},
                                            {"special, or other bytes", color::kGrey}}};
 
-uint32_t kind_of(const std::string& label) {
-    std::string text = label;
+uint32_t kind_of(std::string text) {
     const bool begins = text.starts_with("·");
     for (const char* space : {"·", "⏎", "→"})
         for (std::size_t at = text.find(space); at != std::string::npos; at = text.find(space))

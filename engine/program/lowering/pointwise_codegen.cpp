@@ -65,7 +65,7 @@ private:
                     operand.view = broadcast_view(lowering_.view(input), shape_);
                 }
                 names_[input] = fmt::format("x{}", operands_.size());
-                operands_.push_back(std::move(operand));
+                operands_.push_back(operand);
             }
             made.insert(graph_.nodes[id].outputs[0]);
         }

@@ -8,9 +8,9 @@
 namespace hekla::text {
 
 const Json& member(const Json& object, const char* key) {
-    static const Json null;
+    static const Json kNull;
     const auto at = object.find(key);
-    return at == object.end() ? null : *at;
+    return at == object.end() ? kNull : *at;
 }
 
 Result<std::string> type_of(const Json& section, const char* what, const std::string& name) {

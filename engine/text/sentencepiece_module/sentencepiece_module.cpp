@@ -107,12 +107,12 @@ int32_t train(const char* const* keys, const char* const* values, size_t count, 
     });
 }
 
-constexpr HeklaSentencePieceInterface interface_2{
+constexpr HeklaSentencePieceInterface kInterface2{
     sizeof(HeklaSentencePieceInterface), HEKLA_SENTENCEPIECE_VERSION, open_model, close_model, encode, train};
 
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const HeklaSentencePieceInterface*
 hekla_sentencepiece_interface(uint32_t version) {
-    return version == HEKLA_SENTENCEPIECE_VERSION ? &interface_2 : nullptr;
+    return version == HEKLA_SENTENCEPIECE_VERSION ? &kInterface2 : nullptr;
 }

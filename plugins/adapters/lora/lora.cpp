@@ -51,8 +51,8 @@ private:
 const void* drafts(hk_string draft, hk_string id) {
     return offered({{HK_ADAPTER_DRAFT, "lora", adapter<Lora>()}}, draft, id);
 }
-const hk_draft_offers draft_offers = {drafts};
+const hk_draft_offers kDraftOffers = {drafts};
 
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &draft_offers})
+HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})

@@ -123,7 +123,8 @@ protected:
     // Returns sqrt(head_dim * number of score terms); the reference rounds it to float32.
     double root_of_width() const {
         const int64_t terms = 1 + (to_position_ ? 1 : 0) + (to_content_ ? 1 : 0);
-        return std::sqrt(static_cast<float>(s_.hidden_size / s_.num_heads) * static_cast<float>(terms));
+        const int64_t head_dim = s_.hidden_size / s_.num_heads;
+        return std::sqrt(static_cast<float>(head_dim) * static_cast<float>(terms));
     }
     // Padding neither attends nor is attended to; its rows are the mean of all values.
     AttentionOptions masked(Graph& g, Value mask) const {

@@ -141,7 +141,8 @@ private:
             const auto qkv_slice = [&](int64_t k) {
                 return split_heads(slice(qkv, 2, k * s_.hidden_size, s_.hidden_size), s_.num_heads);
             };
-            double scale = s_.scale ? 1.0 / std::sqrt(static_cast<double>(s_.hidden_size / s_.num_heads)) : 1.0;
+            const int64_t head_dim = s_.hidden_size / s_.num_heads;
+            double scale = s_.scale ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0;
             if (s_.scale_by_layer) scale /= static_cast<double>(index + 1);
             const Value y = attention(qkv_slice(0), qkv_slice(1), qkv_slice(2),
                                       {.key_padding = padding,

@@ -87,7 +87,7 @@ public:
         out.set("sliding_window", window_);
         out.set("max_window_layers", first_window_);
         std::vector<std::string> types;
-        for (const int64_t window : windows_) types.push_back(window > 0 ? "sliding_attention" : "full_attention");
+        for (const int64_t window : windows_) types.emplace_back(window > 0 ? "sliding_attention" : "full_attention");
         out.set("layer_types", types);
     }
 
