@@ -129,6 +129,8 @@ void main() {
             if (tile.m0 + i < M && column[j] < N) {
                 if ((EPILOGUE & kStoreBefore) != 0)
                     store_float(r.other, at, before_activation(sum[i * TN + j], bias[j], EPILOGUE), kC);
+                if ((EPILOGUE & kStoreActivation) != 0)
+                    store_float(r.again, at, activation_of(argument, EPILOGUE), kC);
                 store_float(tile.c, at, y, kC);
             }
         }

@@ -97,7 +97,7 @@ void store_four(Record r, Tile tile, uint row, uint column, vec4 x) {
     const uint rows_left = r.m - tile.m0, columns_left = r.n - tile.n0;
     if (row >= rows_left || column >= columns_left) return;
     const uint64_t from_first = (uint64_t(tile.m0) * r.ldc + tile.n0) * bytes_of(kC);
-    const uint64_t to = tile.c + from_first, other = r.other + from_first;
+    const uint64_t to = tile.c + from_first, other = r.other + from_first, again = r.again + from_first;
     const uint64_t residual_from = r.residual + (uint64_t(tile.m0) * r.ldr + tile.n0) * 4ul;
     const uint64_t bias_from = r.bias + uint64_t(tile.n0) * 4ul;
     const uint at = row * r.ldc + column, residual_at = row * r.ldr + column;
@@ -108,12 +108,14 @@ void store_four(Record r, Tile tile, uint row, uint column, vec4 x) {
             (EPILOGUE & kResidual) != 0 ? load_vector(residual_from, residual_at * 4, kF32) : vec4(0.0);
         const vec4 before = (EPILOGUE & kAccumulate) != 0 ? load_vector(to, to_at, kC) : vec4(0.0);
         const vec4 argument = has_argument(EPILOGUE) ? load_vector(other, to_at, kC) : vec4(0.0);
-        vec4 y, first;
+        vec4 y, first, activation;
         [[unroll]] for (uint c = 0; c < 4; ++c) {
             y[c] = finish(x[c], bias[c], residual[c], before[c], argument[c], EPILOGUE);
             first[c] = before_activation(x[c], bias[c], EPILOGUE);
+            if ((EPILOGUE & kStoreActivation) != 0) activation[c] = activation_of(argument[c], EPILOGUE);
         }
         if ((EPILOGUE & kStoreBefore) != 0) store_vector(other, to_at, first, kC);
+        if ((EPILOGUE & kStoreActivation) != 0) store_vector(again, to_at, activation, kC);
         store_vector(to, to_at, y, kC);
         return;
     }
@@ -126,6 +128,8 @@ void store_four(Record r, Tile tile, uint row, uint column, vec4 x) {
         const float argument = has_argument(EPILOGUE) ? load_float(other, uint64_t(at + c), kC) : 0.0;
         if ((EPILOGUE & kStoreBefore) != 0)
             store_float(other, uint64_t(at + c), before_activation(x[c], bias, EPILOGUE), kC);
+        if ((EPILOGUE & kStoreActivation) != 0)
+            store_float(again, uint64_t(at + c), activation_of(argument, EPILOGUE), kC);
         store_float(to, uint64_t(at + c), finish(x[c], bias, residual, before, argument, EPILOGUE), kC);
     }
 }

@@ -2,7 +2,7 @@
 
 // Bits of the specialization constant EPILOGUE: operations on a sum before it is stored, in this order.
 HK_CONSTANT(kBias, 1);
-HK_CONSTANT(kActivationShift, 4); // the activation is EPILOGUE >> kActivationShift
+HK_CONSTANT(kActivationShift, 5); // the activation is EPILOGUE >> kActivationShift
 HK_CONSTANT(kActivationNone, 0);
 HK_CONSTANT(kActivationRelu, 1);
 HK_CONSTANT(kActivationGeluTanh, 2);
@@ -11,7 +11,8 @@ HK_CONSTANT(kActivationGeluTanhGradient, 4); // of an argument in `other`
 HK_CONSTANT(kActivationGeluGradient, 5);
 HK_CONSTANT(kResidual, 2);
 HK_CONSTANT(kAccumulate, 4); // added to C
-HK_CONSTANT(kStoreBefore, 8); // the sum before the activation is also stored, in `other`
+HK_CONSTANT(kStoreBefore, 8);      // the sum before the activation is also stored, in `other`
+HK_CONSTANT(kStoreActivation, 16); // with an activation's gradient: the activation of the argument is stored in `again`
 
 // Bits of the specialization constant VECTORS: what can be read (C also written) in aligned vectors of four elements.
 HK_CONSTANT(kVectorsOfA, 1);
@@ -28,6 +29,7 @@ HK_RECORD(Record) {
     HK_ADDRESS(bias);     // [N], with kBias
     HK_ADDRESS(residual); // [M, N] with its own row stride, one for all batches, with kResidual
     HK_ADDRESS(other);    // like C; without batches
+    HK_ADDRESS(again);    // like C; without batches
     HK_U32(m);
     HK_U32(n);
     HK_U32(k);

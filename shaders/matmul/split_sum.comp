@@ -39,6 +39,7 @@ void main() {
     float value = finish(sum, bias, residual, before, argument, EPILOGUE);
     if (in_range) {
         if ((EPILOGUE & kStoreBefore) != 0) store_float(r.other, c, before_activation(sum, bias, EPILOGUE), kC);
+        if ((EPILOGUE & kStoreActivation) != 0) store_float(r.again, c, activation_of(argument, EPILOGUE), kC);
         store_float(r.c, c, value, kC);
     }
 }

@@ -26,6 +26,10 @@ float before_activation(float x, float bias, uint epilogue) {
 #endif
     return x;
 }
+// Returns the activation whose gradient is in the epilogue, as the forward pass computed it.
+float activation_of(float argument, uint epilogue) {
+    return epilogue >> kActivationShift == kActivationGeluTanhGradient ? gelu_tanh(argument) : gelu_erf(argument);
+}
 // argument: of the activation's gradient.
 float finish(float x, float bias, float residual, float before, float argument, uint epilogue) {
     x = before_activation(x, bias, epilogue);

@@ -75,7 +75,7 @@ vec4 masked(vec4 x, Unit unit, bool k_major, uint shift, uint K) {
 // Applies the epilogue to RN columns of one row of the register tile, and stores them.
 void store_row(Record r, Tile tile, uint row, uint first_column, vec4 bias[RN / 4], float x[RN]) {
     const uint64_t from_first = (uint64_t(tile.m0) * r.ldc + tile.n0) * bytes_of(kC);
-    const uint64_t to = tile.c + from_first, other = r.other + from_first;
+    const uint64_t to = tile.c + from_first, other = r.other + from_first, again = r.again + from_first;
     const uint64_t residual_from = r.residual + (uint64_t(tile.m0) * r.ldr + tile.n0) * 4ul;
     const uint rows_left = r.m - tile.m0, columns_left = r.n - tile.n0;
     const uint m = min(row, rows_left - 1);
@@ -88,13 +88,15 @@ void store_row(Record r, Tile tile, uint row, uint first_column, vec4 bias[RN / 
                 (EPILOGUE & kResidual) != 0 ? load_vector(residual_from, (m * r.ldr + n) * 4, kF32) : vec4(0.0);
             const vec4 before = (EPILOGUE & kAccumulate) != 0 ? load_vector(to, at, kC) : vec4(0.0);
             const vec4 argument = has_argument(EPILOGUE) ? load_vector(other, at, kC) : vec4(0.0);
-            vec4 y, first;
+            vec4 y, first, activation;
             [[unroll]] for (uint c = 0; c < 4; ++c) {
                 y[c] = finish(x[g * 4 + c], bias[g][c], residual[c], before[c], argument[c], EPILOGUE);
                 first[c] = before_activation(x[g * 4 + c], bias[g][c], EPILOGUE);
+                if ((EPILOGUE & kStoreActivation) != 0) activation[c] = activation_of(argument[c], EPILOGUE);
             }
             if (row < rows_left && column < columns_left) {
                 if ((EPILOGUE & kStoreBefore) != 0) store_vector(other, at, first, kC);
+                if ((EPILOGUE & kStoreActivation) != 0) store_vector(again, at, activation, kC);
                 store_vector(to, at, y, kC);
             }
         } else {
@@ -109,6 +111,8 @@ void store_row(Record r, Tile tile, uint row, uint first_column, vec4 bias[RN / 
                 if (row < rows_left && column + c < columns_left) {
                     if ((EPILOGUE & kStoreBefore) != 0)
                         store_float(other, uint64_t(at), before_activation(x[g * 4 + c], bias[g][c], EPILOGUE), kC);
+                    if ((EPILOGUE & kStoreActivation) != 0)
+                        store_float(again, uint64_t(at), activation_of(argument, EPILOGUE), kC);
                     store_float(to, uint64_t(at), y, kC);
                 }
             }

@@ -141,6 +141,7 @@ void main() {
         if (row < rows_left && first + c < columns_left) {
             if ((EPILOGUE & kStoreBefore) != 0)
                 store_float(r.other, at, before_activation(x.x, bias, EPILOGUE), kC);
+            if ((EPILOGUE & kStoreActivation) != 0) store_float(r.again, at, activation_of(argument, EPILOGUE), kC);
             store_float(tile.c, at, y, kC);
         }
         x = x.yzwx;

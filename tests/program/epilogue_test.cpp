@@ -203,6 +203,11 @@ TEST_CASE(
                 };
                 CHECK(activations(false) == 2);
                 CHECK(activations(true) == 0);
+                const auto lowered =
+                    program::lower(graph, bench->limits(), {.outputs = {"loss"}, .precision = storage});
+                REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+                CHECK(std::ranges::count(lowered.value().resources, "an activation, recomputed",
+                                         &program::Resource::name) == 1);
                 options.compile.fused = false;
                 CHECK_MESSAGE(same_bits(fused, run_on_device(*bench, graph, feeds, options)),
                               "fused and unfused differ");

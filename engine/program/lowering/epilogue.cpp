@@ -23,14 +23,20 @@ Activation activation_of(const graph::Node& node) {
 
 } // namespace
 
-void FusedEpilogues::add(graph::NodeId end, const FusedEpilogue& epilogue) {
-    ends_[end] = epilogue;
+void FusedEpilogues::add(graph::NodeId end, const FusedEpilogue& epilogue, bool at_node) {
+    positions_[at_node ? epilogue.node : end] = epilogue;
     nodes_.insert(epilogue.node);
+    nodes_.insert(end);
 }
 
-const FusedEpilogue* FusedEpilogues::ending_at(graph::NodeId node) const {
-    const auto it = ends_.find(node);
-    return it == ends_.end() ? nullptr : &it->second;
+graph::NodeId FusedEpilogues::position_of(graph::NodeId node) const {
+    const auto it = std::ranges::find_if(positions_, [&](const auto& entry) { return entry.second.node == node; });
+    return it == positions_.end() ? node : it->first;
+}
+
+const FusedEpilogue* FusedEpilogues::lowered_at(graph::NodeId node) const {
+    const auto it = positions_.find(node);
+    return it == positions_.end() ? nullptr : &it->second;
 }
 
 FusedEpilogues find_epilogues(const Lowering& lowering, const std::vector<graph::ValueId>& kept,
@@ -39,11 +45,13 @@ FusedEpilogues find_epilogues(const Lowering& lowering, const std::vector<graph:
     const std::vector<bool>& needed = lowering.needed;
     const Limits& limits = lowering.limits;
     FusedEpilogues result;
-    std::vector<int> reads(graph.values.size(), 0);
+    std::vector<std::vector<graph::NodeId>> readers(graph.values.size());
     for (graph::NodeId n = 0; n < graph.nodes.size(); ++n)
         if (needed[n])
             for (const graph::ValueId input : graph.nodes[n].inputs)
-                if (input != graph::kNone) ++reads[input];
+                if (input != graph::kNone) readers[input].push_back(n);
+    std::vector<std::size_t> reads(graph.values.size(), 0);
+    for (graph::ValueId value = 0; value < reads.size(); ++value) reads[value] = readers[value].size();
     for (const graph::ValueId value : kept) ++reads[value];
     // Nothing may read a node's other results, or its own where that is stored too, before the node is lowered.
     const auto read_before = [&](const graph::Node& node, graph::NodeId end) {
@@ -51,6 +59,24 @@ FusedEpilogues find_epilogues(const Lowering& lowering, const std::vector<graph:
             for (const graph::ValueId input : graph.nodes[n].inputs)
                 if (needed[n] && std::ranges::find(node.outputs, input) != node.outputs.end()) return true;
         return false;
+    };
+
+    // Whether the value is computed when the node's turn comes: a node with an epilogue may be lowered after others.
+    const auto computed_before = [&](graph::ValueId value, graph::NodeId node) {
+        return graph.value(value).node < node && result.position_of(graph.value(value).node) < node;
+    };
+    // Finds gelu's result, if gradients from `node` on read it.
+    const auto activation_to_recompute = [&](const graph::Node& gradient, graph::NodeId node) {
+        for (const graph::NodeId n : readers[gradient.inputs[1]]) {
+            const graph::Node& gelu = graph.nodes[n];
+            if (gelu.op != Op::gelu || gelu.integer("tanh_approximation") != gradient.integer("tanh_approximation"))
+                continue;
+            const graph::ValueId value = gelu.outputs[0];
+            if (std::ranges::any_of(readers[value], [&](graph::NodeId id) { return id > node; }) &&
+                std::ranges::find(kept, value) == kept.end() && computed_before(value, node))
+                return value;
+        }
+        return graph::kNone;
     };
 
     for (const PointwiseGroup& group : groups.all()) {
@@ -106,7 +132,13 @@ FusedEpilogues find_epilogues(const Lowering& lowering, const std::vector<graph:
         }
         if (product == graph::kNone) continue;
         epilogue.node = graph.value(product).node;
-        result.add(group.nodes[0], epilogue);
+        // The gradient of gelu is computed at once: gradients of weights after it read the activation computed again.
+        const bool at_node = epilogue.argument != graph::kNone && computed_before(epilogue.argument, epilogue.node);
+        if (at_node) {
+            const graph::ValueId activation = activation_to_recompute(end, epilogue.node);
+            if (activation != graph::kNone && is_like_output(activation)) epilogue.recomputed = activation;
+        }
+        result.add(group.nodes[0], epilogue, at_node);
     }
     return result;
 }

@@ -27,19 +27,25 @@ struct FusedEpilogue {
     Activation activation = Activation::none;
     graph::ValueId residual = graph::kNone; // of the output's shape, computed before the operation that adds it
     graph::ValueId argument = graph::kNone; // of the output's shape and storage
-    bool stores_before = false;             // the linear's own result is stored too, for others that read it
+    // The activation of the argument, a result of the forward pass that only gradients read from here on: stored again
+    // from here, so that memory holds one of the two until then.
+    graph::ValueId recomputed = graph::kNone;
+    bool stores_before = false; // the linear's own result is stored too, for others that read it
 };
 
 class FusedEpilogues {
 public:
-    void add(graph::NodeId end, const FusedEpilogue& epilogue);
-    // The node is lowered at the position of the fused operation, when all inputs of both are computed.
-    const FusedEpilogue* ending_at(graph::NodeId node) const; // null: none does
+    // end: the fused operation. Lowered at its position, or at that of the node.
+    void add(graph::NodeId end, const FusedEpilogue& epilogue, bool at_node);
+    // Both are lowered at the position of the fused operation, or, where all inputs are computed before it, of the
+    // node.
+    const FusedEpilogue* lowered_at(graph::NodeId node) const; // null: none is
+    graph::NodeId position_of(graph::NodeId node) const;       // where the node is lowered: its own unless it is fused
     bool inside(graph::NodeId node) const { return nodes_.contains(node); }
 
 private:
-    std::map<graph::NodeId, FusedEpilogue> ends_;
-    std::set<graph::NodeId> nodes_;
+    std::map<graph::NodeId, FusedEpilogue> positions_;
+    std::set<graph::NodeId> nodes_; // of both kinds
 };
 
 // Finds nodes whose result is read once, or first, by a pointwise operation outside of all groups; none if `groups` is

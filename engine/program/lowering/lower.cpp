@@ -270,9 +270,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
             if (node.op == Op::step_scalar) lowering.ignored_inputs.push_back(kScalarPrefix + node.text("name"));
             continue;
         }
-        if (epilogues.inside(id)) continue;
-        const FusedEpilogue* epilogue = epilogues.ending_at(id);
-        if (epilogue != nullptr) {
+        if (const FusedEpilogue* epilogue = epilogues.lowered_at(id)) {
             lowering.current = epilogue->node;
             HK_TRY(reads_what_is_stored(lowering, epilogue->node).with_context(graph.describe(epilogue->node)));
             if (graph.nodes[epilogue->node].op == Op::linear)
@@ -281,6 +279,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
                 lower_norm_gradient(lowering, *epilogue);
             continue;
         }
+        if (epilogues.inside(id)) continue;
         lowering.current = id;
         HK_TRY(reads_what_is_stored(lowering, id).with_context(graph.describe(id)));
         if (const PointwiseGroup* group = groups.ending_at(id)) {

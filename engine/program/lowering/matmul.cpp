@@ -66,6 +66,7 @@ struct Epilogue {
     Activation activation = Activation::none;
     View residual; // [M, N], added; rows of any stride
     View other;    // dense, like C: the activation's argument, or for the sum before the activation
+    View again;    // dense, like C: for the activation of the argument
     bool stores_before = false;
     bool accumulate = false; // add to the existing content
 };
@@ -74,6 +75,7 @@ uint32_t epilogue_bits(const Epilogue& epilogue) {
     using namespace kernels::matmul;
     return (epilogue.bias.resource != 0 ? kBias : 0u) | (epilogue.residual.resource != 0 ? kResidual : 0u) |
            (epilogue.accumulate ? kAccumulate : 0u) | (epilogue.stores_before ? kStoreBefore : 0u) |
+           (epilogue.again.resource != 0 ? kStoreActivation : 0u) |
            static_cast<uint32_t>(epilogue.activation) << kActivationShift;
 }
 
@@ -149,7 +151,7 @@ uint32_t vectors_of(const Problem& p, bool split) {
     const bool c = in_vectors({p.n}) &&
                    (split || in_vectors({static_cast<int64_t>(p.c.offset), p.c_leading, p.c_outer, p.c_inner,
                                          static_cast<int64_t>(e.bias.offset), static_cast<int64_t>(e.residual.offset),
-                                         static_cast<int64_t>(e.other.offset),
+                                         static_cast<int64_t>(e.other.offset), static_cast<int64_t>(e.again.offset),
                                          e.residual.resource != 0 ? e.residual.strides[0] : 0}));
     return (a ? kVectorsOfA : 0u) | (b ? kVectorsOfB : 0u) | (c ? kVectorsOfC : 0u) |
            (in_vectors({p.k}) ? kWholeK : 0u);
@@ -266,6 +268,7 @@ Record record_of(const Problem& p, const Tiling& tiling, const View& a, const Vi
                                                .bias = after.bias,
                                                .residual = after.residual,
                                                .other = after.other,
+                                               .again = after.again,
                                                .m = word(p.m),
                                                .n = word(p.n),
                                                .k = word(p.k),
@@ -325,10 +328,11 @@ void finishes(Dispatch& dispatch, const Problem& p) {
         dispatch.writes(e.other);
     else
         dispatch.reads(e.other);
+    if (e.again.resource != 0) dispatch.writes(e.again);
     if (e.accumulate) dispatch.reads(p.c);
     dispatch.writes(p.c);
     dispatch.bytes += static_cast<double>(p.c.bytes() * (e.accumulate ? 2 : 1));
-    for (const View* view : {&e.residual, &e.other})
+    for (const View* view : {&e.residual, &e.other, &e.again})
         if (view->resource != 0) dispatch.bytes += static_cast<double>(view->bytes());
 }
 
@@ -522,6 +526,10 @@ void lower_linear(Lowering& lowering, const graph::Node& node, const FusedEpilog
                 epilogue.residual = as_matrix(lowering, lowering.contiguous(residual));
         }
         if (after->argument != graph::kNone) epilogue.other = lowering.contiguous(lowering.view(after->argument));
+        if (after->recomputed != graph::kNone) {
+            epilogue.again = lowering.allocate(shape, y.storage, "an activation, recomputed");
+            lowering.views[after->recomputed] = epilogue.again; // for later readers
+        }
         if (after->stores_before) {
             epilogue.stores_before = true;
             epilogue.other = lowering.allocate(shape, y.storage, "linear");
