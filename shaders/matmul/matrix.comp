@@ -30,7 +30,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define TYPE float16_t
 #endif
-#define TYPES_ID 11
+#define TYPES_ID 12
 #include "matmul/tile.glsl"
 #include "matmul/vectors.glsl"
 
@@ -44,7 +44,8 @@ layout(constant_id = 6) const uint TA = 0;      // A is stored [K, M]
 layout(constant_id = 7) const uint TB = 0;      // B is stored [N, K]
 layout(constant_id = 8) const uint VECTORS = 0; // kVectorsOfC
 layout(constant_id = 9) const uint THREADS = 128; // at most BM BK / 8 and BN BK / 8
-layout(constant_id = 10) const uint EPILOGUE = 0;
+layout(constant_id = 10) const uint SUMS = 0;
+layout(constant_id = 11) const uint EPILOGUE = 0;
 layout(local_size_x_id = 9) in;
 
 const uint kDown = SM / MM, kAcross = SN / MN; // matrices of a subgroup
@@ -151,6 +152,21 @@ void store_four(Record r, Tile tile, uint row, uint column, vec4 x) {
         subgroupBarrier();                                                                                             \
     }
 
+// Adds the threads' sums of eight rows of A or columns of B, in the order of the threads, and stores them.
+void store_sums(uint64_t to, uint t, uint line, vec4 own[2], uint left) {
+    tiles[t * 2] = floatBitsToUint(own[0]);
+    tiles[t * 2 + 1] = floatBitsToUint(own[1]);
+    barrier();
+    if (t < line * 2) {
+        vec4 total = uintBitsToFloat(tiles[t]);
+        [[dont_unroll]] for (uint from = t + line * 2; from < THREADS * 2; from += line * 2)
+            total += uintBitsToFloat(tiles[from]);
+        [[unroll]] for (uint c = 0; c < 4; ++c)
+            if (t * 4 + c < left) store_float(to, uint64_t(t * 4 + c), total[c], kF32);
+    }
+    barrier(); // the sums of the tile pass through the same memory
+}
+
 void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
@@ -175,6 +191,7 @@ void main() {
     [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
         b_offset[q] = uint(offset_of(unit_of(kMajorB, t + q * THREADS, BN), kMajorB, columns_left, 0, K, ldb));
     uvec4 a_next[kUnitsA], b_next[kUnitsB];
+    vec4 factor_sum[2] = {vec4(0.0), vec4(0.0)};
     uint k = tile.k0, stage = 0;
     FETCH
     do {
@@ -184,6 +201,17 @@ void main() {
             [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
                 if (k + unit_of(kMajorB, t + q * THREADS, BN).k >= K) b_next[q] = uvec4(0);
         }
+        // Without kMajorA or kMajorB all units of a thread are of the same eight rows or columns.
+        if (SUMS == kSumsOfA && tile.n0 == 0)
+            [[unroll]] for (uint q = 0; q < kUnitsA; ++q) {
+                factor_sum[0] += unpack_four(kA, a_next[q].xy);
+                factor_sum[1] += unpack_four(kA, a_next[q].zw);
+            }
+        if (SUMS == kSumsOfB && tile.m0 == 0)
+            [[unroll]] for (uint q = 0; q < kUnitsB; ++q) {
+                factor_sum[0] += unpack_four(kB, b_next[q].xy);
+                factor_sum[1] += unpack_four(kB, b_next[q].zw);
+            }
         if (STAGES == 1) barrier(); // the tiles of the step before have been read
         [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
             tiles[stage + place_of(kMajorA, t + q * THREADS, kLineA, kStrideA)] = a_next[q];
@@ -217,6 +245,9 @@ void main() {
         if (STAGES == 2) stage = kStage - stage;
     } while (k < tile.k1);
     barrier();
+    const uint64_t sums_to = r.sums + uint64_t(tile.k0 / r.k_split * (SUMS == kSumsOfA ? r.m : r.n)) * 4ul;
+    if (SUMS == kSumsOfA && tile.n0 == 0) store_sums(sums_to + tile.m0 * 4ul, t, BM / 8, factor_sum, rows_left);
+    if (SUMS == kSumsOfB && tile.m0 == 0) store_sums(sums_to + tile.n0 * 4ul, t, BN / 8, factor_sum, columns_left);
 
     const uint strip = subgroup * MM * kStripStride;
     if ((EPILOGUE >> kActivationShift) == 0) {

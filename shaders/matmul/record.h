@@ -20,6 +20,11 @@ HK_CONSTANT(kVectorsOfB, 2);
 HK_CONSTANT(kVectorsOfC, 4); // with the bias and the residual
 HK_CONSTANT(kWholeK, 8);     // K is a multiple of four
 
+// The specialization constant SUMS of the kernels with tiles in shared memory: whether they also add the rows of a factor, which
+// is stored [K, M] or [K, N].
+HK_CONSTANT(kSumsOfA, 1);
+HK_CONSTANT(kSumsOfB, 2);
+
 // The record of all kernels that multiply, and of split_sum.
 HK_RECORD(Record) {
     HK_RECORD_HEAD;
@@ -30,6 +35,7 @@ HK_RECORD(Record) {
     HK_ADDRESS(residual); // [M, N] with its own row stride, one for all batches, with kResidual
     HK_ADDRESS(other);    // like C; without batches
     HK_ADDRESS(again);    // like C; without batches
+    HK_ADDRESS(sums);     // [splits, M] or [splits, N], with SUMS; without batches
     HK_U32(m);
     HK_U32(n);
     HK_U32(k);

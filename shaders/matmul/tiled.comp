@@ -24,14 +24,15 @@
 // last step along K of a K that is not a multiple of BK begins earlier, at K - BK, and elements that the step before
 // had count as zero: every step has the same loads, all inside the buffers, and K stays in order.
 #include "common.glsl"
-#define TYPES_ID 4
+#define TYPES_ID 5
 #include "matmul/tile.glsl"
 #include "matmul/vectors.glsl"
 
 layout(constant_id = 0) const uint TA = 0;      // A is stored [K, M]
 layout(constant_id = 1) const uint TB = 0;      // B is stored [N, K]
 layout(constant_id = 2) const uint VECTORS = 0; // kVectorsOfA | kVectorsOfB | kVectorsOfC
-layout(constant_id = 3) const uint EPILOGUE = 0;
+layout(constant_id = 3) const uint SUMS = 0;
+layout(constant_id = 4) const uint EPILOGUE = 0;
 layout(local_size_x = (BM / RM) * (BN / RN)) in;
 
 const uint kThreads = (BM / RM) * (BN / RN);
@@ -120,6 +121,18 @@ void store_row(Record r, Tile tile, uint row, uint first_column, vec4 bias[RN / 
     }
 }
 
+// Adds the threads' sums of four rows of A or columns of B, in the order of the threads, and stores them.
+void store_sums(uint64_t to, uint t, uint line, vec4 own, uint left) {
+    barrier(); // the tiles of the last step have been read
+    a_tile[t] = own;
+    barrier();
+    if (t >= line) return;
+    vec4 total = a_tile[t];
+    [[dont_unroll]] for (uint from = t + line; from < kThreads; from += line) total += a_tile[from];
+    [[unroll]] for (uint c = 0; c < 4; ++c)
+        if (t * 4 + c < left) store_float(to, uint64_t(t * 4 + c), total[c], kF32);
+}
+
 void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
@@ -150,6 +163,8 @@ void main() {
     float sum[RM * RN];
     [[unroll]] for (uint i = 0; i < RM * RN; ++i) sum[i] = 0.0;
 
+    vec4 factor_sum = vec4(0.0);
+
     const uint last = max(K, BK) - BK; // where the last step begins
     uint k = tile.k0, from = min(tile.k0, last);
     uvec4 a_next[kUnitsA], b_next[kUnitsB];
@@ -167,6 +182,11 @@ void main() {
             [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
                 b_now[q] = masked(b_now[q], unit_of(kMajorB, q, t, BN), kMajorB, k - from, K);
         }
+        // Without kMajorA or kMajorB all units of a thread are of the same four rows or columns.
+        if (SUMS == kSumsOfA && tile.n0 == 0)
+            [[unroll]] for (uint q = 0; q < kUnitsA; ++q) factor_sum += a_now[q];
+        if (SUMS == kSumsOfB && tile.m0 == 0)
+            [[unroll]] for (uint q = 0; q < kUnitsB; ++q) factor_sum += b_now[q];
         barrier(); // the tiles of the step before have been read
         [[unroll]] for (uint q = 0; q < kUnitsA; ++q) {
             const uint to = a_to + distance_of(kMajorA, q, BM, kStrideA);
@@ -200,6 +220,10 @@ void main() {
             }
         }
     } while (k < tile.k1);
+
+    const uint64_t sums_to = r.sums + uint64_t(tile.k0 / r.k_split * (SUMS == kSumsOfA ? r.m : r.n)) * 4ul;
+    if (SUMS == kSumsOfA && tile.n0 == 0) store_sums(sums_to + tile.m0 * 4ul, t, BM / 4, factor_sum, rows_left);
+    if (SUMS == kSumsOfB && tile.m0 == 0) store_sums(sums_to + tile.n0 * 4ul, t, BN / 4, factor_sum, columns_left);
 
     vec4 bias[RN / 4];
     [[unroll]] for (uint g = 0; g < RN / 4; ++g) {

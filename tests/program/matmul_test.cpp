@@ -231,6 +231,97 @@ TEST_CASE("matmul: matrix units equal the interpreter") {
     }
 }
 
+// x^T y of x [k, m] and y [k, n], and the sum of the rows of one of them.
+Graph product_and_sum(int64_t m, int64_t n, int64_t k, bool of_second) {
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {k, m}), y = b.input("y", Kind::float_, {k, n});
+    b.output("product", b(Op::matmul, {x, y}, {{"transpose_a", int64_t{1}}}));
+    b.output("sum", b(Op::sum, {of_second ? y : x}, {{"axes", std::vector<int64_t>{0}}, {"keep", int64_t{0}}}));
+    return finished(std::move(b));
+}
+
+// Whether no dispatch but the product's reads the factor.
+bool in_one_pass(Bench& bench, const Graph& graph, const RunOptions& options) {
+    const auto lowered = program::lower(graph, bench->limits(), options.compile);
+    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+    return std::ranges::none_of(lowered.value().dispatches, [&](const program::Dispatch& dispatch) {
+        return graph.nodes[dispatch.node].op == Op::sum;
+    });
+}
+
+TEST_CASE("matmul: a factor's rows are added in the product's pass") {
+    program::RuntimeOptions as_gpu;
+    as_gpu.kernels_of_gpus = true;
+    gpu::CapabilityOverrides any;
+    any.disable = {"uniform_loads"};
+    Bench bench(as_gpu, any);
+    struct Case {
+        const char* kernel;
+        int64_t m, n, k;
+        bool once;
+    };
+    for (const auto& [kernel, m, n, k, once] : {Case{"tiled.t128", 140, 132, 37, true},
+                                                {"tiled.t128x64", 33, 130, 3, true},
+                                                {"tiled.t64", 70, 129, 700, true}, // K in two parts
+                                                {"tiled.t32x64", 40, 8, 5000, true},
+                                                {"tiled.t32x64", 5, 3, 2, true},
+                                                {"vector.r4", 4, 70, 50, false}})
+        for (const bool of_second : {false, true}) {
+            CAPTURE(std::string(kernel));
+            CAPTURE(m);
+            CAPTURE(of_second);
+            const Graph graph = product_and_sum(m, n, k, of_second);
+            Random random(6);
+            const graph::Feeds feeds = kernel_feeds(graph, random);
+            RunOptions options;
+            options.compile.kernel_choices[fmt::format("matmul TN f32 [1x {}, {}, {}]", m, n, k)] = kernel;
+            options.compile.outputs = {"product", "sum"};
+            CHECK(in_one_pass(bench, graph, options) == once);
+            const Outcome got = run_on_device(*bench, graph, feeds, options);
+            std::string where;
+            const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
+            CHECK_MESSAGE(error <= kTolerance, "error " << error << " at " << where);
+            options.runs = 2;
+            CHECK(same_bits(got, run_on_device(*bench, graph, feeds, options)));
+        }
+}
+
+TEST_CASE("matmul: matrix units add a factor's rows in the product's pass") {
+    Bench bench;
+    for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
+        if (!has_matrix_units(bench, storage)) continue;
+        for (const auto& [kernel, m, n, k] : {std::tuple<const char*, int64_t, int64_t, int64_t>{"t128", 136, 264, 37},
+                                              {"t128x2", 8, 136, 70},
+                                              {"t128k64", 136, 8, 65},
+                                              {"t64", 64, 72, 4096}}) // K in parts
+            for (const bool of_second : {false, true}) {
+                CAPTURE(std::string(kernel));
+                CAPTURE(of_second);
+                const program::MatmulShape shape{.batches = 1,
+                                                 .m = m,
+                                                 .n = n,
+                                                 .k = k,
+                                                 .transpose_b = false,
+                                                 .has_16_bit = true,
+                                                 .factors = storage,
+                                                 .in_eights = true,
+                                                 .leading = std::max({m, n, k})};
+                const auto candidates = program::matmul_candidates(bench->limits(), shape);
+                if (std::ranges::find(candidates, program::find_matmul_kernel(fmt::format("matrix.{}", kernel))) ==
+                    candidates.end())
+                    continue;
+                const Graph graph = product_and_sum(m, n, k, of_second);
+                const char* type = program::storage_name(storage);
+                RunOptions options;
+                options.compile.precision = storage;
+                options.compile.outputs = {"product", "sum"};
+                CHECK(in_one_pass(bench, graph, options));
+                check_matrix_kernel(bench, graph, std::string("matrix.") + kernel,
+                                    fmt::format("TN {} {} {{}} [1x {}, {}, {}]", type, type, m, n, k), storage);
+            }
+    }
+}
+
 TEST_CASE("matmul: matrix units with a bias, an activation, a residual and views") {
     Bench bench;
     for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {

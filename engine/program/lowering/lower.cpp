@@ -262,6 +262,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
         for (const auto& [name, value] : *list) kept.push_back(value);
     const PointwiseGroups groups = group_pointwise(graph, needed, kept, lowering.limits);
+    if (!lowering.limits.cpu && !lowering.limits.uniform_loads) lowering.column_sums = find_column_sums(graph, needed);
     const FusedEpilogues epilogues = find_epilogues(lowering, kept, groups);
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
         if (!needed[id]) {
@@ -280,6 +281,9 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
             continue;
         }
         if (epilogues.inside(id)) continue;
+        const bool is_computed =
+            graph.nodes[id].op == Op::sum && lowering.view(graph.nodes[id].outputs[0]).resource != 0;
+        if (is_computed) continue; // with a product
         lowering.current = id;
         HK_TRY(reads_what_is_stored(lowering, id).with_context(graph.describe(id)));
         if (const PointwiseGroup* group = groups.ending_at(id)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "graph/graph.hpp"
+#include "program/lowering/column_sums.hpp"
 #include "program/lowering/compile_options.hpp"
 #include "program/lowering/dispatch.hpp"
 #include "program/lowering/limits.hpp"
@@ -63,6 +64,7 @@ public:
     std::map<std::string, float> scalar_initials;
     std::map<std::string, View> outputs;                       // every tensor of kind output, in its original shape
     std::vector<std::pair<graph::NodeId, View>> access_counts; // of access_counters(), in order
+    std::map<graph::NodeId, ColumnSums> column_sums;           // by product
     std::vector<std::string> ignored_inputs; // fields and step scalars of the graph that no dispatch reads
 
     const View& view(graph::ValueId value) const { return views[value]; }

@@ -79,11 +79,18 @@ uint32_t epilogue_bits(const Epilogue& epilogue) {
            static_cast<uint32_t>(epilogue.activation) << kActivationShift;
 }
 
+// Sums of the rows of a factor that is dense along them: of A [K, M], or of B [K, N].
+struct FactorSums {
+    uint32_t which = 0; // 0, kSumsOfA or kSumsOfB
+    View to;            // [M] or [N]
+};
+
 struct Problem {
     Operand a, b;
     View c;
     int64_t c_leading = 0; // elements between rows of C
     Epilogue epilogue;
+    FactorSums sums;
     int64_t m = 0, n = 0, k = 0;
     int64_t outer = 1, inner = 1; // batches
     int64_t a_outer = 0, a_inner = 0, b_outer = 0, b_inner = 0, c_outer = 0, c_inner = 0;
@@ -95,6 +102,7 @@ struct Tiling {
     std::string shader;
     int64_t tile_m = 0, tile_n = 0;       // of C
     int64_t splits = 1, split_length = 0; // of K
+    bool has_sums = false;                // the kernel computes Problem::sums
     std::vector<uint32_t> constants;      // the last is the epilogue
     uint32_t subgroup = 0;
 };
@@ -157,12 +165,19 @@ uint32_t vectors_of(const Problem& p, bool split) {
            (in_vectors({p.k}) ? kWholeK : 0u);
 }
 
+bool can_sum(const Problem& p, const MatmulKernel& kernel) {
+    using namespace kernels::matmul;
+    if (kernel.family != MatmulFamily::tiled && kernel.family != MatmulFamily::matrix) return false;
+    if (p.outer * p.inner != 1) return false;
+    return (p.sums.which == kSumsOfA && p.a.transposed) || (p.sums.which == kSumsOfB && !p.b.transposed);
+}
+
 // Returns the specialization constants, in the order of the kernel's shader. The last is the epilogue.
 std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, const Problem& p) {
     using namespace kernels::matmul;
     const uint32_t transpose_a = p.a.transposed ? 1u : 0u, transpose_b = p.b.transposed ? 1u : 0u;
     const uint32_t epilogue = tiling.splits > 1 ? 0u : epilogue_bits(p.epilogue);
-    const uint32_t vectors = vectors_of(p, tiling.splits > 1);
+    const uint32_t vectors = vectors_of(p, tiling.splits > 1), sums = tiling.has_sums ? p.sums.which : 0;
     switch (tiling.kernel->family) {
     case MatmulFamily::uniform:
         return {limits.subgroup_size, transpose_a, p.k >= 16 ? 1u : 0u, p.k % 16 != 0 ? 1u : 0u, epilogue};
@@ -171,7 +186,7 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
         return {limits.subgroup_size, transpose_a, transpose_b, pairs ? 2u : 1u, pairs_of_b(p) ? 2u : 1u, epilogue};
     }
     case MatmulFamily::tiled:
-        return {transpose_a, transpose_b, vectors & (kVectorsOfA | kVectorsOfB | kVectorsOfC), epilogue};
+        return {transpose_a, transpose_b, vectors & (kVectorsOfA | kVectorsOfB | kVectorsOfC), sums, epilogue};
     case MatmulFamily::matrix: {
         const MatrixTile tile = matrix_tile(*tiling.kernel, limits.subgroup_size);
         const MatrixUnit unit = limits.matrix_unit(p.a.view.storage);
@@ -185,6 +200,7 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
                 transpose_b,
                 vectors & kVectorsOfC,
                 invocations_of(*tiling.kernel, limits.subgroup_size),
+                sums,
                 epilogue};
     }
     case MatmulFamily::vector:
@@ -255,12 +271,14 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     const int64_t step = tiling.kernel->step;
     tiling.split_length = divide_up(divide_up(p.k, tiling.splits), step) * step;
     tiling.splits = std::max<int64_t>(1, divide_up(p.k, tiling.split_length));
+    tiling.has_sums = can_sum(p, *tiling.kernel);
     tiling.constants = constants_of(tiling, limits, p);
     return tiling;
 }
 
 // Returns the record of a kernel that multiplies, or (a: the partial sums, c: the result) of split_sum.
-Record record_of(const Problem& p, const Tiling& tiling, const View& a, const View& c, bool partial) {
+Record record_of(const Problem& p, const Tiling& tiling, const View& a, const View& c, bool partial,
+                 const View& sums = {}) {
     const Epilogue after = partial ? Epilogue{} : p.epilogue;
     return make_record(kernels::matmul::Record{.a = a,
                                                .b = p.b.view,
@@ -269,6 +287,7 @@ Record record_of(const Problem& p, const Tiling& tiling, const View& a, const Vi
                                                .residual = after.residual,
                                                .other = after.other,
                                                .again = after.again,
+                                               .sums = sums,
                                                .m = word(p.m),
                                                .n = word(p.n),
                                                .k = word(p.k),
@@ -336,12 +355,15 @@ void finishes(Dispatch& dispatch, const Problem& p) {
         if (view->resource != 0) dispatch.bytes += static_cast<double>(view->bytes());
 }
 
-void append_matmul(Lowering& lowering, Problem p) {
+// Returns whether the sums of the factor are computed too.
+bool append_matmul(Lowering& lowering, Problem p) {
     const int64_t batches = p.outer * p.inner;
     const Tiling tiling = choose_tiling(lowering, p);
     if (tiling.kernel->family == MatmulFamily::uniform && p.b.transposed) transpose_b(lowering, p);
     const bool split = tiling.splits > 1;
-    View partial;
+    View partial, sums = p.sums.to; // of each split
+    if (split && tiling.has_sums)
+        sums = lowering.allocate({tiling.splits, sums.elements()}, Storage::f32, "partial sums of a factor");
     if (split)
         partial = lowering.allocate({tiling.splits, batches, p.m, p.n}, Storage::f32, "partial sums of a matmul");
 
@@ -350,13 +372,14 @@ void append_matmul(Lowering& lowering, Problem p) {
     dispatch.constants = tiling.constants;
     dispatch.subgroup_size = tiling.subgroup;
     set_types(dispatch, types_of(p.a.view, p.b.view, split ? partial : p.c));
-    dispatch.record = record_of(p, tiling, p.a.view, split ? partial : p.c, split);
+    dispatch.record = record_of(p, tiling, p.a.view, split ? partial : p.c, split, sums);
     dispatch.groups =
         static_cast<uint64_t>(divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches * tiling.splits);
     dispatch.reads(p.a.view);
     dispatch.reads(p.b.view);
     dispatch.flops = 2.0 * static_cast<double>(batches * p.m * p.n) * static_cast<double>(p.k);
     dispatch.bytes = static_cast<double>(p.a.view.bytes() + p.b.view.bytes());
+    if (tiling.has_sums) dispatch.writes(sums);
     if (split) {
         dispatch.writes(partial);
         dispatch.bytes += static_cast<double>(partial.bytes());
@@ -364,7 +387,7 @@ void append_matmul(Lowering& lowering, Problem p) {
         finishes(dispatch, p);
     }
     lowering.append(std::move(dispatch));
-    if (!split) return;
+    if (!split) return tiling.has_sums;
 
     Dispatch sum;
     sum.shader = "matmul/split_sum";
@@ -376,23 +399,27 @@ void append_matmul(Lowering& lowering, Problem p) {
     sum.bytes = static_cast<double>(partial.bytes());
     finishes(sum, p);
     lowering.append(std::move(sum));
+    if (tiling.has_sums) sum_chunks(lowering, sums, p.sums.to, tiling.splits);
+    return tiling.has_sums;
 }
 
 // Computes c [batch..., M, N] (dense rows) = a [batch..., M, K] b [batch..., K, N], with equal batch dimensions.
-void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& c, const Epilogue& epilogue) {
+// Returns whether the sums are computed too.
+bool multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& c, const Epilogue& epilogue,
+              const FactorSums& sums = {}) {
     Problem p;
     p.m = a.view.shape[-2];
     p.k = a.view.shape[-1];
     p.n = b.view.shape[-1];
     p.epilogue = epilogue;
-    if (c.elements() == 0) return;
+    if (c.elements() == 0) return false;
     if (p.k == 0) {
-        if (epilogue.accumulate) return; // then there is no bias
+        if (epilogue.accumulate) return false; // then there is no bias
         if (epilogue.bias.resource != 0)
             lowering.copy(broadcast_view(epilogue.bias, c.shape), c);
         else
             lowering.fill_zero(c);
-        return;
+        return false;
     }
     p.a = operand_of(lowering, a);
     p.b = operand_of(lowering, b);
@@ -436,6 +463,8 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
     };
     int64_t walks = 1;
     for (std::size_t d = 0; d < walked; ++d) walks *= loop.dims[d];
+    if (walks == 1) p.sums = sums;
+    bool has_sums = false;
     for (int64_t walk = 0; walk < walks; ++walk) {
         int64_t at[3] = {0, 0, 0};
         int64_t rest = walk;
@@ -448,8 +477,9 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
         one.c = part(c, 0, at[0], p.m, p.n);
         one.a.view = part(p.a.view, 1, at[1], p.m, p.k);
         one.b.view = part(p.b.view, 2, at[2], p.k, p.n);
-        append_matmul(lowering, one);
+        has_sums = append_matmul(lowering, one);
     }
+    return has_sums;
 }
 
 // Flattens [batch..., rows, columns] to [all rows, columns]; false if strides cannot express it.
@@ -548,10 +578,19 @@ void lower_product(Lowering& lowering, const graph::Node& node) {
     lowering.views[node.outputs[0]] = y;
     Matrix a = matrix_of(factor_view(lowering, node.inputs[0]), node.integer("transpose_a") != 0);
     Matrix b = matrix_of(factor_view(lowering, node.inputs[1]), node.integer("transpose_b") != 0);
+    FactorSums sums;
+    const auto found = lowering.column_sums.find(lowering.current);
+    graph::ValueId sum = graph::kNone;
+    if (found != lowering.column_sums.end()) {
+        sum = graph.nodes[found->second.node].outputs[0];
+        sums.which = found->second.of_b ? kernels::matmul::kSumsOfB : kernels::matmul::kSumsOfA;
+        sums.to = lowering.allocate(graph.shape(sum), Storage::f32, "sum of a product's factor");
+    }
     // The same b for all batches: their rows are rows of one product.
     View rows;
     if (b.view.shape.rank() == 2 && flattened(a.view, rows)) {
-        multiply(lowering, matrix_of(rows, false), b, with_rank_2(y, rows.shape[0], shape[-1]), {});
+        if (multiply(lowering, matrix_of(rows, false), b, with_rank_2(y, rows.shape[0], shape[-1]), {}, sums))
+            lowering.views[sum] = sums.to;
         return;
     }
     const auto broadcast = [&](const View& view) {
