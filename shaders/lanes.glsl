@@ -1,4 +1,5 @@
-// Kernels whose workgroup is one subgroup of S lanes (specialization constant 0), all lanes active throughout. Sums and
+// Kernels whose workgroup is one subgroup of S lanes (specialization constant 0), or, with HEKLA_INVOCATIONS_ID, as many
+// invocations as that constant says: whole subgroups. All lanes are active throughout. Sums and
 // maxima over lanes are in a fixed order.
 //
 // How the lanes share a row, here S = 4, W = 2 and a row of 13 elements; the number is the lane that has the element:
@@ -19,7 +20,11 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 
 layout(constant_id = 0) const uint S = 8;
+#ifdef HEKLA_INVOCATIONS_ID
+layout(local_size_x_id = HEKLA_INVOCATIONS_ID) in;
+#else
 layout(local_size_x_id = 0) in;
+#endif
 
 // Whether a load with the same address in all lanes is executed as one load (capability uniform_loads,
 // engine/gpu/pipeline.hpp).

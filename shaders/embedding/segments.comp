@@ -1,12 +1,14 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Sums rows of dy with the same id into that id's row of dtable (zero before), in the order of the tokens. A workgroup
+// Sums rows of dy with the same id into that id's row of dtable (zero before), in the order of the tokens. ADD: the sum is
+// added to the row. A workgroup
 // handles one index of the sorted order and S * W * 4 columns; it does nothing unless an id begins at that index.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "embedding/record.h"
 
 layout(constant_id = 1) const uint W = 1;
+layout(constant_id = 2) const uint ADD = 0;
 
 PUSH_RECORD(SegmentsRecord);
 
@@ -37,6 +39,8 @@ void main() {
         more = at < count && load_int(ids, uint64_t(token)) == id;
     } while (more);
     const uint64_t to = r.dtable + (uint64_t(batch) * r.batch_rows + uint(id)) * uint64_t(width) * 4ul;
-    [[unroll]] for (uint j = 0; j < 4; ++j)
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+        if (ADD != 0) sum[j] += load_part(to, first + j * S * W, width, W, 0.0);
         store_part(to, first + j * S * W, width, W, sum[j]);
+    }
 }

@@ -272,4 +272,37 @@ TEST_CASE("gradients of norms: added to another gradient, and copied to 16 bits 
                 }
 }
 
+TEST_CASE("gradients of embeddings: added in place to the table's other gradients") {
+    Bench bench;
+    for (const int64_t width : {1, 6, 33}) {
+        CAPTURE(width);
+        Builder b;
+        const ValueId table = b.parameter("table", {11, width}, 0, 0, 0, 0);
+        const ValueId x = b(Op::embedding, {table, b.input("ids", Kind::int32, {3, 14})});
+        const ValueId y = b(Op::linear, {b(Op::tanh, {x}), table});
+        const Graph graph = with_gradients(std::move(b), y);
+        Random random(11);
+        const graph::Feeds feeds = kernel_feeds(graph, random, {{"ids", 11}});
+        RunOptions options;
+        const Outcome fused = run_on_device(*bench, graph, feeds, options);
+        const auto sums = [&](bool with) {
+            const auto dispatches = dispatches_of(bench, graph, {.outputs = {"loss"}}, with);
+            return std::ranges::count_if(dispatches, [&](const program::Dispatch& dispatch) {
+                return graph.nodes[dispatch.node].op == Op::add &&
+                       graph.shape(graph.nodes[dispatch.node].outputs[0]) == Shape{11, width};
+            });
+        };
+        CHECK(sums(false) == 1);
+        CHECK(sums(true) == 0);
+        std::string where;
+        const double error = worst_error(fused, run_in_interpreter(graph, feeds), &where);
+        CHECK_MESSAGE(error <= 5e-6, "error " << error << " at " << where);
+        options.compile.fused = false;
+        CHECK_MESSAGE(same_bits(fused, run_on_device(*bench, graph, feeds, options)), "fused and unfused differ");
+        options.compile.fused = true;
+        options.runs = 2;
+        CHECK_MESSAGE(same_bits(fused, run_on_device(*bench, graph, feeds, options)), "a second run differs");
+    }
+}
+
 } // namespace epilogue_test

@@ -28,6 +28,38 @@ TEST_CASE("layer_norm and rms_norm, forward and gradients") {
         }
 }
 
+TEST_CASE("gradients of norms in one pass, as on GPUs") {
+    program::RuntimeOptions as_gpu;
+    as_gpu.kernels_of_gpus = true;
+    gpu::CapabilityOverrides any;
+    any.disable = {"uniform_loads"};
+    Bench bench(as_gpu, any);
+    const int64_t lanes = bench->limits().subgroup_size;
+    // Rows in several chunks or in one, in vectors of four or not, and too wide for registers.
+    for (const Shape& shape :
+         {Shape{300, 40}, Shape{3, 5, 7}, Shape{1, 6}, Shape{37, 32 * lanes}, Shape{9, 32 * lanes + 4}})
+        for (int variant = 0; variant < 4; ++variant) {
+            CAPTURE(shape.text());
+            CAPTURE(variant);
+            Builder b;
+            const ValueId x = b.parameter("x", shape, 0, 0, 0, 0);
+            const ValueId gain = variant % 2 > 0 ? b.parameter("gain", {shape[-1]}, 0, 0, 0, 0) : graph::kNone;
+            const ValueId bias = variant % 2 > 0 ? b.parameter("bias", {shape[-1]}, 0, 0, 0, 0) : graph::kNone;
+            const ValueId in = b(Op::mul, {x, b.scalar(1.5)});
+            const ValueId y = variant < 2 ? b(Op::layer_norm, {in, gain, bias}) : b(Op::rms_norm, {in, gain});
+            const Graph graph = with_gradients(std::move(b), y);
+            check_kernel(bench, graph, 2e-5);
+            const auto lowered = program::lower(graph, bench->limits(), {.outputs = {"loss"}});
+            REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+            const auto of = [&](const char* kernel) {
+                return std::ranges::count(lowered.value().dispatches, kernel, &program::Dispatch::shader);
+            };
+            const bool fits = shape[-1] <= 32 * lanes;
+            CHECK(of("norm/full_gradient") == (fits ? 1 : 0));
+            CHECK(of("norm/gain_gradient") == (fits ? 0 : 1));
+        }
+}
+
 TEST_CASE("layer_norm of strided rows and of rows far from 0") {
     Bench bench;
     Builder b;

@@ -1,5 +1,6 @@
 // embedding and gather, and their gradients by sorted segments: no atomics, sums in the order of the tokens.
 #include "program/lowering/common.hpp"
+#include "program/lowering/epilogue.hpp"
 
 namespace hekla::program {
 
@@ -43,10 +44,9 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
     lowering.append(std::move(dispatch));
 }
 
-// Computes dtable [batches, rows, width] (dense) = the rows of dy summed by their ids.
-void sum_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& dtable, const Lookup& l,
-               int64_t no_gradient_id) {
-    lowering.fill_zero(dtable);
+// Adds the rows of dy, summed by their ids, to dtable [batches, rows, width] (dense).
+void add_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& dtable, const Lookup& l,
+               int64_t no_gradient_id, bool is_zero) {
     const int64_t tokens = l.batches * l.per_batch;
     if (tokens == 0 || l.width == 0) return;
     const View order = lowering.allocate({l.batches, l.per_batch}, Storage::i32, "order of ids");
@@ -68,7 +68,7 @@ void sum_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& 
     sum.shader = "embedding/segments";
     const uint32_t w = load_width(l.width, {&dy});
     const int64_t columns = divide_up(l.width, s * w * 4);
-    sum.constants = {lanes(lowering), w};
+    sum.constants = {lanes(lowering), w, is_zero ? 0u : 1u};
     sum.subgroup_size = lanes(lowering);
     sum.record = make_record(kernels::embedding::SegmentsRecord{.dy = dy.view,
                                                                 .ids = ids,
@@ -85,8 +85,9 @@ void sum_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& 
     sum.reads(dy.view);
     sum.reads(ids);
     sum.reads(order);
+    if (!is_zero) sum.reads(dtable);
     sum.writes(dtable);
-    sum.bytes = static_cast<double>(dy.view.bytes()) * 2;
+    sum.bytes = static_cast<double>(dy.view.bytes()) * (is_zero ? 2 : 3);
     lowering.append(std::move(sum));
 }
 
@@ -107,7 +108,30 @@ View merged_tail(Lowering& lowering, const View& view, int keep) {
     return dense;
 }
 
+void embedding_gradient(Lowering& lowering, const graph::Node& node, const View& dtable, bool is_zero) {
+    if (dtable.elements() == 0) return;
+    const Rows dy = as_rows(lowering, lowering.view(node.inputs[0]));
+    const View ids = lowering.contiguous(lowering.view(node.inputs[1]));
+    Lookup l;
+    l.per_batch = ids.elements();
+    l.rows = node.integer("rows");
+    l.width = dy.width;
+    add_by_id(lowering, dy, ids, dtable, l, node.integer("no_gradient_id"), is_zero);
+}
+
 } // namespace
+
+void lower_embedding_gradient(Lowering& lowering, const FusedEpilogue& epilogue) {
+    View dtable = lowering.view(epilogue.residual);
+    // Nothing else reads the other gradient, so its memory becomes the result's.
+    if (lowering.resources[dtable.resource].kind != ResourceKind::arena || !dtable.contiguous()) {
+        const View copy = lowering.allocate(dtable.shape, Storage::f32, "gradient of a table");
+        lowering.copy(dtable, copy);
+        dtable = copy;
+    }
+    lowering.views[epilogue.output] = dtable;
+    embedding_gradient(lowering, lowering.graph->nodes[epilogue.node], dtable, false);
+}
 
 Status lower_embedding(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
@@ -123,14 +147,9 @@ Status lower_embedding(Lowering& lowering, graph::NodeId id) {
         look_up(lowering, table.view, table.stride, 0, ids, y, l);
         return {};
     }
-    const Rows dy = as_rows(lowering, lowering.view(node.inputs[0]));
-    const View ids = lowering.contiguous(lowering.view(node.inputs[1]));
     const View dtable = make_output(lowering, id, 0);
-    if (dtable.elements() == 0) return {};
-    l.per_batch = ids.elements();
-    l.rows = node.integer("rows");
-    l.width = dy.width;
-    sum_by_id(lowering, dy, ids, dtable, l, node.integer("no_gradient_id"));
+    lowering.fill_zero(dtable);
+    embedding_gradient(lowering, node, dtable, true);
     return {};
 }
 
@@ -161,7 +180,8 @@ Status lower_gather(Lowering& lowering, graph::NodeId id) {
     rows.view = dy;
     rows.rows = l.batches * l.per_batch;
     rows.width = rows.stride = l.width;
-    sum_by_id(lowering, rows, indices, dx, l, -1);
+    lowering.fill_zero(dx);
+    add_by_id(lowering, rows, indices, dx, l, -1, true);
     return {};
 }
 

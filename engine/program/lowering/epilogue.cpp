@@ -3,6 +3,8 @@
 #include "program/lowering/storage16.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace hekla::program {
 
@@ -39,108 +41,170 @@ const FusedEpilogue* FusedEpilogues::lowered_at(graph::NodeId node) const {
     return it == positions_.end() ? nullptr : &it->second;
 }
 
-FusedEpilogues find_epilogues(const Lowering& lowering, const std::vector<graph::ValueId>& kept,
-                              const PointwiseGroups& groups) {
-    const graph::Graph& graph = *lowering.graph;
-    const std::vector<bool>& needed = lowering.needed;
-    const Limits& limits = lowering.limits;
-    FusedEpilogues result;
-    std::vector<std::vector<graph::NodeId>> readers(graph.values.size());
-    for (graph::NodeId n = 0; n < graph.nodes.size(); ++n)
-        if (needed[n])
-            for (const graph::ValueId input : graph.nodes[n].inputs)
-                if (input != graph::kNone) readers[input].push_back(n);
-    std::vector<std::size_t> reads(graph.values.size(), 0);
-    for (graph::ValueId value = 0; value < reads.size(); ++value) reads[value] = readers[value].size();
-    for (const graph::ValueId value : kept) ++reads[value];
-    // Nothing may read a node's other results, or its own where that is stored too, before the node is lowered.
-    const auto read_before = [&](const graph::Node& node, graph::NodeId end) {
-        for (graph::NodeId n = graph.value(node.outputs[0]).node + 1; n < end; ++n)
-            for (const graph::ValueId input : graph.nodes[n].inputs)
-                if (needed[n] && std::ranges::find(node.outputs, input) != node.outputs.end()) return true;
-        return false;
-    };
+namespace {
+
+class EpilogueFinder {
+public:
+    EpilogueFinder(const Lowering& lowering, const std::vector<graph::ValueId>& kept)
+        : lowering_(lowering), graph_(*lowering.graph), kept_(kept), readers_(graph_.values.size()) {
+        for (graph::NodeId n = 0; n < graph_.nodes.size(); ++n)
+            if (lowering.needed[n])
+                for (const graph::ValueId input : graph_.nodes[n].inputs)
+                    if (input != graph::kNone) readers_[input].push_back(n);
+    }
+
+    FusedEpilogues find(const PointwiseGroups& groups) {
+        for (const PointwiseGroup& group : groups.all()) {
+            end_ = group.nodes.back();
+            const bool alone = std::ranges::all_of(
+                group.nodes, [&](graph::NodeId node) { return node == end_ || hands_on(graph_.nodes[node]); });
+            const graph::Shape& shape = graph_.shape(output());
+            if (!alone || shape.rank() == 0 || shape.elements() == 0) continue;
+            const Op op = graph_.nodes[end_].op;
+            std::optional<FusedEpilogue> epilogue = op == Op::add             ? sum()
+                                                    : op == Op::gelu_gradient ? gelu_gradient()
+                                                                              : activation();
+            if (!epilogue) continue;
+            epilogue->output = output();
+            // The gradient of gelu is computed at once: gradients of weights after it read the activation computed
+            // again.
+            const bool at_node =
+                epilogue->argument != graph::kNone && computed_before(epilogue->argument, epilogue->node);
+            if (at_node) epilogue->recomputed = activation_to_recompute(epilogue->node);
+            found_.add(end_, *epilogue, at_node);
+        }
+        return std::move(found_);
+    }
+
+private:
+    graph::ValueId output() const { return graph_.nodes[end_].outputs[0]; }
+
+    // Whether the node's result is its input, in the same storage, and read once.
+    bool hands_on(const graph::Node& node) const {
+        return is_same(graph_, node) && read_once(node.outputs[0]) &&
+               lowering_.storage_of(node.outputs[0]) == lowering_.storage_of(node.inputs[0]);
+    }
+
+    // Returns what computes an input of the end.
+    graph::ValueId input(std::size_t i) const {
+        graph::ValueId value = graph_.nodes[end_].inputs[i];
+        while (hands_on(graph_.producer(value))) value = graph_.producer(value).inputs[0];
+        return value;
+    }
+
+    bool read_once(graph::ValueId value) const {
+        return readers_[value].size() == 1 && std::ranges::find(kept_, value) == kept_.end();
+    }
+
+    // Whether something reads a result of the node before the end, where it would be lowered with an epilogue.
+    bool read_before_end(const graph::Node& node) const {
+        return std::ranges::any_of(node.outputs, [&](graph::ValueId value) {
+            return std::ranges::any_of(readers_[value], [&](graph::NodeId reader) { return reader < end_; });
+        });
+    }
 
     // Whether the value is computed when the node's turn comes: a node with an epilogue may be lowered after others.
-    const auto computed_before = [&](graph::ValueId value, graph::NodeId node) {
-        return graph.value(value).node < node && result.position_of(graph.value(value).node) < node;
-    };
-    // Finds gelu's result, if gradients from `node` on read it.
-    const auto activation_to_recompute = [&](const graph::Node& gradient, graph::NodeId node) {
-        for (const graph::NodeId n : readers[gradient.inputs[1]]) {
-            const graph::Node& gelu = graph.nodes[n];
+    bool computed_before(graph::ValueId value, graph::NodeId node) const {
+        return graph_.value(value).node < node && found_.position_of(graph_.value(value).node) < node;
+    }
+
+    bool is_linear(graph::ValueId value) const {
+        const graph::Node& node = graph_.producer(value);
+        return node.op == Op::linear && graph_.shape(value) == graph_.shape(output()) &&
+               graph_.shape(node.inputs[0])[-1] > 0;
+    }
+
+    // Kernels for CPUs have no second tensor like C.
+    bool is_like_output(graph::ValueId value) const {
+        const Limits& limits = lowering_.limits;
+        return !limits.cpu && !limits.uniform_loads && graph_.shape(value) == graph_.shape(output()) &&
+               !makes_view(graph_.producer(value).op) && graph_.kind(value) == graph::Kind::float_ &&
+               lowering_.storage_of(value) == lowering_.storage_of(output());
+    }
+
+    std::optional<FusedEpilogue> activation() const {
+        FusedEpilogue epilogue;
+        epilogue.activation = activation_of(graph_.nodes[end_]);
+        if (epilogue.activation == Activation::none) return std::nullopt;
+        const graph::Shape& shape = graph_.shape(output());
+        if (lowering_.limits.cpu && shape.elements() / shape[-1] > kFewRows) return std::nullopt;
+        const graph::ValueId before = input(0);
+        if (!is_linear(before)) return std::nullopt;
+        epilogue.node = graph_.value(before).node;
+        epilogue.stores_before = !read_once(before);
+        if (epilogue.stores_before && (!is_like_output(before) || read_before_end(graph_.producer(before))))
+            return std::nullopt;
+        return epilogue;
+    }
+
+    std::optional<FusedEpilogue> gelu_gradient() const {
+        FusedEpilogue epilogue;
+        const graph::ValueId product = input(0);
+        epilogue.argument = graph_.nodes[end_].inputs[1];
+        if (!is_linear(product) || !read_once(product) || !is_like_output(epilogue.argument)) return std::nullopt;
+        epilogue.node = graph_.value(product).node;
+        epilogue.activation = graph_.nodes[end_].integer("tanh_approximation") != 0 ? Activation::gelu_tanh_gradient
+                                                                                    : Activation::gelu_gradient;
+        return epilogue;
+    }
+
+    // Returns gelu's result, of the argument of the end, if gradients from the node on read it.
+    graph::ValueId activation_to_recompute(graph::NodeId node) const {
+        const graph::Node& gradient = graph_.nodes[end_];
+        for (const graph::NodeId n : readers_[gradient.inputs[1]]) {
+            const graph::Node& gelu = graph_.nodes[n];
             if (gelu.op != Op::gelu || gelu.integer("tanh_approximation") != gradient.integer("tanh_approximation"))
                 continue;
             const graph::ValueId value = gelu.outputs[0];
-            if (std::ranges::any_of(readers[value], [&](graph::NodeId id) { return id > node; }) &&
-                std::ranges::find(kept, value) == kept.end() && computed_before(value, node))
+            if (std::ranges::any_of(readers_[value], [&](graph::NodeId id) { return id > node; }) &&
+                std::ranges::find(kept_, value) == kept_.end() && computed_before(value, node) && is_like_output(value))
                 return value;
         }
         return graph::kNone;
-    };
-
-    for (const PointwiseGroup& group : groups.all()) {
-        if (group.nodes.size() != 1) continue;
-        const graph::Node& end = graph.nodes[group.nodes[0]];
-        const graph::ValueId output = end.outputs[0];
-        const graph::Shape& shape = graph.shape(output);
-        if (shape.rank() == 0 || shape.elements() == 0) continue;
-        const auto is_linear = [&](graph::ValueId value) {
-            const graph::Node& node = graph.producer(value);
-            return node.op == Op::linear && graph.shape(value) == shape && graph.shape(node.inputs[0])[-1] > 0;
-        };
-        const auto is_product = [&](graph::ValueId value) { return is_linear(value) && reads[value] == 1; };
-        // Kernels for CPUs have no second tensor like C.
-        const auto is_like_output = [&](graph::ValueId value) {
-            return !limits.cpu && !limits.uniform_loads && graph.shape(value) == shape &&
-                   !makes_view(graph.producer(value).op) && graph.kind(value) == graph::Kind::float_ &&
-                   lowering.storage_of(value) == lowering.storage_of(output);
-        };
-        FusedEpilogue epilogue;
-        epilogue.output = output;
-        epilogue.activation = activation_of(end);
-        graph::ValueId product = graph::kNone;
-        if (epilogue.activation != Activation::none) {
-            if (limits.cpu && shape.elements() / shape[-1] > kFewRows) continue;
-            const graph::ValueId before = end.inputs[0];
-            if (is_product(before)) {
-                product = before;
-            } else if (is_linear(before) && is_like_output(before) &&
-                       !read_before(graph.producer(before), group.nodes[0])) {
-                product = before;
-                epilogue.stores_before = true;
-            }
-        } else if (end.op == Op::gelu_gradient) {
-            if (!is_product(end.inputs[0]) || !is_like_output(end.inputs[1])) continue;
-            product = end.inputs[0];
-            epilogue.argument = end.inputs[1];
-            epilogue.activation =
-                end.integer("tanh_approximation") != 0 ? Activation::gelu_tanh_gradient : Activation::gelu_gradient;
-        } else if (end.op == Op::add && graph.shape(end.inputs[0]) == graph.shape(end.inputs[1])) {
-            // Of two nodes, fuse into the later one, because the other is computed by then.
-            const auto adds = [&](graph::ValueId value) {
-                const graph::Node& node = graph.producer(value);
-                const bool of_norm = node.op == Op::layer_norm_gradient || node.op == Op::rms_norm_gradient;
-                return is_product(value) ||
-                       (of_norm && value == node.outputs[0] && reads[value] == 1 && !read_before(node, group.nodes[0]));
-            };
-            for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-                if (!adds(end.inputs[i]) || (product != graph::kNone && end.inputs[i] < product)) continue;
-                product = end.inputs[i];
-                epilogue.residual = end.inputs[1 - i];
-            }
-        }
-        if (product == graph::kNone) continue;
-        epilogue.node = graph.value(product).node;
-        // The gradient of gelu is computed at once: gradients of weights after it read the activation computed again.
-        const bool at_node = epilogue.argument != graph::kNone && computed_before(epilogue.argument, epilogue.node);
-        if (at_node) {
-            const graph::ValueId activation = activation_to_recompute(end, epilogue.node);
-            if (activation != graph::kNone && is_like_output(activation)) epilogue.recomputed = activation;
-        }
-        result.add(group.nodes[0], epilogue, at_node);
     }
-    return result;
+
+    std::optional<FusedEpilogue> sum() const {
+        const graph::ValueId terms[] = {input(0), input(1)};
+        if (graph_.shape(terms[0]) != graph_.shape(terms[1])) return std::nullopt;
+        // Of two nodes, fuse into the later one, because the other is computed by then.
+        const std::size_t later = terms[1] > terms[0] ? 1 : 0;
+        for (const std::size_t i : {later, 1 - later})
+            if (adds(terms[i], terms[1 - i]))
+                return FusedEpilogue{.node = graph_.value(terms[i]).node, .residual = terms[1 - i]};
+        return std::nullopt;
+    }
+
+    // Whether the kernel that computes the value can add another.
+    bool adds(graph::ValueId value, graph::ValueId other) const {
+        const graph::Node& node = graph_.producer(value);
+        if (!read_once(value)) return false;
+        switch (node.op) {
+        case Op::linear: return is_linear(value);
+        case Op::layer_norm_gradient:
+        case Op::rms_norm_gradient: return value == node.outputs[0] && !read_before_end(node);
+        case Op::embedding_gradient: {
+            // In place: only the sum reads the other gradient.
+            const Op op = graph_.producer(other).op;
+            return read_once(other) && !makes_view(op) && !graph::is_leaf(op) &&
+                   lowering_.storage_of(output()) == Storage::f32 && lowering_.storage_of(other) == Storage::f32;
+        }
+        default: return false;
+        }
+    }
+
+    const Lowering& lowering_;
+    const graph::Graph& graph_;
+    const std::vector<graph::ValueId>& kept_;
+    std::vector<std::vector<graph::NodeId>> readers_; // by value, in order
+    graph::NodeId end_ = 0;                           // the pointwise operation
+    FusedEpilogues found_;
+};
+
+} // namespace
+
+FusedEpilogues find_epilogues(const Lowering& lowering, const std::vector<graph::ValueId>& kept,
+                              const PointwiseGroups& groups) {
+    return EpilogueFinder(lowering, kept).find(groups);
 }
 
 } // namespace hekla::program

@@ -1,6 +1,7 @@
 // Operations fused into another's kernel before its result is stored, instead of a separate dispatch: an activation, or
 // the sum with a residual, into a linear; the sum with another gradient into the gradient of a norm. When tokens are
-// generated one at a time, dispatches take most of the time.
+// generated one at a time, dispatches take most of the time. The gradient of an embedding is added to another gradient
+// of the same table in place.
 #pragma once
 
 #include "program/lowering/pointwise.hpp"
@@ -22,7 +23,7 @@ enum class Activation : uint32_t {
 };
 
 struct FusedEpilogue {
-    graph::NodeId node = 0;               // the linear, or the gradient of a norm
+    graph::NodeId node = 0;               // the linear, or the gradient of a norm or of an embedding
     graph::ValueId output = graph::kNone; // stored instead of the node's first result
     Activation activation = Activation::none;
     graph::ValueId residual = graph::kNone; // of the output's shape, computed before the operation that adds it
@@ -54,7 +55,8 @@ FusedEpilogues find_epilogues(const Lowering& lowering, const std::vector<graph:
                               const PointwiseGroups& groups);
 
 // Lowers the node with the fused operation, and sets the views of `output` and of the node's other results.
-void lower_linear(Lowering& lowering, const FusedEpilogue& epilogue);        // matmul.cpp
-void lower_norm_gradient(Lowering& lowering, const FusedEpilogue& epilogue); // norm.cpp
+void lower_linear(Lowering& lowering, const FusedEpilogue& epilogue);             // matmul.cpp
+void lower_norm_gradient(Lowering& lowering, const FusedEpilogue& epilogue);      // norm.cpp
+void lower_embedding_gradient(Lowering& lowering, const FusedEpilogue& epilogue); // embedding.cpp
 
 } // namespace hekla::program

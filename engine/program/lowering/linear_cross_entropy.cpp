@@ -10,8 +10,8 @@ namespace {
 
 using graph::Op;
 
-constexpr int64_t kChunkBytes = int64_t{256} << 20; // of a chunk's logits
-constexpr int64_t kRowAlignment = 64;               // of rows of logits, in elements
+constexpr int64_t kChunk = int64_t{128} << 20; // logits; each chunk reads the weight and adds to its gradient
+constexpr int64_t kRowAlignment = 64;          // of rows of logits, in elements
 
 // All views are dense except the weight's.
 struct Loss {
@@ -39,11 +39,10 @@ View rows_of(const View& view, int64_t first, int64_t count) {
     return view.resource == 0 ? view : slice_of(view, 0, first, count);
 }
 
-int64_t rows_of_chunk(const graph::Node& node, const Loss& l, Storage storage) {
+int64_t rows_of_chunk(const graph::Node& node, const Loss& l) {
     const int64_t wanted = node.integer("chunk");
     if (wanted != 0) return std::min(wanted, l.rows);
-    const int64_t most = std::max(kRowAlignment, kChunkBytes / (static_cast<int64_t>(bytes_of(storage)) * l.classes) /
-                                                     kRowAlignment * kRowAlignment);
+    const int64_t most = std::max(kRowAlignment, kChunk / l.classes / kRowAlignment * kRowAlignment);
     const int64_t chunks = divide_up(l.rows, most);
     return std::min(l.rows, divide_up(divide_up(l.rows, chunks), kRowAlignment) * kRowAlignment);
 }
@@ -69,7 +68,7 @@ Loss loss_of(Lowering& lowering, const graph::Node& node, std::size_t first, std
     const bool halved = lowering.graph->kind(node.inputs[first]) == graph::Kind::float_ &&
                         lowering.graph->kind(node.inputs[first + 1]) == graph::Kind::float_;
     const Storage storage = halved ? lowering.options.precision : Storage::f32;
-    l.chunk = rows_of_chunk(node, l, storage);
+    l.chunk = rows_of_chunk(node, l);
     const int64_t width = divide_up(l.classes, kRowAlignment) * kRowAlignment;
     l.logits = slice_of(lowering.allocate({l.chunk, width}, storage, "logits of a chunk"), 1, 0, l.classes);
     return l;

@@ -274,8 +274,11 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
         if (const FusedEpilogue* epilogue = epilogues.lowered_at(id)) {
             lowering.current = epilogue->node;
             HK_TRY(reads_what_is_stored(lowering, epilogue->node).with_context(graph.describe(epilogue->node)));
-            if (graph.nodes[epilogue->node].op == Op::linear)
+            const Op op = graph.nodes[epilogue->node].op;
+            if (op == Op::linear)
                 lower_linear(lowering, *epilogue);
+            else if (op == Op::embedding_gradient)
+                lower_embedding_gradient(lowering, *epilogue);
             else
                 lower_norm_gradient(lowering, *epilogue);
             continue;

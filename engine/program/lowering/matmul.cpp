@@ -165,8 +165,10 @@ uint32_t vectors_of(const Problem& p, bool split) {
            (in_vectors({p.k}) ? kWholeK : 0u);
 }
 
-bool can_sum(const Problem& p, const MatmulKernel& kernel) {
+bool can_sum(const Limits& limits, const Problem& p, const MatmulKernel& kernel) {
     using namespace kernels::matmul;
+    // Few registers are all used by the sums of the largest tile.
+    if (!limits.many_registers && kernel.tile_m * kernel.columns(limits) >= 128 * 128) return false;
     if (kernel.family != MatmulFamily::tiled && kernel.family != MatmulFamily::matrix) return false;
     if (p.outer * p.inner != 1) return false;
     return (p.sums.which == kSumsOfA && p.a.transposed) || (p.sums.which == kSumsOfB && !p.b.transposed);
@@ -271,7 +273,7 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     const int64_t step = tiling.kernel->step;
     tiling.split_length = divide_up(divide_up(p.k, tiling.splits), step) * step;
     tiling.splits = std::max<int64_t>(1, divide_up(p.k, tiling.split_length));
-    tiling.has_sums = can_sum(p, *tiling.kernel);
+    tiling.has_sums = can_sum(limits, p, *tiling.kernel);
     tiling.constants = constants_of(tiling, limits, p);
     return tiling;
 }

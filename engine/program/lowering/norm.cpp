@@ -60,114 +60,204 @@ void norm_forward(Lowering& lowering, graph::NodeId id) {
     lowering.append(std::move(dispatch));
 }
 
-void gain_gradient(Lowering& lowering, const Rows& dy, const Rows& x, const View& mean, const View& inverse,
-                   const View& dgain, const View& dbias) {
-    const bool rms = mean.resource == 0;
-    const uint32_t w = load_width(x.width, {&dy, &x});
-    const int64_t columns = divide_up(x.width, int64_t{lanes(lowering)} * w * 4);
+// Chunks of rows for the sums of dgain and dbias, and where the sums of each are stored: the result if there is only
+// one.
+struct GainSums {
+    int64_t chunk = 0, parts = 0;
+    View gain, bias;
+};
+
+GainSums make_gain_sums(Lowering& lowering, const Rows& x, int64_t chunks, bool rms, const View& dgain,
+                        const View& dbias) {
+    GainSums sums;
+    sums.chunk = divide_up(x.rows, chunks);
+    sums.parts = divide_up(x.rows, sums.chunk);
+    const bool direct = sums.parts == 1;
+    sums.gain = direct ? dgain : lowering.allocate({sums.parts, x.width}, Storage::f32, "sums of dgain");
+    sums.bias = rms || direct ? dbias : lowering.allocate({sums.parts, x.width}, Storage::f32, "sums of dbias");
+    return sums;
+}
+
+void add_chunks(Lowering& lowering, const GainSums& sums, const View& dgain, const View& dbias) {
+    if (sums.parts == 1) return;
+    sum_chunks(lowering, sums.gain, dgain, sums.parts);
+    if (sums.bias.resource != 0) sum_chunks(lowering, sums.bias, dbias, sums.parts);
+}
+
+// The gradient of a norm, with its operands.
+struct NormGradient {
+    bool rms = false;
+    Rows dy, x;
+    View mean, inverse, gain; // mean: not of RMS norm; gain: optional
+    bool has_residual = false;
+    Rows residual; // what dx is added to
+    View dx, copy; // copy: in 16 bits, optional
+    View dgain, dbias;
+};
+
+void adds_row_accesses(Dispatch& dispatch, const NormGradient& g) {
+    for (const View* view : {&g.dy.view, &g.x.view, &g.gain, &g.mean, &g.inverse}) dispatch.reads(*view);
+    if (g.has_residual) dispatch.reads(g.residual.view);
+    dispatch.writes(g.dx);
+    if (g.copy.resource != 0) dispatch.writes(g.copy);
+    dispatch.bytes = static_cast<double>(g.dy.view.bytes() + g.x.view.bytes() + g.dx.bytes() +
+                                         (g.has_residual ? g.residual.view.bytes() : 0) +
+                                         (g.copy.resource != 0 ? g.copy.bytes() : 0));
+    dispatch.flops = 12.0 * static_cast<double>(g.dx.elements());
+}
+
+// Returns how many vectors of a row a lane of shaders/norm/full_gradient has in registers; 0 if they are too many.
+uint32_t parts_of_full_gradient(const Limits& limits, const NormGradient& g) {
+    if (limits.cpu || limits.uniform_loads || 4 * limits.subgroup_size > limits.max_group_invocations) return 0;
+    const int64_t parts = divide_up(g.x.width, 4 * int64_t{limits.subgroup_size});
+    return parts <= (limits.many_registers ? 8 : 4) ? static_cast<uint32_t>(parts) : 0;
+}
+
+void full_gradient(Lowering& lowering, const NormGradient& g, uint32_t parts) {
+    const uint32_t s = lanes(lowering), invocations = 4 * s;
+    const int64_t groups = std::min<int64_t>(4 * int64_t{lowering.limits.cores}, divide_up(g.x.rows, 16));
+    const GainSums sums = make_gain_sums(lowering, g.x, groups, g.rms, g.dgain, g.dbias);
+    const auto in_vectors = [&](const View& view, int64_t stride) {
+        return view.resource == 0 || (view.offset % 4 == 0 && stride % 4 == 0);
+    };
+    const bool vectors = g.x.width % 4 == 0 && in_vectors(g.dy.view, g.dy.stride) && in_vectors(g.x.view, g.x.stride) &&
+                         in_vectors(g.gain, 0) && in_vectors(g.dx, 0) && in_vectors(g.copy, 0) &&
+                         in_vectors(g.dgain, 0) && in_vectors(g.dbias, 0) &&
+                         (!g.has_residual || in_vectors(g.residual.view, g.residual.stride));
+    Dispatch dispatch;
+    dispatch.shader = "norm/full_gradient";
+    if (g.copy.resource != 0 || bytes_of(g.dy.view.storage) == 2) dispatch.shader += ".16";
+    dispatch.constants = {s,
+                          parts,
+                          vectors ? 1u : 0u,
+                          g.rms ? 1u : 0u,
+                          g.gain.resource != 0 ? 1u : 0u,
+                          g.has_residual ? 1u : 0u,
+                          static_cast<uint32_t>(g.dy.view.storage),
+                          invocations,
+                          static_cast<uint32_t>(g.copy.storage)};
+    dispatch.subgroup_size = s;
+    dispatch.record = make_record(kernels::norm::FullGradientRecord{.dy = g.dy.view,
+                                                                    .x = g.x.view,
+                                                                    .gain = g.gain,
+                                                                    .mean = g.mean,
+                                                                    .inverse = g.inverse,
+                                                                    .residual = g.residual.view,
+                                                                    .dx = g.dx,
+                                                                    .copy = g.copy,
+                                                                    .gain_sums = sums.gain,
+                                                                    .bias_sums = sums.bias,
+                                                                    .rows = word(g.x.rows),
+                                                                    .width = word(g.x.width),
+                                                                    .dy_stride = word(g.dy.stride),
+                                                                    .x_stride = word(g.x.stride),
+                                                                    .residual_stride = word(g.residual.stride),
+                                                                    .chunk = word(sums.chunk)});
+    dispatch.groups = static_cast<uint64_t>(sums.parts);
+    adds_row_accesses(dispatch, g);
+    dispatch.writes(sums.gain);
+    if (!g.rms) dispatch.writes(sums.bias);
+    lowering.append(std::move(dispatch));
+    add_chunks(lowering, sums, g.dgain, g.dbias);
+}
+
+void row_gradient(Lowering& lowering, const NormGradient& g) {
+    Dispatch dispatch;
+    dispatch.shader = "norm/gradient";
+    const uint32_t w = odd_offset(g.gain) ? 1u : load_width(g.x.width, {&g.dy, &g.x, &g.residual});
+    dispatch.constants = {lanes(lowering), w, g.rms ? 1u : 0u, g.gain.resource != 0 ? 1u : 0u,
+                          g.has_residual ? 1u : 0u};
+    if (g.copy.resource != 0 || bytes_of(g.dy.view.storage) == 2) {
+        dispatch.shader += ".16";
+        dispatch.constants.push_back(static_cast<uint32_t>(g.dy.view.storage));
+        dispatch.constants.push_back(static_cast<uint32_t>(g.copy.storage));
+    }
+    dispatch.subgroup_size = lanes(lowering);
+    dispatch.record = make_record(kernels::norm::GradientRecord{.dy = g.dy.view,
+                                                                .x = g.x.view,
+                                                                .gain = g.gain,
+                                                                .mean = g.mean,
+                                                                .inverse = g.inverse,
+                                                                .residual = g.residual.view,
+                                                                .dx = g.dx,
+                                                                .copy = g.copy,
+                                                                .rows = word(g.x.rows),
+                                                                .width = word(g.x.width),
+                                                                .dy_stride = word(g.dy.stride),
+                                                                .x_stride = word(g.x.stride),
+                                                                .residual_stride = word(g.residual.stride)});
+    dispatch.groups = row_groups(g.x.rows);
+    adds_row_accesses(dispatch, g);
+    lowering.append(std::move(dispatch));
+}
+
+void gain_gradient(Lowering& lowering, const NormGradient& g) {
+    const uint32_t w = load_width(g.x.width, {&g.dy, &g.x});
+    const int64_t columns = divide_up(g.x.width, int64_t{lanes(lowering)} * w * 4);
     // Chunks of rows, so that a whole device has work, and their sums in order.
     const int64_t wanted = lowering.limits.cpu ? 8 : 16 * int64_t{lowering.limits.cores};
-    const int64_t chunks = std::clamp<int64_t>(std::min(divide_up(wanted, columns), divide_up(x.rows, 32)), 1, x.rows);
-    const int64_t chunk = divide_up(x.rows, chunks);
-    const int64_t parts = divide_up(x.rows, chunk);
-    const bool direct = parts == 1;
-    const View gain_sums = direct ? dgain : lowering.allocate({parts, x.width}, Storage::f32, "sums of dgain");
-    const View bias_sums = rms || direct ? dbias : lowering.allocate({parts, x.width}, Storage::f32, "sums of dbias");
+    const int64_t chunks =
+        std::clamp<int64_t>(std::min(divide_up(wanted, columns), divide_up(g.x.rows, 32)), 1, g.x.rows);
+    const GainSums sums = make_gain_sums(lowering, g.x, chunks, g.rms, g.dgain, g.dbias);
 
     Dispatch dispatch;
     dispatch.shader = "norm/gain_gradient";
-    dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u};
-    set_type(dispatch, dy.view);
+    dispatch.constants = {lanes(lowering), w, g.rms ? 1u : 0u};
+    set_type(dispatch, g.dy.view);
     dispatch.subgroup_size = lanes(lowering);
-    dispatch.record = make_record(kernels::norm::GainGradientRecord{.dy = dy.view,
-                                                                    .x = x.view,
-                                                                    .mean = mean,
-                                                                    .inverse = inverse,
-                                                                    .gain_sums = gain_sums,
-                                                                    .bias_sums = bias_sums,
-                                                                    .rows = word(x.rows),
-                                                                    .width = word(x.width),
-                                                                    .dy_stride = word(dy.stride),
-                                                                    .x_stride = word(x.stride),
-                                                                    .chunk = word(chunk),
+    dispatch.record = make_record(kernels::norm::GainGradientRecord{.dy = g.dy.view,
+                                                                    .x = g.x.view,
+                                                                    .mean = g.mean,
+                                                                    .inverse = g.inverse,
+                                                                    .gain_sums = sums.gain,
+                                                                    .bias_sums = sums.bias,
+                                                                    .rows = word(g.x.rows),
+                                                                    .width = word(g.x.width),
+                                                                    .dy_stride = word(g.dy.stride),
+                                                                    .x_stride = word(g.x.stride),
+                                                                    .chunk = word(sums.chunk),
                                                                     .column_groups = word(columns)});
-    dispatch.groups = static_cast<uint64_t>(parts * columns);
-    dispatch.reads(dy.view);
-    dispatch.reads(x.view);
-    dispatch.reads(mean);
-    dispatch.reads(inverse);
-    dispatch.writes(gain_sums);
-    dispatch.writes(bias_sums);
-    dispatch.bytes = static_cast<double>(dy.view.bytes() + x.view.bytes());
+    dispatch.groups = static_cast<uint64_t>(sums.parts * columns);
+    for (const View* view : {&g.dy.view, &g.x.view, &g.mean, &g.inverse}) dispatch.reads(*view);
+    dispatch.writes(sums.gain);
+    dispatch.writes(sums.bias);
+    dispatch.bytes = static_cast<double>(g.dy.view.bytes() + g.x.view.bytes());
     lowering.append(std::move(dispatch));
-    if (direct) return;
-    sum_chunks(lowering, gain_sums, dgain, parts);
-    if (!rms) sum_chunks(lowering, bias_sums, dbias, parts);
+    add_chunks(lowering, sums, g.dgain, g.dbias);
 }
 
 // sum: what dx is added to, and the value of the result in place of output 0; or nothing.
 void norm_gradient(Lowering& lowering, graph::NodeId id, const FusedEpilogue* sum) {
     const graph::Node& node = lowering.graph->nodes[id];
-    const bool rms = node.op == Op::rms_norm_gradient;
-    const Rows dy = as_rows(lowering, lowering.view(node.inputs[0]));
-    const Rows x = as_rows(lowering, lowering.view(node.inputs[1]));
-    const View mean = rms ? View{} : dense_or_none(lowering, node, 2);
-    const View inverse = dense_or_none(lowering, node, rms ? 2 : 3);
-    const View gain = dense_or_none(lowering, node, rms ? 3 : 4);
+    NormGradient g;
+    g.rms = node.op == Op::rms_norm_gradient;
+    g.dy = as_rows(lowering, lowering.view(node.inputs[0]));
+    g.x = as_rows(lowering, lowering.view(node.inputs[1]));
+    if (!g.rms) g.mean = dense_or_none(lowering, node, 2);
+    g.inverse = dense_or_none(lowering, node, g.rms ? 2 : 3);
+    g.gain = dense_or_none(lowering, node, g.rms ? 3 : 4);
     const graph::ValueId result = sum != nullptr ? sum->output : node.outputs[0];
-    const View dx = lowering.allocate(lowering.graph->shape(result), Storage::f32, "gradient of a norm");
-    lowering.views[result] = dx;
-    const View dgain = make_output(lowering, id, 1);
-    const View dbias = rms ? View{} : make_output(lowering, id, 2);
-    if (dx.elements() == 0) {
-        if (dgain.elements() > 0) lowering.fill_zero(dgain);
-        if (!rms && dbias.elements() > 0) lowering.fill_zero(dbias);
+    g.dx = lowering.allocate(lowering.graph->shape(result), Storage::f32, "gradient of a norm");
+    lowering.views[result] = g.dx;
+    g.dgain = make_output(lowering, id, 1);
+    if (!g.rms) g.dbias = make_output(lowering, id, 2);
+    if (g.dx.elements() == 0) {
+        if (g.dgain.elements() > 0) lowering.fill_zero(g.dgain);
+        if (!g.rms && g.dbias.elements() > 0) lowering.fill_zero(g.dbias);
         return;
     }
-    const Rows residual = sum != nullptr ? as_rows(lowering, lowering.view(sum->residual)) : x;
-    View copy; // for products that read the result
-    if (read_as_factor(lowering, result)) {
-        copy = lowering.allocate(dx.shape, lowering.options.precision, "gradient of a norm in 16 bits");
-        lowering.set_16_bit_copy(dx, copy);
+    g.has_residual = sum != nullptr;
+    g.residual = sum != nullptr ? as_rows(lowering, lowering.view(sum->residual)) : g.x;
+    if (read_as_factor(lowering, result)) { // a copy for products that read the result
+        g.copy = lowering.allocate(g.dx.shape, lowering.options.precision, "gradient of a norm in 16 bits");
+        lowering.set_16_bit_copy(g.dx, g.copy);
     }
-    Dispatch dispatch;
-    dispatch.shader = "norm/gradient";
-    const uint32_t w = odd_offset(gain) ? 1u : load_width(x.width, {&dy, &x, &residual});
-    dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u, sum != nullptr ? 1u : 0u};
-    if (copy.resource != 0 || bytes_of(dy.view.storage) == 2) {
-        dispatch.shader += ".16";
-        dispatch.constants.push_back(static_cast<uint32_t>(dy.view.storage));
-        dispatch.constants.push_back(static_cast<uint32_t>(copy.storage));
+    if (const uint32_t parts = parts_of_full_gradient(lowering.limits, g); parts != 0) {
+        full_gradient(lowering, g, parts);
+        return;
     }
-    dispatch.subgroup_size = lanes(lowering);
-    dispatch.record = make_record(kernels::norm::GradientRecord{.dy = dy.view,
-                                                                .x = x.view,
-                                                                .gain = gain,
-                                                                .mean = mean,
-                                                                .inverse = inverse,
-                                                                .residual = residual.view,
-                                                                .dx = dx,
-                                                                .copy = copy,
-                                                                .rows = word(x.rows),
-                                                                .width = word(x.width),
-                                                                .dy_stride = word(dy.stride),
-                                                                .x_stride = word(x.stride),
-                                                                .residual_stride = word(residual.stride)});
-    dispatch.groups = row_groups(x.rows);
-    dispatch.reads(dy.view);
-    dispatch.reads(x.view);
-    dispatch.reads(gain);
-    dispatch.reads(mean);
-    dispatch.reads(inverse);
-    if (sum != nullptr) dispatch.reads(residual.view);
-    dispatch.writes(dx);
-    if (copy.resource != 0) dispatch.writes(copy);
-    dispatch.bytes =
-        static_cast<double>(dy.view.bytes() + x.view.bytes() + dx.bytes() +
-                            (sum != nullptr ? residual.view.bytes() : 0) + (copy.resource != 0 ? copy.bytes() : 0));
-    dispatch.flops = 12.0 * static_cast<double>(dx.elements());
-    lowering.append(std::move(dispatch));
-    gain_gradient(lowering, dy, x, mean, inverse, dgain, dbias);
+    row_gradient(lowering, g);
+    gain_gradient(lowering, g);
 }
 
 } // namespace

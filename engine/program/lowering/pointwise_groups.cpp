@@ -7,19 +7,6 @@
 
 namespace hekla::program {
 
-namespace {
-
-// A cast or stop_gradient alone is a view and needs no kernel.
-bool only_hands_on(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes) {
-    if (nodes.size() > 1) return false;
-    const graph::Node& node = graph.nodes[nodes.front()];
-    if (node.op == graph::Op::cast)
-        return graph::is_float(graph.kind(node.inputs[0])) == graph::is_float(graph.kind(node.outputs[0]));
-    return node.op == graph::Op::stop_gradient || (node.op == graph::Op::dropout && node.real("probability") <= 0);
-}
-
-} // namespace
-
 PointwiseGroups group_pointwise(const graph::Graph& graph, const std::vector<bool>& needed,
                                 const std::vector<graph::ValueId>& kept, const Limits& limits) {
     PointwiseGroups result;
@@ -37,7 +24,9 @@ PointwiseGroups group_pointwise(const graph::Graph& graph, const std::vector<boo
         PointwiseGroup group;
         std::copy_if(candidate.nodes.begin(), candidate.nodes.end(), std::back_inserter(group.nodes),
                      [&](graph::NodeId node) { return needed[node]; });
-        if (group.nodes.empty() || only_hands_on(graph, group.nodes)) continue;
+        if (group.nodes.empty()) continue;
+        if (group.nodes.size() == 1 && is_same(graph, graph.nodes[group.nodes[0]]))
+            continue; // a view, without a kernel
         const std::set<graph::NodeId> members(group.nodes.begin(), group.nodes.end());
         for (const graph::NodeId member : group.nodes) {
             const graph::ValueId output = graph.nodes[member].outputs[0];
