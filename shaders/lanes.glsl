@@ -1,5 +1,5 @@
-// Kernels whose workgroup is one subgroup of S lanes (specialization constant 0), or, with HEKLA_INVOCATIONS_ID, as many
-// invocations as that constant says: whole subgroups. All lanes are active throughout. Sums and
+// Kernels whose workgroup is one subgroup of S lanes (specialization constant 0), or, with HEKLA_INVOCATIONS_ID, whole
+// subgroups with that constant's number of invocations. All lanes are active throughout. Sums and
 // maxima over lanes are in a fixed order.
 //
 // How the lanes share a row, here S = 4, W = 2 and a row of 13 elements; the number is the lane that has the element:

@@ -243,6 +243,7 @@ Result<uint64_t> ParameterStore::state_bytes(std::string_view name) const {
 }
 
 Status ParameterStore::upload_state(std::string_view name, std::span<const std::byte> bytes, uint64_t offset) {
+    ++state_writes_;
     const gpu::Buffer* buffer = state_buffer(name);
     if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
     if (offset > buffer->bytes() || bytes.size() > buffer->bytes() - offset)
@@ -260,6 +261,7 @@ Result<ResourceVector<std::byte>> ParameterStore::download_state(std::string_vie
 }
 
 Status ParameterStore::zero_state(std::string_view name) {
+    ++state_writes_;
     const gpu::Buffer* buffer = state_buffer(name);
     if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
     return runtime_->gpu().staging->fill(*buffer, 0, buffer->bytes(), 0);

@@ -78,6 +78,8 @@ public:
     bool has_state(std::string_view name) const;
     Result<uint64_t> state_bytes(std::string_view name) const;
     Status upload_state(std::string_view name, std::span<const std::byte> bytes, uint64_t offset = 0);
+    // How often the host has written to states: whether a content that was read before is still there.
+    uint64_t state_writes() const { return state_writes_; }
     Result<ResourceVector<std::byte>> download_state(std::string_view name);
     Status zero_state(std::string_view name);
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
@@ -104,6 +106,7 @@ private:
     std::unique_ptr<Shared> shared_; // whose parameters are read instead of arenas_[parameters]; null: its own
     const std::vector<gpu::Buffer>& arena(StoreArena arena) const;
     std::map<std::string, gpu::Buffer, std::less<>> states_;
+    uint64_t state_writes_ = 0;
 };
 
 } // namespace hekla::program

@@ -39,11 +39,17 @@ struct Input {
     bool set = false; // fields only
 };
 
+// A state that is copied to the host at the end of each replay.
+struct CopiedState {
+    ResourceId resource = 0;
+    uint64_t at = 0; // offset in Recording::readback
+};
+
 struct Recording {
     ResourceVector<gpu::CommandBuffer> commands;
     ResourceVector<gpu::Segment> segments;
     gpu::Buffer upload;   // inputs from the host
-    gpu::Buffer readback; // small outputs
+    gpu::Buffer readback; // small outputs, then states
     std::unique_ptr<gpu::Timer> timer;
     uint64_t value = 0; // of the queue's timeline when its last replay is done; 0: never submitted
 };
@@ -150,15 +156,16 @@ struct Program::State {
 
     std::optional<std::pmr::vector<std::byte>> image; // of `inputs`; once prepared
     ResourceVector<Input> fields, scalars;            // by name
+    ResourceVector<CopiedState> copied_states;
     ResourceId runtime_record = 0;
     ResourceVector<const ParameterEntry*> gradients; // that this program writes
     uint64_t replays = 0;
     uint64_t last_value = 0;
 
     State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering);
-    Status prepare(const Lowering& lowering);
+    Status prepare(const Lowering& lowering, std::span<const std::string> read_states);
     Status find_store_locations(const Lowering& lowering);
-    Status make_buffers(const Lowering& lowering);
+    Status make_buffers(const Lowering& lowering, std::span<const std::string> read_states);
     Status compile_pipelines(const Lowering& lowering);
     void slice_dispatches();
     void reset_measurements();
@@ -167,7 +174,8 @@ struct Program::State {
     Status record(Recording& recording);
     Status renew(gpu::Staging& staging); // after all buffers have moved
     Status wait_for(uint64_t value) const { return value == 0 ? Status() : runtime->gpu().queue->wait(value); }
-    Recording& latest() { return recordings[(replays - 1) % kRecordings]; }
+    Recording& latest(std::size_t age = 0) { return recordings[(replays - 1 - age) % kRecordings]; }
+    Result<Recording*> begin_replay(const RunScalars& scalars); // ready to be submitted
     bool ignores(std::string_view input) const {
         return std::ranges::find(kept.ignored_inputs, input) != kept.ignored_inputs.end();
     }
@@ -176,7 +184,8 @@ struct Program::State {
 Program::State::State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering)
     : runtime(&with), store(&from), memory(with.gpu().device->host_memory()), timings(options.timings),
       serialized(options.serialized), kept(lowering, memory), locations(lowering.resources.size(), memory),
-      slices(memory), took(memory), pipelines(memory), fields(memory), scalars(memory), gradients(memory) {}
+      slices(memory), took(memory), pipelines(memory), fields(memory), scalars(memory), copied_states(memory),
+      gradients(memory) {}
 
 Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
@@ -206,18 +215,18 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph:
 Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const Lowering& lowering, ParameterStore& store,
                                                   const CompileOptions& options) {
     std::unique_ptr<Program> program(new Program(std::make_unique<State>(runtime, store, options, lowering)));
-    HK_TRY(program->state_->prepare(lowering));
+    HK_TRY(program->state_->prepare(lowering, options.read_states));
     return program;
 }
 
-Status Program::State::prepare(const Lowering& lowering) {
+Status Program::State::prepare(const Lowering& lowering, std::span<const std::string> read_states) {
     HK_ASSIGN(plan, plan_memory(lowering, runtime->options().max_block_bytes));
     for (const Placement& placement : std::exchange(plan.placements, {}))
         locations[placement.resource] = {nullptr, placement.block, placement.offset};
     HK_TRY(find_store_locations(lowering));
     HK_TRY(compile_pipelines(lowering));
     HK_TRY(runtime->reserve_arena(plan.blocks));
-    HK_TRY(make_buffers(lowering));
+    HK_TRY(make_buffers(lowering, read_states));
     slice_dispatches();
     reset_measurements();
     HK_TRY(write_arguments(*runtime->gpu().staging));
@@ -289,7 +298,7 @@ Status Program::State::find_store_locations(const Lowering& lowering) {
     return {};
 }
 
-Status Program::State::make_buffers(const Lowering& lowering) {
+Status Program::State::make_buffers(const Lowering& lowering, std::span<const std::string> read_states) {
     gpu::Memory& device = *runtime->gpu().memory;
     gpu::Staging& staging = *runtime->gpu().staging;
     std::vector<uint64_t> offsets;
@@ -334,13 +343,24 @@ Status Program::State::make_buffers(const Lowering& lowering) {
     small_outputs = placed.small;
     HK_ASSIGN(outputs, device.create_buffer(std::max(placed.bytes, kAlignment), gpu::Residence::device, "outputs"));
 
+    uint64_t copied = (small_outputs + kAlignment - 1) / kAlignment * kAlignment;
+    for (const std::string& name : read_states) {
+        const auto found = std::ranges::find_if(kept.resources, [&](const KeptResource& resource) {
+            return resource.kind == ResourceKind::state && resource.name == name;
+        });
+        if (found == kept.resources.end())
+            return invalid_argument(fmt::format("the program has no state '{}' to read", name));
+        copied_states.push_back({static_cast<ResourceId>(found - kept.resources.begin()), copied});
+        copied += (found->bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+
     for (Recording& recording : recordings) {
         recording.commands = ResourceVector<gpu::CommandBuffer>(memory);
         recording.segments = ResourceVector<gpu::Segment>(memory);
         HK_ASSIGN(recording.upload,
                   device.create_buffer(inputs.bytes(), gpu::Residence::upload, "inputs on their way"));
-        HK_ASSIGN(recording.readback, device.create_buffer(std::max(small_outputs, kAlignment),
-                                                           gpu::Residence::readback, "outputs on their way"));
+        HK_ASSIGN(recording.readback,
+                  device.create_buffer(std::max(copied, kAlignment), gpu::Residence::readback, "outputs on their way"));
         if (timings) {
             if (!runtime->gpu().capabilities().timestamps)
                 return unsupported("this device has no timestamps; compile without timings");
@@ -508,9 +528,11 @@ Status Program::State::record(Recording& recording) {
         seconds += slice.seconds;
         if (recording.timer) commands->timestamp(*recording.timer, static_cast<uint32_t>(p) + 1);
     }
-    if (small_outputs > 0) {
-        barrier();
-        commands->copy(outputs, 0, recording.readback, 0, small_outputs);
+    if (small_outputs > 0 || !copied_states.empty()) barrier();
+    if (small_outputs > 0) commands->copy(outputs, 0, recording.readback, 0, small_outputs);
+    for (const CopiedState& state : copied_states) {
+        const ResourceLocation& from = locations[state.resource];
+        commands->copy(*from.buffer, from.offset, recording.readback, state.at, kept.resources[state.resource].bytes);
     }
     HK_TRY(close());
     for (std::size_t i = 0; i < recording.segments.size(); ++i) recording.segments[i].commands = &recording.commands[i];
@@ -552,38 +574,59 @@ Status Program::set_scalar(std::string_view name, float value) {
 
 bool Program::has_scalar(std::string_view name) const { return find_input(state_->scalars, name) != nullptr; }
 
-Status Program::submit(const RunScalars& scalars) {
-    State& state = *state_;
-    if (const auto unset = std::ranges::find(state.fields, false, &Input::set); unset != state.fields.end())
+Result<Recording*> Program::State::begin_replay(const RunScalars& run) {
+    if (const auto unset = std::ranges::find(fields, false, &Input::set); unset != fields.end())
         return failed_precondition(fmt::format("the field '{}' was never set", unset->name));
-    Recording& recording = state.recordings[state.replays % kRecordings];
-    HK_TRY(state.wait_for(recording.value));
-    if (state.generation != state.runtime->arena().generation()) {
-        HK_TRY(state.wait_for(state.last_value));
-        const std::vector<gpu::Buffer>& blocks = state.runtime->arena().blocks();
-        for (std::size_t b = 0; b < state.plan.blocks.size(); ++b)
-            if (b >= blocks.size() || blocks[b].bytes() < state.plan.blocks[b])
+    Recording& recording = recordings[replays % kRecordings];
+    HK_TRY(wait_for(recording.value));
+    if (generation != runtime->arena().generation()) {
+        HK_TRY(wait_for(last_value));
+        const std::vector<gpu::Buffer>& blocks = runtime->arena().blocks();
+        for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+            if (b >= blocks.size() || blocks[b].bytes() < plan.blocks[b])
                 return failed_precondition("the activation arena was lost when growing it for another program failed");
-        HK_TRY(state.write_arguments(*state.runtime->gpu().staging));
+        HK_TRY(write_arguments(*runtime->gpu().staging));
     }
-    if (state.runtime_record != 0) {
+    if (runtime_record != 0) {
         RuntimeRecord record;
-        record.seed_low = static_cast<uint32_t>(scalars.seed);
-        record.seed_high = static_cast<uint32_t>(scalars.seed >> 32);
-        record.step = scalars.step;
-        record.first_example = scalars.first_example;
-        record.accumulate = scalars.accumulate ? 1 : 0;
-        std::memcpy(state.image->data() + state.locations[state.runtime_record].offset, &record, sizeof record);
+        record.seed_low = static_cast<uint32_t>(run.seed);
+        record.seed_high = static_cast<uint32_t>(run.seed >> 32);
+        record.step = run.step;
+        record.first_example = run.first_example;
+        record.accumulate = run.accumulate ? 1 : 0;
+        std::memcpy(image->data() + locations[runtime_record].offset, &record, sizeof record);
     }
-    if (!state.image->empty()) {
-        std::copy(state.image->begin(), state.image->end(), recording.upload.host().begin());
-        HK_TRY(recording.upload.flush(0, state.image->size()));
+    if (!image->empty()) {
+        std::copy(image->begin(), image->end(), recording.upload.host().begin());
+        HK_TRY(recording.upload.flush(0, image->size()));
+    }
+    return &recording;
+}
+
+Status Program::submit(const RunScalars& scalars) {
+    const Replay replay{this, scalars};
+    return submit(std::span(&replay, 1));
+}
+
+Status Program::submit(std::span<const Replay> replays) {
+    if (replays.empty()) return {};
+    const Runtime& runtime = *replays[0].program->state_->runtime;
+    ResourceVector<Recording*> recordings(replays[0].program->state_->memory);
+    ResourceVector<gpu::Segment> segments(replays[0].program->state_->memory);
+    for (const Replay& replay : replays) {
+        HK_ASSIGN(Recording * recording, replay.program->state_->begin_replay(replay.scalars));
+        recordings.push_back(recording);
+        if (replays.size() > 1) segments.insert(segments.end(), recording->segments.begin(), recording->segments.end());
     }
     gpu::SubmitOptions options;
-    options.budget_seconds = state.runtime->options().budget_seconds;
-    HK_ASSIGN(recording.value, state.runtime->gpu().queue->submit(recording.segments, options));
-    state.last_value = recording.value;
-    ++state.replays;
+    options.budget_seconds = runtime.options().budget_seconds;
+    HK_ASSIGN(const uint64_t value,
+              runtime.gpu().queue->submit(replays.size() > 1 ? segments : recordings[0]->segments, options));
+    for (std::size_t i = 0; i < replays.size(); ++i) {
+        State& state = *replays[i].program->state_;
+        recordings[i]->value = state.last_value = value;
+        ++state.replays;
+    }
     return {};
 }
 
@@ -594,7 +637,7 @@ Status Program::run(const RunScalars& scalars) {
     return wait();
 }
 
-Result<HostTensor> Program::read_output(std::string_view name) {
+Result<HostTensor> Program::read_output(std::string_view name, std::size_t age) {
     State& state = *state_;
     const KeptOutput* output = state.kept.output(name);
     if (output == nullptr) {
@@ -603,8 +646,11 @@ Result<HostTensor> Program::read_output(std::string_view name) {
         return not_found(
             fmt::format("the program keeps no output '{}'; it keeps: {}", name, known.empty() ? "none" : known));
     }
-    if (state.replays == 0) return failed_precondition("the program has not run yet");
-    HK_TRY(wait());
+    if (state.replays <= age || age >= kRecordings)
+        return failed_precondition(state.replays == 0 ? "the program has not run yet"
+                                                      : "only outputs of the last two replays can be read");
+    Recording& recording = state.latest(age);
+    HK_TRY(state.wait_for(recording.value));
     const View& view = output->view;
     HostTensor tensor;
     tensor.kind = view.storage == Storage::i32 ? graph::Kind::int32 : graph::Kind::float32;
@@ -613,11 +659,12 @@ Result<HostTensor> Program::read_output(std::string_view name) {
     if (tensor.bytes.empty()) return tensor;
     const ResourceLocation& location = state.locations[view.resource];
     if (location.offset < state.small_outputs) {
-        const gpu::Buffer& readback = state.latest().readback;
+        const gpu::Buffer& readback = recording.readback;
         HK_TRY(readback.invalidate(location.offset, view.bytes()));
         const auto from = readback.host().subspan(static_cast<std::size_t>(location.offset), tensor.bytes.size());
         std::copy(from.begin(), from.end(), tensor.bytes.begin());
     } else {
+        if (age != 0) return failed_precondition(fmt::format("the output '{}' was overwritten by a replay", name));
         HK_TRY(
             state.runtime->gpu().staging->download(state.outputs, location.offset, std::span<std::byte>(tensor.bytes)));
     }
@@ -634,8 +681,23 @@ Result<HostTensor> Program::read_output(std::string_view name) {
     return tensor;
 }
 
-Result<float> Program::read_scalar_output(std::string_view name) {
-    HK_ASSIGN(const HostTensor tensor, read_output(name));
+Result<ResourceVector<std::byte>> Program::read_state(std::string_view name) {
+    State& state = *state_;
+    if (state.replays == 0) return failed_precondition("the program has not run yet");
+    const auto found = std::ranges::find_if(
+        state.copied_states, [&](const CopiedState& one) { return state.kept.resources[one.resource].name == name; });
+    if (found == state.copied_states.end())
+        return not_found(fmt::format("the program does not copy the state '{}' to the host", name));
+    HK_TRY(wait());
+    const uint64_t bytes = state.kept.resources[found->resource].bytes;
+    const gpu::Buffer& readback = state.latest().readback;
+    HK_TRY(readback.invalidate(found->at, bytes));
+    const auto from = readback.host().subspan(static_cast<std::size_t>(found->at), static_cast<std::size_t>(bytes));
+    return ResourceVector<std::byte>(from.begin(), from.end(), state.memory);
+}
+
+Result<float> Program::read_scalar_output(std::string_view name, std::size_t age) {
+    HK_ASSIGN(const HostTensor tensor, read_output(name, age));
     if (tensor.shape.elements() != 1)
         return invalid_argument(fmt::format("the output '{}' is {}, not one number", name, tensor.shape.text()));
     return tensor.kind == graph::Kind::int32 ? static_cast<float>(tensor.ints()[0]) : tensor.floats()[0];

@@ -50,6 +50,14 @@ struct DispatchTiming {
     double bytes = 0;
 };
 
+class Program;
+
+// One replay of a program, for Program::submit().
+struct Replay {
+    Program* program = nullptr;
+    RunScalars scalars = {};
+};
+
 // A program: one graph (or one list of dispatches) recorded for replay.
 class Program {
 public:
@@ -73,13 +81,19 @@ public:
     // submit() copies fields and scalars as they are now and returns immediately; at most two replays are pending, a
     // third waits for the first. wait() waits for all. Fields that were never set: failed_precondition naming them.
     Status submit(const RunScalars& scalars = {});
+    // The same for one replay each of several programs of one runtime, in this order and submitted together. After an
+    // error none of them runs.
+    static Status submit(std::span<const Replay> replays);
     Status wait();
     Status run(const RunScalars& scalars = {}); // submit and wait
 
-    // Reads from the last completed replay. Outputs of up to 64 KiB (losses, metrics) are copied at the end of each
-    // replay; larger ones are read from the device and must be read before the next submit.
-    Result<HostTensor> read_output(std::string_view name);
-    Result<float> read_scalar_output(std::string_view name); // of one element
+    // Reads from the last submitted replay, after waiting for it; age 1: from the one before it. Outputs of up to 64
+    // KiB (losses, metrics) are copied at the end of each replay; larger ones are read from the device: age 0, before
+    // the next submit.
+    Result<HostTensor> read_output(std::string_view name, std::size_t age = 0);
+    Result<float> read_scalar_output(std::string_view name, std::size_t age = 0); // of one element
+    // Reads a state of CompileOptions::read_states as the last submitted replay left it, after waiting for it.
+    Result<ResourceVector<std::byte>> read_state(std::string_view name);
     std::vector<std::string> output_names() const;
     // Parameters whose gradients this program writes to the store, in the table's order.
     std::vector<std::string> gradient_names() const; // without "grad."

@@ -9,6 +9,8 @@ namespace hekla::train {
 struct Optimizer::State {
     program::ParameterStore* store = nullptr;
     bool scales = false;
+    double scale = 1.0;                // of the loss, as the device has it
+    uint64_t scale_known = UINT64_MAX; // ParameterStore::state_writes() when `scale` was read
     std::unique_ptr<program::Program> program;
 };
 
@@ -79,17 +81,31 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
     std::unique_ptr<Optimizer> optimizer(new Optimizer());
     optimizer->state_->store = &store;
     optimizer->state_->scales = s.fp16;
-    HK_ASSIGN(optimizer->state_->program, program::Program::compile(runtime, lowering, store));
+    program::CompileOptions options;
+    options.read_states = states(s);
+    HK_ASSIGN(optimizer->state_->program, program::Program::compile(runtime, lowering, store, options));
     return optimizer;
 }
 
-Result<double> Optimizer::loss_scale() const {
-    if (!state_->scales) return 1.0;
-    HK_ASSIGN(const ResourceVector<std::byte> bytes, state_->store->download_state(program::kLossScaleState));
+namespace {
+
+Result<double> scale_in(const ResourceVector<std::byte>& bytes) {
     program::LossScale device;
     if (bytes.size() < sizeof device) return internal_error("the loss scale is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);
     return static_cast<double>(device.scale == 0 ? program::kFirstLossScale : device.scale);
+}
+
+} // namespace
+
+Result<double> Optimizer::loss_scale() const {
+    State& state = *state_;
+    if (state.scales && state.scale_known != state.store->state_writes()) {
+        HK_ASSIGN(const ResourceVector<std::byte> bytes, state.store->download_state(program::kLossScaleState));
+        HK_ASSIGN(state.scale, scale_in(bytes));
+        state.scale_known = state.store->state_writes();
+    }
+    return state.scale;
 }
 
 Status Optimizer::rehearse() {
@@ -107,17 +123,33 @@ Status Optimizer::rehearse() {
     return outcome.skipped ? Status() : internal_error("the optimizer updated by a loss that is not finite");
 }
 
-Result<StepOutcome> Optimizer::step(double learning_rate) {
+program::Program& Optimizer::program() const { return *state_->program; }
+
+Status Optimizer::set(double learning_rate) {
     HK_ASSIGN(const double scale, loss_scale());
     HK_TRY(state_->program->set_scalar(program::kGradientScale, static_cast<float>(1.0 / scale)));
-    HK_TRY(state_->program->set_scalar(program::kLearningRate, static_cast<float>(learning_rate)));
-    HK_TRY(state_->program->run());
-    HK_ASSIGN(const ResourceVector<std::byte> bytes, state_->store->download_state(program::kOptimizerState));
+    return state_->program->set_scalar(program::kLearningRate, static_cast<float>(learning_rate));
+}
+
+Result<StepOutcome> Optimizer::outcome() {
+    State& state = *state_;
+    HK_ASSIGN(const ResourceVector<std::byte> bytes, state.program->read_state(program::kOptimizerState));
     program::OptimizerState device;
     if (bytes.size() < sizeof device) return internal_error("the optimizer's state is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);
-    return StepOutcome{static_cast<double>(device.norm), device.skip != 0, device.skipped_in_row, device.applied,
-                       device.skip != 0 && scale > 1.0};
+    const StepOutcome outcome{static_cast<double>(device.norm), device.skip != 0, device.skipped_in_row, device.applied,
+                              device.skip != 0 && state.scale > 1.0};
+    if (state.scales) {
+        HK_ASSIGN(const ResourceVector<std::byte> scale, state.program->read_state(program::kLossScaleState));
+        HK_ASSIGN(state.scale, scale_in(scale));
+    }
+    return outcome;
+}
+
+Result<StepOutcome> Optimizer::step(double learning_rate) {
+    HK_TRY(set(learning_rate));
+    HK_TRY(state_->program->submit());
+    return outcome();
 }
 
 } // namespace hekla::train

@@ -47,8 +47,12 @@ public:
     // float16 training.
     Result<double> loss_scale() const;
 
-    // Applies the gradients in the store, unless their norm or the float in the state kLossState is not finite.
+    // Applies the gradients in the store, unless their norm or the float in the state kLossState is not finite: set(),
+    // a replay of program(), and outcome().
     Result<StepOutcome> step(double learning_rate);
+    Status set(double learning_rate);
+    program::Program& program() const;
+    Result<StepOutcome> outcome(); // of the last replay of program(), after waiting for it
     // Runs a step with a non-finite loss, which changes only counters, and restores those.
     Status rehearse();
 

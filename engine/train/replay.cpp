@@ -34,12 +34,12 @@ Result<Replay> replay(TrainingRun& run, int64_t step) {
     for (;;) {
         HK_ASSIGN(std::optional<std::vector<data::Batch>> micro, run.next_micro_batches(*batcher));
         if (!micro) return Status(Code::cancelled, "stopped while waiting for a batch");
-        HK_ASSIGN(result.loss, run.gradients(*micro, run.step()));
         if (run.step() + 1 == step) {
+            HK_ASSIGN(result.loss, run.gradients(*micro, run.step()));
             result.batches = std::move(*micro);
             break;
         }
-        HK_TRY(run.update(learning_rate(settings, run.step())).status());
+        HK_TRY(run.take_step(*micro, run.step(), learning_rate(settings, run.step())).status());
         ++run.progress().step;
     }
     HK_ASSIGN(const double scale, run.loss_scale());

@@ -87,9 +87,9 @@ bool TrainingLoop::ends_early() const {
 Status TrainingLoop::step(const std::vector<data::Batch>& micro, Clock::time_point begin) {
     const TrainSection& s = run_.recipe().train;
     RunProgress& progress = run_.progress();
-    HK_ASSIGN(const StepLoss loss, run_.gradients(micro, progress.step));
     const double rate = learning_rate(s, progress.step);
-    HK_ASSIGN(const StepOutcome outcome, run_.update(rate));
+    HK_ASSIGN(const TakenStep result, run_.take_step(micro, progress.step, rate));
+    const auto& [loss, outcome] = result;
     ++progress.step;
     const double seconds = seconds_since(begin);
     progress.seconds += seconds;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <fmt/format.h>
 #include <set>
 
@@ -173,6 +174,11 @@ Status TrainingRun::set_fields(program::Program& program, const data::Batch& bat
 }
 
 Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, int64_t step) {
+    return run_micro_batches(micro, step, nullptr);
+}
+
+Result<StepLoss> TrainingRun::run_micro_batches(const std::vector<data::Batch>& micro, int64_t step,
+                                                program::Program* after) {
     HK_TRY(scalars_.begin_step(step, recipe_.train.max_steps,
                                events_.scalars ? events_.scalars() : StepScalars::Values()));
     const std::vector<graph::LossTerm>& terms = described_.losses;
@@ -199,7 +205,27 @@ Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, i
     StepLoss loss;
     std::vector<double> sums(named_losses() ? terms.size() : 0, 0.0);
     std::vector<std::pair<double, double>> metrics(described_.metrics.size()); // sum, count
+    std::deque<program::Program*> pending;                                     // submitted, not read: at most two
+    const auto read_oldest = [&]() -> Status {
+        program::Program& program = *pending.front();
+        pending.pop_front();
+        const std::size_t age = !pending.empty() && pending.front() == &program ? 1 : 0;
+        HK_ASSIGN(const float part, program.read_scalar_output("loss", age));
+        loss.total += static_cast<double>(part) / scale;
+        for (std::size_t term = 0; term < sums.size(); ++term) {
+            HK_ASSIGN(const float sum, program.read_scalar_output(fmt::format("loss_sum.{}", term), age));
+            sums[term] += static_cast<double>(sum);
+        }
+        for (std::size_t m = 0; m < metrics.size(); ++m) {
+            HK_ASSIGN(const float sum, program.read_scalar_output("metric_sum." + described_.metrics[m].name, age));
+            HK_ASSIGN(const float count, program.read_scalar_output("metric_count." + described_.metrics[m].name, age));
+            metrics[m].first += static_cast<double>(sum);
+            metrics[m].second += static_cast<double>(count);
+        }
+        return {};
+    };
     for (std::size_t i = 0; i < micro.size(); ++i) {
+        if (pending.size() == 2) HK_TRY(read_oldest());
         program::Program& program = train_program(micro[i].length);
         HK_TRY(set_fields(program, micro[i]));
         HK_TRY(scalars_.apply(program));
@@ -210,20 +236,12 @@ Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, i
         scalars.first_example =
             static_cast<uint32_t>(i) * static_cast<uint32_t>(recipe_.train.per_device_train_batch_size);
         scalars.accumulate = i > 0;
-        HK_TRY(program.run(scalars));
-        HK_ASSIGN(const float part, program.read_scalar_output("loss"));
-        loss.total += static_cast<double>(part) / scale;
-        for (std::size_t term = 0; term < sums.size(); ++term) {
-            HK_ASSIGN(const float sum, program.read_scalar_output(fmt::format("loss_sum.{}", term)));
-            sums[term] += static_cast<double>(sum);
-        }
-        for (std::size_t m = 0; m < metrics.size(); ++m) {
-            HK_ASSIGN(const float sum, program.read_scalar_output("metric_sum." + described_.metrics[m].name));
-            HK_ASSIGN(const float count, program.read_scalar_output("metric_count." + described_.metrics[m].name));
-            metrics[m].first += static_cast<double>(sum);
-            metrics[m].second += static_cast<double>(count);
-        }
+        const program::Replay replays[] = {{&program, scalars}, {after, {}}};
+        const bool with_after = after != nullptr && i + 1 == micro.size();
+        HK_TRY(program::Program::submit(std::span(replays, with_after ? 2 : 1)));
+        pending.push_back(&program);
     }
+    while (!pending.empty()) HK_TRY(read_oldest());
     const auto mean = [](double sum, double count) {
         return count > 0.0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
     };
@@ -233,10 +251,13 @@ Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, i
     return loss;
 }
 
-Result<StepOutcome> TrainingRun::update(double learning_rate) {
-    HK_ASSIGN(const StepOutcome outcome, optimizer_->step(learning_rate));
-    if (average_ != nullptr && !outcome.skipped) HK_TRY(average_->update(outcome.applied));
-    return outcome;
+Result<TakenStep> TrainingRun::take_step(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
+    HK_TRY(optimizer_->set(learning_rate));
+    TakenStep result;
+    HK_ASSIGN(result.loss, run_micro_batches(micro, step, &optimizer_->program()));
+    HK_ASSIGN(result.outcome, optimizer_->outcome());
+    if (average_ != nullptr && !result.outcome.skipped) HK_TRY(average_->update(result.outcome.applied));
+    return result;
 }
 
 double TrainingRun::flops(const std::vector<data::Batch>& micro) const {

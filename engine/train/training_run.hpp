@@ -47,6 +47,11 @@ struct StepLoss {
     std::vector<std::pair<std::string, double>> metrics; // those that the objective reports in training
 };
 
+struct TakenStep {
+    StepLoss loss;
+    StepOutcome outcome;
+};
+
 // A training. Thread: one at a time.
 class TrainingRun {
 public:
@@ -119,8 +124,9 @@ public:
     Result<std::optional<std::vector<data::Batch>>> next_micro_batches(data::Batcher& batcher) const;
     // Computes the gradients of a step into the store.
     Result<StepLoss> gradients(const std::vector<data::Batch>& micro, int64_t step);
-    // Applies the gradients, and updates the average.
-    Result<StepOutcome> update(double learning_rate);
+    // Computes the gradients of a step, applies them and updates the average; the host waits once. `step` is of applied
+    // and skipped steps before it.
+    Result<TakenStep> take_step(const std::vector<data::Batch>& micro, int64_t step, double learning_rate);
     double flops(const std::vector<data::Batch>& micro) const; // of gradients()
     // Exchanges weights and averages; does nothing without train.ema_decay.
     Status swap_average();
@@ -144,6 +150,8 @@ public:
     Result<double> loss_scale() const { return optimizer_->loss_scale(); }
 
 private:
+    // Runs the step's program for each batch and, submitted with the last, `after` (may be null); waits for all.
+    Result<StepLoss> run_micro_batches(const std::vector<data::Batch>& micro, int64_t step, program::Program* after);
     TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
                 const Log& log, const TrainerEvents& events);
     // Reads checkpoint, data and tokenizer and describes the model, without a device.

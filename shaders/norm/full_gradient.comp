@@ -3,7 +3,7 @@
 //! variant plain
 //! variant 16 STORAGE16
 // dx, dgain and dbias of layer norm and RMS norm in one pass, on a GPU: what norm/gradient and norm/gain_gradient
-// compute in two. A workgroup has a chunk of the rows, and each of its subgroups every so many rows of it, which it
+// compute in two. A workgroup has a chunk of the rows, and each of its N subgroups every Nth row of the chunk, which it
 // reads once, to registers: PARTS parts of 4 S elements, four per lane. Its sums for dgain and dbias are in registers
 // too; after the last row those of all subgroups are added in order, and reduce/columns adds the chunks'.
 #include "common.glsl"

@@ -37,7 +37,7 @@ def open_model(folder: pathlib.Path):
     return model
 
 
-def loss_of(model, fields, smoothing: float):
+def loss_of(model, fields, smoothing: float, autocast: torch.dtype | None):
     """Sum of the losses of what is asked for, and how many there are, as the objective of the run has them."""
     fields = {name: value.long() if value.dtype == torch.int32 else value for name, value in fields.items()}
     read = {name: fields[name] for name in ("input_ids", "attention_mask", "token_type_ids", "decoder_input_ids",
@@ -45,7 +45,9 @@ def loss_of(model, fields, smoothing: float):
     if model.config.is_encoder_decoder and "decoder_input_ids" not in read:
         labels = fields["labels"]
         read["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(labels)
-    logits = model(**read).logits
+    with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
+        logits = model(**read).logits
+    logits = logits.float()
     labels = fields["next_ids"] if "next_ids" in fields else fields["labels"]
     if "masked_positions" in fields:
         places = fields["masked_positions"].clamp(min=0)
@@ -61,7 +63,9 @@ def main() -> None:
     parser.add_argument("run", type=pathlib.Path, help="the run's folder")
     parser.add_argument("--save", type=pathlib.Path, help="the twin's model at the end goes there")
     parser.add_argument("--first", type=int, default=200, help="steps over which the curves are compared")
+    parser.add_argument("--autocast", choices=["bfloat16"], help="compute in this type, with float32 weights")
     arguments = parser.parse_args()
+    autocast = getattr(torch, arguments.autocast) if arguments.autocast else None
     recipe = (arguments.run / "recipe.toml").read_text()
     log = {}
     for line in (arguments.run / "train_log.jsonl").read_text().splitlines():
@@ -79,6 +83,7 @@ def main() -> None:
     clip = value_of(recipe, "max_grad_norm", 1.0)
     smoothing = value_of(recipe, "label_smoothing", 0.0)
     apart, worst = [], (0.0, 0)
+    own, theirs = [], []
     step = 0
     while (file := arguments.given / f"step-{step + 1}.safetensors").exists() and step + 1 in log:
         step += 1
@@ -87,7 +92,7 @@ def main() -> None:
             number, field = name.split(".", 1)
             micro.setdefault(int(number), {})[field] = value
         optimizer.zero_grad()
-        totals = [loss_of(model, fields, smoothing) for _, fields in sorted(micro.items())]
+        totals = [loss_of(model, fields, smoothing, autocast) for _, fields in sorted(micro.items())]
         loss = sum(total for total, _ in totals) / sum(count for _, count in totals)
         loss.backward()
         if clip > 0:
@@ -97,6 +102,8 @@ def main() -> None:
         optimizer.step()
         difference = abs(loss.item() - log[step]["loss"]) / log[step]["loss"]
         apart.append(difference)
+        own.append(loss.item())
+        theirs.append(log[step]["loss"])
         if step <= arguments.first:
             worst = max(worst, (difference, step))
         if step % 50 == 0:
@@ -107,6 +114,7 @@ def main() -> None:
         model.save_pretrained(arguments.save)
     print(json.dumps({"steps": step, "worst_of_first": worst[0], "at_step": worst[1], "compared": min(step, arguments.first),
                       "mean_of_all": sum(apart) / len(apart),
+                      "mean_of_last_50": {"twin": sum(own[-50:]) / len(own[-50:]), "run": sum(theirs[-50:]) / len(theirs[-50:])},
                       "above_1e-3": [[i + 1, d] for i, d in enumerate(apart) if d > 1e-3]}))
 
 

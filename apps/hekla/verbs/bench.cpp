@@ -294,9 +294,11 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     for (int64_t step = 0; step < kWarm + 5 || since(begin) < a.seconds; ++step) {
         if (step == kWarm) begin = Clock::now();
         const Clock::time_point one = Clock::now();
-        HK_TRY(program->submit({.seed = kSeed, .step = static_cast<uint32_t>(step)}));
-        HK_ASSIGN(const train::StepOutcome outcome, optimizer->step(1e-3));
-        HK_TRY(program->wait());
+        HK_TRY(optimizer->set(1e-3));
+        const program::Replay replays[] = {{program.get(), {.seed = kSeed, .step = static_cast<uint32_t>(step)}},
+                                           {&optimizer->program()}};
+        HK_TRY(program::Program::submit(replays));
+        HK_ASSIGN(const train::StepOutcome outcome, optimizer->outcome());
         HK_ASSIGN(const float now, program->read_scalar_output("loss"));
         if (step >= kWarm) times.push_back(since(one));
         loss = static_cast<double>(now);

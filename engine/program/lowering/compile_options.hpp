@@ -26,6 +26,8 @@ struct CompileOptions {
     // output is written after everything that reads the old content of the state.
     std::map<std::string, std::string> state_inputs = {};
     std::map<std::string, std::string> state_outputs = {};
+    // States that each replay copies to the host at its end, for Program::read_state(). Small ones.
+    std::vector<std::string> read_states = {};
     std::map<std::string, std::string> kernel_choices = {}; // see Lowering::choose()
     // f16 or bf16: storage of the factors of matmul and linear, and of their results if nothing needs them in 32 bits;
     // sums are always float32. Values of kind float32 are not affected.
