@@ -57,7 +57,7 @@ public:
 private:
     Result<std::optional<NonFinite>> in_parameters() {
         for (const program::ParameterEntry& entry : store_.table()) {
-            HK_ASSIGN(const ResourceVector<float> values, store_.download(entry.name));
+            HK_ASSIGN(const ResourceArray<float> values, store_.download(entry.name));
             auto found = non_finite_in(std::span<const float>(values),
                                        fmt::format("parameter {} (before the step)", entry.name), entry.shape);
             if (found) return found;
@@ -152,7 +152,7 @@ private:
     Result<std::optional<NonFinite>> in_float64() {
         Feeds of_store;
         for (const program::ParameterEntry& entry : store_.table()) {
-            HK_ASSIGN(const ResourceVector<float> values, store_.download(entry.name));
+            HK_ASSIGN(const ResourceArray<float> values, store_.download(entry.name));
             of_store.parameters[entry.name] = {graph::Kind::float_, entry.shape, {values.begin(), values.end()}};
         }
         std::vector<graph::ValueId> wanted;

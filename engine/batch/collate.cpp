@@ -112,7 +112,7 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
         made.name = field.name;
         made.kind = field.kind == graph::Kind::int32 ? data::FieldKind::int32 : data::FieldKind::float32;
         made.shape = field.shape.vector();
-        made.bytes = ResourceVector<std::byte>(static_cast<std::size_t>(field.shape.elements()) * 4, memory);
+        made.bytes = ResourceArray<std::byte>(static_cast<std::size_t>(field.shape.elements()) * 4, memory);
         fields.push_back(std::move(made));
     }
     std::vector<hk_field> storage = field_views(fields);

@@ -273,7 +273,7 @@ Status compare_gradients(Trial& trial, program::Runtime& runtime, const Probe& p
         std::vector<std::vector<double>> got;
         bool finite = true;
         for (const std::string& name : wanted.names) {
-            HK_ASSIGN(const ResourceVector<float> values, store->download(name, program::StoreArena::gradients));
+            HK_ASSIGN(const ResourceArray<float> values, store->download(name, program::StoreArena::gradients));
             got.emplace_back(values.begin(), values.end());
             finite = finite && std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
         }

@@ -1,7 +1,7 @@
 // Batches that worker threads prepare in advance and that are returned in order.
 #pragma once
 
-#include "base/resource_allocator.hpp"
+#include "base/resource_array.hpp"
 #include "base/status.hpp"
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct Field {
     std::string name;
     FieldKind kind = FieldKind::int32;
     std::vector<int64_t> shape;
-    ResourceVector<std::byte> bytes; // 4 x the product of the shape
+    ResourceArray<std::byte> bytes; // 4 x the product of the shape
 };
 
 struct Batch {

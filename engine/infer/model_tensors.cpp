@@ -51,10 +51,10 @@ std::vector<model::TensorSource> tensor_sources(program::ParameterStore& store, 
         source.dims = tensor.shape.vector();
         source.stream = [&store, tensor](const model::Sink& sink) -> Status {
             if (!tensor.buffer) {
-                HK_ASSIGN(const ResourceVector<float> values, store.download(tensor.name));
+                HK_ASSIGN(const ResourceArray<float> values, store.download(tensor.name));
                 return sink(std::as_bytes(std::span(values)));
             }
-            HK_ASSIGN(const ResourceVector<std::byte> bytes, store.download_state(program::buffer_state(tensor.name)));
+            HK_ASSIGN(const ResourceArray<std::byte> bytes, store.download_state(program::buffer_state(tensor.name)));
             return sink(std::span(bytes).first(elements(tensor) * 4));
         };
         sources.push_back(std::move(source));

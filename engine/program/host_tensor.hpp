@@ -1,7 +1,7 @@
 // Tensors in host memory, as a program's inputs and outputs: float or int32_t.
 #pragma once
 
-#include "base/resource_allocator.hpp"
+#include "base/resource_array.hpp"
 #include "graph/shape.hpp"
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace hekla::program {
 struct HostTensor {
     graph::Kind kind = graph::Kind::float32; // float32 or int32
     graph::Shape shape;
-    ResourceVector<std::byte> bytes = {}; // float or int32_t elements, row-major
+    ResourceArray<std::byte> bytes = {}; // float or int32_t elements, row-major
     std::span<const float> floats() const;
     std::span<const int32_t> ints() const;
 };

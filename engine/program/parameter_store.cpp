@@ -188,10 +188,10 @@ Status ParameterStore::upload(std::string_view name, std::span<const float> valu
     return runtime_->gpu().staging->upload(to, entry->offset * sizeof(float), values);
 }
 
-Result<ResourceVector<float>> ParameterStore::download(std::string_view name, StoreArena arena) {
+Result<ResourceArray<float>> ParameterStore::download(std::string_view name, StoreArena arena) {
     HK_ASSIGN(const ParameterEntry* entry, entry_in(name, arena));
     const gpu::Buffer& from = buffer(arena, entry->chunk);
-    ResourceVector<float> values(static_cast<std::size_t>(entry->shape.elements()), host_memory());
+    ResourceArray<float> values(static_cast<std::size_t>(entry->shape.elements()), host_memory());
     if (arena == StoreArena::parameters && bytes_of(entry->storage) == 2) {
         ResourceVector<uint16_t> halves(values.size(), host_memory());
         HK_TRY(runtime_->gpu().staging->download(from, entry->offset * sizeof(uint16_t), std::span(halves)));
@@ -252,10 +252,10 @@ Status ParameterStore::upload_state(std::string_view name, std::span<const std::
     return runtime_->gpu().staging->upload(*buffer, offset, bytes);
 }
 
-Result<ResourceVector<std::byte>> ParameterStore::download_state(std::string_view name) {
+Result<ResourceArray<std::byte>> ParameterStore::download_state(std::string_view name) {
     const gpu::Buffer* buffer = state_buffer(name);
     if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
-    ResourceVector<std::byte> bytes(static_cast<std::size_t>(buffer->bytes()), host_memory());
+    ResourceArray<std::byte> bytes(static_cast<std::size_t>(buffer->bytes()), host_memory());
     HK_TRY(runtime_->gpu().staging->download(*buffer, 0, std::span(bytes)));
     return bytes;
 }

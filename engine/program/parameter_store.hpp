@@ -1,7 +1,7 @@
 // Device memory that outlives programs: parameters, gradients, the optimizer's moments, and named states.
 #pragma once
 
-#include "base/resource_allocator.hpp"
+#include "base/resource_array.hpp"
 #include "program/lowering/parameter_table.hpp"
 #include "program/runtime.hpp"
 
@@ -66,7 +66,7 @@ public:
     // float32, row-major, exactly the tensor's elements; rounded, and widened again, if they are stored in 16 bits.
     // These wait for everything submitted.
     Status upload(std::string_view name, std::span<const float> values, StoreArena arena = StoreArena::parameters);
-    Result<ResourceVector<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
+    Result<ResourceArray<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
     Status zero(StoreArena arena);
 
     // States: created on first use (zeros), then found by name; another size for the same name is an error. A program
@@ -80,7 +80,7 @@ public:
     Status upload_state(std::string_view name, std::span<const std::byte> bytes, uint64_t offset = 0);
     // How often the host has written to states: whether a content that was read before is still there.
     uint64_t state_writes() const { return state_writes_; }
-    Result<ResourceVector<std::byte>> download_state(std::string_view name);
+    Result<ResourceArray<std::byte>> download_state(std::string_view name);
     Status zero_state(std::string_view name);
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
 

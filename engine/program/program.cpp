@@ -1,6 +1,7 @@
 #include "program/program.hpp"
 
 #include "base/resource_allocator.hpp"
+#include "base/resource_array.hpp"
 #include "base/within_memory.hpp"
 #include "program/hazards.hpp"
 #include "program/lowering/half.hpp"
@@ -112,7 +113,7 @@ public:
         return best;
     }
     Result<std::vector<std::byte>> download(const std::string& name) override {
-        HK_ASSIGN(const ResourceVector<std::byte> content, store_->download_state(name));
+        HK_ASSIGN(const ResourceArray<std::byte> content, store_->download_state(name));
         return std::vector<std::byte>(content.begin(), content.end());
     }
 
@@ -655,7 +656,7 @@ Result<HostTensor> Program::read_output(std::string_view name, std::size_t age) 
     HostTensor tensor;
     tensor.kind = view.storage == Storage::i32 ? graph::Kind::int32 : graph::Kind::float32;
     tensor.shape = view.shape;
-    tensor.bytes = ResourceVector<std::byte>(static_cast<std::size_t>(view.bytes()), state.memory);
+    tensor.bytes = ResourceArray<std::byte>(static_cast<std::size_t>(view.bytes()), state.memory);
     if (tensor.bytes.empty()) return tensor;
     const ResourceLocation& location = state.locations[view.resource];
     if (location.offset < state.small_outputs) {
@@ -669,7 +670,7 @@ Result<HostTensor> Program::read_output(std::string_view name, std::size_t age) 
             state.runtime->gpu().staging->download(state.outputs, location.offset, std::span<std::byte>(tensor.bytes)));
     }
     if (bytes_of(view.storage) == 2) {
-        ResourceVector<std::byte> wide(tensor.bytes.size() * 2, state.memory);
+        ResourceArray<std::byte> wide(tensor.bytes.size() * 2, state.memory);
         for (std::size_t i = 0; i < tensor.bytes.size() / 2; ++i) {
             uint16_t bits = 0;
             std::memcpy(&bits, tensor.bytes.data() + i * 2, sizeof bits);
@@ -681,7 +682,7 @@ Result<HostTensor> Program::read_output(std::string_view name, std::size_t age) 
     return tensor;
 }
 
-Result<ResourceVector<std::byte>> Program::read_state(std::string_view name) {
+Result<ResourceArray<std::byte>> Program::read_state(std::string_view name) {
     State& state = *state_;
     if (state.replays == 0) return failed_precondition("the program has not run yet");
     const auto found = std::ranges::find_if(
@@ -693,7 +694,7 @@ Result<ResourceVector<std::byte>> Program::read_state(std::string_view name) {
     const gpu::Buffer& readback = state.latest().readback;
     HK_TRY(readback.invalidate(found->at, bytes));
     const auto from = readback.host().subspan(static_cast<std::size_t>(found->at), static_cast<std::size_t>(bytes));
-    return ResourceVector<std::byte>(from.begin(), from.end(), state.memory);
+    return ResourceArray<std::byte>(std::span<const std::byte>(from), state.memory);
 }
 
 Result<float> Program::read_scalar_output(std::string_view name, std::size_t age) {

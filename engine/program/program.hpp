@@ -93,7 +93,7 @@ public:
     Result<HostTensor> read_output(std::string_view name, std::size_t age = 0);
     Result<float> read_scalar_output(std::string_view name, std::size_t age = 0); // of one element
     // Reads a state of CompileOptions::read_states as the last submitted replay left it, after waiting for it.
-    Result<ResourceVector<std::byte>> read_state(std::string_view name);
+    Result<ResourceArray<std::byte>> read_state(std::string_view name);
     std::vector<std::string> output_names() const;
     // Parameters whose gradients this program writes to the store, in the table's order.
     std::vector<std::string> gradient_names() const; // without "grad."

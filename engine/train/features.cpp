@@ -27,7 +27,7 @@ Result<Features> Features::compute(program::Runtime& runtime, program::Parameter
         One& one = result.features_.emplace_back();
         one.name = name;
         one.row_bytes = static_cast<std::size_t>(graph.shape(graph.outputs.at(name)).elements() / batch) * 4;
-        one.rows = ResourceVector<std::byte>(one.row_bytes * count, store.host_memory());
+        one.rows = ResourceArray<std::byte>(one.row_bytes * count, store.host_memory());
     }
     for (uint64_t begin = 0; begin < count; begin += static_cast<uint64_t>(batch)) {
         const uint64_t end = std::min(count, begin + static_cast<uint64_t>(batch));

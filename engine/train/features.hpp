@@ -1,7 +1,7 @@
 // The outputs of a frozen body for every training example, computed once: the steps then compute only the head.
 #pragma once
 
-#include "base/resource_allocator.hpp"
+#include "base/resource_array.hpp"
 #include "data/batcher.hpp"
 #include "graph/cut_frozen.hpp"
 #include "program/program.hpp"
@@ -30,7 +30,7 @@ private:
     struct One {
         std::string name;
         std::size_t row_bytes = 0;
-        ResourceVector<std::byte> rows; // by example
+        ResourceArray<std::byte> rows; // by example
     };
     std::vector<One> features_;
 };

@@ -53,7 +53,7 @@ Result<std::unique_ptr<MovingAverage>> MovingAverage::create(program::Runtime& r
 
 Status MovingAverage::begin() {
     for (const std::string& name : names_) {
-        HK_ASSIGN(const ResourceVector<float> values, store_->download(name));
+        HK_ASSIGN(const ResourceArray<float> values, store_->download(name));
         HK_TRY(store_->upload_state(state_of(name), std::as_bytes(std::span(values))));
     }
     return {};
@@ -66,9 +66,9 @@ Status MovingAverage::update(uint32_t applied) {
 }
 
 Status MovingAverage::rehearse() {
-    std::vector<ResourceVector<std::byte>> before;
+    std::vector<ResourceArray<std::byte>> before;
     for (const std::string& name : names_) {
-        HK_ASSIGN(ResourceVector<std::byte> content, store_->download_state(state_of(name)));
+        HK_ASSIGN(ResourceArray<std::byte> content, store_->download_state(state_of(name)));
         before.push_back(std::move(content));
     }
     HK_TRY(update(0));
@@ -78,8 +78,8 @@ Status MovingAverage::rehearse() {
 
 Status MovingAverage::swap() {
     for (const std::string& name : names_) {
-        HK_ASSIGN(const ResourceVector<float> weights, store_->download(name));
-        HK_ASSIGN(const ResourceVector<std::byte> bytes, store_->download_state(state_of(name)));
+        HK_ASSIGN(const ResourceArray<float> weights, store_->download(name));
+        HK_ASSIGN(const ResourceArray<std::byte> bytes, store_->download_state(state_of(name)));
         HK_TRY(store_->upload(name, floats_of(bytes).first(weights.size())));
         HK_TRY(store_->upload_state(state_of(name), std::as_bytes(std::span(weights))));
     }
@@ -95,7 +95,7 @@ std::vector<model::TensorSource> MovingAverage::tensors() const {
         source.dims = store_->find(name)->shape.vector();
         source.stream = [this, name, size = static_cast<std::size_t>(store_->find(name)->shape.elements())](
                             const model::Sink& sink) -> Status {
-            HK_ASSIGN(const ResourceVector<std::byte> bytes, store_->download_state(state_of(name)));
+            HK_ASSIGN(const ResourceArray<std::byte> bytes, store_->download_state(state_of(name)));
             return sink(std::span(bytes).first(size * sizeof(float)));
         };
         all.push_back(std::move(source));

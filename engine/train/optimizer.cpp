@@ -89,7 +89,7 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
 
 namespace {
 
-Result<double> scale_in(const ResourceVector<std::byte>& bytes) {
+Result<double> scale_in(const ResourceArray<std::byte>& bytes) {
     program::LossScale device;
     if (bytes.size() < sizeof device) return internal_error("the loss scale is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);
@@ -101,7 +101,7 @@ Result<double> scale_in(const ResourceVector<std::byte>& bytes) {
 Result<double> Optimizer::loss_scale() const {
     State& state = *state_;
     if (state.scales && state.scale_known != state.store->state_writes()) {
-        HK_ASSIGN(const ResourceVector<std::byte> bytes, state.store->download_state(program::kLossScaleState));
+        HK_ASSIGN(const ResourceArray<std::byte> bytes, state.store->download_state(program::kLossScaleState));
         HK_ASSIGN(state.scale, scale_in(bytes));
         state.scale_known = state.store->state_writes();
     }
@@ -110,10 +110,10 @@ Result<double> Optimizer::loss_scale() const {
 
 Status Optimizer::rehearse() {
     program::ParameterStore& store = *state_->store;
-    std::vector<std::pair<const char*, ResourceVector<std::byte>>> before;
+    std::vector<std::pair<const char*, ResourceArray<std::byte>>> before;
     for (const char* name : {program::kOptimizerState, program::kLossScaleState, kLossState}) {
         if (!store.has_state(name)) continue;
-        HK_ASSIGN(ResourceVector<std::byte> content, store.download_state(name));
+        HK_ASSIGN(ResourceArray<std::byte> content, store.download_state(name));
         before.emplace_back(name, std::move(content));
     }
     const float loss = std::numeric_limits<float>::quiet_NaN();
@@ -133,14 +133,14 @@ Status Optimizer::set(double learning_rate) {
 
 Result<StepOutcome> Optimizer::outcome() {
     State& state = *state_;
-    HK_ASSIGN(const ResourceVector<std::byte> bytes, state.program->read_state(program::kOptimizerState));
+    HK_ASSIGN(const ResourceArray<std::byte> bytes, state.program->read_state(program::kOptimizerState));
     program::OptimizerState device;
     if (bytes.size() < sizeof device) return internal_error("the optimizer's state is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);
     const StepOutcome outcome{static_cast<double>(device.norm), device.skip != 0, device.skipped_in_row, device.applied,
                               device.skip != 0 && state.scale > 1.0};
     if (state.scales) {
-        HK_ASSIGN(const ResourceVector<std::byte> scale, state.program->read_state(program::kLossScaleState));
+        HK_ASSIGN(const ResourceArray<std::byte> scale, state.program->read_state(program::kLossScaleState));
         HK_ASSIGN(state.scale, scale_in(scale));
     }
     return outcome;

@@ -44,7 +44,7 @@ Result<Replay> replay(TrainingRun& run, int64_t step) {
     }
     HK_ASSIGN(const double scale, run.loss_scale());
     for (const std::string& name : run.gradient_names()) {
-        HK_ASSIGN(ResourceVector<float> values, run.store().download(name, program::StoreArena::gradients));
+        HK_ASSIGN(ResourceArray<float> values, run.store().download(name, program::StoreArena::gradients));
         for (float& value : values) value /= static_cast<float>(scale);
         result.gradients.emplace_back(name, std::move(values));
     }

@@ -9,7 +9,7 @@ struct Replay {
     int64_t from_checkpoint = 0; // the step after which the replay began; 0: the start of the run
     std::vector<data::Batch> batches;
     StepLoss loss;
-    std::vector<std::pair<std::string, ResourceVector<float>>> gradients; // by parameter
+    std::vector<std::pair<std::string, ResourceArray<float>>> gradients; // by parameter
 };
 
 // Restores the state after `step` - 1 updates from the nearest checkpoint and recomputes the gradients of step `step`,

@@ -269,7 +269,7 @@ double TrainingRun::flops(const std::vector<data::Batch>& micro) const {
 Result<std::string> TrainingRun::describe_non_finite(bool gradients) {
     const auto search = [&](program::StoreArena arena, const auto& names) -> Result<std::string> {
         for (const std::string& name : names) {
-            HK_ASSIGN(const ResourceVector<float> values, store_->download(name, arena));
+            HK_ASSIGN(const ResourceArray<float> values, store_->download(name, arena));
             model::TensorView tensor;
             tensor.name = name;
             tensor.dims = store_->find(name)->shape.vector();

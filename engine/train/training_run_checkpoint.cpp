@@ -27,7 +27,7 @@ model::TensorSource source(program::ParameterStore& store, const program::Parame
     s.dtype = model::DType::f32;
     s.dims = entry.shape.vector();
     s.stream = [&store, parameter = entry.name, arena](const model::Sink& sink) -> Status {
-        HK_ASSIGN(const ResourceVector<float> values, store.download(parameter, arena));
+        HK_ASSIGN(const ResourceArray<float> values, store.download(parameter, arena));
         return sink(std::as_bytes(std::span(values)));
     };
     return model::finite_source(std::move(s));
@@ -118,7 +118,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
         state.dtype = model::DType::u8;
         state.dims = {static_cast<int64_t>(bytes)};
         state.stream = [this, name](const model::Sink& sink) -> Status {
-            HK_ASSIGN(const ResourceVector<std::byte> content, store_->download_state(name));
+            HK_ASSIGN(const ResourceArray<std::byte> content, store_->download_state(name));
             return sink(content);
         };
         moments.push_back(std::move(state));

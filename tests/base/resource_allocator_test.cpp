@@ -1,8 +1,9 @@
-#include "base/resource_allocator.hpp"
+#include "base/resource_array.hpp"
 #include "counting_resource.hpp"
 
 #include <cstdint>
 #include <doctest/doctest.h>
+#include <vector>
 
 using namespace hekla;
 
@@ -29,5 +30,25 @@ TEST_CASE("a moved object keeps its memory, a copy uses the default resource") {
     CHECK(other == ResourceVector<int>{1, 2, 3});
     CHECK(memory.live() == 3 * sizeof(int));
     other = ResourceVector<int>();
+    CHECK(memory.live() == 0);
+}
+
+TEST_CASE("an array of numbers is zero at first; moves keep its memory, copies use the default resource") {
+    test::CountingResource memory;
+    ResourceArray<int> other;
+    CHECK(other.empty());
+    {
+        ResourceArray<int> numbers(3, &memory);
+        CHECK(std::ranges::equal(numbers, std::vector{0, 0, 0}));
+        numbers[1] = 5;
+        const ResourceArray<int> copy = numbers;
+        CHECK(copy == numbers);
+        CHECK(memory.live() == 3 * sizeof(int));
+        other = std::move(numbers);
+        CHECK(copy == other);
+    }
+    CHECK(memory.live() == 3 * sizeof(int));
+    other = ResourceArray<int>(std::span<const int>(other.data(), 2));
+    CHECK(std::ranges::equal(other, std::vector{0, 5}));
     CHECK(memory.live() == 0);
 }

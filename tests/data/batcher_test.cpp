@@ -24,10 +24,7 @@ std::vector<uint16_t> count_up(std::size_t size) {
 }
 
 Field int_field(const std::string& name, std::vector<int64_t> shape, const std::vector<int32_t>& values) {
-    Field field{name, FieldKind::int32, std::move(shape), {}};
-    field.bytes.resize(values.size() * 4);
-    std::memcpy(field.bytes.data(), values.data(), field.bytes.size());
-    return field;
+    return {name, FieldKind::int32, std::move(shape), ResourceArray<std::byte>(std::as_bytes(std::span(values)))};
 }
 
 std::vector<int32_t> values(const Field& field) {

@@ -165,8 +165,8 @@ Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& 
               program::ParameterStore::create(*runtime, program::parameter_table(product), {.weights = storage}));
     HK_TRY(store->upload("x", random_values(static_cast<std::size_t>(a.m * a.k), 1)));
     HK_TRY(store->upload("y", random_values(static_cast<std::size_t>(a.k * a.n), 2)));
-    HK_ASSIGN(const ResourceVector<float> left, store->download("x")); // as stored
-    HK_ASSIGN(const ResourceVector<float> right, store->download("y"));
+    HK_ASSIGN(const ResourceArray<float> left, store->download("x")); // as stored
+    HK_ASSIGN(const ResourceArray<float> right, store->download("y"));
     ordered_json rows = ordered_json::array();
     for (const std::string& kernel : a.kernels.empty() ? std::vector<std::string>{""} : a.kernels) {
         HK_ASSIGN(ordered_json row, bench_product(*runtime, product, *store, a, kernel, left, right));

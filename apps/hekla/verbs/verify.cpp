@@ -76,7 +76,7 @@ Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fix
         computed.first.emplace(name, widened(output.shape, output.floats()));
     }
     for (const std::string& name : program->gradient_names()) {
-        HK_ASSIGN(const ResourceVector<float> values, store->download(name, program::StoreArena::gradients));
+        HK_ASSIGN(const ResourceArray<float> values, store->download(name, program::StoreArena::gradients));
         computed.first.emplace("grad." + name, widened(store->find(name)->shape, values));
     }
     if (!fixture.has_adamw) return computed;
@@ -96,7 +96,7 @@ Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fix
         if (outcome.skipped) return internal_error("an AdamW step was skipped: its loss or gradient was not finite");
     }
     for (const program::ParameterEntry& entry : store->table()) {
-        HK_ASSIGN(const ResourceVector<float> values, store->download(entry.name));
+        HK_ASSIGN(const ResourceArray<float> values, store->download(entry.name));
         computed.stepped.emplace(entry.name, widened(entry.shape, values));
     }
     return computed;
