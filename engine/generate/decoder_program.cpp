@@ -116,8 +116,8 @@ public:
             HK_TRY(program->set_input(name, bytes_of(state)));
         }
         HK_TRY(program->run());
-        HK_ASSIGN(const HostTensor scores, program->read_output("logits"));
-        logits.assign(scores.floats().begin(), scores.floats().end());
+        logits.resize(static_cast<std::size_t>(rows_ * vocabulary()));
+        HK_TRY(program->read_floats("logits", logits));
         for (auto& [name, state] : states_) {
             HK_ASSIGN(const HostTensor next, program->read_output(name));
             keep_state(state, next, step.count);

@@ -327,11 +327,7 @@ private:
             restarts[row] = last_half(output_.rows[row].ids);
             rows.forget(row);
         }
-        if (std::ranges::any_of(waits, [](char w) { return w == 0; })) {
-            Logits next(decoder_.host_memory());
-            HK_TRY(rows.feed(tokens, waits, next));
-            logits = std::move(next);
-        }
+        if (std::ranges::any_of(waits, [](char w) { return w == 0; })) HK_TRY(rows.feed(tokens, waits, logits));
         if (!some_full) return {};
         HK_ASSIGN(const bool fed, rows.feed_prompts(restarts, logits, stop_));
         output_.stopped = !fed;

@@ -38,6 +38,42 @@ void force(std::span<float> scores, std::span<const int32_t> ids) {
         if (float* score = find(scores, id)) *score = 0.0f;
 }
 
+// The first of the highest scores. Not finite: a score is NaN or infinite.
+struct Highest {
+    std::size_t index = 0;
+    float score = kNever;
+    bool finite = true;
+};
+
+Highest highest(std::span<const float> scores) {
+    constexpr std::size_t kBlock = 256, kLanes = 8; // maxima that do not depend on each other
+    Highest best;
+    for (std::size_t from = 0; from < scores.size(); from += kBlock) {
+        const std::span<const float> block = scores.subspan(from, std::min(kBlock, scores.size() - from));
+        float most[kLanes];
+        std::ranges::fill(most, kNever);
+        bool finite = true;
+        std::size_t i = 0;
+        for (; i + kLanes <= block.size(); i += kLanes)
+            for (std::size_t lane = 0; lane < kLanes; ++lane) {
+                const float score = block[i + lane];
+                finite &= score < std::numeric_limits<float>::infinity(); // false for NaN
+                most[lane] = score > most[lane] ? score : most[lane];
+            }
+        for (; i < block.size(); ++i) {
+            finite &= block[i] < std::numeric_limits<float>::infinity();
+            most[0] = std::max(most[0], block[i]);
+        }
+        best.finite &= finite;
+        const float top = *std::ranges::max_element(most);
+        if (top > best.score) {
+            best.score = top;
+            best.index = from + static_cast<std::size_t>(std::ranges::find(block, top) - block.begin());
+        }
+    }
+    return best;
+}
+
 } // namespace
 
 void Sampler::process(const Row& row, std::span<float> scores) const {
@@ -93,31 +129,36 @@ void Sampler::warp(std::span<float> scores) const {
 }
 
 Result<int32_t> Sampler::choose(uint64_t row, uint64_t position, std::span<float> scores) const {
-    if (std::ranges::any_of(scores,
-                            [](float s) { return std::isnan(s) || s == std::numeric_limits<float>::infinity(); }))
+    Highest best = highest(scores);
+    if (!best.finite)
         return failed_precondition(fmt::format("row {}: the model's scores for the token at position {} are not finite "
                                                "numbers; the weights are damaged or overflow",
                                                row, position));
-    if (options_.sample) warp(scores);
-    const auto best = std::ranges::max_element(scores);
-    if (best == scores.end() || *best == kNever)
+    if (options_.sample) {
+        warp(scores);
+        best = highest(scores);
+    }
+    if (best.score == kNever)
         return failed_precondition(fmt::format(
             "row {}: every token at position {} is forbidden; loosen no_repeat_ngram_size, suppress_tokens or "
             "min_new_tokens",
             row, position));
-    if (!options_.sample) return static_cast<int32_t>(best - scores.begin());
+    if (!options_.sample) return static_cast<int32_t>(best.index);
 
-    const double top = *best;
+    const double top = best.score;
+    std::vector<double> weights(scores.size()); // 0 for forbidden tokens
     double total = 0.0;
-    for (const float score : scores)
-        if (score != kNever) total += std::exp(score - top);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+        if (scores[i] != kNever) weights[i] = std::exp(scores[i] - top);
+        total += weights[i];
+    }
     const double wanted = draw_unit(options_.seed, row, position) * total;
     double sum = 0.0;
     int32_t last = 0;
     for (std::size_t i = 0; i < scores.size(); ++i) {
         if (scores[i] == kNever) continue;
         last = static_cast<int32_t>(i);
-        sum += std::exp(scores[i] - top);
+        sum += weights[i];
         if (sum > wanted) break;
     }
     return last;

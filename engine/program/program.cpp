@@ -176,6 +176,9 @@ struct Program::State {
     Status renew(gpu::Staging& staging); // after all buffers have moved
     Status wait_for(uint64_t value) const { return value == 0 ? Status() : runtime->gpu().queue->wait(value); }
     Recording& latest(std::size_t age = 0) { return recordings[(replays - 1 - age) % kRecordings]; }
+    Result<const KeptOutput*> find_output(std::string_view name) const;
+    Status read(const KeptOutput& output, std::span<std::byte> to, std::size_t age);
+    Status read_floats(const KeptOutput& output, std::span<float> to, std::size_t age);
     Result<Recording*> begin_replay(const RunScalars& scalars); // ready to be submitted
     bool ignores(std::string_view input) const {
         return std::ranges::find(kept.ignored_inputs, input) != kept.ignored_inputs.end();
@@ -638,48 +641,65 @@ Status Program::run(const RunScalars& scalars) {
     return wait();
 }
 
+Result<const KeptOutput*> Program::State::find_output(std::string_view name) const {
+    if (const KeptOutput* output = kept.output(name)) return output;
+    std::string known;
+    for (const KeptOutput& one : kept.outputs) known.append(known.empty() ? "" : ", ").append(one.name);
+    return not_found(
+        fmt::format("the program keeps no output '{}'; it keeps: {}", name, known.empty() ? "none" : known));
+}
+
+// Copies an output as it is stored.
+Status Program::State::read(const KeptOutput& output, std::span<std::byte> to, std::size_t age) {
+    if (replays <= age || age >= kRecordings)
+        return failed_precondition(replays == 0 ? "the program has not run yet"
+                                                : "only outputs of the last two replays can be read");
+    const Recording& recording = latest(age);
+    HK_TRY(wait_for(recording.value));
+    if (to.empty()) return {};
+    const ResourceLocation& location = locations[output.view.resource];
+    if (location.offset >= small_outputs) {
+        if (age != 0)
+            return failed_precondition(fmt::format("the output '{}' was overwritten by a replay", output.name));
+        return runtime->gpu().staging->download(outputs, location.offset, to);
+    }
+    HK_TRY(recording.readback.invalidate(location.offset, to.size()));
+    std::memcpy(to.data(), recording.readback.host().data() + location.offset, to.size());
+    return {};
+}
+
 Result<HostTensor> Program::read_output(std::string_view name, std::size_t age) {
     State& state = *state_;
-    const KeptOutput* output = state.kept.output(name);
-    if (output == nullptr) {
-        std::string known;
-        for (const KeptOutput& one : state.kept.outputs) known.append(known.empty() ? "" : ", ").append(one.name);
-        return not_found(
-            fmt::format("the program keeps no output '{}'; it keeps: {}", name, known.empty() ? "none" : known));
-    }
-    if (state.replays <= age || age >= kRecordings)
-        return failed_precondition(state.replays == 0 ? "the program has not run yet"
-                                                      : "only outputs of the last two replays can be read");
-    Recording& recording = state.latest(age);
-    HK_TRY(state.wait_for(recording.value));
+    HK_ASSIGN(const KeptOutput* const output, state.find_output(name));
     const View& view = output->view;
     HostTensor tensor;
     tensor.kind = view.storage == Storage::i32 ? graph::Kind::int32 : graph::Kind::float32;
     tensor.shape = view.shape;
-    tensor.bytes = ResourceArray<std::byte>(static_cast<std::size_t>(view.bytes()), state.memory);
-    if (tensor.bytes.empty()) return tensor;
-    const ResourceLocation& location = state.locations[view.resource];
-    if (location.offset < state.small_outputs) {
-        const gpu::Buffer& readback = recording.readback;
-        HK_TRY(readback.invalidate(location.offset, view.bytes()));
-        const auto from = readback.host().subspan(static_cast<std::size_t>(location.offset), tensor.bytes.size());
-        std::copy(from.begin(), from.end(), tensor.bytes.begin());
+    tensor.bytes = ResourceArray<std::byte>(static_cast<std::size_t>(view.elements()) * 4, state.memory);
+    if (view.storage == Storage::i32) {
+        HK_TRY(state.read(*output, tensor.bytes, age));
     } else {
-        if (age != 0) return failed_precondition(fmt::format("the output '{}' was overwritten by a replay", name));
-        HK_TRY(
-            state.runtime->gpu().staging->download(state.outputs, location.offset, std::span<std::byte>(tensor.bytes)));
-    }
-    if (bytes_of(view.storage) == 2) {
-        ResourceArray<std::byte> wide(tensor.bytes.size() * 2, state.memory);
-        for (std::size_t i = 0; i < tensor.bytes.size() / 2; ++i) {
-            uint16_t bits = 0;
-            std::memcpy(&bits, tensor.bytes.data() + i * 2, sizeof bits);
-            const float x = from_half(view.storage, bits);
-            std::memcpy(wide.data() + i * 4, &x, sizeof x);
-        }
-        tensor.bytes = std::move(wide);
+        HK_TRY(state.read_floats(
+            *output, {reinterpret_cast<float*>(tensor.bytes.data()), static_cast<std::size_t>(view.elements())}, age));
     }
     return tensor;
+}
+
+Status Program::State::read_floats(const KeptOutput& output, std::span<float> to, std::size_t age) {
+    if (bytes_of(output.view.storage) == 4) return read(output, std::as_writable_bytes(to), age);
+    ResourceArray<uint16_t> halves(to.size(), memory);
+    HK_TRY(read(output, std::as_writable_bytes(std::span(halves.data(), halves.size())), age));
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = from_half(output.view.storage, halves[i]);
+    return {};
+}
+
+Status Program::read_floats(std::string_view name, std::span<float> to) {
+    HK_ASSIGN(const KeptOutput* const output, state_->find_output(name));
+    const View& view = output->view;
+    if (view.storage == Storage::i32 || to.size() != static_cast<std::size_t>(view.elements()))
+        return invalid_argument(fmt::format("the output '{}' has {} {} elements; {} floats were expected", name,
+                                            view.elements(), storage_name(view.storage), to.size()));
+    return state_->read_floats(*output, to, 0);
 }
 
 Result<ResourceArray<std::byte>> Program::read_state(std::string_view name) {

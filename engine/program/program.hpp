@@ -87,11 +87,13 @@ public:
     Status wait();
     Status run(const RunScalars& scalars = {}); // submit and wait
 
-    // Reads from the last submitted replay, after waiting for it; age 1: from the one before it. Outputs of up to 64
-    // KiB (losses, metrics) are copied at the end of each replay; larger ones are read from the device: age 0, before
-    // the next submit.
+    // Reads from the last submitted replay, after waiting for it; age 1: from the one before it. Outputs of up to 1
+    // MiB (losses, metrics, the logits of a token) are copied at the end of each replay; larger ones are read from the
+    // device: age 0, before the next submit.
     Result<HostTensor> read_output(std::string_view name, std::size_t age = 0);
     Result<float> read_scalar_output(std::string_view name, std::size_t age = 0); // of one element
+    // The same for a float output, into `to`, of as many elements.
+    Status read_floats(std::string_view name, std::span<float> to);
     // Reads a state of CompileOptions::read_states as the last submitted replay left it, after waiting for it.
     Result<ResourceArray<std::byte>> read_state(std::string_view name);
     std::vector<std::string> output_names() const;

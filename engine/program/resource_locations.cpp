@@ -5,7 +5,7 @@
 namespace hekla::program {
 
 ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& offsets) {
-    constexpr uint64_t kSmall = 64 * 1024; // bytes
+    constexpr uint64_t kSmall = uint64_t{1} << 20; // bytes: logits of a token, for one
     offsets.resize(lowering.resources.size(), 0);
     ProgramOutputs placed;
     for (const bool small : {true, false}) {
