@@ -41,8 +41,8 @@ T call(hk_builder* b, T otherwise, F&& f) noexcept {
     }
 }
 
-hk_value fail(hk_builder* b, Status status) {
-    b->joint.builder.fail(std::move(status));
+hk_value fail(hk_builder* b, const Status& status) {
+    b->joint.builder.fail(status);
     return 0;
 }
 

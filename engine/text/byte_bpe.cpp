@@ -23,12 +23,13 @@ ByteBpe::ByteBpe(Vocabulary vocabulary, const Merges& merges, ByteBpeOptions opt
     set_hash(identity);
 }
 
-Result<std::unique_ptr<Tokenizer>> ByteBpe::create(Vocabulary vocabulary, Merges merges, ByteBpeOptions options) {
+Result<std::unique_ptr<Tokenizer>> ByteBpe::create(Vocabulary vocabulary, const Merges& merges,
+                                                   ByteBpeOptions options) {
     if (vocabulary.size() == 0) return corrupt("the vocabulary is empty");
     for (const Merge& merge : merges.list())
         for (const int32_t id : {merge.left, merge.right, merge.result})
             if (!vocabulary.has(id)) return corrupt(fmt::format("a merge speaks of id {}, which no token has", id));
-    return std::unique_ptr<Tokenizer>(new ByteBpe(std::move(vocabulary), std::move(merges), std::move(options)));
+    return std::unique_ptr<Tokenizer>(new ByteBpe(std::move(vocabulary), merges, std::move(options)));
 }
 
 // One call of encode(): its output, and the words encountered so far.

@@ -26,7 +26,8 @@ class ByteBpe final : public Tokenizer {
 public:
     // `vocabulary` has tokens spelled in the byte alphabet (text/unicode/byte_alphabet.hpp) and added tokens; `merges`
     // uses its ids. A byte without a token becomes the unknown token, or, if that role is empty, an error of encode().
-    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, Merges merges, ByteBpeOptions options);
+    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, const Merges& merges,
+                                                     ByteBpeOptions options);
 
     std::string_view kind() const override { return "byte_bpe"; }
     bool begins_word(int32_t id) const override; // a word begins with its space

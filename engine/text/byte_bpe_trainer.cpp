@@ -62,7 +62,7 @@ public:
         for (const Merge& merge : learned.merges) merges.add(merge);
         ByteBpeOptions options;
         options.add_prefix_space = options_.add_prefix_space;
-        return ByteBpe::create(std::move(vocabulary), std::move(merges), std::move(options));
+        return ByteBpe::create(std::move(vocabulary), merges, std::move(options));
     }
 
 private:

@@ -38,11 +38,11 @@ SuffixBpe::SuffixBpe(Vocabulary vocabulary, const Merges& merges, const BertNorm
     set_hash(identity);
 }
 
-Result<std::unique_ptr<Tokenizer>> SuffixBpe::create(Vocabulary vocabulary, Merges merges,
+Result<std::unique_ptr<Tokenizer>> SuffixBpe::create(Vocabulary vocabulary, const Merges& merges,
                                                      const BertNormalization& normalization) {
     if (!vocabulary.role(TokenRole::unk))
         return corrupt("the vocabulary has no unknown token (<unk>), which BPE over characters needs");
-    return std::unique_ptr<Tokenizer>(new SuffixBpe(std::move(vocabulary), std::move(merges), normalization));
+    return std::unique_ptr<Tokenizer>(new SuffixBpe(std::move(vocabulary), merges, normalization));
 }
 
 Result<std::unique_ptr<Tokenizer>> SuffixBpe::with(Vocabulary vocabulary) const {
@@ -99,7 +99,7 @@ Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const FilePlace& vocabu
     HK_ASSIGN(BpeBuilder builder, read_bpe_files(vocabulary, merges, bytes_of));
     HK_TRY(finish_vocabulary(vocabulary.parent_path(), builder.vocabulary));
     Result<std::unique_ptr<Tokenizer>> tokenizer =
-        SuffixBpe::create(std::move(builder.vocabulary), std::move(builder.merges), BertNormalization());
+        SuffixBpe::create(std::move(builder.vocabulary), builder.merges, BertNormalization());
     return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(vocabulary.string());
 }
 
@@ -121,7 +121,7 @@ Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const 
     HK_TRY(read_added_tokens(json, name, builder.vocabulary));
     HK_TRY(read_unknown(model, name, true, builder.vocabulary));
     HK_TRY(finish_vocabulary(path.parent_path(), builder.vocabulary));
-    return SuffixBpe::create(std::move(builder.vocabulary), std::move(builder.merges), normalization);
+    return SuffixBpe::create(std::move(builder.vocabulary), builder.merges, normalization);
 }
 
 } // namespace hekla::text

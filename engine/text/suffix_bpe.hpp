@@ -13,7 +13,7 @@ inline constexpr std::string_view kWordEnd = "</w>";
 class SuffixBpe final : public BertWordTokenizer {
 public:
     // Needs the role unk, for characters without a token.
-    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, Merges merges,
+    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, const Merges& merges,
                                                      const BertNormalization& normalization);
 
     std::string_view kind() const override { return "suffix_bpe"; }

@@ -144,7 +144,7 @@ std::string Split::text(uint64_t i, std::string_view column) const {
     return table_ != nullptr ? table_->text(rows_[i], column) : std::string();
 }
 
-Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
+Result<RunData> RunData::read(const Recipe& recipe, const std::vector<plugin::ColumnNeed>& needs,
                               std::pmr::memory_resource* memory, StopPoll stop) {
     RunData data;
     data.memory_ = memory;
@@ -154,7 +154,7 @@ Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNe
     const DataSection& d = recipe.data;
     const bool has_classes =
         std::ranges::any_of(needs, [](const auto& need) { return need.kind == HK_COLUMN_CLASSES; });
-    HK_ASSIGN(data.columns_, columns_of(recipe, std::move(needs)));
+    HK_ASSIGN(data.columns_, columns_of(recipe, needs));
     HK_ASSIGN(data.train_table_, read_table(recipe, data.columns_, d.train, memory, data.stop_));
     if (!d.valid.empty()) {
         HK_ASSIGN(data.valid_table_, read_table(recipe, data.columns_, d.valid, memory, data.stop_));

@@ -56,7 +56,7 @@ public:
     // Reads tables now, because their classes determine the model; open() reads the rest. needs: the columns that the
     // objective reads, none where it reads plain text. memory: of texts and examples; it outlives this. stop: asked
     // while anything here is read, encoded or trained; true ends it with Code::cancelled.
-    static Result<RunData> read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
+    static Result<RunData> read(const Recipe& recipe, const std::vector<plugin::ColumnNeed>& needs,
                                 std::pmr::memory_resource* memory = std::pmr::new_delete_resource(),
                                 StopPoll stop = {});
 

@@ -109,7 +109,6 @@ View merged_tail(Lowering& lowering, const View& view, int keep) {
 }
 
 void embedding_gradient(Lowering& lowering, const graph::Node& node, const View& dtable, bool is_zero) {
-    if (dtable.elements() == 0) return;
     const Rows dy = as_rows(lowering, lowering.view(node.inputs[0]));
     const View ids = lowering.contiguous(lowering.view(node.inputs[1]));
     Lookup l;
@@ -148,6 +147,7 @@ Status lower_embedding(Lowering& lowering, graph::NodeId id) {
         return {};
     }
     const View dtable = make_output(lowering, id, 0);
+    if (dtable.elements() == 0) return {};
     lowering.fill_zero(dtable);
     embedding_gradient(lowering, node, dtable, true);
     return {};

@@ -158,19 +158,46 @@ void accumulate(Lowering& lowering, const View& from, const View& gradient) {
     lowering.append(std::move(dispatch));
 }
 
+// Adds gradients to the gradient arena as soon as they are computed, so that their memory is free again.
+class GradientAccumulator {
+public:
+    GradientAccumulator(Lowering& lowering, const Wanted& wanted) : lowering_(lowering) {
+        if (lowering.options.gradients == Gradients::accumulate) pending_ = wanted.gradients;
+    }
+    Status add_computed() {
+        for (std::size_t i = 0; i < pending_.size();) {
+            const auto& [name, value] = pending_[i];
+            const View view = lowering_.view(value);
+            if (view.resource == 0) {
+                ++i;
+                continue;
+            }
+            HK_TRY(is_float32(view, name));
+            accumulate(lowering_, view, lowering_.named(ResourceKind::gradient, name, view.shape, Storage::f32));
+            pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+        return {};
+    }
+    static Status is_float32(const View& view, const std::string& name) {
+        if (view.storage == Storage::f32) return {};
+        return internal_error(fmt::format("the gradient of '{}' is not float32", name));
+    }
+
+private:
+    Lowering& lowering_;
+    std::vector<std::pair<std::string, graph::ValueId>> pending_;
+};
+
 Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& options) {
     // An output that is also written to a state, or shared by two names, is copied for all but the first.
-    for (const auto& [name, value] : wanted.gradients) {
-        const View view = lowering.view(value);
-        lowering.current = lowering.graph->value(value).node;
-        if (view.storage != Storage::f32)
-            return internal_error(fmt::format("the gradient of '{}' is not float32", name));
-        if (options.gradients == Gradients::accumulate) {
-            accumulate(lowering, view, lowering.named(ResourceKind::gradient, name, view.shape, Storage::f32));
-        } else if (!lowering.move_to(view, ResourceKind::gradient, name)) {
-            lowering.copy(view, lowering.named(ResourceKind::gradient, name, view.shape, Storage::f32));
+    if (options.gradients == Gradients::overwrite)
+        for (const auto& [name, value] : wanted.gradients) {
+            const View view = lowering.view(value);
+            lowering.current = lowering.graph->value(value).node;
+            HK_TRY(GradientAccumulator::is_float32(view, name));
+            if (!lowering.move_to(view, ResourceKind::gradient, name))
+                lowering.copy(view, lowering.named(ResourceKind::gradient, name, view.shape, Storage::f32));
         }
-    }
     for (const auto& [name, value] : wanted.outputs) {
         const View view = lowering.view(value);
         lowering.current = lowering.graph->value(value).node;
@@ -264,7 +291,9 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     const PointwiseGroups groups = group_pointwise(graph, needed, kept, lowering.limits);
     if (!lowering.limits.cpu && !lowering.limits.uniform_loads) lowering.column_sums = find_column_sums(graph, needed);
     const FusedEpilogues epilogues = find_epilogues(lowering, kept, groups);
+    GradientAccumulator gradients(lowering, wanted);
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+        HK_TRY(gradients.add_computed());
         if (!needed[id]) {
             const graph::Node& node = graph.nodes[id];
             if (node.op == Op::input) lowering.ignored_inputs.push_back(node.text("field"));
@@ -295,6 +324,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
             HK_TRY(family_of(graph.nodes[id].op)(lowering, id).with_context(graph.describe(id)));
         }
     }
+    HK_TRY(gradients.add_computed());
     HK_TRY(keep(lowering, wanted, options));
     if (lowering.resources.size() > RecordAddress::kMaxResource)
         return unsupported(fmt::format("the graph needs {} tensors; argument records can address {}",

@@ -89,7 +89,7 @@ Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const FilePlace& vocabulary, 
     HK_ASSIGN(options.add_prefix_space, read_add_prefix_space(folder));
     if (builder.vocabulary.added().empty()) HK_TRY(set_usual_roles(builder.vocabulary));
     HK_TRY(read_text_frame(folder, Json(), builder.vocabulary));
-    return ByteBpe::create(std::move(builder.vocabulary), std::move(builder.merges), std::move(options));
+    return ByteBpe::create(std::move(builder.vocabulary), builder.merges, std::move(options));
 }
 
 std::string gpt2_vocabulary_json(const ByteBpe& bpe) {

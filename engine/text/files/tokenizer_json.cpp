@@ -103,7 +103,7 @@ Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const FilePla
         HK_TRY(builder.vocabulary.set_role(TokenRole::eos, *id));
     }
     HK_TRY(read_text_frame(path.parent_path(), member(json, "post_processor"), builder.vocabulary));
-    return ByteBpe::create(std::move(builder.vocabulary), std::move(builder.merges), std::move(options));
+    return ByteBpe::create(std::move(builder.vocabulary), builder.merges, std::move(options));
 }
 
 Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json& json, const FilePlace& path) {
