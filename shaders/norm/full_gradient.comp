@@ -23,7 +23,7 @@ layout(constant_id = 8) const uint COPY = 0; // the copy's type, or 0
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Quads { uvec4 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer HalfQuads { uvec2 v; };
 
-PUSH_RECORD(FullGradientRecord);
+PUSH_RECORD(GradientRecord);
 
 shared vec4 sums[INVOCATIONS];
 
@@ -68,7 +68,7 @@ void store_four(uint64_t row, uint p, uint width, vec4 x, uint type) {
 }
 
 void main() {
-    FullGradientRecord r = record;
+    GradientRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     const uint subgroup = gl_LocalInvocationID.x / S, subgroups = INVOCATIONS / S;

@@ -46,12 +46,8 @@ namespace {
 class EpilogueFinder {
 public:
     EpilogueFinder(const Lowering& lowering, const std::vector<graph::ValueId>& kept)
-        : lowering_(lowering), graph_(*lowering.graph), kept_(kept), readers_(graph_.values.size()) {
-        for (graph::NodeId n = 0; n < graph_.nodes.size(); ++n)
-            if (lowering.needed[n])
-                for (const graph::ValueId input : graph_.nodes[n].inputs)
-                    if (input != graph::kNone) readers_[input].push_back(n);
-    }
+        : lowering_(lowering), graph_(*lowering.graph), kept_(kept),
+          readers_(readers_of(*lowering.graph, lowering.needed)) {}
 
     FusedEpilogues find(const PointwiseGroups& groups) {
         for (const PointwiseGroup& group : groups.all()) {

@@ -158,6 +158,11 @@ void accumulate(Lowering& lowering, const View& from, const View& gradient) {
     lowering.append(std::move(dispatch));
 }
 
+Status is_float32(const View& gradient, const std::string& name) {
+    if (gradient.storage == Storage::f32) return {};
+    return internal_error(fmt::format("the gradient of '{}' is not float32", name));
+}
+
 // Adds gradients to the gradient arena as soon as they are computed, so that their memory is free again.
 class GradientAccumulator {
 public:
@@ -178,10 +183,6 @@ public:
         }
         return {};
     }
-    static Status is_float32(const View& view, const std::string& name) {
-        if (view.storage == Storage::f32) return {};
-        return internal_error(fmt::format("the gradient of '{}' is not float32", name));
-    }
 
 private:
     Lowering& lowering_;
@@ -194,7 +195,7 @@ Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& opti
         for (const auto& [name, value] : wanted.gradients) {
             const View view = lowering.view(value);
             lowering.current = lowering.graph->value(value).node;
-            HK_TRY(GradientAccumulator::is_float32(view, name));
+            HK_TRY(is_float32(view, name));
             if (!lowering.move_to(view, ResourceKind::gradient, name))
                 lowering.copy(view, lowering.named(ResourceKind::gradient, name, view.shape, Storage::f32));
         }

@@ -416,7 +416,7 @@ bool multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
     p.epilogue = epilogue;
     if (c.elements() == 0) return false;
     if (p.k == 0) {
-        if (epilogue.accumulate) return false; // then there is no bias
+        if (epilogue.accumulate) return false; // a product that is added to C does not have a bias
         if (epilogue.bias.resource != 0)
             lowering.copy(broadcast_view(epilogue.bias, c.shape), c);
         else

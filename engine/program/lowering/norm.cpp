@@ -95,7 +95,26 @@ struct NormGradient {
     View dgain, dbias;
 };
 
-void adds_row_accesses(Dispatch& dispatch, const NormGradient& g) {
+kernels::norm::GradientRecord gradient_record(const NormGradient& g, const GainSums& sums) {
+    return {.dy = g.dy.view,
+            .x = g.x.view,
+            .gain = g.gain,
+            .mean = g.mean,
+            .inverse = g.inverse,
+            .residual = g.residual.view,
+            .dx = g.dx,
+            .copy = g.copy,
+            .rows = word(g.x.rows),
+            .width = word(g.x.width),
+            .dy_stride = word(g.dy.stride),
+            .x_stride = word(g.x.stride),
+            .residual_stride = word(g.residual.stride),
+            .chunk = word(sums.chunk),
+            .gain_sums = sums.gain,
+            .bias_sums = sums.bias};
+}
+
+void add_row_accesses(Dispatch& dispatch, const NormGradient& g) {
     for (const View* view : {&g.dy.view, &g.x.view, &g.gain, &g.mean, &g.inverse}) dispatch.reads(*view);
     if (g.has_residual) dispatch.reads(g.residual.view);
     dispatch.writes(g.dx);
@@ -137,24 +156,9 @@ void full_gradient(Lowering& lowering, const NormGradient& g, uint32_t parts) {
                           invocations,
                           static_cast<uint32_t>(g.copy.storage)};
     dispatch.subgroup_size = s;
-    dispatch.record = make_record(kernels::norm::FullGradientRecord{.dy = g.dy.view,
-                                                                    .x = g.x.view,
-                                                                    .gain = g.gain,
-                                                                    .mean = g.mean,
-                                                                    .inverse = g.inverse,
-                                                                    .residual = g.residual.view,
-                                                                    .dx = g.dx,
-                                                                    .copy = g.copy,
-                                                                    .gain_sums = sums.gain,
-                                                                    .bias_sums = sums.bias,
-                                                                    .rows = word(g.x.rows),
-                                                                    .width = word(g.x.width),
-                                                                    .dy_stride = word(g.dy.stride),
-                                                                    .x_stride = word(g.x.stride),
-                                                                    .residual_stride = word(g.residual.stride),
-                                                                    .chunk = word(sums.chunk)});
+    dispatch.record = make_record(gradient_record(g, sums));
     dispatch.groups = static_cast<uint64_t>(sums.parts);
-    adds_row_accesses(dispatch, g);
+    add_row_accesses(dispatch, g);
     dispatch.writes(sums.gain);
     if (!g.rms) dispatch.writes(sums.bias);
     lowering.append(std::move(dispatch));
@@ -173,21 +177,9 @@ void row_gradient(Lowering& lowering, const NormGradient& g) {
         dispatch.constants.push_back(static_cast<uint32_t>(g.copy.storage));
     }
     dispatch.subgroup_size = lanes(lowering);
-    dispatch.record = make_record(kernels::norm::GradientRecord{.dy = g.dy.view,
-                                                                .x = g.x.view,
-                                                                .gain = g.gain,
-                                                                .mean = g.mean,
-                                                                .inverse = g.inverse,
-                                                                .residual = g.residual.view,
-                                                                .dx = g.dx,
-                                                                .copy = g.copy,
-                                                                .rows = word(g.x.rows),
-                                                                .width = word(g.x.width),
-                                                                .dy_stride = word(g.dy.stride),
-                                                                .x_stride = word(g.x.stride),
-                                                                .residual_stride = word(g.residual.stride)});
+    dispatch.record = make_record(gradient_record(g, {}));
     dispatch.groups = row_groups(g.x.rows);
-    adds_row_accesses(dispatch, g);
+    add_row_accesses(dispatch, g);
     lowering.append(std::move(dispatch));
 }
 

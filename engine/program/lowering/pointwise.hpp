@@ -30,6 +30,9 @@ private:
     std::map<graph::NodeId, std::size_t> ends_;
 };
 
+// Returns, by value, the needed nodes that read it, in order; a node once for each of its inputs.
+std::vector<std::vector<graph::NodeId>> readers_of(const graph::Graph& graph, const std::vector<bool>& needed);
+
 // Returns the groups, none if kernels cannot be generated. `needed`: nodes that are computed at all; `kept`: values
 // that are needed outside.
 PointwiseGroups group_pointwise(const graph::Graph& graph, const std::vector<bool>& needed,

@@ -7,16 +7,21 @@
 
 namespace hekla::program {
 
-PointwiseGroups group_pointwise(const graph::Graph& graph, const std::vector<bool>& needed,
-                                const std::vector<graph::ValueId>& kept, const Limits& limits) {
-    PointwiseGroups result;
-    if (!limits.generated_shaders) return result;
-
+std::vector<std::vector<graph::NodeId>> readers_of(const graph::Graph& graph, const std::vector<bool>& needed) {
     std::vector<std::vector<graph::NodeId>> readers(graph.values.size());
     for (graph::NodeId n = 0; n < graph.nodes.size(); ++n)
         if (needed[n])
             for (const graph::ValueId input : graph.nodes[n].inputs)
                 if (input != graph::kNone) readers[input].push_back(n);
+    return readers;
+}
+
+PointwiseGroups group_pointwise(const graph::Graph& graph, const std::vector<bool>& needed,
+                                const std::vector<graph::ValueId>& kept, const Limits& limits) {
+    PointwiseGroups result;
+    if (!limits.generated_shaders) return result;
+
+    const std::vector<std::vector<graph::NodeId>> readers = readers_of(graph, needed);
     const std::set<graph::ValueId> wanted(kept.begin(), kept.end());
 
     for (const graph::Group& candidate : graph::fuse(graph).groups) {
