@@ -161,11 +161,7 @@ TEST_CASE("linear: residuals with other strides, of other linears, and results t
 
 TEST_CASE(
     "linear: in training the activation and its argument are stored together, and its gradient with a product's") {
-    program::RuntimeOptions as_gpu;
-    as_gpu.kernels_of_gpus = true;
-    gpu::CapabilityOverrides any;
-    any.disable = {"uniform_loads"};
-    Bench bench(as_gpu, any);
+    GpuKernelsBench bench;
     for (const program::Storage storage : {program::Storage::f32, program::Storage::f16, program::Storage::bf16})
         for (const int64_t tanh_approximation : {0, 1})
             for (const auto& [rows, width, out] : {std::tuple<int64_t, int64_t, int64_t>{1, 6, 5},

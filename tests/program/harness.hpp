@@ -101,6 +101,19 @@ private:
     std::unique_ptr<program::Runtime> runtime_;
 };
 
+// A bench with the kernels of GPUs, on any device: kernels with uniform loads would be preferred on a CPU.
+class GpuKernelsBench : public Bench {
+public:
+    GpuKernelsBench() : Bench({.kernels_of_gpus = true}, without_uniform_loads()) {}
+
+private:
+    static gpu::CapabilityOverrides without_uniform_loads() {
+        gpu::CapabilityOverrides overrides;
+        overrides.disable = {"uniform_loads"};
+        return overrides;
+    }
+};
+
 inline std::vector<std::byte> to_bytes(const graph::Tensor& tensor) {
     std::vector<std::byte> bytes(tensor.data.size() * 4);
     for (std::size_t i = 0; i < tensor.data.size(); ++i) {

@@ -250,11 +250,7 @@ bool in_one_pass(Bench& bench, const Graph& graph, const RunOptions& options) {
 }
 
 TEST_CASE("matmul: a factor's rows are added in the product's pass") {
-    program::RuntimeOptions as_gpu;
-    as_gpu.kernels_of_gpus = true;
-    gpu::CapabilityOverrides any;
-    any.disable = {"uniform_loads"};
-    Bench bench(as_gpu, any);
+    GpuKernelsBench bench;
     struct Case {
         const char* kernel;
         int64_t m, n, k;
@@ -362,11 +358,7 @@ TEST_CASE("matmul: tiled kernels give the same bits, whatever the tile and the a
 }
 
 TEST_CASE("matmul: kernels for few rows give a row the same bits, however many rows there are") {
-    program::RuntimeOptions as_gpu;
-    as_gpu.kernels_of_gpus = true;
-    gpu::CapabilityOverrides overrides;
-    overrides.disable = {"uniform_loads"}; // whose kernels would be preferred
-    Bench bench(as_gpu, overrides);
+    GpuKernelsBench bench;
     for (const bool transposed : {false, true}) {
         Random random(6);
         const graph::Tensor weights =

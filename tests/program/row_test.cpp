@@ -29,11 +29,7 @@ TEST_CASE("layer_norm and rms_norm, forward and gradients") {
 }
 
 TEST_CASE("gradients of norms in one pass, as on GPUs") {
-    program::RuntimeOptions as_gpu;
-    as_gpu.kernels_of_gpus = true;
-    gpu::CapabilityOverrides any;
-    any.disable = {"uniform_loads"};
-    Bench bench(as_gpu, any);
+    GpuKernelsBench bench;
     const int64_t lanes = bench->limits().subgroup_size;
     // Rows in several chunks or in one, in vectors of four or not, and too wide for registers.
     for (const Shape& shape :
