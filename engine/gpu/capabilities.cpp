@@ -22,6 +22,7 @@ constexpr Bit kBits[] = {
     {"storage_16bit", &Capabilities::storage_16bit},
     {"storage_8bit", &Capabilities::storage_8bit},
     {"float16", &Capabilities::float16},
+    {"int64", &Capabilities::int64},
     {"int16", &Capabilities::int16},
     {"int8", &Capabilities::int8},
     {"float64", &Capabilities::float64},
@@ -37,6 +38,7 @@ constexpr Bit kBits[] = {
     {"subgroup_extended_types", &Capabilities::subgroup_extended_types},
     {"memory_model", &Capabilities::memory_model},
     {"uniform_loads", &Capabilities::uniform_loads},
+    {"long_kernels", &Capabilities::long_kernels},
     {"many_registers", &Capabilities::many_registers},
     {"timestamps", &Capabilities::timestamps},
     {"memory_budget", &Capabilities::memory_budget},
@@ -214,6 +216,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
     c.storage_16bit = enabled.storage_16bit;
     c.storage_8bit = enabled.storage_8bit;
     c.float16 = enabled.shader_float16;
+    c.int64 = enabled.shader_int64;
     c.int16 = enabled.shader_int16;
     c.int8 = enabled.shader_int8;
     c.float64 = enabled.shader_float64;
@@ -267,7 +270,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
         }
     }
 
-    c.many_registers = true; // the quirk table knows the others
+    c.long_kernels = c.many_registers = true; // the quirk table knows the others
     c.uniform_loads = c.driver_id == VK_DRIVER_ID_MESA_LLVMPIPE;
 
     uint32_t family_count = 0;

@@ -48,6 +48,7 @@ struct Capabilities {
     bool storage_16bit = false; // 16-bit loads and stores through addresses
     bool storage_8bit = false;
     bool float16 = false; // arithmetic
+    bool int64 = false; // without: kernels are rewritten (without_int64.hpp)
     bool int16 = false;
     bool int8 = false;
     bool float64 = false;
@@ -63,6 +64,7 @@ struct Capabilities {
     bool subgroup_extended_types = false; // subgroup operations on 16- and 64-bit types
     bool memory_model = false;            // Vulkan's memory model, including device scope
     bool uniform_loads = false;           // a load with the same address in all lanes is executed as one load
+    bool long_kernels = false;            // the compiler handles kernels with thousands of instructions in seconds
     bool many_registers = false;          // an invocation can have 200 registers of 32 bits or more, without spills
     bool timestamps = false;
     bool memory_budget = false;

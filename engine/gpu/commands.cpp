@@ -77,7 +77,7 @@ void CommandBuffer::fail(Status status) {
     if (error_.ok()) error_ = std::move(status);
 }
 
-Status CommandBuffer::begin(bool keep_trace) {
+Status CommandBuffer::begin(bool keep_trace, bool repeats) {
     if (!pool_) return failed_precondition("begin on a command buffer that is not ours");
     HK_TRY(device_->alive());
     error_ = {};
@@ -91,6 +91,7 @@ Status CommandBuffer::begin(bool keep_trace) {
     VkCommandBufferBeginInfo begin{};
     begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     if (level_ == Level::secondary) begin.pInheritanceInfo = &inheritance;
+    if (repeats) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
     HK_TRY(device_->check(device_->functions().vkBeginCommandBuffer(commands_, &begin), "vkBeginCommandBuffer"));
     recording_ = true;
     return {};

@@ -59,8 +59,9 @@ public:
     // end() are not called on it.
     static CommandBuffer borrow(std::shared_ptr<Device> device, VkCommandBuffer commands);
 
-    // Begins recording, and drops earlier commands. `keep_trace`: keep RecordedCommands.
-    Status begin(bool keep_trace = false);
+    // Begins recording, and drops earlier commands. `keep_trace`: keep RecordedCommands. `repeats`: one primary may
+    // execute it several times.
+    Status begin(bool keep_trace = false, bool repeats = false);
     Status end();
 
     // `arguments`: the address of the record; `groups`: the number of workgroups (linear, folded here); `tag`: for the

@@ -76,7 +76,8 @@ Status GlslCompiler::available() {
 }
 
 Result<Shader> GlslCompiler::compile(const std::string& name, const std::string& source) {
-    const Hash128 key = key_of(source, options_.optimize);
+    const bool optimize = options_.optimize && source.find("\n//! no-optimizer\n") == std::string::npos;
+    const Hash128 key = key_of(source, optimize);
     const std::string entry = "glsl-" + to_hex(key) + ".spv";
     if (options_.cache != nullptr) {
         const Result<std::optional<std::string>> content = options_.cache->load(entry);
@@ -90,8 +91,7 @@ Result<Shader> GlslCompiler::compile(const std::string& name, const std::string&
     HK_TRY(available());
     Output output;
     const HeklaGlslResult result{&output, take_words, take_message};
-    const int32_t done =
-        module_->compile(source.data(), source.size(), name.c_str(), options_.optimize ? 1 : 0, &result);
+    const int32_t done = module_->compile(source.data(), source.size(), name.c_str(), optimize ? 1 : 0, &result);
     if (output.failed) return out_of_memory(fmt::format("no memory for the compiled shader \"{}\"", name));
     if (done != 1) return invalid_argument(fmt::format("shader \"{}\" does not compile:\n{}", name, output.message));
     HK_ASSIGN(Shader shader, Shader::from_words(name, std::move(output.words)));

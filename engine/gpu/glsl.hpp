@@ -35,7 +35,8 @@ public:
     Status available();
 
     // Compiles a complete compute shader, including #version (no #include), to SPIR-V 1.5. A cached file is used if its
-    // hashes match, otherwise it is rewritten. invalid_argument contains the compiler's messages.
+    // hashes match, otherwise it is rewritten. A line `//! no-optimizer` in the source leaves out spirv-opt.
+    // invalid_argument contains the compiler's messages.
     Result<Shader> compile(const std::string& name, const std::string& source);
 
 private:

@@ -198,7 +198,7 @@ Result<Buffer> Memory::create_buffer(uint64_t bytes, Residence residence, std::s
     Buffer buffer;
     buffer.held_ = std::make_unique<Buffer::Held>();
     buffer.held_->bytes = bytes;
-    buffer.held_->residence = residence;
+    buffer.held_->residence = residence == Residence::system && maps_device() ? Residence::device : residence;
     buffer.held_->name = std::move(name);
     HK_TRY(place(*buffer.held_));
     {
@@ -230,6 +230,7 @@ Status Memory::place(Buffer::Held& held) {
                 if (maps_device())
                     place.flags = VMA_ALLOCATION_CREATE_HOST_ACCESS_RANDOM_BIT | VMA_ALLOCATION_CREATE_MAPPED_BIT;
                 break;
+            case Residence::system: place.usage = VMA_MEMORY_USAGE_AUTO_PREFER_HOST; break;
             case Residence::upload:
                 place.usage = VMA_MEMORY_USAGE_AUTO;
                 place.flags = VMA_ALLOCATION_CREATE_HOST_ACCESS_SEQUENTIAL_WRITE_BIT | VMA_ALLOCATION_CREATE_MAPPED_BIT;
@@ -252,7 +253,7 @@ Status Memory::place(Buffer::Held& held) {
                                                   size_text(device_->capabilities().device_memory_bytes)));
             }
             held.allocation = allocation;
-            if (held.residence != Residence::device || maps_device()) {
+            if (held.residence != Residence::system && (held.residence != Residence::device || maps_device())) {
                 held.mapped = static_cast<std::byte*>(info.pMappedData);
                 if (!held.mapped)
                     return internal_error(fmt::format("buffer \"{}\" was to be mapped and is not", held.name));
@@ -288,11 +289,12 @@ Status Memory::place_in_range(Buffer::Held& held, const VkBufferCreateInfo& crea
                                        held.name, needs.alignment, kRangeAlignment));
     // The fastest memory for shaders if only they use it, mapped memory if the host does; then whatever fits.
     const bool device = held.residence == Residence::device;
+    const bool mapped = !device && held.residence != Residence::system;
     const std::lock_guard guard(account_->mutex);
     for (const bool preferred : {true, false}) {
         for (std::size_t r = 0; r < account_->ranges.size(); ++r) {
             const Account::Range& range = account_->ranges[r];
-            if ((needs.memoryTypeBits >> range.of.type & 1) == 0 || (!device && range.of.mapped == nullptr)) continue;
+            if ((needs.memoryTypeBits >> range.of.type & 1) == 0 || (mapped && range.of.mapped == nullptr)) continue;
             const bool local = (range.flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
             if (local != device && preferred) continue;
             VmaVirtualAllocation allocation = nullptr;
@@ -309,7 +311,7 @@ Status Memory::place_in_range(Buffer::Held& held, const VkBufferCreateInfo& crea
     }
     return out_of_memory(fmt::format("buffer \"{}\" needs {}{}; the host's memory ranges have no room for it: give "
                                      "more, or ask for less",
-                                     held.name, size_text(needs.size), device ? "" : " that are mapped"));
+                                     held.name, size_text(needs.size), mapped ? " that are mapped" : ""));
 }
 
 void Memory::take_away(Buffer::Held& held) noexcept {

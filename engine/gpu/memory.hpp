@@ -24,6 +24,8 @@ enum class Residence : int32_t {
     device = 0,   // fastest for shaders. Mapped only if that costs nothing (unified memory, a CPU)
     upload = 1,   // always mapped: the host writes in order, the device reads
     readback = 2, // always mapped and cached: the device writes, the host reads
+    system = 3, // the host's memory, which shaders read and write over the bus: large, and used once a step. On unified
+                // memory and CPUs like device
 };
 
 // Memory provided by the host for buffers.

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "gpu/result.hpp"
+#include "gpu/without_int64.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -176,7 +177,7 @@ Status Pipelines::save() {
         blob.resize(std::min(bytes, blob.size()));
     }
     HK_TRY(device_->check(result, "vkGetPipelineCacheData"));
-    if (blob.empty()) { // some drivers have no cache (lavapipe of Mesa 26)
+    if (blob.size() < sizeof(VkPipelineCacheHeaderVersionOne)) { // some drivers have no cache (lavapipe of Mesa 26)
         const std::lock_guard guard(mutex_);
         saved_ = compiled;
         return {};
@@ -281,8 +282,16 @@ Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& 
     const Functions& f = device_->functions();
     VkShaderModuleCreateInfo module_info{};
     module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-    module_info.codeSize = d.shader.words().size_bytes();
-    module_info.pCode = d.shader.words().data();
+    std::span<const uint32_t> words = d.shader.words();
+    std::vector<uint32_t> rewritten;
+    if (!device_->capabilities().int64) {
+        auto without = without_int64(words);
+        if (!without.ok()) return without.status().with_context(fmt::format("shader \"{}\"", d.shader.name()));
+        rewritten = without.take();
+        words = rewritten;
+    }
+    module_info.codeSize = words.size_bytes();
+    module_info.pCode = words.data();
     VkShaderModule module = VK_NULL_HANDLE;
     HK_TRY(device_->check(f.vkCreateShaderModule(device_->handle(), &module_info, device_->callbacks(), &module),
                           fmt::format("vkCreateShaderModule ({})", d.shader.name())));

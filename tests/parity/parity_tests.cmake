@@ -17,3 +17,14 @@ endforeach()
 add_test(NAME parity_validation COMMAND hekla --validate verify ${parity_models})
 set_tests_properties(parity_validation PROPERTIES LABELS "long" TIMEOUT 3600 FAIL_REGULAR_EXPRESSION
   "Vulkan validation")
+# Every fixture in shaders without 64-bit integers.
+add_test(NAME parity_without_int64 COMMAND hekla verify --disable int64 ${parity_models})
+set_tests_properties(parity_without_int64 PROPERTIES LABELS "long" TIMEOUT 1800)
+# Fixtures on SwiftShader, an implementation of Vulkan that shares no code with Mesa and has no 64-bit integers (Debian:
+# chromium-common).
+find_file(HEKLA_SWIFTSHADER vk_swiftshader_icd.json PATHS /usr/lib/chromium NO_DEFAULT_PATH)
+if(HEKLA_SWIFTSHADER)
+  add_test(NAME parity_swiftshader COMMAND hekla verify ${parity_models})
+  set_tests_properties(parity_swiftshader PROPERTIES LABELS "long" TIMEOUT 3600
+    ENVIRONMENT "VK_ICD_FILENAMES=${HEKLA_SWIFTSHADER};VK_DRIVER_FILES=${HEKLA_SWIFTSHADER}")
+endif()
