@@ -115,6 +115,8 @@ std::string Report::text(uint64_t available) const {
         {"activations", e.activations}, {"programs", e.programs},   {"staging", e.staging},     {"total", e.total()}};
     for (const auto& [name, bytes] : kinds)
         if (bytes > 0) text += fmt::format("  {:<12} {:>12}\n", name, size_text(bytes));
+    if (e.system > 0)
+        text += fmt::format("  {:<12} {:>12} of the host's memory: moments\n", "system", size_text(e.system));
     text += fmt::format("  {} parameters; the largest allocation is {}{}\n",
                         train::grouped(static_cast<double>(e.parameters)), size_text(e.largest),
                         available > 0 ? fmt::format("; {} are free", size_text(available)) : "");
@@ -178,6 +180,7 @@ void Report::give(const hk_plan_options& options, uint64_t available) const {
     r.nodes = nodes.data();
     r.node_count = nodes.size();
     r.text = view(words);
+    r.system = e.system;
     options.report(options.user, &r);
 }
 

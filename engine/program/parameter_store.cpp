@@ -62,8 +62,12 @@ public:
 Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
                                                  const StoreOptions& options, uint64_t largest) {
     HK_TRY(check_storage(limits, options.weights));
+    HK_TRY(check_storage(limits, options.moments.storage));
+    if (options.moments.storage == Storage::f16)
+        return invalid_argument(
+            "moments are stored in float32 or bfloat16: squares of gradients leave float16's range");
     const bool has_16_bit = bytes_of(options.weights) == 2;
-    if (has_16_bit && (options.gradients || options.moments))
+    if (has_16_bit && (options.gradients || options.moments.count > 0))
         return invalid_argument(
             "a store that is trained holds its weights in float32: leave StoreOptions::weights out");
     std::vector<StoreChunk> chunks;
@@ -90,7 +94,7 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
     HK_ASSIGN(store->chunks_, place_parameters(store->table_, runtime.device_limits(), options, largest));
     for (std::size_t i = 0; i < store->table_.size(); ++i) store->index_.emplace(store->table_[i].name, i);
     if (options.share || options.shared != nullptr) {
-        if (options.gradients || options.moments)
+        if (options.gradients || options.moments.count > 0)
             return invalid_argument("a store that is trained has parameters of its own: leave StoreOptions::share out");
         std::shared_ptr<SharedWeights> weights = options.shared;
         if (weights == nullptr) { HK_ASSIGN(weights, SharedWeights::create(memory, bytes_of_chunks(store->chunks_))); }
@@ -100,7 +104,8 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
         if (options.shared == nullptr) HK_TRY(store->zero(StoreArena::parameters));
         return store;
     }
-    const bool wanted[kStoreArenas] = {true, options.gradients, options.moments, options.moments};
+    store->moments_ = options.moments;
+    const bool wanted[kStoreArenas] = {true, options.gradients, options.moments.count > 0, options.moments.count > 1};
     for (std::size_t a = 0; a < kStoreArenas; ++a) {
         const auto arena = static_cast<StoreArena>(a);
         store->arenas_[a].resize(store->chunks_.size());
@@ -108,9 +113,12 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
             const StoreChunk& chunk = store->chunks_[c];
             const bool parameters = arena == StoreArena::parameters;
             if (!wanted[a] || (!parameters && !chunk.trained)) continue;
-            const uint64_t size = parameters ? bytes_of(chunk.storage) : sizeof(float);
+            const uint64_t size = bytes_of(store->storage_in(arena, chunk.storage));
+            const bool moments = arena == StoreArena::moment1 || arena == StoreArena::moment2;
+            const auto residence =
+                moments && options.moments.in_system_memory ? gpu::Residence::system : gpu::Residence::device;
             HK_ASSIGN(store->arenas_[a][c], memory.create_buffer(std::max(chunk.elements, kTensorAlignment) * size,
-                                                                 gpu::Residence::device, arena_name(arena)));
+                                                                 residence, arena_name(arena)));
         }
         if (wanted[a]) HK_TRY(store->zero(arena));
     }
@@ -174,15 +182,25 @@ Result<const ParameterEntry*> ParameterStore::entry_in(std::string_view name, St
                                           : fmt::format("this store was made without {}", arena_name(arena)));
 }
 
+Storage ParameterStore::storage_in(StoreArena arena, Storage of_parameter) const {
+    switch (arena) {
+    case StoreArena::parameters: return of_parameter;
+    case StoreArena::gradients: return Storage::f32;
+    case StoreArena::moment1:
+    case StoreArena::moment2: return moments_.storage;
+    }
+    return Storage::f32;
+}
+
 Status ParameterStore::upload(std::string_view name, std::span<const float> values, StoreArena arena) {
     HK_ASSIGN(const ParameterEntry* entry, entry_in(name, arena));
     if (values.size() != static_cast<std::size_t>(entry->shape.elements()))
         return invalid_argument(fmt::format("'{}' {} takes {} numbers; {} were given", name, entry->shape.text(),
                                             entry->shape.elements(), values.size()));
     const gpu::Buffer& to = buffer(arena, entry->chunk);
-    if (arena == StoreArena::parameters && bytes_of(entry->storage) == 2) {
+    if (const Storage storage = storage_in(arena, entry->storage); bytes_of(storage) == 2) {
         ResourceVector<uint16_t> halves(values.size(), host_memory());
-        std::ranges::transform(values, halves.begin(), [&](float x) { return to_half(entry->storage, x); });
+        std::ranges::transform(values, halves.begin(), [&](float x) { return to_half(storage, x); });
         return runtime_->gpu().staging->upload(to, entry->offset * sizeof(uint16_t), std::span<const uint16_t>(halves));
     }
     return runtime_->gpu().staging->upload(to, entry->offset * sizeof(float), values);
@@ -192,10 +210,10 @@ Result<ResourceArray<float>> ParameterStore::download(std::string_view name, Sto
     HK_ASSIGN(const ParameterEntry* entry, entry_in(name, arena));
     const gpu::Buffer& from = buffer(arena, entry->chunk);
     ResourceArray<float> values(static_cast<std::size_t>(entry->shape.elements()), host_memory());
-    if (arena == StoreArena::parameters && bytes_of(entry->storage) == 2) {
+    if (const Storage storage = storage_in(arena, entry->storage); bytes_of(storage) == 2) {
         ResourceVector<uint16_t> halves(values.size(), host_memory());
         HK_TRY(runtime_->gpu().staging->download(from, entry->offset * sizeof(uint16_t), std::span(halves)));
-        std::ranges::transform(halves, values.begin(), [&](uint16_t x) { return from_half(entry->storage, x); });
+        std::ranges::transform(halves, values.begin(), [&](uint16_t x) { return from_half(storage, x); });
         return values;
     }
     HK_TRY(runtime_->gpu().staging->download(from, entry->offset * sizeof(float), std::span(values)));

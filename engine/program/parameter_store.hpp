@@ -18,9 +18,17 @@ namespace hekla::program {
 
 class SharedWeights;
 
+// What the optimizer keeps of each trained parameter.
+struct Moments {
+    uint32_t count = 0;             // AdamW: 2; SGD with momentum: 1
+    Storage storage = Storage::f32; // f32 or bf16, which the optimizer rounds at random, so that small changes add up
+    bool in_system_memory = false;  // of the host, read and written over the bus; see gpu::Residence::system
+};
+inline constexpr Moments kAdamMoments{.count = 2};
+
 struct StoreOptions {
     bool gradients = false;
-    bool moments = false; // AdamW's m and v
+    Moments moments = {};
     // f16 or bf16: parameters with two or more dimensions that all readers can read in 16 bits are stored so, with half
     // the memory. For inference: such a store has neither gradients nor moments.
     Storage weights = Storage::f32;
@@ -101,6 +109,8 @@ private:
     std::map<std::string, std::size_t, std::less<>> index_;
     std::vector<StoreChunk> chunks_;
     std::shared_ptr<const CompiledKernels> kernels_;
+    Moments moments_;
+    Storage storage_in(StoreArena arena, Storage of_parameter) const;
     std::vector<gpu::Buffer> arenas_[kStoreArenas]; // by chunk; null if a chunk has none
     class Shared;
     std::unique_ptr<Shared> shared_; // whose parameters are read instead of arenas_[parameters]; null: its own

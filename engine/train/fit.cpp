@@ -13,8 +13,12 @@ namespace {
 
 constexpr uint64_t kSlack = uint64_t{64} << 20; // staging, the optimizer's tables, pipelines
 
-// Values stored per trained parameter: weight, gradient, two moments, average.
-uint64_t arenas(const FitOptions& options) { return options.averages ? 5 : 4; }
+// Bytes per trained parameter: weight, gradient, moments, average.
+uint64_t bytes_per_parameter(const FitOptions& options) {
+    const uint64_t moments =
+        options.moments.in_system_memory ? 0 : options.moments.count * program::bytes_of(options.moments.storage);
+    return (options.averages ? 3 : 2) * sizeof(float) + moments;
+}
 
 bool fits(const MemoryNeed& need, const MemoryRoom& room) {
     return need.blocks_suffice && need.largest <= room.allocation && need.total() <= room.free &&
@@ -34,7 +38,7 @@ MemoryNeed parameters_of(const graph::Graph& described, const FitOptions& option
         if (!options.frozen.contains(name)) trained += described.shape(value).elements();
     }
     need.largest = static_cast<uint64_t>(need.parameters) * sizeof(float);
-    need.lasting = need.largest + static_cast<uint64_t>(trained) * sizeof(float) * (arenas(options) - 1);
+    need.lasting = need.largest + static_cast<uint64_t>(trained) * (bytes_per_parameter(options) - sizeof(float));
     return need;
 }
 
@@ -42,6 +46,14 @@ Result<MemoryNeed> parameter_need(const plugin::Composition& composition, int64_
                                   const FitOptions& options) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
     return parameters_of(described, options);
+}
+
+// Returns what else would help, for the end of a message.
+const char* smaller_moments(const FitOptions& options) {
+    if (options.moments.count == 0 || options.moments.in_system_memory) return "";
+    return options.moments.storage == program::Storage::f32
+               ? ", or set train.moments_dtype = \"bfloat16\" or train.moments_memory = \"system\""
+               : ", or set train.moments_memory = \"system\"";
 }
 
 } // namespace
@@ -105,15 +117,15 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
     const std::string of_parameters =
         fmt::format("parameters, gradients{} take {}", how.averages ? ", moments and averages" : " and moments",
                     size_text(lasting.lasting));
-    const uint64_t most =
-        std::min(room.free > room.slack ? (room.free - room.slack) / arenas(how) : 0, room.allocation) / sizeof(float);
+    const uint64_t most = std::min(room.free > room.slack ? (room.free - room.slack) / bytes_per_parameter(how) : 0,
+                                   room.allocation / sizeof(float));
     if (!fits(lasting, room))
         return out_of_memory(fmt::format("the model does not fit: its {} on {}, where {} and one piece is at "
                                          "most {}. At most {} parameters "
-                                         "can be trained here, and this model has {}: make the model smaller",
+                                         "can be trained here, and this model has {}: make the model smaller{}",
                                          of_parameters, device, room.text(), size_text(room.allocation),
                                          grouped(static_cast<double>(most)),
-                                         grouped(static_cast<double>(lasting.parameters))));
+                                         grouped(static_cast<double>(lasting.parameters)), smaller_moments(how)));
 
     const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, how);
     if (need.ok() && fits(need.value(), room)) return {};

@@ -35,6 +35,7 @@ MemoryRoom memory_room(const program::Runtime& runtime);
 // The settings of a run that determine its memory.
 struct FitOptions {
     program::Storage precision = program::Storage::f32;
+    program::Moments moments = program::kAdamMoments;
     bool averages = false;                       // also keep a moving average of the weights
     std::set<std::string, std::less<>> frozen{}; // parameters without gradient, moments and average
 };

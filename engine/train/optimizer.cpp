@@ -38,6 +38,14 @@ Status Optimizer::estimate(program::Estimator& estimator, const program::Lowerin
     return estimator.add(update, 1.0, &program::Estimate::optimizer);
 }
 
+program::Moments Optimizer::moments(const TrainSection& s) {
+    program::Moments moments;
+    moments.count = s.optim != "sgd" ? 2 : s.momentum != 0 ? 1 : 0;
+    if (s.moments_dtype == "bfloat16") moments.storage = program::Storage::bf16;
+    moments.in_system_memory = s.moments_memory == "system";
+    return moments;
+}
+
 program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry>& table, const TrainSection& s,
                                        const std::vector<std::string>& reached,
                                        const std::vector<std::string>& no_decay,
@@ -49,6 +57,9 @@ program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry
     plan.epsilon = static_cast<float>(s.adam_epsilon);
     plan.momentum = static_cast<float>(s.momentum);
     plan.max_norm = static_cast<float>(s.max_grad_norm);
+    const program::Moments kept = moments(s);
+    plan.moments = kept.storage;
+    plan.moments_over_bus = kept.in_system_memory;
     // One group for every combination of factor and decay.
     std::map<std::pair<float, float>, int32_t> groups;
     const auto group_of = [&](double factor, double decay) {

@@ -31,7 +31,8 @@ class Optimizer {
 public:
     // Creates the optimizer of the parameters named in `reached` (those that a loss reaches); the others never change,
     // not even by decay. factors: of the learning rate, by name; absent: 1. Decay applies to parameters of rank 2 and
-    // more without the flag no_decay. The store must have gradients and moments.
+    // more without the flag no_decay. The store must have gradients, and moments() of these
+    // settings.
     static Result<std::unique_ptr<Optimizer>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& settings,
                                                      const std::vector<std::string>& reached,
@@ -56,6 +57,8 @@ public:
     // Runs a step with a non-finite loss, which changes only counters, and restores those.
     Status rehearse();
 
+    // Returns what the store must keep for these settings.
+    static program::Moments moments(const TrainSection& settings);
     // Returns the states of the store that belong to a checkpoint of a run with these settings.
     static std::vector<std::string> states(const TrainSection& settings);
 

@@ -19,6 +19,10 @@ using nlohmann::json;
 
 constexpr const char* kAverages = "ema"; // file of a checkpoint
 
+// The tensors of the optimizer's moments.
+constexpr std::pair<const char*, program::StoreArena> kMoments[] = {{"exp_avg.", program::StoreArena::moment1},
+                                                                    {"exp_avg_sq.", program::StoreArena::moment2}};
+
 // Returns a source that downloads a moment of the store when it is written; an error if it is not finite.
 model::TensorSource source(program::ParameterStore& store, const program::ParameterEntry& entry,
                            program::StoreArena arena, const std::string& name) {
@@ -92,8 +96,8 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
                                  "results differ from those of a run with the earlier plugin",
                                  where, difference));
     HK_ASSIGN(const model::Weights optimizer, model::Weights::open(checkpoint.path, "optimizer"));
-    HK_TRY(load_arena(checkpoint, optimizer, "exp_avg.", program::StoreArena::moment1));
-    HK_TRY(load_arena(checkpoint, optimizer, "exp_avg_sq.", program::StoreArena::moment2));
+    for (const auto& [prefix, arena] : kMoments)
+        if (store_->has(arena)) HK_TRY(load_arena(checkpoint, optimizer, prefix, arena));
     for (const std::string& name : Optimizer::states(recipe_.train)) {
         // A float32 run that resumes in float16 starts from the initial loss scale.
         if (name == program::kLossScaleState && optimizer.find("state." + name) == nullptr) continue;
@@ -108,8 +112,9 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     std::vector<model::TensorSource> moments;
     for (const program::ParameterEntry& entry : store_->table()) {
         if (!entry.trained) continue;
-        moments.push_back(source(*store_, entry, program::StoreArena::moment1, "exp_avg." + entry.name));
-        moments.push_back(source(*store_, entry, program::StoreArena::moment2, "exp_avg_sq." + entry.name));
+        for (const auto& [prefix, arena] : kMoments)
+            if (store_->has(arena))
+                moments.push_back(source(*store_, entry, arena, fmt::format("{}{}", prefix, entry.name)));
     }
     for (const std::string& name : Optimizer::states(recipe_.train)) {
         HK_ASSIGN(const uint64_t bytes, store_->state_bytes(name));
@@ -191,8 +196,8 @@ Status TrainingRun::load_parameters(const model::Checkpoint& checkpoint) {
 }
 
 Status TrainingRun::restart() {
-    HK_TRY(store_->zero(program::StoreArena::moment1));
-    HK_TRY(store_->zero(program::StoreArena::moment2));
+    for (const auto& [prefix, arena] : kMoments)
+        if (store_->has(arena)) HK_TRY(store_->zero(arena));
     for (const std::string& name : Optimizer::states(recipe_.train)) HK_TRY(store_->zero_state(name));
     scalars_.restore(json::object());
     progress_ = RunProgress();

@@ -183,7 +183,7 @@ Status TrainingRun::describe() {
 }
 
 FitOptions TrainingRun::fit_options() const {
-    return {storage_of(recipe_.train), recipe_.train.ema_decay > 0.0, rules_.frozen};
+    return {storage_of(recipe_.train), Optimizer::moments(recipe_.train), recipe_.train.ema_decay > 0.0, rules_.frozen};
 }
 
 Status TrainingRun::fit() {
@@ -240,7 +240,7 @@ std::vector<std::string> TrainingRun::kernel_choices() const {
 }
 
 program::StoreOptions TrainingRun::store_options() const {
-    return {.gradients = true, .moments = true, .frozen = rules_.frozen};
+    return {.gradients = true, .moments = Optimizer::moments(recipe_.train), .frozen = rules_.frozen};
 }
 
 program::CompileOptions TrainingRun::train_options(std::map<std::string, std::string> choices) const {

@@ -79,11 +79,12 @@ OptimizerState read_state(program::ParameterStore& store) {
 }
 
 // frozen: parameters that the plan leaves unchanged have no gradients and moments in the store.
-void check_plan(const OptimizerPlan& plan, uint64_t max_chunk_bytes = 0, bool frozen = false) {
+void check_plan(const OptimizerPlan& plan, uint64_t max_chunk_bytes = 0, bool frozen = false,
+                program::Moments moments = program::kAdamMoments) {
     Bench bench;
     Random random(5);
     Model model(random);
-    program::StoreOptions options{.gradients = true, .moments = true, .max_chunk_bytes = max_chunk_bytes};
+    program::StoreOptions options{.gradients = true, .moments = moments, .max_chunk_bytes = max_chunk_bytes};
     for (std::size_t t = 0; frozen && t < model.table.size(); ++t)
         if (plan.group_of[t] < 0) options.frozen.insert(model.table[t].name);
     auto store = program::ParameterStore::create(*bench, model.table, options);
@@ -192,18 +193,79 @@ TEST_CASE("SGD, with and without momentum") {
     plan.kind = OptimizerKind::sgd;
     plan.groups = {{1.0f, 0.01f}};
     plan.group_of = {0, 0, -1, 0};
-    check_plan(plan);
+    check_plan(plan, 0, false, {.count = 0});
     plan.momentum = 0.9f;
-    check_plan(plan);
+    check_plan(plan, 0, false, {.count = 1});
     plan.nesterov = true;
     plan.max_norm = 0.5f;
     check_plan(plan);
 }
 
+TEST_CASE("moments in the host's memory give the same results") {
+    OptimizerPlan plan;
+    plan.groups = {{1.0f, 0.1f}};
+    plan.group_of = {0, 0, 0, 0};
+    check_plan(plan, 0, false, {.count = 2, .in_system_memory = true});
+}
+
+namespace {
+
+// The means of both moments after many steps with the same gradient, relative to what they should be.
+std::pair<double, double> means_of_moments(Bench& bench, program::Storage storage) {
+    constexpr int64_t kElements = 5000;
+    constexpr int kSteps = 300;
+    constexpr float kGradient = 3e-3f;
+    const std::vector<program::ParameterEntry> table{{"w", {kElements}}};
+    auto store = program::ParameterStore::create(*bench, table,
+                                                 {.gradients = true, .moments = {.count = 2, .storage = storage}});
+    REQUIRE_MESSAGE(store.ok(), store.message());
+    program::ParameterStore& s = *store.value();
+    OptimizerPlan plan;
+    plan.groups = {{}};
+    plan.group_of = {0};
+    plan.moments = storage;
+    auto lowering = program::lower_optimizer(plan, s.table(), s.chunks(), bench->limits());
+    REQUIRE_MESSAGE(lowering.ok(), lowering.message());
+    auto optimizer = program::Program::compile(*bench, lowering.take(), s);
+    REQUIRE_MESSAGE(optimizer.ok(), optimizer.message());
+    REQUIRE(s.upload("w", std::vector<float>(kElements, kGradient), StoreArena::gradients).ok());
+    REQUIRE(optimizer.value()->set_scalar(program::kLearningRate, 1e-3f).ok());
+    for (int step = 0; step < kSteps; ++step) REQUIRE(optimizer.value()->run({}).ok());
+    const auto mean = [&](StoreArena arena) {
+        const auto values = s.download("w", arena);
+        REQUIRE_MESSAGE(values.ok(), values.message());
+        return std::accumulate(values.value().begin(), values.value().end(), 0.0) / kElements;
+    };
+    const double g = kGradient;
+    return {mean(StoreArena::moment1) / (g * (1 - std::pow(0.9, kSteps))),
+            mean(StoreArena::moment2) / (g * g * (1 - std::pow(0.999, kSteps)))};
+}
+
+} // namespace
+
+TEST_CASE("moments in bfloat16 are rounded at random: small changes add up") {
+    for (const bool as_on_gpus : {false, true}) {
+        CAPTURE(as_on_gpus);
+        const std::unique_ptr<Bench> bench =
+            as_on_gpus ? std::make_unique<GpuKernelsBench>() : std::make_unique<Bench>();
+        if (!(*bench)->limits().storage16) return;
+        const auto [first, second] = means_of_moments(*bench, program::Storage::bf16);
+        // A unit is 2^-8 of a number, and 0.1 percent of the distance is added to the second moment at each step.
+        CHECK(std::abs(first - 1) < 2e-3);
+        CHECK(std::abs(second - 1) < 2e-3);
+        const auto exact = means_of_moments(*bench, program::Storage::f32);
+        CHECK(std::abs(exact.second - 1) < 1e-5);
+    }
+    Bench bench;
+    const auto refused = program::ParameterStore::create(*bench, {{"w", {3}}},
+                                                         {.moments = {.count = 2, .storage = program::Storage::f16}});
+    CHECK(refused.message().find("float16's range") != std::string::npos);
+}
+
 TEST_CASE("the loss scale is halved in skipped steps and doubled after many applied ones") {
     Bench bench;
     const std::vector<program::ParameterEntry> table{{"w", {4}}};
-    auto store = program::ParameterStore::create(*bench, table, {.gradients = true, .moments = true});
+    auto store = program::ParameterStore::create(*bench, table, {.gradients = true, .moments = program::kAdamMoments});
     REQUIRE_MESSAGE(store.ok(), store.message());
     program::ParameterStore& s = *store.value();
     OptimizerPlan plan;

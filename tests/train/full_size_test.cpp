@@ -115,9 +115,10 @@ TEST_SUITE("long") {
             const auto fields = ok(composition->batch_fields(model.batch, model.length), "fields");
             const Graph described = ok(composition->build(HK_MODE_TRAIN, fields), "describe");
             const Graph graph = ok(train::training_graph(described), "training graph");
-            const auto store = ok(program::ParameterStore::create(*runtime, program::parameter_table(graph),
-                                                                  {.gradients = true, .moments = true}),
-                                  "parameters");
+            const auto store =
+                ok(program::ParameterStore::create(*runtime, program::parameter_table(graph),
+                                                   {.gradients = true, .moments = program::kAdamMoments}),
+                   "parameters");
             int64_t parameters = 0;
             for (const graph::Node& node : graph.nodes) {
                 if (node.op != Op::parameter) continue;

@@ -130,6 +130,8 @@ typedef struct hk_plan_report {
     uint64_t node_count;
     // The whole report as text for people. Valid during the callback.
     hk_string text;
+    // Bytes of the host's memory, not in `total`: the optimizer's moments, if train.moments_memory is "system".
+    uint64_t system;
 } hk_plan_report;
 
 // What to plan, and who takes the report.

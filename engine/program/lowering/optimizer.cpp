@@ -13,6 +13,7 @@ using kernels::optimizer::kUntouched;
 
 constexpr uint64_t kBlock = kernels::optimizer::kBlockElements;
 constexpr int64_t kPart = kernels::optimizer::kPartElements;
+constexpr double kBusBytes = 1.2e10; // a second, over PCIe 4.0 with 16 lanes: half of what it could be
 
 Status check(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table, std::span<const StoreChunk> chunks) {
     if (plan.group_of.size() != table.size())
@@ -72,7 +73,8 @@ std::vector<uint32_t> blocks_of(const OptimizerPlan& plan, const std::vector<Par
     return blocks;
 }
 
-Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes) {
+Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes,
+                     std::size_t chunk = 0) {
     Dispatch dispatch;
     dispatch.shader = shader;
     dispatch.constants = {lanes};
@@ -95,7 +97,8 @@ Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* sha
                                                              .epsilon = plan.epsilon,
                                                              .momentum = plan.momentum,
                                                              .max_norm = plan.max_norm,
-                                                             .nesterov = plan.nesterov ? 1u : 0u});
+                                                             .nesterov = plan.nesterov ? 1u : 0u,
+                                                             .chunk = static_cast<uint32_t>(chunk)});
     return dispatch;
 }
 
@@ -143,8 +146,8 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         own.parameters = lowering.named(ResourceKind::parameter, name, {count}, Storage::f32);
         own.gradients = lowering.named(ResourceKind::gradient, name, {count}, Storage::f32);
         if (!sgd || plan.momentum != 0)
-            own.moment1 = lowering.named(ResourceKind::moment1, name, {count}, Storage::f32);
-        if (!sgd) own.moment2 = lowering.named(ResourceKind::moment2, name, {count}, Storage::f32);
+            own.moment1 = lowering.named(ResourceKind::moment1, name, {count}, plan.moments);
+        if (!sgd) own.moment2 = lowering.named(ResourceKind::moment2, name, {count}, plan.moments);
         const std::vector<uint32_t> blocks = blocks_of(plan, table, chunks, c);
         own.blocks = lowering.constant(fmt::format("optimizer blocks {}", c), {static_cast<int64_t>(blocks.size())},
                                        Storage::i32, bytes_of_vector(blocks));
@@ -176,15 +179,21 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
     for (std::size_t c = 0; c < chunks.size(); ++c) {
         if (!chunks[c].trained) continue;
         const Arenas& own = of_chunk[c];
-        Dispatch update = with_record(plan, own, "optimizer/update", s);
+        const bool halved = plan.moments != Storage::f32;
+        Dispatch update = with_record(plan, own, halved ? "optimizer/update.16" : "optimizer/update", s, c);
         update.label = "update";
         update.constants.push_back(sgd ? 1u : 0u);
+        update.constants.push_back(static_cast<uint32_t>(plan.moments));
         update.groups = chunks[c].elements / kBlock;
         for (const View* view : {&own.parameters, &own.gradients, &own.moment1, &own.moment2, &own.blocks, &own.groups,
                                  &own.learning_rate, &own.state})
             update.reads(*view);
         for (const View* view : {&own.parameters, &own.moment1, &own.moment2}) update.writes(*view);
-        update.bytes = (sgd ? 12.0 : 28.0) * static_cast<double>(chunks[c].elements);
+        double moments = 0; // bytes
+        for (const View* view : {&own.moment1, &own.moment2})
+            if (view->resource != 0) moments += static_cast<double>(view->bytes());
+        update.bytes = 12.0 * static_cast<double>(chunks[c].elements) + 2.0 * moments;
+        if (plan.moments_over_bus) update.seconds = 2.0 * moments / kBusBytes;
         lowering.append(std::move(update));
     }
     return lowering;

@@ -38,7 +38,9 @@ struct OptimizerPlan {
     float epsilon = 1e-8f;
     float momentum = 0; // sgd; its buffer is moment1
     bool nesterov = false;
-    float max_norm = 0; // gradients are scaled down to this global norm; 0: never
+    float max_norm = 0;             // gradients are scaled down to this global norm; 0: never
+    Storage moments = Storage::f32; // as the store has them
+    bool moments_over_bus = false;  // they are in the host's memory, which costs time
     std::vector<OptimizerGroup> groups;
     // By entry of the table: the group's index, or -1: the parameter is not updated (frozen, or the loss does not reach
     // it).
