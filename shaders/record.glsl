@@ -11,6 +11,7 @@
 #include "group.glsl"
 
 #define HK_CONSTANT(name, value) const uint name = value
+#define HK_I32_CONSTANT(name, value) const int name = value
 #define HK_F32_CONSTANT(name, value) const float name = value
 #define HK_RECORD(name) layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer name
 #define HK_BUFFER(name) layout(buffer_reference, scalar, buffer_reference_align = 4) buffer name

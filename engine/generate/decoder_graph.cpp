@@ -4,6 +4,7 @@
 #include "graph/rewrite.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
 
 namespace hekla::generate {
@@ -143,12 +144,14 @@ Result<DecoderGraphs> DecoderGraphs::create(const plugin::Composition& compositi
 }
 
 Result<Graph> DecoderGraphs::turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources,
-                                  bool both_sides) const {
+                                  StepKind kind) const {
     HK_ASSIGN(const Graph described, composition_->build(HK_MODE_DECODE, fields(rows, chunk, sources), kPorts));
     HK_ASSIGN(Graph turn, graph::decode_graph(described, capacity));
-    if (both_sides)
-        for (graph::Node& node : turn.nodes)
-            if (node.op == Op::attention_cached) node.set("causal", int64_t{0});
+    for (graph::Node& node : turn.nodes) {
+        if (node.op != Op::attention_cached) continue;
+        if (kind == StepKind::both_sides) node.set("causal", int64_t{0});
+        if (kind == StepKind::first) node.set("first", int64_t{1});
+    }
     return last_token_only(std::move(turn));
 }
 
@@ -176,6 +179,18 @@ Result<std::vector<int64_t>> DecoderGraphs::chunks(int64_t capacity, const Field
     std::vector<int64_t> result;
     for (const int64_t chunk : kChunks) {
         if (chunk > 1 && (recurrent_ || chunk > capacity || !check_length(chunk, sources).ok())) break;
+        result.push_back(chunk);
+    }
+    return result;
+}
+
+std::vector<int64_t> DecoderGraphs::first_chunks(int64_t capacity, const Fields& sources) const {
+    std::vector<int64_t> result;
+    constexpr int64_t kLargest = 512;
+    // Multiples of 16, at most a quarter of the power of two below from each other.
+    for (int64_t chunk = 16; chunk <= std::min(capacity, kLargest) && !recurrent_;
+         chunk += std::max<int64_t>(16, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(chunk))) / 4)) {
+        if (!check_length(chunk, sources).ok()) break;
         result.push_back(chunk);
     }
     return result;

@@ -24,9 +24,8 @@ public:
     // Returns the graph of one step. Inputs: token_field() [rows, chunk], "decode.start", "decode.count",
     // "decode.cache_row" (if they are read), "once.*", "state.*", the sources' fields [rows, ...]. Outputs: "logits"
     // [rows, 1, vocabulary] of each row's last valid token (the head computes only that), "state.*".
-    // With `both_sides` its tokens attend to each other in both directions.
     Result<graph::Graph> turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources,
-                              bool both_sides = false) const;
+                              StepKind kind = StepKind::any) const;
     // Returns the encoder's graph: outputs "once.*" and "state.*" from the sources' fields and, for their number of
     // rows, from `rows`.
     Result<graph::Graph> encode(int64_t rows, const Fields& sources) const;
@@ -38,6 +37,8 @@ public:
     // Returns the chunk sizes for these caches: 1, 16 and 128 if the model supports them; only 1 with a recurrent
     // state.
     Result<std::vector<int64_t>> chunks(int64_t capacity, const Fields& sources) const;
+    // Returns the chunk sizes of steps of StepKind::first, from 16 to 512, ascending. None with a recurrent state.
+    std::vector<int64_t> first_chunks(int64_t capacity, const Fields& sources) const;
 
 private:
     explicit DecoderGraphs(const plugin::Composition& composition) : composition_(&composition) {}

@@ -1,12 +1,17 @@
 #include "generate/decoder_program.hpp"
 
+#include "generate/device_choice.hpp"
 #include "program/host_tensor.hpp"
+#include "program/lowering/choose.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 
 namespace hekla::generate {
 namespace {
+
+namespace kernels = program::kernels::generate;
 
 using graph::Graph;
 using graph::kNone;
@@ -24,14 +29,19 @@ struct Turn {
 };
 Result<Turn> describe_turn(const DecoderGraphs& graphs, int64_t rows, int64_t chunk, int64_t capacity,
                            const Fields& sources, const std::map<std::string, std::string>& once,
-                           bool both_sides = false) {
+                           StepKind kind = StepKind::any) {
     Turn turn;
-    HK_ASSIGN(turn.graph, graphs.turn(rows, chunk, capacity, sources, both_sides));
+    HK_ASSIGN(turn.graph, graphs.turn(rows, chunk, capacity, sources, kind));
     // Caches of another shape get another name, because a state of the store never changes its size.
     for (graph::Node& node : turn.graph.nodes)
         if (node.op == Op::attention_cached)
             node.set("cache", fmt::format("{}.{}x{}", node.text("cache"), rows, capacity));
     turn.options.gradients = program::Gradients::ignore;
+    turn.options.chained = chunk == 1;
+    const bool recurrent =
+        std::ranges::any_of(turn.graph.outputs, [](const auto& output) { return output.first.starts_with("state."); });
+    if (chunk == 1 && !recurrent)
+        turn.options.choose = program::ChooseFields{graphs.token_field(), "decode.start", "decode.count"};
     for (const auto& [name, value] : turn.graph.outputs) turn.options.outputs.push_back(name);
     for (const auto& [name, state] : once)
         if (turn.graph.find_leaf(Op::input, name) != kNone) turn.options.state_inputs[name] = state;
@@ -46,6 +56,13 @@ program::CompileOptions encoder_options(const Graph& graph) {
 }
 
 std::string once_state(const std::string& name, const graph::Shape& shape) { return name + shape.text(); }
+
+// Returns the smallest of the sizes that holds `length` tokens, or the largest; 0: none, or one token.
+int64_t first_chunk_of(const std::vector<int64_t>& sizes, int64_t length) {
+    if (sizes.empty() || length < 2) return 0;
+    const auto fits = std::ranges::find_if(sizes, [&](int64_t size) { return size >= length; });
+    return fits == sizes.end() ? sizes.back() : *fits;
+}
 
 class ProgramDecoder final : public Decoder {
 public:
@@ -63,24 +80,38 @@ public:
     }
 
     Status begin(const DecodeBatch& session) override {
-        HK_TRY(graphs_.check_length(session.length, session.sources));
         const int64_t capacity = capacity_for(session.length);
         std::string key = fmt::format("{}x{}", session.rows, capacity);
         for (const auto& [name, tensor] : session.sources) key += fmt::format(" {}{}", name, tensor.shape.text());
+        if (key != key_ || session.length > longest_checked_)
+            HK_TRY(graphs_.check_length(session.length, session.sources));
+        longest_checked_ = key != key_ ? session.length : std::max(longest_checked_, session.length);
         if (key != key_) {
             turns_.clear();
             encoder_.reset();
+            prepared_chunk_.reset();
+            has_encoder_ = true;
             rows_ = session.rows;
             capacity_ = capacity;
             HK_ASSIGN(chunks_, graphs_.chunks(capacity_, session.sources));
+            first_chunks_ = graphs_.first_chunks(capacity_, session.sources);
             key_ = std::move(key);
         }
         prompt_chunk_ = session.prompt_chunk;
+        length_ = session.length;
         sources_.clear();
         for (const auto& [name, tensor] : session.sources) sources_[name] = repeat_rows(tensor, session.repeats);
         HK_TRY(encode(session));
         for (auto& [chunk, turn] : turns_) HK_TRY(set_sources(*turn));
-        return turn(1, false).status();
+        return turn(1, StepKind::any).status();
+    }
+
+    // Programs of first steps differ by the length of prompts. A session that was prepared has one, for prompts that
+    // fill half of it, and compiles none later; an exported model has kernels for those of chunks() only.
+    int64_t first_chunk(int64_t length) const override {
+        if (store_.kernels() != nullptr) return 0;
+        if (!prepared_chunk_) return first_chunk_of(first_chunks_, length);
+        return 2 * length >= *prepared_chunk_ ? *prepared_chunk_ : 0;
     }
 
     Status prepare() override {
@@ -89,28 +120,26 @@ public:
         std::vector<int32_t> own(static_cast<std::size_t>(rows_ * capacity_));
         for (std::size_t i = 0; i < own.size(); ++i)
             own[i] = static_cast<int32_t>(i / static_cast<std::size_t>(capacity_));
-        const auto rehearse = [&](int64_t chunk, bool both_sides) {
+        const auto rehearse = [&](int64_t chunk, StepKind kind) {
             const std::vector<int32_t> tokens(static_cast<std::size_t>(rows_ * chunk), 0);
-            return decode({chunk, tokens, none, none, own, {}, both_sides}, logits);
+            return decode({chunk, tokens, none, none, own, {}, kind}, logits);
         };
         if (prompt_chunk_ > 0) {
-            HK_TRY(rehearse(1, false));
-            return rehearse(prompt_chunk_, true);
+            HK_TRY(rehearse(1, StepKind::any));
+            return rehearse(prompt_chunk_, StepKind::both_sides);
         }
-        for (const int64_t chunk : chunks_) HK_TRY(rehearse(chunk, false));
-        return {};
+        for (const int64_t chunk : chunks_) HK_TRY(rehearse(chunk, StepKind::any));
+        prepared_chunk_ = first_chunk(length_);
+        return *prepared_chunk_ > 0 ? rehearse(*prepared_chunk_, StepKind::first) : Status();
     }
 
     Status decode(const Step& step, Logits& logits) override {
-        HK_ASSIGN(Program * program, turn(step.chunk, step.both_sides));
-        HK_TRY(program->set_input(graphs_.token_field(), std::as_bytes(step.tokens)));
-        const auto set = [&](const char* field, std::span<const int32_t> values) -> Status {
-            if (!program->has_input(field)) return {};
-            return program->set_input(field, std::as_bytes(values));
-        };
-        HK_TRY(set("decode.start", step.start));
-        HK_TRY(set("decode.count", step.count));
-        HK_TRY(set("decode.cache_row", step.cache_row));
+        HK_ASSIGN(Program * program, turn(step.chunk, step.kind));
+        HK_TRY(set_step(*program, step));
+        if (program->has_input(program::kChooseOptions)) {
+            rows_state_.assign(static_cast<std::size_t>(rows_), {});
+            HK_TRY(set_choice(*program, {}));
+        }
         for (auto& [name, state] : states_) {
             if (!step.parent.empty()) state = gather_rows(state, step.parent);
             HK_TRY(program->set_input(name, bytes_of(state)));
@@ -125,14 +154,64 @@ public:
         return {};
     }
 
+    int64_t steps_at_once(const Options& options) const override {
+        const auto found = turns_.find({1, StepKind::any});
+        const bool chooses = found != turns_.end() && found->second->has_input(program::kChooseOptions);
+        return chooses && device_choice(options) ? int64_t{kernels::kChosenSlots} : 0;
+    }
+
+    Status decode_and_choose(const OwnSteps& steps, const Options& options, std::span<int32_t> chosen) override {
+        const std::optional<kernels::ChooseOptions> choice = device_choice(options);
+        if (!choice || steps.steps < 1 || steps.steps > int64_t{kernels::kChosenSlots})
+            return invalid_argument("these tokens cannot be chosen on the device");
+        HK_ASSIGN(Program * program, turn(1, StepKind::any));
+        HK_TRY(set_step(*program, steps.first));
+        rows_state_.assign(static_cast<std::size_t>(rows_), {});
+        for (std::size_t row = 0; row < rows_state_.size(); ++row) {
+            if (steps.first.count[row] == 0) continue;
+            kernels::ChooseRow& state = rows_state_[row];
+            state.left = static_cast<uint32_t>(std::min<int64_t>(options.max_new_tokens - steps.made[row], INT32_MAX));
+            state.required =
+                static_cast<uint32_t>(std::clamp<int64_t>(options.min_new_tokens - steps.made[row], 0, INT32_MAX));
+            state.position = static_cast<uint32_t>(steps.position[row]);
+        }
+        HK_TRY(set_choice(*program, *choice));
+        const program::Replay replay{program, {}, static_cast<uint32_t>(steps.steps)};
+        HK_TRY(Program::submit(std::span(&replay, 1)));
+        HK_ASSIGN(const HostTensor tokens, program->read_output(program::kChosen));
+        const auto count = static_cast<std::size_t>(steps.steps);
+        for (std::size_t row = 0; row < rows_state_.size(); ++row)
+            std::ranges::copy(tokens.ints().subspan(row * kernels::kChosenSlots, count),
+                              chosen.subspan(row * count, count).begin());
+        return {};
+    }
+
 private:
+    Status set_step(Program& program, const Step& step) const {
+        HK_TRY(program.set_input(graphs_.token_field(), std::as_bytes(step.tokens)));
+        const auto set = [&](const char* field, std::span<const int32_t> values) -> Status {
+            if (!program.has_input(field)) return {};
+            return program.set_input(field, std::as_bytes(values));
+        };
+        HK_TRY(set("decode.start", step.start));
+        HK_TRY(set("decode.count", step.count));
+        return set("decode.cache_row", step.cache_row);
+    }
+
+    Status set_choice(Program& program, const kernels::ChooseOptions& choice) const {
+        HK_TRY(program.set_input(program::kChooseOptions, std::as_bytes(std::span(&choice, 1))));
+        return program.set_input(program::kChooseRows, std::as_bytes(std::span(rows_state_)));
+    }
+
     // Runs the encoder and stores its outputs for every step in states of the store, for each row that a source row
     // serves.
     Status encode(const DecodeBatch& session) {
+        if (!has_encoder_) return {};
         if (!encoder_) {
             HK_ASSIGN(const Graph graph, graphs_.encode(session.rows / session.repeats, session.sources));
             once_.clear();
-            if (graph.outputs.empty()) return {};
+            has_encoder_ = !graph.outputs.empty();
+            if (!has_encoder_) return {};
             HK_ASSIGN(encoder_, Program::compile(runtime_, graph, store_, encoder_options(graph)));
         }
         for (const auto& [name, tensor] : session.sources)
@@ -155,14 +234,14 @@ private:
         return {};
     }
 
-    Result<Program*> turn(int64_t chunk, bool both_sides) {
-        const auto found = turns_.find({chunk, both_sides});
+    Result<Program*> turn(int64_t chunk, StepKind kind) {
+        const auto found = turns_.find({chunk, kind});
         if (found != turns_.end()) return found->second.get();
-        HK_ASSIGN(Turn turn, describe_turn(graphs_, rows_, chunk, capacity_, sources_, once_, both_sides));
+        HK_ASSIGN(Turn turn, describe_turn(graphs_, rows_, chunk, capacity_, sources_, once_, kind));
         vocabulary_ = turn.graph.shape(turn.graph.outputs.at("logits"))[2];
         HK_ASSIGN(std::unique_ptr<Program> program, Program::compile(runtime_, turn.graph, store_, turn.options));
         HK_TRY(set_sources(*program));
-        return turns_.emplace(std::pair(chunk, both_sides), std::move(program)).first->second.get();
+        return turns_.emplace(std::pair(chunk, kind), std::move(program)).first->second.get();
     }
 
     Status set_sources(Program& program) const {
@@ -198,10 +277,15 @@ private:
     Fields sources_;                          // for every row
     Fields states_;                           // recurrent, "state.NAME"
     std::map<std::string, std::string> once_; // "once.NAME" -> state of the store
+    bool has_encoder_ = true;                 // false: no value is computed once before the steps
     std::unique_ptr<Program> encoder_;
-    std::map<std::pair<int64_t, bool>, std::unique_ptr<Program>> turns_; // by chunk, and Step::both_sides
-    std::vector<int64_t> chunks_;
+    std::map<std::pair<int64_t, StepKind>, std::unique_ptr<Program>> turns_; // by chunk
+    std::vector<int64_t> chunks_, first_chunks_;
+    std::optional<int64_t> prepared_chunk_; // of steps of StepKind::first, after prepare()
+    std::vector<kernels::ChooseRow> rows_state_;
     int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0, prompt_chunk_ = 0;
+    int64_t length_ = 0;          // of the batch
+    int64_t longest_checked_ = 0; // length that the model supports, with key_
 };
 
 } // namespace
@@ -222,15 +306,17 @@ Status estimate_decoder(program::Estimator& estimator, const plugin::Composition
     }
     Fields sources;
     for (const auto& [name, tensor] : session.sources) sources[name] = repeat_rows(tensor, session.repeats);
-    const auto add = [&](int64_t chunk, bool both_sides) -> Status {
-        HK_ASSIGN(const Turn turn, describe_turn(graphs, session.rows, chunk, capacity, sources, once, both_sides));
+    const auto add = [&](int64_t chunk, StepKind kind) -> Status {
+        HK_ASSIGN(const Turn turn, describe_turn(graphs, session.rows, chunk, capacity, sources, once, kind));
         return estimator.add(turn.graph, turn.options, chunk == 1 ? 1.0 : 0.0).status();
     };
     if (session.prompt_chunk > 0) {
-        HK_TRY(add(1, false));
-        return session.prompt_chunk > 1 ? add(session.prompt_chunk, true) : Status();
+        HK_TRY(add(1, StepKind::any));
+        return session.prompt_chunk > 1 ? add(session.prompt_chunk, StepKind::both_sides) : Status();
     }
-    for (const int64_t chunk : chunks) HK_TRY(add(chunk, false));
+    for (const int64_t chunk : chunks) HK_TRY(add(chunk, StepKind::any));
+    if (const int64_t first = first_chunk_of(graphs.first_chunks(capacity, sources), session.length); first > 0)
+        HK_TRY(add(first, StepKind::first));
     return {};
 }
 

@@ -50,13 +50,13 @@ public:
         std::size_t i = 0;
         for (const auto& [name, value] : encode.outputs)
             feeds_.fields[name] = repeat_rows(values[i++], session.repeats);
-        HK_ASSIGN(const Graph* turn, this->turn(1, false));
+        HK_ASSIGN(const Graph* turn, this->turn(1, StepKind::any));
         vocabulary_ = turn->shape(turn->outputs.at("logits"))[2];
         return {};
     }
 
     Status decode(const Step& step, Logits& logits) override {
-        HK_ASSIGN(const Graph* turn, this->turn(step.chunk, step.both_sides));
+        HK_ASSIGN(const Graph* turn, this->turn(step.chunk, step.kind));
         feeds_.fields[graphs_.token_field()] = integers(Shape{rows_, step.chunk}, step.tokens);
         feeds_.fields["decode.start"] = integers(Shape{rows_}, step.start);
         feeds_.fields["decode.count"] = integers(Shape{rows_}, step.count);
@@ -80,11 +80,11 @@ public:
     }
 
 private:
-    Result<const Graph*> turn(int64_t chunk, bool both_sides) {
-        auto found = turns_.find({chunk, both_sides});
+    Result<const Graph*> turn(int64_t chunk, StepKind kind) {
+        auto found = turns_.find({chunk, kind});
         if (found == turns_.end()) {
-            HK_ASSIGN(Graph graph, graphs_.turn(rows_, chunk, capacity_, sources_, both_sides));
-            found = turns_.emplace(std::pair(chunk, both_sides), std::move(graph)).first;
+            HK_ASSIGN(Graph graph, graphs_.turn(rows_, chunk, capacity_, sources_, kind));
+            found = turns_.emplace(std::pair(chunk, kind), std::move(graph)).first;
         }
         return &found->second;
     }
@@ -111,7 +111,7 @@ private:
     graph::Feeds feeds_; // fields: the sources, once.*, state.*, and those of the last step
     Fields sources_;
     std::map<std::string, Tensor> caches_;
-    std::map<std::pair<int64_t, bool>, Graph> turns_; // by chunk, and whether attention is bidirectional
+    std::map<std::pair<int64_t, StepKind>, Graph> turns_; // by chunk, and whether attention is bidirectional
     std::vector<int64_t> chunks_;
     int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0;
 };

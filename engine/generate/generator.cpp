@@ -42,7 +42,13 @@ public:
                 if (prompts[row].size() > length_[row]) left = std::max(left, prompts[row].size() - length_[row]);
             if (left == 0) return true;
             if (stop.stopped()) return false;
-            const std::size_t chunk = prompt_chunk_ > 0 ? prompt_chunk_ : chunk_for(left);
+            StepKind kind = prompt_chunk_ > 0 ? StepKind::both_sides : StepKind::any;
+            std::size_t chunk = prompt_chunk_ > 0 ? prompt_chunk_ : chunk_for(left);
+            if (const std::size_t first = at(decoder_.first_chunk(static_cast<int64_t>(left)));
+                first > 0 && kind == StepKind::any && all_begin(prompts)) {
+                kind = StepKind::first;
+                chunk = first;
+            }
             tokens_.assign(prompts.size() * chunk, 0);
             for (std::size_t row = 0; row < prompts.size(); ++row) {
                 count_[row] = start_[row] = 0;
@@ -57,7 +63,7 @@ public:
                             tokens_.begin() + static_cast<std::ptrdiff_t>(row * chunk));
                 length_[row] = end;
             }
-            HK_TRY(decode(chunk, prompt_chunk_ > 0, some));
+            HK_TRY(decode(chunk, kind, some));
             for (std::size_t row = 0; row < prompts.size(); ++row)
                 if (count_[row] > 0 && length_[row] == prompts[row].size())
                     std::copy_n(some.begin() + static_cast<std::ptrdiff_t>(row * vocabulary), vocabulary,
@@ -67,15 +73,24 @@ public:
 
     // Feeds one token for each row, except rows that are `over`.
     Status feed(std::span<const int32_t> tokens, const std::vector<char>& over, Logits& logits) {
-        tokens_.assign(tokens.begin(), tokens.end());
-        for (std::size_t row = 0; row < length_.size(); ++row) {
-            const bool takes_part = over.empty() || !over[row];
-            start_[row] = takes_part ? static_cast<int32_t>(length_[row]) : 0;
-            count_[row] = takes_part ? 1 : 0;
-            length_[row] += takes_part ? 1 : 0;
-        }
-        return decode(1, false, logits);
+        begin_step(tokens, over);
+        return decode(1, StepKind::any, logits);
     }
+
+    // Feeds tokens like feed(), and then `steps` - 1 times the token that the decoder has chosen for each row; chosen
+    // [rows, steps]: with the last ones, which are not fed. fed() counts the tokens of a row.
+    Status choose(std::span<const int32_t> tokens, const std::vector<char>& over, const Options& options,
+                  OwnSteps steps, std::span<int32_t> chosen) {
+        begin_step(tokens, over);
+        for (std::size_t row = 0; row < length_.size(); ++row)
+            if (count_[row] > 0)
+                std::fill_n(cache_row_.begin() + static_cast<std::ptrdiff_t>(row * capacity_ + at(start_[row])),
+                            steps.steps, static_cast<int32_t>(row));
+        steps.first = step_of(1, StepKind::any);
+        return decoder_.decode_and_choose(steps, options, chosen);
+    }
+    // A row has taken `more` tokens after choose(), in addition to the first.
+    void fed(std::size_t row, std::size_t more) { length_[row] += more; }
 
     std::size_t length(std::size_t row) const { return length_[row]; }
 
@@ -101,6 +116,13 @@ public:
     }
 
 private:
+    // Returns whether all rows with a prompt left are empty.
+    bool all_begin(const std::vector<Ids>& prompts) const {
+        for (std::size_t row = 0; row < prompts.size(); ++row)
+            if (length_[row] > 0 && prompts[row].size() > length_[row]) return false;
+        return true;
+    }
+
     std::size_t chunk_for(std::size_t left) const {
         std::size_t best = 1;
         for (const int64_t chunk : decoder_.chunks())
@@ -108,7 +130,17 @@ private:
         return best;
     }
 
-    Status decode(std::size_t chunk, bool both_sides, Logits& logits) {
+    void begin_step(std::span<const int32_t> tokens, const std::vector<char>& over) {
+        tokens_.assign(tokens.begin(), tokens.end());
+        for (std::size_t row = 0; row < length_.size(); ++row) {
+            const bool takes_part = over.empty() || !over[row];
+            start_[row] = takes_part ? static_cast<int32_t>(length_[row]) : 0;
+            count_[row] = takes_part ? 1 : 0;
+            length_[row] += takes_part ? 1 : 0;
+        }
+    }
+
+    Step step_of(std::size_t chunk, StepKind kind) {
         // Positions that this row writes from now on are its own, whichever row it continued.
         for (std::size_t row = 0; row < length_.size(); ++row)
             for (int32_t i = 0; i < count_[row]; ++i)
@@ -119,10 +151,14 @@ private:
         step.start = start_;
         step.count = count_;
         step.cache_row = cache_row_;
-        step.both_sides = both_sides;
+        step.kind = kind;
         if (moved_) step.parent = parent_;
         moved_ = false;
-        return decoder_.decode(step, logits);
+        return step;
+    }
+
+    Status decode(std::size_t chunk, StepKind kind, Logits& logits) {
+        return decoder_.decode(step_of(chunk, kind), logits);
     }
 
     Decoder& decoder_;
@@ -131,6 +167,22 @@ private:
     Ids tokens_, start_, count_, parent_;
     ResourceVector<int32_t> cache_row_;
     bool moved_ = false;
+};
+
+// How many tokens the device chooses before the host reads them: few enough that texts appear and stop without a delay
+// that is felt, and as many as the decoder allows. Results do not depend on it.
+class StepsAtOnce {
+public:
+    explicit StepsAtOnce(int64_t most) : most_(most), next_(std::min<int64_t>(most, 1)) {}
+    int64_t next() const { return next_; }
+    void took(int64_t steps, double seconds) {
+        constexpr double kSeconds = 0.015;
+        const double fits = kSeconds * static_cast<double>(steps) / std::max(seconds, 1e-9);
+        next_ = std::clamp(static_cast<int64_t>(std::min(fits, 1e6)), int64_t{1}, std::min(most_, 2 * next_));
+    }
+
+private:
+    int64_t most_, next_;
 };
 
 // Returns the encoder's fields: ids padded to the same length, and a mask if they were padded.
@@ -281,53 +333,106 @@ private:
     }
 
     Status sample(Rows& rows, Logits& logits) {
-        const Sampler sampler(options_);
-        const std::size_t vocabulary = at(decoder_.vocabulary()), count = starts_.size() * copies_;
+        const std::size_t count = starts_.size() * copies_;
         output_.rows.resize(count);
         for (std::size_t row = 0; row < count; ++row) output_.rows[row].ids = starts_[row / copies_];
-        std::vector<char> over(count, 0);
-        Ids tokens(count, 0);
-        for (int64_t made = 0;; ++made) {
-            for (std::size_t row = 0; row < count; ++row) {
-                if (over[row]) continue;
-                Output::Row& out = output_.rows[row];
-                const std::span<float> scores = std::span(logits).subspan(row * vocabulary, vocabulary);
-                const std::size_t prompt = row / copies_;
-                sampler.process({out.ids, static_cast<int64_t>(starts_[prompt].size()), source(prompt)}, scores);
-                HK_ASSIGN(tokens[row], sampler.choose(row, out.ids.size(), scores));
-                out.ids.push_back(tokens[row]);
-                ++out.made;
-                ++output_.statistics.tokens;
-                over[row] = made + 1 >= options_.max_new_tokens ||
-                            std::ranges::find(options_.eos, tokens[row]) != options_.eos.end();
-                if (on_token_ && !on_token_(row, tokens[row])) {
-                    output_.stopped = true;
-                    return {};
-                }
-            }
-            if (std::ranges::all_of(over, [](char o) { return o != 0; })) return {};
+        over_.assign(count, 0);
+        tokens_.assign(count, 0);
+        HK_TRY(choose(logits));
+        StepsAtOnce pace(decoder_.steps_at_once(options_));
+        while (!output_.stopped && !std::ranges::all_of(over_, [](char o) { return o != 0; })) {
             output_.stopped = stop_.stopped();
-            if (output_.stopped) return {};
-            HK_TRY(feed(rows, tokens, over, logits));
-            if (output_.stopped) return {};
+            if (output_.stopped) break;
+            if (const int64_t steps = std::min(pace.next(), room(rows)); steps > 0) {
+                const Clock::time_point start = Clock::now();
+                HK_TRY(choose_on_device(rows, steps));
+                pace.took(steps, seconds_since(start));
+            } else {
+                HK_TRY(feed(rows, logits));
+                if (!output_.stopped) HK_TRY(choose(logits));
+            }
         }
+        return {};
+    }
+
+    // Adds a token to a row. False: OnToken ended generation.
+    bool take(std::size_t row, int32_t token) {
+        Output::Row& out = output_.rows[row];
+        tokens_[row] = token;
+        out.ids.push_back(token);
+        ++out.made;
+        ++output_.statistics.tokens;
+        over_[row] = static_cast<int64_t>(out.made) >= options_.max_new_tokens ||
+                     std::ranges::find(options_.eos, token) != options_.eos.end();
+        output_.stopped = on_token_ && !on_token_(row, token);
+        return !output_.stopped;
+    }
+
+    // Chooses a token for each row by its scores.
+    Status choose(Logits& logits) {
+        const Sampler sampler(options_);
+        const std::size_t vocabulary = at(decoder_.vocabulary());
+        for (std::size_t row = 0; row < over_.size(); ++row) {
+            if (over_[row]) continue;
+            const std::vector<int32_t>& ids = output_.rows[row].ids;
+            const std::span<float> scores = std::span(logits).subspan(row * vocabulary, vocabulary);
+            const std::size_t prompt = row / copies_;
+            sampler.process({ids, static_cast<int64_t>(starts_[prompt].size()), source(prompt)}, scores);
+            HK_ASSIGN(const int32_t token, sampler.choose(row, ids.size(), scores));
+            if (!take(row, token)) return {};
+        }
+        return {};
+    }
+
+    // Returns how many tokens every row can take before one fills its context.
+    int64_t room(const Rows& rows) const {
+        int64_t least = options_.max_new_tokens, most_left = 0;
+        for (std::size_t row = 0; row < over_.size(); ++row) {
+            if (over_[row]) continue;
+            if (context_ > 0)
+                least = std::min(least, static_cast<int64_t>(context_) - static_cast<int64_t>(rows.length(row)));
+            most_left = std::max(most_left, options_.max_new_tokens - static_cast<int64_t>(output_.rows[row].made));
+        }
+        return std::min(least, most_left);
+    }
+
+    Status choose_on_device(Rows& rows, int64_t steps) {
+        std::vector<int64_t> made;
+        std::vector<uint64_t> position;
+        for (const Output::Row& row : output_.rows) {
+            made.push_back(static_cast<int64_t>(row.made));
+            position.push_back(row.ids.size());
+        }
+        Ids chosen(over_.size() * at(steps));
+        HK_TRY(rows.choose(tokens_, over_, options_, {{}, steps, made, position}, chosen));
+        const std::vector<char> before = over_;
+        for (int64_t step = 0; step < steps; ++step)
+            for (std::size_t row = 0; row < over_.size(); ++row) {
+                if (over_[row]) continue;
+                const int32_t token = chosen[row * at(steps) + at(step)];
+                if (token < 0) return choice_error(token, row, output_.rows[row].ids.size());
+                if (!take(row, token)) return {};
+            }
+        for (std::size_t row = 0; row < over_.size(); ++row)
+            if (!before[row]) rows.fed(row, output_.rows[row].made - at(made[row]) - 1);
+        return {};
     }
 
     // Feeds the next token of every row. A row without room for it restarts from the last half of its text, so that its
     // tokens do not depend on the other rows.
-    Status feed(Rows& rows, const Ids& tokens, const std::vector<char>& over, Logits& logits) {
-        if (context_ == 0) return rows.feed(tokens, over, logits);
-        std::vector<char> waits = over;
-        std::vector<Ids> restarts(over.size());
+    Status feed(Rows& rows, Logits& logits) {
+        if (context_ == 0) return rows.feed(tokens_, over_, logits);
+        std::vector<char> waits = over_;
+        std::vector<Ids> restarts(over_.size());
         bool some_full = false;
-        for (std::size_t row = 0; row < over.size(); ++row) {
-            if (over[row] || rows.length(row) < context_) continue;
+        for (std::size_t row = 0; row < over_.size(); ++row) {
+            if (over_[row] || rows.length(row) < context_) continue;
             some_full = true;
             waits[row] = 1;
             restarts[row] = last_half(output_.rows[row].ids);
             rows.forget(row);
         }
-        if (std::ranges::any_of(waits, [](char w) { return w == 0; })) HK_TRY(rows.feed(tokens, waits, logits));
+        if (std::ranges::any_of(waits, [](char w) { return w == 0; })) HK_TRY(rows.feed(tokens_, waits, logits));
         if (!some_full) return {};
         HK_ASSIGN(const bool fed, rows.feed_prompts(restarts, logits, stop_));
         output_.stopped = !fed;
@@ -368,6 +473,8 @@ private:
     std::size_t copies_ = 1;
     std::size_t context_ = 0; // maximum tokens per row if rows may exceed it; 0: all fit
     std::vector<Ids> starts_; // initial tokens of each row of the decoder, prompt by prompt
+    std::vector<char> over_;  // rows that have ended, without beams
+    Ids tokens_;              // chosen last, not fed yet
     Output output_;
 };
 

@@ -51,9 +51,9 @@ struct Output {
     Statistics statistics;
 };
 
-// `stop` is called before every step of the model, also with beams; true ends generation: rows stay as they are then,
-// and beams return the best so far. Errors: options (see check()), empty prompts, ids outside the vocabulary, a length
-// that the model cannot take.
+// `stop` is called before every step of the model, or, where the device chooses tokens, before some of at most 15 ms;
+// also with beams. True ends generation: rows stay as they are then, and beams return the best so far. Errors: options
+// (see check()), empty prompts, ids outside the vocabulary, a length that the model cannot take.
 Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token = {},
                         const StopPoll& stop = {});
 

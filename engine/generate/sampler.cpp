@@ -1,15 +1,18 @@
 #include "generate/sampler.hpp"
 
 #include "base/philox.hpp"
+#include "program/lowering/records.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 #include <limits>
-#include <numeric>
 
 namespace hekla::generate {
 namespace {
+
+namespace kernels = program::kernels::generate;
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
@@ -36,6 +39,18 @@ void force(std::span<float> scores, std::span<const int32_t> ids) {
     std::ranges::fill(scores, kNever);
     for (const int32_t id : ids)
         if (float* score = find(scores, id)) *score = 0.0f;
+}
+
+void drop_below(std::span<float> scores, float least) {
+    for (float& score : scores)
+        if (score < least) score = kNever;
+}
+
+// Returns the whole part of x * share / 2^64.
+uint64_t part_of(uint64_t x, uint64_t share) {
+    const uint64_t x_low = x & 0xFFFFFFFF, x_high = x >> 32, low = share & 0xFFFFFFFF, high = share >> 32;
+    const uint64_t middle = x_high * low + ((x_low * low) >> 32); // at most 2^64 - 2^32
+    return x_high * high + (middle >> 32) + (((middle & 0xFFFFFFFF) + x_low * high) >> 32);
 }
 
 // The first of the highest scores. Not finite: a score is NaN or infinite.
@@ -99,77 +114,85 @@ void Sampler::process(const Row& row, std::span<float> scores) const {
 void Sampler::warp(std::span<float> scores) const {
     const Options& o = options_;
     if (o.temperature != 1.0) {
-        const auto temperature = static_cast<float>(o.temperature);
-        for (float& score : scores) score /= temperature;
+        const float factor = static_cast<float>(1.0 / o.temperature);
+        for (float& score : scores) score *= factor;
     }
     if (o.top_k > 0 && static_cast<std::size_t>(o.top_k) < scores.size()) {
         std::vector<float> sorted(scores.begin(), scores.end());
         const auto kth = sorted.begin() + (o.top_k - 1);
         std::nth_element(sorted.begin(), kth, sorted.end(), std::greater<>());
-        const float least = *kth; // ties with the k-th are kept
-        for (float& score : scores)
-            if (score < least) score = kNever;
+        drop_below(scores, *kth);
     }
-    if (o.top_p < 1.0) {
-        std::vector<std::size_t> order;
-        for (std::size_t i = 0; i < scores.size(); ++i)
-            if (scores[i] != kNever) order.push_back(i);
-        if (order.empty()) return;
-        std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
-        const double top = scores[order.back()];
-        double total = 0.0;
-        for (const std::size_t i : order) total += std::exp(scores[i] - top);
-        double below = 0.0;
-        for (std::size_t k = 0; k + 1 < order.size(); ++k) { // the most likely token is always kept
-            below += std::exp(scores[order[k]] - top) / total;
-            if (below > 1.0 - o.top_p) break;
-            scores[order[k]] = kNever;
-        }
+    if (const uint32_t dropped = dropped_share(o.top_p); dropped > 0) {
+        std::vector<float> sorted;
+        std::ranges::copy_if(scores, std::back_inserter(sorted), [](float score) { return score != kNever; });
+        if (sorted.empty()) return;
+        std::ranges::sort(sorted);
+        const float top = sorted.back();
+        uint64_t total = 0, below = 0;
+        for (const float score : sorted) total += share_of(top - score);
+        const uint64_t limit = part_of(total, uint64_t{dropped} << 32);
+        const auto least = std::ranges::find_if(sorted, [&](float score) {
+            below += share_of(top - score);
+            return below > limit;
+        });
+        drop_below(scores, *least);
     }
 }
 
 Result<int32_t> Sampler::choose(uint64_t row, uint64_t position, std::span<float> scores) const {
     Highest best = highest(scores);
-    if (!best.finite)
-        return failed_precondition(fmt::format("row {}: the model's scores for the token at position {} are not finite "
-                                               "numbers; the weights are damaged or overflow",
-                                               row, position));
+    if (!best.finite) return choice_error(kernels::kNotFinite, row, position);
     if (options_.sample) {
         warp(scores);
         best = highest(scores);
     }
-    if (best.score == kNever)
-        return failed_precondition(fmt::format(
-            "row {}: every token at position {} is forbidden; loosen no_repeat_ngram_size, suppress_tokens or "
-            "min_new_tokens",
-            row, position));
+    if (best.score == kNever) return choice_error(kernels::kNoTokenAllowed, row, position);
     if (!options_.sample) return static_cast<int32_t>(best.index);
 
-    const double top = best.score;
-    std::vector<double> weights(scores.size()); // 0 for forbidden tokens
-    double total = 0.0;
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-        if (scores[i] != kNever) weights[i] = std::exp(scores[i] - top);
-        total += weights[i];
-    }
-    const double wanted = draw_unit(options_.seed, row, position) * total;
-    double sum = 0.0;
-    int32_t last = 0;
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-        if (scores[i] == kNever) continue;
-        last = static_cast<int32_t>(i);
-        sum += weights[i];
-        if (sum > wanted) break;
-    }
-    return last;
+    uint64_t total = 0, sum = 0;
+    for (const float score : scores) total += share_of(best.score - score);
+    const uint64_t wanted = part_of(total, draw_bits(options_.seed, row, position));
+    const auto drawn = std::ranges::find_if(scores, [&](float score) {
+        sum += share_of(best.score - score);
+        return sum > wanted;
+    });
+    return static_cast<int32_t>(drawn - scores.begin());
 }
 
-double draw_unit(uint64_t seed, uint64_t row, uint64_t position) {
+Status choice_error(int32_t token, uint64_t row, uint64_t position) {
+    if (token == kernels::kNotFinite)
+        return failed_precondition(fmt::format("row {}: the model's scores for the token at position {} are not finite "
+                                               "numbers; the weights are damaged or overflow",
+                                               row, position));
+    return failed_precondition(
+        fmt::format("row {}: every token at position {} is forbidden; loosen no_repeat_ngram_size, suppress_tokens or "
+                    "min_new_tokens",
+                    row, position));
+}
+
+uint32_t share_of(float below) {
+    const float halvings = below * kernels::kHalvings;
+    if (!(halvings < 32.0f)) return 0;
+    const auto n = static_cast<uint32_t>(halvings * 0x1p24f);
+    const uint64_t fraction = n & 0xFFFFFF;
+    uint32_t power = kernels::kShare7;
+    for (const uint32_t next : {kernels::kShare6, kernels::kShare5, kernels::kShare4, kernels::kShare3,
+                                kernels::kShare2, kernels::kShare1, kernels::kShare0})
+        power = next - static_cast<uint32_t>(fraction * power >> 24);
+    return power >> (n >> 24);
+}
+
+uint32_t dropped_share(double top_p) {
+    return static_cast<uint32_t>(std::clamp((1.0 - top_p) * 0x1p32, 0.0, 0x1p32 - 1.0));
+}
+
+uint64_t draw_bits(uint64_t seed, uint64_t row, uint64_t position) {
     const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
     const auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
     const std::array<uint32_t, 4> words =
         philox({low(position), high(position), low(row), high(row)}, {low(seed), high(seed)});
-    return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1.0p-53;
+    return uint64_t{words[0]} << 32 | words[1];
 }
 
 } // namespace hekla::generate

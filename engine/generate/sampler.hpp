@@ -1,5 +1,6 @@
 // Chooses a token by scores: penalties and forbidden tokens, temperature, top-k, top-p, and the draw, in the order of
-// transformers' processors, so that equal logits give equal tokens.
+// transformers' processors, so that equal logits give equal tokens. Probabilities are integers (share_of), so that the
+// kernel generate/choose draws the same tokens on any device.
 #pragma once
 
 #include "generate/options.hpp"
@@ -28,14 +29,25 @@ public:
     // that are NaN, or no token left.
     Result<int32_t> choose(uint64_t row, uint64_t position, std::span<float> scores) const;
 
-    // Applies temperature, top-k and top-p: a token that must not be drawn gets -infinity.
+    // Applies temperature, top-k and top-p (both keep all tokens as likely as the last that they keep): a token that
+    // must not be drawn gets -infinity.
     void warp(std::span<float> scores) const;
 
 private:
     Options options_;
 };
 
-// Returns a number in [0, 1) of 53 bits for a draw.
-double draw_unit(uint64_t seed, uint64_t row, uint64_t position);
+// What a device writes in place of a token: see kNotFinite and kNoTokenAllowed in shaders/generate/record.h. Returns
+// the error for it.
+Status choice_error(int32_t token, uint64_t row, uint64_t position);
+
+// Returns the probability of a token whose score is `below` the highest, relative to that of the highest, in 2^-31.
+uint32_t share_of(float below);
+
+// Returns 64 random bits for a draw.
+uint64_t draw_bits(uint64_t seed, uint64_t row, uint64_t position);
+
+// Returns 1 - top_p in 2^-32: the part of all shares that is dropped.
+uint32_t dropped_share(double top_p);
 
 } // namespace hekla::generate

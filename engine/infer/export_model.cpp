@@ -44,6 +44,7 @@ std::vector<program::Limits> tiers() {
         limits.uniform_loads = uniform_loads;
         limits.subgroup_size = lanes;
         limits.storage16 = true;
+        limits.chains = false; // their text depends on the number of lanes and on which dispatches are small
         all.push_back(limits);
     };
     add(false, false, 32);

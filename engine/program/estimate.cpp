@@ -92,8 +92,13 @@ Status Estimator::add_store(std::vector<ParameterEntry> table, const StoreOption
         buffer(elements * bytes_of(chunk.storage), &Estimate::weights);
         if (!chunk.trained) continue;
         if (options.gradients) buffer(elements * sizeof(float), &Estimate::gradients);
-        for (int moment = 0; moment < (options.moments ? 2 : 0); ++moment)
-            buffer(elements * sizeof(float), &Estimate::optimizer);
+        for (uint32_t moment = 0; moment < options.moments.count; ++moment) {
+            const uint64_t bytes = elements * bytes_of(options.moments.storage);
+            if (options.moments.in_system_memory && !target_.limits.cpu)
+                sum_.system += with_guard(bytes);
+            else
+                buffer(bytes, &Estimate::optimizer);
+        }
     }
     return {};
 }
@@ -123,7 +128,8 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
     const uint64_t inputs = std::max(ResourceLocations::pack(lowering, ResourceKind::input, offsets), kAlignment);
     uint64_t arguments = 0;
     for (const Dispatch& dispatch : lowering.dispatches) {
-        const double seconds = seconds_of(dispatch.flops, dispatch.bytes, speed_of(target_.limits));
+        const double seconds =
+            std::max(dispatch.seconds, seconds_of(dispatch.flops, dispatch.bytes, speed_of(target_.limits)));
         arguments += parts_of(dispatch.groups, seconds, target_.budget_seconds) *
                      ((dispatch.record.bytes.size() + 63) / 64 * 64);
     }
@@ -144,7 +150,7 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
         NodeCost& node = nodes_[name];
         node.name = name;
         node.dispatches += static_cast<uint64_t>(times);
-        node.seconds += times * seconds_of(dispatch.flops, dispatch.bytes, target_.speed);
+        node.seconds += times * std::max(dispatch.seconds, seconds_of(dispatch.flops, dispatch.bytes, target_.speed));
         node.flops += times * dispatch.flops;
         node.bytes += times * dispatch.bytes;
     }

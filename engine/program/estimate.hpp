@@ -55,6 +55,7 @@ struct Estimate {
     uint64_t programs = 0;    // constants, inputs, outputs, argument records, and upload and readback buffers
     uint64_t staging = 0;
     uint64_t largest = 0;   // the largest single allocation
+    uint64_t system = 0;    // of the host's memory (Moments::in_system_memory), which total() does not count
     int64_t parameters = 0; // numbers, not bytes
     // For one unit of work (a step, a token, a pass).
     uint64_t dispatches = 0;

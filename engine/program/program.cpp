@@ -49,8 +49,9 @@ struct CopiedState {
 struct Recording {
     ResourceVector<gpu::CommandBuffer> commands;
     ResourceVector<gpu::Segment> segments;
-    gpu::Buffer upload;   // inputs from the host
-    gpu::Buffer readback; // small outputs, then states
+    std::size_t copies = 0; // of them, at the beginning: the copy of fields, if the program writes fields itself
+    gpu::Buffer upload;     // inputs from the host
+    gpu::Buffer readback;   // small outputs, then states
     std::unique_ptr<gpu::Timer> timer;
     uint64_t value = 0; // of the queue's timeline when its last replay is done; 0: never submitted
 };
@@ -137,6 +138,7 @@ struct Program::State {
     ParameterStore* store = nullptr;
     std::pmr::memory_resource* memory = nullptr; // the host's, for data that lives as long as this
     bool timings = false, serialized = false;    // CompileOptions
+    bool writes_fields = false;                  // CompileOptions::choose
     ProgramMetadata kept;
     MemoryPlan plan; // without its placements
     ResourceLocations locations;
@@ -179,7 +181,7 @@ struct Program::State {
     Result<const KeptOutput*> find_output(std::string_view name) const;
     Status read(const KeptOutput& output, std::span<std::byte> to, std::size_t age);
     Status read_floats(const KeptOutput& output, std::span<float> to, std::size_t age);
-    Result<Recording*> begin_replay(const RunScalars& scalars); // ready to be submitted
+    Result<Recording*> begin_replay(const Replay& replay); // ready to be submitted
     bool ignores(std::string_view input) const {
         return std::ranges::find(kept.ignored_inputs, input) != kept.ignored_inputs.end();
     }
@@ -187,9 +189,9 @@ struct Program::State {
 
 Program::State::State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering)
     : runtime(&with), store(&from), memory(with.gpu().device->host_memory()), timings(options.timings),
-      serialized(options.serialized), kept(lowering, memory), locations(lowering.resources.size(), memory),
-      slices(memory), took(memory), pipelines(memory), fields(memory), scalars(memory), copied_states(memory),
-      gradients(memory) {}
+      serialized(options.serialized), writes_fields(options.choose.has_value()), kept(lowering, memory),
+      locations(lowering.resources.size(), memory), slices(memory), took(memory), pipelines(memory), fields(memory),
+      scalars(memory), copied_states(memory), gradients(memory) {}
 
 Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
@@ -397,7 +399,8 @@ void Program::State::slice_dispatches() {
     for (uint32_t d = 0; d < kept.dispatches.size(); ++d) {
         const DispatchInfo& dispatch = kept.dispatches[d];
         const bool known = d < took.size() && took[d] > 0;
-        const double seconds = known ? took[d] : seconds_of(dispatch.flops, dispatch.bytes, speed);
+        const double estimated = std::max(dispatch.seconds, seconds_of(dispatch.flops, dispatch.bytes, speed));
+        const double seconds = known ? took[d] : estimated;
         const uint64_t groups = dispatch.groups;
         // A dispatch that alone would take longer than a submit may is split by groups; with a measured time into one
         // more slice, since slices do not take equally long.
@@ -490,7 +493,7 @@ Status Program::State::record(Recording& recording) {
         }
         commands = &recording.commands[segment];
         seconds = 0;
-        return commands->begin(traced);
+        return commands->begin(traced, writes_fields);
     };
     const auto close = [&]() -> Status {
         HK_TRY(commands->end());
@@ -510,6 +513,11 @@ Status Program::State::record(Recording& recording) {
     barrier(); // against the previous replay, of this or another program
     if (!image->empty()) {
         commands->copy(recording.upload, 0, inputs, 0, image->size());
+        if (writes_fields) {
+            HK_TRY(close());
+            HK_TRY(open());
+            recording.copies = 1;
+        }
         barrier();
     }
     if (recording.timer) {
@@ -578,7 +586,10 @@ Status Program::set_scalar(std::string_view name, float value) {
 
 bool Program::has_scalar(std::string_view name) const { return find_input(state_->scalars, name) != nullptr; }
 
-Result<Recording*> Program::State::begin_replay(const RunScalars& run) {
+Result<Recording*> Program::State::begin_replay(const Replay& replay) {
+    const RunScalars& run = replay.scalars;
+    if (replay.times != 1 && !writes_fields)
+        return failed_precondition("only a program that writes its own fields can be repeated");
     if (const auto unset = std::ranges::find(fields, false, &Input::set); unset != fields.end())
         return failed_precondition(fmt::format("the field '{}' was never set", unset->name));
     Recording& recording = recordings[replays % kRecordings];
@@ -617,15 +628,19 @@ Status Program::submit(std::span<const Replay> replays) {
     const Runtime& runtime = *replays[0].program->state_->runtime;
     ResourceVector<Recording*> recordings(replays[0].program->state_->memory);
     ResourceVector<gpu::Segment> segments(replays[0].program->state_->memory);
+    const bool whole = replays.size() == 1 && replays[0].times == 1;
     for (const Replay& replay : replays) {
-        HK_ASSIGN(Recording * recording, replay.program->state_->begin_replay(replay.scalars));
+        HK_ASSIGN(Recording * recording, replay.program->state_->begin_replay(replay));
         recordings.push_back(recording);
-        if (replays.size() > 1) segments.insert(segments.end(), recording->segments.begin(), recording->segments.end());
+        if (whole) break;
+        const auto body = recording->segments.begin() + static_cast<std::ptrdiff_t>(recording->copies);
+        segments.insert(segments.end(), recording->segments.begin(), body);
+        for (uint32_t time = 0; time < replay.times; ++time)
+            segments.insert(segments.end(), body, recording->segments.end());
     }
     gpu::SubmitOptions options;
     options.budget_seconds = runtime.options().budget_seconds;
-    HK_ASSIGN(const uint64_t value,
-              runtime.gpu().queue->submit(replays.size() > 1 ? segments : recordings[0]->segments, options));
+    HK_ASSIGN(const uint64_t value, runtime.gpu().queue->submit(whole ? recordings[0]->segments : segments, options));
     for (std::size_t i = 0; i < replays.size(); ++i) {
         State& state = *replays[i].program->state_;
         recordings[i]->value = state.last_value = value;

@@ -56,6 +56,9 @@ class Program;
 struct Replay {
     Program* program = nullptr;
     RunScalars scalars = {};
+    // Replays in a row of a program that writes its own fields (CompileOptions::choose): each reads what the one before
+    // has written. Together they count as one, with the outputs of the last.
+    uint32_t times = 1;
 };
 
 // A program: one graph (or one list of dispatches) recorded for replay.

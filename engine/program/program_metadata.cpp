@@ -29,6 +29,7 @@ ProgramMetadata::ProgramMetadata(const Lowering& lowering, std::pmr::memory_reso
         one.groups = dispatch.groups;
         one.flops = dispatch.flops;
         one.bytes = dispatch.bytes;
+        one.seconds = dispatch.seconds;
         all_dispatches.push_back(one);
     }
     dispatches = kept_.list(all_dispatches);

@@ -21,6 +21,7 @@ struct DispatchInfo {
     uint64_t groups = 1;
     double flops = 0;
     double bytes = 0;
+    double seconds = 0; // at least
 };
 
 struct KeptResource {

@@ -43,11 +43,13 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     else if (device.type == gpu::DeviceType::integrated)
         limits.cores = 16;
     limits.storage16 = device.storage_16bit;
-    limits.cpu = device.type == gpu::DeviceType::cpu && !options.kernels_of_gpus;
+    // The kernels for CPUs are unrolled.
+    limits.cpu = device.type == gpu::DeviceType::cpu && device.long_kernels && !options.kernels_of_gpus;
     limits.uniform_loads = device.uniform_loads;
+    limits.long_kernels = device.long_kernels;
     limits.many_registers = device.many_registers;
     limits.generated_shaders = options.generated_shaders;
-    limits.compiles_slowly = device.type == gpu::DeviceType::cpu && options.kernels_of_gpus;
+    limits.compiles_slowly = device.type == gpu::DeviceType::cpu && !limits.cpu;
 
     HK_ASSIGN(runtime->tuning_, Tuning::create(device, options.cache, runtime->gpu_.device->log()));
     RuntimeOptions& own = runtime->options_;
@@ -59,7 +61,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     if (built("matmul/matrix.t128_bf16") && device.bfloat16_cooperative_matrix && device.storage_16bit)
         limits.matrix_bf16 = matrix_unit(device, gpu::ComponentType::bfloat16);
     if (own.budget_seconds <= 0) own.budget_seconds = submit_seconds(limits.cpu, device.display);
-    if (own.segment_seconds <= 0) own.segment_seconds = own.budget_seconds > 0 ? own.budget_seconds / 8 : 0.002;
+    if (own.segment_seconds <= 0) own.segment_seconds = own.budget_seconds > 0 ? own.budget_seconds / 3 : 0.002;
     const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();
     own.max_block_bytes = own.max_block_bytes == 0 ? most : std::min(own.max_block_bytes, most);
     return runtime;
@@ -87,7 +89,12 @@ const Limits& Runtime::limits() const {
     return *limits_;
 }
 
-Limits Runtime::limits(const CompiledKernels* kernels) const { return kernels != nullptr ? device_limits_ : limits(); }
+Limits Runtime::limits(const CompiledKernels* kernels) const {
+    if (kernels == nullptr) return limits();
+    Limits limits = device_limits_;
+    limits.chains = false;
+    return limits;
+}
 
 Status Runtime::reserve_arena(std::span<const uint64_t> sizes) {
     return arena_.reserve(sizes, *gpu_.memory, *gpu_.queue);

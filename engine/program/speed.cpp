@@ -4,7 +4,8 @@
 
 namespace hekla::program {
 
-// About half of what a compute unit of 64 lanes or a multiprocessor of 128 can do, and the bandwidth of common memory per unit.
+// About half of what a compute unit of 64 lanes or a multiprocessor of 128 can do, and the bandwidth of common memory
+// per unit.
 Speed speed_of(const Limits& limits) {
     return limits.cpu ? Speed{2e10, 5e9} : Speed{1e11 * limits.cores, 1e10 * limits.cores};
 }

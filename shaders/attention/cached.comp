@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant 16 STORAGE16
 // Attention over a cache, one query per subgroup: lanes take keys in turn, each with its own online softmax and sum,
 // which are combined at the end in a fixed order. The work depends on the length, not on the capacity. The first of the
 // heads that share new keys and values (i < count[b], at position start[b] + i) stores them in the cache. Every row
@@ -16,12 +18,29 @@ layout(constant_id = 2) const uint DV = 32;
 layout(constant_id = 3) const uint W = 1;
 layout(constant_id = 4) const uint CAUSAL = 0;
 layout(constant_id = 5) const uint DISTANCE = 0;
+layout(constant_id = 6) const uint TYPE = 0; // of the cache
 
 // Loads this lane's W elements of a row.
 vec2 load_own(uint64_t row, uint i, uint width) {
     const vec2 x = W == 2 ? load_pair(row, uint64_t(min(i, width - 2)), kF32)
                           : vec2(load_float(row, uint64_t(min(i, width - 1)), kF32), 0.0);
     return i < width ? x : vec2(0.0);
+}
+
+// The same for a key or value: a new one, in float32, is rounded as the cache rounds it.
+vec2 load_cached(uint64_t row, uint i, uint width, bool is_new) {
+#ifdef STORAGE16
+    if (TYPE != kF32) {
+        if (is_new) {
+            const vec2 x = load_own(row, i, width);
+            return vec2(unpack_half(TYPE, pack_half(TYPE, x.x)), unpack_half(TYPE, pack_half(TYPE, x.y)));
+        }
+        const vec2 x = W == 2 ? load_pair(row, uint64_t(min(i, width - 2)), TYPE)
+                              : vec2(load_float(row, uint64_t(min(i, width - 1)), TYPE), 0.0);
+        return i < width ? x : vec2(0.0);
+    }
+#endif
+    return load_own(row, i, width);
 }
 
 void main() {
@@ -44,8 +63,8 @@ void main() {
         const uint64_t to = (uint64_t(b) * r.key_heads + g) * r.capacity + uint(position);
         const uint64_t k = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h + uint64_t(i) * r.k_t) * 4ul;
         const uint64_t v = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h + uint64_t(i) * r.v_t) * 4ul;
-        HEKLA_EACH_SHARE(d, D, W, { store_part(r.key_cache + to * D * 4ul, d, D, W, load_part(k, d, D, W, 0.0)); })
-        HEKLA_EACH_SHARE(d, DV, W, { store_part(r.value_cache + to * DV * 4ul, d, DV, W, load_part(v, d, DV, W, 0.0)); })
+        HEKLA_EACH_SHARE(d, D, W, { store_part_of(r.key_cache + to * D * bytes_of(TYPE), d, D, W, load_part(k, d, D, W, 0.0), TYPE); })
+        HEKLA_EACH_SHARE(d, DV, W, { store_part_of(r.value_cache + to * DV * bytes_of(TYPE), d, DV, W, load_part(v, d, DV, W, 0.0), TYPE); })
     }
 
     // The query, spread over the lanes.
@@ -65,10 +84,10 @@ void main() {
         const bool is_new = ahead >= 0 && ahead < min(load_int(r.count, uint64_t(from_row)), int(r.chunk));
         const uint64_t made = uint64_t(is_new ? ahead : 0);
         const uint64_t key = is_new ? r.k + (uint64_t(from_row) * r.k_b + uint64_t(g) * r.k_h + made * r.k_t) * 4ul
-                                    : r.key_cache + at * D * 4ul;
+                                    : r.key_cache + at * D * bytes_of(TYPE);
         float s = 0.0;
         [[unroll]] for (uint d = 0; d < D; d += W) {
-            const vec2 x = load_own(key, d, D);
+            const vec2 x = load_cached(key, d, D, is_new);
             s = fma(subgroupBroadcast(q[d / (S * W)].x, (d / W) % S), x.x, s);
             if (W == 2) s = fma(subgroupBroadcast(q[d / (S * W)].y, (d / W) % S), x.y, s);
         }
@@ -84,9 +103,9 @@ void main() {
         lane_max = new_max;
         lane_sum = lane_sum * rescale + p;
         const uint64_t value = is_new ? r.v + (uint64_t(from_row) * r.v_b + uint64_t(g) * r.v_h + made * r.v_t) * 4ul
-                                      : r.value_cache + at * DV * 4ul;
+                                      : r.value_cache + at * DV * bytes_of(TYPE);
         [[unroll]] for (uint d = 0; d < DV; d += W) {
-            const vec2 x = load_own(value, d, DV);
+            const vec2 x = load_cached(value, d, DV, is_new);
             y[d] = y[d] * rescale + p * x.x;
             if (W == 2) y[d + W - 1] = y[d + W - 1] * rescale + p * x.y;
         }

@@ -103,7 +103,9 @@ HK_RECORD(Record) {
     HK_F32(dropout_factor);
 };
 
-// The record of cached.comp.
+HK_CONSTANT(kKeysPerPart, 128); // of cached_part.comp
+
+// The record of cached.comp, cached_part.comp, cached_sum.comp and store.comp.
 HK_RECORD(CachedRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(q);
@@ -117,9 +119,13 @@ HK_RECORD(CachedRecord) {
     HK_ADDRESS(cache_row);   // [B, capacity]
     HK_ADDRESS(distance_bias); // [H, P]
     HK_ADDRESS(table);         // [table_length]
+    HK_ADDRESS(sums);    // [B, H, parts, DV] of values times e^(score - maximum); with several parts
+    HK_ADDRESS(numbers); // [B, H, parts, 2]: the maximum, and the sum of e^(score - maximum)
+    HK_U32(parts);       // of kKeysPerPart keys each
     HK_U32(heads);
     HK_U32(key_heads);
     HK_U32(chunk); // queries per row of the batch
+    HK_U32(rows);  // B * Hkv * chunk
     HK_U32(capacity);
     HK_U32(cache_rows);
     HK_U32(q_b);

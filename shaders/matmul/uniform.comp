@@ -3,6 +3,7 @@
 //! no-optimizer
 //! variant t6x4 TM=6 TN=4 KU=16
 //! variant t2x4 TM=2 TN=4 KU=16
+//! variant t1x6 TM=1 TN=6 KU=16
 //! variant t8x1 TM=8 TN=1 KU=16
 // C = A B, one subgroup per tile of TM rows and TN vectors of columns, for drivers that execute a load with the same
 // address in all lanes as one scalar load (capability uniform_loads): A is loaded this way, and the S columns of a

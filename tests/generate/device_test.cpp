@@ -4,6 +4,7 @@
 #include "generate/generator.hpp"
 
 #include "../program/harness.hpp"
+#include "generate/decoder_graph.hpp"
 #include "models.hpp"
 
 #include <algorithm>
@@ -67,6 +68,22 @@ private:
     Decoder& reference_;
 };
 
+// The same decoder, whose tokens the host chooses.
+class HostChooses final : public Decoder {
+public:
+    explicit HostChooses(Decoder& decoder) : decoder_(decoder) {}
+    Result<int64_t> longest(const DecodeBatch& session) const override { return decoder_.longest(session); }
+    bool encoder_decoder() const override { return decoder_.encoder_decoder(); }
+    int64_t vocabulary() const override { return decoder_.vocabulary(); }
+    int64_t capacity() const override { return decoder_.capacity(); }
+    const std::vector<int64_t>& chunks() const override { return decoder_.chunks(); }
+    Status begin(const DecodeBatch& session) override { return decoder_.begin(session); }
+    Status decode(const Step& step, Logits& logits) override { return decoder_.decode(step, logits); }
+
+private:
+    Decoder& decoder_;
+};
+
 } // namespace
 
 TEST_CASE("decoder: programs on the device compute the same as the interpreter") {
@@ -102,5 +119,131 @@ TEST_CASE("decoder: programs on the device compute the same as the interpreter")
             for (std::size_t row = 0; row < output->rows.size(); ++row)
                 CHECK(again->rows[row].ids == output->rows[row].ids);
         }
+    }
+}
+
+// Outputs of a decoding step's graph for positions 0, 1, 2 of each row, one after another, with its own caches.
+std::vector<std::vector<float>> three_steps(program::Runtime& runtime, const graph::Graph& graph, const Fields& weights,
+                                            program::CompileOptions options, program::Storage storage,
+                                            std::size_t& dispatches) {
+    auto store = program::ParameterStore::create(runtime, program::parameter_table(graph), {.weights = storage});
+    REQUIRE_MESSAGE(store.ok(), store.message());
+    for (const auto& [name, tensor] : weights)
+        REQUIRE(store.value()->upload(name, std::vector<float>(tensor.data.begin(), tensor.data.end())).ok());
+    options.gradients = program::Gradients::ignore;
+    for (const auto& [name, value] : graph.outputs) options.outputs.push_back(name);
+    auto program = program::Program::compile(runtime, graph, *store.value(), options);
+    REQUIRE_MESSAGE(program.ok(), program.message());
+    dispatches = program.value()->dispatches();
+    std::vector<std::vector<float>> results;
+    for (int32_t position = 0; position < 3; ++position) {
+        std::mt19937 random(static_cast<unsigned>(position));
+        for (const graph::Node& node : graph.nodes) {
+            if (node.op != graph::Op::input) continue;
+            const Shape& shape = graph.shape(node.outputs[0]);
+            const std::string& field = node.text("field");
+            Tensor tensor{graph.kind(node.outputs[0]), shape, {}};
+            for (int64_t i = 0; i < shape.elements(); ++i) {
+                double value = std::normal_distribution<double>()(random);
+                if (field == "decode.start")
+                    value = position;
+                else if (field == "decode.count" || field == "attention_mask")
+                    value = 1;
+                else if (field == "decode.cache_row")
+                    value = static_cast<double>(i / shape[1]);
+                else if (!graph::is_float(tensor.kind))
+                    value = static_cast<double>(i * 7 % kVocabulary);
+                tensor.data.push_back(value);
+            }
+            REQUIRE(program.value()->set_input(field, to_bytes(tensor)).ok());
+        }
+        REQUIRE(program.value()->run().ok());
+        for (const std::string& name : options.outputs) {
+            auto output = program.value()->read_output(name);
+            REQUIRE_MESSAGE(output.ok(), output.message());
+            results.emplace_back(output->floats().begin(), output->floats().end());
+        }
+    }
+    const Status ordered = program.value()->check_ordering();
+    CHECK_MESSAGE(ordered.ok(), ordered.message());
+    return results;
+}
+
+TEST_CASE("decoder: kernels in a chain give the same bits as separate dispatches") {
+    const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
+    Bench bench;
+    for (const Model& model : models()) {
+        CAPTURE(model.architecture);
+        const auto composition = compose(registry, model);
+        const auto graphs = DecoderGraphs::create(*composition);
+        REQUIRE_MESSAGE(graphs.ok(), graphs.message());
+        for (const int64_t rows : {1, 3}) {
+            CAPTURE(rows);
+            Fields sources;
+            if (model.encodes) {
+                const Shape shape{rows, 5};
+                sources["input_ids"] = {Kind::int32, shape, std::vector<double>(static_cast<std::size_t>(5 * rows), 1)};
+                sources["attention_mask"] = sources["input_ids"];
+            }
+            const auto graph = graphs->turn(rows, 1, 16, sources);
+            REQUIRE_MESSAGE(graph.ok(), graph.message());
+            const Fields weights = random_weights(graph.value(), 3);
+            for (const program::Storage storage :
+                 {program::Storage::f32, program::Storage::f16, program::Storage::bf16}) {
+                if (storage != program::Storage::f32 && !bench->limits().storage16) continue;
+                CAPTURE(static_cast<int>(storage));
+                std::size_t separate = 0, chained = 0;
+                const auto a = three_steps(*bench, graph.value(), weights, {.chained = false}, storage, separate);
+                const auto b = three_steps(*bench, graph.value(), weights, {.chained = true}, storage, chained);
+                CHECK(a == b);
+                if (bench->limits().cpu) CHECK(chained * 4 < separate);
+            }
+        }
+    }
+}
+
+TEST_CASE("decoder: tokens that the device chooses are those that the host would choose") {
+    const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
+    Bench bench;
+    for (const Model& model : models()) {
+        CAPTURE(model.architecture);
+        const auto composition = compose(registry, model);
+        std::vector<plugin::BatchField> fields{{"input_ids", Kind::int32, Shape{1, 2}}};
+        if (model.encodes) fields.push_back({"decoder_input_ids", Kind::int32, Shape{1, 2}});
+        const auto graph = composition->build(HK_MODE_DECODE, fields);
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        const Fields weights = random_weights(graph.value(), 11);
+        const auto store = store_of(*bench, graph.value(), weights);
+        auto decoder = make_program_decoder(*bench, *store, *composition);
+        REQUIRE_MESSAGE(decoder.ok(), decoder.message());
+        HostChooses host(*decoder.value());
+        for (const bool slides : {false, true})
+            for (const double top_p : {1.0, 0.8}) {
+                CAPTURE(slides);
+                CAPTURE(top_p);
+                Options options;
+                options.max_new_tokens = 40;
+                options.slide_context = slides && !model.encodes;
+                if (options.slide_context) options.max_new_tokens = 90; // beyond every model's context
+                options.sample = top_p < 1.0 || slides;
+                options.top_p = top_p;
+                options.temperature = 0.9;
+                options.sequences = options.sample ? 2 : 1;
+                options.min_new_tokens = 6;
+                options.eos = {3};
+                if (model.encodes) options.decoder_start = 1;
+                const Request request{{{4, 5, 6}, {7}, {2, 3, 4, 5, 6, 7, 8}}, {}};
+                const auto own = generate::generate(*decoder.value(), request, options);
+                REQUIRE_MESSAGE(own.ok(), own.message());
+                const auto expected = generate::generate(host, request, options);
+                REQUIRE_MESSAGE(expected.ok(), expected.message());
+                REQUIRE(own->rows.size() == (options.sample ? 6 : 3));
+                CHECK(own->statistics.tokens == expected->statistics.tokens);
+                for (std::size_t row = 0; row < own->rows.size(); ++row) {
+                    CHECK(own->rows[row].ids == expected->rows[row].ids);
+                    CHECK(own->rows[row].made == expected->rows[row].made);
+                }
+            }
+        CHECK(decoder.value()->steps_at_once(Options{}) > 0);
     }
 }

@@ -102,8 +102,8 @@ TEST_CASE("sampler: draws follow the probabilities, and depend only on seed, row
     }
     for (int k = 0; k < 3; ++k) // within five standard deviations
         CHECK(std::abs(counts[k] - p[k] * kDraws) < 5 * std::sqrt(kDraws * p[k] * (1 - p[k])));
-    CHECK(draw_unit(7, 0, 0) != draw_unit(8, 0, 0));
-    CHECK(draw_unit(7, 0, 1) != draw_unit(7, 1, 0));
+    CHECK(draw_bits(7, 0, 0) != draw_bits(8, 0, 0));
+    CHECK(draw_bits(7, 0, 1) != draw_bits(7, 1, 0));
 }
 
 TEST_CASE("sampler: greedy takes the first of equal scores; scores without a valid maximum are an error") {

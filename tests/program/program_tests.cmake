@@ -15,6 +15,10 @@ set_tests_properties(program_shared_memory_of_16_kib PROPERTIES LABELS "long" TI
 add_test(NAME program_without_16_bit COMMAND test_program --test-suite-exclude=long)
 set_tests_properties(program_without_16_bit PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_DISABLE=storage_16bit")
+# Shaders rewritten for devices without 64-bit integers.
+add_test(NAME program_without_int64 COMMAND test_program --test-suite-exclude=long)
+set_tests_properties(program_without_int64 PROPERTIES LABELS "long" TIMEOUT 1800
+  ENVIRONMENT "HEKLA_TEST_DISABLE=int64")
 # The kernels chosen on a GPU, also if the tests run on a CPU.
 add_test(NAME program_kernels_of_gpus COMMAND test_program --test-suite-exclude=long)
 set_tests_properties(program_kernels_of_gpus PROPERTIES LABELS "long" TIMEOUT 1800

@@ -46,6 +46,7 @@ bool add_struct(const char* family, const char* name) {
     constexpr const char* kFamily = #name;
 #define HK_FAMILY_END }
 #define HK_CONSTANT(name, value) static_assert(true)
+#define HK_I32_CONSTANT(name, value) static_assert(true)
 #define HK_F32_CONSTANT(name, value) static_assert(true)
 // The header's braces become a function that is never called.
 #define HK_RECORD(name)                                                                                                \

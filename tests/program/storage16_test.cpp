@@ -133,18 +133,30 @@ TEST_CASE("matmul of 16-bit operands: every layout at odd and even sizes") {
                 }
 }
 
-TEST_CASE("matmul of 16-bit operands: every kernel") {
+namespace {
+
+void check_every_kernel(bool all) {
     Bench bench;
     if (!has_storage16(bench)) return;
     for (const char* choice :
          {"direct.t4x4", "direct.t32x4", "tiled.t64", "tiled.t128", "tiled.t32x64", "vector.r1", "vector.r4"})
         for (const Storage storage : {Storage::f16, Storage::bf16}) {
             CAPTURE(choice);
+            // The two storages differ in how they round.
+            if (!all && (storage == Storage::bf16) != (std::string_view(choice) == "tiled.t64")) continue;
             check_halves(bench, product({70, 33}, {33, 129}, false, false), storage, true, choice);
             check_halves(bench, product({2, 34, 66}, {2, 66, 130}, false, false), storage, true, choice);
             check_halves(bench, product({36, 20}, {20, 68}, false, false), storage, true, choice);
             check_halves(bench, product({6, 1030}, {10, 1030}, false, true), storage, true, choice);
         }
+}
+
+} // namespace
+
+TEST_CASE("matmul of 16-bit operands: every kernel") { check_every_kernel(false); }
+
+TEST_SUITE("long") {
+    TEST_CASE("matmul of 16-bit operands: every kernel in every storage") { check_every_kernel(true); }
 }
 
 TEST_CASE("a model's matrices in 16 bits: embedding, linear, a tied decoder; the rest stays float32") {

@@ -39,6 +39,7 @@ struct BenchArguments {
     double seconds = 10.0;
     bool json = false;
     bool profile = false; // train: also the time of every kernel
+    int64_t prompt = 1;   // generate: tokens
 };
 
 constexpr uint64_t kSeed = 1337;
@@ -272,7 +273,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_TRAIN, fields));
     HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described));
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(differentiated),
-                                                                {.gradients = true, .moments = true}));
+                                                                {.gradients = true, .moments = program::kAdamMoments}));
     HK_TRY(upload_initial(*store, described));
     program::CompileOptions options;
     options.outputs = {"loss"};
@@ -334,7 +335,10 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
 }
 
 Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Registry& registry, const Log& log,
-                                    const BenchCase& c, program::Storage weights) {
+                                    const BenchCase& c, program::Storage weights, int64_t prompt) {
+    if (prompt >= c.context)
+        return invalid_argument(fmt::format(
+            "--prompt {}: the case {} has a context of {} tokens, and some must be left", prompt, c.name, c.context));
     HK_ASSIGN(const auto composition, compose_case(registry, c, log));
     const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
                                                  {"next_ids", graph::Kind::int32, {1, 1}}};
@@ -344,22 +348,28 @@ Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Reg
     HK_TRY(upload_initial(*store, described));
     HK_ASSIGN(const auto decoder, generate::make_program_decoder(runtime, *store, *composition));
     generate::Options options;
-    options.max_new_tokens = std::min<int64_t>(128, c.context) - 1;
+    options.max_new_tokens = std::min<int64_t>(127, c.context - prompt);
     generate::Request request;
-    request.prompts = {{0}};
-    std::vector<double> times;
+    request.prompts = {std::vector<int32_t>(static_cast<std::size_t>(prompt), 0)};
+    std::vector<double> times, prompt_times;
     for (int i = 0; i < 6; ++i) { // the first iteration compiles
         const Clock::time_point one = Clock::now();
         HK_ASSIGN(const generate::Output output, generate::generate(*decoder, request, options));
         if (output.rows.size() != 1 || static_cast<int64_t>(output.rows[0].made) != options.max_new_tokens)
             return internal_error("generation ended before its length");
-        if (i > 0) times.push_back(since(one));
+        if (i == 0) continue;
+        times.push_back(prompt > 1 ? output.statistics.seconds : since(one));
+        prompt_times.push_back(output.statistics.prompt_seconds);
     }
     HK_TRY(runtime.save_caches());
     ordered_json j{
         {"case", c.name},
         {"generate_tokens_per_s", rounded(static_cast<double>(options.max_new_tokens) / median(times), 10.0)}};
     j["tokens"] = options.max_new_tokens;
+    if (prompt > 1) {
+        j["prompt_tokens"] = prompt;
+        j["prompt_tokens_per_s"] = rounded(static_cast<double>(prompt) / median(prompt_times), 10.0);
+    }
     j["device"] = runtime.gpu().capabilities().device_name;
     j["dtype"] = long_name(weights);
     j["weights_bytes"] = store->bytes(program::StoreArena::parameters);
@@ -421,7 +431,7 @@ int run_train(const Globals& globals, const BenchArguments& a) {
 
 int run_generate(const Globals& globals, const BenchArguments& a) {
     return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const BenchCase& c) {
-        return bench_generate(runtime, registry, globals.log(), c, storage_named(a.type));
+        return bench_generate(runtime, registry, globals.log(), c, storage_named(a.type), a.prompt);
     });
 }
 
@@ -477,11 +487,15 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
     }
     {
         const auto [parser, a] =
-            add("generate", "Measure greedy generation with a cache: one row, one prompt token; median of 5.",
+            add("generate",
+                "Measure greedy generation with a cache: one row, its prompt and up to 127 tokens; median of 5.",
                 "Example: hekla bench generate shakespeare-char-cpu --json",
-                "storage of the model's matrices; the rest is float32", run_generate);
+                "storage of the model's matrices, keys and values; the rest is float32", run_generate);
         parser->add_option("case", a->cases, "model sizes to measure")
             ->check(CLI::IsMember(names))
+            ->capture_default_str();
+        parser->add_option("--prompt", a->prompt, "tokens of the prompt")
+            ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
             ->capture_default_str();
     }
 }

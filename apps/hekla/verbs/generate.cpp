@@ -124,7 +124,10 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--beams", a->options.beams, "beam search with N beams");
     parser->add_option("--seed", a->options.seed, "seed of the sampling")->capture_default_str();
     parser->add_flag("--reference", a->reference, "compute with the float64 interpreter instead of the device (slow)");
-    parser->add_option("--dtype", a->dtype, "storage of the model's matrices; 16 bits take half the memory")
+    parser
+        ->add_option(
+            "--dtype", a->dtype,
+            "storage of the model's matrices, and of the keys and values of past tokens; 16 bits take half the memory")
         ->check(CLI::IsMember({"f32", "f16", "bf16"}))
         ->capture_default_str();
     parser->add_flag("--json", a->json, "print the texts and the speed as JSON");

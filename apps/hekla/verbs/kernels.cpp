@@ -45,7 +45,8 @@ Result<program::Estimate> step_of(const BenchCase& c, const plugin::Composition&
     HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_TRAIN, fields));
     HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described));
     program::Estimator estimator(target);
-    HK_TRY(estimator.add_store(program::parameter_table(differentiated), {.gradients = true, .moments = true}));
+    HK_TRY(estimator.add_store(program::parameter_table(differentiated),
+                               {.gradients = true, .moments = program::kAdamMoments}));
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.state_outputs = {{"loss", train::kLossState}};
@@ -74,7 +75,8 @@ Result<program::Estimate> token_of(const BenchCase& c, const plugin::Composition
 Result<program::Estimate> step_of(const Fixture& fixture, const FixtureModel& model, const program::Target& target) {
     HK_ASSIGN(const graph::Graph graph, differentiated(model));
     program::Estimator estimator(target);
-    HK_TRY(estimator.add_store(program::parameter_table(model.graph), {.gradients = true, .moments = true}));
+    HK_TRY(estimator.add_store(program::parameter_table(model.graph),
+                               {.gradients = true, .moments = program::kAdamMoments}));
     const program::CompileOptions options = fixture_options(graph);
     HK_ASSIGN(const program::Lowering step, estimator.add(graph, options, 1.0));
     if (fixture.has_adamw) HK_TRY(train::Optimizer::estimate(estimator, step, case_settings(), {}));

@@ -157,6 +157,7 @@ nlohmann::ordered_json plan_json(const hk_plan_report& r) {
             {"programs", r.programs},
             {"staging", r.staging},
             {"total", r.total},
+            {"system", r.system},
             {"largest_allocation", r.largest},
             {"available", r.available},
             {"parameters", r.parameters},

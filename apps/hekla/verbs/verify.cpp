@@ -58,7 +58,7 @@ Status upload(program::ParameterStore& store, const Tensors& parameters) {
 Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fixture, const FixtureModel& model) {
     HK_ASSIGN(const graph::Graph graph, differentiated(model));
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(model.graph),
-                                                                {.gradients = true, .moments = true}));
+                                                                {.gradients = true, .moments = program::kAdamMoments}));
     HK_TRY(upload(*store, model.parameters));
     const program::CompileOptions options = fixture_options(graph);
     HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, *store, options));

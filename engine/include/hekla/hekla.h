@@ -422,7 +422,8 @@ typedef struct hk_generate_options {
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
     // Called before every token; nonzero ends the call with the text so far. May be null.
     int32_t(HK_ABI* stop)(void* user);
-    // How weight matrices are stored on the device: 0 float32 (default), 1 float16, 2 bfloat16 (half the memory).
+    // How weight matrices, and the keys and values of past tokens, are stored on the device: 0 float32 (default), 1 float16,
+    // 2 bfloat16 (half the memory).
     int32_t weights;
     // Nonzero: `text` gets each prompt first. Default 0. Encoder-decoders ignore it, as they do not continue the
     // prompt.

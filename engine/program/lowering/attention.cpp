@@ -131,6 +131,13 @@ void matrix_strides(const View& view, int64_t& b, int64_t& h) {
     h = view.shape[1] == 1 ? 0 : view.strides[1];
 }
 
+// Sets the bias by distances, which views of [.., P] share through one table.
+void read_table(Lowering& lowering, const graph::Node& node, Attention& a) {
+    a.first = node.integer("distance_first");
+    a.table = int_table(lowering, node.ints("distance_table"));
+    a.table_length = a.table.elements();
+}
+
 Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t first) {
     Attention a;
     for (std::size_t i = 0; i < kInputs; ++i) {
@@ -140,7 +147,6 @@ Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t 
     }
     HK_ASSIGN(static_cast<AttentionSizes&>(a), attention_sizes(node, a.in[in_q], a.in[in_k], a.in[in_v]));
     a.window = static_cast<int32_t>(node.integer("window"));
-    a.first = node.integer("distance_first");
     a.key_first = node.integer("key_distance_first");
     const auto option = [&](bool on, uint32_t bit) { a.options |= on ? bit : 0u; };
     option(node.integer("causal") != 0, kCausal);
@@ -169,10 +175,7 @@ Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t 
         a.buckets = p;
     }
     if (a.has(in_key_distance)) a.key_buckets = a.in[in_key_distance].shape[-1];
-    if (a.has(in_distance_bias) || a.has(in_query_distance)) {
-        a.table = int_table(lowering, node.ints("distance_table"));
-        a.table_length = a.table.elements();
-    }
+    if (a.has(in_distance_bias) || a.has(in_query_distance)) read_table(lowering, node, a);
     if (a.has(in_key_distance)) {
         a.key_table = int_table(lowering, node.ints("key_distance_table"));
         a.key_table_length = a.key_table.elements();
@@ -299,14 +302,7 @@ double pairs(const Attention& a) {
     return (a.options & kCausal) != 0 ? all / 2 : all;
 }
 
-Status forward(Lowering& lowering, graph::NodeId id) {
-    const graph::Node& node = lowering.graph->nodes[id];
-    HK_ASSIGN(const Attention a, read(lowering, node, 0));
-    TensorViews p;
-    p.y = heads_inside(lowering, a.batch, a.heads, a.queries, a.value_width, lowering.storage_of(node.outputs[0]),
-                       "attention");
-    lowering.views[node.outputs[0]] = p.y;
-    p.lse = make_output(lowering, id, 1);
+Status append_forward(Lowering& lowering, const Attention& a, const TensorViews& p) {
     if (p.y.elements() == 0) return {};
     if (a.keys == 0) return invalid_argument("attention over no keys");
     Dispatch dispatch = make_dispatch(lowering, a, p, problem_of(a, p, AttentionPass::forward, a.options));
@@ -316,6 +312,17 @@ Status forward(Lowering& lowering, graph::NodeId id) {
     dispatch.bytes = static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes() + p.y.bytes());
     lowering.append(std::move(dispatch));
     return {};
+}
+
+Status forward(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    HK_ASSIGN(const Attention a, read(lowering, node, 0));
+    TensorViews p;
+    p.y = heads_inside(lowering, a.batch, a.heads, a.queries, a.value_width, lowering.storage_of(node.outputs[0]),
+                       "attention");
+    lowering.views[node.outputs[0]] = p.y;
+    p.lse = make_output(lowering, id, 1);
+    return append_forward(lowering, a, p);
 }
 
 // Sums `from` over the dimensions that are 1 in `to`.
@@ -424,6 +431,27 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
 }
 
 } // namespace
+
+Status attend_to_new_keys(Lowering& lowering, const graph::Node& node, const View& q, const View& k, const View& v,
+                          const View& distance_bias, const View& y) {
+    Attention a;
+    a.in[in_q] = q;
+    a.in[in_k] = k;
+    a.in[in_v] = v;
+    HK_ASSIGN(static_cast<AttentionSizes&>(a), attention_sizes(node, q, k, v));
+    a.window = static_cast<int32_t>(node.integer("window"));
+    a.options = kCausal | (a.window > 0 ? kWindow : 0u);
+    if (distance_bias.resource != 0) {
+        a.options |= kDistanceBias;
+        a.in[in_distance_bias] = distance_bias;
+        a.buckets = distance_bias.shape[-1];
+        read_table(lowering, node, a);
+    }
+    TensorViews p;
+    p.y = y;
+    p.lse = lowering.allocate({a.batch, a.heads, a.queries, 2}, Storage::f32, "sums of attention");
+    return append_forward(lowering, a, p);
+}
 
 Status lower_attention(Lowering& lowering, graph::NodeId id) {
     switch (lowering.graph->nodes[id].op) {

@@ -82,7 +82,7 @@ bool offsets_fit(const AttentionProblem& problem, int64_t rows) {
 const TiledVariant* tiled_variant(const Limits& limits, const AttentionProblem& problem) {
     const AttentionSizes& sizes = problem.sizes;
     const bool for_keys = problem.pass == AttentionPass::gradient_key;
-    if (limits.cpu || limits.uniform_loads) return nullptr;
+    if (limits.cpu || limits.uniform_loads || !limits.long_kernels) return nullptr;
     const auto* const found = std::ranges::find_if(kTiledVariants, [&](const TiledVariant& variant) {
         return variant.invocations <= limits.max_group_invocations && variant.shared_bytes <= limits.shared_memory &&
                std::max(sizes.width, sizes.value_width) <= (for_keys ? variant.key_width : variant.width) &&
@@ -135,6 +135,10 @@ std::optional<MatrixVariant> matrix_variant(const Limits& limits, const Attentio
 
 uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views) {
     return rows_of_multiples(2, sizes, {views.begin(), views.size()}) ? 2 : 1;
+}
+
+bool attention_rows_of_fours(const AttentionSizes& sizes, std::initializer_list<const View*> views) {
+    return rows_of_multiples(4, sizes, {views.begin(), views.size()});
 }
 
 AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& problem) {

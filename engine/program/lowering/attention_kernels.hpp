@@ -41,6 +41,9 @@ struct AttentionKernel {
 // Returns the preferred one of the kernels that such a device can run; there is always one.
 AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& problem);
 
+// Returns whether all rows of these views begin at multiples of four elements, and their widths are such.
+bool attention_rows_of_fours(const AttentionSizes& sizes, std::initializer_list<const View*> views);
+
 // Returns 1 or 2, the elements per load: 2 if all rows of these views begin at even elements. Views without a resource
 // do not count.
 uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views);

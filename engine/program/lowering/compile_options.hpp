@@ -4,6 +4,7 @@
 #include "program/lowering/view.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,11 @@ enum class Gradients : uint8_t {
     ignore,     // not computed
     overwrite,  // written into the gradient arena
     accumulate, // added to it if RunScalars::accumulate is set, otherwise written
+};
+
+// The fields of a decoding step that a replay writes for the next one, each [rows].
+struct ChooseFields {
+    std::string tokens, start, count;
 };
 
 struct CompileOptions {
@@ -34,7 +40,13 @@ struct CompileOptions {
     Storage precision = Storage::f32;
     // Parameters that are stored in 16 bits, by name. Program::compile takes them from its store.
     std::map<std::string, Storage> parameters = {};
-    bool fused = true;       // pointwise groups in one kernel each (the bits are the same)
+    // Storage of the keys and values of attention over a cache. Empty: that of the store's matrices.
+    std::optional<Storage> cache = {};
+    bool fused = true;            // pointwise groups in one kernel each (the bits are the same)
+    // The graph is a decoding step: its output "logits" [rows, 1, vocabulary] is also read by a kernel that chooses
+    // each row's next token and writes it to the fields of the next replay; see choose.hpp.
+    std::optional<ChooseFields> choose = {};
+    bool chained = false;    // small dispatches in one, on CPUs (the bits are the same); see chain.hpp
     bool serialized = false; // a barrier after every dispatch (the bits are the same)
     // Whether accessors of plugins' own GLSL count clamped accesses (Program::access_counts()); the bits are the same.
     bool count_accesses = false;

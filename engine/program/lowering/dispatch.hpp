@@ -22,7 +22,8 @@ struct Access {
 struct Dispatch {
     std::string
         shader; // name in the embedded table, e.g. "matmul/direct", or "generated:HASH" or "own:NAME/REVISION:HASH"
-    std::string source;                                 // GLSL of a generated shader, else empty
+    std::string source;       // GLSL of a generated shader, else empty
+    std::size_t own_text = 0; // where `source` continues after shared headers, for chain_text(); 0: not known
     std::shared_ptr<const std::vector<uint32_t>> words; // SPIR-V of a plugin's own operation, else null
     std::vector<uint32_t> constants;                    // specialization constants 0, 1, ...
     uint32_t subgroup_size = 0;                         // 0: the device's default
@@ -31,6 +32,7 @@ struct Dispatch {
     std::vector<Access> accesses;
     double flops = 0;
     double bytes = 0;
+    double seconds = 0;     // at least; for what takes longer than flops and bytes say
     std::string label;      // for names in dumps and timings; empty: derived from the node
     graph::NodeId node = 0; // append() sets it to Lowering::current
 

@@ -23,9 +23,11 @@ struct Limits {
     bool cpu = false;                   // the device is a CPU: prefer kernels without shared memory
     bool uniform_loads = false;         // the capability of that name: kernels with such loads are preferred
     MatrixUnit matrix_f16, matrix_bf16; // for factors in this storage, if there are kernels for it
+    bool long_kernels = true;           // the capability of that name: otherwise the shortest kernels are chosen
     bool many_registers = true;         // the capability of that name
     bool generated_shaders = true;      // runtime GLSL is available
-    bool compiles_slowly = false;       // prefer less code: the kernels of GPUs in tests on a CPU
+    bool chains = true;                 // CompileOptions::chained is followed; not with kernels compiled in advance
+    bool compiles_slowly = false;       // prefer less code: the kernels of GPUs on a CPU
 
     MatrixUnit matrix_unit(Storage factors) const {
         return factors == Storage::f16 ? matrix_f16 : factors == Storage::bf16 ? matrix_bf16 : MatrixUnit{};

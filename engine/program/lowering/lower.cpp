@@ -1,5 +1,7 @@
 #include "program/lowering/lower.hpp"
 
+#include "program/lowering/chain.hpp"
+#include "program/lowering/choose.hpp"
 #include "program/lowering/concat.hpp"
 #include "program/lowering/epilogue.hpp"
 #include "program/lowering/families.hpp"
@@ -327,6 +329,8 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     }
     HK_TRY(gradients.add_computed());
     HK_TRY(keep(lowering, wanted, options));
+    if (options.choose) HK_TRY(lower_choose(lowering));
+    if (options.chained && !options.timings) join_chains(lowering);
     if (lowering.resources.size() > RecordAddress::kMaxResource)
         return unsupported(fmt::format("the graph needs {} tensors; argument records can address {}",
                                        lowering.resources.size(), RecordAddress::kMaxResource));

@@ -183,6 +183,11 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
     switch (tiling.kernel->family) {
     case MatmulFamily::uniform:
         return {limits.subgroup_size, transpose_a, p.k >= 16 ? 1u : 0u, p.k % 16 != 0 ? 1u : 0u, epilogue};
+    case MatmulFamily::dot: {
+        const bool pairs = pairs_of_a(p) && pairs_of_b(p);
+        const uint32_t span = limits.subgroup_size * (pairs && p.b.view.storage != Storage::f32 ? 2 : 1);
+        return {limits.subgroup_size, p.k % span != 0 ? 1u : 0u, pairs ? 1u : 0u, epilogue};
+    }
     case MatmulFamily::direct: {
         const bool pairs = pairs_of_a(p) && (!p.a.transposed || tiling.tile_m % 2 == 0);
         return {limits.subgroup_size, transpose_a, transpose_b, pairs ? 2u : 1u, pairs_of_b(p) ? 2u : 1u, epilogue};
@@ -222,6 +227,7 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
         p.m,
         p.n,
         p.k,
+        p.a.transposed,
         p.b.transposed,
         has_16_bit,
         p.a.view.storage == p.b.view.storage ? p.a.view.storage : Storage::f32,

@@ -19,6 +19,22 @@ constexpr int64_t kMostLeading = int64_t{1} << 21;
 // The reasons are in shaders/TRIED.md. On a CPU the highest tile that the rows fill and that leaves work for every
 // core; on a GPU a kernel for few rows, or the largest tile that leaves work for every core.
 constexpr MatmulKernel kKernels[] = {
+    {.name = "dot.r1",
+     .family = dot,
+     .tile_m = 1,
+     .tile_n = 8,
+     .step = 32,
+     .measured = false,
+     .needs = {.cpu = true, .uniform_loads = true, .dense_along_k = true},
+     .suits = {.most_rows = 1}},
+    {.name = "dot.r4",
+     .family = dot,
+     .tile_m = 4,
+     .tile_n = 4,
+     .step = 32,
+     .measured = false,
+     .needs = {.cpu = true, .uniform_loads = true, .dense_along_k = true},
+     .suits = {.most_rows = 8}},
     {.name = "uniform.t8x1",
      .family = uniform,
      .tile_m = 8,
@@ -27,6 +43,15 @@ constexpr MatmulKernel kKernels[] = {
      .has_16_bit = false,
      .needs = {.uniform_loads = true},
      .suits = {.one_tile_across = true}},
+    {.name = "uniform.t1x6",
+     .family = uniform,
+     .tile_m = 1,
+     .tile_n = 6,
+     .step = 16,
+     .has_16_bit = false,
+     .measured = false,
+     .needs = {.uniform_loads = true},
+     .suits = {.most_rows = 1}},
     {.name = "uniform.t2x4",
      .family = uniform,
      .tile_m = 2,
@@ -180,6 +205,7 @@ bool can_run(const MatmulKernel& kernel, const Limits& limits, const MatmulShape
             sums > limits.shared_memory)
             return false;
     }
+    if (needs.dense_along_k && (shape.transpose_a || !shape.transpose_b)) return false;
     if (!kernel.one_subgroup() && shape.leading > kMostLeading) return false;
     return kernel.family != uniform || !shape.transpose_b || shape.m >= kTransposeRows;
 }
@@ -213,6 +239,10 @@ const MatmulKernel* find_matmul_kernel(std::string_view name) {
 }
 
 std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const MatmulShape& shape) {
+    if (!limits.long_kernels) {
+        const MatmulKernel* const few_rows = find_matmul_kernel("vector.r4");
+        return {can_run(*few_rows, limits, shape) ? few_rows : find_matmul_kernel("direct.t4x4")};
+    }
     std::vector<const MatmulKernel*> candidates;
     for (const MatmulKernel& kernel : kKernels)
         if (can_run(kernel, limits, shape)) candidates.push_back(&kernel);

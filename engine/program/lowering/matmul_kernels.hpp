@@ -17,6 +17,7 @@ namespace hekla::program {
 // Kernels of one shader file, which share specialization constants.
 enum class MatmulFamily : uint8_t {
     uniform, // matmul/uniform.comp: one subgroup per tile, loads with the same address in all lanes
+    dot,     // matmul/dot.comp: few rows, B stored [N, K]; the lanes of one subgroup share K, loads as in uniform
     direct,  // matmul/direct.comp: one subgroup per tile, no shared memory
     tiled,   // matmul/tiled.comp: a workgroup of several subgroups per tile, through shared memory
     vector,  // matmul/vector.comp: few rows; a workgroup of several subgroups shares K
@@ -28,9 +29,10 @@ struct MatmulNeeds {
     bool cpu = false; // the device is a CPU
     bool gpu = false; // the device is not a CPU
     bool uniform_loads = false;
-    bool matrix_units = false; // for the storage of the factors, whose rows are aligned to eight elements
-    uint32_t invocations = 0;  // per workgroup; 0: one subgroup. With matrix units for subgroups of up to 32
-    uint32_t shared_bytes = 0; // per workgroup
+    bool matrix_units = false;  // for the storage of the factors, whose rows are aligned to eight elements
+    bool dense_along_k = false; // A is stored [M, K] and B [N, K]
+    uint32_t invocations = 0;   // per workgroup; 0: one subgroup. With matrix units for subgroups of up to 32
+    uint32_t shared_bytes = 0;  // per workgroup
 };
 
 // The products that a kernel suits. The first row that suits is preferred; others may still be measured.
@@ -56,13 +58,15 @@ struct MatmulKernel {
     MatmulNeeds needs = {};
     MatmulSuits suits = {};
 
-    bool one_subgroup() const { return family == MatmulFamily::uniform || family == MatmulFamily::direct; }
-    int64_t columns(const Limits& limits) const { return one_subgroup() ? tile_n * limits.subgroup_size : tile_n; }
+    bool columns_per_lane() const { return family == MatmulFamily::uniform || family == MatmulFamily::direct; }
+    bool one_subgroup() const { return columns_per_lane() || family == MatmulFamily::dot; }
+    int64_t columns(const Limits& limits) const { return columns_per_lane() ? tile_n * limits.subgroup_size : tile_n; }
 };
 
 // The properties of a product that the choice of a kernel depends on, in addition to the device.
 struct MatmulShape {
     int64_t batches = 1, m = 0, n = 0, k = 0;
+    bool transpose_a = false;       // A is stored [K, M]
     bool transpose_b = false;       // B is stored [N, K]
     bool has_16_bit = false;        // A, B or C is stored in 16 bits
     Storage factors = Storage::f32; // the storage of A and B, if it is the same

@@ -250,6 +250,7 @@ private:
         source += expanded_glsl("pointwise/elements.glsl", seen);
         source += expanded_glsl("pointwise/operations.glsl", seen);
         if (dropout_) source += expanded_glsl("pointwise/dropout.glsl", seen);
+        dispatch.own_text = source.size();
         source +=
             "HK_RECORD(Record) {\n    HK_RECORD_HEAD;\n" + record_.declarations() + "};\nPUSH_RECORD(Record);\n" +
             "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ +

@@ -9,6 +9,7 @@
 #define HK_FAMILY(name) namespace name {
 #define HK_FAMILY_END }
 #define HK_CONSTANT(name, value) inline constexpr uint32_t name = value
+#define HK_I32_CONSTANT(name, value) inline constexpr int32_t name = value
 #define HK_F32_CONSTANT(name, value) inline constexpr float name = value
 #define HK_RECORD(name) struct name
 #define HK_BUFFER(name) struct name
@@ -28,6 +29,7 @@ using namespace common; // the other headers use its constants
 #include "../shaders/records.inc"
 } // namespace hekla::program::kernels
 #undef HK_CONSTANT
+#undef HK_I32_CONSTANT
 #undef HK_F32_CONSTANT
 #undef HK_RECORD
 #undef HK_BUFFER
@@ -42,6 +44,7 @@ using namespace common; // the other headers use its constants
 
 // Then the members of each struct.
 #define HK_CONSTANT(name, value) static_assert(true)
+#define HK_I32_CONSTANT(name, value) static_assert(true)
 #define HK_F32_CONSTANT(name, value) static_assert(true)
 #define HK_RECORD(name)                                                                                                \
     template<class Visit>                                                                                              \
@@ -63,6 +66,7 @@ namespace hekla::program::kernels {
 #include "../shaders/records.inc"
 } // namespace hekla::program::kernels
 #undef HK_CONSTANT
+#undef HK_I32_CONSTANT
 #undef HK_F32_CONSTANT
 #undef HK_RECORD
 #undef HK_BUFFER
