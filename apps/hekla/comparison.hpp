@@ -8,10 +8,13 @@
 
 namespace hekla::app {
 
-// PyTorch's float32 results stay within 1e-6, 2e-7, 3e-6, 4e-7, 3e-4 of its float64 on the public fixtures.
+// Bounds of errors. PyTorch's float32 results stay within 1e-6, 2e-7, 3e-6, 4e-7, 3e-4 of its float64 on the public fixtures.
 struct Bars {
     double outputs = 1e-5, loss = 1e-6, gradients = 5e-5, adamw_loss = 1e-5, adamw = 2e-3;
 };
+
+// Returns the bounds of a training step in a precision.
+Bars bars_of(program::Storage precision);
 
 // A largest error and the tensor that has it.
 struct Worst {

@@ -20,6 +20,14 @@ set_tests_properties(parity_validation PROPERTIES LABELS "long" TIMEOUT 3600 FAI
 # Every fixture in shaders without 64-bit integers.
 add_test(NAME parity_without_int64 COMMAND hekla verify --disable int64 ${parity_models})
 set_tests_properties(parity_without_int64 PROPERTIES LABELS "long" TIMEOUT 1800)
+# Every fixture with the kernels of GPUs, and a training step in 16 bits with the kernels of CPUs and of GPUs.
+add_test(NAME parity_kernels_of_gpus COMMAND hekla verify --gpu-kernels --disable uniform_loads ${parity_models})
+add_test(NAME parity_float16 COMMAND hekla verify --dtype f16 ${parity_models})
+add_test(NAME parity_bfloat16 COMMAND hekla verify --dtype bf16 ${parity_models})
+add_test(NAME parity_bfloat16_kernels_of_gpus
+  COMMAND hekla verify --dtype bf16 --gpu-kernels --disable uniform_loads ${parity_models})
+set_tests_properties(parity_kernels_of_gpus parity_float16 parity_bfloat16 parity_bfloat16_kernels_of_gpus PROPERTIES
+  LABELS "long" TIMEOUT 1800)
 # Fixtures on SwiftShader, an implementation of Vulkan that shares no code with Mesa and has no 64-bit integers (Debian:
 # chromium-common).
 find_file(HEKLA_SWIFTSHADER vk_swiftshader_icd.json PATHS /usr/lib/chromium NO_DEFAULT_PATH)

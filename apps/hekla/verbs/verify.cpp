@@ -1,4 +1,5 @@
 // hekla verify: compares this device, or the float64 interpreter, with the reference implementation.
+#include "bench_case.hpp"
 #include "bisect.hpp"
 #include "command.hpp"
 #include "comparison.hpp"
@@ -6,8 +7,10 @@
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "program/host_tensor.hpp"
+#include "program/lowering/optimizer.hpp"
 #include "train/optimizer.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -24,7 +27,9 @@ struct VerifyArguments {
     // Tighter limits than the device's, for tests.
     gpu::CapabilityOverrides overrides;
     uint32_t shared_memory_bytes = 0;
+    bool gpu_kernels = false;
     bool gpu_assisted = false;
+    std::string dtype = "f32";
 };
 
 // Returns the scale of the graph's gradients, weight / count, by the name of the step scalar. Counts depend on fields
@@ -42,8 +47,16 @@ Result<std::map<std::string, double>> loss_scales(const Fixture& fixture, const 
     return scales;
 }
 
-graph::Tensor widened(const graph::Shape& shape, std::span<const float> values) {
-    return {graph::Kind::float32, shape, {values.begin(), values.end()}};
+graph::Tensor widened(const graph::Shape& shape, std::span<const float> values, double scale = 1.0) {
+    graph::Tensor tensor{graph::Kind::float32, shape, {values.begin(), values.end()}};
+    for (double& value : tensor.data) value /= scale;
+    return tensor;
+}
+
+bool all_finite(const Tensors& tensors) {
+    return std::ranges::all_of(tensors, [](const auto& named) {
+        return std::ranges::all_of(named.second.data, [](double x) { return std::isfinite(x); });
+    });
 }
 
 Status upload(program::ParameterStore& store, const Tensors& parameters) {
@@ -54,30 +67,44 @@ Status upload(program::ParameterStore& store, const Tensors& parameters) {
     return {};
 }
 
-// Uses the device as the engine.
-Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fixture, const FixtureModel& model) {
+// Uses the device as the engine. precision: as in training, with a loss scale for float16.
+Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fixture, const FixtureModel& model,
+                                   program::Storage precision) {
     HK_ASSIGN(const graph::Graph graph, differentiated(model));
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(model.graph),
                                                                 {.gradients = true, .moments = program::kAdamMoments}));
     HK_TRY(upload(*store, model.parameters));
-    const program::CompileOptions options = fixture_options(graph);
+    program::CompileOptions options = fixture_options(graph);
+    options.precision = precision;
     HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, *store, options));
 
     HK_ASSIGN(const auto scales, loss_scales(fixture, model));
-    for (const auto& [name, scale] : scales)
-        if (program->has_scalar(name)) HK_TRY(program->set_scalar(name, static_cast<float>(scale)));
     for (const auto& [name, tensor] : fixture.inputs)
         if (program->has_input(name)) HK_TRY(program->set_input(name, program::bytes_of(tensor)));
-    HK_TRY(program->run());
-
+    const auto run = [&](double loss_scale) -> Status {
+        for (const auto& [name, scale] : scales)
+            if (program->has_scalar(name)) HK_TRY(program->set_scalar(name, static_cast<float>(scale * loss_scale)));
+        return program->run();
+    };
+    const auto compute = [&](double loss_scale) -> Result<Tensors> {
+        HK_TRY(run(loss_scale));
+        Tensors computed;
+        for (const std::string& name : options.outputs) {
+            HK_ASSIGN(const program::HostTensor output, program->read_output(name));
+            computed.emplace(name, widened(output.shape, output.floats(), name == "loss" ? loss_scale : 1.0));
+        }
+        for (const std::string& name : program->gradient_names()) {
+            HK_ASSIGN(const ResourceArray<float> values, store->download(name, program::StoreArena::gradients));
+            computed.emplace("grad." + name, widened(store->find(name)->shape, values, loss_scale));
+        }
+        return computed;
+    };
     Computed computed;
-    for (const std::string& name : options.outputs) {
-        HK_ASSIGN(const program::HostTensor output, program->read_output(name));
-        computed.first.emplace(name, widened(output.shape, output.floats()));
-    }
-    for (const std::string& name : program->gradient_names()) {
-        HK_ASSIGN(const ResourceArray<float> values, store->download(name, program::StoreArena::gradients));
-        computed.first.emplace("grad." + name, widened(store->find(name)->shape, values));
+    double first_scale = precision == program::Storage::f16 ? double{program::kFirstLossScale} : 1.0;
+    HK_ASSIGN(computed.first, compute(first_scale));
+    while (!all_finite(computed.first) && first_scale > 1.0) {
+        first_scale /= 2.0;
+        HK_ASSIGN(computed.first, compute(first_scale));
     }
     if (!fixture.has_adamw) return computed;
 
@@ -87,13 +114,17 @@ Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fix
     settings.adam_epsilon = fixture.adamw.epsilon;
     settings.weight_decay = fixture.adamw.weight_decay;
     settings.max_grad_norm = fixture.adamw.clip_norm;
+    settings.fp16 = precision == program::Storage::f16;
     HK_ASSIGN(const auto optimizer, train::Optimizer::create(runtime, *store, settings, program->gradient_names(), {}));
-    for (int64_t step = 0; step < fixture.adamw.steps; ++step) {
-        HK_TRY(program->run());
+    while (std::ssize(computed.losses) < fixture.adamw.steps) {
+        HK_ASSIGN(const double scale, optimizer->loss_scale());
+        HK_TRY(run(scale));
         HK_ASSIGN(const float loss, program->read_scalar_output("loss"));
-        computed.losses.push_back(static_cast<double>(loss));
         HK_ASSIGN(const train::StepOutcome outcome, optimizer->step(fixture.adamw.learning_rate));
-        if (outcome.skipped) return internal_error("an AdamW step was skipped: its loss or gradient was not finite");
+        if (!outcome.skipped)
+            computed.losses.push_back(static_cast<double>(loss) / scale);
+        else if (scale <= 1.0)
+            return internal_error("an AdamW step was skipped: its loss or gradient was not finite");
     }
     for (const program::ParameterEntry& entry : store->table()) {
         HK_ASSIGN(const ResourceArray<float> values, store->download(entry.name));
@@ -103,7 +134,7 @@ Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fix
 }
 
 Status verify_folder(const plugin::Registry& registry, program::Runtime* runtime, const std::filesystem::path& folder,
-                     const Log& log, FixtureReport& report) {
+                     const Log& log, program::Storage precision, FixtureReport& report) {
     HK_ASSIGN(const Fixture fixture, read_fixture(folder));
     HK_ASSIGN(const FixtureModel model, describe_fixture(registry, fixture, log));
     if (runtime == nullptr) {
@@ -111,9 +142,10 @@ Status verify_folder(const plugin::Registry& registry, program::Runtime* runtime
         HK_TRY(compare(fixture, computed, report));
         return generate_reference(fixture, model, report);
     }
-    HK_ASSIGN(const Computed computed, compute_on_device(*runtime, fixture, model));
+    HK_ASSIGN(const Computed computed, compute_on_device(*runtime, fixture, model, precision));
     HK_TRY(compare(fixture, computed, report));
-    if (fixture.generation.empty()) return {};
+    // Rounded scores may order tokens otherwise.
+    if (fixture.generation.empty() || precision != program::Storage::f32) return {};
     HK_ASSIGN(const auto store, program::ParameterStore::create(*runtime, program::parameter_table(model.graph)));
     HK_TRY(upload(*store, model.parameters));
     HK_ASSIGN(const std::unique_ptr<generate::Decoder> decoder,
@@ -145,12 +177,19 @@ Result<std::unique_ptr<program::Runtime>> make_runtime(const Globals& globals, c
         globals.log().info(fmt::format("no GPU found; computing on the CPU ({})", context.capabilities().device_name));
     program::RuntimeOptions runtime;
     runtime.shared_memory_bytes = a.shared_memory_bytes;
+    runtime.kernels_of_gpus = a.gpu_kernels;
     return program::Runtime::create(std::move(context), runtime);
 }
 
 int run_verify(const Globals& globals, const VerifyArguments& a) {
     if (a.reference && a.bisect) {
         std::fprintf(stderr, "hekla: error: --bisect compares this device with the interpreter: remove --reference\n");
+        return kUsage;
+    }
+    const program::Storage precision = storage_named(a.dtype);
+    if (precision != program::Storage::f32 && (a.reference || a.bisect)) {
+        std::fprintf(stderr, "hekla: error: --dtype %s is for the device: remove %s\n", a.dtype.c_str(),
+                     a.reference ? "--reference" : "--bisect");
         return kUsage;
     }
     std::error_code problem;
@@ -164,7 +203,7 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
         if (!made.ok()) return fail(made.status());
         runtime = made.take();
     }
-    const Bars bars;
+    const Bars bars = bars_of(precision);
     std::size_t passed = 0;
     nlohmann::json reports = nlohmann::json::array();
     for (const std::string& name : a.folders) {
@@ -172,7 +211,7 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
         FixtureReport report;
         report.fixture = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
         const auto begin = std::chrono::steady_clock::now();
-        report.problem = verify_folder(registry, runtime.get(), folder, globals.log(), report);
+        report.problem = verify_folder(registry, runtime.get(), folder, globals.log(), precision, report);
         report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         passed += report.pass(bars) ? 1 : 0;
         if (a.json)
@@ -228,6 +267,12 @@ void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--bar", arguments->bisection.bar, "error above which --bisect considers an operation wrong")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
+    parser
+        ->add_option("--dtype", arguments->dtype,
+                     "precision of the training step; 16 bits have wider bounds, and generate nothing")
+        ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+        ->capture_default_str();
+    parser->add_flag("--gpu-kernels", arguments->gpu_kernels, "use the kernels of GPUs, if the device is a CPU");
     parser->add_option("--disable", arguments->overrides.disable, "do not use this capability of the device")
         ->allow_extra_args(false)
         ->group("Lower limits");
