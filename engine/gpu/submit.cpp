@@ -67,9 +67,10 @@ bool Queue::poll_by_idling() const { return device_->validation() == Validation:
 
 Result<CommandBuffer> Queue::take_primary() {
     if (!pending_.empty() && !poll_by_idling()) {
-        uint64_t done = 0;
-        HK_TRY(device_->check(device_->functions().vkGetSemaphoreCounterValue(device_->handle(), timeline_, &done),
-                              "vkGetSemaphoreCounterValue"));
+        uint64_t done = reached_;
+        if (pending_.front().value > done)
+            HK_TRY(device_->check(device_->functions().vkGetSemaphoreCounterValue(device_->handle(), timeline_, &done),
+                                  "vkGetSemaphoreCounterValue"));
         if (pending_.front().value <= done) {
             CommandBuffer commands = std::move(pending_.front().commands);
             pending_.pop_front();
@@ -198,6 +199,7 @@ Result<bool> Queue::wait_value(uint64_t value, uint64_t timeout_nanoseconds) {
         settle();
         return failed;
     }
+    for (uint64_t before = reached_; before < value && !reached_.compare_exchange_weak(before, value);) {}
     return true;
 }
 

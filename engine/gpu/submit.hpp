@@ -4,6 +4,7 @@
 #include "base/resource_allocator.hpp"
 #include "gpu/commands.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -109,6 +110,7 @@ private:
     mutable std::mutex mutex_;
     uint64_t last_ = 0;
     uint64_t submits_ = 0;
+    std::atomic<uint64_t> reached_ = 0;                       // the greatest value that a wait has seen
     std::deque<Primary, ResourceAllocator<Primary>> pending_; // in the host's memory
 };
 
