@@ -34,18 +34,27 @@ MemoryNeed parameters_of(const graph::Graph& described, const FitOptions& option
     MemoryNeed need;
     int64_t trained = 0;
     for (const auto& [name, value] : described.parameters()) {
-        need.parameters += described.shape(value).elements();
-        if (!options.frozen.contains(name)) trained += described.shape(value).elements();
+        const int64_t elements = described.shape(value).elements();
+        need.parameters += elements;
+        need.largest = std::max(need.largest, static_cast<uint64_t>(elements) * sizeof(float));
+        if (!options.frozen.contains(name)) trained += elements;
     }
-    need.largest = static_cast<uint64_t>(need.parameters) * sizeof(float);
-    need.lasting = need.largest + static_cast<uint64_t>(trained) * (bytes_per_parameter(options) - sizeof(float));
+    need.lasting = static_cast<uint64_t>(need.parameters) * sizeof(float) +
+                   static_cast<uint64_t>(trained) * (bytes_per_parameter(options) - sizeof(float));
     return need;
 }
 
-Result<MemoryNeed> parameter_need(const plugin::Composition& composition, int64_t batch, int64_t length,
-                                  const FitOptions& options) {
-    HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
-    return parameters_of(described, options);
+// Arenas are split into several allocations, tensors are not.
+Status check_tensors(const graph::Graph& described, const MemoryRoom& room, const std::string& device) {
+    for (const auto& [name, value] : described.parameters()) {
+        const uint64_t bytes = static_cast<uint64_t>(described.shape(value).elements()) * sizeof(float);
+        if (bytes > room.allocation)
+            return out_of_memory(
+                fmt::format("the model does not fit: its parameter '{}' {} takes {}, and one allocation "
+                            "on {} is at most {}: make the model smaller",
+                            name, described.shape(value).text(), size_text(bytes), device, size_text(room.allocation)));
+    }
+    return {};
 }
 
 // Returns what else would help, for the end of a message.
@@ -113,18 +122,17 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                   int64_t length, const FitOptions& how) {
     const MemoryRoom room = memory_room(runtime);
     const std::string device = runtime.gpu().capabilities().device_name;
-    HK_ASSIGN(const MemoryNeed lasting, parameter_need(composition, batch, length, how));
+    HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
+    HK_TRY(check_tensors(described, room, device));
+    const MemoryNeed lasting = parameters_of(described, how);
     const std::string of_parameters =
         fmt::format("parameters, gradients{} take {}", how.averages ? ", moments and averages" : " and moments",
                     size_text(lasting.lasting));
-    const uint64_t most = std::min(room.free > room.slack ? (room.free - room.slack) / bytes_per_parameter(how) : 0,
-                                   room.allocation / sizeof(float));
+    const uint64_t most = room.free > room.slack ? (room.free - room.slack) / bytes_per_parameter(how) : 0;
     if (!fits(lasting, room))
-        return out_of_memory(fmt::format("the model does not fit: its {} on {}, where {} and one piece is at "
-                                         "most {}. At most {} parameters "
+        return out_of_memory(fmt::format("the model does not fit: its {} on {}, where {}. At most {} parameters "
                                          "can be trained here, and this model has {}: make the model smaller{}",
-                                         of_parameters, device, room.text(), size_text(room.allocation),
-                                         grouped(static_cast<double>(most)),
+                                         of_parameters, device, room.text(), grouped(static_cast<double>(most)),
                                          grouped(static_cast<double>(lasting.parameters)), smaller_moments(how)));
 
     const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, how);
