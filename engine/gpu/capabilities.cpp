@@ -320,6 +320,21 @@ Status take_away(Capabilities& capabilities, std::string_view name, std::string_
     return {};
 }
 
+std::vector<std::string> missing_capabilities(const Capabilities& c) {
+    std::vector<std::string> missing;
+    for (const std::string_view name : {"subgroup_ballot", "subgroup_shuffle"})
+        if (!*find_capability(c, name)) missing.push_back(fmt::format("{} in compute shaders", name));
+    // Vulkan guarantees these two.
+    constexpr uint32_t kInvocations = 128, kShared = 16384;
+    if (c.max_workgroup_invocations < kInvocations)
+        missing.push_back(
+            fmt::format("workgroups of {} invocations ({} are possible)", kInvocations, c.max_workgroup_invocations));
+    if (c.shared_memory_bytes < kShared)
+        missing.push_back(
+            fmt::format("{} bytes of shared memory per workgroup (it has {})", kShared, c.shared_memory_bytes));
+    return missing;
+}
+
 const bool* find_capability(const Capabilities& capabilities, std::string_view name) {
     const Bit* bit = find_bit(name);
     return bit ? &(capabilities.*(bit->bit)) : nullptr;

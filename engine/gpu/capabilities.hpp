@@ -48,7 +48,7 @@ struct Capabilities {
     bool storage_16bit = false; // 16-bit loads and stores through addresses
     bool storage_8bit = false;
     bool float16 = false; // arithmetic
-    bool int64 = false; // without: kernels are rewritten (without_int64.hpp)
+    bool int64 = false;   // without: kernels are rewritten (without_int64.hpp)
     bool int16 = false;
     bool int8 = false;
     bool float64 = false;
@@ -111,6 +111,9 @@ std::vector<std::string_view> capability_names();
 // bfloat16_cooperative_matrix; float16 and storage_16bit clear none). Unknown names: invalid_argument, with the nearest
 // known one.
 Status take_away(Capabilities& capabilities, std::string_view name, std::string_view reason);
+// Returns what every kernel needs and this device lacks: "subgroup_shuffle", "workgroups of 128 invocations (64 are
+// possible)". Empty: it can be used.
+std::vector<std::string> missing_capabilities(const Capabilities& capabilities);
 // Returns null if the bit does not exist.
 const bool* find_capability(const Capabilities& capabilities, std::string_view name);
 

@@ -85,6 +85,7 @@ Result<Candidate> candidate_of(const Functions& f, VkPhysicalDevice physical, ui
         snapshot.memory_bytes = capabilities.device_memory_bytes;
         snapshot.uuid = capabilities.device_uuid;
         snapshot.missing = missing_baseline(candidate.features);
+        std::ranges::move(missing_capabilities(capabilities), std::back_inserter(snapshot.missing));
     }
     candidate.info = describe_device(snapshot, index);
     return candidate;

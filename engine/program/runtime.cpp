@@ -5,6 +5,7 @@
 #include "program/speed.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -32,12 +33,12 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     runtime->gpu_ = std::move(context);
     runtime->options_ = options;
     const gpu::Capabilities& device = runtime->gpu_.capabilities();
+    if (const std::vector<std::string> missing = gpu::missing_capabilities(device); !missing.empty())
+        return unsupported(fmt::format("{} cannot be used: it lacks {}", device.device_name, fmt::join(missing, ", ")));
     Limits& limits = runtime->device_limits_;
     limits.subgroup_size = device.subgroup_size;
     limits.max_group_invocations = device.max_workgroup_invocations;
     limits.shared_memory = device.shared_memory_bytes;
-    if (options.shared_memory_bytes > 0)
-        limits.shared_memory = std::min(limits.shared_memory, options.shared_memory_bytes);
     if (device.cores > 0)
         limits.cores = device.cores;
     else if (device.type == gpu::DeviceType::integrated)

@@ -20,9 +20,8 @@ struct RuntimeOptions {
     // false: pointwise kernels are not generated; the built-in ones give the same bits. Plugins' own GLSL always needs
     // the compiler.
     bool generated_shaders = true;
-    bool keep_traces = false;         // keep what was recorded, for check_ordering()
-    uint32_t shared_memory_bytes = 0; // lower limit than the device's, for tests; 0: the device's
-    uint64_t max_block_bytes = 0;     // of the activation arena; 0: the allocation limit
+    bool keep_traces = false;     // keep what was recorded, for check_ordering()
+    uint64_t max_block_bytes = 0; // of the activation arena; 0: the allocation limit
     // No single submit is estimated to take longer. 0: chosen for a GPU, so that neither a watchdog ends the work nor a
     // display on the same device stutters; no limit on a CPU.
     double budget_seconds = 0;

@@ -208,11 +208,15 @@ struct Special<id_vkGetPhysicalDeviceProperties2> {
                     VkPhysicalDeviceProperties2* p) {
         real(physical, p);
         change_limits(p->properties);
-        if (!state().plan.max_allocation_bytes) return;
+        const FaultPlan& plan = state().plan;
         for (auto* at = static_cast<VkBaseOutStructure*>(p->pNext); at; at = at->pNext) {
-            if (at->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) continue;
-            reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(at)->maxMemoryAllocationSize =
-                *state().plan.max_allocation_bytes;
+            if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) {
+                auto& v11 = *reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(at);
+                if (plan.max_allocation_bytes) v11.maxMemoryAllocationSize = *plan.max_allocation_bytes;
+                if (plan.subgroup_operations) v11.subgroupSupportedOperations = *plan.subgroup_operations;
+            }
+            if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES && plan.driver_id)
+                reinterpret_cast<VkPhysicalDeviceVulkan12Properties*>(at)->driverID = *plan.driver_id;
         }
     }
 };
@@ -375,6 +379,11 @@ void FaultDriver::reset(FaultPlan plan) {
     State& s = state();
     const std::lock_guard guard(s.mutex);
     s.plan = std::move(plan);
+    if (const char* kernels = std::getenv("HEKLA_TEST_KERNELS");
+        kernels != nullptr && std::string_view(kernels) == "gpu") {
+        s.plan.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+        s.plan.driver_id = static_cast<VkDriverId>(0);
+    }
     s.calls = {};
     s.done = {};
     s.happened = false;

@@ -37,6 +37,8 @@ struct FaultPlan {
     std::optional<uint64_t> max_allocation_bytes = {};
     std::optional<uint32_t> timestamp_bits = {};
     std::optional<VkPhysicalDeviceType> device_type = {};
+    std::optional<VkDriverId> driver_id = {};
+    std::optional<VkSubgroupFeatureFlags> subgroup_operations = {};
     bool no_devices = false;
 };
 
@@ -47,6 +49,8 @@ public:
     static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc_addr(VkInstance instance, const char* name);
 
     // Sets a new plan and resets all counts. Only while no Vulkan object exists.
+    // HEKLA_TEST_KERNELS=gpu in the environment: the device seems to be a GPU of an unknown driver, so that the engine
+    // chooses the kernels of GPUs.
     void reset(FaultPlan plan = {});
     // Adds a fault: nth counts from here.
     void fail_next(std::string name, uint64_t nth, VkResult result, bool after = false);

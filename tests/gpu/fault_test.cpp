@@ -243,8 +243,12 @@ TEST_CASE("Vulkan 1.2 with VK_KHR_synchronization2 is enough; otherwise the reas
             "synchronization2");
     refused({.api_version = VK_API_VERSION_1_1}, Code::unsupported, "1.1");
     refused({.no_devices = true}, Code::not_found, "no device");
-    for (const char* feature :
-         {"bufferDeviceAddress", "timelineSemaphore", "scalarBlockLayout", "synchronization2"}) {
+    refused({.max_workgroup_invocations = 64}, Code::unsupported, "workgroups of 128 invocations (64 are possible)");
+    refused({.shared_memory_bytes = 8192}, Code::unsupported,
+            "16384 bytes of shared memory per workgroup (it has 8192)");
+    refused({.subgroup_operations = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT},
+            Code::unsupported, "subgroup_ballot in compute shaders, subgroup_shuffle in compute shaders");
+    for (const char* feature : {"bufferDeviceAddress", "timelineSemaphore", "scalarBlockLayout", "synchronization2"}) {
         refused({.hidden_features = {feature}}, Code::unsupported, feature);
     }
     driver.reset();

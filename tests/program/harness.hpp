@@ -31,8 +31,8 @@ using graph::Shape;
 using graph::ValueId;
 
 // The configuration of a whole test process, from its environment: HEKLA_TEST_VALIDATION=gpu for shaders instrumented
-// to detect addresses out of bounds, HEKLA_TEST_SHARED_MEMORY=BYTES and HEKLA_TEST_DISABLE=BIT for a smaller device,
-// HEKLA_TEST_KERNELS=gpu for the kernels chosen on a GPU.
+// to detect addresses out of bounds, HEKLA_TEST_SHARED_MEMORY=BYTES, HEKLA_TEST_INVOCATIONS=N (per workgroup) and
+// HEKLA_TEST_DISABLE=BIT for a smaller device, HEKLA_TEST_KERNELS=gpu for the kernels chosen on a GPU.
 inline gpu::Validation validation_of_process() {
     const char* given = std::getenv("HEKLA_TEST_VALIDATION");
     if (given == nullptr) return gpu::Validation::on;
@@ -43,6 +43,8 @@ inline bool instrumented() { return validation_of_process() == gpu::Validation::
 inline void limit_as_process(gpu::CapabilityOverrides& overrides) {
     if (const char* bytes = std::getenv("HEKLA_TEST_SHARED_MEMORY"))
         overrides.shared_memory_bytes = static_cast<uint32_t>(std::stoul(bytes));
+    if (const char* count = std::getenv("HEKLA_TEST_INVOCATIONS"))
+        overrides.max_workgroup_invocations = static_cast<uint32_t>(std::stoul(count));
     if (const char* bit = std::getenv("HEKLA_TEST_DISABLE")) overrides.disable.emplace_back(bit);
 }
 

@@ -23,6 +23,10 @@ set_tests_properties(program_without_int64 PROPERTIES LABELS "long" TIMEOUT 1800
 add_test(NAME program_kernels_of_gpus COMMAND test_program --test-suite-exclude=long)
 set_tests_properties(program_kernels_of_gpus PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;HEKLA_TEST_DISABLE=uniform_loads")
+# The same on the smallest GPU that Vulkan allows.
+add_test(NAME program_smallest_gpu COMMAND test_program --test-suite-exclude=long)
+set_tests_properties(program_smallest_gpu PROPERTIES LABELS "long" TIMEOUT 1800
+  ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;HEKLA_TEST_DISABLE=uniform_loads;HEKLA_TEST_SHARED_MEMORY=16384;HEKLA_TEST_INVOCATIONS=128")
 # The kernels' own tests with shaders instrumented by GPU-assisted validation: none accesses memory outside of its
 # buffers. The driver compiles instrumented shaders slowly, but faster with vectors of 4 and without optimization.
 foreach(kernels attention attention_cached math matmul optimizer recurrent row)

@@ -26,7 +26,6 @@ struct VerifyArguments {
     BisectOptions bisection;
     // Tighter limits than the device's, for tests.
     gpu::CapabilityOverrides overrides;
-    uint32_t shared_memory_bytes = 0;
     bool gpu_kernels = false;
     bool gpu_assisted = false;
     std::string dtype = "f32";
@@ -176,7 +175,6 @@ Result<std::unique_ptr<program::Runtime>> make_runtime(const Globals& globals, c
     if (context.device->chosen_for_lack_of_another())
         globals.log().info(fmt::format("no GPU found; computing on the CPU ({})", context.capabilities().device_name));
     program::RuntimeOptions runtime;
-    runtime.shared_memory_bytes = a.shared_memory_bytes;
     runtime.kernels_of_gpus = a.gpu_kernels;
     return program::Runtime::create(std::move(context), runtime);
 }
@@ -277,7 +275,16 @@ void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->allow_extra_args(false)
         ->group("Lower limits");
     parser
-        ->add_option("--shared-memory", arguments->shared_memory_bytes, "limit of shared memory per workgroup in bytes")
+        ->add_option("--shared-memory", arguments->overrides.shared_memory_bytes,
+                     "limit of shared memory per workgroup in bytes")
+        ->group("Lower limits");
+    parser
+        ->add_option("--invocations", arguments->overrides.max_workgroup_invocations,
+                     "limit of invocations per workgroup")
+        ->group("Lower limits");
+    parser
+        ->add_option("--allocation", arguments->overrides.max_allocation_bytes,
+                     "limit of one memory allocation in bytes")
         ->group("Lower limits");
     parser->add_flag("--gpu-assisted", arguments->gpu_assisted,
                      "use GPU-assisted validation, which finds addresses out of bounds (slow)");
