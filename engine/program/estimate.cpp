@@ -127,11 +127,13 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
     const ProgramOutputs outputs = place_outputs(lowering, offsets);
     const uint64_t inputs = std::max(ResourceLocations::pack(lowering, ResourceKind::input, offsets), kAlignment);
     uint64_t arguments = 0;
+    std::vector<double> slices; // their durations
     for (const Dispatch& dispatch : lowering.dispatches) {
         const double seconds =
             std::max(dispatch.seconds, seconds_of(dispatch.flops, dispatch.bytes, speed_of(target_.limits)));
-        arguments += parts_of(dispatch.groups, seconds, target_.budget_seconds) *
-                     ((dispatch.record.bytes.size() + 63) / 64 * 64);
+        const uint64_t parts = parts_of(dispatch.groups, seconds, target_.budget_seconds);
+        arguments += parts * ((dispatch.record.bytes.size() + 63) / 64 * 64);
+        slices.insert(slices.end(), parts, seconds / static_cast<double>(parts));
     }
     const uint64_t constants = ResourceLocations::pack(lowering, ResourceKind::constant, offsets);
     for (const uint64_t bytes :
@@ -140,6 +142,8 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
         buffer(bytes, &Estimate::programs);
 
     if (times <= 0) return {};
+    sum_.command_buffers +=
+        static_cast<uint64_t>(times) * segments_of(slices, segment_seconds(target_.budget_seconds)).size();
     for (const Dispatch& dispatch : lowering.dispatches) {
         KernelUse& kernel = use_of(sum_.kernels, dispatch);
         kernel.dispatches += static_cast<uint64_t>(times);

@@ -59,6 +59,7 @@ struct Estimate {
     int64_t parameters = 0; // numbers, not bytes
     // For one unit of work (a step, a token, a pass).
     uint64_t dispatches = 0;
+    uint64_t command_buffers = 0; // secondary ones, if no submit takes longer than Target::budget_seconds
     double flops = 0, bytes = 0, seconds = 0;
     std::vector<NodeCost> nodes;    // of the unit, most expensive first
     std::vector<KernelUse> kernels; // of the unit, in the order of their first use

@@ -482,6 +482,9 @@ Status Program::State::write_arguments(gpu::Staging& staging) {
 Status Program::State::record(Recording& recording) {
     const bool traced = runtime->options().keep_traces;
     const bool again = !recording.commands.empty(); // re-records into the same buffers, which may be queued
+    ResourceVector<double> durations(memory);
+    for (const DispatchSlice& slice : slices) durations.push_back(slice.seconds);
+    const std::vector<std::size_t> first = segments_of(durations, runtime->options().segment_seconds);
     double seconds = 0;
     std::size_t segment = 0;
     gpu::CommandBuffer* commands = nullptr;
@@ -524,9 +527,11 @@ Status Program::State::record(Recording& recording) {
         commands->reset_timer(*recording.timer);
         commands->timestamp(*recording.timer, 0);
     }
+    auto next = first.begin() + 1;
     for (std::size_t p = 0; p < slices.size(); ++p) {
         DispatchSlice& slice = slices[p];
-        if (seconds > 0 && seconds + slice.seconds > runtime->options().segment_seconds) {
+        if (next != first.end() && *next == p) {
+            ++next;
             HK_TRY(close());
             HK_TRY(open());
         }
@@ -733,10 +738,17 @@ Result<ResourceArray<std::byte>> Program::read_state(std::string_view name) {
 }
 
 Result<float> Program::read_scalar_output(std::string_view name, std::size_t age) {
-    HK_ASSIGN(const HostTensor tensor, read_output(name, age));
-    if (tensor.shape.elements() != 1)
-        return invalid_argument(fmt::format("the output '{}' is {}, not one number", name, tensor.shape.text()));
-    return tensor.kind == graph::Kind::int32 ? static_cast<float>(tensor.ints()[0]) : tensor.floats()[0];
+    HK_ASSIGN(const KeptOutput* const output, state_->find_output(name));
+    if (output->view.elements() != 1)
+        return invalid_argument(fmt::format("the output '{}' is {}, not one number", name, output->view.shape.text()));
+    if (output->view.storage == Storage::i32) {
+        int32_t integer = 0;
+        HK_TRY(state_->read(*output, std::as_writable_bytes(std::span(&integer, 1)), age));
+        return static_cast<float>(integer);
+    }
+    float value = 0;
+    HK_TRY(state_->read_floats(*output, std::span(&value, 1), age));
+    return value;
 }
 
 std::vector<std::string> Program::output_names() const {
@@ -811,6 +823,8 @@ std::vector<std::string> Program::kernel_choices() const {
 std::size_t Program::barriers() const { return state_->barriers; }
 
 std::size_t Program::dispatches() const { return state_->slices.size(); }
+
+std::size_t Program::command_buffers() const { return state_->recordings[0].commands.size(); }
 
 Result<std::vector<OrderingEvent>> Program::ordering_events(std::size_t replays) const {
     const State& state = *state_;

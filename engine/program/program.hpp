@@ -120,6 +120,7 @@ public:
     Result<std::vector<OrderingEvent>> ordering_events(std::size_t replays) const;
     std::size_t barriers() const; // recorded in one replay
     std::size_t dispatches() const;
+    std::size_t command_buffers() const; // secondary ones, of one replay
 
 private:
     struct State;

@@ -62,7 +62,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     if (built("matmul/matrix.t128_bf16") && device.bfloat16_cooperative_matrix && device.storage_16bit)
         limits.matrix_bf16 = matrix_unit(device, gpu::ComponentType::bfloat16);
     if (own.budget_seconds <= 0) own.budget_seconds = submit_seconds(limits.cpu, device.display);
-    if (own.segment_seconds <= 0) own.segment_seconds = own.budget_seconds > 0 ? own.budget_seconds / 3 : 0.002;
+    if (own.segment_seconds <= 0) own.segment_seconds = segment_seconds(own.budget_seconds);
     const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();
     own.max_block_bytes = own.max_block_bytes == 0 ? most : std::min(own.max_block_bytes, most);
     return runtime;

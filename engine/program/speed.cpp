@@ -12,6 +12,21 @@ Speed speed_of(const Limits& limits) {
 
 double submit_seconds(bool cpu, bool display) { return cpu ? 0 : display ? 0.01 : 0.1; }
 
+double segment_seconds(double budget) { return budget > 0 ? budget : 0.002; }
+
+std::vector<std::size_t> segments_of(std::span<const double> slices, double longest) {
+    std::vector<std::size_t> first{0};
+    double sum = 0;
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+        if (sum > 0 && sum + slices[i] > longest) {
+            first.push_back(i);
+            sum = 0;
+        }
+        sum += slices[i];
+    }
+    return first;
+}
+
 double seconds_of(double flops, double bytes, const Speed& speed) {
     return std::max(flops / speed.flops, bytes / speed.bytes);
 }

@@ -4,6 +4,8 @@
 #include "program/lowering/limits.hpp"
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace hekla::program {
 
@@ -13,9 +15,14 @@ struct Speed {
     double bytes = 0; // memory bytes per second
 };
 Speed speed_of(const Limits& limits);
-// Returns how long a submit may take if the caller has no limit: watchdogs of drivers end work after seconds, a display on
-// the same device stutters if it waits longer than a frame. 0: any time, on a CPU.
+// Returns how long a submit may take if the caller has no limit: watchdogs of drivers end work after seconds, a display
+// on the same device stutters if it waits longer than a frame. 0: any time, on a CPU.
 double submit_seconds(bool cpu, bool display);
+// Returns how much work one secondary command buffer holds if the caller has no preference: as much as one submit may
+// take, since each costs the host time in every submit.
+double segment_seconds(double budget);
+// Returns the first slice of every segment: slices of these durations in order, together at most `longest`, or one.
+std::vector<std::size_t> segments_of(std::span<const double> slices, double longest);
 // Returns the time limited by computation or by memory, whichever is longer.
 double seconds_of(double flops, double bytes, const Speed& speed);
 // Returns the number of slices of a dispatch of `seconds` such that none takes longer than `budget` (0: 1 slice).

@@ -93,6 +93,7 @@ void add_kernels(program::Estimate& to, const program::Estimate& from) {
         sum.flops += use.flops;
         sum.bytes += use.bytes;
     }
+    to.command_buffers += from.command_buffers;
 }
 
 // Opens the device after everything else was found and read.
@@ -274,7 +275,10 @@ Result<int> run_kernels(const Globals& globals, const KernelsArguments& a) {
             fmt::print("{}\n", line_of(kernel));
     }
     if (a.json)
-        fmt::print("{}\n", json_line({{"device", device.device_name}, {"driver", driver}, {"kernels", kernels}}));
+        fmt::print("{}\n", json_line({{"device", device.device_name},
+                                      {"driver", driver},
+                                      {"command_buffers", estimate.command_buffers},
+                                      {"kernels", kernels}}));
     HK_TRY(flush_output());
     if (failed > 0)
         return internal_error(
