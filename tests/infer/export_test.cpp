@@ -45,11 +45,7 @@ program::Runtime& bare_device() {
     static const std::unique_ptr<program::Runtime> made = [] {
         gpu::ContextOptions options;
         options.glsl_module = "/nowhere/libhekla_glsl.so";
-        Result<gpu::Context> context = gpu::create_context(options);
-        REQUIRE_MESSAGE(context.ok(), context.message());
-        Result<std::unique_ptr<program::Runtime>> runtime = program::Runtime::create(context.take());
-        REQUIRE_MESSAGE(runtime.ok(), runtime.message());
-        return runtime.take();
+        return make_runtime(options);
     }();
     return *made;
 }

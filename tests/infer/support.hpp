@@ -7,6 +7,7 @@
 #include "infer/open_model.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <memory>
@@ -24,14 +25,23 @@ inline const plugin::Registry& registry() {
     return found;
 }
 
+// Creates a runtime. HEKLA_TEST_KERNELS=gpu in the environment: with the kernels chosen on a GPU.
+inline std::unique_ptr<program::Runtime> make_runtime(gpu::ContextOptions options) {
+    program::RuntimeOptions kernels;
+    if (const char* of = std::getenv("HEKLA_TEST_KERNELS")) {
+        REQUIRE_MESSAGE(std::string_view(of) == "gpu", "HEKLA_TEST_KERNELS is ", of, ", expected gpu");
+        kernels.kernels_of_gpus = true;
+        options.device.overrides.disable.emplace_back("uniform_loads"); // kernels with them would be preferred
+    }
+    Result<gpu::Context> context = gpu::create_context(options);
+    REQUIRE_MESSAGE(context.ok(), context.message());
+    Result<std::unique_ptr<program::Runtime>> runtime = program::Runtime::create(context.take(), kernels);
+    REQUIRE_MESSAGE(runtime.ok(), runtime.message());
+    return runtime.take();
+}
+
 inline program::Runtime& device() {
-    static const std::unique_ptr<program::Runtime> made = [] {
-        Result<gpu::Context> context = gpu::create_context(gpu::ContextOptions{});
-        REQUIRE_MESSAGE(context.ok(), context.message());
-        Result<std::unique_ptr<program::Runtime>> runtime = program::Runtime::create(context.take());
-        REQUIRE_MESSAGE(runtime.ok(), runtime.message());
-        return runtime.take();
-    }();
+    static const std::unique_ptr<program::Runtime> made = make_runtime({});
     return *made;
 }
 
