@@ -32,6 +32,7 @@ struct Batch {
     int64_t length = 0;             // of its rows, in tokens
     std::vector<uint64_t> examples; // their indices
     std::vector<Field> fields;
+    std::vector<double> loss_counts; // elements of each loss of a training; empty for other batches
 };
 
 // Fills the batch of one micro-step (step and micro_step are set): a pure function of these numbers. Thread: called on

@@ -39,7 +39,8 @@ Result<Replay> replay(TrainingRun& run, int64_t step) {
             result.batches = std::move(*micro);
             break;
         }
-        HK_TRY(run.take_step(*micro, run.step(), learning_rate(settings, run.step())).status());
+        HK_TRY(run.begin_step(*micro, run.step(), learning_rate(settings, run.step())));
+        HK_TRY(run.end_step().status());
         ++run.progress().step;
     }
     HK_ASSIGN(const double scale, run.loss_scale());

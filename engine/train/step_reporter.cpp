@@ -28,12 +28,17 @@ Status StepReporter::step(const StepResult& result) {
     // A share above 1 means that the peak was measured while something else used the device, so it is unknown.
     const double share = peak_flops_ > 0.0 ? run_->flops(result.micro) / result.seconds / peak_flops_ : 0.0;
     if (share > 1.0) peak_flops_ = 0.0;
-    const std::vector<hk_score> losses = scores_of(result.loss.losses), metrics = scores_of(result.loss.metrics);
+    HK_TRY(write());
+    Unwritten& step = unwritten_.emplace();
+    step.loss_values = result.loss.losses;
+    step.metric_values = result.loss.metrics;
     const auto& set = run_->scalars().values();
-    const NamedValues scalar_values(set.begin(), set.end());
-    const std::vector<hk_score> scalars = scores_of(scalar_values);
+    step.scalar_values.assign(set.begin(), set.end());
+    step.losses = scores_of(step.loss_values);
+    step.metrics = scores_of(step.metric_values);
+    step.scalars = scores_of(step.scalar_values);
 
-    hk_train_step report{};
+    hk_train_step& report = step.report;
     report.struct_size = sizeof report;
     report.skipped = result.outcome.skipped ? 1 : 0;
     report.step = progress.step;
@@ -46,17 +51,23 @@ Status StepReporter::step(const StepResult& result) {
     report.tokens_per_second = tokens / result.seconds;
     report.share_of_peak = share > 1.0 ? 0.0 : share;
     report.remaining_seconds = average_seconds_ * static_cast<double>(s.max_steps - progress.step);
-    report.losses = losses.data();
-    report.loss_count = losses.size();
-    report.metrics = metrics.data();
-    report.metric_count = metrics.size();
-    report.scalars = scalars.data();
-    report.scalar_count = scalars.size();
+    report.losses = step.losses.data();
+    report.loss_count = step.losses.size();
+    report.metrics = step.metrics.data();
+    report.metric_count = step.metrics.size();
+    report.scalars = step.scalars.data();
+    report.scalar_count = step.scalars.size();
 
     progress.losses.add(result.loss.total);
-    HK_TRY(log_.step(report));
     if (run_->events().step) run_->events().step(report);
     return {};
+}
+
+Status StepReporter::write() {
+    if (!unwritten_) return {};
+    const Unwritten step = std::move(*unwritten_);
+    unwritten_.reset();
+    return log_.step(step.report);
 }
 
 Status StepReporter::evaluation(const Evaluation& evaluation, bool best, double seconds) {
@@ -69,13 +80,15 @@ Status StepReporter::evaluation(const Evaluation& evaluation, bool best, double 
     report.seconds = seconds;
     report.scores = scores.data();
     report.score_count = scores.size();
+    HK_TRY(write());
     HK_TRY(log_.evaluation(report));
     HK_TRY(write_curves());
     if (run_->events().evaluation) run_->events().evaluation(report);
     return {};
 }
 
-Status StepReporter::write_curves() const {
+Status StepReporter::write_curves() {
+    HK_TRY(write());
     return log_.write_curves(run_->folder(), run_->folder().filename().string());
 }
 

@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 Result<TrainerResult> TrainingLoop::run() {
     Result<TrainerResult> result = train();
+    if (const Status logged = reporter_ ? reporter_->write() : Status(); result.ok() && !logged.ok()) result = logged;
     const Code code = result.code();
     if (code != Code::io && code != Code::device_lost && code != Code::out_of_memory) return result;
     // Not an error in the recipe: the same command resumes once the cause is removed.
@@ -50,14 +51,22 @@ Result<TrainerResult> TrainingLoop::train() {
     result.run = run_.folder();
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, run_.batches(progress.step));
     const auto stop_requested = [&] { return run_.events().stop.stopped(); };
+    std::vector<data::Batch> next; // of the next step, as far as they are ready
     while (progress.step < s.max_steps && !ends_early() && !result.stopped) {
         const Clock::time_point begin = Clock::now();
-        HK_ASSIGN(const std::optional<std::vector<data::Batch>> micro, run_.next_micro_batches(*batcher));
-        if (!micro) {
+        HK_ASSIGN(std::optional<std::vector<data::Batch>> taken,
+                  run_.next_micro_batches(*batcher, std::exchange(next, {})));
+        if (!taken) {
             result.stopped = true;
             break;
         }
-        HK_TRY(step(*micro, begin));
+        const auto micro = std::make_shared<const std::vector<data::Batch>>(std::move(*taken));
+        const double rate = learning_rate(s, progress.step);
+        HK_TRY(run_.begin_step(*micro, progress.step, rate));
+        // While the device computes:
+        HK_TRY(reporter_->write());
+        run_.take_ready_batches(*batcher, next);
+        HK_TRY(end_step(micro, rate, begin));
         result.stopped = evaluation_stopped_ || (stop_requested() && progress.step < s.max_steps);
     }
     if (result.stopped && progress.step > 0 && saved_ != progress.step) HK_TRY(write_checkpoint());
@@ -84,11 +93,10 @@ bool TrainingLoop::ends_early() const {
     return patience > 0 && run_.progress().evaluations_since_best >= patience;
 }
 
-Status TrainingLoop::step(const std::vector<data::Batch>& micro, Clock::time_point begin) {
+Status TrainingLoop::end_step(const StepBatches& micro, double rate, Clock::time_point begin) {
     const TrainSection& s = run_.recipe().train;
     RunProgress& progress = run_.progress();
-    const double rate = learning_rate(s, progress.step);
-    HK_ASSIGN(const TakenStep result, run_.take_step(micro, progress.step, rate));
+    HK_ASSIGN(const TakenStep result, run_.end_step());
     const auto& [loss, outcome] = result;
     ++progress.step;
     const double seconds = seconds_since(begin);
@@ -97,14 +105,14 @@ Status TrainingLoop::step(const std::vector<data::Batch>& micro, Clock::time_poi
         HK_TRY(publish_checkpoint()); // its weights gave this step's finite loss and gradients
         applied_ = true;
     }
-    if (!outcome.skipped || !applied_) tested_.assign(micro.begin(), micro.begin() + 1);
-    HK_TRY(reporter_->step({micro, loss, outcome, rate, seconds}));
+    if (!outcome.skipped || !applied_) tested_ = micro;
+    HK_TRY(reporter_->step({*micro, loss, outcome, rate, seconds}));
     if (outcome.scale_too_large)
         run_.log().warning(fmt::format("step {}: a gradient is too large for float16; the update was skipped, and the "
                                        "loss scale is halved",
                                        progress.step));
     else if (outcome.skipped)
-        HK_TRY(handle_skipped(micro, loss, outcome));
+        HK_TRY(handle_skipped(*micro, loss, outcome));
 
     const bool last = progress.step == s.max_steps;
     if (run_.data().valid() != nullptr && s.eval_steps > 0 && (progress.step % s.eval_steps == 0 || last))
@@ -155,6 +163,7 @@ Status TrainingLoop::write_checkpoint() {
     // Every step since the last checkpoint was skipped, so its weights are the same and are tested now.
     if (unpublished_) HK_TRY(publish_if_finite().status());
     unpublished_.reset();
+    HK_TRY(reporter_->write());
     const RunProgress& progress = run_.progress();
     Result<model::CheckpointWriter> writer = run_.write_checkpoint();
     if (writer.code() == Code::corrupt) {
@@ -180,8 +189,9 @@ Status TrainingLoop::publish_checkpoint() {
 }
 
 Result<std::string> TrainingLoop::publish_if_finite() {
-    if (unpublished_ && !tested_.empty()) {
-        HK_ASSIGN(const StepLoss loss, run_.gradients(tested_, run_.step()));
+    if (unpublished_ && tested_ != nullptr) {
+        const std::vector<data::Batch> one(tested_->begin(), tested_->begin() + 1);
+        HK_ASSIGN(const StepLoss loss, run_.gradients(one, run_.step()));
         if (!std::isfinite(loss.total)) {
             unpublished_.reset();
             HK_ASSIGN(const std::string culprit, run_.describe_non_finite(false));

@@ -9,6 +9,7 @@
 #include "train/training_run.hpp"
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,9 +32,10 @@ public:
     Result<TrainerResult> run();
 
 private:
+    using StepBatches = std::shared_ptr<const std::vector<data::Batch>>; // micro-batches of a step
     Result<TrainerResult> train();
-    // Runs one update and the report, evaluation and checkpoint after it.
-    Status step(const std::vector<data::Batch>& micro, std::chrono::steady_clock::time_point begin);
+    // Waits for the step that was begun; then its report, evaluation and checkpoint.
+    Status end_step(const StepBatches& micro, double rate, std::chrono::steady_clock::time_point begin);
     // Logs a skipped update and writes its batch to a file; an error after train.max_bad_steps in a row.
     Status handle_skipped(const std::vector<data::Batch>& micro, const StepLoss& loss, const StepOutcome& outcome);
     Status evaluate();
@@ -64,7 +66,7 @@ private:
     int64_t saved_ = -1;              // step of the newest published checkpoint; -1: none
     bool applied_ = false;            // whether an update was applied since this started
     bool evaluation_stopped_ = false; // by events.stop, while it waited for a plugin
-    std::vector<data::Batch> tested_; // a micro-batch of the last applied step, or of the last step without one
+    StepBatches tested_;              // of the last applied step, or of the last step without one; the first is used
 };
 
 } // namespace hekla::train

@@ -2,16 +2,16 @@
 
 #include "base/file.hpp"
 #include "batch/collate.hpp"
-#include "graph/reference.hpp"
 #include "model/finite.hpp"
 #include "train/batch_wait.hpp"
 #include "train/fit.hpp"
+#include "train/loss_counts.hpp"
 #include "train/recipe_file.hpp"
 #include "train/report.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <deque>
 #include <fmt/format.h>
 #include <set>
 
@@ -88,7 +88,7 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
     options.first_step = static_cast<uint64_t>(from_step);
     // A finished run has no next step, but measure() and rehearse() need a batch.
     options.end_step = static_cast<uint64_t>(std::max(s.max_steps, from_step + 1));
-    return data::Batcher::start(options, [this, rows](data::Batch& batch) {
+    return data::Batcher::start(options, [this, rows](data::Batch& batch) -> Status {
         const TrainSection& t = recipe_.train;
         const uint64_t first = data::WindowOrder::first_number(batch.step, batch.micro_step,
                                                                static_cast<uint64_t>(t.gradient_accumulation_steps),
@@ -103,8 +103,12 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
         }
         const auto fits = shorter_.lower_bound(needed);
         batch.length = fits != shorter_.end() ? fits->first : t.context_length;
-        return batch::make_fields(*composition_, examples, &data_.train().examples(), static_cast<uint64_t>(t.seed),
-                                  rows, batch.length, batch.fields, host_memory());
+        HK_TRY(batch::make_fields(*composition_, examples, &data_.train().examples(), static_cast<uint64_t>(t.seed),
+                                  rows, batch.length, batch.fields, host_memory()));
+        if (rows == t.per_device_train_batch_size) { // otherwise it is measured, not trained with
+            HK_ASSIGN(batch.loss_counts, loss_counts(described(batch.length), batch.fields));
+        }
+        return {};
     });
 }
 
@@ -130,16 +134,28 @@ program::Program& TrainingRun::train_program(int64_t length) const {
     return found != shorter_.end() ? *found->second.program : *train_program_;
 }
 
-Result<std::optional<std::vector<data::Batch>>> TrainingRun::next_micro_batches(data::Batcher& batcher) const {
-    std::vector<data::Batch> micro;
-    const BatchMaker maker = batch_maker();
-    for (int64_t i = 0; i < recipe_.train.gradient_accumulation_steps; ++i) {
+Result<std::optional<std::vector<data::Batch>>> TrainingRun::next_micro_batches(data::Batcher& batcher,
+                                                                                std::vector<data::Batch> ready) const {
+    std::vector<data::Batch> micro = std::move(ready);
+    take_ready_batches(batcher, micro);
+    const auto count = static_cast<std::size_t>(recipe_.train.gradient_accumulation_steps);
+    const BatchMaker maker = micro.size() < count ? batch_maker() : BatchMaker();
+    while (micro.size() < count) {
         if (!wait_for_batch(batcher, events_, maker)) return std::optional<std::vector<data::Batch>>();
         HK_ASSIGN(std::optional<data::Batch> batch, batcher.next());
         if (!batch) return internal_error("the batches ended before the steps");
         micro.push_back(std::move(*batch));
     }
     return std::optional(std::move(micro));
+}
+
+void TrainingRun::take_ready_batches(data::Batcher& batcher, std::vector<data::Batch>& micro) const {
+    while (micro.size() < static_cast<std::size_t>(recipe_.train.gradient_accumulation_steps) &&
+           batcher.wait(std::chrono::milliseconds(0))) {
+        Result<std::optional<data::Batch>> batch = batcher.next();
+        if (!batch.ok() || !batch.value()) return; // the last step, or an error, which every later call returns
+        micro.push_back(std::move(*batch.value()));
+    }
 }
 
 BatchMaker TrainingRun::batch_maker() const {
@@ -154,108 +170,31 @@ void TrainingRun::end_batches(data::Batcher& batcher) {
     if (evaluator_ != nullptr) evaluator_->end_batches();
 }
 
-Result<std::vector<double>> TrainingRun::loss_counts(const data::Batch& batch) const {
-    graph::Feeds feeds;
-    for (const data::Field& field : batch.fields) feeds.fields.emplace(field.name, batch::tensor_of(field));
-    feeds.step_scalars = scalars_.values();
-    std::vector<graph::ValueId> wanted;
-    const graph::Graph& graph = described(batch.length);
-    for (const graph::LossTerm& term : graph.losses) wanted.push_back(term.count);
-    HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(graph, feeds, wanted));
-    std::vector<double> counts;
-    for (const graph::Tensor& value : values) counts.push_back(value.data[0]);
-    return counts;
-}
-
-Status TrainingRun::set_fields(program::Program& program, const data::Batch& batch) const {
-    for (const data::Field& field : batch.fields)
-        if (program.has_input(field.name)) HK_TRY(program.set_input(field.name, field.bytes)); // not all are read
+Status TrainingRun::prepare_step(int64_t step) {
+    HK_TRY(scalars_.begin_step(step, recipe_.train.max_steps,
+                               events_.scalars ? events_.scalars() : StepScalars::Values()));
+    if (!cut_ || features_) return {};
+    message(fmt::format("running the frozen body once over {} examples",
+                        grouped(static_cast<double>(data_.train().size()))));
+    HK_ASSIGN(features_, Features::compute(*runtime_, *store_, *composition_, *cut_, data_.train(),
+                                           recipe_.train.per_device_train_batch_size, recipe_.train.context_length,
+                                           static_cast<uint64_t>(recipe_.train.seed)));
     return {};
 }
 
 Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, int64_t step) {
-    return run_micro_batches(micro, step, nullptr);
+    HK_TRY(prepare_step(step));
+    HK_TRY(runner_->begin_gradients(micro, step));
+    return runner_->end_gradients();
 }
 
-Result<StepLoss> TrainingRun::run_micro_batches(const std::vector<data::Batch>& micro, int64_t step,
-                                                program::Program* after) {
-    HK_TRY(scalars_.begin_step(step, recipe_.train.max_steps,
-                               events_.scalars ? events_.scalars() : StepScalars::Values()));
-    const std::vector<graph::LossTerm>& terms = described_.losses;
-    std::vector<double> counts(terms.size(), 0.0);
-    for (const data::Batch& batch : micro) {
-        HK_ASSIGN(const std::vector<double> one, loss_counts(batch));
-        for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += one[i];
-    }
-    HK_ASSIGN(const double scale, optimizer_->loss_scale());
-    std::set<int64_t> lengths;
-    for (const data::Batch& batch : micro) lengths.insert(batch.length);
-    for (const int64_t length : lengths)
-        for (std::size_t i = 0; i < counts.size(); ++i)
-            HK_TRY(train_program(length).set_scalar(
-                fmt::format("loss_scale.{}", i),
-                counts[i] > 0.0 ? static_cast<float>(scale) * static_cast<float>(terms[i].weight / counts[i]) : 0.0f));
-    if (cut_ && !features_) {
-        message(fmt::format("running the frozen body once over {} examples",
-                            grouped(static_cast<double>(data_.train().size()))));
-        HK_ASSIGN(features_, Features::compute(*runtime_, *store_, *composition_, *cut_, data_.train(),
-                                               recipe_.train.per_device_train_batch_size, recipe_.train.context_length,
-                                               static_cast<uint64_t>(recipe_.train.seed)));
-    }
-    StepLoss loss;
-    std::vector<double> sums(named_losses() ? terms.size() : 0, 0.0);
-    std::vector<std::pair<double, double>> metrics(described_.metrics.size()); // sum, count
-    std::deque<program::Program*> pending;                                     // submitted, not read: at most two
-    const auto read_oldest = [&]() -> Status {
-        program::Program& program = *pending.front();
-        pending.pop_front();
-        const std::size_t age = !pending.empty() && pending.front() == &program ? 1 : 0;
-        HK_ASSIGN(const float part, program.read_scalar_output("loss", age));
-        loss.total += static_cast<double>(part) / scale;
-        for (std::size_t term = 0; term < sums.size(); ++term) {
-            HK_ASSIGN(const float sum, program.read_scalar_output(fmt::format("loss_sum.{}", term), age));
-            sums[term] += static_cast<double>(sum);
-        }
-        for (std::size_t m = 0; m < metrics.size(); ++m) {
-            HK_ASSIGN(const float sum, program.read_scalar_output("metric_sum." + described_.metrics[m].name, age));
-            HK_ASSIGN(const float count, program.read_scalar_output("metric_count." + described_.metrics[m].name, age));
-            metrics[m].first += static_cast<double>(sum);
-            metrics[m].second += static_cast<double>(count);
-        }
-        return {};
-    };
-    for (std::size_t i = 0; i < micro.size(); ++i) {
-        if (pending.size() == 2) HK_TRY(read_oldest());
-        program::Program& program = train_program(micro[i].length);
-        HK_TRY(set_fields(program, micro[i]));
-        HK_TRY(scalars_.apply(program));
-        if (features_) HK_TRY(features_->set(program, micro[i].examples));
-        program::RunScalars scalars;
-        scalars.seed = static_cast<uint64_t>(recipe_.train.seed);
-        scalars.step = static_cast<uint32_t>(step);
-        scalars.first_example =
-            static_cast<uint32_t>(i) * static_cast<uint32_t>(recipe_.train.per_device_train_batch_size);
-        scalars.accumulate = i > 0;
-        const program::Replay replays[] = {{&program, scalars}, {after, {}}};
-        const bool with_after = after != nullptr && i + 1 == micro.size();
-        HK_TRY(program::Program::submit(std::span(replays, with_after ? 2 : 1)));
-        pending.push_back(&program);
-    }
-    while (!pending.empty()) HK_TRY(read_oldest());
-    const auto mean = [](double sum, double count) {
-        return count > 0.0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
-    };
-    for (std::size_t i = 0; i < sums.size(); ++i) loss.losses.emplace_back(terms[i].name, mean(sums[i], counts[i]));
-    for (std::size_t i = 0; i < metrics.size(); ++i)
-        loss.metrics.emplace_back(described_.metrics[i].name, mean(metrics[i].first, metrics[i].second));
-    return loss;
+Status TrainingRun::begin_step(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
+    HK_TRY(prepare_step(step));
+    return runner_->begin_update(micro, step, learning_rate);
 }
 
-Result<TakenStep> TrainingRun::take_step(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
-    HK_TRY(optimizer_->set(learning_rate));
-    TakenStep result;
-    HK_ASSIGN(result.loss, run_micro_batches(micro, step, &optimizer_->program()));
-    HK_ASSIGN(result.outcome, optimizer_->outcome());
+Result<TakenStep> TrainingRun::end_step() {
+    HK_ASSIGN(TakenStep result, runner_->end_update());
     if (average_ != nullptr && !result.outcome.skipped) HK_TRY(average_->update(result.outcome.applied));
     return result;
 }

@@ -24,6 +24,7 @@
 #include "train/run_data.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_progress.hpp"
+#include "train/step_runner.hpp"
 #include "train/step_scalars.hpp"
 #include "train/text_evaluator.hpp"
 #include "train/training_events.hpp"
@@ -38,18 +39,6 @@ namespace hekla::train {
 enum class Purpose {
     train, // a TrainingLoop follows: the run's folder is created and locked now
     read,  // plan, evaluate, replay: the run's files do not change
-};
-
-// The loss of one step or batch, and its parts.
-struct StepLoss {
-    double total = 0.0;                                  // each loss times its weight, summed
-    std::vector<std::pair<std::string, double>> losses;  // each before its weight; empty if there is one
-    std::vector<std::pair<std::string, double>> metrics; // those that the objective reports in training
-};
-
-struct TakenStep {
-    StepLoss loss;
-    StepOutcome outcome;
 };
 
 // A training. Thread: one at a time.
@@ -119,14 +108,20 @@ public:
     Status start();
     // Returns batches from the first micro-batch of that step on. `this` must outlive the result.
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step) const;
-    // Returns the micro-batches of the next step; nothing if the training is asked to stop while it waits for them.
-    // After some seconds, logs what it waits for.
-    Result<std::optional<std::vector<data::Batch>>> next_micro_batches(data::Batcher& batcher) const;
+    // Returns the micro-batches of the next step, of which `ready` were taken before; nothing if the training is asked
+    // to stop while it waits for them. After some seconds, logs what it waits for.
+    Result<std::optional<std::vector<data::Batch>>> next_micro_batches(data::Batcher& batcher,
+                                                                       std::vector<data::Batch> ready = {}) const;
+    // Takes the micro-batches of a step that are ready, without waiting: those still missing in `micro`. An error is
+    // returned by next_micro_batches().
+    void take_ready_batches(data::Batcher& batcher, std::vector<data::Batch>& micro) const;
     // Computes the gradients of a step into the store.
     Result<StepLoss> gradients(const std::vector<data::Batch>& micro, int64_t step);
-    // Computes the gradients of a step, applies them and updates the average; the host waits once. `step` is of applied
-    // and skipped steps before it.
-    Result<TakenStep> take_step(const std::vector<data::Batch>& micro, int64_t step, double learning_rate);
+    // Submits a step: its gradients and their update. `step` is of applied and skipped steps before it. end_step() must
+    // follow; the host is free in between.
+    Status begin_step(const std::vector<data::Batch>& micro, int64_t step, double learning_rate);
+    // Waits for the step, and updates the average.
+    Result<TakenStep> end_step();
     double flops(const std::vector<data::Batch>& micro) const; // of gradients()
     // Exchanges weights and averages; does nothing without train.ema_decay.
     Status swap_average();
@@ -150,8 +145,8 @@ public:
     Result<double> loss_scale() const { return optimizer_->loss_scale(); }
 
 private:
-    // Runs the step's program for each batch and, submitted with the last, `after` (may be null); waits for all.
-    Result<StepLoss> run_micro_batches(const std::vector<data::Batch>& micro, int64_t step, program::Program* after);
+    // Sets the values of the step scalars and, before the first step, computes the outputs of a frozen body.
+    Status prepare_step(int64_t step);
     TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
                 const Log& log, const TrainerEvents& events);
     // Reads checkpoint, data and tokenizer and describes the model, without a device.
@@ -195,9 +190,7 @@ private:
     Result<std::optional<uint64_t>> texts_to_write() const;
     int64_t evaluation_batch() const;
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step, int64_t rows) const;
-    Result<std::vector<double>> loss_counts(const data::Batch& batch) const;
     Status set_evaluation_scalars();
-    Status set_fields(program::Program& program, const data::Batch& batch) const;
     // Returns whether the terms of the loss are read in addition to their sum.
     bool named_losses() const { return described_.losses.size() > 1; }
 
@@ -237,6 +230,7 @@ private:
     std::unique_ptr<TextEvaluator> texts_;  // created when the first text is generated
     std::unique_ptr<Optimizer> optimizer_;
     std::unique_ptr<MovingAverage> average_; // with train.ema_decay
+    std::optional<StepRunner> runner_;
     RunProgress progress_;
     double peak_flops_ = 0.0;
 };

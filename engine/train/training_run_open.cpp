@@ -294,6 +294,15 @@ Status TrainingRun::compile() {
         HK_ASSIGN(average_,
                   MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
     }
+    StepRunnerOptions steps;
+    steps.seed = static_cast<uint64_t>(settings.seed);
+    steps.rows = settings.per_device_train_batch_size;
+    steps.program_of = [this](int64_t length) -> program::Program& { return train_program(length); };
+    steps.set_inputs = [this](program::Program& program, const data::Batch& batch) -> Status {
+        HK_TRY(scalars_.apply(program));
+        return features_ ? features_->set(program, batch.examples) : Status();
+    };
+    runner_.emplace(described_, *optimizer_, std::move(steps));
     // Without the cache the next start compiles again, so this is not an error.
     if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());
     peak_flops_ = measure_peak_flops(*runtime_);

@@ -7,11 +7,12 @@
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
 #include "graph/builder.hpp"
-#include "graph/reference.hpp"
 #include "program/lowering/matmul_kernels.hpp"
 #include "train/initialize.hpp"
+#include "train/loss_counts.hpp"
 #include "train/optimizer.hpp"
 #include "train/report.hpp"
+#include "train/step_runner.hpp"
 #include "train/training_graph.hpp"
 
 #include <algorithm>
@@ -186,13 +187,14 @@ Status upload_initial(program::ParameterStore& store, const graph::Graph& graph)
     return {};
 }
 
-// One fixed batch of random tokens, with the counts of the loss terms.
-Result<std::vector<double>> set_batch(program::Program& program, const BenchCase& c, const graph::Graph& described,
-                                      const std::vector<plugin::BatchField>& fields) {
+// One fixed batch of random tokens.
+Result<data::Batch> fixed_batch(const BenchCase& c, const graph::Graph& described,
+                                const std::vector<plugin::BatchField>& fields) {
     RandomStream random(kSeed, 4);
     std::vector<int32_t> tokens(static_cast<std::size_t>(c.batch * (c.context + 1)));
     for (int32_t& token : tokens) token = static_cast<int32_t>(random.next_below(static_cast<uint64_t>(c.vocabulary)));
-    graph::Feeds feeds;
+    data::Batch batch;
+    batch.length = c.context;
     for (const plugin::BatchField& field : fields) {
         if (field.name != "input_ids" && field.name != "next_ids")
             return internal_error(fmt::format("the objective has an unexpected field '{}'", field.name));
@@ -201,22 +203,11 @@ Result<std::vector<double>> set_batch(program::Program& program, const BenchCase
         for (int64_t row = 0; row < c.batch; ++row)
             for (int64_t i = 0; i < c.context; ++i)
                 values.push_back(tokens[static_cast<std::size_t>(row * (c.context + 1) + i) + shift]);
-        HK_TRY(program.set_input(field.name, std::as_bytes(std::span(values))));
-        feeds.fields.emplace(field.name, graph::Tensor{field.kind, field.shape, {values.begin(), values.end()}});
+        batch.fields.push_back({field.name, data::FieldKind::int32, field.shape.vector(),
+                                ResourceArray<std::byte>(std::as_bytes(std::span(values)))});
     }
-    std::vector<graph::ValueId> wanted;
-    for (const graph::LossTerm& term : described.losses) wanted.push_back(term.count);
-    HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(described, feeds, wanted));
-    std::vector<double> counts;
-    for (const graph::Tensor& value : values) counts.push_back(value.data[0]);
-    return counts;
-}
-
-Status set_loss_scales(program::Program& program, const graph::Graph& described, const std::vector<double>& counts) {
-    for (std::size_t i = 0; i < counts.size(); ++i)
-        HK_TRY(program.set_scalar(fmt::format("loss_scale.{}", i),
-                                  static_cast<float>(described.losses[i].weight / counts[i])));
-    return {};
+    HK_ASSIGN(batch.loss_counts, train::loss_counts(described, batch.fields));
+    return batch;
 }
 
 int64_t count_parameters(const program::ParameterStore& store) {
@@ -228,12 +219,11 @@ int64_t count_parameters(const program::ParameterStore& store) {
 // Returns the device's time of a step by kernels: a row per kernel and size of a dispatch, longest first. Every
 // dispatch waits for the one before it, so that the sum is more than the time of a step.
 Result<ordered_json> profile_step(program::Runtime& runtime, const graph::Graph& differentiated,
-                                  program::ParameterStore& store, program::CompileOptions options, const BenchCase& c,
-                                  const graph::Graph& described, const std::vector<plugin::BatchField>& fields) {
+                                  program::ParameterStore& store, program::CompileOptions options,
+                                  const data::Batch& batch) {
     options.timings = true;
     HK_ASSIGN(const auto timed, program::Program::compile(runtime, differentiated, store, options));
-    HK_ASSIGN(const std::vector<double> counts, set_batch(*timed, c, described, fields));
-    HK_TRY(set_loss_scales(*timed, described, counts));
+    HK_TRY(train::set_fields(*timed, batch));
     for (int i = 0; i < 3; ++i) HK_TRY(timed->run()); // the first two warm up
     struct Row {
         std::string kernel;
@@ -285,28 +275,32 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
               train::Optimizer::create(runtime, *store, case_settings(), program->gradient_names(),
                                        train::without_decay(described)));
     const double compile_seconds = since(compiling);
-    HK_ASSIGN(const std::vector<double> counts, set_batch(*program, c, described, fields));
-    HK_TRY(set_loss_scales(*program, described, counts));
+    std::vector<data::Batch> micro(1);
+    HK_ASSIGN(micro[0], fixed_batch(c, described, fields));
+    train::StepRunnerOptions settings;
+    settings.seed = kSeed;
+    settings.rows = c.batch;
+    settings.program_of = [&](int64_t) -> program::Program& { return *program; };
+    train::StepRunner runner(described, *optimizer, std::move(settings));
 
     double first_loss = 0.0, loss = 0.0;
     std::vector<double> times;
+    uint64_t submits = 0; // of the last step
     constexpr int64_t kWarm = 3;
     Clock::time_point begin = Clock::now();
     for (int64_t step = 0; step < kWarm + 5 || since(begin) < a.seconds; ++step) {
         if (step == kWarm) begin = Clock::now();
         const Clock::time_point one = Clock::now();
-        HK_TRY(optimizer->set(1e-3));
-        const program::Replay replays[] = {{program.get(), {.seed = kSeed, .step = static_cast<uint32_t>(step)}},
-                                           {&optimizer->program()}};
-        HK_TRY(program::Program::submit(replays));
-        HK_ASSIGN(const train::StepOutcome outcome, optimizer->outcome());
-        HK_ASSIGN(const float now, program->read_scalar_output("loss"));
+        submits = runtime.gpu().queue->submits();
+        HK_TRY(runner.begin_update(micro, step, 1e-3));
+        submits = runtime.gpu().queue->submits() - submits;
+        HK_ASSIGN(const train::TakenStep taken, runner.end_update());
         if (step >= kWarm) times.push_back(since(one));
-        loss = static_cast<double>(now);
+        loss = taken.loss.total;
         if (step == 0) first_loss = loss;
-        if (outcome.skipped)
-            return internal_error(
-                fmt::format("step {}: loss {} or gradient norm {} is not finite", step, loss, outcome.gradient_norm));
+        if (taken.outcome.skipped)
+            return internal_error(fmt::format("step {}: loss {} or gradient norm {} is not finite", step, loss,
+                                              taken.outcome.gradient_norm));
     }
     // The loss of one repeated batch must fall; otherwise the steps did nothing.
     if (!(loss < first_loss))
@@ -328,9 +322,10 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     j["steps"] = times.size();
     j["compile_s"] = rounded(compile_seconds, 100.0);
     j["memory_bytes"] = program->memory_plan().total();
-    if (a.profile) {
-        HK_ASSIGN(j["profile"], profile_step(runtime, differentiated, *store, options, c, described, fields));
-    }
+    j["dispatches"] = program->dispatches() + optimizer->program().dispatches();
+    j["command_buffers"] = program->command_buffers() + optimizer->program().command_buffers();
+    j["submits"] = submits;
+    if (a.profile) { HK_ASSIGN(j["profile"], profile_step(runtime, differentiated, *store, options, micro[0])); }
     return j;
 }
 

@@ -6,6 +6,7 @@
 #include "train/recipe_file.hpp"
 #include "train/report.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -69,17 +70,21 @@ private:
     std::vector<double> losses_, metrics_;
 };
 
-// A bar that redraws itself on a terminal; elsewhere a line every train.logging_steps steps. Failed writes are ignored:
-// a closed standard error does not end a training.
+// A bar that redraws itself on a terminal, at most 20 times a second; elsewhere a line every train.logging_steps steps.
+// Failed writes are ignored: a closed standard error does not end a training.
 struct Progress {
     bool terminal = ::isatty(STDERR_FILENO) == 1;
     int64_t logging_steps = 1;
-    StepMeans means;   // since the last line
-    bool open = false; // the terminal shows a line without its end
+    StepMeans means;                                  // since the last line
+    bool open = false;                                // the terminal shows a line without its end
+    std::chrono::steady_clock::time_point drawn = {}; // when the bar was
 
     void step(const hk_train_step& s) {
         means.add(s);
         if (terminal) {
+            const auto now = std::chrono::steady_clock::now();
+            if (now - drawn < std::chrono::milliseconds(50) && s.skipped == 0 && s.step != s.max_steps) return;
+            drawn = now;
             const int width = 20;
             const int filled = static_cast<int>(s.max_steps > 0 ? s.step * width / s.max_steps : width);
             std::string bar(static_cast<std::size_t>(filled), '#');
@@ -294,7 +299,7 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--plan-for", arguments->plan_for, "as --plan, for a kind of device that need not be present")
         ->check(CLI::IsMember({"cpu", "desktop", "mobile"}));
     parser->footer(
-        "Progress, each step on a terminal, elsewhere a line with the means of train.logging_steps steps:\n"
+        "Progress, on a terminal the newest step, elsewhere a line with the means of train.logging_steps steps:\n"
         "loss (mean of the step; each loss in parentheses, if there are several), norm (of all gradients,\n"
         "before clipping), lr (learning rate), time of a step, tokens per second, speed in % of the fastest\n"
         "matrix product measured on this device, ETA (time left).\n"

@@ -1,0 +1,16 @@
+// The number of elements of each loss in a batch, which the loss's sum is divided by.
+#pragma once
+
+#include "data/batcher.hpp"
+#include "graph/graph.hpp"
+
+#include <span>
+#include <vector>
+
+namespace hekla::train {
+
+// Returns the count of each loss of a graph, as the interpreter computes it. Counts depend on fields alone
+// (graph::Builder::loss), so a batch can have its counts before its step begins. Thread: any.
+Result<std::vector<double>> loss_counts(const graph::Graph& described, std::span<const data::Field> fields);
+
+} // namespace hekla::train
