@@ -12,6 +12,8 @@
 // An iteration covers S * W elements from `base` on (HEKLA_EACH_SHARE). In it a lane has vec2(element i, element
 // second(i)), where HEKLA_SHARE declares i: load_part returns them, with `other` in place of elements past the row (-),
 // and store_part stores them. With W = 1 the second element is never used.
+//
+// Variants for GPUs, with FOURS, have W = 4 neighbors a lane: rows of whole vectors that are aligned to four elements.
 #ifndef HEKLA_LANES_GLSL
 #define HEKLA_LANES_GLSL
 
@@ -63,6 +65,41 @@ float lanes_max(float x) {
 uint second(uint i) { return i + (UNIFORM_LOADS != 0 ? S : 1); }
 #define HEKLA_SHARE(i, base, W) const uint i = (base) + gl_SubgroupInvocationID * (UNIFORM_LOADS != 0 ? 1 : (W));
 
+#ifdef FOURS
+#include "fours.glsl"
+#define PART vec4
+const uint kPart = 4;
+uint element_of(uint i, uint c) { return i + c; } // of component c of a part whose first element is i
+#else
+#define PART vec2
+const uint kPart = 2;
+uint element_of(uint i, uint c) { return c == 0 ? i : second(i); }
+#endif
+float sum_of(vec2 x) { return x.x + x.y; }
+float sum_of(vec4 x) { return (x.x + x.y) + (x.z + x.w); }
+float max_of(vec2 x) { return max(x.x, x.y); }
+float max_of(vec4 x) { return max(max(x.x, x.y), max(x.z, x.w)); }
+
+#ifdef FOURS
+// As below. What the kernel writes is loaded with load_written().
+PART load_part_of(uint64_t row, uint base, uint width, uint W, float other, uint type) {
+    HEKLA_SHARE(i, base, W)
+    const vec4 x = given_four(row, min(i, width - 4), type);
+    return i < width ? x : vec4(other);
+}
+PART load_part(uint64_t row, uint base, uint width, uint W, float other) {
+    return load_part_of(row, base, width, W, other, kF32);
+}
+PART load_written(uint64_t row, uint base, uint width, uint W) {
+    HEKLA_SHARE(i, base, W)
+    return uintBitsToFloat(Fours(row + min(i, width - 4) * 4).v);
+}
+void store_part_of(uint64_t row, uint base, uint width, uint W, PART x, uint type) {
+    HEKLA_SHARE(i, base, W)
+    if (i < width) store_four(row, i, x, type);
+}
+void store_part(uint64_t row, uint base, uint width, uint W, PART x) { store_part_of(row, base, width, W, x, kF32); }
+#else
 // Loads a lane's share of a row of `width` elements in the iteration that begins at `base`.
 vec2 load_part(uint64_t row, uint base, uint width, uint W, float other) {
     HEKLA_SHARE(i, base, W)
@@ -117,6 +154,43 @@ void store_part_of(uint64_t row, uint base, uint width, uint W, vec2 x, uint typ
 #endif
     store_part(row, base, width, W, x);
 }
+vec2 load_written(uint64_t row, uint base, uint width, uint W) { return load_part(row, base, width, W, 0.0); }
+#endif
+
+// Run `body` for each of a lane's parts v of a float32 row x (and u of a row y). With FOURS and HELD iterations, the parts
+// come from registers, where HEKLA_HOLD has read the row.
+#define HEKLA_EACH_BOTH(v, x, u, y, i, width, W, body)                                                                 \
+    HEKLA_EACH_SHARE(i, width, W, {                                                                                    \
+        const PART v = load_part(x, i, width, W, 0.0);                                                                 \
+        const PART u = load_part(y, i, width, W, 0.0);                                                                 \
+        body                                                                                                           \
+    })
+#ifdef FOURS
+#define HEKLA_HOLD(held, x, width, W, HELD)                                                                            \
+    PART held[(HELD) == 0 ? 1 : (HELD)];                                                                               \
+    [[unroll]] for (uint hekla_p = 0; hekla_p < (HELD); ++hekla_p)                                                     \
+        held[hekla_p] = load_part(x, hekla_p * S * (W), width, W, 0.0);
+#define HEKLA_EACH_PART(v, held, x, i, width, W, HELD, other, body)                                                    \
+    [[unroll]] for (uint hekla_p = 0; hekla_p < (HELD); ++hekla_p) {                                                   \
+        const uint i = hekla_p * S * (W);                                                                              \
+        const PART v = i + gl_SubgroupInvocationID * (W) < (width) ? held[hekla_p] : PART(other);                      \
+        body                                                                                                           \
+    }                                                                                                                  \
+    if ((HELD) == 0) HEKLA_EACH_SHARE(i, width, W, { const PART v = load_part(x, i, width, W, other); body })
+#define HEKLA_EACH_PAIR(v, held_v, x, u, held_u, y, i, width, W, HELD, body)                                           \
+    [[unroll]] for (uint hekla_p = 0; hekla_p < (HELD); ++hekla_p) {                                                   \
+        const uint i = hekla_p * S * (W);                                                                              \
+        const PART v = held_v[hekla_p];                                                                                \
+        const PART u = held_u[hekla_p];                                                                                \
+        body                                                                                                           \
+    }                                                                                                                  \
+    if ((HELD) == 0) HEKLA_EACH_BOTH(v, x, u, y, i, width, W, body)
+#else
+#define HEKLA_HOLD(held, x, width, W, HELD)
+#define HEKLA_EACH_PAIR(v, held_v, x, u, held_u, y, i, width, W, HELD, body) HEKLA_EACH_BOTH(v, x, u, y, i, width, W, body)
+#define HEKLA_EACH_PART(v, held, x, i, width, W, HELD, other, body)                                                    \
+    HEKLA_EACH_SHARE(i, width, W, { const PART v = load_part(x, i, width, W, other); body })
+#endif
 
 // Loads two elements per lane of the 2 S floats at an address that is even and the same for all lanes.
 vec2 load_two(uint64_t address) {

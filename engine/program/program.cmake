@@ -2,7 +2,7 @@
 include(${hekla_SOURCE_DIR}/cmake/texts.cmake)
 hekla_shaders(hekla_program kernels ${hekla_SOURCE_DIR}/shaders)
 hekla_texts(hekla_program kernels ${hekla_SOURCE_DIR}/shaders
-  common.glsl common.h divide.glsl group.glsl half.glsl lanes.glsl math.glsl philox.glsl record.glsl runtime.h
+  common.glsl common.h divide.glsl fours.glsl group.glsl half.glsl lanes.glsl math.glsl philox.glsl record.glsl runtime.h
   attention/cached.comp attention/forward.comp attention/options.glsl attention/record.h attention/scores.glsl
   embedding/lookup.comp embedding/record.h generate/choose.comp generate/record.h matmul/direct.comp matmul/dot.comp matmul/record.h matmul/tile.glsl matmul/uniform.comp
   norm/forward.comp norm/record.h pointwise/copy.comp pointwise/copy_rows.comp pointwise/record.h position/record.h

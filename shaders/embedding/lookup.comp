@@ -2,6 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
+//! variant fours FOURS
+//! variant fours_16 FOURS STORAGE16
 // y[i] = table[ids[i]]: rows of W-element shares, one subgroup per row. Ids outside the table are clamped.
 // Batched (gather): row i belongs to batch i / per_batch, whose table begins batch_stride later.
 #include "common.glsl"
@@ -9,15 +11,13 @@
 #include "embedding/record.h"
 
 layout(constant_id = 1) const uint W = 1;
-#ifdef STORAGE16
 layout(constant_id = 2) const uint TYPE = 0; // of the table
-#endif
 
 PUSH_RECORD(LookupRecord);
 
 // Copies the elements of the table from `first` on to y's row at `to`.
 void copy_row(uint64_t table, uint64_t first, uint64_t to, uint width) {
-#ifdef STORAGE16
+#if defined(STORAGE16) && !defined(FOURS)
     uint base = 0;
     do {
         const uint i = base + gl_SubgroupInvocationID;
@@ -26,8 +26,8 @@ void copy_row(uint64_t table, uint64_t first, uint64_t to, uint width) {
         base += S;
     } while (base < width);
 #else
-    const uint64_t from = table + first * 4ul;
-    HEKLA_EACH_SHARE(i, width, W, { store_part(to, i, width, W, load_part(from, i, width, W, 0.0)); })
+    const uint64_t from = table + first * bytes_of(TYPE);
+    HEKLA_EACH_SHARE(i, width, W, { store_part(to, i, width, W, load_part_of(from, i, width, W, 0.0, TYPE)); })
 #endif
 }
 

@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant fours FOURS
 // Sums rows of dy with the same id into that id's row of dtable (zero before), in the order of the tokens. ADD: the sum is
 // added to the row. A workgroup
 // handles one index of the sorted order and S * W * 4 columns; it does nothing unless an id begins at that index.
@@ -26,8 +28,8 @@ void main() {
     const int previous = load_int(ids, uint64_t(uint(load_int(order, uint64_t(max(place, 1) - 1)))));
     // The condition is uniform: the whole workgroup returns.
     if ((place > 0 && previous == id) || id == r.no_gradient_id || id < 0 || id >= r.rows) return;
-    vec2 sum[4];
-    [[unroll]] for (uint j = 0; j < 4; ++j) sum[j] = vec2(0.0);
+    PART sum[4];
+    [[unroll]] for (uint j = 0; j < 4; ++j) sum[j] = PART(0.0);
     uint at = place;
     bool more;
     do {
@@ -40,7 +42,7 @@ void main() {
     } while (more);
     const uint64_t to = r.dtable + (uint64_t(batch) * r.batch_rows + uint(id)) * uint64_t(width) * 4ul;
     [[unroll]] for (uint j = 0; j < 4; ++j) {
-        if (ADD != 0) sum[j] += load_part(to, first + j * S * W, width, W, 0.0);
+        if (ADD != 0) sum[j] += load_written(to, first + j * S * W, width, W);
         store_part(to, first + j * S * W, width, W, sum[j]);
     }
 }

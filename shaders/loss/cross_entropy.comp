@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant fours FOURS
 // Cross entropy of rows of logits with int32 labels, and their log-sum-exp; one subgroup per row. One pass: every lane
 // keeps a running maximum and the sum of exp(logit - maximum). The two parts of the log-sum-exp are stored separately:
 // if the label is by far the most likely, loss and gradient are small compared with their sum, which would round them
@@ -25,17 +27,18 @@ void main() {
         float sum = 0.0;
         vec2 linear = vec2(0.0); // sums of w and of w x
         HEKLA_EACH_SHARE(i, width, W, {
-            vec2 v = load_part(x, i, width, W, -kInfinity);
-            const float new_max = max(lane_max, max(v.x, v.y));
+            const PART v = load_part(x, i, width, W, -kInfinity);
+            const float new_max = max(lane_max, max_of(v));
             // While all logits are -inf, differences are relative to 0, to avoid -inf - -inf.
             const float from = new_max == -kInfinity ? 0.0 : new_max;
-            sum = sum * exp_(lane_max - from) + exp_(v.x - from) + exp_(v.y - from);
+            sum *= exp_(lane_max - from);
+            [[unroll]] for (uint c = 0; c < kPart; ++c) sum += exp_(v[c] - from);
             lane_max = new_max;
             if (SMOOTHING != 0) {
-                vec2 w = WEIGHTS != 0 ? load_part(r.weights, i, width, W, 0.0) : vec2(1.0);
+                const PART w = WEIGHTS != 0 ? load_part(r.weights, i, width, W, 0.0) : PART(1.0);
                 HEKLA_SHARE(at, i, W)
-                if (at < width) linear += vec2(w.x, w.x * v.x);
-                if (second(at) < width && W == 2) linear += vec2(w.y, w.y * v.y);
+                [[unroll]] for (uint c = 0; c < kPart; ++c)
+                    if (element_of(at, c) < width && c < W) linear += vec2(w[c], w[c] * v[c]);
             }
         })
         const float row_max = lanes_max(lane_max);

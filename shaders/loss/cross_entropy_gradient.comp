@@ -1,5 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant fours FOURS
 // Gradient of the cross entropy of stored logits; one subgroup per row.
 #include "common.glsl"
 #include "lanes.glsl"
@@ -13,6 +15,16 @@ layout(constant_id = 3) const uint SMOOTHING = 0;
 #include "loss/gradient.glsl"
 
 PUSH_RECORD(CrossEntropyGradientRecord);
+
+// `at`: the class of the first logit.
+PART gradient_of(CrossEntropyRow values, PART v, uint at, PART w) {
+    PART d;
+    d.xy = cross_entropy_gradient(values, v.xy, at, element_of(at, 1), w.xy);
+#ifdef FOURS
+    d.zw = cross_entropy_gradient(values, v.zw, at + 2, at + 3, w.zw);
+#endif
+    return d;
+}
 
 void main() {
     CrossEntropyGradientRecord r = record;
@@ -32,16 +44,16 @@ void main() {
         values.smoothing = r.smoothing;
         values.classes = float(width);
         if (SMOOTHING != 0 && WEIGHTS != 0) {
-            vec2 sum = vec2(0.0);
+            PART sum = PART(0.0);
             HEKLA_EACH_SHARE(i, width, W, { sum += load_part(r.weights, i, width, W, 0.0); })
-            values.weights = lanes_sum(sum.x + sum.y);
+            values.weights = lanes_sum(sum_of(sum));
         }
         HEKLA_EACH_SHARE(i, width, W, {
-            const vec2 v = load_part(x, i, width, W, 0.0);
+            const PART v = load_part(x, i, width, W, 0.0);
             HEKLA_SHARE(at, i, W)
-            vec2 w = vec2(1.0);
+            PART w = PART(1.0);
             if (SMOOTHING != 0 && WEIGHTS != 0) w = load_part(r.weights, i, width, W, 0.0);
-            store_part(dx, i, width, W, cross_entropy_gradient(values, v, at, second(at), w));
+            store_part(dx, i, width, W, gradient_of(values, v, at, w));
         })
     })
 }

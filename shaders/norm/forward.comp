@@ -2,8 +2,10 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
+//! variant fours FOURS
+//! variant fours_16 FOURS STORAGE16
 // Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over rows: one subgroup per row, two passes for
-// the statistics, so that a large mean does not reduce the precision.
+// the statistics, so that a large mean does not reduce the precision. On GPUs the row is read once, to registers.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "norm/record.h"
@@ -12,7 +14,8 @@ layout(constant_id = 1) const uint W = 1;     // elements per load
 layout(constant_id = 2) const uint RMS = 0;   // no mean is subtracted
 layout(constant_id = 3) const uint GAIN = 0;
 layout(constant_id = 4) const uint BIAS = 0;
-layout(constant_id = 5) const uint TYPE = 0; // of y
+layout(constant_id = 5) const uint HELD = 0;
+layout(constant_id = 6) const uint TYPE = 0; // of y
 
 PUSH_RECORD(ForwardRecord);
 
@@ -24,23 +27,24 @@ void main() {
     HEKLA_EACH_ROW(row, group, r.rows, {
         const uint64_t x = x0 + uint64_t(row) * r.stride * 4ul;
         const uint64_t y = y0 + uint64_t(row) * width * bytes_of(TYPE);
+        HEKLA_HOLD(held, x, width, W, HELD)
         float mean = 0.0;
         if (RMS == 0) {
-            vec2 sum = vec2(0.0);
-            HEKLA_EACH_SHARE(i, width, W, { sum += load_part(x, i, width, W, 0.0); })
-            mean = lanes_sum(sum.x + sum.y) / float(width);
+            PART sum = PART(0.0);
+            HEKLA_EACH_PART(v, held, x, i, width, W, HELD, 0.0, { sum += v; })
+            mean = lanes_sum(sum_of(sum)) / float(width);
         }
-        vec2 square = vec2(0.0);
-        HEKLA_EACH_SHARE(i, width, W, {
-            vec2 d = load_part(x, i, width, W, mean) - mean;
+        PART square = PART(0.0);
+        HEKLA_EACH_PART(v, held, x, i, width, W, HELD, mean, {
+            const PART d = v - mean;
             square += d * d;
         })
-        const float inverse = 1.0 / sqrt(lanes_sum(square.x + square.y) / float(width) + r.epsilon);
-        HEKLA_EACH_SHARE(i, width, W, {
-            vec2 v = (load_part(x, i, width, W, 0.0) - mean) * inverse;
-            if (GAIN != 0) v *= load_part(gain, i, width, W, 0.0);
-            if (BIAS != 0) v += load_part(bias, i, width, W, 0.0);
-            store_part_of(y, i, width, W, v, TYPE);
+        const float inverse = 1.0 / sqrt(lanes_sum(sum_of(square)) / float(width) + r.epsilon);
+        HEKLA_EACH_PART(v, held, x, i, width, W, HELD, 0.0, {
+            PART n = (v - mean) * inverse;
+            if (GAIN != 0) n *= load_part(gain, i, width, W, 0.0);
+            if (BIAS != 0) n += load_part(bias, i, width, W, 0.0);
+            store_part_of(y, i, width, W, n, TYPE);
         })
         if (gl_SubgroupInvocationID == 0) {
             if (RMS == 0) store_float(r.mean, uint64_t(row), mean, kF32);

@@ -9,6 +9,7 @@
 #include "common.glsl"
 #define HEKLA_INVOCATIONS_ID 7
 #include "lanes.glsl"
+#include "fours.glsl"
 #include "norm/record.h"
 
 layout(constant_id = 1) const uint PARTS = 1;
@@ -20,9 +21,6 @@ layout(constant_id = 6) const uint TYPE = 0; // of dy
 layout(constant_id = 7) const uint INVOCATIONS = 128;
 layout(constant_id = 8) const uint COPY = 0; // the copy's type, or 0
 
-layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Quads { uvec4 v; };
-layout(buffer_reference, scalar, buffer_reference_align = 8) buffer HalfQuads { uvec2 v; };
-
 PUSH_RECORD(GradientRecord);
 
 shared vec4 sums[INVOCATIONS];
@@ -31,16 +29,11 @@ shared vec4 sums[INVOCATIONS];
 uint element(uint p, uint c) {
     return VECTORS != 0 ? (p * S + gl_SubgroupInvocationID) * 4 + c : p * S * 4 + c * S + gl_SubgroupInvocationID;
 }
-vec4 load_four(uint64_t row, uint p, uint width, uint type, float other) {
+vec4 load_vector(uint64_t row, uint p, uint width, uint type, float other) {
     vec4 x = vec4(other);
     if (VECTORS != 0) {
         const uint i = min(element(p, 0), width - 4);
-#ifdef STORAGE16
-        if (type != kF32)
-            x = unpack_four(type, HalfQuads(row + i * 2).v);
-        else
-#endif
-            x = uintBitsToFloat(Quads(row + i * 4).v);
+        x = given_four(row, i, type);
         return element(p, 0) < width ? x : vec4(other);
     }
     [[unroll]] for (uint c = 0; c < 4; ++c) {
@@ -50,17 +43,9 @@ vec4 load_four(uint64_t row, uint p, uint width, uint type, float other) {
     }
     return x;
 }
-void store_four(uint64_t row, uint p, uint width, vec4 x, uint type) {
+void store_vector(uint64_t row, uint p, uint width, vec4 x, uint type) {
     if (VECTORS != 0) {
-        const uint i = element(p, 0);
-        if (i >= width) return;
-#ifdef STORAGE16
-        if (type != kF32) {
-            HalfQuads(row + i * 2).v = pack_four(type, x);
-            return;
-        }
-#endif
-        Quads(row + i * 4).v = floatBitsToUint(x);
+        if (element(p, 0) < width) store_four(row, element(p, 0), x, type);
         return;
     }
     [[unroll]] for (uint c = 0; c < 4; ++c)
@@ -81,15 +66,15 @@ void main() {
         const float inverse = load_float(r.inverse, uint64_t(row), kF32);
         vec4 dy[PARTS], n[PARTS]; // n: the normalized x
         [[unroll]] for (uint p = 0; p < PARTS; ++p) {
-            dy[p] = load_four(r.dy + uint64_t(row) * r.dy_stride * bytes_of(TYPE), p, width, TYPE, 0.0);
-            n[p] = load_four(r.x + uint64_t(row) * r.x_stride * 4ul, p, width, kF32, mean);
+            dy[p] = load_vector(r.dy + uint64_t(row) * r.dy_stride * bytes_of(TYPE), p, width, TYPE, 0.0);
+            n[p] = load_vector(r.x + uint64_t(row) * r.x_stride * 4ul, p, width, kF32, mean);
         }
         vec4 sum = vec4(0.0), product = vec4(0.0);
         [[unroll]] for (uint p = 0; p < PARTS; ++p) {
             n[p] = (n[p] - mean) * inverse;
             gain_sum[p] += dy[p] * n[p];
             bias_sum[p] += dy[p];
-            if (GAIN != 0) dy[p] *= load_four(r.gain, p, width, kF32, 0.0);
+            if (GAIN != 0) dy[p] *= load_vector(r.gain, p, width, kF32, 0.0);
             sum += dy[p];
             product += dy[p] * n[p];
         }
@@ -99,11 +84,11 @@ void main() {
             vec4 y = inverse * (dy[p] - mean_g - n[p] * mean_gn);
             if (RESIDUAL != 0) {
                 precise vec4 total =
-                    y + load_four(r.residual + uint64_t(row) * r.residual_stride * 4ul, p, width, kF32, 0.0);
+                    y + load_vector(r.residual + uint64_t(row) * r.residual_stride * 4ul, p, width, kF32, 0.0);
                 y = total;
             }
-            store_four(dx, p, width, y, kF32);
-            if (COPY != 0) store_four(r.copy + uint64_t(row) * width * 2ul, p, width, y, COPY);
+            store_vector(dx, p, width, y, kF32);
+            if (COPY != 0) store_vector(r.copy + uint64_t(row) * width * 2ul, p, width, y, COPY);
         }
     }
 
@@ -116,7 +101,7 @@ void main() {
                 vec4 total = sums[gl_SubgroupInvocationID];
                 [[unroll]] for (uint other = 1; other < subgroups; ++other)
                     total += sums[other * S + gl_SubgroupInvocationID];
-                store_four(to, p, width, total, kF32);
+                store_vector(to, p, width, total, kF32);
             }
             barrier();
         }

@@ -2,6 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
+//! variant fours FOURS
+//! variant fours_16 FOURS STORAGE16
 // dgain and dbias of layer norm and RMS norm: sums over rows, lanes along columns; each group handles a chunk of the
 // rows and S * W * 4 columns. reduce/columns adds the chunks' sums in order.
 #include "common.glsl"
@@ -20,9 +22,9 @@ void main() {
     const uint width = r.width;
     const uint part = group / r.column_groups;
     const uint first = (group % r.column_groups) * S * W * 4;
-    vec2 gain[4];
-    vec2 bias[4];
-    [[unroll]] for (uint j = 0; j < 4; ++j) gain[j] = bias[j] = vec2(0.0);
+    PART gain[4];
+    PART bias[4];
+    [[unroll]] for (uint j = 0; j < 4; ++j) gain[j] = bias[j] = PART(0.0);
     uint row = part * r.chunk;
     const uint end = min(row + r.chunk, r.rows);
     do {
@@ -32,7 +34,7 @@ void main() {
         const float inverse = load_float(r.inverse, uint64_t(row), kF32);
         [[unroll]] for (uint j = 0; j < 4; ++j) {
             const uint i = first + j * S * W;
-            vec2 g = load_part_of(dy, i, width, W, 0.0, TYPE);
+            PART g = load_part_of(dy, i, width, W, 0.0, TYPE);
             gain[j] += g * (load_part(x, i, width, W, mean) - mean) * inverse;
             bias[j] += g;
         }

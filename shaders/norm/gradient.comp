@@ -2,6 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
+//! variant fours FOURS
+//! variant fours_16 FOURS STORAGE16
 // dx of layer norm and RMS norm: with g = dy gain and n the normalized x,
 // dx = inverse deviation * (g - mean(g) - n mean(g n)), with mean(g) only if a mean was subtracted. RESIDUAL: dx is added to
 // a gradient of x from elsewhere. COPY: dx is also stored in 16 bits.
@@ -30,23 +32,23 @@ void main() {
         const uint64_t residual = r.residual + uint64_t(row) * r.residual_stride * 4ul;
         const float mean = RMS == 0 ? load_float(r.mean, uint64_t(row), kF32) : 0.0;
         const float inverse = load_float(r.inverse, uint64_t(row), kF32);
-        vec2 sum = vec2(0.0);
-        vec2 product = vec2(0.0);
+        PART sum = PART(0.0);
+        PART product = PART(0.0);
         HEKLA_EACH_SHARE(i, width, W, {
-            vec2 g = load_part_of(dy, i, width, W, 0.0, TYPE);
+            PART g = load_part_of(dy, i, width, W, 0.0, TYPE);
             if (GAIN != 0) g *= load_part(gain, i, width, W, 0.0);
             sum += g;
             product += g * (load_part(x, i, width, W, mean) - mean);
         })
-        const float mean_g = RMS == 0 ? lanes_sum(sum.x + sum.y) / float(width) : 0.0;
-        const float mean_gn = lanes_sum(product.x + product.y) * inverse / float(width);
+        const float mean_g = RMS == 0 ? lanes_sum(sum_of(sum)) / float(width) : 0.0;
+        const float mean_gn = lanes_sum(sum_of(product)) * inverse / float(width);
         HEKLA_EACH_SHARE(i, width, W, {
-            vec2 g = load_part_of(dy, i, width, W, 0.0, TYPE);
+            PART g = load_part_of(dy, i, width, W, 0.0, TYPE);
             if (GAIN != 0) g *= load_part(gain, i, width, W, 0.0);
-            vec2 n = (load_part(x, i, width, W, mean) - mean) * inverse;
-            vec2 y = inverse * (g - mean_g - n * mean_gn);
+            PART n = (load_part(x, i, width, W, mean) - mean) * inverse;
+            PART y = inverse * (g - mean_g - n * mean_gn);
             if (RESIDUAL != 0) {
-                precise vec2 total = y + load_part(residual, i, width, W, 0.0);
+                precise PART total = y + load_part(residual, i, width, W, 0.0);
                 y = total;
             }
             store_part(dx, i, width, W, y);

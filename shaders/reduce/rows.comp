@@ -2,6 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
+//! variant fours FOURS
+//! variant fours_16 FOURS STORAGE16
 // A row's sum, maximum, log-sum-exp or first index of its maximum, one subgroup per row. Rows are dense. A long row is split
 // into chunks, whose results a second dispatch reduces.
 #include "common.glsl"
@@ -24,32 +26,33 @@ void main() {
         const uint64_t x = r.x + (uint64_t(row / r.chunks) * r.stride + from) * bytes_of(TYPE);
         float y = 0.0;
         if (REDUCTION == kSum) {
-            vec2 sum = vec2(0.0);
+            PART sum = PART(0.0);
             HEKLA_EACH_SHARE(i, width, W, { sum += load_part_of(x, i, width, W, 0.0, TYPE); })
-            y = lanes_sum(sum.x + sum.y) * r.factor;
+            y = lanes_sum(sum_of(sum)) * r.factor;
         } else {
             float lane_max = -kInfinity;
             uint place = 0;
             bool bad = false;
             HEKLA_EACH_SHARE(i, width, W, {
-                vec2 v = load_part(x, i, width, W, -kInfinity);
-                bad = bad || is_nan(v.x) || is_nan(v.y);
+                const PART v = load_part(x, i, width, W, -kInfinity);
                 // The first maximum of this lane; a lane's indices increase.
                 HEKLA_SHARE(own, i, W)
-                if (v.x > lane_max) { lane_max = v.x; place = own; }
-                if (v.y > lane_max) { lane_max = v.y; place = second(own); }
+                [[unroll]] for (uint c = 0; c < kPart; ++c) {
+                    bad = bad || is_nan(v[c]);
+                    if (v[c] > lane_max) { lane_max = v[c]; place = element_of(own, c); }
+                }
             })
             const float row_max = lanes_max(lane_max);
             const bool any_bad = lanes_max(bad ? 1.0 : 0.0) > 0.0;
             y = any_bad ? kNaN : row_max;
             if (REDUCTION == kLogSumExp) {
                 const float base = row_max == -kInfinity || row_max == kInfinity ? 0.0 : row_max;
-                vec2 sum = vec2(0.0);
+                PART sum = PART(0.0);
                 HEKLA_EACH_SHARE(i, width, W, {
-                    vec2 v = load_part(x, i, width, W, -kInfinity) - base;
-                    sum += vec2(exp_(v.x), exp_(v.y));
+                    const PART v = load_part(x, i, width, W, -kInfinity) - base;
+                    [[unroll]] for (uint c = 0; c < kPart; ++c) sum[c] += exp_(v[c]);
                 })
-                const float total = lanes_sum(sum.x + sum.y);
+                const float total = lanes_sum(sum_of(sum));
                 y = row_max == kInfinity ? row_max : base + log_(total);
             }
             if (REDUCTION == kArgmax) y = -lanes_max(lane_max == row_max ? -float(place) : -kInfinity);

@@ -1,11 +1,14 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant fours FOURS
 // dx = y (dy - sum(y dy)) of rows, one subgroup per row.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "softmax/record.h"
 
 layout(constant_id = 1) const uint W = 1;
+layout(constant_id = 2) const uint HELD = 0;
 
 PUSH_RECORD(GradientRecord);
 
@@ -17,12 +20,11 @@ void main() {
         const uint64_t dy = r.dy + uint64_t(row) * r.dy_stride * 4ul;
         const uint64_t y = r.y + uint64_t(row) * r.y_stride * 4ul;
         const uint64_t dx = r.dx + uint64_t(row) * width * 4ul;
-        vec2 sum = vec2(0.0);
-        HEKLA_EACH_SHARE(i, width, W,
-                         { sum += load_part(y, i, width, W, 0.0) * load_part(dy, i, width, W, 0.0); })
-        const float total = lanes_sum(sum.x + sum.y);
-        HEKLA_EACH_SHARE(i, width, W, {
-            store_part(dx, i, width, W, load_part(y, i, width, W, 0.0) * (load_part(dy, i, width, W, 0.0) - total));
-        })
+        HEKLA_HOLD(held_y, y, width, W, HELD)
+        HEKLA_HOLD(held_dy, dy, width, W, HELD)
+        PART sum = PART(0.0);
+        HEKLA_EACH_PAIR(a, held_y, y, b, held_dy, dy, i, width, W, HELD, { sum += a * b; })
+        const float total = lanes_sum(sum_of(sum));
+        HEKLA_EACH_PAIR(a, held_y, y, b, held_dy, dy, i, width, W, HELD, { store_part(dx, i, width, W, a * (b - total)); })
     })
 }

@@ -47,13 +47,108 @@ TEST_CASE("gradients of norms in one pass, as on GPUs") {
             check_kernel(bench, graph, 2e-5);
             const auto lowered = program::lower(graph, bench->limits(), {.outputs = {"loss"}});
             REQUIRE_MESSAGE(lowered.ok(), lowered.message());
-            const auto of = [&](const char* kernel) {
-                return std::ranges::count(lowered.value().dispatches, kernel, &program::Dispatch::shader);
+            const auto of = [&](std::string_view kernel) {
+                return std::ranges::count_if(lowered.value().dispatches, [&](const program::Dispatch& dispatch) {
+                    return dispatch.shader.starts_with(kernel);
+                });
             };
             const bool fits = shape[-1] <= 32 * lanes;
             CHECK(of("norm/full_gradient") == (fits ? 1 : 0));
             CHECK(of("norm/gain_gradient") == (fits ? 0 : 1));
         }
+}
+
+TEST_CASE("rows on GPUs: loads of four elements, of rows in registers and of longer ones") {
+    GpuKernelsBench bench;
+    const int64_t lanes = bench->limits().subgroup_size, most = 16 * 4 * lanes; // in registers
+    for (const int64_t width : {int64_t{4}, int64_t{44}, most, most + 4, int64_t{46}}) {
+        CAPTURE(width);
+        const Shape shape{9, width};
+        const auto check = [&](Builder b, ValueId y, std::set<std::string> kernels,
+                               const std::map<std::string, int64_t>& integers = {}) {
+            const Graph graph = with_gradients(std::move(b), y);
+            check_kernel(bench, graph, 2e-5, integers);
+            const auto lowered = program::lower(graph, bench->limits(), {.outputs = {"loss"}});
+            REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+            for (const program::Dispatch& dispatch : lowered->dispatches) {
+                kernels.erase(dispatch.shader);
+                if (dispatch.shader == "norm/forward.fours" || dispatch.shader == "softmax/forward.fours")
+                    CHECK((dispatch.constants[dispatch.shader == "norm/forward.fours" ? 5 : 3] > 0) == (width <= most));
+            }
+            if (width % 4 == 0) CHECK_MESSAGE(kernels.empty(), *kernels.begin(), " is not used");
+        };
+        const auto scaled = [&](Builder& b) {
+            return b(Op::mul, {b.parameter("x", shape, 0, 0, 0, 0), b.scalar(1.5)});
+        };
+        for (const bool rms : {false, true}) {
+            Builder b;
+            const ValueId gain = b.parameter("gain", {width}, 0, 0, 0, 0),
+                          bias = b.parameter("bias", {width}, 0, 0, 0, 0);
+            const ValueId x = scaled(b);
+            const ValueId y = rms ? b(Op::rms_norm, {x, gain}) : b(Op::layer_norm, {x, gain, bias});
+            std::set<std::string> kernels{"norm/forward.fours"};
+            if (width > 32 * lanes)
+                kernels.merge(std::set<std::string>{"norm/gradient.fours", "norm/gain_gradient.fours"});
+            check(std::move(b), y, kernels);
+        }
+        for (const Op op : {Op::softmax, Op::log_softmax}) {
+            Builder b;
+            const ValueId x = scaled(b);
+            const ValueId y = b(op, {x});
+            check(std::move(b), y, {"softmax/forward.fours"});
+        }
+        Builder b;
+        const ValueId x = scaled(b);
+        const ValueId rows = b(Op::logsumexp, {x}, {{"axes", std::vector<int64_t>{1}}});
+        const ValueId columns = b(Op::sum, {x}, {{"axes", std::vector<int64_t>{0}}});
+        const ValueId top = b(Op::max, {b(Op::mul, {x, columns})}, {{"axes", std::vector<int64_t>{1}}});
+        std::set<std::string> kernels{"reduce/down.fours"};
+        if (width >= 32) kernels.insert("reduce/rows.fours");
+        check(std::move(b), b(Op::add, {rows, top}), kernels);
+        Builder look_up;
+        const ValueId table = look_up.parameter("table", shape, 0, 0, 0, 0);
+        const ValueId y = look_up(Op::embedding, {table, look_up.input("ids", Kind::int32, {3, 7})});
+        const ValueId again = look_up(Op::embedding, {table, look_up.input("more", Kind::int32, {3, 7})});
+        const ValueId both = look_up(Op::mul, {y, again});
+        check(std::move(look_up), both, {"embedding/lookup.fours", "embedding/segments.fours"},
+              {{"ids", 9}, {"more", 9}});
+        for (const double smoothing : {0.0, 0.125}) {
+            Builder loss;
+            const ValueId logits = scaled(loss);
+            const ValueId weights = smoothing > 0 ? loss.input("weights", Kind::float_, {width}) : graph::kNone;
+            const ValueId each = loss(Op::cross_entropy, {logits, loss.input("labels", Kind::int32, {9}), weights},
+                                      {{"smoothing", smoothing}});
+            check(std::move(loss), each, {"loss/cross_entropy.fours", "loss/cross_entropy_gradient.fours"},
+                  {{"labels", width}});
+        }
+    }
+}
+
+TEST_CASE("rows in 16 bits on GPUs") {
+    GpuKernelsBench bench;
+    if (!bench->limits().storage16) return;
+    const int64_t lanes = bench->limits().subgroup_size;
+    for (const int64_t width : {int64_t{44}, 64 * lanes + 4}) {
+        CAPTURE(width);
+        Builder b;
+        const ValueId gain = b.parameter("gain", {width}, 0, 0, 0, 0), w = b.parameter("w", {8, width}, 0, 0, 0, 0);
+        const ValueId table = b.parameter("table", {9, width}, 0, 0, 0, 0);
+        const ValueId x = b(Op::mul, {b(Op::embedding, {table, b.input("ids", Kind::int32, {12})}), b.scalar(1.5)});
+        const ValueId y = b(Op::linear, {b(Op::rms_norm, {x, gain}), w});
+        const Graph graph = with_gradients(std::move(b), y);
+        Random random(1);
+        const graph::Feeds feeds = kernel_feeds(graph, random, {{"ids", 9}});
+        RunOptions options;
+        options.compile.precision = program::Storage::bf16;
+        std::string where;
+        const double error =
+            worst_error(run_on_device(*bench, graph, feeds, options), run_in_interpreter(graph, feeds), &where);
+        CHECK_MESSAGE(error <= 2e-2, "error " << error << " at " << where);
+        options.compile.outputs = {"loss"};
+        const auto lowered = program::lower(graph, bench->limits(), options.compile);
+        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+        CHECK(std::ranges::count(lowered->dispatches, "norm/forward.fours_16", &program::Dispatch::shader) == 1);
+    }
 }
 
 TEST_CASE("layer_norm of strided rows and of rows far from 0") {

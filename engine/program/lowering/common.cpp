@@ -44,10 +44,15 @@ View make_output(Lowering& lowering, graph::NodeId id, std::size_t index) {
     return view;
 }
 
-void set_type(Dispatch& dispatch, const View& view) {
-    if (bytes_of(view.storage) == 4) return;
-    dispatch.shader += ".16";
-    dispatch.constants.push_back(static_cast<uint32_t>(view.storage));
+void set_type(Dispatch& dispatch, const View& view, uint32_t width) {
+    const bool has_16_bit = bytes_of(view.storage) == 2;
+    set_variant(dispatch, width, has_16_bit);
+    if (has_16_bit) dispatch.constants.push_back(static_cast<uint32_t>(view.storage));
+}
+
+void set_variant(Dispatch& dispatch, uint32_t width, bool has_16_bit) {
+    if (width == 4) dispatch.shader += has_16_bit ? ".fours_16" : ".fours";
+    if (width != 4 && has_16_bit) dispatch.shader += ".16";
 }
 
 RowNumbers row_numbers(Lowering& lowering, const View& view) {
@@ -57,10 +62,20 @@ RowNumbers row_numbers(Lowering& lowering, const View& view) {
     return {lowering.contiguous(view), 1};
 }
 
-uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows) {
-    for (const Rows* r : rows)
-        if (!even({width, r->stride, static_cast<int64_t>(r->view.offset)})) return 1;
-    return width % 2 == 0 && width > 0 ? 2 : 1;
+uint32_t load_width(const Lowering& lowering, int64_t width, std::initializer_list<const Rows*> rows,
+                    std::initializer_list<const View*> dense) {
+    int64_t all = width | 4; // its lowest bit is that of the least aligned number
+    for (const Rows* r : rows) all |= r->stride | static_cast<int64_t>(r->view.offset);
+    for (const View* view : dense)
+        if (view->resource != 0) all |= static_cast<int64_t>(view->offset);
+    const bool gpu = !lowering.limits.cpu && !lowering.limits.uniform_loads;
+    return gpu && width > 0 && all % 4 == 0 ? 4 : all % 2 == 0 && width > 0 ? 2 : 1;
+}
+
+uint32_t held_parts(const Lowering& lowering, int64_t width, uint32_t load_width, uint32_t rows) {
+    if (load_width != 4) return 0;
+    const int64_t parts = divide_up(width, 4 * int64_t{lowering.limits.subgroup_size});
+    return parts * rows <= (lowering.limits.many_registers ? 16 : 8) ? static_cast<uint32_t>(parts) : 0;
 }
 
 View factor_view(Lowering& lowering, graph::ValueId value) {

@@ -33,8 +33,11 @@ Rows as_rows(Lowering& lowering, const View& view);
 View make_output(Lowering& lowering, graph::NodeId node, std::size_t index);
 
 // Selects the variant "16" of a kernel that reads or writes this tensor if it is stored in 16 bits; its storage is then
-// the next specialization constant.
-void set_type(Dispatch& dispatch, const View& view);
+// the next specialization constant. `width`: elements per load, for kernels with the variants of set_variant().
+void set_type(Dispatch& dispatch, const View& view, uint32_t width = 1);
+
+// Selects the variant of a row kernel: plain, "16", "fours" or "fours_16".
+void set_variant(Dispatch& dispatch, uint32_t width, bool has_16_bit);
 
 // One number for each of the rows of a gradient: a stride of 0 is the same for all, as of a sum's gradient, which is
 // read without a copy.
@@ -44,8 +47,15 @@ struct RowNumbers {
 };
 RowNumbers row_numbers(Lowering& lowering, const View& view);
 
-// Returns 1 or 2 elements per load, for rows of this width that all begin at even elements.
-uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows);
+// Returns 1 or 2 elements per load, for rows of this width that all begin at even elements, or 4 for the variant
+// "fours" on a GPU, if everything added to an address is a multiple of four. `dense`: other operands (resource 0: not
+// used) of which a row has an element per column.
+uint32_t load_width(const Lowering& lowering, int64_t width, std::initializer_list<const Rows*> rows,
+                    std::initializer_list<const View*> dense = {});
+
+// Returns how many loads of a row a lane keeps in registers: all of them, or 0 if they are too many. `rows`: that are
+// kept at the same time.
+uint32_t held_parts(const Lowering& lowering, int64_t width, uint32_t load_width, uint32_t rows = 1);
 
 // Computes to [count] (dense) = the sum over `chunks` of from [chunks, count], in order.
 void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t chunks);

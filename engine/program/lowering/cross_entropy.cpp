@@ -22,10 +22,12 @@ Options options_of(Lowering& lowering, const graph::Node& node, std::size_t weig
     return options;
 }
 
-std::vector<uint32_t> constants(const Lowering& lowering, const Rows& logits, const Options& options) {
-    const bool odd = options.weights.resource != 0 && options.weights.offset % 2 != 0;
-    return {lanes(lowering), odd ? 1u : load_width(logits.width, {&logits}), options.weights.resource != 0 ? 1u : 0u,
-            options.smoothing != 0 ? 1u : 0u};
+// Selects the variant and sets the specialization constants.
+void specialize(Dispatch& dispatch, const Lowering& lowering, const Rows& logits, const Options& options) {
+    const uint32_t w = load_width(lowering, logits.width, {&logits}, {&options.weights});
+    dispatch.constants = {lanes(lowering), w, options.weights.resource != 0 ? 1u : 0u,
+                          options.smoothing != 0 ? 1u : 0u};
+    set_variant(dispatch, w, false);
 }
 
 void cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
@@ -39,7 +41,7 @@ void cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
 
     Dispatch dispatch;
     dispatch.shader = "loss/cross_entropy";
-    dispatch.constants = constants(lowering, logits, options);
+    specialize(dispatch, lowering, logits, options);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::loss::CrossEntropyRecord{.logits = logits.view,
                                                                     .labels = labels,
@@ -74,7 +76,7 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
 
     Dispatch dispatch;
     dispatch.shader = "loss/cross_entropy_gradient";
-    dispatch.constants = constants(lowering, logits, options);
+    specialize(dispatch, lowering, logits, options);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::loss::CrossEntropyGradientRecord{.dloss = dloss.view,
                                                                             .logits = logits.view,

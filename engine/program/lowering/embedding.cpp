@@ -20,12 +20,10 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
              const View& y, const Lookup& l) {
     Dispatch dispatch;
     dispatch.shader = "embedding/lookup";
-    const bool pairs = even({l.width, row_stride, batch_stride, static_cast<int64_t>(table.offset)});
-    dispatch.constants = {lanes(lowering), pairs ? 2u : 1u};
-    if (bytes_of(table.storage) == 2) {
-        dispatch.shader = "embedding/lookup.16";
-        dispatch.constants.push_back(static_cast<uint32_t>(table.storage));
-    }
+    const Rows in{.view = table, .width = l.width, .stride = row_stride | batch_stride}; // their common alignment
+    const uint32_t w = load_width(lowering, l.width, {&in}, {&y});
+    dispatch.constants = {lanes(lowering), w};
+    set_type(dispatch, table, w);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::embedding::LookupRecord{.table = table,
                                                                    .ids = ids,
@@ -66,9 +64,10 @@ void add_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& 
 
     Dispatch sum;
     sum.shader = "embedding/segments";
-    const uint32_t w = load_width(l.width, {&dy});
+    const uint32_t w = load_width(lowering, l.width, {&dy}, {&dtable});
     const int64_t columns = divide_up(l.width, s * w * 4);
     sum.constants = {lanes(lowering), w, is_zero ? 0u : 1u};
+    set_variant(sum, w, false);
     sum.subgroup_size = lanes(lowering);
     sum.record = make_record(kernels::embedding::SegmentsRecord{.dy = dy.view,
                                                                 .ids = ids,

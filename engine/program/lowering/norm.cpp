@@ -16,8 +16,6 @@ View dense_or_none(Lowering& lowering, const graph::Node& node, std::size_t inpu
     return lowering.contiguous(lowering.view(node.inputs[input]));
 }
 
-bool odd_offset(const View& view) { return view.resource != 0 && view.offset % 2 != 0; }
-
 void norm_forward(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     const bool rms = node.op == Op::rms_norm;
@@ -33,10 +31,14 @@ void norm_forward(Lowering& lowering, graph::NodeId id) {
 
     Dispatch dispatch;
     dispatch.shader = "norm/forward";
-    const uint32_t w = odd_offset(gain) || odd_offset(bias) ? 1u : load_width(x.width, {&x});
-    dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u,
-                          bias.resource != 0 ? 1u : 0u};
-    set_type(dispatch, y);
+    const uint32_t w = load_width(lowering, x.width, {&x}, {&gain, &bias, &y});
+    dispatch.constants = {lanes(lowering),
+                          w,
+                          rms ? 1u : 0u,
+                          gain.resource != 0 ? 1u : 0u,
+                          bias.resource != 0 ? 1u : 0u,
+                          held_parts(lowering, x.width, w)};
+    set_type(dispatch, y, w);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::norm::ForwardRecord{.x = x.view,
                                                                .gain = gain,
@@ -168,11 +170,12 @@ void full_gradient(Lowering& lowering, const NormGradient& g, uint32_t parts) {
 void row_gradient(Lowering& lowering, const NormGradient& g) {
     Dispatch dispatch;
     dispatch.shader = "norm/gradient";
-    const uint32_t w = odd_offset(g.gain) ? 1u : load_width(g.x.width, {&g.dy, &g.x, &g.residual});
+    const uint32_t w = load_width(lowering, g.x.width, {&g.dy, &g.x, &g.residual}, {&g.gain, &g.dx, &g.copy});
     dispatch.constants = {lanes(lowering), w, g.rms ? 1u : 0u, g.gain.resource != 0 ? 1u : 0u,
                           g.has_residual ? 1u : 0u};
-    if (g.copy.resource != 0 || bytes_of(g.dy.view.storage) == 2) {
-        dispatch.shader += ".16";
+    const bool has_16_bit = g.copy.resource != 0 || bytes_of(g.dy.view.storage) == 2;
+    set_variant(dispatch, w, has_16_bit);
+    if (has_16_bit) {
         dispatch.constants.push_back(static_cast<uint32_t>(g.dy.view.storage));
         dispatch.constants.push_back(static_cast<uint32_t>(g.copy.storage));
     }
@@ -184,7 +187,7 @@ void row_gradient(Lowering& lowering, const NormGradient& g) {
 }
 
 void gain_gradient(Lowering& lowering, const NormGradient& g) {
-    const uint32_t w = load_width(g.x.width, {&g.dy, &g.x});
+    const uint32_t w = load_width(lowering, g.x.width, {&g.dy, &g.x}, {&g.dgain, &g.dbias});
     const int64_t columns = divide_up(g.x.width, int64_t{lanes(lowering)} * w * 4);
     // Chunks of rows, so that a whole device has work, and their sums in order.
     const int64_t wanted = lowering.limits.cpu ? 8 : 16 * int64_t{lowering.limits.cores};
@@ -195,7 +198,7 @@ void gain_gradient(Lowering& lowering, const NormGradient& g) {
     Dispatch dispatch;
     dispatch.shader = "norm/gain_gradient";
     dispatch.constants = {lanes(lowering), w, g.rms ? 1u : 0u};
-    set_type(dispatch, g.dy.view);
+    set_type(dispatch, g.dy.view, w);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::norm::GainGradientRecord{.dy = g.dy.view,
                                                                     .x = g.x.view,

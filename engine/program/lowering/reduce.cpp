@@ -27,10 +27,9 @@ void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reducti
     const View parts = chunks > 1 ? lowering.allocate({x.rows, chunks}, Storage::f32, "parts of a reduction") : y;
     Dispatch dispatch;
     dispatch.shader = "reduce/rows";
-    uint32_t w = load_width(x.width, {&x});
-    if (x.width % chunk % 2 != 0) w = 1;
+    const uint32_t w = load_width(lowering, x.width, {&x});
     dispatch.constants = {lanes(lowering), w, how.what};
-    set_type(dispatch, x.view);
+    set_type(dispatch, x.view, w);
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(RowsRecord{.x = x.view,
                                              .y = parts,
@@ -68,7 +67,8 @@ struct Walk {
 void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, int64_t stride, const View& y,
               float factor) {
     const uint32_t s = lanes(lowering);
-    const uint32_t w = even({count, stride, static_cast<int64_t>(x.offset), static_cast<int64_t>(y.offset)}) ? 2 : 1;
+    const Rows columns{.view = x, .width = count, .stride = stride};
+    const uint32_t w = load_width(lowering, count, {&columns}, {&y});
     const int64_t column_groups = divide_up(count, int64_t{s} * w);
     // A GPU reads at full speed only with many subgroups a core; few rows are added by a single dispatch.
     const int64_t wanted = lowering.limits.cpu ? 4 : 16 * int64_t{lowering.limits.cores};
@@ -80,7 +80,7 @@ void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, in
     Dispatch dispatch;
     dispatch.shader = "reduce/down";
     dispatch.constants = {s, w};
-    set_type(dispatch, x);
+    set_type(dispatch, x, w);
     dispatch.subgroup_size = s;
     dispatch.record = make_record(DownRecord{.x = x,
                                              .y = parts,

@@ -39,8 +39,11 @@ Status lower_softmax(Lowering& lowering, graph::NodeId id) {
 
     Dispatch dispatch;
     dispatch.shader = gradient ? "softmax/gradient" : "softmax/forward";
-    dispatch.constants = {lanes(lowering), gradient ? load_width(x.width, {&x, &second}) : load_width(x.width, {&x})};
+    const uint32_t w = gradient ? load_width(lowering, x.width, {&x, &second}) : load_width(lowering, x.width, {&x});
+    dispatch.constants = {lanes(lowering), w};
     if (!gradient) dispatch.constants.push_back(node.op == Op::log_softmax ? 1u : 0u);
+    dispatch.constants.push_back(held_parts(lowering, x.width, w, gradient ? 2 : 1));
+    set_variant(dispatch, w, false);
     dispatch.subgroup_size = lanes(lowering);
     if (gradient)
         dispatch.record = make_record(kernels::softmax::GradientRecord{.dy = x.view,
