@@ -2,9 +2,9 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
-// Cross entropy of long rows of logits (LOSS), its gradient (GRADIENT), or both in one; a workgroup of SUBGROUPS
-// subgroups per row. Lanes keep running maxima and sums as in cross_entropy.comp. Logits and their gradients, which may be
-// the same memory, are of type TYPE.
+// Cross entropy of long rows of logits (LOSS), its gradient (GRADIENT), or both in one, on a CPU: one subgroup per row.
+// Lanes keep running maxima and sums as in cross_entropy.comp. Logits and their gradients, which may be the same memory,
+// are of type TYPE.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
@@ -15,37 +15,13 @@ layout(constant_id = 2) const uint SMOOTHING = 0;
 layout(constant_id = 3) const uint BEST = 0; // whether to compute the first index of the largest logit
 layout(constant_id = 4) const uint LOSS = 0;
 layout(constant_id = 5) const uint GRADIENT = 0;
-layout(constant_id = 6) const uint SUBGROUPS = 1;
-layout(constant_id = 7) const uint TYPE = 0;
-layout(local_size_y_id = 6) in;
+layout(constant_id = 6) const uint TYPE = 0;
 
 #include "loss/gradient.glsl"
 
 PUSH_RECORD(CrossEntropyRowsRecord);
 
 const uint W = 2;
-shared float of_subgroup[SUBGROUPS];
-
-float row_sum(float x) {
-    x = lanes_sum(x);
-    if (SUBGROUPS == 1) return x;
-    barrier(); // the last values have been read
-    if (gl_SubgroupInvocationID == 0) of_subgroup[gl_SubgroupID] = x;
-    barrier();
-    x = of_subgroup[0];
-    for (uint i = 1; i < SUBGROUPS; ++i) x += of_subgroup[i];
-    return x;
-}
-float row_max(float x) {
-    x = lanes_max(x);
-    if (SUBGROUPS == 1) return x;
-    barrier();
-    if (gl_SubgroupInvocationID == 0) of_subgroup[gl_SubgroupID] = x;
-    barrier();
-    x = of_subgroup[0];
-    for (uint i = 1; i < SUBGROUPS; ++i) x = max(x, of_subgroup[i]);
-    return x;
-}
 
 // Loads a lane's share of `width` numbers, a row of logits (which has room up to an even number) or the class weights.
 vec2 load_logits(uint64_t row, uint base, uint width, float other) {
@@ -58,10 +34,6 @@ vec2 load_weights(uint64_t weights, uint base, uint width) {
     return vec2(at < width ? load_float(weights, uint64_t(at), kF32) : 0.0,
                 second(at) < width ? load_float(weights, uint64_t(second(at)), kF32) : 0.0);
 }
-
-// Runs `body` for the parts of a row that are this subgroup's.
-#define EACH_PART(base, width, body)                                                                                   \
-    for (uint base = gl_SubgroupID * S * W; base < (width); base += S * W * SUBGROUPS) { body }
 
 void main() {
     CrossEntropyRowsRecord r = record;
@@ -79,11 +51,11 @@ void main() {
     values.classes = float(width);
     if (SMOOTHING != 0 && WEIGHTS != 0) {
         float sum = 0.0;
-        EACH_PART(i, width, {
+        HEKLA_EACH_SHARE(i, width, W, {
             const vec2 w = load_weights(r.weights, i, width);
             sum += w.x + w.y;
         })
-        values.weights = row_sum(sum);
+        values.weights = lanes_sum(sum);
     }
     if (LOSS != 0) {
         float lane_max = -kInfinity;
@@ -91,7 +63,7 @@ void main() {
         float linear = 0.0; // sum of w v
         float own = 0.0;    // the label's logit, in one lane
         uint place = 0;
-        EACH_PART(i, width, {
+        HEKLA_EACH_SHARE(i, width, W, {
             const vec2 v = load_logits(x, i, width, -kInfinity);
             HEKLA_SHARE(at, i, W)
             if (at == values.label) own = v.x;
@@ -111,17 +83,17 @@ void main() {
                 if (second(at) < width) linear += w.y * v.y;
             }
         })
-        values.largest = row_max(lane_max);
+        values.largest = lanes_max(lane_max);
         const float from = values.largest == -kInfinity ? 0.0 : values.largest;
-        values.log_sum = log_(row_sum(sum * exp_(lane_max - from)));
-        float loss = values.label_weight * ((values.largest - row_sum(own)) + values.log_sum);
+        values.log_sum = log_(lanes_sum(sum * exp_(lane_max - from)));
+        float loss = values.label_weight * ((values.largest - lanes_sum(own)) + values.log_sum);
         if (SMOOTHING != 0) {
-            const float all = values.weights * (values.largest + values.log_sum) - row_sum(linear);
+            const float all = values.weights * (values.largest + values.log_sum) - lanes_sum(linear);
             loss = (1.0 - r.smoothing) * loss + r.smoothing / values.classes * all;
         }
         float best = 0.0;
-        if (BEST != 0) best = -row_max(lane_max == values.largest ? -float(place) : -kInfinity);
-        if (gl_SubgroupInvocationID == 0 && gl_SubgroupID == 0) {
+        if (BEST != 0) best = -lanes_max(lane_max == values.largest ? -float(place) : -kInfinity);
+        if (gl_SubgroupInvocationID == 0) {
             store_float(r.loss, uint64_t(row), label == r.ignore ? 0.0 : loss, kF32);
             if (GRADIENT == 0) {
                 store_float(r.lse, uint64_t(row) * 2, values.largest, kF32);
@@ -135,7 +107,7 @@ void main() {
     }
     if (GRADIENT != 0) {
         const uint64_t dx = r.dlogits + uint64_t(row * r.stride) * bytes_of(TYPE);
-        EACH_PART(i, width, {
+        HEKLA_EACH_SHARE(i, width, W, {
             const vec2 v = load_logits(x, i, width, -kInfinity);
             HEKLA_SHARE(at, i, W)
             vec2 w = vec2(1.0);

@@ -10,7 +10,7 @@ namespace {
 
 using graph::Op;
 
-constexpr int64_t kChunk = int64_t{128} << 20; // logits; each chunk reads the weight and adds to its gradient
+constexpr int64_t kChunk = int64_t{136} << 20; // logits; each chunk reads the weight and adds to its gradient
 constexpr int64_t kRowAlignment = 64;          // of rows of logits, in elements
 
 // All views are dense except the weight's.
@@ -94,6 +94,33 @@ void compute_logits(Lowering& lowering, const Loss& l, const View& x) {
     });
 }
 
+// How shaders/loss/cross_entropy_gpu divides a row.
+struct Team {
+    uint32_t subgroups = 1;
+    uint32_t held = 0; // vectors of four logits of an invocation that stay in registers
+};
+
+constexpr uint32_t kMostSubgroups = 32; // of a workgroup; some drivers have no more
+
+Team team_of(const Lowering& lowering, const View& logits, bool holds) {
+    const Limits& limits = lowering.limits;
+    const int64_t vectors = divide_up(logits.shape[1], 4);
+    const auto subgroups = [&](uint32_t most) {
+        const uint32_t allowed =
+            std::clamp(std::min(most, limits.max_group_invocations) / limits.subgroup_size, 1u, kMostSubgroups);
+        return static_cast<uint32_t>(std::min<int64_t>(allowed, divide_up(vectors, limits.subgroup_size)));
+    };
+    if (!holds) return {subgroups(256), 0};
+    // Registers for logits: with 512 invocations NVIDIA's GPUs have 128 each. Subgroups of 128 lanes have few.
+    const uint32_t registers = limits.compiles_slowly                                ? 8
+                               : limits.many_registers && limits.subgroup_size <= 64 ? 80
+                                                                                     : 32;
+    Team team{subgroups(512), 0};
+    team.held = static_cast<uint32_t>(
+        std::min<int64_t>(registers / 4, divide_up(vectors, int64_t{team.subgroups} * limits.subgroup_size)));
+    return team;
+}
+
 // Computes loss, dlogits or both of the rows of a chunk from its logits.
 void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t count) {
     const bool loss = l.loss.resource != 0, gradient = l.dloss.view.resource != 0;
@@ -101,20 +128,25 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
     const View labels = rows_of(l.labels, first, count), lse = rows_of(l.lse, first, count);
     const View losses = rows_of(l.loss, first, count), best = rows_of(l.best, first, count);
     const View dloss = l.dloss.stride == 0 ? l.dloss.view : rows_of(l.dloss.view, first, count);
-    const uint32_t subgroups =
-        lowering.limits.cpu ? 1u
-                            : std::max(1u, std::min(256u, lowering.limits.max_group_invocations) / lanes(lowering));
     Dispatch dispatch;
-    dispatch.shader = "loss/cross_entropy_rows";
-    if (bytes_of(logits.storage) == 2) dispatch.shader += ".16";
     dispatch.constants = {lanes(lowering),
                           l.weights.resource != 0 ? 1u : 0u,
                           l.smoothing != 0 ? 1u : 0u,
                           best.resource != 0 ? 1u : 0u,
                           loss ? 1u : 0u,
-                          gradient ? 1u : 0u,
-                          subgroups,
-                          static_cast<uint32_t>(logits.storage)};
+                          gradient ? 1u : 0u};
+    double read_again = loss && gradient ? 1 : 0; // share of the logits
+    if (lowering.limits.cpu || lowering.limits.uniform_loads) {
+        dispatch.shader = "loss/cross_entropy_rows";
+    } else {
+        dispatch.shader = "loss/cross_entropy_gpu";
+        const Team team = team_of(lowering, logits, loss && gradient);
+        dispatch.constants.insert(dispatch.constants.end(), {team.subgroups, team.held});
+        const int64_t held = std::min<int64_t>(l.classes, 4 * int64_t{team.held} * team.subgroups * lanes(lowering));
+        read_again -= static_cast<double>(held) / static_cast<double>(l.classes);
+    }
+    if (bytes_of(logits.storage) == 2) dispatch.shader += ".16";
+    dispatch.constants.push_back(static_cast<uint32_t>(logits.storage));
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::loss::CrossEntropyRowsRecord{.logits = logits,
                                                                         .labels = labels,
@@ -135,8 +167,7 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
     for (const View& view : {losses, best, dlogits}) dispatch.writes(view);
     if (loss) dispatch.writes(lse);
     const auto elements = static_cast<double>(count * l.classes);
-    // Logits are read once for the loss and once for the gradient.
-    dispatch.bytes = static_cast<double>(logits.bytes()) * ((loss ? 1.0 : 0.0) + (gradient ? 2.0 : 0.0));
+    dispatch.bytes = static_cast<double>(logits.bytes()) * (1.0 + std::max(0.0, read_again) + (gradient ? 1.0 : 0.0));
     dispatch.flops = (loss ? 12.0 : 0.0) * elements + (gradient ? 10.0 : 0.0) * elements;
     lowering.append(std::move(dispatch));
 }
