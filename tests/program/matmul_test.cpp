@@ -457,4 +457,46 @@ TEST_CASE("matmul: a GPU splits K as far as that fills its cores and pays for a 
     CHECK(program::vector_columns(limits, vector, {1, 1, 768, 20, false}) == 64);
 }
 
+TEST_CASE("matmul: K is split for the tiles of a last round alone, if that is faster") {
+    program::Limits limits;
+    limits.subgroup_size = 32;
+    limits.cores = 64; // 128 tiles at a time
+    const auto cut = [&](int64_t m, int64_t n, int64_t k) {
+        return program::gpu_cut(limits, *program::find_matmul_kernel("tiled.t128"), m, n, k);
+    };
+    CHECK(cut(768, 3072, 8192).columns);
+    CHECK(cut(768, 3072, 8192).length == 21 * 128);
+    CHECK(!cut(3072, 768, 8192).columns);
+    CHECK(cut(3072, 768, 8192).length == 21 * 128);
+    CHECK(cut(768, 2304, 8192).length == 0);  // 108 tiles
+    CHECK(cut(768, 768, 8192).length == 0);   // all tiles are split
+    CHECK(cut(8192, 3072, 768).length == 0);  // 1,536 tiles
+    CHECK(cut(8192, 50257, 768).length == 0); // a last round of many costs little
+
+    // The weight's and the bias's gradient of a linear with 129 tiles.
+    GpuKernelsBench bench;
+    REQUIRE(bench->limits().cores == 64);
+    for (const bool columns : {false, true}) {
+        CAPTURE(columns);
+        const int64_t k = 520, m = columns ? 257 : 5499, n = columns ? 5499 : 257;
+        Builder b;
+        const ValueId x = b(Op::mul, {b.input("x", Kind::float_, {k, m}), b.scalar(1.5)});
+        const ValueId dy = b(Op::mul, {b.input("dy", Kind::float_, {k, n}), b.scalar(0.5)});
+        b.output("dw", b(Op::matmul, {x, dy}, {{"transpose_a", int64_t{1}}}));
+        b.output("db", b(Op::sum, {dy}, {{"axes", std::vector<int64_t>{0}}}));
+        const Graph graph = finished(std::move(b));
+        const auto lowered = program::lower(graph, bench->limits(), {.outputs = {"dw", "db"}});
+        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+        const auto of = [&](std::string_view kernel) {
+            return std::ranges::count_if(lowered.value().dispatches, [&](const program::Dispatch& dispatch) {
+                return dispatch.shader.starts_with(kernel);
+            });
+        };
+        CHECK(of("matmul/tiled") == 2);
+        CHECK(of("matmul/split_sum") == 1);
+        CHECK(of("reduce") == (columns ? 1 : 0)); // parts of the bias's gradient
+        check_kernel(bench, graph, kTolerance);
+    }
+}
+
 } // namespace matmul_test

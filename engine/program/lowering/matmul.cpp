@@ -363,10 +363,38 @@ void finishes(Dispatch& dispatch, const Problem& p) {
         if (view->resource != 0) dispatch.bytes += static_cast<double>(view->bytes());
 }
 
+// Returns the product for `length` rows, or columns, of C from `first` on. The last two dimensions of its views are the
+// matrix.
+Problem part_of(const Problem& p, bool columns, int64_t first, int64_t length) {
+    Problem part = p;
+    const std::size_t axis = columns ? 3 : 2;
+    Operand& operand = columns ? part.b : part.a;
+    operand.view = sliced(operand.view, axis, first, length, 1);
+    part.c = sliced(part.c, axis, first, length, 1);
+    (columns ? part.n : part.m) = length;
+    // The part with the first row or column has the sums of the factor that is not cut.
+    if (p.sums.which != 0 && (p.sums.which == kernels::matmul::kSumsOfB) == columns)
+        part.sums.to = sliced(p.sums.to, 0, first, length, 1);
+    else if (first > 0)
+        part.sums = {};
+    return part;
+}
+
 // Returns whether the sums of the factor are computed too.
-bool append_matmul(Lowering& lowering, Problem p) {
+bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
     const int64_t batches = p.outer * p.inner;
     const Tiling tiling = choose_tiling(lowering, p);
+    const bool cuts = may_cut && batches == 1 &&
+                      (tiling.kernel->family == MatmulFamily::tiled || tiling.kernel->family == MatmulFamily::matrix) &&
+                      (epilogue_bits(p.epilogue) & ~kernels::matmul::kAccumulate) == 0;
+    if (const ProductCut cut = cuts ? gpu_cut(lowering.limits, *tiling.kernel, p.m, p.n, p.k) : ProductCut{};
+        cut.length > 0) {
+        const int64_t rest = (cut.columns ? p.n : p.m) - cut.length;
+        const bool first = append_matmul(lowering, part_of(p, cut.columns, 0, cut.length), false);
+        const Problem second = part_of(p, cut.columns, cut.length, rest);
+        const bool both = append_matmul(lowering, second, false) || second.sums.which == 0;
+        return first && both;
+    }
     if (tiling.kernel->family == MatmulFamily::uniform && p.b.transposed) transpose_b(lowering, p);
     const bool split = tiling.splits > 1;
     View partial, sums = p.sums.to; // of each split

@@ -255,21 +255,56 @@ std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const M
     return candidates;
 }
 
-int64_t gpu_splits(const Limits& limits, const MatmulKernel& kernel, int64_t tiles, int64_t k) {
-    // Times are in steps of one K of all resident workgroups. A second pass costs a dispatch and, for each part, a
-    // write and a read of C, which take about as long as this many steps.
-    constexpr int64_t kDispatch = 64, kPartOfC = 256;
-    const int64_t shortest = kernel.family == MatmulFamily::vector ? 4096 : 256;
-    // Matrix units need about an eighth of the time per K.
-    const int64_t faster = kernel.family == MatmulFamily::matrix ? 8 : 1;
+// Times are in steps of one K of all resident workgroups.
+namespace {
+
+// Matrix units need about an eighth of the time per K.
+int64_t faster(const MatmulKernel& kernel) { return kernel.family == matrix ? 8 : 1; }
+
+constexpr int64_t kDispatch = 64;
+constexpr int64_t kPartOfC = 256; // a write and a read of a tile per workgroup take about as long
+
+struct Splits {
+    int64_t count = 1, time = 0;
+};
+
+Splits splits_of(const Limits& limits, const MatmulKernel& kernel, int64_t tiles, int64_t k) {
+    // A second pass costs a dispatch and, for each part, a write and a read of C.
+    const int64_t shortest = kernel.family == vector ? 4096 : 256;
     const int64_t resident = resident_groups(limits, kernel);
-    int64_t best = 1, best_time = divide_up(tiles, resident) * k;
+    Splits best{1, divide_up(tiles, resident) * k};
     for (int64_t splits = 2; splits <= std::min<int64_t>(k / shortest, 64); ++splits) {
-        const int64_t time = divide_up(divide_up(tiles * splits, resident) * k, splits) + faster * kDispatch +
-                             divide_up(faster * kPartOfC * tiles * splits, resident);
-        if (time < best_time) {
-            best = splits;
-            best_time = time;
+        const int64_t time = divide_up(divide_up(tiles * splits, resident) * k, splits) + faster(kernel) * kDispatch +
+                             divide_up(faster(kernel) * kPartOfC * tiles * splits, resident);
+        if (time < best.time) best = {splits, time};
+    }
+    return best;
+}
+
+} // namespace
+
+int64_t gpu_splits(const Limits& limits, const MatmulKernel& kernel, int64_t tiles, int64_t k) {
+    return splits_of(limits, kernel, tiles, k).count;
+}
+
+ProductCut gpu_cut(const Limits& limits, const MatmulKernel& kernel, int64_t m, int64_t n, int64_t k) {
+    const int64_t tile_n = kernel.columns(limits);
+    const int64_t down = divide_up(m, kernel.tile_m), across = divide_up(n, tile_n);
+    ProductCut best;
+    int64_t best_time = splits_of(limits, kernel, down * across, k).time;
+    const auto time = [&](int64_t lines, int64_t tiles) { return splits_of(limits, kernel, lines * tiles, k).time; };
+    // The second product also reads the factor again that is not cut.
+    const auto reading = [&](int64_t lines) {
+        return divide_up(faster(kernel) * kPartOfC * lines * k, 2 * tile_n * resident_groups(limits, kernel));
+    };
+    for (const bool columns : {false, true}) {
+        const int64_t length = columns ? across : down, width = columns ? down : across;
+        for (int64_t first = length - 1; first > 0; --first) {
+            const int64_t both =
+                time(first, width) + time(length - first, width) + kDispatch * faster(kernel) + reading(width);
+            if (both >= best_time) continue;
+            best_time = both;
+            best = {columns, first * (columns ? tile_n : kernel.tile_m)};
         }
     }
     return best;

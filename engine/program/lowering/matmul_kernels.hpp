@@ -82,6 +82,13 @@ std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const M
 
 // Returns the number of parts into which a GPU splits K, where a second pass adds their sums.
 int64_t gpu_splits(const Limits& limits, const MatmulKernel& kernel, int64_t tiles, int64_t k);
+// A product as two: of the first `length` rows or columns of C, and of the others. 0: one product. If the tiles of C
+// leave cores idle in the last round only, K is then split for those tiles alone.
+struct ProductCut {
+    bool columns = false;
+    int64_t length = 0;
+};
+ProductCut gpu_cut(const Limits& limits, const MatmulKernel& kernel, int64_t m, int64_t n, int64_t k);
 // Returns the rows and columns of C that a subgroup of a kernel of the family matrix computes.
 struct MatrixTile {
     uint32_t rows = 0, columns = 0;
