@@ -23,9 +23,56 @@ std::vector<bool> forward_nodes(const Graph& graph) {
     return forward;
 }
 
+bool is_selected(Op op, Recompute what) {
+    switch (op) {
+    case Op::layer_norm:
+    case Op::rms_norm: return what.norms;
+    case Op::relu:
+    case Op::gelu:
+    case Op::silu:
+    case Op::tanh:
+    case Op::sigmoid:
+    case Op::softplus: return what.activations;
+    default: return false;
+    }
+}
+
+// Whether the operation is recomputed with a selected one whose result it reads.
+bool follows(Op op) {
+    switch (op) {
+    case Op::mul:
+    case Op::dropout:
+    case Op::cast:
+    case Op::reshape:
+    case Op::transpose:
+    case Op::slice:
+    case Op::broadcast: return true;
+    default: return false;
+    }
+}
+
+// Returns by value whether it is selected and can be computed from values that are stored in any case.
+std::vector<bool> selected_values(const Graph& graph, const std::vector<bool>& forward, Recompute what) {
+    std::vector<bool> stored(graph.values.size(), false), selected(graph.values.size(), false);
+    for (NodeId id = 0; id < graph.nodes.size(); ++id)
+        for (const ValueId input : graph.nodes[id].inputs)
+            if (!forward[id]) stored[input] = true;
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+        const Node& node = graph.nodes[id];
+        if (!forward[id]) continue;
+        const auto is_read = [&](ValueId input) { return input != kNone && selected[input]; };
+        const auto is_known = [&](ValueId input) {
+            return input == kNone || selected[input] || stored[input] || is_leaf(graph.producer(input).op);
+        };
+        if (is_selected(node.op, what) || (follows(node.op) && std::ranges::any_of(node.inputs, is_read)))
+            selected[node.outputs[0]] = std::ranges::all_of(node.inputs, is_known);
+    }
+    return selected;
+}
+
 class Recomputer {
 public:
-    explicit Recomputer(const Graph& graph)
+    Recomputer(const Graph& graph, Recompute also)
         : graph_(graph), forward_(forward_nodes(graph)), dropped_(graph.values.size(), false),
           again_(graph.values.size(), kNone), now_(graph.values.size(), kNone) {
         // A value is dropped if only forward nodes of its own region read it and it is not an output.
@@ -37,15 +84,20 @@ public:
         for (NodeId id = 0; id < graph.nodes.size(); ++id)
             for (const ValueId input : graph.nodes[id].inputs)
                 if (forward_[id] && graph.nodes[id].region != graph.producer(input).region) dropped_[input] = false;
-        for (const auto& [name, value] : graph.outputs) dropped_[value] = false;
-        for (const LossTerm& loss : graph.losses) dropped_[loss.sum] = dropped_[loss.count] = false;
-        for (const Metric& metric : graph.metrics) dropped_[metric.sum] = dropped_[metric.count] = false;
+        keep_results();
         // A node that keeps one output keeps all of them: the others are statistics, which are small compared with
         // recomputing them.
         for (const Node& node : graph.nodes)
             if (std::ranges::any_of(node.outputs, [&](ValueId output) { return !dropped_[output]; }))
                 for (const ValueId output : node.outputs) dropped_[output] = false;
+        // Statistics of a norm are small, and stay.
+        const std::vector<bool> selected = selected_values(graph, forward_, also);
+        for (ValueId value = 1; value < graph.values.size(); ++value)
+            if (selected[value]) dropped_[value] = true;
+        keep_results();
     }
+
+    bool any() const { return std::ranges::find(dropped_, true) != dropped_.end(); }
 
     // Replaces dropped inputs of node `id` by recomputed values.
     bool replace(Builder& b, const Node& node, NodeId id, std::vector<ValueId>& outputs) {
@@ -66,6 +118,12 @@ public:
     }
 
 private:
+    void keep_results() {
+        for (const auto& [name, value] : graph_.outputs) dropped_[value] = false;
+        for (const LossTerm& loss : graph_.losses) dropped_[loss.sum] = dropped_[loss.count] = false;
+        for (const Metric& metric : graph_.metrics) dropped_[metric.sum] = dropped_[metric.count] = false;
+    }
+
     // Recomputes a dropped value from the values that were kept.
     ValueId once_more(Builder& b, ValueId wanted) {
         const auto known = [&](ValueId value) { return dropped_[value] ? again_[value] : now_[value]; };
@@ -81,9 +139,9 @@ private:
 
 } // namespace
 
-Result<Graph> recompute(const Graph& graph) {
-    if (std::ranges::none_of(graph.nodes, [](const Node& node) { return node.region != 0; })) return graph;
-    Recomputer recomputer(graph);
+Result<Graph> recompute(const Graph& graph, Recompute also) {
+    Recomputer recomputer(graph, also);
+    if (!recomputer.any()) return graph;
     const Replace replace = [&](Builder& b, const Node& node, NodeId id, std::vector<ValueId>& outputs) {
         return recomputer.replace(b, node, id, outputs);
     };

@@ -1,5 +1,6 @@
 // Activation recomputation (Chen et al. 2016, "Training deep nets with sublinear memory cost"): values of a
-// recompute region are dropped after the forward pass and computed again for its gradient.
+// recompute region, or results of cheap operations anywhere, are dropped after the forward pass and computed again for
+// the gradients.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -11,6 +12,13 @@ namespace hekla::graph {
 // kept: leaves, values from outside of the region, and results of the region that the forward pass reads outside.
 // Copies have the same attributes, including random streams, and therefore the same bits; they belong to the region. A
 // graph without regions is not changed. Runs before or after simplify(); a second run changes nothing.
-Result<Graph> recompute(const Graph& graph);
+//
+// Operations selected by `also` are recomputed outside of regions too, where gradients read their inputs in any case, so
+// that nothing else has to be stored. Then it runs after simplify(), which would join the copies with the originals.
+struct Recompute {
+    bool norms = false;
+    bool activations = false; // and products with them (gates)
+};
+Result<Graph> recompute(const Graph& graph, Recompute also = {});
 
 } // namespace hekla::graph

@@ -93,7 +93,7 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
                                int64_t length, const FitOptions& how) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
     MemoryNeed need = parameters_of(described, how);
-    HK_ASSIGN(const graph::Graph graph, training_graph(described, how.frozen));
+    HK_ASSIGN(const graph::Graph graph, training_graph(described, how.frozen, how.recompute));
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = how.precision;

@@ -1,6 +1,7 @@
 // Checks whether a training fits the device's memory before anything is allocated, and finds what would fit.
 #pragma once
 
+#include "graph/recompute.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
 
@@ -38,6 +39,7 @@ struct FitOptions {
     program::Moments moments = program::kAdamMoments;
     bool averages = false;                       // also keep a moving average of the weights
     std::set<std::string, std::less<>> frozen{}; // parameters without gradient, moments and average
+    graph::Recompute recompute{};
 };
 
 // Computes the memory for training `composition` with `batch` examples of `length`, without using the device: lowers

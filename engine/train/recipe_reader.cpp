@@ -159,17 +159,13 @@ void RecipeReader::read(const toml::node& node, const KeyInfo& info, double& out
 }
 
 void RecipeReader::read(const toml::node& node, const KeyInfo& info, std::vector<std::string>& out) {
-    if (const auto* text = node.as_string()) {
-        out = {text->get()};
-        return;
-    }
+    out.clear();
+    if (node.is_string()) return read(node, info, out.emplace_back());
     const auto* array = node.as_array();
     if (array == nullptr) return wrong(node, info, "a string or an array of strings");
-    out.clear();
     for (const toml::node& element : *array) {
-        const auto* text = element.as_string();
-        if (text == nullptr) return wrong(element, info, "an array of strings");
-        out.push_back(text->get());
+        if (!element.is_string()) return wrong(element, info, "an array of strings");
+        read(element, info, out.emplace_back());
     }
 }
 

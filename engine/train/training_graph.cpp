@@ -5,17 +5,24 @@
 #include "graph/fold_cross_entropy.hpp"
 #include "graph/gradient.hpp"
 #include "graph/join_cross_entropy.hpp"
-#include "graph/recompute.hpp"
 #include "graph/simplify.hpp"
+
+#include <algorithm>
 
 namespace hekla::train {
 
-Result<graph::Graph> training_graph(const graph::Graph& described, const std::set<std::string, std::less<>>& frozen) {
+Result<graph::Graph> training_graph(const graph::Graph& described, const std::set<std::string, std::less<>>& frozen,
+                                    graph::Recompute also) {
     HK_ASSIGN(graph::Graph graph, graph::fold_cross_entropy(described));
     HK_ASSIGN(graph, graph::differentiate(std::move(graph), frozen));
     HK_ASSIGN(graph, graph::simplify(graph));
     HK_ASSIGN(graph, graph::join_cross_entropy(graph));
-    return graph::recompute(graph);
+    return graph::recompute(graph, also);
+}
+
+graph::Recompute recompute_of(const TrainSection& settings) {
+    const auto has = [&](const char* what) { return std::ranges::count(settings.recompute, what) != 0; };
+    return {has("norms"), has("activations")};
 }
 
 Result<graph::Graph> evaluation_graph(const graph::Graph& described) {

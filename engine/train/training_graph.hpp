@@ -1,7 +1,8 @@
 // The graphs that training and evaluation run, built from the graphs that plugins described.
 #pragma once
 
-#include "graph/graph.hpp"
+#include "graph/recompute.hpp"
+#include "train/recipe.hpp"
 
 #include <functional>
 #include <set>
@@ -12,9 +13,11 @@ namespace hekla::train {
 
 // Returns the graph of a step: with gradients of every parameter that the losses reach and that is not frozen,
 // simplified; large logits are fused into their cross entropy (graph/fold_cross_entropy.hpp); activations of recompute
-// regions, if the graph has any (CompositionSpec::recompute), are recomputed for the gradients.
+// regions, if the graph has any (CompositionSpec::recompute), are recomputed for the gradients, and what `also`
+// selects.
 Result<graph::Graph> training_graph(const graph::Graph& described,
-                                    const std::set<std::string, std::less<>>& frozen = {});
+                                    const std::set<std::string, std::less<>>& frozen = {}, graph::Recompute also = {});
+graph::Recompute recompute_of(const TrainSection& settings); // train.recompute
 
 // Returns losses and metrics only, simplified, with large logits fused too.
 Result<graph::Graph> evaluation_graph(const graph::Graph& described);

@@ -166,6 +166,7 @@ private:
     program::StoreOptions store_options() const;
     program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;
     Result<graph::Graph> differentiated() const; // the graph of a step at full length
+    Result<graph::Graph> differentiated(const graph::Graph& described) const;
     Status compile();
     Status begin_or_resume();
     Status initialize_parameters();

@@ -183,7 +183,8 @@ Status TrainingRun::describe() {
 }
 
 FitOptions TrainingRun::fit_options() const {
-    return {storage_of(recipe_.train), Optimizer::moments(recipe_.train), recipe_.train.ema_decay > 0.0, rules_.frozen};
+    return {storage_of(recipe_.train), Optimizer::moments(recipe_.train), recipe_.train.ema_decay > 0.0, rules_.frozen,
+            recompute_of(recipe_.train)};
 }
 
 Status TrainingRun::fit() {
@@ -261,8 +262,10 @@ program::CompileOptions TrainingRun::train_options(std::map<std::string, std::st
     return options;
 }
 
-Result<graph::Graph> TrainingRun::differentiated() const {
-    return training_graph(cut_ ? cut_->above : described_, rules_.frozen);
+Result<graph::Graph> TrainingRun::differentiated() const { return differentiated(cut_ ? cut_->above : described_); }
+
+Result<graph::Graph> TrainingRun::differentiated(const graph::Graph& described) const {
+    return training_graph(described, rules_.frozen, recompute_of(recipe_.train));
 }
 
 Status TrainingRun::compile() {
@@ -279,8 +282,8 @@ Status TrainingRun::compile() {
     for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
     options.kernel_choices = choices;
     for (auto& [length, shorter] : shorter_) {
-        HK_ASSIGN(const graph::Graph differentiated, training_graph(shorter.described, rules_.frozen));
-        HK_ASSIGN(shorter.program, program::Program::compile(*runtime_, differentiated, *store_, options));
+        HK_ASSIGN(const graph::Graph graph, differentiated(shorter.described));
+        HK_ASSIGN(shorter.program, program::Program::compile(*runtime_, graph, *store_, options));
     }
     const TrainSection& settings = recipe_.train;
     if (data_.valid() != nullptr || data_.test() != nullptr) {

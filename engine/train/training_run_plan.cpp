@@ -39,8 +39,8 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
     HK_ASSIGN(const program::Lowering step,
               estimator.add(whole, options, static_cast<double>(s.gradient_accumulation_steps)));
     for (const auto& [length, shorter] : shorter_) {
-        HK_ASSIGN(const graph::Graph differentiated, training_graph(shorter.described, rules_.frozen));
-        HK_TRY(estimator.add(differentiated, options, 0.0).status());
+        HK_ASSIGN(const graph::Graph graph, differentiated(shorter.described));
+        HK_TRY(estimator.add(graph, options, 0.0).status());
     }
     if (data_.valid() != nullptr || data_.test() != nullptr) {
         HK_ASSIGN(const auto programs,
@@ -72,15 +72,13 @@ Result<TrainingRun::Times> TrainingRun::measure() {
     if (slow) {
         HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, s.context_length));
         HK_ASSIGN(const graph::Graph described, composition_->build(HK_MODE_TRAIN, fields));
-        HK_ASSIGN(measured, training_graph(described, rules_.frozen));
+        HK_ASSIGN(measured, differentiated(described));
     }
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step(), batch));
     HK_ASSIGN(const std::optional<std::vector<data::Batch>> next, next_micro_batches(*batcher));
     if (!next) return Status(Code::cancelled, "stopped while waiting for a batch");
     const std::vector<data::Batch>& micro = *next;
-    if (micro[0].length != s.context_length) {
-        HK_ASSIGN(measured, training_graph(described(micro[0].length), rules_.frozen));
-    }
+    if (micro[0].length != s.context_length) { HK_ASSIGN(measured, differentiated(described(micro[0].length))); }
     HK_ASSIGN(const auto timed, program::Program::compile(*runtime_, measured, *store_, options));
     HK_TRY(set_fields(*timed, micro[0]));
     double seconds = 1e30;

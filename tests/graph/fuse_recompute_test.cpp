@@ -191,6 +191,54 @@ TEST_CASE("recomputation keeps every result to the bit") {
     CHECK(more > 100);
 }
 
+TEST_CASE("selected operations are recomputed from values that are stored in any case") {
+    std::size_t more = 0;
+    for (uint64_t seed = 0; seed < kGraphs; ++seed)
+        for (const Recompute also : {Recompute{.norms = true}, Recompute{.activations = true}, Recompute{true, true}}) {
+            CAPTURE(seed);
+            const RandomGraph random = random_graph(seed);
+            const Graph graph = checked(simplify(checked(differentiate(random.graph))));
+            const Graph blocks = checked(recompute(graph)), again = checked(recompute(graph, also));
+            check_same_results(graph, again, random.feeds);
+            CHECK(again.nodes.size() >= blocks.nodes.size());
+            more += again.nodes.size() - blocks.nodes.size();
+            Graph plain = graph;
+            for (Node& node : plain.nodes) node.region = 0;
+            const Graph once = checked(recompute(plain, also));
+            check_same_results(graph, once, random.feeds);
+            CHECK(print(checked(recompute(once, also))) == print(once));
+        }
+    CHECK(more > 50);
+
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {4, 8});
+    const auto weight = [&](const char* name) { return b.parameter(name, {8, 8}, 1, 0, 0.02, 0); };
+    const ValueId first = b(Op::linear, {x, weight("first")});
+    const ValueId norm = b(Op::rms_norm, {first});
+    const ValueId gate = b(Op::silu, {b(Op::linear, {norm, weight("gate")})});
+    const ValueId gated = b(Op::mul, {gate, b(Op::linear, {norm, weight("up")})});
+    const ValueId down = b(Op::relu, {b(Op::linear, {gated, weight("down")})});
+    const ValueId y = b(Op::add, {first, b(Op::linear, {down, weight("last")})});
+    b.loss("square", b(Op::sum, {b(Op::mul, {y, y})}, {{"axes", std::vector<int64_t>{0, 1}}}), b.scalar(32), 1);
+    const Graph graph = checked(simplify(checked(differentiate(checked(b.finish())))));
+    const Graph norms = checked(recompute(graph, {.norms = true}));
+    const Graph activations = checked(recompute(graph, {.activations = true}));
+    check_same_results(graph, activations, feeds_of(graph));
+    const auto copies = [&](const Graph& g, Op op) {
+        const auto count = [&](const Graph& of) {
+            return std::ranges::count_if(of.nodes, [&](const Node& n) { return n.op == op; });
+        };
+        return count(g) - count(graph);
+    };
+    CHECK(copies(norms, Op::rms_norm) == 1);
+    CHECK(copies(norms, Op::silu) == 0);
+    CHECK(copies(activations, Op::rms_norm) == 0);
+    CHECK(copies(activations, Op::silu) == 1);
+    CHECK(copies(activations, Op::mul) == 1);
+    CHECK(copies(activations, Op::relu) == 0); // its gradient reads the result, and nothing else reads its input
+    CHECK(copies(activations, Op::linear) == 0);
+}
+
 TEST_CASE("recomputation discards the inside of a region and keeps its result") {
     const Graph graph = checked(simplify(small_model(3)));
     const Graph again = checked(recompute(graph));

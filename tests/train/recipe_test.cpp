@@ -111,6 +111,8 @@ TEST_CASE("errors contain the position, the key, the given and the expected valu
     CHECK(refused(with("[train]\nlearning_rate = nan\n")) ==
           "r.toml:8: train.learning_rate: nan is not a finite number");
     CHECK(refused(with("[train]\noptim = \"adam\"\n")) == "r.toml:8: train.optim: 'adam' is not one of adamw, sgd");
+    CHECK(refused(with("[train]\nrecompute = [\"norms\", \"gelu\"]\n")) ==
+          "r.toml:8: train.recompute: 'gelu' is not one of norms, activations");
     CHECK(refused(kSmallest, {"train.seed=x"}) ==
           "override 'train.seed=x': train.seed: is a string, expected an integer");
     CHECK(has(refused(with("[train]\nseed = = 1\n")), "r.toml:8:8: "));

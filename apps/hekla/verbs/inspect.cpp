@@ -252,7 +252,8 @@ Result<std::string> show_recipe(const Globals& globals, const InspectArguments& 
     HK_ASSIGN(const train::Recipe recipe, train::read_recipe(a.path, a.overrides));
     const plugin::Registry registry = scan_plugins(globals);
     HK_ASSIGN(const Described described, describe_recipe(registry, recipe, globals.log()));
-    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described.graph));
+    HK_ASSIGN(const graph::Graph differentiated,
+              train::training_graph(described.graph, {}, train::recompute_of(recipe.train)));
     return show_graph(globals, a, a.backward ? differentiated : described.graph, differentiated, a.path, true);
 }
 

@@ -50,6 +50,7 @@ public:
           readers_(readers_of(*lowering.graph, lowering.needed)) {}
 
     FusedEpilogues find(const PointwiseGroups& groups) {
+        groups_ = &groups;
         for (const PointwiseGroup& group : groups.all()) {
             end_ = group.nodes.back();
             const bool alone = std::ranges::all_of(
@@ -68,6 +69,8 @@ public:
                 epilogue->argument != graph::kNone && computed_before(epilogue->argument, epilogue->node);
             if (at_node) epilogue->recomputed = activation_to_recompute(epilogue->node);
             found_.add(end_, *epilogue, at_node);
+            if (const graph::NodeId again = graph_.value(epilogue->recomputed).node; again > epilogue->node)
+                found_.computes(again);
         }
         return std::move(found_);
     }
@@ -152,8 +155,11 @@ private:
             if (gelu.op != Op::gelu || gelu.integer("tanh_approximation") != gradient.integer("tanh_approximation"))
                 continue;
             const graph::ValueId value = gelu.outputs[0];
+            const PointwiseGroup* const group = groups_->ending_at(n);
+            const bool only_later = n > node && group != nullptr && group->nodes.size() == 1; // graph::recompute()
             if (std::ranges::any_of(readers_[value], [&](graph::NodeId id) { return id > node; }) &&
-                std::ranges::find(kept_, value) == kept_.end() && computed_before(value, node) && is_like_output(value))
+                std::ranges::find(kept_, value) == kept_.end() && (only_later || computed_before(value, node)) &&
+                is_like_output(value))
                 return value;
         }
         return graph::kNone;
@@ -192,7 +198,8 @@ private:
     const graph::Graph& graph_;
     const std::vector<graph::ValueId>& kept_;
     std::vector<std::vector<graph::NodeId>> readers_; // by value, in order
-    graph::NodeId end_ = 0;                           // the pointwise operation
+    const PointwiseGroups* groups_ = nullptr;
+    graph::NodeId end_ = 0; // the pointwise operation
     FusedEpilogues found_;
 };
 

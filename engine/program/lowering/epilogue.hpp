@@ -28,8 +28,8 @@ struct FusedEpilogue {
     Activation activation = Activation::none;
     graph::ValueId residual = graph::kNone; // of the output's shape, computed before the operation that adds it
     graph::ValueId argument = graph::kNone; // of the output's shape and storage
-    // The activation of the argument, a result of the forward pass that only gradients read from here on: stored again
-    // from here, so that memory holds one of the two until then.
+    // The activation of the argument, which only gradients read from here on: stored again from here, so that memory
+    // holds one of the two until then.
     graph::ValueId recomputed = graph::kNone;
     bool stores_before = false; // the linear's own result is stored too, for others that read it
 };
@@ -43,10 +43,11 @@ public:
     const FusedEpilogue* lowered_at(graph::NodeId node) const; // null: none is
     graph::NodeId position_of(graph::NodeId node) const;       // where the node is lowered: its own unless it is fused
     bool inside(graph::NodeId node) const { return nodes_.contains(node); }
+    void computes(graph::NodeId node) { nodes_.insert(node); } // with another node, before its position
 
 private:
     std::map<graph::NodeId, FusedEpilogue> positions_;
-    std::set<graph::NodeId> nodes_; // of both kinds
+    std::set<graph::NodeId> nodes_; // of all kinds
 };
 
 // Finds nodes whose result is read once, or first, by a pointwise operation outside of all groups; none if `groups` is
