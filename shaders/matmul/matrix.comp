@@ -20,8 +20,9 @@
 // the next step; matrices are read from shared memory by rows or by columns. With STAGES = 2 the tiles of a step are
 // stored while others still multiply those of the step before.
 //
-// Rows of A and B, as stored, are aligned to eight elements, and multiples of eight long. Rows past the end are clamped
-// where addresses are computed; their sums are not stored. Elements past the end of K are zeros.
+// A factor whose rows, as stored, are not aligned to eight elements is loaded by the words around a unit, and near its
+// end by single elements. Rows past the end are clamped where addresses are computed, or are other elements of the
+// factor; their sums are not stored. Elements past the end of K are zeros.
 #include "common.glsl"
 #ifdef BF16
 #extension GL_EXT_bfloat16 : require
@@ -42,7 +43,7 @@ layout(constant_id = 4) const uint MN = 16;
 layout(constant_id = 5) const uint MK = 16;
 layout(constant_id = 6) const uint TA = 0;      // A is stored [K, M]
 layout(constant_id = 7) const uint TB = 0;      // B is stored [N, K]
-layout(constant_id = 8) const uint VECTORS = 0; // kVectorsOfC
+layout(constant_id = 8) const uint VECTORS = 0; // kVectorsOfC, kEightsOfA, kEightsOfB
 layout(constant_id = 9) const uint THREADS = 128; // at most BM BK / 8 and BN BK / 8
 layout(constant_id = 10) const uint SUMS = 0;
 layout(constant_id = 11) const uint EPILOGUE = 0;
@@ -50,6 +51,7 @@ layout(local_size_x_id = 9) in;
 
 const uint kDown = SM / MM, kAcross = SN / MN; // matrices of a subgroup
 const bool kVectorC = (VECTORS & kVectorsOfC) != 0;
+const bool kEightsA = (VECTORS & kEightsOfA) != 0, kEightsB = (VECTORS & kEightsOfB) != 0;
 const bool kMajorA = TA == 0, kMajorB = TB != 0; // dense along K
 
 // Shared memory, in units of eight elements, with a unit of padding per row: rows of BK along K, or BK rows.
@@ -74,23 +76,60 @@ Unit unit_of(bool k_major, uint i, uint rows) {
 uint place_of(bool k_major, uint i, uint line, uint stride) { return i / line * stride + i % line; }
 
 // Returns the byte offset of a unit from the tile's first element in the step at K = k, inside the buffer.
-uint64_t offset_of(Unit unit, bool k_major, uint rows_left, uint k, uint K, uint ld) {
-    const uint row = min(unit.row, rows_left - (k_major ? 1 : 8)), at = min(k + unit.k, K - (k_major ? 8 : 1));
+uint64_t offset_of(Unit unit, bool k_major, bool in_eights, uint rows_left, uint k, uint K, uint ld) {
+    const uint row = min(unit.row, rows_left - (k_major || !in_eights ? 1 : 8));
+    const uint at = min(k + unit.k, K - (k_major && in_eights ? 8 : 1));
     return (k_major ? uint64_t(row) * ld + at : uint64_t(at) * ld + row) * 2ul;
 }
-// Loads a thread's units of the step at k. The step at the end of a K that is not a multiple of BK is clamped.
+// Loads eight elements at an even offset from a multiple of four. No word is loaded that has none of them.
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer WordsIn { uvec4 v; };
+uvec4 load_words(uint64_t base, uint offset) {
+    const uint first = offset & ~3u, odd = offset & 2u;
+    const uvec4 x = WordsIn(base + first).v;
+    const uint last = WordIn(base + (first + 12 + odd * 2)).v;
+    return odd != 0 ? x >> 16 | uvec4(x.yzw, last) << 16 : x;
+}
+// Loads elements e and e + 1 of a unit, one by one; 0 past K.
+uint load_two(uint64_t base, Unit unit, uint e, bool k_major, uint rows_left, uint k, uint K, uint ld) {
+    uint bits[2];
+    [[unroll]] for (uint c = 0; c < 2; ++c) {
+        const Unit one = Unit(unit.row + (k_major ? 0 : e + c), k + unit.k + (k_major ? e + c : 0));
+        bits[c] = uint(HalfIn(base + offset_of(one, k_major, false, rows_left, 0, K, ld)).v);
+        if (one.k >= K) bits[c] = 0;
+    }
+    return bits[0] | bits[1] << 16;
+}
+// Loads a thread's units of the step at k. Near the end of the factors indices are clamped.
 #define FETCH                                                                                                          \
-    if (k + BK <= K) {                                                                                                 \
+    if (k + whole <= K) {                                                                                              \
         const uint64_t a_from = a_base + uint64_t(k) * a_step, b_from = b_base + uint64_t(k) * b_step;                 \
-        [[unroll]] for (uint q = 0; q < kUnitsA; ++q) a_next[q] = VectorIn(a_from + a_offset[q]).v;                    \
-        [[unroll]] for (uint q = 0; q < kUnitsB; ++q) b_next[q] = VectorIn(b_from + b_offset[q]).v;                    \
-    } else {                                                                                                           \
         [[unroll]] for (uint q = 0; q < kUnitsA; ++q)                                                                  \
-            a_next[q] =                                                                                                \
-                VectorIn(a_base + offset_of(unit_of(kMajorA, t + q * THREADS, BM), kMajorA, rows_left, k, K, lda)).v;  \
+            a_next[q] = kEightsA ? VectorIn(a_from + a_offset[q]).v : load_words(a_from - a_odd, a_offset[q] + a_odd); \
         [[unroll]] for (uint q = 0; q < kUnitsB; ++q)                                                                  \
-            b_next[q] = VectorIn(b_base + offset_of(unit_of(kMajorB, t + q * THREADS, BN), kMajorB, columns_left, k, K, \
-                                                    ldb)).v;                                                           \
+            b_next[q] = kEightsB ? VectorIn(b_from + b_offset[q]).v : load_words(b_from - b_odd, b_offset[q] + b_odd); \
+    } else {                                                                                                           \
+        if (kEightsA)                                                                                                  \
+            [[unroll]] for (uint q = 0; q < kUnitsA; ++q)                                                              \
+                a_next[q] = VectorIn(a_base + offset_of(unit_of(kMajorA, t + q * THREADS, BM), kMajorA, true,          \
+                                                        rows_left, k, K, lda)).v;                                      \
+        if (kEightsB)                                                                                                  \
+            [[unroll]] for (uint q = 0; q < kUnitsB; ++q)                                                              \
+                b_next[q] = VectorIn(b_base + offset_of(unit_of(kMajorB, t + q * THREADS, BN), kMajorB, true,          \
+                                                        columns_left, k, K, ldb)).v;                                   \
+        if (!kEightsA || !kEightsB) {                                                                                  \
+            uint e = 0; /* a loop, since there is much code per element; words move down in registers */               \
+            [[dont_unroll]] do {                                                                                       \
+                if (!kEightsA)                                                                                         \
+                    [[unroll]] for (uint q = 0; q < kUnitsA; ++q)                                                      \
+                        a_next[q] = uvec4(a_next[q].yzw, load_two(a_base, unit_of(kMajorA, t + q * THREADS, BM), e,    \
+                                                                  kMajorA, rows_left, k, K, lda));                     \
+                if (!kEightsB)                                                                                         \
+                    [[unroll]] for (uint q = 0; q < kUnitsB; ++q)                                                      \
+                        b_next[q] = uvec4(b_next[q].yzw, load_two(b_base, unit_of(kMajorB, t + q * THREADS, BN), e,    \
+                                                                  kMajorB, columns_left, k, K, ldb));                  \
+                e += 2;                                                                                                \
+            } while (e < 8);                                                                                           \
+        }                                                                                                              \
     }
 
 // Applies the epilogue to four neighboring sums of a row, and stores them.
@@ -187,9 +226,13 @@ void main() {
     const uint a_step = (kMajorA ? 1 : lda) * 2, b_step = (kMajorB ? 1 : ldb) * 2; // of one K
     uint a_offset[kUnitsA], b_offset[kUnitsB];
     [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
-        a_offset[q] = uint(offset_of(unit_of(kMajorA, t + q * THREADS, BM), kMajorA, rows_left, 0, K, lda));
+        a_offset[q] = uint(offset_of(unit_of(kMajorA, t + q * THREADS, BM), kMajorA, kEightsA, rows_left, 0, K, lda));
     [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
-        b_offset[q] = uint(offset_of(unit_of(kMajorB, t + q * THREADS, BN), kMajorB, columns_left, 0, K, ldb));
+        b_offset[q] = uint(offset_of(unit_of(kMajorB, t + q * THREADS, BN), kMajorB, kEightsB, columns_left, 0, K, ldb));
+    // A base of a step can be 2 bytes after a multiple of 4, in all steps, since K before a step is even.
+    const uint a_odd = uint(a_base) & 2u, b_odd = uint(b_base) & 2u;
+    // Eight K after a step, each at least one element further, are enough for the words around its last unit.
+    const uint whole = kEightsA && kEightsB ? BK : min(lda, ldb) == 0 ? K + 1 : BK + 8;
     uvec4 a_next[kUnitsA], b_next[kUnitsB];
     vec4 factor_sum[2] = {vec4(0.0), vec4(0.0)};
     uint k = tile.k0, stage = 0;

@@ -19,6 +19,8 @@ HK_CONSTANT(kVectorsOfA, 1);
 HK_CONSTANT(kVectorsOfB, 2);
 HK_CONSTANT(kVectorsOfC, 4); // with the bias and the residual
 HK_CONSTANT(kWholeK, 8);     // K is a multiple of four
+HK_CONSTANT(kEightsOfA, 16); // rows, as stored, are aligned to eight elements and multiples of eight long
+HK_CONSTANT(kEightsOfB, 32);
 
 // The specialization constant SUMS of the kernels with tiles in shared memory: whether they also add the rows of a factor, which
 // is stored [K, M] or [K, N].

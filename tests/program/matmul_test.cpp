@@ -213,14 +213,21 @@ TEST_CASE("matmul: matrix units equal the interpreter") {
         for (const program::MatmulKernel& kernel : program::matmul_kernels()) {
             if (kernel.family != program::MatmulFamily::matrix) continue;
             for (int layout = 0; layout < 4; ++layout)
-                for (const int size : {0, 1, 2, 3}) {
+                for (const int size : {0, 1, 2, 3, 4, 5, 6, 7}) {
                     const bool ta = (layout & 1) != 0, tb = (layout & 2) != 0;
                     // Dimensions along which an operand is dense are multiples of eight, the others are odd.
                     int64_t m = ta ? 136 : 141, n = tb ? 77 : 72, k = ta && !tb ? 37 : 40;
                     if (size == 1) m = ta ? 8 : 1, n = tb ? 1 : 8, k = ta && !tb ? 1 : 8;
                     if (size == 2) m = 256, n = 128, k = 64;
                     if (size == 3) m = 64, n = 64, k = 4096; // split
-                    const int64_t batches = size == 0 ? 2 : 1;
+                    // Rows of odd lengths: of both factors, of one of them, shorter than a unit, with K split.
+                    if (size == 4) m = 141, n = 77, k = 131;
+                    if (size == 5) m = 136, n = 77, k = 72;
+                    if (size == 6) m = 3, n = 5, k = 7;
+                    if (size == 7) m = 33, n = 65, k = 4099;
+                    if (size > 4 && kernel.name != "matrix.t64") continue;
+                    const bool unaligned = (ta ? m : k) % 8 != 0 || (tb ? k : n) % 8 != 0;
+                    const int64_t batches = size == 0 || size == 4 ? 2 : 1;
                     CAPTURE(kernel.name);
                     CAPTURE(layout);
                     CAPTURE(size);
@@ -232,7 +239,6 @@ TEST_CASE("matmul: matrix units equal the interpreter") {
                                                      .transpose_b = tb,
                                                      .has_16_bit = true,
                                                      .factors = storage,
-                                                     .in_eights = true,
                                                      .leading = std::max({m, n, k})};
                     const auto candidates = program::matmul_candidates(limits, shape);
                     if (std::ranges::find(candidates, &kernel) == candidates.end()) continue;
@@ -240,8 +246,9 @@ TEST_CASE("matmul: matrix units equal the interpreter") {
                                                 tb ? Shape{batches, n, k} : Shape{batches, k, n}, ta, tb);
                     const char* type = program::storage_name(storage);
                     check_matrix_kernel(bench, graph, std::string(kernel.name),
-                                        fmt::format("{}{} {} {} {{}} [{}x {}, {}, {}]", ta ? 'T' : 'N', tb ? 'T' : 'N',
-                                                    type, type, batches, m, n, k),
+                                        fmt::format("{}{} {} {} {{}} [{}x {}, {}, {}]{}", ta ? 'T' : 'N',
+                                                    tb ? 'T' : 'N', type, type, batches, m, n, k,
+                                                    unaligned ? " unaligned" : ""),
                                         storage);
                 }
         }
@@ -306,7 +313,9 @@ TEST_CASE("matmul: matrix units add a factor's rows in the product's pass") {
         for (const auto& [kernel, m, n, k] : {std::tuple<const char*, int64_t, int64_t, int64_t>{"t128", 136, 264, 37},
                                               {"t128x2", 8, 136, 70},
                                               {"t128k64", 136, 8, 65},
-                                              {"t64", 64, 72, 4096}}) // K in parts
+                                              {"t64", 64, 72, 4096}, // K in parts
+                                              {"t64", 77, 45, 4099},
+                                              {"t128", 137, 8, 70}})
             for (const bool of_second : {false, true}) {
                 CAPTURE(std::string(kernel));
                 CAPTURE(of_second);
@@ -317,7 +326,6 @@ TEST_CASE("matmul: matrix units add a factor's rows in the product's pass") {
                                                  .transpose_b = false,
                                                  .has_16_bit = true,
                                                  .factors = storage,
-                                                 .in_eights = true,
                                                  .leading = std::max({m, n, k})};
                 const auto candidates = program::matmul_candidates(bench->limits(), shape);
                 if (std::ranges::find(candidates, program::find_matmul_kernel(fmt::format("matrix.{}", kernel))) ==
@@ -330,7 +338,9 @@ TEST_CASE("matmul: matrix units add a factor's rows in the product's pass") {
                 options.compile.outputs = {"product", "sum"};
                 CHECK(in_one_pass(bench, graph, options));
                 check_matrix_kernel(bench, graph, std::string("matrix.") + kernel,
-                                    fmt::format("TN {} {} {{}} [1x {}, {}, {}]", type, type, m, n, k), storage);
+                                    fmt::format("TN {} {} {{}} [1x {}, {}, {}]{}", type, type, m, n, k,
+                                                m % 8 != 0 || n % 8 != 0 ? " unaligned" : ""),
+                                    storage);
             }
     }
 }
@@ -339,19 +349,22 @@ TEST_CASE("matmul: matrix units with a bias, an activation, a residual and views
     Bench bench;
     for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
         if (!has_matrix_units(bench, storage)) continue;
-        for (const int64_t width : {40, 43}) { // C in vectors of four, or not
+        // C in vectors of four, or not; x aligned to eight elements, or not.
+        for (const auto& [width, start] : {std::pair<int64_t, int64_t>{40, 8}, {43, 8}, {40, 3}, {40, 4}}) {
             CAPTURE(width);
+            CAPTURE(start);
             Builder b;
             const ValueId wide = b.input("x", Kind::float_, {70, 64});
-            const ValueId x =
-                b(Op::slice, {wide}, {{"axis", int64_t{1}}, {"start", int64_t{8}}, {"length", int64_t{48}}});
+            const ValueId x = b(Op::slice, {wide}, {{"axis", int64_t{1}}, {"start", start}, {"length", int64_t{48}}});
             const ValueId w = b.input("w", Kind::float_, {width, 48}), bias = b.input("bias", Kind::float_, {width});
             const ValueId before = b.input("residual", Kind::float_, {70, width});
             const ValueId y = b(Op::linear, {x, w, bias});
             b.output("y", b(Op::add, {b(Op::gelu, {y}), before}));
             const char* type = program::storage_name(storage);
-            check_matrix_kernel(bench, finished(std::move(b)), "matrix.t64",
-                                fmt::format("NT {} {} {{}} [1x 70, {}, 48]", type, type, width), storage);
+            check_matrix_kernel(
+                bench, finished(std::move(b)), "matrix.t64",
+                fmt::format("NT {} {} {{}} [1x 70, {}, 48]{}", type, type, width, start % 8 != 0 ? " unaligned" : ""),
+                storage);
         }
     }
 }
@@ -415,20 +428,17 @@ TEST_CASE("matmul: which kernels a GPU prefers") {
     CHECK(preferred({.m = 1, .n = 8, .k = 8, .leading = int64_t{1} << 22}).starts_with("direct."));
     limits.max_group_invocations = 128;
     CHECK(preferred({1, 16384, 3072, 768}) == "tiled.t128x64");
-    // Matrix units, for the storage that they have, where rows are aligned.
+    // Matrix units, for the storage that they have.
     limits.max_group_invocations = 1024;
     limits.shared_memory = 32768;
     limits.matrix_bf16 = {16, 16, 16};
     const auto halves = [](int64_t m, int64_t n, int64_t k, program::Storage storage) {
-        return program::MatmulShape{.m = m, .n = n, .k = k, .has_16_bit = true, .factors = storage, .in_eights = true};
+        return program::MatmulShape{.m = m, .n = n, .k = k, .has_16_bit = true, .factors = storage};
     };
-    program::MatmulShape shape = halves(16384, 3072, 768, program::Storage::bf16);
-    CHECK(preferred(shape) == "matrix.t128"); // 32 KiB of shared memory
+    CHECK(preferred(halves(16384, 3072, 768, program::Storage::bf16)) == "matrix.t128"); // 32 KiB of shared memory
     CHECK(preferred(halves(256, 768, 768, program::Storage::bf16)) == "matrix.t64");
     CHECK(preferred(halves(1, 768, 768, program::Storage::bf16)) == "vector.r1");
     CHECK(preferred(halves(16384, 3072, 768, program::Storage::f16)) == "tiled.t128");
-    shape.in_eights = false;
-    CHECK(preferred(shape) == "tiled.t128");
 }
 
 TEST_CASE("matmul: a GPU splits K as far as that fills its cores and pays for a second pass") {

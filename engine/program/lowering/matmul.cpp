@@ -138,15 +138,6 @@ bool in_vectors(std::initializer_list<int64_t> numbers) {
     return std::ranges::all_of(numbers, [](int64_t number) { return number % 4 == 0; });
 }
 
-// Whether rows of A and B, as stored, can be loaded in aligned units of eight elements.
-bool in_eights(const Problem& p) {
-    const auto operand = [](const Operand& x, int64_t dense, int64_t outer, int64_t inner) {
-        return (dense | x.leading | static_cast<int64_t>(x.view.offset) | outer | inner) % 8 == 0;
-    };
-    return operand(p.a, p.a.transposed ? p.m : p.k, p.a_outer, p.a_inner) &&
-           operand(p.b, p.b.transposed ? p.k : p.n, p.b_outer, p.b_inner);
-}
-
 // Returns VECTORS of shaders/matmul/record.h. Partial sums of a split K are a tensor of their own, without an epilogue.
 uint32_t vectors_of(const Problem& p, bool split) {
     using namespace kernels::matmul;
@@ -163,6 +154,16 @@ uint32_t vectors_of(const Problem& p, bool split) {
                                          e.residual.resource != 0 ? e.residual.strides[0] : 0}));
     return (a ? kVectorsOfA : 0u) | (b ? kVectorsOfB : 0u) | (c ? kVectorsOfC : 0u) |
            (in_vectors({p.k}) ? kWholeK : 0u);
+}
+
+// Returns the bits of VECTORS that tell which rows, as stored, can be loaded in aligned units of eight elements.
+uint32_t eights_of(const Problem& p) {
+    using namespace kernels::matmul;
+    const auto operand = [](const Operand& x, int64_t dense, int64_t outer, int64_t inner) {
+        return (dense | x.leading | static_cast<int64_t>(x.view.offset) | outer | inner) % 8 == 0;
+    };
+    return (operand(p.a, p.a.transposed ? p.m : p.k, p.a_outer, p.a_inner) ? kEightsOfA : 0u) |
+           (operand(p.b, p.b.transposed ? p.k : p.n, p.b_outer, p.b_inner) ? kEightsOfB : 0u);
 }
 
 bool can_sum(const Limits& limits, const Problem& p, const MatmulKernel& kernel) {
@@ -205,7 +206,7 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
                 unit.k,
                 transpose_a,
                 transpose_b,
-                vectors & kVectorsOfC,
+                (vectors & kVectorsOfC) | eights_of(p),
                 invocations_of(*tiling.kernel, limits.subgroup_size),
                 sums,
                 epilogue};
@@ -231,14 +232,14 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
         p.b.transposed,
         has_16_bit,
         p.a.view.storage == p.b.view.storage ? p.a.view.storage : Storage::f32,
-        in_eights(p),
         std::max({p.a.leading, p.b.leading, p.c_leading, residual.resource != 0 ? residual.strides[0] : int64_t{0}})};
     const std::vector<const MatmulKernel*> candidates = matmul_candidates(limits, shape);
     const std::string types = has_16_bit ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
                                                        storage_name(p.b.view.storage), storage_name(p.c.storage))
                                          : "f32";
-    // Where the alignment of the factors decides about kernels, it is part of the key.
-    const bool unaligned = limits.matrix_unit(shape.factors) && !shape.in_eights;
+    // Where kernels load unaligned factors more slowly, the alignment is part of the key.
+    constexpr uint32_t kInEights = kernels::matmul::kEightsOfA | kernels::matmul::kEightsOfB;
+    const bool unaligned = limits.matrix_unit(shape.factors) && eights_of(p) != kInEights;
     KernelProblem problem{fmt::format("matmul {}{} {} [{}x {}, {}, {}]{}", p.a.transposed ? 'T' : 'N',
                                       p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k,
                                       unaligned ? " unaligned" : ""),

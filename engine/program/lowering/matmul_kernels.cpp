@@ -201,9 +201,7 @@ bool can_run(const MatmulKernel& kernel, const Limits& limits, const MatmulShape
         // Sums pass through shared memory too: with small subgroups they need more of it.
         const uint32_t subgroups = invocations_of(kernel, limits.subgroup_size) / std::max(1u, limits.subgroup_size);
         const uint32_t sums = subgroups * unit.m * (limits.subgroup_size >= 32 ? 9 : 5) * 16;
-        if (!unit || !shape.in_eights || limits.subgroup_size < 8 || limits.subgroup_size > 64 ||
-            sums > limits.shared_memory)
-            return false;
+        if (!unit || limits.subgroup_size < 8 || limits.subgroup_size > 64 || sums > limits.shared_memory) return false;
     }
     if (needs.dense_along_k && (shape.transpose_a || !shape.transpose_b)) return false;
     if (!kernel.one_subgroup() && shape.leading > kMostLeading) return false;

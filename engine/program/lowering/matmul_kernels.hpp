@@ -29,7 +29,7 @@ struct MatmulNeeds {
     bool cpu = false; // the device is a CPU
     bool gpu = false; // the device is not a CPU
     bool uniform_loads = false;
-    bool matrix_units = false;  // for the storage of the factors, whose rows are aligned to eight elements
+    bool matrix_units = false;  // for the storage of the factors
     bool dense_along_k = false; // A is stored [M, K] and B [N, K]
     uint32_t invocations = 0;   // per workgroup; 0: one subgroup. With matrix units for subgroups of up to 32
     uint32_t shared_bytes = 0;  // per workgroup
@@ -70,7 +70,6 @@ struct MatmulShape {
     bool transpose_b = false;       // B is stored [N, K]
     bool has_16_bit = false;        // A, B or C is stored in 16 bits
     Storage factors = Storage::f32; // the storage of A and B, if it is the same
-    bool in_eights = false;         // rows of A and B, as stored, are aligned to eight elements and multiples of eight
     int64_t leading = 0;            // elements between rows as stored, the most of all operands
 };
 
