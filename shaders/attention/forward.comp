@@ -39,13 +39,14 @@ void main() {
         float s[BLOCK];
         vec2 k_shares[SHARES(D)];
         LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D, kTypeK)
+        const uint mask = mask_of(r, b, h, i, j0);
         float new_max = row_max;
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
             const uint j = min(j0 + jj, r.keys - 1);
             float dot_ = 0.0;
             [[unroll]] for (uint d = 0; d < D; ++d) dot_ = fma(q[d], SHARED(k_shares, jj, d, D), dot_);
             s[jj] = dot_ + extra_score(r, b, h, i, j);
-            if (!(is_allowed(r, b, h, i, j) && j0 + jj < r.keys)) s[jj] = -kInfinity;
+            if (!(is_allowed(r, b, i, j, mask >> jj) && j0 + jj < r.keys)) s[jj] = -kInfinity;
             new_max = max(new_max, s[jj]);
         }
         const float base = new_max == -kInfinity ? 0.0 : new_max;

@@ -62,7 +62,7 @@ void main() {
                 float dp = 0.0;
                 [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(v[d], SHARED(dy_shares, ii, d, DV), dp);
                 const bool query_in_range = i0 + ii < r.queries;
-                const bool allowed = is_allowed(r, b, h, i, j) && query_in_range && lse.y != kEmptyRow;
+                const bool allowed = is_allowed(r, b, i, j, mask_of(r, b, h, i, j)) && query_in_range && lse.y != kEmptyRow;
                 const float p = allowed ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
                 float kept = 1.0;
                 if (has(kDropout)) kept = keep(r, key, b, h, i, j);

@@ -49,6 +49,7 @@ void main() {
         LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D, kTypeK)
         vec2 v_shares[SHARES(DV)];
         LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV, kTypeV)
+        const uint mask = mask_of(r, b, h, i, j0);
         float ds[BLOCK];
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
             const uint j = min(j0 + jj, r.keys - 1);
@@ -57,7 +58,7 @@ void main() {
             float dp = 0.0;
             [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(dy[d], SHARED(v_shares, jj, d, DV), dp);
             if (has(kDropout)) dp *= keep(r, key, b, h, i, j);
-            const bool allowed = is_allowed(r, b, h, i, j) && j0 + jj < r.keys && lse.y != kEmptyRow;
+            const bool allowed = is_allowed(r, b, i, j, mask >> jj) && j0 + jj < r.keys && lse.y != kEmptyRow;
             const float p = allowed ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
             ds[jj] = allowed ? p * (dp - delta) : 0.0;
             const bool pair_in_range = in_range && j0 + jj < r.keys;

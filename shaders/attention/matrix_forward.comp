@@ -14,7 +14,9 @@ const float kRise = 8.0; // e^8 and sums of such numbers are far from the larges
 
 void main() {
     Record r = record;
-    HEKLA_GROUP(group, r)
+    HEKLA_GROUP(group_of_part, r)
+    const uint part = has(kSplit) ? group_of_part % r.parts : 0;
+    const uint group = has(kSplit) ? group_of_part / r.parts : group_of_part;
     // Causal rows are dispatched longest first.
     const uint block = has(kCausal) ? r.blocks - 1 - group % r.blocks : group % r.blocks;
     const uint h = (group / r.blocks) % r.heads;
@@ -45,6 +47,13 @@ void main() {
         j0 = uint(max(int(first_of_group) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / OTHER * OTHER;
     }
+    uint keys_end = r.keys; // of the workgroup's part
+    if (has(kSplit)) {
+        const uint from = part * r.part_keys;
+        keys_end = min(from + r.part_keys, r.keys);
+        j0 = max(j0, from);
+        end = min(end, keys_end);
+    }
     uvec4 next_keys[UNITS(kWidthD)], next_values[UNITS(kWidthV)];
     FETCH(next_keys, rows_from(keys, r.k_t, j0, r.keys, kTypeK), D, kWidthD)
     FETCH(next_values, rows_from(values, r.v_t, j0, r.keys, kTypeV), DV, kWidthV)
@@ -61,12 +70,13 @@ void main() {
             MULTIPLY(q, tile_d, kStrideD, kStepsD)
             float s[SHARE];
             TAKE_SHARE(s)
+            const uint mask = mask_of(r, b, h, i, j0 + lane_column);
             float most = -kInfinity;
             [[unroll]] for (uint n = 0; n < SHARE; ++n) {
                 const uint column = j0 + lane_column + n;
                 const uint j = min(column, r.keys - 1);
                 const float score = s[n] * r.scale + extra_score(r, b, h, i, j);
-                s[n] = is_allowed(r, b, h, i, j) && column < r.keys ? score : -kInfinity;
+                s[n] = is_allowed(r, b, i, j, mask >> n) && column < keys_end ? score : -kInfinity;
                 most = max(most, s[n]);
             }
             most = max_of_row(most);
@@ -113,6 +123,12 @@ void main() {
     row_sum = sum_of_row(row_sum);
     const bool in_range = row < r.queries;
     const bool empty = row_sum == 0.0;
+    if (has(kSplit)) {
+        const uint of_part = ((b * r.heads + h) * r.parts + part) * r.queries + i;
+        STORE_SUMS(y, kAcrossV, row_at(r.part_sums, of_part, DV, kF32), kF32, DV, in_range, 1.0)
+        if (in_range && lane < ROWS) store_pair(r.part_numbers, uint64_t(of_part) * 2, vec2(base, row_sum));
+        return;
+    }
     const uint64_t to = row_at(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), i, r.y_t, kTypeY);
     const float factor = empty ? 0.0 : 1.0 / row_sum;
     STORE_SUMS(y, kAcrossV, to, kTypeY, DV, in_range, factor)

@@ -107,7 +107,7 @@ void main() {
                     const uint column = i0 + lane_column + n4 + c;
                     const uint i = min(column, r.queries - 1);
                     const vec4 numbers = of_queries[lane_column + n4 + c];
-                    const bool allowed = is_allowed(r, b, h, i, j) && column < r.queries && numbers.y != kEmptyRow;
+                    const bool allowed = is_allowed(r, b, i, j, mask_of(r, b, h, i, j)) && column < r.queries && numbers.y != kEmptyRow;
                     const float score = p[n4 + c] * r.scale + extra_score(r, b, h, i, j);
                     const float probability = allowed ? exp_of_score(score - numbers.x - numbers.y) : 0.0;
                     p[n4 + c] = kept[c] == 0.0 ? -probability : probability;

@@ -75,13 +75,14 @@ void main() {
             TAKE_SHARE(s)
             MULTIPLY(dy, tile_v, kStrideV, kStepsV)
             TAKE_SHARE(dp)
+            const uint mask = mask_of(r, b, h, i, j0 + lane_column);
             [[unroll]] for (uint n = 0; n < SHARE; n += 4) {
                 vec4 kept = vec4(1.0);
                 if (has(kDropout)) kept = keep_four(r, key, b, h, i, j0 + lane_column + n);
                 [[unroll]] for (uint c = 0; c < 4; ++c) {
                     const uint column = j0 + lane_column + n + c;
                     const uint j = min(column, r.keys - 1);
-                    const bool allowed = is_allowed(r, b, h, i, j) && column < r.keys && lse.y != kEmptyRow;
+                    const bool allowed = is_allowed(r, b, i, j, mask >> (n + c)) && column < r.keys && lse.y != kEmptyRow;
                     const float score = s[n + c] * r.scale + extra_score(r, b, h, i, j);
                     const float p = allowed ? exp_of_score(score - lse.x - lse.y) : 0.0;
                     // The probability is 0 where the pair is not allowed, whatever dp is.

@@ -16,6 +16,7 @@ HK_CONSTANT(kPositions, 2048);
 HK_CONSTANT(kWindow, 4096);
 HK_CONSTANT(kDropout, 8192);
 HK_CONSTANT(kZeroEmpty, 16384);
+HK_CONSTANT(kSplit, 32768); // forward: a workgroup computes one part of the keys
 // Gradients that a gradient kernel stores in addition to dq, dk and dv.
 HK_CONSTANT(kBiasGradient, 0x10000);
 HK_CONSTANT(kQueryDistanceGradient, 0x20000);
@@ -50,13 +51,18 @@ HK_RECORD(Record) {
     HK_ADDRESS(k_class);
     HK_ADDRESS(key_padding);
     HK_ADDRESS(query_padding);
-    HK_ADDRESS(mask);
+    HK_ADDRESS(mask); // packed by pack_mask.comp
     HK_ADDRESS(q_group);
     HK_ADDRESS(k_group);
     HK_ADDRESS(q_position);
     HK_ADDRESS(k_position);
     HK_ADDRESS(prefix);
     HK_ADDRESS(runtime); // RuntimeRecord
+    HK_ADDRESS(part_sums);    // with kSplit: [B, H, parts, Tq, DV] of values times e^(score - base)
+    HK_ADDRESS(part_numbers); // [B, H, parts, Tq, 2]: the base, and the sum of e^(score - base)
+    HK_U32(parts);
+    HK_U32(part_keys); // a multiple of every kernel's block of keys
+    HK_U32(rows);      // B * H * Tq
     HK_U32(heads);
     HK_U32(key_heads);
     HK_U32(queries);
@@ -88,7 +94,7 @@ HK_RECORD(Record) {
     HK_U32(dv_t);
     HK_U32(bias_b); // 0 repeats; rows are [i, j], dense
     HK_U32(bias_h);
-    HK_U32(mask_b);
+    HK_U32(mask_b); // in words
     HK_U32(mask_h);
     HK_U32(buckets); // P of the distances
     HK_U32(key_buckets);
@@ -101,6 +107,15 @@ HK_RECORD(Record) {
     HK_U32(stream); // random stream of dropout
     HK_U32(threshold);
     HK_F32(dropout_factor);
+};
+
+HK_RECORD(MaskRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(mask); // [rows, keys] of int32
+    HK_ADDRESS(bits); // [rows, words]
+    HK_U32(rows);
+    HK_U32(keys);
+    HK_U32(words); // of 32 keys
 };
 
 HK_CONSTANT(kKeysPerPart, 128); // of cached_part.comp

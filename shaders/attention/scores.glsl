@@ -52,7 +52,16 @@ bool crosses(Record r, uint b, uint i, uint j) {
     return given_int(r.q_class, uint64_t(b) * r.queries + i) != given_int(r.k_class, uint64_t(b) * r.keys + j);
 }
 
-bool is_allowed(Record r, uint b, uint h, uint i, uint j) {
+// Returns the mask of a query for key j in bit 0, and for the keys after it, up to a multiple of 32, in the next bits.
+uint mask_of(Record r, uint b, uint h, uint i, uint j) {
+    if (!has(kMask)) return ~0u;
+    const uint words = (r.keys + 31) / 32;
+    const uint at = b * r.mask_b + h * r.mask_h + i * words + min(j / 32, words - 1);
+    return uint(given_int(r.mask, uint64_t(at))) >> j % 32;
+}
+
+// mask: of mask_of() for this key.
+bool is_allowed(Record r, uint b, uint i, uint j, uint mask) {
     bool allowed = true;
     if (has(kCausal | kWindow)) {
         const int place = key_position(r, b, j);
@@ -69,9 +78,7 @@ bool is_allowed(Record r, uint b, uint h, uint i, uint j) {
     if (has(kGroups))
         allowed = allowed && given_int(r.q_group, uint64_t(b) * r.queries + i) ==
                                  given_int(r.k_group, uint64_t(b) * r.keys + j);
-    if (has(kMask))
-        allowed = allowed && given_int(r.mask, uint64_t(b) * r.mask_b + uint64_t(h) * r.mask_h +
-                                                   uint64_t(i) * r.keys + j) != 0;
+    if (has(kMask)) allowed = allowed && (mask & 1u) != 0;
     return allowed;
 }
 

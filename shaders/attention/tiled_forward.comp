@@ -16,7 +16,9 @@ shared vec4 row_factors[DOWN];
 
 void main() {
     Record r = record;
-    HEKLA_GROUP(group, r)
+    HEKLA_GROUP(group_of_part, r)
+    const uint part = has(kSplit) ? group_of_part % r.parts : 0;
+    const uint group = has(kSplit) ? group_of_part / r.parts : group_of_part;
     // Causal rows are dispatched longest first.
     const uint block = has(kCausal) ? r.blocks - 1 - group % r.blocks : group % r.blocks;
     const uint first = block * kOwn;
@@ -42,16 +44,26 @@ void main() {
         j0 = uint(max(int(first) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / kOther * kOther;
     }
+    uint keys_end = r.keys; // of the workgroup's part
+    if (has(kSplit)) {
+        const uint from = part * r.part_keys;
+        keys_end = min(from + r.part_keys, r.keys);
+        j0 = max(j0, from);
+        end = min(end, keys_end);
+    }
     [[dont_unroll]] do {
         vec4 s[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
         multiply(s, queries, rows_from(keys, r.k_t, j0, r.keys, kTypeK), D);
+        uint mask[4];
+        [[unroll]] for (uint i = 0; i < 4; ++i)
+            mask[i] = mask_of(r, b, h, min(first + down * 4 + i, r.queries - 1), j0 + across * 4);
         [[unroll]] for (uint j = 0; j < 4; ++j) {
             const uint column = j0 + across * 4 + j;
             const uint jj = min(column, r.keys - 1);
             [[unroll]] for (uint i = 0; i < 4; ++i) {
                 const uint ii = min(first + down * 4 + i, r.queries - 1);
                 const float score = s[j][i] * r.scale + extra_score(r, b, h, ii, jj);
-                s[j][i] = is_allowed(r, b, h, ii, jj) && column < r.keys ? score : -kInfinity;
+                s[j][i] = is_allowed(r, b, ii, jj, mask[i] >> j) && column < keys_end ? score : -kInfinity;
             }
         }
         const vec4 new_max = max(row_max, max_across(max(max(s[0], s[1]), max(s[2], s[3]))));
@@ -86,7 +98,7 @@ void main() {
     row_sum = sum_across(row_sum);
     if (across == 0) row_factors[down] = row_sum;
     barrier();
-    if (!has(kZeroEmpty)) {
+    if (!has(kZeroEmpty | kSplit)) {
         bool any_empty = false;
         EACH(n, DOWN, { any_empty = any_empty || any(equal(row_factors[n], vec4(0.0))); })
         if (any_empty) {
@@ -108,14 +120,18 @@ void main() {
         }
     }
     vec4 factors = rows_of_thread(row_factors[row_quad(kColumnsV)], kColumnsV);
-    [[unroll]] for (uint i = 0; i < 4; ++i) factors[i] = factors[i] == 0.0 ? 1.0 : 1.0 / factors[i];
-    const Rows to = rows_from(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), r.y_t, first, r.queries, kTypeY);
+    [[unroll]] for (uint i = 0; i < 4; ++i) factors[i] = factors[i] == 0.0 || has(kSplit) ? 1.0 : 1.0 / factors[i];
+    const uint rows_of_part = ((b * r.heads + h) * r.parts + part) * r.queries;
+    Rows to = rows_from(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), r.y_t, first, r.queries, kTypeY);
+    if (has(kSplit)) to = rows_from(row_at(r.part_sums, rows_of_part, DV, kF32), DV, first, r.queries, kF32);
     STORE_SUMS(y, DV, kColumnsV, kRowsV, kPartsV, to, factors)
     if (across == 0) {
         [[unroll]] for (uint i = 0; i < 4; ++i) {
             const uint row = first + down * 4 + i;
             const uint64_t at = ((uint64_t(b) * r.heads + h) * r.queries + min(row, r.queries - 1)) * 2;
-            if (row < r.queries)
+            if (has(kSplit) && row < r.queries)
+                store_pair(r.part_numbers, uint64_t(rows_of_part + row) * 2, vec2(row_max[i], row_sum[i]));
+            if (!has(kSplit) && row < r.queries)
                 store_pair(r.lse, at, row_sum[i] == 0.0 ? vec2(0.0, kEmptyRow) : vec2(row_max[i], log_(row_sum[i])));
         }
     }

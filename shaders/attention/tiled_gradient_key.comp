@@ -93,11 +93,12 @@ void main() {
                 share[i] = 0.0;
                 if (shares_empty && column < r.queries && lse.y == kEmptyRow)
                     share[i] = 1.0 / float(r.keys);
+                const uint mask = mask_of(r, b, h, ii, first + down * 4);
                 vec4 kept = vec4(1.0);
                 if (has(kDropout)) kept = keep_four(r, key, b, h, ii, first + down * 4);
                 [[unroll]] for (uint j = 0; j < 4; ++j) {
                     const uint jj = min(first + down * 4 + j, r.keys - 1);
-                    const bool allowed = is_allowed(r, b, h, ii, jj) && column < r.queries && lse.y != kEmptyRow;
+                    const bool allowed = is_allowed(r, b, ii, jj, mask >> j) && column < r.queries && lse.y != kEmptyRow;
                     const float score = p[i][j] * r.scale + extra_score(r, b, h, ii, jj);
                     const float probability = allowed ? exp_of_score(score - lse.x - lse.y) : 0.0;
                     p[i][j] = kept[j] == 0.0 ? -probability : probability;

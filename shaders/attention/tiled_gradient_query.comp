@@ -97,12 +97,15 @@ void main() {
         vec4 s[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
         multiply(s, queries, rows_from(keys, r.k_t, j0, r.keys, kTypeK), D);
         const vec4 largest = row_max[down], logarithm = row_log[down];
+        uint mask[4];
+        [[unroll]] for (uint i = 0; i < 4; ++i)
+            mask[i] = mask_of(r, b, h, min(first + down * 4 + i, r.queries - 1), j0 + across * 4);
         [[unroll]] for (uint j = 0; j < 4; ++j) {
             const uint column = j0 + across * 4 + j;
             const uint jj = min(column, r.keys - 1);
             [[unroll]] for (uint i = 0; i < 4; ++i) {
                 const uint ii = min(first + down * 4 + i, r.queries - 1);
-                const bool allowed = is_allowed(r, b, h, ii, jj) && column < r.keys && logarithm[i] != kEmptyRow;
+                const bool allowed = is_allowed(r, b, ii, jj, mask[i] >> j) && column < r.keys && logarithm[i] != kEmptyRow;
                 const float score = s[j][i] * r.scale + extra_score(r, b, h, ii, jj);
                 s[j][i] = allowed ? exp_of_score(score - largest[i] - logarithm[i]) : 0.0;
             }

@@ -18,7 +18,8 @@ struct Case {
          positions = false, hidden_rows = false;
     int64_t window = 0, empty_row = 0;
     double dropout = 0;
-    bool halves = false; // q, k, v and dy may be stored in 16 bits
+    bool mask_of_heads = false; // the mask is [1, heads, queries, keys]
+    bool halves = false;        // q, k, v and dy may be stored in 16 bits
 };
 
 Graph attention_graph(const Case& c) {
@@ -38,24 +39,26 @@ Graph attention_graph(const Case& c) {
         const ValueId row = b.input("open_row", Kind::int32, {1, c.heads, c.queries, 1});
         bias = b(Op::where, {row, bias, b.fill(b.kind(bias), Shape{}, -1e30)});
     }
-    const ValueId inputs[] = {stored(q),
-                              stored(k),
-                              stored(v),
-                              bias,
-                              parameter(c.distance_bias, "distance_bias", {c.heads, 4}),
-                              parameter(c.query_distance, "query_distance", {c.batch, c.heads, c.queries, 4}),
-                              parameter(c.key_distance, "key_distance", {c.batch, c.heads, c.keys, 3}),
-                              parameter(c.query_class, "query_class", {c.batch, c.heads, c.queries, 2}),
-                              input(c.query_class, "q_class", {c.batch, c.queries}),
-                              input(c.query_class, "k_class", {c.batch, c.keys}),
-                              input(c.key_padding, "key_padding", {c.batch, c.keys}),
-                              input(c.query_padding, "query_padding", {c.batch, c.queries}),
-                              input(c.mask, "mask", {c.batch, 1, c.queries, c.keys}),
-                              input(c.groups, "q_group", {c.batch, c.queries}),
-                              input(c.groups, "k_group", {c.batch, c.keys}),
-                              input(c.positions, "q_position", {c.batch, c.queries}),
-                              input(c.positions, "k_position", {c.batch, c.keys}),
-                              input(c.prefix, "prefix", {c.batch})};
+    const ValueId inputs[] = {
+        stored(q),
+        stored(k),
+        stored(v),
+        bias,
+        parameter(c.distance_bias, "distance_bias", {c.heads, 4}),
+        parameter(c.query_distance, "query_distance", {c.batch, c.heads, c.queries, 4}),
+        parameter(c.key_distance, "key_distance", {c.batch, c.heads, c.keys, 3}),
+        parameter(c.query_class, "query_class", {c.batch, c.heads, c.queries, 2}),
+        input(c.query_class, "q_class", {c.batch, c.queries}),
+        input(c.query_class, "k_class", {c.batch, c.keys}),
+        input(c.key_padding, "key_padding", {c.batch, c.keys}),
+        input(c.query_padding, "query_padding", {c.batch, c.queries}),
+        input(c.mask, "mask",
+              c.mask_of_heads ? Shape{1, c.heads, c.queries, c.keys} : Shape{c.batch, 1, c.queries, c.keys}),
+        input(c.groups, "q_group", {c.batch, c.queries}),
+        input(c.groups, "k_group", {c.batch, c.keys}),
+        input(c.positions, "q_position", {c.batch, c.queries}),
+        input(c.positions, "k_position", {c.batch, c.keys}),
+        input(c.prefix, "prefix", {c.batch})};
     const graph::NamedAttribute attributes[] = {{"causal", int64_t{c.causal}},
                                                 {"window", c.window},
                                                 {"empty_row", c.empty_row},
@@ -136,6 +139,49 @@ TEST_CASE("attention: paddings and masks, rows without allowed keys") {
         check_attention(bench, {.queries = 3, .keys = 2, .mask = true, .empty_row = empty});
         check_attention(bench, {.groups = true, .empty_row = empty});
     }
+    check_attention(bench, {.queries = 37, .keys = 97, .mask = true, .mask_of_heads = true});
+    check_attention(bench, {.heads = 4, .queries = 70, .keys = 64, .causal = true, .mask = true});
+}
+
+TEST_CASE("attention: a mask is packed once, for all attentions and their gradients") {
+    Bench bench;
+    Builder b;
+    const ValueId x = b.parameter("x", {1, 2, 5, 8}, 0, 0, 0, 0);
+    std::vector<ValueId> inputs(18, graph::kNone);
+    inputs[12] = b.input("mask", Kind::int32, {1, 1, 5, 5});
+    ValueId y = x;
+    for (int layer = 0; layer < 2; ++layer) {
+        inputs[0] = inputs[1] = inputs[2] = y;
+        y = b.emit(Op::attention, inputs, {})[0];
+    }
+    const Graph graph = with_gradients(std::move(b), y);
+    const auto lowered = program::lower(graph, bench->limits(), {});
+    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+    const auto& dispatches = lowered.value().dispatches;
+    CHECK(std::ranges::count(dispatches, "attention/pack_mask", &program::Dispatch::shader) == 1);
+    check_kernel(bench, graph, kTolerance, kMost);
+}
+
+// Compares with the interpreter, and returns whether the forward pass splits the keys.
+bool is_split(Bench& bench, const Case& c) {
+    check_attention(bench, c);
+    const auto lowered = program::lower(attention_graph(c), bench->limits(), {});
+    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+    return std::ranges::any_of(lowered.value().dispatches, [](const program::Dispatch& dispatch) {
+        return dispatch.shader.starts_with("attention/forward_sum");
+    });
+}
+
+TEST_CASE("attention: GPUs split the keys of few queries") {
+    GpuKernelsBench bench;
+    CHECK(is_split(bench, {.batch = 1, .key_heads = 1, .queries = 37, .keys = 605, .width = 20, .value_width = 12}));
+    CHECK(is_split(bench, {.batch = 1, .queries = 5, .keys = 514, .key_padding = true, .mask = true, .empty_row = 0}));
+    CHECK(is_split(bench,
+                   {.batch = 1, .queries = 5, .keys = 770, .query_padding = true, .empty_row = 1, .dropout = 0.2}));
+    CHECK(is_split(bench, {.batch = 1, .heads = 1, .key_heads = 1, .queries = 530, .keys = 540, .causal = true}));
+    CHECK_FALSE(is_split(bench, {.batch = 1, .queries = 37, .keys = 605, .causal = true}));
+    CHECK_FALSE(is_split(bench, {.batch = 1, .queries = 5, .keys = 605, .window = 40}));
+    CHECK_FALSE(is_split(bench, {.batch = 1, .queries = 5, .keys = 500}));
 }
 
 TEST_CASE("attention: biases and their gradients") {
@@ -264,6 +310,7 @@ TEST_CASE("attention: tensors stored in 16 bits, and matrix units where the devi
         check({.batch = 1, .heads = 6, .queries = 141, .keys = 141, .width = 16, .value_width = 16, .causal = true});
         check({.heads = 4, .key_heads = 1, .queries = 70, .keys = 75, .causal = true, .dropout = 0.2});
         check({.batch = 1, .queries = 35, .keys = 33, .width = 128, .value_width = 112});
+        check({.batch = 1, .queries = 35, .keys = 605, .mask = true}); // GPUs split the keys
         check({.queries = 41, .keys = 45, .dropout = 0.3});
         check({.queries = 40, .keys = 129, .key_padding = true, .query_padding = true, .empty_row = 1});
         check({.queries = 20, .keys = 2, .mask = true});

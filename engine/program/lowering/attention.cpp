@@ -131,6 +131,30 @@ void matrix_strides(const View& view, int64_t& b, int64_t& h) {
     h = view.shape[1] == 1 ? 0 : view.strides[1];
 }
 
+// Returns a mask [b | 1, h | 1, Tq, Tk] as bits, [b | 1, h | 1, Tq, words]. All attentions with this mask share them.
+View packed_mask(Lowering& lowering, graph::ValueId value) {
+    View& packed = lowering.packed_masks[value];
+    if (packed.resource != 0) return packed;
+    const View mask = lowering.contiguous(lowering.view(value));
+    graph::Shape shape = mask.shape;
+    shape[-1] = divide_up(shape[-1], 32);
+    packed = lowering.allocate(shape, Storage::i32, "a mask as bits");
+    if (packed.elements() == 0) return packed;
+    Dispatch dispatch;
+    dispatch.shader = "attention/pack_mask";
+    dispatch.record = make_record(kernels::attention::MaskRecord{.mask = mask,
+                                                                 .bits = packed,
+                                                                 .rows = word(packed.elements() / shape[-1]),
+                                                                 .keys = word(mask.shape[-1]),
+                                                                 .words = word(shape[-1])});
+    dispatch.groups = static_cast<uint64_t>(divide_up(packed.elements(), 64));
+    dispatch.reads(mask);
+    dispatch.writes(packed);
+    dispatch.bytes = static_cast<double>(mask.bytes() + packed.bytes());
+    lowering.append(std::move(dispatch));
+    return packed;
+}
+
 // Sets the bias by distances, which views of [.., P] share through one table.
 void read_table(Lowering& lowering, const graph::Node& node, Attention& a) {
     a.first = node.integer("distance_first");
@@ -142,8 +166,10 @@ Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t 
     Attention a;
     for (std::size_t i = 0; i < kInputs; ++i) {
         if (first + i >= node.inputs.size() || node.inputs[first + i] == graph::kNone) continue;
-        const View view = lowering.view(node.inputs[first + i]);
-        a.in[i] = i <= in_v ? dense_rows(lowering, view) : lowering.contiguous(view);
+        const graph::ValueId value = node.inputs[first + i];
+        a.in[i] = i <= in_v      ? dense_rows(lowering, lowering.view(value))
+                  : i == in_mask ? packed_mask(lowering, value)
+                                 : lowering.contiguous(lowering.view(value));
     }
     HK_ASSIGN(static_cast<AttentionSizes&>(a), attention_sizes(node, a.in[in_q], a.in[in_k], a.in[in_v]));
     a.window = static_cast<int32_t>(node.integer("window"));
@@ -194,6 +220,7 @@ struct TensorViews {
     View y, lse;
     View dy, delta, dq, dk, dv;
     View bias_gradient, query_distance_gradient, key_distance_gradient, query_class_gradient;
+    View part_sums, part_numbers; // of a forward pass that is split over keys
 };
 
 // All [B, H, T, D] tensors, in the order of the constant TYPES; those that a kernel does not use have no resource.
@@ -205,13 +232,12 @@ AttentionProblem problem_of(const Attention& a, const TensorViews& p, AttentionP
     return {.sizes = a, .pass = pass, .options = options, .rows = row_views(a, p)};
 }
 
-Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const AttentionProblem& problem) {
-    AttentionKernel kernel = attention_kernel(lowering.limits, problem);
+Dispatch make_dispatch(const Attention& a, const TensorViews& p, AttentionPass pass, const AttentionKernel& kernel) {
     Dispatch dispatch;
-    dispatch.shader = std::move(kernel.shader);
-    dispatch.constants = std::move(kernel.constants);
+    dispatch.shader = kernel.shader;
+    dispatch.constants = kernel.constants;
     dispatch.subgroup_size = kernel.subgroup_size;
-    const bool rows_are_keys = problem.pass == AttentionPass::gradient_key;
+    const bool rows_are_keys = pass == AttentionPass::gradient_key;
     const int64_t blocks = divide_up(rows_are_keys ? a.keys : a.queries, kernel.rows);
     dispatch.record = make_record(kernels::attention::Record{.q = a.in[in_q],
                                                              .k = a.in[in_k],
@@ -245,6 +271,11 @@ Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews
                                                              .k_position = a.in[in_k_position],
                                                              .prefix = a.in[in_prefix],
                                                              .runtime = a.runtime,
+                                                             .part_sums = p.part_sums,
+                                                             .part_numbers = p.part_numbers,
+                                                             .parts = word(kernel.parts),
+                                                             .part_keys = word(kernel.part_keys),
+                                                             .rows = word(a.batch * a.heads * a.queries),
                                                              .heads = word(a.heads),
                                                              .key_heads = word(a.key_heads),
                                                              .queries = word(a.queries),
@@ -289,7 +320,7 @@ Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews
                                                              .stream = a.stream,
                                                              .threshold = a.threshold,
                                                              .dropout_factor = a.factor});
-    dispatch.groups = static_cast<uint64_t>(a.batch * (rows_are_keys ? a.key_heads : a.heads) * blocks);
+    dispatch.groups = static_cast<uint64_t>(a.batch * (rows_are_keys ? a.key_heads : a.heads) * blocks * kernel.parts);
     for (const View& view : a.in) dispatch.reads(view);
     dispatch.reads(a.table);
     dispatch.reads(a.key_table);
@@ -302,15 +333,41 @@ double pairs(const Attention& a) {
     return (a.options & kCausal) != 0 ? all / 2 : all;
 }
 
-Status append_forward(Lowering& lowering, const Attention& a, const TensorViews& p) {
+// Combines the parts of a forward pass, whose dispatch is given.
+Dispatch sum_of_parts(const Attention& a, const TensorViews& p, const Dispatch& forward) {
+    Dispatch dispatch;
+    const bool has_16_bit = std::ranges::any_of(
+        row_views(a, p), [](const View* view) { return view->resource != 0 && view->storage != Storage::f32; });
+    dispatch.shader = has_16_bit ? "attention/forward_sum.16" : "attention/forward_sum";
+    dispatch.constants = forward.constants;
+    dispatch.record = forward.record;
+    dispatch.groups = static_cast<uint64_t>(divide_up(p.y.elements(), 64));
+    for (const View* view : {&p.part_sums, &p.part_numbers, &a.in[in_v]}) dispatch.reads(*view);
+    dispatch.bytes = static_cast<double>(p.part_sums.bytes() + p.y.bytes());
+    return dispatch;
+}
+
+Status append_forward(Lowering& lowering, const Attention& a, TensorViews p) {
     if (p.y.elements() == 0) return {};
     if (a.keys == 0) return invalid_argument("attention over no keys");
-    Dispatch dispatch = make_dispatch(lowering, a, p, problem_of(a, p, AttentionPass::forward, a.options));
-    dispatch.writes(p.y);
-    dispatch.writes(p.lse);
+    const AttentionKernel kernel =
+        attention_kernel(lowering.limits, problem_of(a, p, AttentionPass::forward, a.options));
+    const bool split = kernel.parts > 1;
+    if (split) {
+        p.part_sums = lowering.allocate({a.batch, a.heads, kernel.parts, a.queries, a.value_width}, Storage::f32,
+                                        "sums of an attention's parts");
+        p.part_numbers = lowering.allocate({a.batch, a.heads, kernel.parts, a.queries, 2}, Storage::f32,
+                                           "numbers of an attention's parts");
+    }
+    Dispatch dispatch = make_dispatch(a, p, AttentionPass::forward, kernel);
+    Dispatch sum = sum_of_parts(a, p, dispatch);
+    for (const View* view : {&p.part_sums, &p.part_numbers}) dispatch.writes(*view);
+    for (const View* view : {&p.y, &p.lse}) (split ? sum : dispatch).writes(*view);
     dispatch.flops = 2.0 * pairs(a) * static_cast<double>(a.width + a.value_width);
-    dispatch.bytes = static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes() + p.y.bytes());
+    dispatch.bytes = static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes() +
+                                         (split ? p.part_sums : p.y).bytes());
     lowering.append(std::move(dispatch));
+    if (split) lowering.append(std::move(sum));
     return {};
 }
 
@@ -391,7 +448,8 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     if (a.queries == 0 || a.keys == 0 || a.batch == 0 || a.heads == 0)
         return unsupported("the gradient of an attention without queries or keys");
 
-    Dispatch dq = make_dispatch(lowering, a, p, problem_of(a, p, AttentionPass::gradient_query, query_options));
+    const AttentionProblem of_queries = problem_of(a, p, AttentionPass::gradient_query, query_options);
+    Dispatch dq = make_dispatch(a, p, of_queries.pass, attention_kernel(lowering.limits, of_queries));
     for (const View* view : {&p.y, &p.dy, &p.lse}) dq.reads(*view);
     for (const View* view : {&p.delta, &p.dq, &p.bias_gradient, &p.query_distance_gradient, &p.query_class_gradient})
         dq.writes(*view);
@@ -404,7 +462,7 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     const bool together = attention_kernel(lowering.limits, of_keys).together;
     for (const uint32_t outputs : together ? std::vector<uint32_t>{kDk | kDv} : std::vector<uint32_t>{kDk, kDv}) {
         of_keys.outputs = outputs;
-        Dispatch dkv = make_dispatch(lowering, a, p, of_keys);
+        Dispatch dkv = make_dispatch(a, p, of_keys.pass, attention_kernel(lowering.limits, of_keys));
         for (const View* view : {&p.dy, &p.lse, &p.delta}) dkv.reads(*view);
         if ((outputs & kDv) != 0) dkv.writes(p.dv);
         if ((outputs & kDk) != 0) {

@@ -15,6 +15,8 @@ namespace {
 
 using namespace kernels::attention; // the options
 
+constexpr std::size_t kOptionsConstant = 3; // OPTIONS of the kernels for GPUs
+
 constexpr const char* kNames[] = {"forward", "gradient_query", "gradient_key"}; // by AttentionPass
 
 // A variant of the kernels for GPUs, shaders/attention/tiled_*.comp: a workgroup per block of rows. The first that the
@@ -131,6 +133,22 @@ std::optional<MatrixVariant> matrix_variant(const Limits& limits, const Attentio
     return MatrixVariant{unit, rows, invocations};
 }
 
+// Splits the keys of a forward pass that has too few rows for the device's cores.
+void split_keys(AttentionKernel& kernel, const Limits& limits, const AttentionProblem& problem) {
+    constexpr int64_t kLeastKeys = 256; // of a part: fewer do not pay for the second pass
+    constexpr int64_t kBlock = 128;     // a multiple of every kernel's block of keys
+    const AttentionSizes& sizes = problem.sizes;
+    if (problem.pass != AttentionPass::forward || (problem.options & kWindow) != 0) return;
+    const bool ends_at_diagonal = (problem.options & kCausal) != 0 && (problem.options & (kPositions | kPrefix)) == 0;
+    const int64_t keys = ends_at_diagonal ? std::min(sizes.keys, sizes.queries) : sizes.keys;
+    const int64_t groups = sizes.batch * sizes.heads * divide_up(sizes.queries, kernel.rows);
+    const int64_t parts = std::min(limits.cores / std::max<int64_t>(groups, 1), keys / kLeastKeys);
+    if (parts < 2) return;
+    kernel.part_keys = divide_up(divide_up(keys, parts), kBlock) * kBlock;
+    kernel.parts = divide_up(keys, kernel.part_keys);
+    if (kernel.parts > 1) kernel.constants[kOptionsConstant] |= kSplit;
+}
+
 } // namespace
 
 uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views) {
@@ -159,6 +177,7 @@ AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& p
         kernel.subgroup_size = limits.subgroup_size;
         kernel.rows = int64_t{rows} * invocations / limits.subgroup_size;
         kernel.together = std::max(sizes.width, sizes.value_width) <= kMatrixTogether;
+        split_keys(kernel, limits, problem);
         return kernel;
     }
     if (const TiledVariant* tiled = tiled_variant(limits, problem)) {
@@ -167,6 +186,7 @@ AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& p
                             problem.options, problem.outputs, limits.compiles_slowly ? 1u : 0u};
         kernel.rows = tiled->own;
         kernel.together = limits.many_registers && std::max(sizes.width, sizes.value_width) <= tiled->together_width;
+        split_keys(kernel, limits, problem);
     } else {
         kernel.shader = fmt::format("attention/{}{}", name, types != 0 ? ".16" : "");
         kernel.constants = {limits.subgroup_size, width,

@@ -36,6 +36,8 @@ struct AttentionKernel {
     uint32_t subgroup_size = 0; // 0: the driver's
     int64_t rows = 0;           // per workgroup: keys (gradient_key) or queries
     bool together = true;       // gradient_key computes dk and dv in one dispatch
+    int64_t parts = 1;          // of the keys (forward): above 1 a second pass combines their sums
+    int64_t part_keys = 0;      // keys of a part; the last may have fewer
 };
 
 // Returns the preferred one of the kernels that such a device can run; there is always one.

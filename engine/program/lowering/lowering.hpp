@@ -65,6 +65,7 @@ public:
     std::map<std::string, View> outputs;                       // every tensor of kind output, in its original shape
     std::vector<std::pair<graph::NodeId, View>> access_counts; // of access_counters(), in order
     std::map<graph::NodeId, ColumnSums> column_sums;           // by product
+    std::map<graph::ValueId, View> packed_masks;               // of attention, as bits
     std::vector<std::string> ignored_inputs; // fields and step scalars of the graph that no dispatch reads
 
     const View& view(graph::ValueId value) const { return views[value]; }
