@@ -123,7 +123,6 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
     const MemoryRoom room = memory_room(runtime);
     const std::string device = runtime.gpu().capabilities().device_name;
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
-    HK_TRY(check_tensors(described, room, device));
     const MemoryNeed lasting = parameters_of(described, how);
     const std::string of_parameters =
         fmt::format("parameters, gradients{} take {}", how.averages ? ", moments and averages" : " and moments",
@@ -135,6 +134,7 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                                          of_parameters, device, room.text(), grouped(static_cast<double>(most)),
                                          grouped(static_cast<double>(lasting.parameters)), smaller_moments(how)));
 
+    HK_TRY(check_tensors(described, room, device));
     const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, how);
     if (need.ok() && fits(need.value(), room)) return {};
     const std::string text =

@@ -54,6 +54,8 @@ Result<TrainerResult> TrainingLoop::train() {
     std::vector<data::Batch> next; // of the next step, as far as they are ready
     while (progress.step < s.max_steps && !ends_early() && !result.stopped) {
         const Clock::time_point begin = Clock::now();
+        run_.take_ready_batches(*batcher, next);
+        if (std::ssize(next) < s.gradient_accumulation_steps) HK_TRY(reporter_->write()); // the wait may be long
         HK_ASSIGN(std::optional<std::vector<data::Batch>> taken,
                   run_.next_micro_batches(*batcher, std::exchange(next, {})));
         if (!taken) {
