@@ -22,7 +22,7 @@ architecture = "t5"
 d_model = 32
 d_kv = 16
 d_ff = 64
-num_layers = 1
+num_layers = 2
 num_heads = 2
 dropout_rate = 0.0
 [objective]
@@ -38,7 +38,7 @@ columns = ["source", "target"]
 kind = "words"
 vocab_size = 40
 [train]
-max_steps = 120
+max_steps = 240
 context_length = 8
 per_device_train_batch_size = 16
 learning_rate = 1e-2
@@ -56,7 +56,7 @@ dir = "run"
     for (const char* name : {"eval_bleu", "eval_chrf", "eval_exact_match"}) CHECK(last[name].is_number());
     std::istringstream kept(place.read("run/texts.jsonl"));
     std::size_t lines = 0;
-    for (std::string line; std::getline(kept, line); ++lines) CHECK(json::parse(line)["step"] == 120);
+    for (std::string line; std::getline(kept, line); ++lines) CHECK(json::parse(line)["step"] == 240);
     CHECK(lines == 10);
 
     const json scores = json::parse(
