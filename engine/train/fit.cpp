@@ -20,9 +20,12 @@ uint64_t bytes_per_parameter(const FitOptions& options) {
     return (options.averages ? 3 : 2) * sizeof(float) + moments;
 }
 
+bool fits_in_all(const MemoryNeed& need, const MemoryRoom& room) {
+    return need.total() <= room.free && room.free - need.total() >= room.slack;
+}
+
 bool fits(const MemoryNeed& need, const MemoryRoom& room) {
-    return need.blocks_suffice && need.largest <= room.allocation && need.total() <= room.free &&
-           room.free - need.total() >= room.slack;
+    return need.blocks_suffice && need.largest <= room.allocation && fits_in_all(need, room);
 }
 
 Result<graph::Graph> describe(const plugin::Composition& composition, int64_t batch, int64_t length) {
@@ -128,7 +131,7 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
         fmt::format("parameters, gradients{} take {}", how.averages ? ", moments and averages" : " and moments",
                     size_text(lasting.lasting));
     const uint64_t most = room.free > room.slack ? (room.free - room.slack) / bytes_per_parameter(how) : 0;
-    if (!fits(lasting, room))
+    if (!fits_in_all(lasting, room))
         return out_of_memory(fmt::format("the model does not fit: its {} on {}, where {}. At most {} parameters "
                                          "can be trained here, and this model has {}: make the model smaller{}",
                                          of_parameters, device, room.text(), grouped(static_cast<double>(most)),
