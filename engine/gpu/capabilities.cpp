@@ -40,6 +40,7 @@ constexpr Bit kBits[] = {
     {"uniform_loads", &Capabilities::uniform_loads},
     {"long_kernels", &Capabilities::long_kernels},
     {"many_registers", &Capabilities::many_registers},
+    {"registers_at_any_width", &Capabilities::registers_at_any_width},
     {"timestamps", &Capabilities::timestamps},
     {"memory_budget", &Capabilities::memory_budget},
     {"mapped_device_memory", &Capabilities::mapped_device_memory},
@@ -270,7 +271,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
         }
     }
 
-    c.long_kernels = c.many_registers = true; // the quirk table knows the others
+    c.long_kernels = c.many_registers = c.registers_at_any_width = true; // the quirk table knows the others
     c.uniform_loads = c.driver_id == VK_DRIVER_ID_MESA_LLVMPIPE;
 
     uint32_t family_count = 0;

@@ -66,6 +66,7 @@ struct Capabilities {
     bool uniform_loads = false;           // a load with the same address in all lanes is executed as one load
     bool long_kernels = false;            // the compiler handles kernels with thousands of instructions in seconds
     bool many_registers = false;          // an invocation can have 200 registers of 32 bits or more, without spills
+    bool registers_at_any_width = false;  // as many in wide subgroups as in narrow ones
     bool timestamps = false;
     bool memory_budget = false;
     bool mapped_device_memory = false; // device memory is host-visible (unified memory, a CPU): no staging copies
