@@ -144,6 +144,9 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
     if (times <= 0) return {};
     sum_.command_buffers +=
         static_cast<uint64_t>(times) * segments_of(slices, segment_seconds(target_.budget_seconds)).size();
+    for (const KernelProblem& problem : lowering.problems)
+        if (std::ranges::find(sum_.problems, problem.key, &KernelProblem::key) == sum_.problems.end())
+            sum_.problems.push_back(problem);
     for (const Dispatch& dispatch : lowering.dispatches) {
         KernelUse& kernel = use_of(sum_.kernels, dispatch);
         kernel.dispatches += static_cast<uint64_t>(times);

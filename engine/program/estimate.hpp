@@ -61,8 +61,9 @@ struct Estimate {
     uint64_t dispatches = 0;
     uint64_t command_buffers = 0; // secondary ones, if no submit takes longer than Target::budget_seconds
     double flops = 0, bytes = 0, seconds = 0;
-    std::vector<NodeCost> nodes;    // of the unit, most expensive first
-    std::vector<KernelUse> kernels; // of the unit, in the order of their first use
+    std::vector<NodeCost> nodes;         // of the unit, most expensive first
+    std::vector<KernelUse> kernels;      // of the unit, in the order of their first use
+    std::vector<KernelProblem> problems; // of the unit, each once
     uint64_t total() const { return weights + gradients + optimizer + states + activations + programs + staging; }
 };
 

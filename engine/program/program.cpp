@@ -70,68 +70,7 @@ Input* find_input(ResourceVector<Input>& inputs, std::string_view name) {
     return found != inputs.end() ? &*found : nullptr;
 }
 
-// Returns whether a store's kernels are sufficient; otherwise a compiler is needed, which generates any.
-bool has_kernels(const Lowering& lowering, const ParameterStore& store) {
-    return store.kernels() == nullptr || std::ranges::all_of(lowering.dispatches, [&](const Dispatch& dispatch) {
-               return dispatch.source.empty() || store.kernels()->shaders.contains(dispatch.shader);
-           });
-}
-
-// A bench whose programs use matrices that are states of a separate store.
-class ProgramBench : public TuningBench {
-public:
-    ProgramBench(Runtime& runtime, std::unique_ptr<ParameterStore> store)
-        : runtime_(runtime), store_(std::move(store)) {}
-
-    Status upload(const std::string& name, std::span<const std::byte> content) override {
-        HK_TRY(store_->make_state(name, content.size()));
-        return store_->upload_state(name, content);
-    }
-    Result<std::size_t> add(const Lowering& lowering) override {
-        CompileOptions options;
-        options.timings = runtime_.gpu().capabilities().timestamps; // without the time of a submission
-        HK_ASSIGN(auto program, Program::compile(runtime_, lowering, *store_, options));
-        HK_TRY(program->run());
-        programs_.push_back(std::move(program));
-        return programs_.size() - 1;
-    }
-    Result<double> run(std::size_t dispatches) override {
-        using Clock = std::chrono::steady_clock;
-        const auto seconds_since = [](Clock::time_point begin) {
-            return std::chrono::duration<double>(Clock::now() - begin).count();
-        };
-        Program& program = *programs_[dispatches];
-        double best = 1e30;
-        const Clock::time_point begin = Clock::now();
-        for (int i = 0; i < 2 || (i < 20 && seconds_since(begin) < 0.01); ++i) {
-            const Clock::time_point one = Clock::now();
-            HK_TRY(program.run());
-            const double seconds = seconds_since(one);
-            double on_device = 0;
-            for (const DispatchTiming& timing : program.timings()) on_device += timing.seconds;
-            best = std::min(best, on_device > 0 ? on_device : seconds);
-        }
-        return best;
-    }
-    Result<std::vector<std::byte>> download(const std::string& name) override {
-        HK_ASSIGN(const ResourceArray<std::byte> content, store_->download_state(name));
-        return std::vector<std::byte>(content.begin(), content.end());
-    }
-
-private:
-    Runtime& runtime_;
-    std::unique_ptr<ParameterStore> store_;
-    std::vector<std::unique_ptr<Program>> programs_;
-};
-
 } // namespace
-
-MakeTuningBench tuning_benches(Runtime& runtime) {
-    return {runtime.device_limits(), [&runtime]() -> Result<std::unique_ptr<TuningBench>> {
-                HK_ASSIGN(auto store, ParameterStore::create(runtime, {}));
-                return std::unique_ptr<TuningBench>(std::make_unique<ProgramBench>(runtime, std::move(store)));
-            }};
-}
 
 struct Program::State {
     Runtime* runtime = nullptr;
@@ -198,24 +137,6 @@ Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Program::~Program() {
     if (state_->last_value != 0) state_->runtime->gpu().queue->settle_after(state_->wait_for(state_->last_value));
     state_->runtime->programs_.erase(state_.get());
-}
-
-Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph::Graph& graph, ParameterStore& store,
-                                                  const CompileOptions& options) {
-    CompileOptions with_store = options;
-    with_store.parameters = store.storage();
-    Limits limits = runtime.limits(store.kernels());
-    HK_ASSIGN(Lowering lowering, lower(graph, limits, with_store));
-    if (limits.generated_shaders && !has_kernels(lowering, store)) {
-        limits.generated_shaders = false; // the bits are the same
-        runtime.gpu().device->log().info("no exported kernels match this device; using the built-in kernels (slower)");
-        HK_ASSIGN(lowering, lower(graph, limits, with_store));
-    }
-    if (runtime.options().measure_kernels == Measure::always && !lowering.problems.empty()) {
-        HK_TRY(runtime.tuning().choose(tuning_benches(runtime), lowering.problems, with_store.kernel_choices));
-        HK_ASSIGN(lowering, lower(graph, limits, with_store));
-    }
-    return compile(runtime, lowering, store, options);
 }
 
 Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const Lowering& lowering, ParameterStore& store,

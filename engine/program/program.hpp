@@ -128,7 +128,4 @@ private:
     std::unique_ptr<State> state_;
 };
 
-// Returns measurements for Tuning::choose() on this runtime, with separate programs.
-MakeTuningBench tuning_benches(Runtime& runtime);
-
 } // namespace hekla::program

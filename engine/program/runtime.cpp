@@ -37,6 +37,11 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
         return unsupported(fmt::format("{} cannot be used: it lacks {}", device.device_name, fmt::join(missing, ", ")));
     Limits& limits = runtime->device_limits_;
     limits.subgroup_size = device.subgroup_size;
+    if (device.subgroup_size_control) {
+        limits.min_subgroup_size = device.min_subgroup_size;
+        limits.max_subgroup_size = device.max_subgroup_size;
+        limits.max_subgroups = device.max_subgroups_per_workgroup;
+    }
     limits.max_group_invocations = device.max_workgroup_invocations;
     limits.shared_memory = device.shared_memory_bytes;
     if (device.cores > 0)
@@ -49,6 +54,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     limits.uniform_loads = device.uniform_loads;
     limits.long_kernels = device.long_kernels;
     limits.many_registers = device.many_registers;
+    limits.registers_at_any_width = device.registers_at_any_width;
     limits.generated_shaders = options.generated_shaders;
     limits.compiles_slowly = device.type == gpu::DeviceType::cpu && !limits.cpu;
 

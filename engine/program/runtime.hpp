@@ -86,6 +86,7 @@ public:
 private:
     friend class Program;
     friend class ParameterStore;
+    friend double peak_flops(Runtime& runtime, Storage factors);
     Runtime() = default;
     struct ProgramHooks {
         std::function<Status(gpu::Staging&)> renew; // updates the addresses of its memory
@@ -103,6 +104,7 @@ private:
     Arena arena_;
     std::map<std::string, gpu::Shader, std::less<>> shaders_;
     std::unique_ptr<Tuning> tuning_;
+    std::map<Storage, double> peaks_; // measured, by the factors' storage; see program_bench.hpp
 };
 
 } // namespace hekla::program

@@ -1,11 +1,16 @@
 // Kernels chosen by measurement: which ones, where the choices are stored, and that results do not change.
 #include "program/kernel_case.hpp"
+#include "program/lowering/matmul_problem.hpp"
+#include "program/peak.hpp"
+#include "program/program_bench.hpp"
 #include "program/tuning.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 #include <unistd.h>
 
 namespace tuning_test {
@@ -52,69 +57,121 @@ std::vector<std::string> choices_of(program::Runtime& runtime, const Graph& grap
     return program.value()->kernel_choices();
 }
 
-// Every compilation measures at least one problem, however slow the machine is; two_products() has two.
-std::vector<std::string> measured_choices_of(program::Runtime& runtime, const Graph& graph) {
-    choices_of(runtime, graph);
-    return choices_of(runtime, graph);
-}
+// A bench whose dispatches take planted times, and of which some give wrong results. Its first two runs take three
+// times as long (a GPU at a low clock). Time is a number that compiling and running add to.
+struct Planted {
+    using Seconds = std::function<double(const std::string& choice, double flops)>;
+    Seconds seconds;
+    std::string wrong = {};
+    double peak = 0;
+    double compile_seconds = 0.001;
+    // What happened.
+    double now = 0;
+    std::vector<std::string> added = {}; // of all benches
 
-// A bench whose kernels take planted times, three times as long in their first runs (a GPU at a low clock), and of
-// which some give wrong products.
+    program::TuningBenches benches(const program::Limits& limits = {});
+};
+
 class PlantedBench : public program::TuningBench {
 public:
-    using Seconds = std::function<double(const std::string& kernel, double flops)>;
-    PlantedBench(Seconds seconds, std::string wrong, std::size_t product_bytes)
-        : seconds_(std::move(seconds)), wrong_(std::move(wrong)), product_(product_bytes) {}
-
+    explicit PlantedBench(Planted& planted) : planted_(planted) {}
     Status upload(const std::string&, std::span<const std::byte>) override { return {}; }
     Result<std::size_t> add(const program::Lowering& lowering) override {
-        const program::Dispatch& dispatch = lowering.dispatches.front();
-        kernels_.push_back(dispatch.shader.substr(std::string_view("matmul/").size()));
-        flops_.push_back(dispatch.flops);
-        const float element = kernels_.back() == wrong_ ? 1.0f : 0.0f;
+        double flops = 0;
+        for (const program::Dispatch& dispatch : lowering.dispatches) flops += dispatch.flops;
+        added_.emplace_back(lowering.trial->text(), flops);
+        planted_.added.push_back(lowering.trial->text());
+        planted_.now += planted_.compile_seconds;
+        const float element = added_.back().first == planted_.wrong ? 1.0f : 0.0f;
         for (std::size_t i = 0; i < product_.size(); i += sizeof element)
             std::memcpy(product_.data() + i, &element, sizeof element);
-        return kernels_.size() - 1;
+        return added_.size() - 1;
     }
     Result<double> run(std::size_t dispatches) override {
-        const double seconds = seconds_(kernels_[dispatches], flops_[dispatches]);
+        const double seconds = planted_.seconds(added_[dispatches].first, added_[dispatches].second);
+        planted_.now += seconds;
         return ++runs_ <= 2 ? 3 * seconds : seconds;
     }
     Result<std::vector<std::byte>> download(const std::string&) override { return product_; }
 
 private:
-    Seconds seconds_;
-    std::string wrong_;
-    std::vector<std::string> kernels_;
-    std::vector<double> flops_;
-    std::vector<std::byte> product_;
+    Planted& planted_;
+    std::vector<std::pair<std::string, double>> added_; // choice, flops
+    std::vector<std::byte> product_ = std::vector<std::byte>(4096);
     int runs_ = 0;
 };
 
-// Returns what tuning chooses for a product of 2048 cubed on a GPU.
-std::string chosen_of(const PlantedBench::Seconds& seconds, const std::string& wrong = "") {
-    program::KernelProblem problem;
-    problem.key = "planted";
-    problem.candidates = {"tiled.t128", "tiled.t64", "direct.t4x4"};
-    problem.m = problem.n = problem.k = 2048;
+program::TuningBenches Planted::benches(const program::Limits& limits) {
+    return {limits, [this] { return std::unique_ptr<program::TuningBench>(std::make_unique<PlantedBench>(*this)); },
+            [this](program::Storage) { return peak; }, [this] { return now; }};
+}
+
+std::unique_ptr<program::Tuning> made_tuning() {
     auto tuning = program::Tuning::create({}, nullptr, Log());
     REQUIRE(tuning.ok());
-    const auto make = [&]() -> Result<std::unique_ptr<program::TuningBench>> {
-        return std::unique_ptr<program::TuningBench>(std::make_unique<PlantedBench>(seconds, wrong, 4096));
-    };
+    return tuning.take();
+}
+
+std::map<std::string, std::string> tuned(Planted& planted, const std::vector<program::KernelProblem>& problems,
+                                         const program::Limits& limits = {}) {
     std::map<std::string, std::string> choices;
-    REQUIRE(tuning.value()->choose({program::Limits{}, make}, {problem}, choices).ok());
-    return choices.at("planted");
+    made_tuning()->choose(planted.benches(limits), problems, choices);
+    return choices;
+}
+
+// A product of 2048 cubed.
+program::KernelProblem cube(std::vector<program::KernelOption> kernels) {
+    program::KernelProblem problem = program::matmul_problem({}, {.m = 2048, .n = 2048, .k = 2048}, {});
+    problem.key = "planted";
+    problem.kernels = std::move(kernels);
+    return problem;
+}
+
+// Returns what tuning chooses for a product of 2048 cubed on a GPU.
+std::string chosen_of(const Planted::Seconds& seconds, const std::string& wrong = "") {
+    Planted planted{.seconds = seconds, .wrong = wrong};
+    return tuned(planted, {cube({{"tiled.t128"}, {"tiled.t64"}, {"direct.t4x4"}})}).at("planted");
+}
+
+// The times of choices, per floating-point operation in femtoseconds; of others 1000.
+Planted::Seconds rates(std::map<std::string, double> of) {
+    return [of = std::move(of)](const std::string& choice, double flops) {
+        const auto found = of.find(choice);
+        return (found != of.end() ? found->second : 1000.0) * flops * 1e-15;
+    };
+}
+
+// A GPU whose subgroups have 8, 16 or 32 lanes, like Intel's.
+program::Limits gpu_limits() {
+    program::Limits limits;
+    limits.registers_at_any_width = false;
+    limits.subgroup_size = limits.max_subgroup_size = 32;
+    limits.min_subgroup_size = 8;
+    return limits;
+}
+
+std::vector<program::KernelProblem> problems_of(const Graph& graph, const program::Limits& limits,
+                                                const program::CompileOptions& options = {.outputs = {"value"}}) {
+    auto lowered = program::lower(graph, limits, options);
+    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+    return lowered.value().problems;
+}
+
+Graph attention_graph(int64_t rows = 512) {
+    Builder b;
+    std::vector<ValueId> inputs(18, graph::kNone);
+    for (std::size_t i = 0; i < 3; ++i) inputs[i] = b.parameter(std::string(1, "qkv"[i]), {4, 6, rows, 64}, 0, 0, 0, 0);
+    const graph::NamedAttribute attributes[] = {{"causal", int64_t{1}}};
+    const auto outputs = b.emit(Op::attention, inputs, attributes);
+    REQUIRE_MESSAGE(b.ok(), b.status().message());
+    return with_gradients(std::move(b), outputs[0]);
 }
 
 } // namespace
 
 TEST_CASE("tuning: the kernel that is fastest at the problem's own size") {
     const auto takes = [](double t128, double t64) {
-        return [=](const std::string& kernel, double flops) {
-            const double rate = kernel == "tiled.t128" ? t128 : kernel == "tiled.t64" ? t64 : 40.0;
-            return rate * flops * 1e-15;
-        };
+        return rates({{"tiled.t128", t128}, {"tiled.t64", t64}, {"direct.t4x4", 40.0}});
     };
     CHECK(chosen_of(takes(10, 20)) == "tiled.t128");
     CHECK(chosen_of(takes(20, 10)) == "tiled.t64");   // measured second, at a higher clock
@@ -127,19 +184,217 @@ TEST_CASE("tuning: the kernel that is fastest at the problem's own size") {
           }) == "tiled.t128");
 }
 
+TEST_CASE("tuning: parts of K and subgroup sizes of the fastest kernel") {
+    const program::KernelProblem problem =
+        cube({{"tiled.t128", {2}, {8}}, {"tiled.t64", {2, 4}, {8, 16}}, {"direct.t4x4"}});
+    const auto chosen = [&](std::map<std::string, double> of, const std::string& wrong = "") {
+        Planted planted{.seconds = rates(std::move(of)), .wrong = wrong};
+        return tuned(planted, {problem}).at("planted");
+    };
+    CHECK(chosen({{"tiled.t128", 10}, {"tiled.t64", 20}}) == "tiled.t128");
+    CHECK(chosen({{"tiled.t128", 10}, {"tiled.t128 splits=2", 8}}) == "tiled.t128 splits=2");
+    std::map<std::string, double> of{{"tiled.t128", 10},
+                                     {"tiled.t64", 9},
+                                     {"tiled.t64 splits=4", 8},
+                                     {"tiled.t64 splits=4 lanes=16", 7},
+                                     {"tiled.t64 lanes=16", 1}}; // not with the best number of parts: not measured
+    CHECK(chosen(of) == "tiled.t64 splits=4 lanes=16");
+    CHECK(chosen(of, "tiled.t64 splits=4 lanes=16") == "tiled.t64 splits=4");
+    CHECK(chosen(of, "tiled.t64 splits=4") == "tiled.t64 lanes=16");
+}
+
+TEST_CASE("tuning: nothing more is measured near the peak") {
+    const program::KernelProblem problem = cube({{"tiled.t128", {2}}, {"tiled.t64"}, {"direct.t4x4"}});
+    const auto added = [&](double peak) {
+        Planted planted{.seconds = rates({{"tiled.t128", 10}, {"tiled.t64", 9}, {"direct.t4x4", 40}}), .peak = peak};
+        CHECK(tuned(planted, {problem}).at("planted") == (peak > 0 && peak < 1.1e14 ? "tiled.t128" : "tiled.t64"));
+        return std::ranges::count(planted.added, "tiled.t64");
+    };
+    CHECK(added(0) > 0);        // not known
+    CHECK(added(2e14) > 0);     // tiled.t128 reaches half of it
+    CHECK(added(1.05e14) == 0); // 95 percent
+}
+
+TEST_CASE("tuning: no more time than allowed, the most expensive problem first") {
+    std::vector<program::KernelProblem> problems;
+    for (const int64_t m : {256, 4096, 1024}) {
+        problems.push_back(program::matmul_problem({}, {.m = m, .n = 1024, .k = 1024}, {}));
+        problems.back().key = fmt::format("{}", m);
+        problems.back().kernels = {{"tiled.t128"}, {"tiled.t64"}, {"tiled.t32x64"}, {"direct.t4x4"}};
+    }
+    // A compilation takes 1.5 seconds.
+    Planted planted{.seconds = rates({{"tiled.t128", 20}, {"tiled.t64", 10}}), .compile_seconds = 1.5};
+    const auto tuning = made_tuning();
+    std::map<std::string, std::string> choices;
+    tuning->choose(planted.benches(), problems, choices);
+    CHECK(choices == std::map<std::string, std::string>{{"4096", "tiled.t64"}});
+    constexpr double kOneCandidate = 3.5; // compiled for two sizes, and measured
+    CHECK(planted.now <= program::Tuning::kSeconds + kOneCandidate);
+    // Another program of this process has no time left, and none for what is known.
+    const double before = planted.now;
+    tuning->choose(planted.benches(), problems, choices);
+    CHECK(planted.now == before);
+    CHECK(choices.size() == 1);
+}
+
+TEST_CASE("tuning: attention forward and backward") {
+    const std::vector<program::KernelProblem> problems = problems_of(attention_graph(), gpu_limits());
+    std::vector<std::string> passes;
+    for (const program::KernelProblem& problem : problems) {
+        CAPTURE(problem.key);
+        passes.push_back(problem.key.substr(0, problem.key.find(" f32")));
+        for (const char* best : {"tiled.t64x64", "tiled.t64x32", "tiled.t32x128 lanes=16"}) {
+            Planted planted{.seconds = rates({{best, 10}, {"tiled.t32x128", best[7] == '3' ? 12.0 : 1000.0}})};
+            CHECK(tuned(planted, {problem}, gpu_limits()).at(problem.key) == best);
+        }
+    }
+    CHECK(passes == std::vector<std::string>{"attention forward", "attention dq", "attention dk dv"});
+}
+
+TEST_CASE("tuning: choices as text, and what they do") {
+    using program::KernelChoice;
+    CHECK(KernelChoice{"tiled.t64", 4, 16}.text() == "tiled.t64 splits=4 lanes=16");
+    for (const char* text : {"tiled.t64", "tiled.t64 splits=4", "tiled.t64 lanes=16", "tiled.t64 splits=4 lanes=16"})
+        CHECK(KernelChoice::parse(text).text() == text);
+    CHECK(KernelChoice::parse("tiled.t64 waves=3").kernel == "tiled.t64 waves=3");
+    CHECK(KernelChoice::parse("tiled.t64 splits=x").kernel == "tiled.t64 splits=x");
+
+    const auto first_dispatch = [](const Graph& graph, const std::string& choice) {
+        program::CompileOptions options{.outputs = {"value"}};
+        for (const program::KernelProblem& problem : problems_of(graph, gpu_limits()))
+            options.kernel_choices[problem.key] = choice;
+        auto lowered = program::lower(graph, gpu_limits(), options);
+        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+        CHECK(lowered.value().problems.empty());
+        const auto found = std::ranges::find_if(lowered.value().dispatches, [](const program::Dispatch& dispatch) {
+            return dispatch.shader.starts_with("matmul/") || dispatch.shader.starts_with("attention/");
+        });
+        REQUIRE(found != lowered.value().dispatches.end());
+        return *found;
+    };
+    Builder b;
+    b.output("value",
+             b(Op::matmul, {b.parameter("x", {70, 1024}, 0, 0, 0, 0), b.parameter("w", {1024, 70}, 0, 0, 0, 0)}));
+    const Graph product = finished(std::move(b));
+    const program::Dispatch whole = first_dispatch(product, "tiled.t64 splits=1"),
+                            parts = first_dispatch(product, "tiled.t64 splits=4 lanes=16");
+    CHECK(parts.groups == 4 * whole.groups);
+    CHECK(parts.subgroup_size == 16);
+    CHECK(whole.subgroup_size == 0);
+    CHECK(first_dispatch(product, "direct.t4x4 lanes=8").subgroup_size == 8);
+    CHECK(first_dispatch(attention_graph(), "tiled.t64x32 lanes=16").subgroup_size == 16);
+    CHECK(first_dispatch(attention_graph(), "tiled.t64x32").shader == "attention/tiled_forward.t64x32");
+    CHECK(first_dispatch(attention_graph(), "of another version").shader == "attention/of another version");
+}
+
+TEST_CASE("tuning: subgroup sizes by rule") {
+    const auto sizes = [](program::Limits limits) {
+        limits.matrix_f16 = {16, 16, 16};
+        limits.storage16 = true;
+        limits.shared_memory = 65536;
+        limits.max_group_invocations = 1024;
+        Builder b;
+        const ValueId x = b.input("x", Kind::float_, {256, 256}), w = b.input("w", Kind::float_, {256, 256});
+        b.output("value", b(Op::softmax, {b(Op::matmul, {x, w})}));
+        auto lowered =
+            program::lower(finished(std::move(b)), limits, {.outputs = {"value"}, .precision = program::Storage::f16});
+        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+        std::vector<uint32_t> product_and_row;
+        for (const program::Dispatch& dispatch : lowered.value().dispatches)
+            if (dispatch.shader.starts_with("matmul/matrix") || dispatch.shader.starts_with("softmax/"))
+                product_and_row.push_back(dispatch.subgroup_size);
+        return product_and_row;
+    };
+    program::Limits limits = gpu_limits();
+    CHECK(sizes(limits) == std::vector<uint32_t>{16, 32});
+    limits.min_subgroup_size = limits.max_subgroup_size = 0; // the size cannot be chosen
+    CHECK(sizes(limits) == std::vector<uint32_t>{32, 32});
+    limits.subgroup_size = limits.max_subgroup_size = 64; // AMD
+    limits.min_subgroup_size = 32;
+    limits.registers_at_any_width = true;
+    CHECK(sizes(limits) == std::vector<uint32_t>{64, 64});
+}
+
 TEST_CASE("tuning: sizes share a bucket up to a power of two") {
-    program::KernelProblem p;
-    p.transpose_b = true;
-    p.batches = 3;
-    p.m = 100;
-    p.n = 128;
-    p.k = 1;
-    CHECK(program::Tuning::bucket(p) == "matmul NT f32 f32 f32 [4x 128, 128, 1]");
-    p.m = 65;
-    p.c = program::Storage::bf16;
-    CHECK(program::Tuning::bucket(p) == "matmul NT f32 f32 bf16 [4x 128, 128, 1]");
-    p.m = 64;
-    CHECK(program::Tuning::bucket(p) == "matmul NT f32 f32 bf16 [4x 64, 128, 1]");
+    program::MatmulShape s{.batches = 3, .m = 100, .n = 128, .k = 1, .transpose_b = true};
+    program::MatmulStorage storage;
+    const auto bucket = [&] { return program::matmul_problem({}, s, storage).bucket; };
+    CHECK(bucket() == "matmul NT f32 f32 f32 [4x 128, 128, 1]");
+    s.m = 65;
+    storage.c = program::Storage::bf16;
+    CHECK(bucket() == "matmul NT f32 f32 bf16 [4x 128, 128, 1]");
+    s.m = 64;
+    CHECK(bucket() == "matmul NT f32 f32 bf16 [4x 64, 128, 1]");
+}
+
+TEST_CASE("tuning: rows that are aligned stay so in a shorter trial") {
+    const program::KernelProblem problem =
+        program::matmul_problem({}, {.m = 1544, .n = 50256, .k = 3080, .has_16_bit = true, .in_eights = true}, {});
+    for (const program::TrialTensor& tensor : problem.trial(4e9, int64_t{1} << 25).inputs)
+        CHECK(tensor.elements % 64 == 0);
+    CHECK(problem.trial(4e9, int64_t{1} << 25).flops <= 4e9);
+}
+
+TEST_CASE("peak: as long as it takes to measure it, in short submits") {
+    for (const double flops_per_second : {1e10, 1e12, 1e15}) {
+        double longest = 0;
+        Planted planted{.seconds = [&](const std::string&, double flops) {
+            const double seconds = flops / flops_per_second + 5e-6; // and a submission
+            longest = std::max(longest, seconds);
+            return seconds;
+        }};
+        class Bench : public PlantedBench {
+        public:
+            using PlantedBench::PlantedBench;
+            Result<std::size_t> add(const program::Lowering& lowering) override {
+                program::Lowering of_trial = lowering;
+                of_trial.trial = program::KernelChoice{"peak"};
+                return PlantedBench::add(of_trial);
+            }
+        };
+        Bench bench(planted);
+        CAPTURE(flops_per_second);
+        const Result<double> peak = program::measure_peak(bench, {}, program::Storage::f32, 0.01);
+        REQUIRE(peak.ok());
+        CHECK(peak.value() == doctest::Approx(flops_per_second).epsilon(0.05));
+        CHECK(longest < 0.06);
+        CHECK(planted.now < 0.3);
+        CHECK(program::measure_peak(bench, {}, program::Storage::f16, 0.01).value() == 0); // no matrix units
+    }
+}
+
+TEST_CASE("peak: no product is faster") {
+    Bench bench;
+    const double peak = program::peak_flops(*bench, program::Storage::f32);
+    CHECK(peak > 0);
+    CHECK(program::peak_flops(*bench, program::Storage::f32) == peak); // measured once
+    for (const program::Storage units : {program::Storage::f16, program::Storage::bf16})
+        CHECK((program::peak_flops(*bench, units) > 0) == static_cast<bool>(bench->limits().matrix_unit(units)));
+    if (instrumented()) return;
+    double load = 0;
+    if (::getloadavg(&load, 1) != 1 || load > 0.7 * std::thread::hardware_concurrency()) {
+        MESSAGE("the machine is busy (load ", load, "): speeds are not compared");
+        return;
+    }
+    const program::KernelProblem problem = program::matmul_problem(bench->limits(), {.m = 512, .n = 512, .k = 512}, {});
+    const program::KernelTrial trial = problem.trial(1e12, int64_t{1} << 30);
+    auto product = program::tuning_benches(*bench).make();
+    REQUIRE(product.ok());
+    for (const program::TrialTensor& input : trial.inputs) {
+        const std::vector<std::byte> zeros(static_cast<std::size_t>(input.elements) * sizeof(float));
+        REQUIRE(product.value()->upload(input.name, zeros).ok());
+    }
+    for (const program::KernelOption& kernel : problem.kernels) {
+        program::Lowering lowering;
+        lowering.limits = bench->limits();
+        lowering.trial = program::KernelChoice{kernel.kernel};
+        trial.lower(lowering);
+        const auto added = product.value()->add(lowering);
+        REQUIRE_MESSAGE(added.ok(), added.message());
+        const double share = trial.flops / product.value()->run(added.value()).value() / peak;
+        MESSAGE(kernel.kernel, ": ", 100 * share, " % of ", peak / 1e9, " GFLOP/s");
+        CHECK(share < 1);
+    }
 }
 
 TEST_CASE("tuning: measurements are stored for the next time, and results do not change") {
@@ -154,7 +409,7 @@ TEST_CASE("tuning: measurements are stored for the next time, and results do not
         const double error =
             worst_error(run_on_device(*bench, graph, feeds, {}), run_in_interpreter(graph, feeds), &where);
         CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
-        measured_choices_of(*bench, graph);
+        choices_of(*bench, graph);
         first = bench->tuning().measured();
         CHECK(first.size() == 2);
         for (const auto& [bucket, kernel] : first) {
@@ -182,7 +437,7 @@ TEST_CASE("tuning: measurements are stored for the next time, and results do not
     {
         Bench bench(measuring(folder.path));
         CHECK(bench->tuning().measured().empty());
-        CHECK(measured_choices_of(*bench, graph).size() == 2);
+        CHECK(choices_of(*bench, graph).size() == 2);
         REQUIRE(bench->save_caches().ok());
     }
     Bench bench(measuring(folder.path));
@@ -195,7 +450,7 @@ TEST_CASE("tuning: off by default, and no file without a folder") {
     CHECK(choices_of(*plain, graph).size() == 2);
     CHECK(plain->tuning().measured().empty());
     Bench without(measuring());
-    CHECK(measured_choices_of(*without, graph).size() == 2);
+    CHECK(choices_of(*without, graph).size() == 2);
     CHECK(without->tuning().measured().size() == 2);
     CHECK(without->save_caches().ok());
     CHECK(plain->tuning().identity() == without->tuning().identity());
@@ -230,13 +485,26 @@ TEST_CASE("tuning: large and batched products, 16-bit storage") {
     CHECK(bench->tuning().measured().size() == (halves ? 3 : 1));
     // More rows than are measured.
     std::map<std::string, std::string> choices;
-    program::KernelProblem large;
+    program::KernelProblem large =
+        program::matmul_problem(bench->limits(), {.batches = 3, .m = 4096, .n = 4096, .k = 4096}, {});
     large.key = "large";
-    large.candidates = {"direct.t4x4", "direct.t32x4"};
-    large.batches = 3;
-    large.m = large.n = large.k = 4096;
-    REQUIRE(bench->tuning().choose(program::tuning_benches(*bench), {large}, choices).ok());
+    large.kernels = {{"direct.t4x4"}, {"direct.t16x4"}};
+    made_tuning()->choose(program::tuning_benches(*bench), {large}, choices);
     CHECK(choices.contains("large"));
+}
+
+TEST_CASE("tuning: kernels of attention on the device, results do not change" * doctest::test_suite("long")) {
+    if (instrumented()) return;
+    program::RuntimeOptions options = measuring();
+    options.kernels_of_gpus = true;
+    gpu::CapabilityOverrides overrides;
+    overrides.disable = {"uniform_loads"};
+    Bench bench(options, overrides);
+    check_kernel(bench, attention_graph(70), 1e-5);
+    std::size_t measured = 0;
+    for (const auto& [bucket, choice] : bench->tuning().measured())
+        measured += bucket.starts_with("attention ") ? 1 : 0;
+    CHECK(measured >= 1); // as many as there is time for
 }
 
 } // namespace tuning_test

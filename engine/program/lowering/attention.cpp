@@ -2,10 +2,12 @@
 #include "program/lowering/attention.hpp"
 
 #include "program/lowering/concat.hpp"
+#include "program/lowering/half.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -232,6 +234,54 @@ AttentionProblem problem_of(const Attention& a, const TensorViews& p, AttentionP
     return {.sizes = a, .pass = pass, .options = options, .rows = row_views(a, p)};
 }
 
+KernelTrial trial_of(Attention a, AttentionPass pass, const std::array<Storage, 8>& stored, double most_flops,
+                     int64_t most_elements);
+
+// Returns the number of scores that are computed.
+double pairs(const Attention& a) {
+    const double all = static_cast<double>(a.batch * a.heads) * static_cast<double>(a.queries * a.keys);
+    return (a.options & kCausal) != 0 ? all / 2 : all;
+}
+
+// Returns floating-point operations of a pass per score.
+double flops_per_pair(const AttentionSizes& s, AttentionPass pass, uint32_t outputs) {
+    const int64_t products = pass == AttentionPass::forward          ? s.width + s.value_width
+                             : pass == AttentionPass::gradient_query ? 2 * s.width + s.value_width
+                             : outputs == kDk                        ? 2 * s.width + s.value_width
+                             : outputs == kDv                        ? s.width + s.value_width
+                                                                     : 2 * s.width + 2 * s.value_width;
+    return 2.0 * static_cast<double>(products);
+}
+
+KernelChoice choose(Lowering& lowering, const Attention& a, const AttentionProblem& problem) {
+    constexpr const char* kPasses[] = {"forward", "dq", "dk dv"}; // by AttentionPass
+    std::vector<KernelOption> options = attention_options(lowering.limits, problem);
+    if (options.size() == 1 && options[0].lanes.empty()) return {options[0].kernel};
+    std::string types;
+    for (const View* view : problem.rows)
+        if (view->resource != 0) types += fmt::format("{}{}", types.empty() ? "" : " ", storage_name(view->storage));
+    const char* pass = kPasses[static_cast<std::size_t>(problem.pass)];
+    const auto up = [](int64_t size) { return std::bit_ceil(static_cast<uint64_t>(size)); };
+    KernelProblem alone;
+    alone.key = fmt::format("attention {} {} [{}x {} {}, {} {}, {} {}] options {:x} {}", pass, types, a.batch, a.heads,
+                            a.key_heads, a.queries, a.keys, a.width, a.value_width, problem.options,
+                            options[0].kernel); // which depends on alignment
+    alone.bucket = fmt::format("attention {} {} [{}x {} {}, {} {}, {} {}]{}{}", pass, types, up(a.batch), a.heads,
+                               a.key_heads, up(a.queries), up(a.keys), a.width, a.value_width,
+                               (problem.options & kCausal) != 0 ? " causal" : "",
+                               (problem.options & kDropout) != 0 ? " dropout" : "");
+    alone.plainest = options.back().kernel;
+    alone.kernels = std::move(options);
+    alone.units = lowering.limits.matrix_unit(problem.rows[0]->storage) ? problem.rows[0]->storage : Storage::f32;
+    alone.flops = pairs(a) * flops_per_pair(a, problem.pass, problem.outputs);
+    std::array<Storage, 8> stored{};
+    for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = problem.rows[i]->storage;
+    alone.trial = [a, pass = problem.pass, stored](double most_flops, int64_t most_elements) {
+        return trial_of(a, pass, stored, most_flops, most_elements);
+    };
+    return lowering.choose(std::move(alone));
+}
+
 Dispatch make_dispatch(const Attention& a, const TensorViews& p, AttentionPass pass, const AttentionKernel& kernel) {
     Dispatch dispatch;
     dispatch.shader = kernel.shader;
@@ -328,11 +378,6 @@ Dispatch make_dispatch(const Attention& a, const TensorViews& p, AttentionPass p
     return dispatch;
 }
 
-double pairs(const Attention& a) {
-    const double all = static_cast<double>(a.batch * a.heads) * static_cast<double>(a.queries * a.keys);
-    return (a.options & kCausal) != 0 ? all / 2 : all;
-}
-
 // Combines the parts of a forward pass, whose dispatch is given.
 Dispatch sum_of_parts(const Attention& a, const TensorViews& p, const Dispatch& forward) {
     Dispatch dispatch;
@@ -350,8 +395,8 @@ Dispatch sum_of_parts(const Attention& a, const TensorViews& p, const Dispatch& 
 Status append_forward(Lowering& lowering, const Attention& a, TensorViews p) {
     if (p.y.elements() == 0) return {};
     if (a.keys == 0) return invalid_argument("attention over no keys");
-    const AttentionKernel kernel =
-        attention_kernel(lowering.limits, problem_of(a, p, AttentionPass::forward, a.options));
+    const AttentionProblem problem = problem_of(a, p, AttentionPass::forward, a.options);
+    const AttentionKernel kernel = attention_kernel(lowering.limits, problem, choose(lowering, a, problem));
     const bool split = kernel.parts > 1;
     if (split) {
         p.part_sums = lowering.allocate({a.batch, a.heads, kernel.parts, a.queries, a.value_width}, Storage::f32,
@@ -359,11 +404,11 @@ Status append_forward(Lowering& lowering, const Attention& a, TensorViews p) {
         p.part_numbers = lowering.allocate({a.batch, a.heads, kernel.parts, a.queries, 2}, Storage::f32,
                                            "numbers of an attention's parts");
     }
-    Dispatch dispatch = make_dispatch(a, p, AttentionPass::forward, kernel);
+    Dispatch dispatch = make_dispatch(a, p, problem.pass, kernel);
     Dispatch sum = sum_of_parts(a, p, dispatch);
     for (const View* view : {&p.part_sums, &p.part_numbers}) dispatch.writes(*view);
     for (const View* view : {&p.y, &p.lse}) (split ? sum : dispatch).writes(*view);
-    dispatch.flops = 2.0 * pairs(a) * static_cast<double>(a.width + a.value_width);
+    dispatch.flops = pairs(a) * flops_per_pair(a, problem.pass, 0);
     dispatch.bytes = static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes() +
                                          (split ? p.part_sums : p.y).bytes());
     lowering.append(std::move(dispatch));
@@ -380,6 +425,106 @@ Status forward(Lowering& lowering, graph::NodeId id) {
     lowering.views[node.outputs[0]] = p.y;
     p.lse = make_output(lowering, id, 1);
     return append_forward(lowering, a, p);
+}
+
+// Computes dq and delta.
+void append_query_gradient(Lowering& lowering, const Attention& a, const TensorViews& p, uint32_t options) {
+    const AttentionProblem problem = problem_of(a, p, AttentionPass::gradient_query, options);
+    Dispatch dq =
+        make_dispatch(a, p, problem.pass, attention_kernel(lowering.limits, problem, choose(lowering, a, problem)));
+    for (const View* view : {&p.y, &p.dy, &p.lse}) dq.reads(*view);
+    for (const View* view : {&p.delta, &p.dq, &p.bias_gradient, &p.query_distance_gradient, &p.query_class_gradient})
+        dq.writes(*view);
+    if (p.query_distance_gradient.resource != 0) dq.reads(p.query_distance_gradient);
+    dq.flops = pairs(a) * flops_per_pair(a, problem.pass, 0);
+    dq.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
+    lowering.append(std::move(dq));
+}
+
+// Computes dk and dv, by one dispatch or two.
+void append_key_gradient(Lowering& lowering, const Attention& a, const TensorViews& p, uint32_t options) {
+    AttentionProblem problem = problem_of(a, p, AttentionPass::gradient_key, options);
+    const KernelChoice choice = choose(lowering, a, problem);
+    const bool together = attention_kernel(lowering.limits, problem, choice).together;
+    for (const uint32_t outputs : together ? std::vector<uint32_t>{kDk | kDv} : std::vector<uint32_t>{kDk, kDv}) {
+        problem.outputs = outputs;
+        Dispatch dkv = make_dispatch(a, p, problem.pass, attention_kernel(lowering.limits, problem, choice));
+        for (const View* view : {&p.dy, &p.lse, &p.delta}) dkv.reads(*view);
+        if ((outputs & kDv) != 0) dkv.writes(p.dv);
+        if ((outputs & kDk) != 0) {
+            for (const View* view : {&p.dk, &p.key_distance_gradient}) dkv.writes(*view);
+            if (p.key_distance_gradient.resource != 0) dkv.reads(p.key_distance_gradient);
+        }
+        dkv.flops = pairs(a) * flops_per_pair(a, problem.pass, outputs);
+        dkv.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
+        lowering.append(std::move(dkv));
+    }
+}
+
+// Returns a pass alone, with the options that matter most to its speed. `stored` is in the order of row_views().
+KernelTrial trial_of(Attention a, AttentionPass pass, const std::array<Storage, 8>& stored, double most_flops,
+                     int64_t most_elements) {
+    const auto flops = [&] { return pairs(a) * flops_per_pair(a, pass, kDk | kDv); };
+    const auto elements = [&] {
+        return a.batch * (a.width + a.value_width) * (2 * a.heads * a.queries + 2 * a.key_heads * a.keys);
+    };
+    const auto large = [&] { return flops() > most_flops || elements() > most_elements; };
+    while (large() && a.batch > 1) a.batch = divide_up(a.batch, 2);
+    while (large() && a.key_heads > 1 && a.key_heads % 2 == 0) a.heads /= 2, a.key_heads /= 2;
+    for (int64_t* size : {&a.queries, &a.keys})
+        while (large() && *size > 512) *size = divide_up(*size, 2);
+    a.in = {};
+    a.table = a.key_table = a.runtime = {};
+    a.options &= kCausal | kWindow | kDropout;
+    const bool gradient = pass != AttentionPass::forward, of_keys = pass == AttentionPass::gradient_key;
+    const int64_t rows_q = a.batch * a.heads * a.queries, rows_k = a.batch * a.key_heads * a.keys;
+    KernelTrial trial;
+    trial.flops = flops();
+    trial.inputs = {{"q", rows_q * a.width, stored[0]},
+                    {"k", rows_k * a.width, stored[1]},
+                    {"v", rows_k * a.value_width, stored[2]}};
+    const TrialTensor y{"y", rows_q * a.value_width, stored[3]}, dy{"dy", y.elements, stored[4]};
+    const TrialTensor lse{"lse", 2 * rows_q, Storage::f32}, delta{"delta", rows_q, Storage::f32};
+    if (gradient) trial.inputs.insert(trial.inputs.end(), {y, dy, lse});
+    if (of_keys) {
+        trial.inputs.push_back(delta);
+        trial.outputs = {{"dk", rows_k * a.width, stored[6]}, {"dv", rows_k * a.value_width, stored[7]}};
+    } else if (gradient) {
+        trial.outputs = {{"dq", rows_q * a.width, stored[5]}, delta};
+    } else {
+        trial.outputs = {y};
+    }
+    // With matrix units, probabilities are rounded too.
+    trial.tolerance = stored[0] == Storage::f32 ? 1e-5 : stored[0] == Storage::f16 ? 0x1p-8 : 0x1p-5;
+    trial.lower = [a, pass, stored](Lowering& lowering) {
+        Attention alone = a;
+        const auto rows = [&](const char* name, int64_t heads, int64_t count, int64_t width, Storage storage) {
+            View view = lowering.named(ResourceKind::state, name, {a.batch, count, heads, width}, storage);
+            std::swap(view.shape[1], view.shape[2]);
+            std::swap(view.strides[1], view.strides[2]);
+            return view;
+        };
+        alone.in[in_q] = rows("q", a.heads, a.queries, a.width, stored[0]);
+        alone.in[in_k] = rows("k", a.key_heads, a.keys, a.width, stored[1]);
+        alone.in[in_v] = rows("v", a.key_heads, a.keys, a.value_width, stored[2]);
+        if ((a.options & kDropout) != 0) alone.runtime = lowering.runtime();
+        TensorViews p;
+        p.y = rows("y", a.heads, a.queries, a.value_width, stored[3]);
+        p.lse = lowering.named(ResourceKind::state, "lse", {a.batch, a.heads, a.queries, 2}, Storage::f32);
+        if (pass != AttentionPass::forward) {
+            p.dy = rows("dy", a.heads, a.queries, a.value_width, stored[4]);
+            p.delta = lowering.named(ResourceKind::state, "delta", {a.batch, a.heads, a.queries}, Storage::f32);
+            p.dq = rows("dq", a.heads, a.queries, a.width, stored[5]);
+            p.dk = rows("dk", a.key_heads, a.keys, a.width, stored[6]);
+            p.dv = rows("dv", a.key_heads, a.keys, a.value_width, stored[7]);
+        }
+        switch (pass) {
+        case AttentionPass::forward: static_cast<void>(append_forward(lowering, alone, p)); break;
+        case AttentionPass::gradient_query: append_query_gradient(lowering, alone, p, alone.options); break;
+        case AttentionPass::gradient_key: append_key_gradient(lowering, alone, p, alone.options); break;
+        }
+    };
+    return trial;
 }
 
 // Sums `from` over the dimensions that are 1 in `to`.
@@ -448,34 +593,8 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     if (a.queries == 0 || a.keys == 0 || a.batch == 0 || a.heads == 0)
         return unsupported("the gradient of an attention without queries or keys");
 
-    const AttentionProblem of_queries = problem_of(a, p, AttentionPass::gradient_query, query_options);
-    Dispatch dq = make_dispatch(a, p, of_queries.pass, attention_kernel(lowering.limits, of_queries));
-    for (const View* view : {&p.y, &p.dy, &p.lse}) dq.reads(*view);
-    for (const View* view : {&p.delta, &p.dq, &p.bias_gradient, &p.query_distance_gradient, &p.query_class_gradient})
-        dq.writes(*view);
-    if (p.query_distance_gradient.resource != 0) dq.reads(p.query_distance_gradient);
-    dq.flops = 2.0 * pairs(a) * static_cast<double>(2 * a.width + a.value_width);
-    dq.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
-    lowering.append(std::move(dq));
-
-    AttentionProblem of_keys = problem_of(a, p, AttentionPass::gradient_key, key_options);
-    const bool together = attention_kernel(lowering.limits, of_keys).together;
-    for (const uint32_t outputs : together ? std::vector<uint32_t>{kDk | kDv} : std::vector<uint32_t>{kDk, kDv}) {
-        of_keys.outputs = outputs;
-        Dispatch dkv = make_dispatch(a, p, of_keys.pass, attention_kernel(lowering.limits, of_keys));
-        for (const View* view : {&p.dy, &p.lse, &p.delta}) dkv.reads(*view);
-        if ((outputs & kDv) != 0) dkv.writes(p.dv);
-        if ((outputs & kDk) != 0) {
-            for (const View* view : {&p.dk, &p.key_distance_gradient}) dkv.writes(*view);
-            if (p.key_distance_gradient.resource != 0) dkv.reads(p.key_distance_gradient);
-        }
-        const int64_t products = outputs == kDk   ? 2 * a.width + a.value_width
-                                 : outputs == kDv ? a.width + a.value_width
-                                                  : 2 * a.width + 2 * a.value_width;
-        dkv.flops = 2.0 * pairs(a) * static_cast<double>(products);
-        dkv.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
-        lowering.append(std::move(dkv));
-    }
+    append_query_gradient(lowering, a, p, query_options);
+    append_key_gradient(lowering, a, p, key_options);
 
     if (wants(out_bias)) {
         const View output = lowering.view(node.outputs[out_bias]);

@@ -18,10 +18,12 @@ using namespace kernels::attention; // the options
 constexpr std::size_t kOptionsConstant = 3; // OPTIONS of the kernels for GPUs
 
 constexpr const char* kNames[] = {"forward", "gradient_query", "gradient_key"}; // by AttentionPass
+// Names of kernels in choices; after kTiled the variant's.
+constexpr const char *kMatrix = "matrix", *kTiled = "tiled.", *kLane = "lane";
 
 // A variant of the kernels for GPUs, shaders/attention/tiled_*.comp: a workgroup per block of rows. The first that the
-// device can run and whose widths suffice is taken; shaders/TRIED.md has the reasons. A width is the larger of D and
-// DV.
+// device can run and whose widths suffice is preferred; shaders/TRIED.md has the reasons. A width is the larger of D
+// and DV.
 struct TiledVariant {
     std::string_view name;
     int64_t own = 0;             // rows that a workgroup computes: queries (forward, dq) or keys (dk, dv)
@@ -80,19 +82,14 @@ bool offsets_fit(const AttentionProblem& problem, int64_t rows) {
     });
 }
 
-// Returns null if the kernels with one lane per row have to be used.
-const TiledVariant* tiled_variant(const Limits& limits, const AttentionProblem& problem) {
+bool can_run(const TiledVariant& variant, const Limits& limits, const AttentionProblem& problem) {
     const AttentionSizes& sizes = problem.sizes;
     const bool for_keys = problem.pass == AttentionPass::gradient_key;
-    if (limits.cpu || limits.uniform_loads || !limits.long_kernels) return nullptr;
-    const auto* const found = std::ranges::find_if(kTiledVariants, [&](const TiledVariant& variant) {
-        return variant.invocations <= limits.max_group_invocations && variant.shared_bytes <= limits.shared_memory &&
-               std::max(sizes.width, sizes.value_width) <= (for_keys ? variant.key_width : variant.width) &&
-               (!for_keys || !variant.many_registers || limits.many_registers);
-    });
-    if (found == std::end(kTiledVariants)) return nullptr;
-    if (!offsets_fit(problem, std::max(found->own, found->other))) return nullptr;
-    return found;
+    if (limits.cpu || limits.uniform_loads || !limits.long_kernels) return false;
+    return variant.invocations <= limits.max_group_invocations && variant.shared_bytes <= limits.shared_memory &&
+           std::max(sizes.width, sizes.value_width) <= (for_keys ? variant.key_width : variant.width) &&
+           (!for_keys || !variant.many_registers || limits.many_registers) &&
+           offsets_fit(problem, std::max(variant.own, variant.other));
 }
 
 // How the kernels for matrix units, shaders/attention/matrix_*.comp, divide a problem.
@@ -159,15 +156,43 @@ bool attention_rows_of_fours(const AttentionSizes& sizes, std::initializer_list<
     return rows_of_multiples(4, sizes, {views.begin(), views.size()});
 }
 
-AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& problem) {
+std::vector<KernelOption> attention_options(const Limits& device, const AttentionProblem& problem) {
+    const Limits limits = device.with_subgroups_of(device.subgroup_of_many_registers());
+    std::vector<KernelOption> options;
+    if (const auto matrix = matrix_variant(limits, problem)) {
+        KernelOption option{kMatrix};
+        for (const uint32_t size : device.subgroup_sizes(matrix->invocations))
+            if (size != limits.subgroup_size && matrix_variant(device.with_subgroups_of(size), problem))
+                option.lanes.push_back(size);
+        options.push_back(std::move(option));
+    }
+    for (const TiledVariant& variant : kTiledVariants) {
+        if (!can_run(variant, device, problem)) continue;
+        KernelOption option{kTiled + std::string(variant.name)};
+        for (const uint32_t size : device.subgroup_sizes(variant.invocations))
+            if (size != device.subgroup_size && !device.registers_at_any_width) option.lanes.push_back(size);
+        options.push_back(std::move(option));
+    }
+    if (options.empty()) options.push_back({kLane});
+    return options;
+}
+
+AttentionKernel attention_kernel(const Limits& device, const AttentionProblem& problem, const KernelChoice& choice) {
+    const Limits limits =
+        device.with_subgroups_of(choice.lanes != 0 ? choice.lanes : device.subgroup_of_many_registers());
     const AttentionSizes& sizes = problem.sizes;
+    const int64_t widest = std::max(sizes.width, sizes.value_width);
     const char* name = kNames[static_cast<std::size_t>(problem.pass)];
     const uint32_t width = word(sizes.width), value_width = word(sizes.value_width);
     uint32_t types = 0;
     for (std::size_t i = 0; i < problem.rows.size(); ++i)
         if (problem.rows[i]->resource != 0) types |= static_cast<uint32_t>(problem.rows[i]->storage) << 2 * i;
+    const auto* const tiled = std::ranges::find_if(kTiledVariants, [&](const TiledVariant& variant) {
+        return choice.kernel == kTiled + std::string(variant.name) && can_run(variant, limits, problem);
+    });
     AttentionKernel kernel;
-    if (const auto matrix = matrix_variant(limits, problem)) {
+    kernel.rows = limits.subgroup_size;
+    if (const auto matrix = matrix_variant(limits, problem); matrix && choice.kernel == kMatrix) {
         const auto& [unit, rows, invocations] = *matrix;
         kernel.shader = fmt::format("attention/matrix_{}.{}", name, storage_name(problem.rows[0]->storage));
         kernel.constants = {width,           value_width,  rows,   problem.options,
@@ -176,24 +201,26 @@ AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& p
                             invocations};
         kernel.subgroup_size = limits.subgroup_size;
         kernel.rows = int64_t{rows} * invocations / limits.subgroup_size;
-        kernel.together = std::max(sizes.width, sizes.value_width) <= kMatrixTogether;
+        kernel.together = widest <= kMatrixTogether;
         split_keys(kernel, limits, problem);
         return kernel;
     }
-    if (const TiledVariant* tiled = tiled_variant(limits, problem)) {
+    if (tiled != std::end(kTiledVariants)) {
         kernel.shader = fmt::format("attention/tiled_{}.{}{}", name, tiled->name, types != 0 ? "_16" : "");
         kernel.constants = {width,           value_width,     rows_of_multiples(4, sizes, problem.rows) ? 4u : 1u,
                             problem.options, problem.outputs, limits.compiles_slowly ? 1u : 0u};
+        kernel.subgroup_size = choice.lanes;
         kernel.rows = tiled->own;
-        kernel.together = limits.many_registers && std::max(sizes.width, sizes.value_width) <= tiled->together_width;
+        kernel.together = limits.many_registers && widest <= tiled->together_width;
         split_keys(kernel, limits, problem);
-    } else {
+    } else if (choice.kernel == kLane) {
         kernel.shader = fmt::format("attention/{}{}", name, types != 0 ? ".16" : "");
         kernel.constants = {limits.subgroup_size, width,
                             value_width,          rows_of_multiples(2, sizes, problem.rows) ? 2u : 1u,
                             sizes.block,          problem.options};
         kernel.subgroup_size = limits.subgroup_size;
-        kernel.rows = limits.subgroup_size;
+    } else {
+        kernel.shader = "attention/" + choice.kernel;
     }
     if (types != 0) kernel.constants.push_back(types);
     return kernel;

@@ -1,6 +1,7 @@
 // Which kernels compute attention over whole sequences: one lane per row, tiles in shared memory, or matrix units.
 #pragma once
 
+#include "program/lowering/kernel_problem.hpp"
 #include "program/lowering/limits.hpp"
 
 #include <array>
@@ -33,15 +34,18 @@ struct AttentionProblem {
 struct AttentionKernel {
     std::string shader;
     std::vector<uint32_t> constants;
-    uint32_t subgroup_size = 0; // 0: the driver's
+    uint32_t subgroup_size = 0; // required; 0: any
     int64_t rows = 0;           // per workgroup: keys (gradient_key) or queries
     bool together = true;       // gradient_key computes dk and dv in one dispatch
     int64_t parts = 1;          // of the keys (forward): above 1 a second pass combines their sums
     int64_t part_keys = 0;      // keys of a part; the last may have fewer
 };
 
-// Returns the preferred one of the kernels that such a device can run; there is always one.
-AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& problem);
+// Returns the kernels that such a device can run, the preferred one first: "matrix", "tiled.t64x64" and others, or only
+// "lane". Never empty.
+std::vector<KernelOption> attention_options(const Limits& limits, const AttentionProblem& problem);
+// A choice that the device cannot run, or that is of another version, has a shader that does not exist.
+AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& problem, const KernelChoice& choice);
 
 // Returns whether all rows of these views begin at multiples of four elements, and their widths are such.
 bool attention_rows_of_fours(const AttentionSizes& sizes, std::initializer_list<const View*> views);

@@ -236,14 +236,15 @@ View Lowering::access_counters() {
     return counters;
 }
 
-const std::string& Lowering::choose(KernelProblem problem) {
-    const auto [it, fresh] = choices.try_emplace(problem.key, problem.candidates.front());
-    if (!fresh) return it->second;
+KernelChoice Lowering::choose(KernelProblem problem) {
+    if (trial) return *trial;
+    const auto [it, fresh] = choices.try_emplace(problem.key, problem.kernels.front().kernel);
+    if (!fresh) return KernelChoice::parse(it->second);
     if (const auto fixed = options.kernel_choices.find(problem.key); fixed != options.kernel_choices.end())
         it->second = fixed->second;
     else
         problems.push_back(std::move(problem));
-    return it->second;
+    return KernelChoice::parse(it->second);
 }
 
 } // namespace hekla::program

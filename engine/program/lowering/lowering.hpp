@@ -6,11 +6,13 @@
 #include "program/lowering/column_sums.hpp"
 #include "program/lowering/compile_options.hpp"
 #include "program/lowering/dispatch.hpp"
+#include "program/lowering/kernel_problem.hpp"
 #include "program/lowering/limits.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -39,15 +41,6 @@ struct Resource {
     std::vector<std::byte> content; // constants only
 };
 
-// A product that several kernels can compute, with everything that a tuner needs to measure them.
-struct KernelProblem {
-    std::string key;                     // "matmul NT f32 [1x 512, 512, 512]": the key in Lowering::choices
-    std::vector<std::string> candidates; // the preferred one first; all give the same result except for rounding
-    bool transpose_a = false, transpose_b = false;
-    int64_t batches = 1, m = 0, n = 0, k = 0;
-    Storage a = Storage::f32, b = Storage::f32, c = Storage::f32;
-};
-
 class Lowering {
 public:
     const graph::Graph* graph = nullptr; // null: dispatches written by hand
@@ -59,8 +52,9 @@ public:
     std::vector<bool> needed;                   // by graph::NodeId: whether it is computed
     std::vector<bool> stored_in_16_bits;        // by graph::ValueId; empty if options.precision is f32
     graph::NodeId current = 0;                  // the node being lowered
-    std::map<std::string, std::string> choices; // chosen kernels by KernelProblem::key, including those of the options
+    std::map<std::string, std::string> choices; // KernelChoice::text() by KernelProblem::key, with those of the options
     std::vector<KernelProblem> problems;        // for which options.kernel_choices has no entry
+    std::optional<KernelChoice> trial;          // of every problem, in place of those: see KernelTrial
     std::map<std::string, float> scalar_initials;
     std::map<std::string, View> outputs;                       // every tensor of kind output, in its original shape
     std::vector<std::pair<graph::NodeId, View>> access_counts; // of access_counters(), in order
@@ -111,9 +105,9 @@ public:
     // Returns false and changes nothing if that is impossible.
     bool move_to(const View& view, ResourceKind kind, const std::string& name);
 
-    // Chooses the kernel of a problem: the one in options.kernel_choices for its key, otherwise the first candidate,
+    // Returns how a problem is computed: the choice in options.kernel_choices for its key, otherwise its first kernel,
     // and then adds the problem to `problems`. A choice never changes after step 0.
-    const std::string& choose(KernelProblem problem);
+    KernelChoice choose(KernelProblem problem);
 
 private:
     std::map<std::pair<ResourceKind, std::string>, ResourceId> names_;

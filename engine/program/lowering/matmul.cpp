@@ -3,6 +3,7 @@
 #include "program/lowering/epilogue.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/matmul_kernels.hpp"
+#include "program/lowering/matmul_problem.hpp"
 
 #include <fmt/format.h>
 
@@ -102,9 +103,10 @@ struct Tiling {
     std::string shader;
     int64_t tile_m = 0, tile_n = 0;       // of C
     int64_t splits = 1, split_length = 0; // of K
+    bool chosen_splits = false;           // not by rule
     bool has_sums = false;                // the kernel computes Problem::sums
     std::vector<uint32_t> constants;      // the last is the epilogue
-    uint32_t subgroup = 0;
+    uint32_t subgroup = 0;                // required size; 0: any
 };
 
 // Returns TYPES of shaders/matmul/tile.glsl: the storage of A, B and C.
@@ -219,7 +221,7 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
 }
 
 Tiling choose_tiling(Lowering& lowering, const Problem& p) {
-    const Limits& limits = lowering.limits;
+    const Limits& device = lowering.limits;
     const int64_t batches = p.outer * p.inner;
     const bool has_16_bit = types_of(p.a.view, p.b.view, p.c) != 0;
     const View& residual = p.epilogue.residual;
@@ -233,43 +235,36 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
         has_16_bit,
         p.a.view.storage == p.b.view.storage ? p.a.view.storage : Storage::f32,
         std::max({p.a.leading, p.b.leading, p.c_leading, residual.resource != 0 ? residual.strides[0] : int64_t{0}})};
-    const std::vector<const MatmulKernel*> candidates = matmul_candidates(limits, shape);
+    const std::vector<const MatmulKernel*> candidates = matmul_candidates(device, shape);
     const std::string types = has_16_bit ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
                                                        storage_name(p.b.view.storage), storage_name(p.c.storage))
                                          : "f32";
     // Where kernels load unaligned factors more slowly, the alignment is part of the key.
     constexpr uint32_t kInEights = kernels::matmul::kEightsOfA | kernels::matmul::kEightsOfB;
-    const bool unaligned = limits.matrix_unit(shape.factors) && eights_of(p) != kInEights;
-    KernelProblem problem{fmt::format("matmul {}{} {} [{}x {}, {}, {}]{}", p.a.transposed ? 'T' : 'N',
-                                      p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k,
-                                      unaligned ? " unaligned" : ""),
-                          {},
-                          p.a.transposed,
-                          p.b.transposed,
-                          batches,
-                          p.m,
-                          p.n,
-                          p.k,
-                          p.a.view.storage,
-                          p.b.view.storage,
-                          p.c.storage};
-    for (const MatmulKernel* kernel : candidates) problem.candidates.emplace_back(kernel->name);
-    const std::string& choice = lowering.choose(std::move(problem));
+    const bool unaligned = device.matrix_unit(shape.factors) && eights_of(p) != kInEights;
+    KernelProblem problem = matmul_problem(device, shape, {p.a.view.storage, p.b.view.storage, p.c.storage});
+    problem.key = fmt::format("matmul {}{} {} [{}x {}, {}, {}]{}", p.a.transposed ? 'T' : 'N',
+                              p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k, unaligned ? " unaligned" : "");
+    if (unaligned) problem.bucket += " unaligned";
+    const KernelChoice choice = lowering.choose(std::move(problem));
 
     Tiling tiling;
-    tiling.shader = "matmul/" + choice;
-    tiling.kernel = find_matmul_kernel(choice);
+    tiling.shader = "matmul/" + choice.kernel;
+    tiling.kernel = find_matmul_kernel(choice.kernel);
     // An unknown choice, from another version, fails with its name at the shader lookup.
     if (tiling.kernel == nullptr) tiling.kernel = candidates.front();
+    const Limits limits =
+        choice.lanes != 0 ? device.with_subgroups_of(choice.lanes) : limits_of(device, *tiling.kernel);
     tiling.tile_m = tiling.kernel->tile_m;
-    tiling.tile_n = tiling.kernel->family == MatmulFamily::vector ? vector_columns(limits, *tiling.kernel, shape)
-                                                                  : tiling.kernel->columns(limits);
-    const bool sized = tiling.kernel->one_subgroup() || tiling.kernel->family == MatmulFamily::matrix;
-    tiling.subgroup = sized ? limits.subgroup_size : 0;
+    tiling.tile_n = tile_columns(limits, *tiling.kernel, shape);
+    tiling.subgroup = tiling.kernel->requires_subgroup_size() ? limits.subgroup_size : choice.lanes;
     // With few tiles a device is partly idle, so K is split too, and a second pass adds the parts in order. On a CPU
     // that pass costs as much as millions of operations.
     const int64_t tiles = divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches;
-    if (limits.cpu) {
+    if (choice.splits != 0) {
+        tiling.splits = choice.splits;
+        tiling.chosen_splits = true;
+    } else if (limits.cpu) {
         const bool small = batches * p.m * p.n * p.k < (int64_t{1} << 21);
         const int64_t wanted = small ? 1 : 4;
         const int64_t shortest = 256;
@@ -385,7 +380,7 @@ Problem part_of(const Problem& p, bool columns, int64_t first, int64_t length) {
 bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
     const int64_t batches = p.outer * p.inner;
     const Tiling tiling = choose_tiling(lowering, p);
-    const bool cuts = may_cut && batches == 1 &&
+    const bool cuts = may_cut && batches == 1 && !tiling.chosen_splits &&
                       (tiling.kernel->family == MatmulFamily::tiled || tiling.kernel->family == MatmulFamily::matrix) &&
                       (epilogue_bits(p.epilogue) & ~kernels::matmul::kAccumulate) == 0;
     if (const ProductCut cut = cuts ? gpu_cut(lowering.limits, *tiling.kernel, p.m, p.n, p.k) : ProductCut{};

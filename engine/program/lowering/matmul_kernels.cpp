@@ -16,6 +16,9 @@ constexpr int64_t kTransposeRows = 9;
 // Kernels for GPUs have 32-bit offsets within a tile of up to 512 rows.
 constexpr int64_t kMostLeading = int64_t{1} << 21;
 
+// Parts of K that are worth measuring have at least this length, and partial sums at most this many elements in total.
+constexpr int64_t kShortestPart = 128, kMostPartialSums = int64_t{1} << 24;
+
 // The reasons are in shaders/TRIED.md. On a CPU the highest tile that the rows fill and that leaves work for every
 // core; on a GPU a kernel for few rows, or the largest tile that leaves work for every core.
 constexpr MatmulKernel kKernels[] = {
@@ -243,14 +246,46 @@ std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const M
     }
     std::vector<const MatmulKernel*> candidates;
     for (const MatmulKernel& kernel : kKernels)
-        if (can_run(kernel, limits, shape)) candidates.push_back(&kernel);
+        if (can_run(kernel, limits_of(limits, kernel), shape)) candidates.push_back(&kernel);
     // The last row has no requirements and suits everything.
-    const auto preferred =
-        std::ranges::find_if(candidates, [&](const MatmulKernel* kernel) { return suits(*kernel, limits, shape); });
+    const auto preferred = std::ranges::find_if(
+        candidates, [&](const MatmulKernel* kernel) { return suits(*kernel, limits_of(limits, *kernel), shape); });
     std::rotate(candidates.begin(), preferred, preferred + 1);
     std::erase_if(candidates,
                   [&](const MatmulKernel* kernel) { return kernel != candidates.front() && !kernel->measured; });
     return candidates;
+}
+
+Limits limits_of(const Limits& limits, const MatmulKernel& kernel) {
+    return kernel.requires_subgroup_size() ? limits.with_subgroups_of(limits.subgroup_of_many_registers()) : limits;
+}
+
+int64_t tile_columns(const Limits& limits, const MatmulKernel& kernel, const MatmulShape& shape) {
+    return kernel.family == MatmulFamily::vector ? vector_columns(limits, kernel, shape) : kernel.columns(limits);
+}
+
+KernelOption matmul_option(const Limits& device, const MatmulKernel& kernel, const MatmulShape& shape) {
+    KernelOption option{std::string(kernel.name)};
+    if (device.cpu) return option;
+    const Limits limits = limits_of(device, kernel);
+    const int64_t of_c = shape.batches * shape.m * shape.n;
+    const int64_t tiles =
+        divide_up(shape.m, kernel.tile_m) * divide_up(shape.n, tile_columns(limits, kernel, shape)) * shape.batches;
+    const int64_t rule = gpu_splits(limits, kernel, tiles, shape.k);
+    const auto add = [&](int64_t splits) {
+        if (splits == rule || splits < 1) return;
+        if (splits > 1 && (shape.k / splits < kShortestPart || splits * of_c > kMostPartialSums)) return;
+        option.splits.push_back(static_cast<uint32_t>(splits));
+    };
+    add(rule / 2);
+    if (tiles * rule < 4 * resident_groups(limits, kernel))
+        for (const int64_t more : {2, 4}) add(more * rule);
+    // Where lanes have as many registers at any size, other sizes are only for matrix units (shaders/TRIED.md).
+    if (device.registers_at_any_width && kernel.family != matrix) return option;
+    for (const uint32_t size : device.subgroup_sizes(invocations_of(kernel, device.min_subgroup_size)))
+        if (size != limits.subgroup_size && can_run(kernel, device.with_subgroups_of(size), shape))
+            option.lanes.push_back(size);
+    return option;
 }
 
 // Times are in steps of one K of all resident workgroups.

@@ -60,6 +60,7 @@ struct MatmulKernel {
 
     bool columns_per_lane() const { return family == MatmulFamily::uniform || family == MatmulFamily::direct; }
     bool one_subgroup() const { return columns_per_lane() || family == MatmulFamily::dot; }
+    bool requires_subgroup_size() const { return one_subgroup() || family == MatmulFamily::matrix; }
     int64_t columns(const Limits& limits) const { return columns_per_lane() ? tile_n * limits.subgroup_size : tile_n; }
 };
 
@@ -78,6 +79,12 @@ std::span<const MatmulKernel> matmul_kernels();
 const MatmulKernel* find_matmul_kernel(std::string_view name); // null if it does not exist
 // Returns the kernels that can compute a product on a device, the preferred one first. Never empty.
 std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const MatmulShape& shape);
+// Returns the limits with the subgroup size that the kernel has by rule.
+Limits limits_of(const Limits& limits, const MatmulKernel& kernel);
+// Returns the kernel with the numbers of parts of K and the subgroup sizes that are worth measuring, on GPUs.
+KernelOption matmul_option(const Limits& limits, const MatmulKernel& kernel, const MatmulShape& shape);
+// Returns the columns of C per workgroup. The limits are those of limits_of(), or with another subgroup size.
+int64_t tile_columns(const Limits& limits, const MatmulKernel& kernel, const MatmulShape& shape);
 
 // Returns the number of parts into which a GPU splits K, where a second pass adds their sums.
 int64_t gpu_splits(const Limits& limits, const MatmulKernel& kernel, int64_t tiles, int64_t k);

@@ -1,0 +1,85 @@
+#include "program/program_bench.hpp"
+
+#include "base/stopwatch.hpp"
+#include "program/peak.hpp"
+#include "program/program.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace hekla::program {
+
+namespace {
+
+// A bench whose programs use matrices that are states of a separate store.
+class ProgramBench : public TuningBench {
+public:
+    ProgramBench(Runtime& runtime, std::unique_ptr<ParameterStore> store)
+        : runtime_(runtime), store_(std::move(store)) {}
+
+    Status upload(const std::string& name, std::span<const std::byte> content) override {
+        HK_TRY(store_->make_state(name, content.size()));
+        return store_->upload_state(name, content);
+    }
+    Result<std::size_t> add(const Lowering& lowering) override {
+        CompileOptions options;
+        options.timings = runtime_.gpu().capabilities().timestamps; // without the time of a submission
+        HK_ASSIGN(auto program, Program::compile(runtime_, lowering, *store_, options));
+        HK_TRY(program->run());
+        programs_.push_back(std::move(program));
+        return programs_.size() - 1;
+    }
+    Result<double> run(std::size_t dispatches) override {
+        using Clock = std::chrono::steady_clock;
+        Program& program = *programs_[dispatches];
+        double best = 1e30;
+        const Clock::time_point begin = Clock::now();
+        for (int i = 0; i < 2 || (i < 20 && seconds_since(begin) < 0.01); ++i) {
+            const Clock::time_point one = Clock::now();
+            HK_TRY(program.run());
+            const double seconds = seconds_since(one);
+            double on_device = 0;
+            for (const DispatchTiming& timing : program.timings()) on_device += timing.seconds;
+            best = std::min(best, on_device > 0 ? on_device : seconds);
+        }
+        return best;
+    }
+    Result<std::vector<std::byte>> download(const std::string& name) override {
+        HK_ASSIGN(const ResourceArray<std::byte> content, store_->download_state(name));
+        return std::vector<std::byte>(content.begin(), content.end());
+    }
+
+private:
+    Runtime& runtime_;
+    std::unique_ptr<ParameterStore> store_;
+    std::vector<std::unique_ptr<Program>> programs_;
+};
+
+Result<std::unique_ptr<TuningBench>> make_bench(Runtime& runtime) {
+    HK_ASSIGN(auto store, ParameterStore::create(runtime, {}));
+    return std::unique_ptr<TuningBench>(std::make_unique<ProgramBench>(runtime, std::move(store)));
+}
+
+Result<double> measure_peak(Runtime& runtime, Storage factors) {
+    constexpr double kSeconds = 0.001; // short, because other processes interrupt a CPU
+    const double budget = runtime.options().budget_seconds;
+    HK_ASSIGN(const std::unique_ptr<TuningBench> bench, make_bench(runtime));
+    return measure_peak(*bench, runtime.device_limits(), factors, budget > 0 ? std::min(kSeconds, budget) : kSeconds);
+}
+
+} // namespace
+
+TuningBenches tuning_benches(Runtime& runtime) {
+    return {runtime.device_limits(), [&runtime] { return make_bench(runtime); },
+            [&runtime](Storage factors) { return peak_flops(runtime, factors); },
+            [begin = std::chrono::steady_clock::now()] { return seconds_since(begin); }};
+}
+
+double peak_flops(Runtime& runtime, Storage factors) {
+    if (const auto known = runtime.peaks_.find(factors); known != runtime.peaks_.end()) return known->second;
+    const Result<double> peak = measure_peak(runtime, factors);
+    if (!peak.ok()) runtime.gpu().device->log().warning("the peak of this device is not known: " + peak.message());
+    return runtime.peaks_[factors] = peak.ok() ? peak.value() : 0;
+}
+
+} // namespace hekla::program
