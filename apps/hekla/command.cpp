@@ -219,7 +219,7 @@ std::vector<hk_string> host_strings(const std::vector<std::string>& from) {
     return all;
 }
 
-int HostContext::create(const Globals& globals, const HostError& error, bool trains, int32_t kind) {
+int HostContext::create(const Globals& globals, const HostError& error, int32_t kind) {
     std::vector<std::string> folders;
     for (const fs::path& folder : globals.plugin_folders()) folders.push_back(folder.string());
     const std::vector<hk_string> plugins = host_strings(folders);
@@ -237,7 +237,7 @@ int HostContext::create(const Globals& globals, const HostError& error, bool tra
     options.describe_memory =
         globals.plugin_memory > 0 ? globals.plugin_memory << 20 : std::numeric_limits<uint64_t>::max();
     options.isolate_plugins = globals.isolate_plugins ? 1 : 0;
-    options.measure_kernels = trains ? static_cast<int32_t>(measure_of(globals)) : 0;
+    options.measure_kernels = static_cast<int32_t>(measure_of(globals));
     options.log = [](void*, int32_t severity, hk_string message) {
         Globals().log().write(static_cast<Severity>(severity), view(message));
     };

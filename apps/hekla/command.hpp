@@ -33,7 +33,7 @@ struct Globals {
     bool no_cache = false;
     std::string trace; // of calls between plugins and the host: a file, "-" for standard error; empty: none
     bool trace_json = false;
-    std::string measure_kernels = "gpus"; // never, gpus, always: for verbs that train or measure
+    std::string measure_kernels = "gpus"; // never, gpus, always: for verbs that run models
     std::string describe = "automatic";   // automatic, child, process: where plugins build their graphs
     std::string describe_program;         // empty: next to this program
     double plugin_seconds = 60.0;         // limit of one answer of a child or worker process
@@ -139,7 +139,7 @@ struct HostContext {
     ~HostContext() { hk_context_destroy(context); }
     // Returns kDone or the status that it failed with. kind: HK_DEVICE_*. By default the device is created by the first
     // call that needs it, so that an error in the verb's input is reported first.
-    int create(const Globals& globals, const HostError& error, bool trains = false, int32_t kind = HK_DEVICE_ON_DEMAND);
+    int create(const Globals& globals, const HostError& error, int32_t kind = HK_DEVICE_ON_DEMAND);
     hk_context context{};
 };
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }

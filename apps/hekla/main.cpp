@@ -50,9 +50,10 @@ void add_global_options(CLI::App& app, Globals& globals) {
     app.add_option("--device", globals.device,
                    "device to use: an index of `hekla devices`, or a part of a device's name")
         ->group(kDevice);
-    app.add_option(
-           "--measure-kernels", globals.measure_kernels,
-           "measure which kernels are fastest, once per shape, before training and in bench; `gpus`: not on CPUs")
+    app.add_option("--measure-kernels", globals.measure_kernels,
+                   "measure which kernels are fastest, once per shape and for 10 seconds at most, in train, eval, "
+                   "generate, embed, "
+                   "predict and bench; `gpus`: not on CPUs")
         ->check(CLI::IsMember({"never", "gpus", "always"}))
         ->capture_default_str()
         ->group(kDevice);
@@ -97,8 +98,7 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
         {"inspect", "Look into models"}, {"describe", "Look into models"}, {"recipe", "Train and evaluate"},
         {"replay", "Look into models"},  {"diff", "Look into models"},     {"replay-calls", "Look into models"},
         {"plugin", "Plugins"},           {"devices", "This machine"},      {"doctor", "This machine"},
-        {"verify", "This machine"},      {"bench", "This machine"},
-        {"kernels", "This machine"}};
+        {"verify", "This machine"},      {"bench", "This machine"},        {"kernels", "This machine"}};
     for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
         for (const auto& [name, group] : kGroups)
             if (verb->get_name() == name) verb->group(group);

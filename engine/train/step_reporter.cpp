@@ -25,7 +25,7 @@ Status StepReporter::step(const StepResult& result) {
     for (const data::Batch& batch : result.micro)
         tokens += static_cast<double>(s.per_device_train_batch_size * batch.length);
     average_seconds_ = average_seconds_ == 0.0 ? result.seconds : 0.9 * average_seconds_ + 0.1 * result.seconds;
-    // A share above 1 means that the peak was measured while something else used the device, so it is unknown.
+    // A share above 1 means that the peak was measured while something else used the device: it is not known.
     const double share = peak_flops_ > 0.0 ? run_->flops(result.micro) / result.seconds / peak_flops_ : 0.0;
     if (share > 1.0) peak_flops_ = 0.0;
     HK_TRY(write());

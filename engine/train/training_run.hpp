@@ -140,7 +140,7 @@ public:
     BatchMaker batch_maker() const;
     // Ends the threads of a training that was asked to stop: those of `batcher` and of an evaluation.
     void end_batches(data::Batcher& batcher);
-    double peak_flops() const { return peak_flops_; } // per second, of a measured matmul; 0: not measured
+    double peak_flops() const { return peak_flops_; } // measured, per second; 0: not known
     std::vector<std::string> gradient_names() const { return train_program_->gradient_names(); }
     Result<double> loss_scale() const { return optimizer_->loss_scale(); }
 
@@ -162,6 +162,7 @@ private:
     Status describe();
     std::map<std::string, std::string> recorded_choices() const;
     Status record_choices() const; // in the run's folder
+    void measure_peak();
     std::vector<std::string> kernel_choices() const;
     program::StoreOptions store_options() const;
     program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;

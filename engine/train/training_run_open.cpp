@@ -7,11 +7,12 @@
 #include "data/text_files.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
+#include "program/lowering/half.hpp"
+#include "program/program_bench.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "train/fit.hpp"
 #include "train/initial_weights.hpp"
 #include "train/model_spec.hpp"
-#include "train/peak.hpp"
 #include "train/report.hpp"
 #include "train/resume_check.hpp"
 #include "train/tokenizer_choice.hpp"
@@ -308,8 +309,18 @@ Status TrainingRun::compile() {
     runner_.emplace(described_, *optimizer_, std::move(steps));
     // Without the cache the next start compiles again, so this is not an error.
     if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());
-    peak_flops_ = measure_peak_flops(*runtime_);
+    measure_peak();
     return {};
+}
+
+// Where products run on matrix units, their peak counts.
+void TrainingRun::measure_peak() {
+    const program::Storage precision = storage_of(recipe_.train);
+    const bool units = static_cast<bool>(runtime_->device_limits().matrix_unit(precision));
+    peak_flops_ = program::peak_flops(*runtime_, units ? precision : program::Storage::f32);
+    if (units && peak_flops_ > 0.0)
+        message(fmt::format("100% of peak is {:.0f} TFLOP/s, that of the matrix units in {}", peak_flops_ / 1e12,
+                            program::storage_name(precision)));
 }
 
 Status TrainingRun::initialize_parameters() {

@@ -10,7 +10,7 @@
 namespace hekla::train {
 namespace {
 
-constexpr double kLongStep = 5.0; // seconds at the device's peak; longer steps are measured with one example
+constexpr double kLongStep = 2.0; // seconds at the device's peak; longer steps are measured with one example
 
 } // namespace
 

@@ -317,7 +317,7 @@ TEST_CASE("a run keeps its kernel choices") {
     const auto plainest = [](json record) {
         for (json& line : record["kernel_choices"]) {
             const std::string text = line.get<std::string>();
-            line = text.substr(0, text.rfind(": ")) + ": direct.t4x4";
+            if (text.starts_with("matmul ")) line = text.substr(0, text.rfind(": ")) + ": direct.t4x4";
         }
         return record;
     };

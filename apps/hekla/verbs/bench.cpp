@@ -8,6 +8,7 @@
 #include "generate/generator.hpp"
 #include "graph/builder.hpp"
 #include "program/lowering/matmul_kernels.hpp"
+#include "program/program_bench.hpp"
 #include "train/initialize.hpp"
 #include "train/loss_counts.hpp"
 #include "train/optimizer.hpp"
@@ -74,6 +75,16 @@ std::vector<float> random_values(std::size_t count, uint64_t stream) {
     for (std::size_t i = 0; i < different; ++i) values[i] = static_cast<float>(random.next_normal());
     for (std::size_t i = different; i < count; ++i) values[i] = values[i - different];
     return values;
+}
+
+// Adds the speed as a share of the device's measured peak: of its matrix units if it has them for this storage.
+void add_share_of_peak(ordered_json& j, program::Runtime& runtime, program::Storage storage, double flops_per_second) {
+    const bool units = static_cast<bool>(runtime.device_limits().matrix_unit(storage));
+    const double peak = program::peak_flops(runtime, units ? storage : program::Storage::f32);
+    if (peak <= 0.0) return;
+    j["peak_gflops"] = rounded(peak / 1e9, 10.0);
+    j["peak_of"] = units ? "matrix units" : "float32";
+    j["percent_of_peak"] = rounded(100.0 * flops_per_second / peak, 10.0);
 }
 
 // ---- matmul --------------------------------------------------------------------------------------------------------
@@ -144,6 +155,7 @@ Result<ordered_json> bench_product(program::Runtime& runtime, const graph::Graph
     ordered_json j{{"case", fmt::format("matmul {}x{}x{}", a.m, a.n, a.k)},
                    {"gflops", rounded(flops / mean / 1e9, 10.0)}};
     j["best_gflops"] = rounded(flops / best / 1e9, 10.0);
+    add_share_of_peak(j, runtime, options.precision, flops / best);
     j["ms"] = rounded(mean * 1e3, 1000.0);
     j["kernels"] = program->kernel_choices();
     j["device"] = runtime.gpu().capabilities().device_name;
@@ -317,6 +329,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
                    {"tokens_per_s", std::llround(tokens / step_seconds)},
                    {"ms_per_step", rounded(step_seconds * 1e3, 100.0)}};
     j["effective_gflops"] = rounded(per_token * tokens / step_seconds / 1e9, 10.0);
+    add_share_of_peak(j, runtime, precision, per_token * tokens / step_seconds);
     j["device"] = runtime.gpu().capabilities().device_name;
     j["dtype"] = long_name(precision);
     j["steps"] = times.size();

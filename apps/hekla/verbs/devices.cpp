@@ -6,6 +6,8 @@
 #include "base/philox.hpp"
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
+#include "program/lowering/half.hpp"
+#include "program/program_bench.hpp"
 #include "train/report.hpp"
 
 #include <algorithm>
@@ -320,6 +322,16 @@ int run_doctor(const Globals& globals, bool json) {
                           fmt::format("differ from float64 by {:.1e}; at most 1e-6 was expected", error.value()),
                           "this driver computes wrong results: try another version of it, or another device");
     doctor.good("kernels", fmt::format("agree with float64 to {:.1e}", error.value()));
+
+    for (const program::Storage storage : {program::Storage::f32, program::Storage::f16, program::Storage::bf16}) {
+        const double peak = program::peak_flops(*runtime.value(), storage);
+        if (peak <= 0.0) continue;
+        const char* name = program::storage_name(storage);
+        const bool units = storage != program::Storage::f32;
+        doctor.number(fmt::format("peak_{}_gflops", name).c_str(), peak / 1e9);
+        doctor.good(units ? fmt::format("peak, {} units", name) : "peak, float32",
+                    fmt::format("{:.1f} GFLOP/s (measured without memory)", peak / 1e9));
+    }
 
     // GPT-2's largest repeated shape: 256 tokens through the layer that widens 768 to 3,072.
     const Result<double> square = matmul_seconds(*runtime.value(), 512, 512, 512),

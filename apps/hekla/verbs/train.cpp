@@ -244,7 +244,7 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     const HostError error;
     HostContext context;
     const bool described = !a.plan_for.empty();
-    if (const int code = context.create(globals, error, true, described ? HK_DEVICE_NONE : HK_DEVICE_ON_DEMAND);
+    if (const int code = context.create(globals, error, described ? HK_DEVICE_NONE : HK_DEVICE_ON_DEMAND);
         code != kDone)
         return code;
     if (a.plan || described) return run_plan(context.context, error, a);

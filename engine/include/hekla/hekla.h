@@ -232,7 +232,8 @@ typedef struct hk_train_step {
     double seconds;
     // Tokens of the step divided by `seconds`.
     double tokens_per_second;
-    // Floating-point operations per second as a fraction of the measured matmul speed, 0 to 1; 0: not measured.
+    // Floating-point operations per second as a fraction of the device's measured peak, 0 to 1; 0: not known. The peak is
+    // that of float32, or of the matrix units if the run trains in 16 bits on them.
     double share_of_peak;
     // Estimated time until the last step, in seconds, without evaluations.
     double remaining_seconds;
