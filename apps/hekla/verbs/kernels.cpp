@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 #include <unistd.h>
 
 namespace hekla::app {
@@ -33,7 +34,8 @@ struct KernelsArguments {
     std::string type = "f32";
     int64_t rows = 1, length = 128;
     bool json = false;
-    std::string isa; // folder for the kernels' code; empty: not written
+    std::string isa;         // folder for the kernels' code; empty: not written
+    bool candidates = false; // the kernels that could be chosen, in place of those that are
 };
 
 // ---- which kernels -------------------------------------------------------------------------------------------------
@@ -142,11 +144,48 @@ Result<program::Estimate> estimate_of(const plugin::Registry& registry, const Ke
     return plan.estimate;
 }
 
+// A way to compute a problem, for --candidates.
+struct KernelCandidate {
+    std::string problem, choice;
+    program::KernelUse use; // one of its dispatches
+};
+
+// Returns the dispatches of each candidate of each problem, alone and without epilogues: kernels by the rules, and each
+// with the other subgroup sizes.
+std::vector<KernelCandidate> candidates_of(const program::Estimate& estimate, const program::Limits& limits) {
+    std::vector<KernelCandidate> all;
+    for (const program::KernelProblem& problem : estimate.problems) {
+        const program::KernelTrial trial = problem.trial(1e18, std::numeric_limits<int64_t>::max());
+        for (const program::KernelOption& option : problem.kernels) {
+            std::vector<uint32_t> sizes{0};
+            sizes.insert(sizes.end(), option.lanes.begin(), option.lanes.end());
+            for (const uint32_t lanes : sizes) {
+                program::Lowering lowering;
+                lowering.limits = limits;
+                lowering.trial = program::KernelChoice{option.kernel, 0, lanes};
+                trial.lower(lowering);
+                std::vector<program::KernelUse> uses;
+                for (const program::Dispatch& dispatch : lowering.dispatches) {
+                    program::KernelUse& use = program::use_of(uses, dispatch);
+                    ++use.dispatches;
+                    use.workgroups += dispatch.groups;
+                    use.flops += dispatch.flops;
+                    use.bytes += dispatch.bytes;
+                }
+                for (program::KernelUse& use : uses)
+                    all.push_back({problem.key, lowering.trial->text(), std::move(use)});
+            }
+        }
+    }
+    return all;
+}
+
 // ---- what the compiler reports -------------------------------------------------------------------------------------
 
 struct CompiledKernel {
     const program::KernelUse* use = nullptr;
-    Status problem; // of its compilation
+    const KernelCandidate* candidate = nullptr; // null: a kernel of the estimate
+    Status problem;                             // of its compilation
     std::vector<gpu::CompilerReport> reports;
     gpu::KernelStatistics statistics;
 };
@@ -187,20 +226,22 @@ ordered_json json_of(const CompiledKernel& kernel) {
         return value ? ordered_json(static_cast<int64_t>(*value)) : ordered_json();
     };
     const gpu::KernelStatistics& s = kernel.statistics;
-    ordered_json j{{"kernel", kernel.use->dispatch.shader},
-                   {"constants", kernel.use->dispatch.constants},
-                   {"subgroup_size",
-                    kernel.reports.empty() ? kernel.use->dispatch.subgroup_size : kernel.reports.front().subgroup_size},
-                   {"dispatches", kernel.use->dispatches},
-                   {"workgroups", kernel.use->workgroups},
-                   {"flops", kernel.use->flops},
-                   {"bytes", kernel.use->bytes},
-                   {"registers", number(s.registers)},
-                   {"spills", number(s.spills)},
-                   {"scratch_bytes", number(s.scratch_bytes)},
-                   {"shared_bytes", number(s.shared_bytes)},
-                   {"waves", number(s.waves)},
-                   {"instructions", number(s.instructions)}};
+    ordered_json j = ordered_json::object();
+    if (kernel.candidate != nullptr) j = {{"problem", kernel.candidate->problem}, {"choice", kernel.candidate->choice}};
+    j.update({{"kernel", kernel.use->dispatch.shader},
+              {"constants", kernel.use->dispatch.constants},
+              {"subgroup_size",
+               kernel.reports.empty() ? kernel.use->dispatch.subgroup_size : kernel.reports.front().subgroup_size},
+              {"dispatches", kernel.use->dispatches},
+              {"workgroups", kernel.use->workgroups},
+              {"flops", kernel.use->flops},
+              {"bytes", kernel.use->bytes},
+              {"registers", number(s.registers)},
+              {"spills", number(s.spills)},
+              {"scratch_bytes", number(s.scratch_bytes)},
+              {"shared_bytes", number(s.shared_bytes)},
+              {"waves", number(s.waves)},
+              {"instructions", number(s.instructions)}});
     ordered_json driver = ordered_json::object();
     for (const gpu::CompilerReport& report : kernel.reports)
         for (const gpu::CompilerStatistic& one : report.statistics)
@@ -221,6 +262,8 @@ std::string line_of(const CompiledKernel& kernel) {
                     number(s.shared_bytes), number(s.waves), number(s.instructions), kernel.use->dispatch.shader);
     if (!kernel.use->dispatch.constants.empty())
         line += fmt::format(" [{}]", fmt::join(kernel.use->dispatch.constants, " "));
+    if (kernel.candidate != nullptr)
+        line += fmt::format("  # {}: {}", kernel.candidate->problem, kernel.candidate->choice);
     if (!kernel.problem.ok()) line += ": " + kernel.problem.message();
     return line;
 }
@@ -262,10 +305,16 @@ Result<int> run_kernels(const Globals& globals, const KernelsArguments& a) {
     if (!a.json)
         fmt::print("{} ({})\ndispatches workgroups  regs spills scratch shared waves instrs  kernel [constants]\n",
                    device.device_name, driver);
-    for (const program::KernelUse& use : estimate.kernels) {
+    const std::vector<KernelCandidate> candidates =
+        a.candidates ? candidates_of(estimate, runtime->limits()) : std::vector<KernelCandidate>();
+    const std::size_t count = a.candidates ? candidates.size() : estimate.kernels.size();
+    for (std::size_t i = 0; i < count; ++i) {
         ++number;
-        if (terminal) fmt::print(stderr, "\r\x1b[Kcompiling {} of {}", number, estimate.kernels.size());
-        const CompiledKernel kernel = compile(*runtime, use, !a.isa.empty());
+        if (terminal) fmt::print(stderr, "\r\x1b[Kcompiling {} of {}", number, count);
+        const KernelCandidate* candidate = a.candidates ? &candidates[i] : nullptr;
+        CompiledKernel kernel =
+            compile(*runtime, candidate != nullptr ? candidate->use : estimate.kernels[i], !a.isa.empty());
+        kernel.candidate = candidate;
         if (terminal) fmt::print(stderr, "\r\x1b[K");
         if (!kernel.problem.ok()) ++failed;
         if (!a.isa.empty()) HK_TRY(write_code(a.isa, number, kernel));
@@ -281,8 +330,7 @@ Result<int> run_kernels(const Globals& globals, const KernelsArguments& a) {
                                       {"kernels", kernels}}));
     HK_TRY(flush_output());
     if (failed > 0)
-        return internal_error(
-            fmt::format("{} of {} kernels were not compiled by {}", failed, estimate.kernels.size(), driver));
+        return internal_error(fmt::format("{} of {} kernels were not compiled by {}", failed, count, driver));
     return kDone;
 }
 
@@ -311,6 +359,8 @@ void add_kernels(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--length", a->length, "with --model: tokens of a row")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
+    parser->add_flag("--candidates", a->candidates,
+                     "the kernels that each matrix product and attention could use, alone, in place of those chosen");
     parser->add_flag("--json", a->json, "print one line of JSON, with all of the driver's statistics by its own names");
     parser->add_option("--isa", a->isa, "write the code of every kernel, as the driver prints it, into this folder");
     parser->footer(
