@@ -29,6 +29,7 @@ struct TiledVariant {
     int64_t own = 0;             // rows that a workgroup computes: queries (forward, dq) or keys (dk, dv)
     int64_t other = 0;           // rows of the other side per iteration
     int64_t width = 0;           // forward and dq, at most
+    int64_t few_registers = 0;   // the same without Limits::many_registers
     int64_t key_width = 0;       // dk and dv, at most
     int64_t together_width = 0;  // one dispatch computes dk and dv, at most; otherwise there are two
     bool many_registers = false; // dk and dv need Limits::many_registers
@@ -40,6 +41,7 @@ constexpr TiledVariant kTiledVariants[] = {
      .own = 64,
      .other = 64,
      .width = 128,
+     .few_registers = 64,
      .key_width = 64,
      .together_width = 64,
      .many_registers = true,
@@ -49,6 +51,7 @@ constexpr TiledVariant kTiledVariants[] = {
      .own = 32,
      .other = 128,
      .width = 256,
+     .few_registers = 256,
      .key_width = 256,
      .together_width = 128,
      .invocations = 256,
@@ -57,6 +60,7 @@ constexpr TiledVariant kTiledVariants[] = {
      .own = 64,
      .other = 32,
      .width = 256,
+     .few_registers = 256,
      .key_width = 256,
      .together_width = 64,
      .invocations = 128,
@@ -86,8 +90,9 @@ bool can_run(const TiledVariant& variant, const Limits& limits, const AttentionP
     const AttentionSizes& sizes = problem.sizes;
     const bool for_keys = problem.pass == AttentionPass::gradient_key;
     if (limits.cpu || limits.uniform_loads || !limits.long_kernels) return false;
+    const int64_t widest = for_keys ? variant.key_width : limits.many_registers ? variant.width : variant.few_registers;
     return variant.invocations <= limits.max_group_invocations && variant.shared_bytes <= limits.shared_memory &&
-           std::max(sizes.width, sizes.value_width) <= (for_keys ? variant.key_width : variant.width) &&
+           std::max(sizes.width, sizes.value_width) <= widest &&
            (!for_keys || !variant.many_registers || limits.many_registers) &&
            offsets_fit(problem, std::max(variant.own, variant.other));
 }
