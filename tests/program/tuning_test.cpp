@@ -329,7 +329,7 @@ TEST_CASE("tuning: sizes share a bucket up to a power of two") {
 
 TEST_CASE("tuning: rows that are aligned stay so in a shorter trial") {
     const program::KernelProblem problem =
-        program::matmul_problem({}, {.m = 1544, .n = 50256, .k = 3080, .has_16_bit = true, .in_eights = true}, {});
+        program::matmul_problem({}, {.m = 1544, .n = 50256, .k = 3080, .has_16_bit = true}, {});
     for (const program::TrialTensor& tensor : problem.trial(4e9, int64_t{1} << 25).inputs)
         CHECK(tensor.elements % 64 == 0);
     CHECK(problem.trial(4e9, int64_t{1} << 25).flops <= 4e9);
@@ -403,7 +403,7 @@ TEST_CASE("tuning: measurements are stored for the next time, and results do not
     Random random(3);
     const graph::Feeds feeds = kernel_feeds(graph, random);
     std::map<std::string, std::string> first;
-    {
+    for (int start = 0; start < 2; ++start) { // each measures at least one product, however slow the machine is
         Bench bench(measuring(folder.path));
         std::string where;
         const double error =
@@ -411,7 +411,7 @@ TEST_CASE("tuning: measurements are stored for the next time, and results do not
         CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
         choices_of(*bench, graph);
         first = bench->tuning().measured();
-        CHECK(first.size() == 2);
+        CHECK(first.size() > static_cast<std::size_t>(start));
         for (const auto& [bucket, kernel] : first) {
             CAPTURE(bucket);
             CHECK(bucket.starts_with("matmul N"));
@@ -438,10 +438,12 @@ TEST_CASE("tuning: measurements are stored for the next time, and results do not
         Bench bench(measuring(folder.path));
         CHECK(bench->tuning().measured().empty());
         CHECK(choices_of(*bench, graph).size() == 2);
+        first = bench->tuning().measured();
         REQUIRE(bench->save_caches().ok());
     }
     Bench bench(measuring(folder.path));
-    CHECK(bench->tuning().measured().size() == 2);
+    CHECK(!first.empty());
+    CHECK(bench->tuning().measured() == first);
 }
 
 TEST_CASE("tuning: off by default, and no file without a folder") {
@@ -451,7 +453,7 @@ TEST_CASE("tuning: off by default, and no file without a folder") {
     CHECK(plain->tuning().measured().empty());
     Bench without(measuring());
     CHECK(choices_of(*without, graph).size() == 2);
-    CHECK(without->tuning().measured().size() == 2);
+    CHECK(!without->tuning().measured().empty());
     CHECK(without->save_caches().ok());
     CHECK(plain->tuning().identity() == without->tuning().identity());
     program::RuntimeOptions gpus;
@@ -464,8 +466,6 @@ TEST_CASE("tuning: off by default, and no file without a folder") {
 }
 
 TEST_CASE("tuning: large and batched products, 16-bit storage") {
-    Bench bench(measuring());
-    const bool halves = bench->limits().storage16;
     Builder b;
     const ValueId x = b.input("x", Kind::float_, {2, 40, 24}), w = b.parameter("w", {2, 24, 10}, 0, 0, 0, 0);
     b.output("z", b(Op::add, {b(Op::matmul, {x, w}), b.scalar(1.0)}));
@@ -473,7 +473,8 @@ TEST_CASE("tuning: large and batched products, 16-bit storage") {
     Random random(3);
     graph::Feeds feeds = kernel_feeds(graph, random);
     for (const auto storage : {program::Storage::f32, program::Storage::bf16, program::Storage::f16}) {
-        if (storage != program::Storage::f32 && !halves) continue;
+        Bench bench(measuring());
+        if (storage != program::Storage::f32 && !bench->limits().storage16) continue;
         RunOptions options;
         options.compile.precision = storage;
         std::string where;
@@ -481,9 +482,10 @@ TEST_CASE("tuning: large and batched products, 16-bit storage") {
             worst_error(run_on_device(*bench, graph, feeds, options), run_in_interpreter(graph, feeds), &where);
         CHECK_MESSAGE(error <= (storage == program::Storage::f32 ? 2e-6 : 0x1p-6),
                       "error " << error << " at " << where);
+        CHECK(bench->tuning().measured().size() == 1);
     }
-    CHECK(bench->tuning().measured().size() == (halves ? 3 : 1));
     // More rows than are measured.
+    Bench bench(measuring());
     std::map<std::string, std::string> choices;
     program::KernelProblem large =
         program::matmul_problem(bench->limits(), {.batches = 3, .m = 4096, .n = 4096, .k = 4096}, {});
