@@ -52,8 +52,7 @@ void add_global_options(CLI::App& app, Globals& globals) {
         ->group(kDevice);
     app.add_option("--measure-kernels", globals.measure_kernels,
                    "measure which kernels are fastest, once per shape and for 10 seconds at most, in train, eval, "
-                   "generate, embed, "
-                   "predict and bench; `gpus`: not on CPUs")
+                   "generate, embed, predict and bench; `gpus`: not on CPUs")
         ->check(CLI::IsMember({"never", "gpus", "always"}))
         ->capture_default_str()
         ->group(kDevice);

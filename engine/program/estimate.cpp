@@ -17,6 +17,13 @@ uint64_t with_guard(uint64_t bytes) { return (bytes + 15) / 16 * 16 + gpu::Memor
 
 } // namespace
 
+void KernelUse::count(const Dispatch& one, double times) {
+    dispatches += static_cast<uint64_t>(times);
+    workgroups += static_cast<uint64_t>(times) * one.groups;
+    flops += times * one.flops;
+    bytes += times * one.bytes;
+}
+
 KernelUse& use_of(std::vector<KernelUse>& uses, const Dispatch& dispatch) {
     const auto same = [&](const KernelUse& kernel) {
         return kernel.dispatch.shader == dispatch.shader && kernel.dispatch.constants == dispatch.constants &&
@@ -129,8 +136,7 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
     uint64_t arguments = 0;
     std::vector<double> slices; // their durations
     for (const Dispatch& dispatch : lowering.dispatches) {
-        const double seconds =
-            std::max(dispatch.seconds, seconds_of(dispatch.flops, dispatch.bytes, speed_of(target_.limits)));
+        const double seconds = seconds_of(dispatch.flops, dispatch.bytes, speed_of(target_.limits), dispatch.seconds);
         const uint64_t parts = parts_of(dispatch.groups, seconds, target_.budget_seconds);
         arguments += parts * ((dispatch.record.bytes.size() + 63) / 64 * 64);
         slices.insert(slices.end(), parts, seconds / static_cast<double>(parts));
@@ -148,16 +154,12 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
         if (std::ranges::find(sum_.problems, problem.key, &KernelProblem::key) == sum_.problems.end())
             sum_.problems.push_back(problem);
     for (const Dispatch& dispatch : lowering.dispatches) {
-        KernelUse& kernel = use_of(sum_.kernels, dispatch);
-        kernel.dispatches += static_cast<uint64_t>(times);
-        kernel.workgroups += static_cast<uint64_t>(times) * dispatch.groups;
-        kernel.flops += times * dispatch.flops;
-        kernel.bytes += times * dispatch.bytes;
+        use_of(sum_.kernels, dispatch).count(dispatch, times);
         const std::string name = dispatch_label(lowering, dispatch);
         NodeCost& node = nodes_[name];
         node.name = name;
         node.dispatches += static_cast<uint64_t>(times);
-        node.seconds += times * std::max(dispatch.seconds, seconds_of(dispatch.flops, dispatch.bytes, target_.speed));
+        node.seconds += times * seconds_of(dispatch.flops, dispatch.bytes, target_.speed, dispatch.seconds);
         node.flops += times * dispatch.flops;
         node.bytes += times * dispatch.bytes;
     }

@@ -40,6 +40,8 @@ struct KernelUse {
     uint64_t dispatches = 0;
     uint64_t workgroups = 0; // of all dispatches
     double flops = 0, bytes = 0;
+
+    void count(const Dispatch& one, double times = 1);
 };
 
 // Returns the element of this dispatch's pipeline, adding one without dispatches for the first.

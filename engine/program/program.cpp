@@ -320,8 +320,7 @@ void Program::State::slice_dispatches() {
     for (uint32_t d = 0; d < kept.dispatches.size(); ++d) {
         const DispatchInfo& dispatch = kept.dispatches[d];
         const bool known = d < took.size() && took[d] > 0;
-        const double estimated = std::max(dispatch.seconds, seconds_of(dispatch.flops, dispatch.bytes, speed));
-        const double seconds = known ? took[d] : estimated;
+        const double seconds = known ? took[d] : seconds_of(dispatch.flops, dispatch.bytes, speed, dispatch.seconds);
         const uint64_t groups = dispatch.groups;
         // A dispatch that alone would take longer than a submit may is split by groups; with a measured time into one
         // more slice, since slices do not take equally long.

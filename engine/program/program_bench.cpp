@@ -82,4 +82,9 @@ double peak_flops(Runtime& runtime, Storage factors) {
     return runtime.peaks_[factors] = peak.ok() ? peak.value() : 0;
 }
 
+Peak peak_of(Runtime& runtime, Storage precision) {
+    const bool units = static_cast<bool>(runtime.device_limits().matrix_unit(precision));
+    return {peak_flops(runtime, units ? precision : Storage::f32), units};
+}
+
 } // namespace hekla::program

@@ -13,4 +13,11 @@ TuningBenches tuning_benches(Runtime& runtime);
 // the first call, in a tenth of a second, and submits are short. 0: not known, or no such matrix units.
 double peak_flops(Runtime& runtime, Storage factors);
 
+// The peak that programs of a precision are compared with: that of the matrix units, if the device has them for it.
+struct Peak {
+    double flops = 0; // as peak_flops()
+    bool matrix_units = false;
+};
+Peak peak_of(Runtime& runtime, Storage precision);
+
 } // namespace hekla::program

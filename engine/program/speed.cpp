@@ -27,8 +27,8 @@ std::vector<std::size_t> segments_of(std::span<const double> slices, double long
     return first;
 }
 
-double seconds_of(double flops, double bytes, const Speed& speed) {
-    return std::max(flops / speed.flops, bytes / speed.bytes);
+double seconds_of(double flops, double bytes, const Speed& speed, double at_least) {
+    return std::max({at_least, flops / speed.flops, bytes / speed.bytes});
 }
 
 uint64_t parts_of(uint64_t groups, double seconds, double budget) {

@@ -23,8 +23,8 @@ double submit_seconds(bool cpu, bool display);
 double segment_seconds(double budget);
 // Returns the first slice of every segment: slices of these durations in order, together at most `longest`, or one.
 std::vector<std::size_t> segments_of(std::span<const double> slices, double longest);
-// Returns the time limited by computation or by memory, whichever is longer.
-double seconds_of(double flops, double bytes, const Speed& speed);
+// Returns the time limited by computation or by memory, whichever is longer, but not less than `at_least`.
+double seconds_of(double flops, double bytes, const Speed& speed, double at_least = 0);
 // Returns the number of slices of a dispatch of `seconds` such that none takes longer than `budget` (0: 1 slice).
 uint64_t parts_of(uint64_t groups, double seconds, double budget);
 

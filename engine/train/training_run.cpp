@@ -137,7 +137,6 @@ program::Program& TrainingRun::train_program(int64_t length) const {
 Result<std::optional<std::vector<data::Batch>>> TrainingRun::next_micro_batches(data::Batcher& batcher,
                                                                                 std::vector<data::Batch> ready) const {
     std::vector<data::Batch> micro = std::move(ready);
-    take_ready_batches(batcher, micro);
     const auto count = static_cast<std::size_t>(recipe_.train.gradient_accumulation_steps);
     const BatchMaker maker = micro.size() < count ? batch_maker() : BatchMaker();
     while (micro.size() < count) {

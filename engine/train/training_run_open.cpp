@@ -313,12 +313,11 @@ Status TrainingRun::compile() {
     return {};
 }
 
-// Where products run on matrix units, their peak counts.
 void TrainingRun::measure_peak() {
     const program::Storage precision = storage_of(recipe_.train);
-    const bool units = static_cast<bool>(runtime_->device_limits().matrix_unit(precision));
-    peak_flops_ = program::peak_flops(*runtime_, units ? precision : program::Storage::f32);
-    if (units && peak_flops_ > 0.0)
+    const program::Peak peak = program::peak_of(*runtime_, precision);
+    peak_flops_ = peak.flops;
+    if (peak.matrix_units && peak_flops_ > 0.0)
         message(fmt::format("100% of peak is {:.0f} TFLOP/s, that of the matrix units in {}", peak_flops_ / 1e12,
                             program::storage_name(precision)));
 }

@@ -84,6 +84,13 @@ private:
     Decoder& decoder_;
 };
 
+// Fields of one row of two tokens.
+std::vector<plugin::BatchField> fields_of(const Model& model) {
+    std::vector<plugin::BatchField> fields{{"input_ids", Kind::int32, Shape{1, 2}}};
+    if (model.encodes) fields.push_back({"decoder_input_ids", Kind::int32, Shape{1, 2}});
+    return fields;
+}
+
 } // namespace
 
 TEST_CASE("decoder: programs on the device compute the same as the interpreter") {
@@ -92,9 +99,7 @@ TEST_CASE("decoder: programs on the device compute the same as the interpreter")
     for (const Model& model : models()) {
         CAPTURE(model.architecture);
         const auto composition = compose(registry, model);
-        std::vector<plugin::BatchField> fields{{"input_ids", Kind::int32, Shape{1, 2}}};
-        if (model.encodes) fields.push_back({"decoder_input_ids", Kind::int32, Shape{1, 2}});
-        const auto described = composition->build(HK_MODE_EVALUATE, fields, kLogits);
+        const auto described = composition->build(HK_MODE_EVALUATE, fields_of(model), kLogits);
         REQUIRE_MESSAGE(described.ok(), described.message());
         const Fields weights = random_weights(described.value(), 3);
         const auto store = store_of(*bench, described.value(), weights);
@@ -208,9 +213,7 @@ TEST_CASE("decoder: tokens that the device chooses are those that the host would
     for (const Model& model : models()) {
         CAPTURE(model.architecture);
         const auto composition = compose(registry, model);
-        std::vector<plugin::BatchField> fields{{"input_ids", Kind::int32, Shape{1, 2}}};
-        if (model.encodes) fields.push_back({"decoder_input_ids", Kind::int32, Shape{1, 2}});
-        const auto graph = composition->build(HK_MODE_DECODE, fields);
+        const auto graph = composition->build(HK_MODE_DECODE, fields_of(model));
         REQUIRE_MESSAGE(graph.ok(), graph.message());
         const Fields weights = random_weights(graph.value(), 11);
         const auto store = store_of(*bench, graph.value(), weights);

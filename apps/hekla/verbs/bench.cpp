@@ -77,14 +77,13 @@ std::vector<float> random_values(std::size_t count, uint64_t stream) {
     return values;
 }
 
-// Adds the speed as a share of the device's measured peak: of its matrix units if it has them for this storage.
+// Adds the speed as a share of the device's measured peak.
 void add_share_of_peak(ordered_json& j, program::Runtime& runtime, program::Storage storage, double flops_per_second) {
-    const bool units = static_cast<bool>(runtime.device_limits().matrix_unit(storage));
-    const double peak = program::peak_flops(runtime, units ? storage : program::Storage::f32);
-    if (peak <= 0.0) return;
-    j["peak_gflops"] = rounded(peak / 1e9, 10.0);
-    j["peak_of"] = units ? "matrix units" : "float32";
-    j["percent_of_peak"] = rounded(100.0 * flops_per_second / peak, 10.0);
+    const program::Peak peak = program::peak_of(runtime, storage);
+    if (peak.flops <= 0.0) return;
+    j["peak_gflops"] = rounded(peak.flops / 1e9, 10.0);
+    j["peak_of"] = peak.matrix_units ? "matrix units" : "float32";
+    j["percent_of_peak"] = rounded(100.0 * flops_per_second / peak.flops, 10.0);
 }
 
 // ---- matmul --------------------------------------------------------------------------------------------------------

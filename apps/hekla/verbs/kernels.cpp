@@ -165,13 +165,8 @@ std::vector<KernelCandidate> candidates_of(const program::Estimate& estimate, co
                 lowering.trial = program::KernelChoice{option.kernel, 0, lanes};
                 trial.lower(lowering);
                 std::vector<program::KernelUse> uses;
-                for (const program::Dispatch& dispatch : lowering.dispatches) {
-                    program::KernelUse& use = program::use_of(uses, dispatch);
-                    ++use.dispatches;
-                    use.workgroups += dispatch.groups;
-                    use.flops += dispatch.flops;
-                    use.bytes += dispatch.bytes;
-                }
+                for (const program::Dispatch& dispatch : lowering.dispatches)
+                    program::use_of(uses, dispatch).count(dispatch);
                 for (program::KernelUse& use : uses)
                     all.push_back({problem.key, lowering.trial->text(), std::move(use)});
             }

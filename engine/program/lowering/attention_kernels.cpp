@@ -89,7 +89,7 @@ bool offsets_fit(const AttentionProblem& problem, int64_t rows) {
 bool can_run(const TiledVariant& variant, const Limits& limits, const AttentionProblem& problem) {
     const AttentionSizes& sizes = problem.sizes;
     const bool for_keys = problem.pass == AttentionPass::gradient_key;
-    if (limits.cpu || limits.uniform_loads || !limits.long_kernels) return false;
+    if (!limits.kernels_of_gpus() || !limits.long_kernels) return false;
     const int64_t widest = for_keys ? variant.key_width : limits.many_registers ? variant.width : variant.few_registers;
     return variant.invocations <= limits.max_group_invocations && variant.shared_bytes <= limits.shared_memory &&
            std::max(sizes.width, sizes.value_width) <= widest &&

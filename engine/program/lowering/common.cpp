@@ -68,8 +68,7 @@ uint32_t load_width(const Lowering& lowering, int64_t width, std::initializer_li
     for (const Rows* r : rows) all |= r->stride | static_cast<int64_t>(r->view.offset);
     for (const View* view : dense)
         if (view->resource != 0) all |= static_cast<int64_t>(view->offset);
-    const bool gpu = !lowering.limits.cpu && !lowering.limits.uniform_loads;
-    return gpu && width > 0 && all % 4 == 0 ? 4 : all % 2 == 0 && width > 0 ? 2 : 1;
+    return lowering.limits.kernels_of_gpus() && width > 0 && all % 4 == 0 ? 4 : all % 2 == 0 && width > 0 ? 2 : 1;
 }
 
 uint32_t held_parts(const Lowering& lowering, int64_t width, uint32_t load_width, uint32_t rows) {

@@ -116,7 +116,7 @@ private:
     // Kernels for CPUs have no second tensor like C.
     bool is_like_output(graph::ValueId value) const {
         const Limits& limits = lowering_.limits;
-        return !limits.cpu && !limits.uniform_loads && graph_.shape(value) == graph_.shape(output()) &&
+        return limits.kernels_of_gpus() && graph_.shape(value) == graph_.shape(output()) &&
                !makes_view(graph_.producer(value).op) && graph_.kind(value) == graph::Kind::float_ &&
                lowering_.storage_of(value) == lowering_.storage_of(output());
     }

@@ -39,6 +39,9 @@ struct Limits {
         return factors == Storage::f16 ? matrix_f16 : factors == Storage::bf16 ? matrix_bf16 : MatrixUnit{};
     }
 
+    // Whether kernels are preferred that suit a GPU: wide loads, shared memory, several subgroups.
+    bool kernels_of_gpus() const { return !cpu && !uniform_loads; }
+
     // Returns the subgroup size of a kernel whose lanes need many registers: the driver's choice, unless lanes of
     // narrow subgroups have more registers.
     uint32_t subgroup_of_many_registers() const {

@@ -136,7 +136,7 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
                           loss ? 1u : 0u,
                           gradient ? 1u : 0u};
     double read_again = loss && gradient ? 1 : 0; // share of the logits
-    if (lowering.limits.cpu || lowering.limits.uniform_loads) {
+    if (!lowering.limits.kernels_of_gpus()) {
         dispatch.shader = "loss/cross_entropy_rows";
     } else {
         dispatch.shader = "loss/cross_entropy_gpu";

@@ -292,7 +292,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
         for (const auto& [name, value] : *list) kept.push_back(value);
     const PointwiseGroups groups = group_pointwise(graph, needed, kept, lowering.limits);
-    if (!lowering.limits.cpu && !lowering.limits.uniform_loads) lowering.column_sums = find_column_sums(graph, needed);
+    if (lowering.limits.kernels_of_gpus()) lowering.column_sums = find_column_sums(graph, needed);
     const FusedEpilogues epilogues = find_epilogues(lowering, kept, groups);
     GradientAccumulator gradients(lowering, wanted);
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {

@@ -129,7 +129,7 @@ void add_row_accesses(Dispatch& dispatch, const NormGradient& g) {
 
 // Returns how many vectors of a row a lane of shaders/norm/full_gradient has in registers; 0 if they are too many.
 uint32_t parts_of_full_gradient(const Limits& limits, const NormGradient& g) {
-    if (limits.cpu || limits.uniform_loads || 4 * limits.subgroup_size > limits.max_group_invocations) return 0;
+    if (!limits.kernels_of_gpus() || 4 * limits.subgroup_size > limits.max_group_invocations) return 0;
     const int64_t parts = divide_up(g.x.width, 4 * int64_t{limits.subgroup_size});
     return parts <= (limits.many_registers ? 8 : 4) ? static_cast<uint32_t>(parts) : 0;
 }
