@@ -71,20 +71,27 @@ Result<double> measure_peak(Runtime& runtime, Storage factors) {
 
 TuningBenches tuning_benches(Runtime& runtime) {
     return {runtime.device_limits(), [&runtime] { return make_bench(runtime); },
-            [&runtime](Storage factors) { return peak_flops(runtime, factors); },
+            [&runtime](Storage factors) {
+                const Result<double> peak = peak_flops(runtime, factors);
+                return peak.ok() ? peak.value() : 0.0; // of a lost device: the next measurement fails
+            },
             [begin = std::chrono::steady_clock::now()] { return seconds_since(begin); }};
 }
 
-double peak_flops(Runtime& runtime, Storage factors) {
+Result<double> peak_flops(Runtime& runtime, Storage factors) {
     if (const auto known = runtime.peaks_.find(factors); known != runtime.peaks_.end()) return known->second;
-    const Result<double> peak = measure_peak(runtime, factors);
-    if (!peak.ok()) runtime.gpu().device->log().warning("the peak of this device is not known: " + peak.message());
+    Result<double> peak = measure_peak(runtime, factors);
+    if (!peak.ok()) {
+        if (peak.code() == Code::device_lost) return peak;
+        runtime.gpu().device->log().warning("the peak of this device is not known: " + peak.message());
+    }
     return runtime.peaks_[factors] = peak.ok() ? peak.value() : 0;
 }
 
-Peak peak_of(Runtime& runtime, Storage precision) {
+Result<Peak> peak_of(Runtime& runtime, Storage precision) {
     const bool units = static_cast<bool>(runtime.device_limits().matrix_unit(precision));
-    return {peak_flops(runtime, units ? precision : Storage::f32), units};
+    HK_ASSIGN(const double flops, peak_flops(runtime, units ? precision : Storage::f32));
+    return Peak{flops, units};
 }
 
 } // namespace hekla::program

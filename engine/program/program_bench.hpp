@@ -10,14 +10,15 @@ namespace hekla::program {
 TuningBenches tuning_benches(Runtime& runtime);
 
 // Returns the measured peak of the device in floating-point operations per second, as measure_peak(). It is measured by
-// the first call, in a tenth of a second, and submits are short. 0: not known, or no such matrix units.
-double peak_flops(Runtime& runtime, Storage factors);
+// the first call, in a tenth of a second, and submits are short. 0: not known, or no such matrix units. Fails only if
+// the device is lost.
+Result<double> peak_flops(Runtime& runtime, Storage factors);
 
 // The peak that programs of a precision are compared with: that of the matrix units, if the device has them for it.
 struct Peak {
     double flops = 0; // as peak_flops()
     bool matrix_units = false;
 };
-Peak peak_of(Runtime& runtime, Storage precision);
+Result<Peak> peak_of(Runtime& runtime, Storage precision);
 
 } // namespace hekla::program

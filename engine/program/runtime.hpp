@@ -86,7 +86,7 @@ public:
 private:
     friend class Program;
     friend class ParameterStore;
-    friend double peak_flops(Runtime& runtime, Storage factors);
+    friend Result<double> peak_flops(Runtime& runtime, Storage factors);
     Runtime() = default;
     struct ProgramHooks {
         std::function<Status(gpu::Staging&)> renew; // updates the addresses of its memory

@@ -162,7 +162,7 @@ private:
     Status describe();
     std::map<std::string, std::string> recorded_choices() const;
     Status record_choices() const; // in the run's folder
-    void measure_peak();
+    Status measure_peak();
     std::vector<std::string> kernel_choices() const;
     program::StoreOptions store_options() const;
     program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;

@@ -309,17 +309,17 @@ Status TrainingRun::compile() {
     runner_.emplace(described_, *optimizer_, std::move(steps));
     // Without the cache the next start compiles again, so this is not an error.
     if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());
-    measure_peak();
-    return {};
+    return measure_peak();
 }
 
-void TrainingRun::measure_peak() {
+Status TrainingRun::measure_peak() {
     const program::Storage precision = storage_of(recipe_.train);
-    const program::Peak peak = program::peak_of(*runtime_, precision);
+    HK_ASSIGN(const program::Peak peak, program::peak_of(*runtime_, precision));
     peak_flops_ = peak.flops;
     if (peak.matrix_units && peak_flops_ > 0.0)
         message(fmt::format("100% of peak is {:.0f} TFLOP/s, that of the matrix units in {}", peak_flops_ / 1e12,
                             program::storage_name(precision)));
+    return {};
 }
 
 Status TrainingRun::initialize_parameters() {

@@ -78,12 +78,14 @@ std::vector<float> random_values(std::size_t count, uint64_t stream) {
 }
 
 // Adds the speed as a share of the device's measured peak.
-void add_share_of_peak(ordered_json& j, program::Runtime& runtime, program::Storage storage, double flops_per_second) {
-    const program::Peak peak = program::peak_of(runtime, storage);
-    if (peak.flops <= 0.0) return;
+Status add_share_of_peak(ordered_json& j, program::Runtime& runtime, program::Storage storage,
+                         double flops_per_second) {
+    HK_ASSIGN(const program::Peak peak, program::peak_of(runtime, storage));
+    if (peak.flops <= 0.0) return {};
     j["peak_gflops"] = rounded(peak.flops / 1e9, 10.0);
     j["peak_of"] = peak.matrix_units ? "matrix units" : "float32";
     j["percent_of_peak"] = rounded(100.0 * flops_per_second / peak.flops, 10.0);
+    return {};
 }
 
 // ---- matmul --------------------------------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ Result<ordered_json> bench_product(program::Runtime& runtime, const graph::Graph
     ordered_json j{{"case", fmt::format("matmul {}x{}x{}", a.m, a.n, a.k)},
                    {"gflops", rounded(flops / mean / 1e9, 10.0)}};
     j["best_gflops"] = rounded(flops / best / 1e9, 10.0);
-    add_share_of_peak(j, runtime, options.precision, flops / best);
+    HK_TRY(add_share_of_peak(j, runtime, options.precision, flops / best));
     j["ms"] = rounded(mean * 1e3, 1000.0);
     j["kernels"] = program->kernel_choices();
     j["device"] = runtime.gpu().capabilities().device_name;
@@ -328,7 +330,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
                    {"tokens_per_s", std::llround(tokens / step_seconds)},
                    {"ms_per_step", rounded(step_seconds * 1e3, 100.0)}};
     j["effective_gflops"] = rounded(per_token * tokens / step_seconds / 1e9, 10.0);
-    add_share_of_peak(j, runtime, precision, per_token * tokens / step_seconds);
+    HK_TRY(add_share_of_peak(j, runtime, precision, per_token * tokens / step_seconds));
     j["device"] = runtime.gpu().capabilities().device_name;
     j["dtype"] = long_name(precision);
     j["steps"] = times.size();

@@ -324,7 +324,9 @@ int run_doctor(const Globals& globals, bool json) {
     doctor.good("kernels", fmt::format("agree with float64 to {:.1e}", error.value()));
 
     for (const program::Storage storage : {program::Storage::f32, program::Storage::f16, program::Storage::bf16}) {
-        const double peak = program::peak_flops(*runtime.value(), storage);
+        const Result<double> measured = program::peak_flops(*runtime.value(), storage);
+        if (!measured.ok()) return doctor.bad("peak", measured.message(), "restart the machine, or try another driver");
+        const double peak = measured.value();
         if (peak <= 0.0) continue;
         const char* name = program::storage_name(storage);
         const bool units = storage != program::Storage::f32;
