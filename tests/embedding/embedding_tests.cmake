@@ -6,7 +6,7 @@ target_compile_definitions(test_embedding PRIVATE HEKLA_TRAIN_PLUGINS="${hekla_B
 add_test(NAME embedding_kernels_of_gpus COMMAND test_embedding --test-suite-exclude=long
   "--test-case=a training within budgets*,recorded into the host's command buffers*")
 set_tests_properties(embedding_kernels_of_gpus PROPERTIES LABELS "long" TIMEOUT 1800
-  ENVIRONMENT "HEKLA_TEST_KERNELS=gpu")
+  ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;LP_NATIVE_VECTOR_WIDTH=256;GALLIVM_PERF=nopt")
 add_test(NAME embedding_installed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/installed.sh ${hekla_BINARY_DIR})
 set_tests_properties(embedding_installed PROPERTIES TIMEOUT 600)
 # As part of another project: configured in the default tests, built in the long ones.

@@ -28,6 +28,9 @@ add_test(NAME parity_bfloat16_kernels_of_gpus
   COMMAND hekla verify --dtype bf16 --gpu-kernels --disable uniform_loads ${parity_models})
 set_tests_properties(parity_kernels_of_gpus parity_float16 parity_bfloat16 parity_bfloat16_kernels_of_gpus PROPERTIES
   LABELS "long" TIMEOUT 1800)
+# lavapipe optimizes the kernels of GPUs, which are long, for half a minute per fixture; without it, for seconds.
+set_tests_properties(parity_kernels_of_gpus parity_bfloat16_kernels_of_gpus PROPERTIES
+  ENVIRONMENT "LP_NATIVE_VECTOR_WIDTH=256;GALLIVM_PERF=nopt")
 # Fixtures on SwiftShader, an implementation of Vulkan that shares no code with Mesa and has no 64-bit integers (Debian:
 # chromium-common).
 find_file(HEKLA_SWIFTSHADER vk_swiftshader_icd.json PATHS /usr/lib/chromium NO_DEFAULT_PATH)
