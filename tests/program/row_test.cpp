@@ -141,8 +141,12 @@ TEST_CASE("rows in 16 bits on GPUs") {
         RunOptions options;
         options.compile.precision = program::Storage::bf16;
         std::string where;
-        const double error =
-            worst_error(run_on_device(*bench, graph, feeds, options), run_in_interpreter(graph, feeds), &where);
+        auto got = run_on_device(*bench, graph, feeds, options), expected = run_in_interpreter(graph, feeds);
+        // The loss is a sum of 96 rounded products of both signs, which cancel. Its terms are in the gradients.
+        for (auto* results : {&got, &expected})
+            std::erase_if(*results, [](const auto& result) { return result.first.starts_with("loss"); });
+        REQUIRE(expected.size() >= 3);
+        const double error = worst_error(got, expected, &where);
         CHECK_MESSAGE(error <= 2e-2, "error " << error << " at " << where);
         options.compile.outputs = {"loss"};
         const auto lowered = program::lower(graph, bench->limits(), options.compile);
