@@ -69,6 +69,7 @@ void add_plugin_check(CLI::App& plugin, const Globals& globals, Verbs& verbs); /
 void add_plugin_dev(CLI::App& plugin, const Globals& globals, Verbs& verbs);   // plugin dev
 void add_plugin_new(CLI::App& plugin, Verbs& verbs);                           // plugin new
 void add_plugin_trace(CLI::App& plugin, const Globals& globals, Verbs& verbs); // plugin trace
+void add_adapter(CLI::App& app, const Globals& globals, Verbs& verbs);         // adapter inspect, merge, convert
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_export(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);

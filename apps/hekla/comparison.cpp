@@ -9,6 +9,8 @@
 namespace hekla::app {
 namespace {
 
+constexpr double kMergedBar = 1e-7; // the reference's float64 results are stored in float32
+
 double ratio(double difference, double size) { return size > 0.0 ? difference / size : difference; }
 
 std::string cell(const char* name, double value, bool present, double bar) {
@@ -50,7 +52,7 @@ bool FixtureReport::pass(const Bars& bars) const {
     const bool forward =
         outputs.error <= bars.outputs && (!has_loss || (loss <= bars.loss && gradients.error <= bars.gradients));
     const bool steps = !has_adamw || (adamw_loss <= bars.adamw_loss && adamw.error <= bars.adamw);
-    return forward && steps && generation.value_or(true);
+    return forward && steps && generation.value_or(true) && merged.value_or(0.0) <= kMergedBar;
 }
 
 nlohmann::json FixtureReport::json(const Bars& bars) const {
@@ -67,6 +69,7 @@ nlohmann::json FixtureReport::json(const Bars& bars) const {
     j["adamw_loss"] = number(ran && has_adamw, adamw_loss);
     j["adamw"] = number(ran && has_adamw, adamw.error);
     j["generation"] = generation ? json(*generation ? "equal" : "differs") : json(nullptr);
+    if (merged) j["merged"] = *merged;
     j["pass"] = pass(bars);
     if (!ran) j["problem"] = problem.message();
     if (ran) j["worst"] = {{"outputs", outputs.tensor}, {"gradients", gradients.tensor}, {"adamw", adamw.tensor}};
@@ -82,6 +85,7 @@ std::string FixtureReport::line(const Bars& bars) const {
         cell("gradients", gradients.error, has_loss, bars.gradients),
         cell("adamw loss", adamw_loss, has_adamw, bars.adamw_loss), cell("adamw", adamw.error, has_adamw, bars.adamw),
         generation ? (*generation ? "equal" : "differs") : "-");
+    if (merged) text += "  " + cell("merged", *merged, true, kMergedBar);
     if (!pass(bars))
         text += fmt::format("\n    worst: output {}, gradient {}, stepped {}{}", outputs.tensor, gradients.tensor,
                             adamw.tensor, generation_detail.empty() ? "" : "\n    " + generation_detail);
@@ -148,6 +152,37 @@ Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& 
     return {};
 }
 
+Status compare_merged(const Fixture& fixture, const FixtureModel& model, FixtureReport& report) {
+    if (fixture.merged.empty()) return {};
+    plugin::BuildRequest request;
+    request.mode = HK_MODE_EVALUATE;
+    request.fields = fixture.fields();
+    request.objective = false;
+    request.merged = true;
+    HK_ASSIGN(const plugin::Described described, model.composition->describe(request));
+    graph::Feeds feeds;
+    feeds.fields = fixture.inputs;
+    feeds.parameters = model.parameters;
+    report.merged = 0.0;
+    for (const auto& [name, expected] : fixture.merged) {
+        const auto found = described.graph.outputs.find(plugin::kMerged + name);
+        if (found == described.graph.outputs.end()) {
+            const auto kept = model.parameters.find(name); // saved whole, not changed by the adapter
+            if (kept == model.parameters.end())
+                return corrupt(fmt::format("merging changes {}, which the model does not have", name));
+            report.merged = std::max(*report.merged, max_error(kept->second, expected));
+            continue;
+        }
+        const std::vector<graph::ValueId> wanted{found->second};
+        HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(described.graph, feeds, wanted));
+        if (values[0].shape != expected.shape)
+            return corrupt(fmt::format("{} merged is {}, the reference has {}", name, values[0].shape.text(),
+                                       expected.shape.text()));
+        report.merged = std::max(*report.merged, max_error(values[0], expected));
+    }
+    return {};
+}
+
 Status compare_generation(const Fixture& fixture, generate::Decoder& decoder, FixtureReport& report) {
     if (fixture.generation.empty()) return {};
     bool equal = true;
@@ -171,7 +206,7 @@ Status generate_reference(const Fixture& fixture, const FixtureModel& model, Fix
 
 Result<Computed> compute_reference(const Fixture& fixture, const FixtureModel& model) {
     graph::Graph graph = model.graph;
-    if (!graph.losses.empty()) { HK_ASSIGN(graph, graph::differentiate(model.graph)); }
+    if (!graph.losses.empty()) { HK_ASSIGN(graph, graph::differentiate(model.graph, model.frozen)); }
     graph::Feeds feeds;
     feeds.fields = fixture.inputs;
     feeds.parameters = model.parameters;

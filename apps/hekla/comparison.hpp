@@ -8,7 +8,8 @@
 
 namespace hekla::app {
 
-// Bounds of errors. PyTorch's float32 results stay within 1e-6, 2e-7, 3e-6, 4e-7, 3e-4 of its float64 on the public fixtures.
+// Bounds of errors. PyTorch's float32 results stay within 1e-6, 2e-7, 3e-6, 4e-7, 3e-4 of its float64 on the public
+// fixtures.
 struct Bars {
     double outputs = 1e-5, loss = 1e-6, gradients = 5e-5, adamw_loss = 1e-5, adamw = 2e-3;
 };
@@ -36,6 +37,7 @@ struct FixtureReport {
     bool has_loss = false, has_adamw = false;
     std::optional<bool> generation; // whether the outputs are equal; empty without cases
     std::string generation_detail;
+    std::optional<double> merged; // the largest relative error of a parameter that merging an adapter changes
     double seconds = 0.0;
 
     bool pass(const Bars& bars) const;
@@ -56,6 +58,9 @@ struct Computed {
 
 // Fills in the numbers of the report.
 Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& report);
+
+// Compares the parameters after merging an adapter, in float64; nothing if the fixture has none.
+Status compare_merged(const Fixture& fixture, const FixtureModel& model, FixtureReport& report);
 
 // Runs the fixture's generation cases on a decoder and fills in the report's generation; nothing without cases.
 Status compare_generation(const Fixture& fixture, generate::Decoder& decoder, FixtureReport& report);

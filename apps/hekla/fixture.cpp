@@ -4,6 +4,7 @@
 #include "base/json.hpp"
 #include "graph/gradient.hpp"
 #include "graph/simplify.hpp"
+#include "infer/peft_adapter.hpp"
 #include "model/weights.hpp"
 #include "plugin/model_names.hpp"
 #include "train/optimizer.hpp"
@@ -62,6 +63,43 @@ std::string port_of(const plugin::ReferenceClass& c, const std::string& output) 
     return {};
 }
 
+constexpr const char* kAdapterFolder = "adapter";
+
+// Moves the merged parameters out of what is expected, and translates PEFT's names.
+void rename_for_adapter(Fixture& f) {
+    Tensors expected;
+    for (auto& [name, tensor] : f.expected) {
+        const std::size_t dot = name.find('.');
+        const std::string kind = name.substr(0, dot), rest = dot != std::string::npos ? name.substr(dot + 1) : "";
+        if (kind == "base") continue; // the model without the adapter
+        if (kind == "merged")
+            f.merged.emplace(rest, std::move(tensor));
+        else if ((kind == "grad" || kind == "adamw") && rest != "loss")
+            expected.emplace(kind + "." + infer::name_from_peft(rest).value_or(rest), std::move(tensor));
+        else
+            expected.emplace(name, std::move(tensor));
+    }
+    f.expected = std::move(expected);
+}
+
+// Adds an adapter's tensors to the parameters; what is not saved with it is frozen.
+Status add_adapter(const Fixture& fixture, const infer::PeftAdapter& adapter, FixtureModel& m) {
+    for (const auto& [name, value] : m.graph.parameters()) m.frozen.insert(name);
+    for (const model::TensorView& view : adapter.tensors) {
+        const graph::ValueId value = m.graph.find_leaf(graph::Op::parameter, view.name);
+        HK_ASSIGN(graph::Tensor tensor, convert(view));
+        if (value == graph::kNone || m.graph.shape(value) != tensor.shape)
+            return corrupt(fmt::format("{}: the adapter's tensor {} {} matches no parameter of the model",
+                                       fixture.folder.string(), view.name, tensor.shape.text()));
+        m.frozen.erase(view.name);
+        m.parameters.insert_or_assign(view.name, std::move(tensor));
+    }
+    for (const auto& [name, value] : m.graph.parameters())
+        if (!m.parameters.contains(name))
+            return corrupt(fmt::format("{}: the adapter's folder has no tensor for {}", fixture.folder.string(), name));
+    return {};
+}
+
 } // namespace
 
 std::vector<plugin::BatchField> Fixture::fields() const {
@@ -77,6 +115,7 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
     HK_ASSIGN(f.config, read_json(folder / "config.json"));
     HK_ASSIGN(f.inputs, read_tensors(folder / "inputs.safetensors"));
     HK_ASSIGN(f.expected, read_tensors(folder / "expected.safetensors"));
+    if (infer::is_peft_folder(folder / kAdapterFolder)) rename_for_adapter(f);
     try {
         f.class_name = info.at("class").get<std::string>();
         if (info.contains("adamw")) {
@@ -119,6 +158,12 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
         spec.objective_config = m.reference->objective_config.parse();
     }
     spec.refuse_unknown_keys = false;
+    std::optional<infer::PeftAdapter> adapter;
+    if (infer::is_peft_folder(fixture.folder / kAdapterFolder)) {
+        HK_ASSIGN(adapter, infer::read_peft_folder(fixture.folder / kAdapterFolder));
+        spec.adapter = adapter->id;
+        spec.adapter_config = adapter->config;
+    }
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
 
     std::vector<std::string> ports;
@@ -139,15 +184,18 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
     m.graph.outputs = std::move(named);
 
     HK_ASSIGN(const model::Weights weights, model::Weights::open(fixture.folder));
-    HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
-              plugin::find_tensors(m.graph, weights, found.first.provided->names));
-    for (const plugin::StoredTensor& t : tensors) {
+    HK_ASSIGN(const plugin::FoundTensors stored,
+              plugin::find_some_tensors(m.graph, weights.tensors(), weights.path().string(),
+                                        plugin::model_rules(found.first.provided->names),
+                                        [](const std::string& name) { return !name.starts_with(plugin::kAdapter); }));
+    for (const plugin::StoredTensor& t : stored.tensors) {
         HK_ASSIGN(graph::Tensor tensor, convert(*t.stored));
         if (t.tensor.buffer)
             m.graph.nodes[t.tensor.leaf].set("value", std::move(tensor.data));
         else
             m.parameters.emplace(t.tensor.name, std::move(tensor));
     }
+    if (adapter) HK_TRY(add_adapter(fixture, *adapter, m));
     // The reference does not store a table that it computes, and these fixtures were made with a different table. It is
     // among the stepped parameters, without a gradient and unchanged.
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(m.graph)) {
@@ -163,7 +211,7 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
 
 Result<graph::Graph> differentiated(const FixtureModel& model) {
     if (model.graph.losses.empty()) return graph::simplify(model.graph);
-    HK_ASSIGN(const graph::Graph differentiated, graph::differentiate(model.graph));
+    HK_ASSIGN(const graph::Graph differentiated, graph::differentiate(model.graph, model.frozen));
     return graph::simplify(differentiated);
 }
 

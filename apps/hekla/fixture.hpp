@@ -23,6 +23,7 @@ struct Fixture {
     std::string class_name;
     nlohmann::json config;
     Tensors inputs, expected; // expected: "out.*", "loss", "grad.*", "adamw.*"
+    Tensors merged;           // with an adapter: parameters of the model after merging it
     bool has_adamw = false;
     AdamwSettings adamw;
     std::vector<generate::RecordedCase> generation;
@@ -38,6 +39,7 @@ struct FixtureModel {
     const plugin::ReferenceClass* reference = nullptr;
     graph::Graph graph; // mode train (evaluate, and no objective, where nothing expects a loss), not differentiated
     Tensors parameters;
+    std::set<std::string, std::less<>> frozen; // parameters without a gradient: those of an adapter's body
 };
 Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fixture& fixture, const Log& log);
 

@@ -87,7 +87,7 @@ Result<FileRecord> write_text_file(const fs::path& to, std::string_view content)
 Result<std::vector<FileRecord>> write_model_files(const fs::path& folder, const ModelContents& contents) {
     // Check names first: two sources for one file are a caller's mistake, which must not be found after gigabytes were
     // written.
-    std::set<std::string> names{"config.json"};
+    std::set<std::string> names{contents.config_name};
     const auto add_name = [&names](const std::string& name) -> Status {
         if (!is_plain_file_name(name))
             return invalid_argument(in_quotes(name) + " is not the name of a file in the folder");
@@ -97,11 +97,11 @@ Result<std::vector<FileRecord>> write_model_files(const fs::path& folder, const 
     };
     for (const NamedText& text : contents.texts) HK_TRY(add_name(text.name));
     for (const fs::path& copy : contents.copies) HK_TRY(add_name(copy.filename().string()));
-    const auto config = parse_json_object(contents.config_json, "config.json");
+    const auto config = parse_json_object(contents.config_json, contents.config_name);
     if (!config.ok()) return invalid_argument(config.message());
 
     std::vector<FileRecord> written;
-    HK_ASSIGN(FileRecord record, write_text_file(folder / "config.json", contents.config_json));
+    HK_ASSIGN(FileRecord record, write_text_file(folder / contents.config_name, contents.config_json));
     written.push_back(std::move(record));
     for (const NamedText& text : contents.texts) {
         HK_ASSIGN(FileRecord one, write_text_file(folder / text.name, text.content));
@@ -112,7 +112,7 @@ Result<std::vector<FileRecord>> write_model_files(const fs::path& folder, const 
         written.push_back(std::move(one));
     }
     HK_ASSIGN(const std::vector<FileRecord> weights,
-              write_sharded(folder, "model", contents.tensors, contents.metadata, contents.max_shard_bytes));
+              write_sharded(folder, contents.weights_stem, contents.tensors, contents.metadata, contents.max_shard_bytes));
     written.insert(written.end(), weights.begin(), weights.end());
     return written;
 }

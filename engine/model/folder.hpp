@@ -49,6 +49,8 @@ struct ModelContents {
     std::vector<std::filesystem::path> copies; // other files, copied under their own names by write_copied_file()
     Metadata metadata{{"format", "pt"}};
     uint64_t max_shard_bytes = kDefaultShardBytes;
+    // Names of the files; other libraries' folders have others: "adapter_config.json", "adapter_model".
+    std::string config_name = "config.json", weights_stem = "model";
 };
 
 enum class OnExisting {

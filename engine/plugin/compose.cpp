@@ -403,6 +403,10 @@ Result<std::vector<std::string>> Composition::decode(const hk_decode_input& inpu
     return parts->decode(input);
 }
 
+Result<nlohmann::ordered_json> Composition::adapter_config() const {
+    return described(nullptr, [&] { return parts_->write_adapter_config(); });
+}
+
 Result<std::string> Composition::write_config() const {
     HK_ASSIGN(nlohmann::ordered_json values, described(nullptr, [&] { return parts_->write_config(); }));
     // Keys that were given and that the architecture did not write are kept: end tokens, label names, keys without an

@@ -103,6 +103,9 @@ public:
     // objective, so that a folder can be opened if no class has this combination.
     Result<std::string> write_config() const;
 
+    // Returns the adapter_config.json of PEFT for the adapter. unsupported: there is none.
+    Result<nlohmann::ordered_json> adapter_config() const;
+
     const Registry& registry() const { return *registry_; }
     bool body_frozen() const { return body_frozen_; }
     const Composition* teacher() const { return teacher_.get(); } // null without one

@@ -154,6 +154,7 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
         }
         if (!builder.ok()) return false;
         made = own != nullptr ? emit_own(b->joint, b->tag, *own, in, given) : builder.emit(o->op, in, given);
+        if (builder.ok() && b->joint.adapt != nullptr && !made.empty()) made[0] = (*b->joint.adapt)(made[0]);
         return builder.ok();
     });
     for (uint32_t i = 0; outputs != nullptr && i < output_count; ++i)
@@ -197,9 +198,8 @@ const hk_graph_interface* host_graph_interface() {
                                        n, flags, HK_PARAMETER_NO_DECAY)));
                 if (!std::isfinite(a) || !std::isfinite(c))
                     return fail(b, invalid_argument(fmt::format("parameter '{}': its initializer is not finite", n)));
-                const ValueId made =
-                    builder.parameter(b->joint.prefix + n, shape_from(dims, rank), initializer, a, c, flags);
-                return handle_of(b, b->joint.adapt != nullptr && builder.ok() ? (*b->joint.adapt)(n, made) : made);
+                return handle_of(
+                    b, builder.parameter(b->joint.prefix + n, shape_from(dims, rank), initializer, a, c, flags));
             });
         },
         [](hk_builder* b, hk_string name, int32_t kind, const int64_t* dims, uint32_t rank, const double* values) {

@@ -46,6 +46,7 @@ template<class Table>
 struct Instance {
     std::string what; // "head 'lm'": for messages
     const Manifest* manifest = nullptr;
+    const Provided* provided = nullptr;
     const Table* table = nullptr;
     void* self = nullptr;
 };
@@ -123,13 +124,13 @@ public:
         if (teacher_ != nullptr && learns) {
             joint.prefix = kTeacher;
             joint.builder.scope_begin("teacher");
-            HK_TRY(teacher_->describe(joint, HK_MODE_EVALUATE, HK_MODE_EVALUATE, "teacher: ", described.parts)
+            HK_TRY(teacher_->describe(joint, {}, HK_MODE_EVALUATE, HK_MODE_EVALUATE, "teacher: ", described)
                        .with_context("the teacher"));
             joint.builder.scope_end();
             joint.prefix.clear();
         }
-        HK_TRY(describe(joint, request.body_frozen && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode, mode, "",
-                        described.parts));
+        HK_TRY(describe(joint, request, request.body_frozen && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode, mode,
+                        "", described));
         if (learns) {
             HK_ASSIGN(const int32_t built,
                       build_part(joint, objective_, objective_.what, "build", [&](hk_builder* b, hk_error* e) {
@@ -151,6 +152,7 @@ public:
         }
         if (request.all_ports)
             for (const auto& [name, value] : joint.ports) joint.builder.output("port." + name, value);
+        if (request.merged) HK_TRY(check_merged(described.sites));
         HK_ASSIGN(described.graph, joint.builder.finish());
         return described;
     }
@@ -175,6 +177,16 @@ public:
         HK_TRY(call(architecture_, architecture_.what + ": write_config", "write_config",
                     [&](hk_error* e) { return architecture_.table->write_config(architecture_.self, &writer, e); }));
         HK_TRY(check_complete(writer).with_context(architecture_.what + ": write_config"));
+        return std::move(writer.values);
+    }
+
+    Result<nlohmann::ordered_json> write_adapter_config() override {
+        if (adapter_.table == nullptr || adapter_.table->write_config == nullptr)
+            return unsupported(fmt::format("{} has no form in PEFT", adapter_.what));
+        hk_config_writer writer;
+        HK_TRY(call(adapter_, adapter_.what + ": write_config", "write_config",
+                    [&](hk_error* e) { return adapter_.table->write_config(adapter_.self, &writer, e); }));
+        HK_TRY(check_complete(writer).with_context(adapter_.what + ": write_config"));
         return std::move(writer.values);
     }
 
@@ -314,6 +326,7 @@ private:
         HK_ASSIGN(const Registry::Entry entry, registry_.find(interface_id, id));
         HK_ASSIGN(const void* table, registry_.load(entry));
         instance.manifest = entry.manifest;
+        instance.provided = entry.provided;
         instance.table = static_cast<const Table*>(table);
         return {};
     }
@@ -365,81 +378,185 @@ private:
         return code;
     }
 
-    // Returns the value that the body uses instead of one of its parameters.
-    Result<graph::ValueId> adapt(Joint& joint, const std::string& name, graph::ValueId parameter) {
-        const auto added_more = [&, ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
-                                 metrics = joint.builder.graph().metrics.size()] {
-            return joint.ports.size() != ports || joint.builder.graph().losses.size() != losses ||
-                   joint.builder.graph().metrics.size() != metrics;
-        };
-        const std::string what = fmt::format("{}: adapt() of '{}'", adapter_.what, name);
-        hk_builder view(joint, next_tag());
-        const hk_value given = handle_of(&view, parameter);
-        hk_value adapted = 0;
+    // Calls a describing function of the adapter with a view of its own. f(view, error). Errors: what no adapter may
+    // do.
+    template<class F>
+    Status call_adapter(Joint& joint, hk_builder& view, const std::string& what, const char* function, F&& f) {
+        const std::size_t ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
+                          metrics = joint.builder.graph().metrics.size();
         hk_error error;
-        HK_ASSIGN(
-            const int32_t code, code_of(adapter_, what, "adapt", error, [&](hk_error* e) {
-                return adapter_.table->adapt(adapter_.self, &view, {name.data(), name.size()}, given, &adapted, e);
-            }));
+        HK_ASSIGN(const int32_t code,
+                  code_of(adapter_, what, function, error, [&](hk_error* e) { return f(&view, e); }));
         if (!joint.builder.ok()) return status_of(joint.builder.status(), code, error, what);
         HK_TRY(status_of(code, error, what));
         if (view.open_scopes != 0 || view.open_region)
             return failed_precondition(fmt::format("{}: a scope or region is still open after it", what));
-        if (added_more())
+        const graph::Graph& graph = joint.builder.graph();
+        if (joint.ports.size() != ports || graph.losses.size() != losses || graph.metrics.size() != metrics)
             return failed_precondition(fmt::format("{}: it offers a port or adds a loss or metric", what));
-        if (adapted == 0) return parameter;
-        const graph::ValueId value = value_of(&view, adapted, "adapt");
-        if (!joint.builder.ok()) return joint.builder.status().with_context(what);
-        const graph::Shape &wanted = joint.builder.shape(parameter), &found = joint.builder.shape(value);
-        if (!graph::is_float(joint.builder.kind(value)) || found != wanted)
+        return {};
+    }
+
+    // Returns the value of a handle that the adapter gave, which must have this shape.
+    static Result<graph::ValueId> given_value(hk_builder& view, hk_value handle, const graph::Shape& wanted,
+                                              const std::string& what) {
+        graph::Builder& builder = view.joint.builder;
+        const graph::ValueId value = value_of(&view, handle, "the adapter");
+        if (!builder.ok()) return builder.status().with_context(what);
+        if (value == graph::kNone) return invalid_argument(fmt::format("{}: it gives no value", what));
+        const graph::Shape found = builder.shape(value);
+        if (!graph::is_float(builder.kind(value)) || found != wanted)
             return invalid_argument(fmt::format("{}: it gives {} {}, expected float {}", what,
-                                                graph::kind_name(joint.builder.kind(value)), found.text(),
-                                                wanted.text()));
+                                                graph::kind_name(builder.kind(value)), found.text(), wanted.text()));
         return value;
     }
 
-    // Returns the adapter's value for a parameter that the body requests.
-    graph::ValueId adapted(Joint& joint, const std::string& name, graph::ValueId parameter) {
-        const auto* const adapts = std::exchange(joint.adapt, nullptr); // the adapter's own parameters are not adapted
-        const std::string prefix = std::exchange(joint.prefix, joint.prefix + kAdapter);
-        joint.builder.scope_begin("adapter");
-        Result<graph::ValueId> value = adapt(joint, name, parameter);
-        joint.builder.scope_end();
-        joint.prefix = prefix;
-        joint.adapt = adapts;
-        if (!value.ok()) {
-            adapter_problem_ = value.status();
-            joint.builder.fail(value.status());
-            return graph::kNone;
+    static hk_site table_of(const Site& site) {
+        return {sizeof(hk_site),
+                site.kind,
+                {site.name.data(), site.name.size()},
+                {site.parameter.data(), site.parameter.size()},
+                site.in,
+                site.out,
+                site.of_head ? HK_SITE_OF_HEAD : 0u,
+                0};
+    }
+
+    Result<bool> wants(const Site& site) {
+        const hk_site table = table_of(site);
+        int32_t wanted = 0;
+        HK_TRY(call(adapter_, fmt::format("{}: wants() of '{}'", adapter_.what, site.name), "wants",
+                    [&](hk_error* e) { return adapter_.table->wants(adapter_.self, &table, &wanted, e); }));
+        return wanted != 0;
+    }
+
+    // Returns the value that is used instead of y, the result of a site.
+    Result<graph::ValueId> adapt(Joint& joint, const Site& site, graph::ValueId y) {
+        graph::Builder& builder = joint.builder;
+        const std::string what = fmt::format("{}: adapt() of '{}'", adapter_.what, site.name);
+        hk_builder view(joint, next_tag());
+        const hk_site table = table_of(site);
+        const std::vector<graph::ValueId> inputs = builder.graph().producer(y).inputs;
+        const bool linear = site.kind == HK_SITE_LINEAR;
+        const hk_site_values values{
+            sizeof(hk_site_values),
+            handle_of(&view, inputs[linear ? 0 : 1]),
+            handle_of(&view, y),
+            handle_of(&view, site_weight(builder, site, y)),
+            linear ? handle_of(&view, inputs[2]) : 0,
+            0,
+        };
+        hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0};
+        HK_TRY(call_adapter(joint, view, what, "adapt", [&](hk_builder* b, hk_error* e) {
+            return adapter_.table->adapt(adapter_.self, b, &table, &values, &answer, e);
+        }));
+        if (answer.kind == HK_ANSWER_NONE) return y;
+        if (answer.kind != HK_ANSWER_DELTA && answer.kind != HK_ANSWER_VALUE)
+            return invalid_argument(fmt::format("{}: the answer's kind {} is not 0 to 2", what, answer.kind));
+        HK_ASSIGN(const graph::ValueId value, given_value(view, answer.value, builder.shape(y), what));
+        return answer.kind == HK_ANSWER_VALUE ? value : builder(graph::Op::add, {y, value});
+    }
+
+    // Adds the outputs of BuildRequest::merged for a site.
+    Status merge(Joint& joint, const Site& site, graph::ValueId y) {
+        graph::Builder& builder = joint.builder;
+        if (adapter_.table->merge == nullptr)
+            return unsupported(
+                fmt::format("{} cannot be merged: it is not a change of weights; use it unmerged", adapter_.what));
+        const std::string what = fmt::format("{}: merge() of '{}'", adapter_.what, site.name);
+        hk_builder view(joint, next_tag());
+        const hk_site table = table_of(site);
+        const bool linear = site.kind == HK_SITE_LINEAR;
+        const std::vector<graph::ValueId> inputs = builder.graph().producer(y).inputs;
+        const graph::ValueId weight = site_weight(builder, site, y), bias = linear ? inputs[2] : graph::kNone;
+        const hk_site_values values{sizeof(hk_site_values), 0, 0, handle_of(&view, weight), handle_of(&view, bias), 0};
+        hk_value new_weight = values.weight, new_bias = values.bias;
+        HK_TRY(call_adapter(joint, view, what, "merge", [&](hk_builder* b, hk_error* e) {
+            return adapter_.table->merge(adapter_.self, b, &table, &values, &new_weight, &new_bias, e);
+        }));
+        if (new_weight != values.weight) {
+            HK_ASSIGN(const graph::ValueId merged, given_value(view, new_weight, builder.shape(weight), what));
+            add_merged(joint, site, site.parameter, as_parameter(builder, site, y, merged));
         }
-        return value.value();
+        if (new_bias == values.bias) return {};
+        if (site.bias.empty()) return unsupported(fmt::format("{}: it changes the bias, and the layer has none", what));
+        HK_ASSIGN(const graph::ValueId merged, given_value(view, new_bias, builder.shape(bias), what));
+        add_merged(joint, site, site.bias, merged);
+        return {};
+    }
+
+    void add_merged(Joint& joint, const Site& site, const std::string& parameter, graph::ValueId value) {
+        merged_by_.emplace(parameter, site.name);
+        joint.builder.output(kMerged + parameter, value);
+    }
+
+    // A parameter that another site uses too cannot be changed for one of them.
+    Status check_merged(const std::vector<Site>& sites) const {
+        for (const Site& site : sites)
+            for (const std::string* parameter : {&site.parameter, &site.bias})
+                if (const auto by = merged_by_.find(*parameter); by != merged_by_.end() && by->second != site.name)
+                    return unsupported(fmt::format("'{}' and '{}' share the parameter '{}', and the adapter changes it "
+                                                   "for one of them: it cannot be merged",
+                                                   by->second, site.name, *parameter));
+        return {};
+    }
+
+    // Returns the value that is used instead of y, the result of a site. The site is added to `described`.
+    Result<graph::ValueId> at_site(Joint& joint, Site site, graph::ValueId y, Described& described, bool merged) {
+        const auto known = std::ranges::find(described.sites, site.name, &Site::name);
+        if (known != described.sites.end()) {
+            site.of_head = known->of_head;
+            site.wanted = known->wanted;
+        } else {
+            HK_ASSIGN(site.wanted, wants(site));
+            described.sites.push_back(site);
+        }
+        if (!site.wanted) return y;
+        if (merged) HK_TRY(merge(joint, site, y));
+        return adapt(joint, site, y);
     }
 
     // Describes body and heads as one part of the joint graph.
-    Status describe(Joint& joint, int32_t body_mode, int32_t mode, const std::string& whose,
-                    std::vector<GraphPart>& parts) {
+    Status describe(Joint& joint, const BuildRequest& request, int32_t body_mode, int32_t mode,
+                    const std::string& whose, Described& described) {
+        std::vector<GraphPart>& parts = described.parts;
         joint.mode = body_mode;
-        std::map<std::string, graph::ValueId> known;
-        bool in_body = true; // a native head gets the body's values
-        const std::function<graph::ValueId(const std::string&, graph::ValueId)> adapts = [&](const std::string& name,
-                                                                                             graph::ValueId parameter) {
-            if (const auto found = known.find(name); found != known.end()) return found->second;
-            return in_body ? known[name] = adapted(joint, name, parameter) : parameter;
+        merged_by_.clear();
+        bool of_head = false;
+        const std::function<graph::ValueId(graph::ValueId)> adapts = [&](graph::ValueId y) {
+            std::optional<Site> site = site_of(joint.builder.graph(), y, architecture_.provided->names.ties);
+            if (!site) return y;
+            site->of_head = of_head;
+            const auto* const hook = std::exchange(joint.adapt, nullptr); // the adapter's own layers are not adapted
+            const std::string prefix = joint.prefix;
+            const int32_t of_part = std::exchange(joint.mode, mode); // a frozen body is not trained, its adapter is
+            joint.prefix += fmt::format("{}{}.", kAdapter, site->name);
+            joint.builder.scope_begin("adapter");
+            Result<graph::ValueId> value = at_site(joint, std::move(*site), y, described, request.merged);
+            joint.builder.scope_end();
+            joint.prefix = prefix;
+            joint.mode = of_part;
+            joint.adapt = hook;
+            if (value.ok()) return value.value();
+            adapter_problem_ = value.status();
+            joint.builder.fail(value.status());
+            return graph::kNone;
         };
-        const auto build = [&](const std::string& what, const char* function, auto&& f) {
+        // Describes a part of the network, with the adapter at its sites.
+        const auto build = [&](const auto& instance, const std::string& name, const char* function, auto&& f) {
             joint.adapt = adapter_.table != nullptr ? &adapts : nullptr;
-            Result<int32_t> code = build_part(joint, architecture_, what, function, f);
+            Result<int32_t> code = build_part(joint, instance, name, function, f);
             joint.adapt = nullptr;
+            if (Status problem = std::exchange(adapter_problem_, Status()); !problem.ok())
+                return Result<int32_t>(std::move(problem));
             return code;
         };
-        const Result<int32_t> body = build(architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
-            return architecture_.table->build(architecture_.self, b, e);
-        });
-        in_body = false;
-        HK_TRY(std::exchange(adapter_problem_, Status()));
-        HK_TRY(body.status());
-        if (body.value() != HK_OK)
-            return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
+        HK_ASSIGN(const int32_t body,
+                  build(architecture_, architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
+                      return architecture_.table->build(architecture_.self, b, e);
+                  }));
+        of_head = true;
+        if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
         std::string what = architecture_.what;
         if (adapter_.table != nullptr) what += fmt::format(" with {}", adapter_.what);
         add_part(parts, joint, whose + what, architecture_.manifest);
@@ -448,7 +565,8 @@ private:
         joint.mode = mode;
         for (const Head& head : heads_) {
             if (!head.asked_for) {
-                HK_ASSIGN(const int32_t native, build(head.what, "build_head", [&](hk_builder* b, hk_error* e) {
+                HK_ASSIGN(const int32_t native,
+                          build(architecture_, head.what, "build_head", [&](hk_builder* b, hk_error* e) {
                               return architecture_.table->build_head(architecture_.self, b,
                                                                      {head.name.data(), head.name.size()}, e);
                           }));
@@ -460,9 +578,9 @@ private:
             if (head.table == nullptr)
                 return not_found(fmt::format("{} has no head '{}' of its own and no plugin provides one",
                                              architecture_.what, head.name));
-            HK_ASSIGN(const int32_t generic,
-                      build_part(joint, head, head.what, "build",
-                                 [&](hk_builder* b, hk_error* e) { return head.table->build(head.self, b, e); }));
+            HK_ASSIGN(const int32_t generic, build(head, head.what, "build", [&](hk_builder* b, hk_error* e) {
+                          return head.table->build(head.self, b, e);
+                      }));
             if (generic != HK_OK) return not_found(fmt::format("{}: build failed without a reason", head.what));
             add_part(parts, joint, whose + head.what, head.manifest);
         }
@@ -498,6 +616,7 @@ private:
     std::unique_ptr<InProcessPlugins> teacher_;
     Instance<hk_architecture> architecture_;
     Instance<hk_adapter> adapter_;
+    std::map<std::string, std::string> merged_by_; // parameter -> site, of the current description
     Status adapter_problem_; // of the current description; kept because the body's own error would hide it
     std::vector<Head> heads_;
     Instance<hk_objective> objective_;

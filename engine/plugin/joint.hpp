@@ -31,8 +31,9 @@ struct Joint {
     bool in_gradient = false;     // of such an operation
     // Prefix of parameters and ports of the current part; "" if there is one part.
     std::string prefix;
-    // Replaces a parameter by the value to compute with; null: no adapter.
-    const std::function<graph::ValueId(const std::string& name, graph::ValueId)>* adapt = nullptr;
+    // Called with the first output of every operation that a body or head emits, which it may replace; null: no
+    // adapter.
+    const std::function<graph::ValueId(graph::ValueId)>* adapt = nullptr;
     int64_t calls_left = -1; // calls of the graph's functions until one fails as if out of memory; -1: none fails
 };
 

@@ -18,6 +18,7 @@ enum class MessageKind : uint32_t {
     build,
     parameters,
     write_config,
+    write_adapter_config,
     decode_ports,
     example_kind,
     can_collate,

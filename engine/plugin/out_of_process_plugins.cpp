@@ -102,6 +102,7 @@ public:
         out.flag(request.body_frozen);
         out.flag(request.objective);
         out.integer(request.calls);
+        out.flag(request.merged);
         HK_ASSIGN(const Message message, ask(MessageKind::build, out));
         WireReader in = answer_of(message);
         const std::string_view text = in.text();
@@ -123,6 +124,17 @@ public:
             part.manifest = in.text();
             part.first = first;
             part.end = first = static_cast<std::size_t>(in.number());
+        }
+        described.sites.resize(in.count());
+        for (Site& site : described.sites) {
+            site.kind = static_cast<int32_t>(in.integer());
+            site.name = in.text();
+            site.parameter = in.text();
+            site.bias = in.text();
+            site.in = in.integer();
+            site.out = in.integer();
+            site.of_head = in.flag();
+            site.wanted = in.flag();
         }
         HK_TRY(in.finish("the worker process"));
         Result<graph::Graph> graph = graph::parse(text, [&](graph::OwnDeclaration& d) {
@@ -156,6 +168,14 @@ public:
         const std::string_view text = in.text();
         HK_TRY(in.finish("the worker process"));
         return parse_ordered_json_object(text, "the worker process: write_config");
+    }
+
+    Result<nlohmann::ordered_json> write_adapter_config() override {
+        HK_ASSIGN(const Message message, ask(MessageKind::write_adapter_config, WireWriter()));
+        WireReader in = answer_of(message);
+        const std::string_view text = in.text();
+        HK_TRY(in.finish("the worker process"));
+        return parse_ordered_json_object(text, "the worker process: write_config of the adapter");
     }
 
     Result<std::vector<std::string>> decode_ports() override {

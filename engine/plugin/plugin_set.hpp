@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plugin/joint.hpp"
+#include "plugin/site.hpp"
 
 #include "hekla/plugin/example.h"
 #include "hekla/plugin/field.h"
@@ -21,6 +22,8 @@ namespace hekla::plugin {
 inline constexpr const char* kTeacher = "teacher.";
 // Prefix of the names of an adapter's parameters.
 inline constexpr const char* kAdapter = "adapter.";
+// Prefix of the outputs of BuildRequest::merged.
+inline constexpr const char* kMerged = "merged.";
 
 // A column that an objective reads (hk_column_need).
 struct ColumnNeed {
@@ -63,6 +66,7 @@ struct GraphPart {
 struct Described {
     graph::Graph graph;
     std::vector<GraphPart> parts; // in order; together they cover the graph
+    std::vector<Site> sites;      // of body and heads, in order, if there is an adapter
 };
 
 struct BuildRequest {
@@ -73,6 +77,9 @@ struct BuildRequest {
     bool body_frozen = false;       // describe the body in evaluation mode, also in mode train
     bool objective = true;          // describe the objective, in modes train and evaluate
     int64_t calls = -1;             // Joint::calls_left
+    // Also describes what the adapter's sites compute with when it is merged: outputs kMerged + name, for every
+    // parameter of a site that it acts at. Fails if it cannot be merged.
+    bool merged = false;
 };
 
 // The plugins of one composition. Errors name the plugin. Thread: functions that describe, one at a time;
@@ -88,6 +95,8 @@ public:
     virtual Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) = 0;
     // Returns the configuration that the architecture writes, in its order.
     virtual Result<nlohmann::ordered_json> write_config() = 0;
+    // Returns the adapter_config.json of PEFT. unsupported: PEFT has no such adapter.
+    virtual Result<nlohmann::ordered_json> write_adapter_config() = 0;
     virtual Result<std::vector<std::string>> decode_ports() = 0; // of the first head; empty without decode()
 
     // The functions below need an objective.

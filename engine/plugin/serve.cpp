@@ -157,6 +157,7 @@ private:
             request.body_frozen = in.flag();
             request.objective = in.flag();
             request.calls = in.integer();
+            request.merged = in.flag();
             HK_TRY(status);
             HK_TRY(in.finish("build"));
             HK_ASSIGN(const Described described, parts_->build(request));
@@ -167,6 +168,17 @@ private:
                 out.text(part.what);
                 out.text(part.manifest);
                 out.number(part.end);
+            }
+            out.number(described.sites.size());
+            for (const Site& site : described.sites) {
+                out.integer(site.kind);
+                out.text(site.name);
+                out.text(site.parameter);
+                out.text(site.bias);
+                out.integer(site.in);
+                out.integer(site.out);
+                out.flag(site.of_head);
+                out.flag(site.wanted);
             }
             return {};
         }
@@ -179,6 +191,11 @@ private:
         }
         case MessageKind::write_config: {
             HK_ASSIGN(const nlohmann::ordered_json config, parts_->write_config());
+            out.text(config.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+            return {};
+        }
+        case MessageKind::write_adapter_config: {
+            HK_ASSIGN(const nlohmann::ordered_json config, parts_->write_adapter_config());
             out.text(config.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
             return {};
         }

@@ -206,7 +206,10 @@ private:
                 state.values.insert(use->output_gradients, use->output_gradients + use->output_count);
             }
         }
-        if constexpr (std::is_same_v<T, hk_adapter> && kName == "adapt") state.values.insert(std::get<3>(all));
+        if constexpr (std::is_same_v<T, hk_adapter> && (kName == "adapt" || kName == "merge"))
+            if (const hk_site_values* given = std::get<3>(all))
+                for (const hk_value value : {given->x, given->y, given->weight, given->bias})
+                    state.values.insert(value);
         Trace& t = *current_trace();
         const std::scoped_lock hold(t.lock);
         t.builders.insert_or_assign(&builder, std::move(state));

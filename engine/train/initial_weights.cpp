@@ -114,27 +114,36 @@ Result<std::vector<float>> grown_values(const graph::Node& parameter, const plug
     return values;
 }
 
-} // namespace
+using Parameters = std::map<std::string, const graph::Node*>;
 
-Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const plugin::Registry& registry,
-                                                  const plugin::Composition& composition, const graph::Graph& described,
-                                                  program::ParameterStore& store,
-                                                  const std::function<void(const std::string&)>& message) {
-    std::map<std::string, const graph::Node*> random;
+// Returns the parameters of a graph, without those of a teacher.
+Parameters parameters_of(const graph::Graph& described) {
+    Parameters parameters;
     for (const graph::Node& node : described.nodes)
         if (node.op == graph::Op::parameter && !node.text("name").starts_with(plugin::kTeacher))
-            random.emplace(node.text("name"), &node);
-    const auto seed = static_cast<uint64_t>(recipe.train.seed);
-    if (recipe.model.from.empty()) {
-        std::vector<std::string> all;
-        for (const auto& [name, node] : random) {
-            HK_TRY(store.upload(name, initial_values(*node, seed)));
-            all.push_back(name);
-        }
-        return all;
-    }
+            parameters.emplace(node.text("name"), &node);
+    return parameters;
+}
+
+// What a run takes from the folder of model.from.
+struct Initial {
+    model::ModelFolder folder;
+    std::vector<model::TensorView> stored{}; // in the folder
+    plugin::FoundTensors found{};            // refers to the two above
+    model::NameRules rules{};
+    const plugin::Ancestor* ancestor = nullptr;
+    std::string old_head{};
+    bool keeps_head = false;
+    int64_t old_vocabulary = 0, vocabulary = 0; // if it has grown
+};
+
+Result<Initial> find_initial(const Recipe& recipe, const plugin::Registry& registry,
+                             const plugin::Composition& composition, const graph::Graph& described,
+                             const Parameters& parameters) {
     HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.model.from));
-    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
+    HK_ASSIGN(model::ModelFolder opened, model::ModelFolder::open(from));
+    Initial initial{std::move(opened)};
+    const model::ModelFolder& folder = initial.folder;
     HK_ASSIGN(const json config, parse_json_object(folder.config_json(), (from / "config.json").string()));
     HK_ASSIGN(const std::string written, composition.write_config());
     HK_ASSIGN(const json ours, parse_json_object(written, "the new model's config.json"));
@@ -144,35 +153,36 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
     const plugin::NameRules& names = composition.architecture().names;
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, recipe.train.context_length));
     HK_ASSIGN(const std::set<std::string> body, composition.body_parameters(fields));
-    const std::string old_head = stored_head(registry, config);
-    const plugin::Ancestor* ancestor = composition.architecture().ancestor(folder.model_type());
-    HK_ASSIGN(const std::vector<model::TensorView> stored_tensors,
-              chosen_tensors(recipe, ancestor, folder.weights().tensors()));
+    initial.old_head = stored_head(registry, config);
+    initial.ancestor = composition.architecture().ancestor(folder.model_type());
+    HK_ASSIGN(initial.stored, chosen_tensors(recipe, initial.ancestor, folder.weights().tensors()));
+    const std::vector<model::TensorView>& stored_tensors = initial.stored;
     const auto find = [&](const std::string& name) -> const model::TensorView* {
         const auto found = std::ranges::find(stored_tensors, name, &model::TensorView::name);
         return found != stored_tensors.end() ? &*found : nullptr;
     };
-    int64_t old_vocabulary = 0, vocabulary = 0; // if it has grown
     for (const char* key : {"vocab_size", "source_vocab_size"}) {
         const json before = config.value(key, json()), now = ours.value(key, json());
         if (before.is_number_integer() && now.is_number_integer() && before < now) {
-            old_vocabulary = before.get<int64_t>();
-            vocabulary = now.get<int64_t>();
+            initial.old_vocabulary = before.get<int64_t>();
+            initial.vocabulary = now.get<int64_t>();
         }
     }
     const auto same_shapes = [&] {
-        return std::ranges::all_of(random, [&](const auto& parameter) {
+        return std::ranges::all_of(parameters, [&](const auto& parameter) {
             const model::TensorView* stored = find(parameter.first);
             const std::vector<int64_t> wanted = parameter.second->ints("shape");
             return stored == nullptr || body.contains(parameter.first) || stored->dims == wanted ||
-                   model::grown_axis(stored->dims, wanted, {old_vocabulary, vocabulary}) >= 0;
+                   model::grown_axis(stored->dims, wanted, {initial.old_vocabulary, initial.vocabulary}) >= 0;
         });
     };
-    const bool keeps_head =
-        old_head == recipe.head.id && same_head_config(config, recipe) && !other_classes(config, ours) && same_shapes();
-    model::NameRules rules = plugin::model_rules(names);
-    rules.grown = {old_vocabulary, vocabulary};
-    for (const auto& [name, node] : random)
+    const bool keeps_head = initial.keeps_head = initial.old_head == recipe.head.id &&
+                                                 same_head_config(config, recipe) && !other_classes(config, ours) &&
+                                                 same_shapes();
+    model::NameRules& rules = initial.rules;
+    rules = plugin::model_rules(names);
+    rules.grown = {initial.old_vocabulary, initial.vocabulary};
+    for (const auto& [name, node] : parameters)
         if (!body.contains(name)) rules.may_be_missing.push_back(name);
     // A tensor of the old head must not be used for the new head, even if the names are equal.
     const auto is_fresh = [&](const std::string& name) {
@@ -193,10 +203,40 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
             const bool tied = std::ranges::any_of(rules.ties, [&](const auto& tie) { return tie.alias == name; });
             if (!of_body && !tied) rules.ignorable.push_back(name);
         }
-    HK_ASSIGN(const plugin::FoundTensors found,
-              plugin::find_some_tensors(
-                  described, stored_tensors, folder.weights().path().string(), rules,
-                  [&](const std::string& name) { return !is_fresh(name) && !name.starts_with(plugin::kTeacher); }));
+    HK_ASSIGN(initial.found, plugin::find_some_tensors(described, stored_tensors, folder.weights().path().string(),
+                                                       rules, [&](const std::string& name) {
+                                                           return !is_fresh(name) &&
+                                                                  !name.starts_with(plugin::kTeacher);
+                                                       }));
+    return initial;
+}
+
+} // namespace
+
+Result<std::set<std::string>> loaded_parameters(const Recipe& recipe, const plugin::Registry& registry,
+                                                const plugin::Composition& composition, const graph::Graph& described) {
+    HK_ASSIGN(const Initial initial, find_initial(recipe, registry, composition, described, parameters_of(described)));
+    std::set<std::string> names;
+    for (const plugin::StoredTensor& tensor : initial.found.tensors) names.insert(tensor.tensor.name);
+    return names;
+}
+
+Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const plugin::Registry& registry,
+                                                  const plugin::Composition& composition, const graph::Graph& described,
+                                                  program::ParameterStore& store,
+                                                  const std::function<void(const std::string&)>& message) {
+    Parameters random = parameters_of(described);
+    const auto seed = static_cast<uint64_t>(recipe.train.seed);
+    if (recipe.model.from.empty()) {
+        std::vector<std::string> all;
+        for (const auto& [name, node] : random) {
+            HK_TRY(store.upload(name, initial_values(*node, seed)));
+            all.push_back(name);
+        }
+        return all;
+    }
+    HK_ASSIGN(const Initial initial, find_initial(recipe, registry, composition, described, random));
+    const auto& [folder, stored, found, rules, ancestor, old_head, keeps_head, old_vocabulary, vocabulary] = initial;
     for (const plugin::StoredTensor& tensor : found.tensors) {
         HK_TRY(check_loaded(tensor, folder));
         const int axis = model::grown_axis(tensor.stored->dims, tensor.tensor.shape.vector(), rules.grown);

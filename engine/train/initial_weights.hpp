@@ -9,6 +9,7 @@
 #include "train/recipe.hpp"
 
 #include <functional>
+#include <set>
 #include <string>
 
 namespace hekla::train {
@@ -20,6 +21,10 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
                                                   const plugin::Composition& composition, const graph::Graph& described,
                                                   program::ParameterStore& store,
                                                   const std::function<void(const std::string&)>& message);
+
+// Returns the parameters and buffers that start_parameters() loads from model.from, which is set.
+Result<std::set<std::string>> loaded_parameters(const Recipe& recipe, const plugin::Registry& registry,
+                                                const plugin::Composition& composition, const graph::Graph& described);
 
 // Loads the teacher's parameters, if there is a teacher, and returns a hash of their values. Errors: tensors that are
 // missing, unexpected or of other shapes in its folder.

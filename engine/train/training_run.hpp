@@ -162,7 +162,11 @@ private:
     Status describe();
     std::map<std::string, std::string> recorded_choices() const;
     Status record_choices() const; // in the run's folder
+    Result<std::string> config_text() const;
+    std::vector<model::TensorSource> own_tensors() const;
     Status measure_peak();
+    Status freeze_for_adapter(const std::vector<std::string>& names, const std::set<std::string>& body,
+                              const std::vector<plugin::BatchField>& fields);
     std::vector<std::string> kernel_choices() const;
     program::StoreOptions store_options() const;
     program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;

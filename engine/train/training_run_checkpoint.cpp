@@ -128,7 +128,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
         };
         moments.push_back(std::move(state));
     }
-    HK_ASSIGN(const std::string config, composition_->write_config());
+    HK_ASSIGN(const std::string config, config_text());
     json state;
     state["step"] = step();
     state["architecture"] = composition_->architecture().id;
@@ -151,7 +151,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
     for (const fs::path& file : model::auxiliary_files_in(run_)) HK_TRY(writer.add_copy(file));
     // Buffers may hold infinities by design (masks); trained parameters must be finite.
-    std::vector<model::TensorSource> tensors = infer::tensor_sources(*store_, described_);
+    std::vector<model::TensorSource> tensors = own_tensors();
     for (model::TensorSource& tensor : tensors)
         if (store_->find(tensor.name) != nullptr) tensor = model::finite_source(std::move(tensor));
     HK_TRY(writer.add_sharded("model", tensors));
@@ -164,11 +164,28 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     return writer;
 }
 
+// Returns config.json, which names an adapter's body.
+Result<std::string> TrainingRun::config_text() const {
+    HK_ASSIGN(std::string text, composition_->write_config());
+    if (base_.empty()) return text;
+    HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(text, "config.json"));
+    config["hekla"]["base"] = base_;
+    return config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+// Returns the tensors of the model's folder: with an adapter the trained ones only; the body stays in its own folder.
+std::vector<model::TensorSource> TrainingRun::own_tensors() const {
+    std::vector<model::TensorSource> tensors = infer::tensor_sources(*store_, described_);
+    if (!base_.empty())
+        std::erase_if(tensors, [&](const model::TensorSource& tensor) { return of_base_.contains(tensor.name); });
+    return tensors;
+}
+
 Status TrainingRun::load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights,
                                const std::string& prefix, program::StoreArena arena) {
     for (const program::ParameterEntry& entry : store_->table()) {
         if (arena != program::StoreArena::parameters && !entry.trained) continue;
-        if (entry.name.starts_with(plugin::kTeacher)) continue;
+        if (entry.name.starts_with(plugin::kTeacher) || (!base_.empty() && of_base_.contains(entry.name))) continue;
         HK_ASSIGN(const model::TensorView* tensor, weights.get(prefix + entry.name));
         if (tensor->dims != entry.shape.vector())
             return failed_precondition(fmt::format(
@@ -228,15 +245,8 @@ Result<plugin::Record> TrainingRun::make_record(int32_t mode) const {
 
 Status TrainingRun::save_model(const fs::path& folder) const {
     model::ModelContents contents;
-    HK_ASSIGN(contents.config_json, composition_->write_config());
-    contents.tensors = infer::tensor_sources(*store_, described_);
-    if (!base_.empty()) { // the trained weights only; the body stays in its own folder
-        HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(contents.config_json, "config.json"));
-        config["hekla"]["base"] = base_;
-        contents.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-        std::erase_if(contents.tensors,
-                      [&](const model::TensorSource& tensor) { return of_base_.contains(tensor.name); });
-    }
+    HK_ASSIGN(contents.config_json, config_text());
+    contents.tensors = own_tensors();
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
     contents.texts = plugin::record_files(record);
     return model::save_into_folder(folder, contents);

@@ -7,6 +7,7 @@
 #include "data/text_files.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
+#include "model/parameter_names.hpp"
 #include "program/lowering/half.hpp"
 #include "program/program_bench.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -144,19 +145,7 @@ Status TrainingRun::describe() {
         (name.starts_with(plugin::kTeacher) ? teacher : names).push_back(name);
     HK_ASSIGN(const std::set<std::string> body, composition_->body_parameters(fields));
     HK_ASSIGN(rules_, parameter_rules(recipe_, names, body));
-    if (!spec.adapter.empty()) {
-        if (std::ranges::none_of(names, [](const std::string& name) { return name.starts_with(plugin::kAdapter); }))
-            return invalid_argument(
-                fmt::format("adapter '{}' changes none of the parameters of {}, which are {}{}: "
-                            "look at its keys in `hekla plugin list`",
-                            spec.adapter, recipe_.model.from,
-                            fmt::join(std::span(names).first(std::min<std::size_t>(6, names.size())), ", "),
-                            names.size() > 6 ? ", ..." : ""));
-        for (const std::string& name : names)
-            if (body.contains(name)) rules_.frozen.insert(name);
-        of_base_ = body;
-        if (!recipe_.model.from.empty()) { HK_ASSIGN(base_, infer::base_of(recipe_.model.from)); }
-    }
+    if (!spec.adapter.empty()) HK_TRY(freeze_for_adapter(names, body, fields));
     if (rules_.body_frozen) { // described in evaluation mode: a frozen body needs no dropout
         composition_->freeze_body();
         HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
@@ -180,6 +169,51 @@ Status TrainingRun::describe() {
                   composition_->batch_fields(s.per_device_train_batch_size, length));
         HK_ASSIGN(shorter_[length].described, composition_->build(HK_MODE_TRAIN, shorter));
     }
+    return {};
+}
+
+// What the adapter's run trains: the adapter, a new head, and modules_to_save. All else is frozen and not saved.
+Status TrainingRun::freeze_for_adapter(const std::vector<std::string>& names, const std::set<std::string>& body,
+                                       const std::vector<plugin::BatchField>& fields) {
+    const std::string& id = recipe_.adapter.id;
+    if (std::ranges::none_of(names, [](const std::string& name) { return name.starts_with(plugin::kAdapter); })) {
+        plugin::BuildRequest request;
+        request.mode = HK_MODE_EVALUATE;
+        request.fields = fields;
+        HK_ASSIGN(const plugin::Described described, composition_->describe(request));
+        std::vector<std::string> sites;
+        for (const plugin::Site& site : described.sites) sites.push_back(site.name);
+        return invalid_argument(fmt::format(
+            "adapter '{}' acts at none of the modules of {}, which are {}{}: set adapter.target_modules", id,
+            recipe_.model.from, fmt::join(std::span(sites).first(std::min<std::size_t>(8, sites.size())), ", "),
+            sites.size() > 8 ? fmt::format(" and {} more", sites.size() - 8) : ""));
+    }
+    std::set<std::string> loaded = body;
+    if (!recipe_.model.from.empty()) {
+        HK_ASSIGN(base_, infer::base_of(recipe_.model.from));
+        HK_ASSIGN(const std::set<std::string> stored, loaded_parameters(recipe_, registry_, *composition_, described_));
+        loaded.insert(stored.begin(), stored.end());
+    }
+    for (const json& one : recipe_.adapter.config.value("modules_to_save", json::array())) {
+        const std::string module = one.is_string() ? one.get<std::string>() : std::string();
+        std::size_t saved = 0;
+        for (const std::string& name : names) {
+            // The module's own parameters, and those of modules inside it.
+            const std::string dotted = "." + name;
+            const bool inside = model::matches(module + ".*", name) || model::matches(module, name) ||
+                                dotted.find("." + module + ".") != std::string::npos;
+            if (!inside || module.empty() || name.starts_with(plugin::kAdapter)) continue;
+            ++saved;
+            loaded.erase(name);
+        }
+        if (saved == 0)
+            return invalid_argument(fmt::format("adapter.modules_to_save: {} matches no module of {}: `hekla inspect` "
+                                                "lists the names of parameters",
+                                                one.dump(), recipe_.model.from));
+    }
+    for (const std::string& name : names)
+        if (loaded.contains(name)) rules_.frozen.insert(name);
+    of_base_ = std::move(loaded);
     return {};
 }
 
@@ -333,6 +367,7 @@ Status TrainingRun::begin_or_resume() {
     HK_ASSIGN(const Hash128 teacher, load_teacher(recipe_, *composition_, described_, *store_));
     if (composition_->teacher() != nullptr) teacher_ = to_hex(teacher);
     if (!found_) return initialize_parameters();
+    if (!base_.empty()) HK_TRY(initialize_parameters()); // checkpoints do not contain the body
     HK_TRY(load_checkpoint(*found_));
     message(fmt::format("resuming after step {} from {}", step(), found_->path.string()));
     return {};

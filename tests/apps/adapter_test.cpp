@@ -40,8 +40,8 @@ const char* const kAdapter = R"([model]
 from = "body"
 [adapter]
 id = "lora"
-rank = 4
-targets = ["*attn*", "*mlp*"]
+r = 4
+target_modules = ["c_attn", "c_proj", "c_fc"]
 [data]
 train = "other.txt"
 [train]
@@ -122,7 +122,7 @@ TEST_CASE("an adapter trains with a frozen body, is saved alone and opened with 
     };
     const std::string by_adapter = written("adapted");
     CHECK(by_adapter != written("body"));
-    CHECK(by_adapter == written("adapted/checkpoint-40")); // which contains the body's weights too
+    CHECK(by_adapter == written("adapted/checkpoint-40")); // which refers to the body too
 
     // A missing or different body is an error.
     std::filesystem::rename(place.path("body"), place.path("moved"));
@@ -152,10 +152,10 @@ TEST_CASE("recipes with an unsupported use of an adapter are rejected") {
     };
     CHECK(has(refused({"body.toml", "adapter.id=lora"}),
               "[adapter] needs a trained model: set model.from to its folder"));
-    CHECK(has(refused({"body.toml", "adapter.rank=4"}), "[adapter] needs `id`"));
+    CHECK(has(refused({"body.toml", "adapter.r=4"}), "[adapter] needs `id`"));
     CHECK(has(refused({"adapter.toml", "model.layers=[0]"}), "[adapter] cannot change the network of model.from"));
     succeed(place.run({"train", "body.toml", "train.max_steps=1", "train.eval_steps=0"}));
-    CHECK(has(refused({"adapter.toml", "data.train=text.txt", "adapter.targets=[\"*nothing*\"]"}),
-              "adapter 'lora' changes none of the parameters of body, which are transformer."));
+    CHECK(has(refused({"adapter.toml", "data.train=text.txt", "adapter.target_modules=[\"nothing\"]"}),
+              "adapter 'lora' acts at none of the modules of body, which are transformer."));
     CHECK(has(refused({"adapter.toml", "data.train=text.txt", "adapter.id=\"lorra\""}), "did you mean 'lora'?"));
 }

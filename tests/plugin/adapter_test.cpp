@@ -1,10 +1,11 @@
-// The draft interface for adapters: what the body uses in place of its parameters, and what is rejected.
+// The draft interface for adapters: what a model computes at the sites of an adapter, and what is rejected.
 #include "graph/reference.hpp"
 #include "graph/text.hpp"
 #include "hekla/plugin/draft/adapter.h"
 #include "plugin/compose.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -52,24 +53,28 @@ std::set<std::string> of_adapter(const graph::Graph& graph) {
     return names;
 }
 
-// Returns logits, with parameter values that depend only on the parameters' names; `up`: the values of LoRA's second
-// matrix.
-std::vector<double> logits_of(const graph::Graph& graph, double up) {
+// Returns a batch, and parameter values that depend only on the parameters' names; up: those that are zeros before
+// training.
+graph::Feeds feeds_of(const graph::Graph& graph, double up) {
     graph::Feeds feeds;
     for (const auto& [name, value] : graph.parameters()) {
         graph::Tensor tensor{graph::Kind::float32, graph.shape(value), {}};
         std::size_t state = std::hash<std::string>{}(name);
         for (int64_t i = 0; i < tensor.shape.elements(); ++i) {
             state = state * 6364136223846793005u + 1442695040888963407u;
-            const bool second = name.ends_with("lora_up");
+            const bool second = name.ends_with("lora_B.weight") || name.ends_with("lora_embedding_A");
             tensor.data.push_back(second ? up : static_cast<double>(state >> 40) / (1 << 24) - 0.5);
         }
         feeds.parameters[name] = std::move(tensor);
     }
     feeds.fields["input_ids"] = {graph::Kind::int32, graph::Shape{2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
     feeds.fields["next_ids"] = {graph::Kind::int32, graph::Shape{2, 5}, {2, 3, 4, 5, 6, 7, 8, 9, 10, 0}};
+    return feeds;
+}
+
+std::vector<double> logits_of(const graph::Graph& graph, double up) {
     const std::vector<graph::ValueId> wanted{graph.outputs.at("logits")};
-    auto values = graph::evaluate(graph, feeds, wanted);
+    auto values = graph::evaluate(graph, feeds_of(graph, up), wanted);
     REQUIRE_MESSAGE(values.ok(), values.message());
     return values.value()[0].data;
 }
@@ -83,41 +88,90 @@ struct Fault {
 
 } // namespace
 
-TEST_CASE("adapter: LoRA is added to the selected matrices, and changes nothing before training") {
+TEST_CASE("adapter: LoRA acts at the selected modules, and changes nothing before training") {
     const Registry registry = adapters();
     const auto plain = described(registry, small_gpt2(""));
-    const auto all = described(registry, small_gpt2("lora", {{"rank", 3}}));
+    const auto all = described(registry, small_gpt2("lora", {{"r", 3}}));
     REQUIRE_MESSAGE(all.ok(), all.message());
     CHECK(of_adapter(plain.value()).empty());
-    std::set<std::string> expected;
-    for (const char* layer : {"0", "1"})
-        for (const char* matrix : {"c_attn", "c_proj"})
-            for (const char* which : {"down", "up"})
-                expected.insert(fmt::format("adapter.transformer.h.{}.attn.{}.weight.lora_{}", layer, matrix, which));
-    CHECK(of_adapter(all.value()) == expected);
+    CHECK(of_adapter(all.value()) == std::set<std::string>{"adapter.transformer.h.0.attn.c_attn.lora_A.weight",
+                                                           "adapter.transformer.h.0.attn.c_attn.lora_B.weight",
+                                                           "adapter.transformer.h.1.attn.c_attn.lora_A.weight",
+                                                           "adapter.transformer.h.1.attn.c_attn.lora_B.weight"});
     for (const auto& [name, value] : all->parameters()) {
-        if (name.ends_with("0.attn.c_attn.weight.lora_down")) CHECK(all->shape(value) == graph::Shape{3, 24});
-        if (name.ends_with("0.attn.c_attn.weight.lora_up")) CHECK(all->shape(value) == graph::Shape{8, 3});
+        if (name.ends_with("0.attn.c_attn.lora_A.weight")) CHECK(all->shape(value) == graph::Shape{3, 8});
+        if (name.ends_with("0.attn.c_attn.lora_B.weight")) CHECK(all->shape(value) == graph::Shape{24, 3});
     }
     CHECK(logits_of(plain.value(), 0.0) == logits_of(all.value(), 0.0)); // to the last bit
     CHECK(logits_of(plain.value(), 0.0) != logits_of(all.value(), 0.1));
-    // The head is tied to the token embedding, and uses the adapted one like the body.
-    const auto words = described(registry, small_gpt2("lora", {{"targets", {"*wte.weight"}}}));
-    REQUIRE_MESSAGE(words.ok(), words.message());
-    CHECK(of_adapter(words.value()).size() == 2);
-    std::size_t tables = 0, reads = 0;
-    for (const auto& [name, value] : words->parameters()) {
-        if (name != "transformer.wte.weight") continue;
-        ++tables;
-        for (const graph::Node& node : words->nodes)
-            reads += static_cast<std::size_t>(std::ranges::count(node.inputs, value));
+    const auto names_of = [&](const json& config) {
+        const auto graph = described(registry, small_gpt2("lora", config));
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        std::set<std::string> modules;
+        for (const std::string& name : of_adapter(graph.value()))
+            modules.insert(name.substr(8, name.find(".lora_") - 8));
+        return modules;
+    };
+    // The head is tied to the token embedding, and is another module.
+    CHECK(names_of({{"target_modules", {"wte"}}}) == std::set<std::string>{"transformer.wte"});
+    CHECK(names_of({{"target_modules", {"lm_head"}}}) == std::set<std::string>{"lm_head"});
+    CHECK(names_of({{"target_modules", {"*h.1.mlp.c_fc"}}}) == std::set<std::string>{"transformer.h.1.mlp.c_fc"});
+    CHECK(names_of({{"target_modules", "all-linear"}}).size() == 8);
+    CHECK(names_of({{"target_modules", "all-linear"}, {"exclude_modules", {"c_proj"}}}).size() == 4);
+    CHECK(names_of({{"target_modules", {"c_attn"}}, {"layers_to_transform", {1}}}) ==
+          std::set<std::string>{"transformer.h.1.attn.c_attn"});
+    CHECK(names_of({{"target_modules", {"c_attn"}}, {"layers_to_transform", {0}}, {"layers_pattern", {"h"}}}) ==
+          std::set<std::string>{"transformer.h.0.attn.c_attn"});
+}
+
+TEST_CASE("adapter: merging describes the weights with which the plain model computes the same") {
+    const Registry registry = adapters();
+    for (const CompositionSpec& spec : {small_gpt2("lora", {{"target_modules", "all-linear"}}), small_gpt2("ia3")}) {
+        CAPTURE(spec.adapter);
+        const auto composition = Composition::create(registry, spec, nullptr);
+        REQUIRE_MESSAGE(composition.ok(), composition.message());
+        BuildRequest request;
+        request.mode = HK_MODE_EVALUATE;
+        request.fields = composition.value()->batch_fields(2, 5).value();
+        request.ports = {"logits"};
+        request.objective = false;
+        request.merged = true;
+        const auto with = composition.value()->describe(request);
+        REQUIRE_MESSAGE(with.ok(), with.message());
+        const graph::Feeds feeds = feeds_of(with->graph, 0.3);
+        std::vector<graph::ValueId> wanted{with->graph.outputs.at("logits")};
+        std::vector<std::string> names;
+        for (const auto& [name, value] : with->graph.outputs)
+            if (name.starts_with(kMerged)) {
+                names.push_back(name.substr(std::string(kMerged).size()));
+                wanted.push_back(value);
+            }
+        CHECK(names.size() == (spec.adapter == "lora" ? 8 : 6)); // IA3: two weights and c_attn's bias, in two layers
+        const auto values = graph::evaluate(with->graph, feeds, wanted);
+        REQUIRE_MESSAGE(values.ok(), values.message());
+        const auto plain = described(registry, small_gpt2(""));
+        graph::Feeds merged = feeds_of(plain.value(), 0.0);
+        for (std::size_t i = 0; i < names.size(); ++i) merged.parameters.at(names[i]) = values.value()[i + 1];
+        const std::vector<graph::ValueId> logits{plain->outputs.at("logits")};
+        const auto without = graph::evaluate(plain.value(), merged, logits);
+        REQUIRE_MESSAGE(without.ok(), without.message());
+        double worst = 0.0;
+        for (std::size_t i = 0; i < without.value()[0].data.size(); ++i)
+            worst = std::max(worst, std::abs(without.value()[0].data[i] - values.value()[0].data[i]));
+        CHECK(worst < 1e-12);
     }
-    CHECK(tables == 1);
-    CHECK_MESSAGE(reads == 1, graph::print(words.value())); // only by the adapter
-    const auto one = described(registry, small_gpt2("lora", {{"targets", {"*h.1.mlp.c_fc.weight"}}}));
-    REQUIRE_MESSAGE(one.ok(), one.message());
-    CHECK(of_adapter(one.value()) == std::set<std::string>{"adapter.transformer.h.1.mlp.c_fc.weight.lora_down",
-                                                           "adapter.transformer.h.1.mlp.c_fc.weight.lora_up"});
+    // A tied table cannot be changed for one of its uses, nor for both in different ways.
+    for (const json& modules : {json{"wte"}, json{"lm_head"}, json{"wte", "lm_head"}}) {
+        const auto tied = Composition::create(registry, small_gpt2("lora", {{"target_modules", modules}}), nullptr);
+        REQUIRE_MESSAGE(tied.ok(), tied.message());
+        BuildRequest request;
+        request.mode = HK_MODE_EVALUATE;
+        request.fields = tied.value()->batch_fields(2, 5).value();
+        request.objective = false;
+        request.merged = true;
+        CHECK(tied.value()->describe(request).message().find("share the parameter 'transformer.wte.weight'") !=
+              std::string::npos);
+    }
 }
 
 TEST_CASE("adapter: out of process it describes the same graph, is named in errors, and its keys are checked") {
@@ -127,18 +181,18 @@ TEST_CASE("adapter: out of process it describes the same graph, is named in erro
         REQUIRE_MESSAGE(other.ok(), other.message());
         CHECK(graph::print(one.value()) == graph::print(other.value()));
     }
-    CHECK(described(here, small_gpt2("lora", {{"rank", 0}}))
+    CHECK(described(here, small_gpt2("lora", {{"r", 0}})).message().find("adapter 'lora': r is 0, expected from 1") !=
+          std::string::npos);
+    CHECK(described(here, small_gpt2("lora", {{"lora_alhpa", 4}}))
               .message()
-              .find("adapter 'lora': rank is 0, expected from 1") != std::string::npos);
-    CHECK(described(here, small_gpt2("lora", {{"rnak", 4}}))
-              .message()
-              .find("adapter 'lora' does not know the key 'rnak'; did you mean 'rank'?") != std::string::npos);
+              .find("adapter 'lora' does not know the key 'lora_alhpa'; did you mean 'lora_alpha'?") !=
+          std::string::npos);
     CHECK(described(here, small_gpt2("lorra")).message().find("did you mean 'lora'?") != std::string::npos);
-    const auto composition = Composition::create(here, small_gpt2("lora", {{"rank", 3}}), nullptr);
+    const auto composition = Composition::create(here, small_gpt2("lora", {{"r", 3}}), nullptr);
     REQUIRE(composition.ok());
     const json written = json::parse(composition.value()->write_config().value());
     CHECK(written["hekla"]["adapter"] == "lora");
-    CHECK(written["hekla"]["adapter_config"] == json{{"rank", 3}});
+    CHECK(written["hekla"]["adapter_config"] == json{{"r", 3}});
     Fault kills("kills");
     const std::string died = described(apart, small_gpt2("factor")).message();
     CAPTURE(died);
@@ -156,8 +210,11 @@ TEST_CASE("adapter: what it must not do is rejected, and the error names it") {
         {"throws_in_create", "adapter 'factor': it does not want to"},
         {"throws", "exception"},
         {"refuses", "no factor for this one"},
-        {"odd_shape", "it gives float [88], expected float [11, 8]"},
-        {"another_kind", "it gives int32 [11, 8], expected float [11, 8]"},
+        {"throws_in_wants", "it does not know this site"},
+        {"odd_shape", "it gives float [80], expected float [2, 5, 8]"},
+        {"another_kind", "it gives int32 [2, 5, 8], expected float [2, 5, 8]"},
+        {"another_answer", "the answer's kind 7 is not 0 to 2"},
+        {"no_value", "it gives no value"},
         {"wrong_operation", "matmul"},
         {"foreign_value", "a value of another graph was passed"},
         {"offers", "it offers a port or adds a loss or metric"},

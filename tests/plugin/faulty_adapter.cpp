@@ -1,4 +1,4 @@
-// An adapter that multiplies every parameter by a trained number, unless HEKLA_FAULT names a fault.
+// An adapter that multiplies the result of every site by a trained number, unless HEKLA_FAULT names a fault.
 #include "draft_adapter.hpp"
 
 #include <cstdlib>
@@ -16,18 +16,33 @@ struct Factor {
     explicit Factor(const Config&) {
         if (fault("throws_in_create")) throw invalid("it does not want to");
     }
-    Value adapt(Graph& g, std::string_view parameter, Value w) {
+    bool wants(const Site&) {
+        if (fault("throws_in_wants")) throw invalid("it does not know this site");
+        return true;
+    }
+    SiteAnswer adapt(Graph& g, const Site&, const SiteValues& v) {
         if (fault("throws")) throw 1;
         if (fault("kills")) std::abort();
-        if (fault("refuses")) return g.fail("no factor for this one");
-        if (fault("odd_shape")) return reshape(w, {-1});
-        if (fault("another_kind")) return g.fill(w.shape(), 1, HK_KIND_INT32);
-        if (fault("wrong_operation")) return matmul(w, g.fill({3, 5, 7, 11}, 1.0));
-        if (fault("foreign_value")) return {&g, 1u << 20 | 1u};
-        if (fault("offers")) g.offer("mine", w);
+        if (fault("refuses")) {
+            g.fail("no factor for this one");
+            return {};
+        }
+        if (fault("odd_shape")) return instead(reshape(v.y, {-1}));
+        if (fault("another_kind")) return delta(g.fill(v.y.shape(), 1, HK_KIND_INT32));
+        if (fault("another_answer")) return {7, v.y};
+        if (fault("no_value")) return delta({});
+        if (fault("wrong_operation")) return delta(matmul(v.y, g.fill({3, 5, 7, 11}, 1.0)));
+        if (fault("foreign_value")) return delta({&g, 1u << 20 | 1u});
+        if (fault("offers")) g.offer("mine", v.y);
         if (fault("adds_metric")) g.metric("mine", g.number(1.0), g.number(1.0));
         if (fault("open_scope")) g.scope_begin("mine");
-        return w * g.parameter(std::string(parameter) + ".factor", {}, ones());
+        return instead(v.y * g.parameter("factor", {}, ones()));
+    }
+    MergedSite merge(Graph& g, const Site& site, const SiteValues& v) {
+        const Value factor = g.parameter("factor", {}, ones());
+        if (fault("merges_shape")) return {reshape(v.weight, {-1}), v.bias};
+        if (fault("merges_wrong") && site.linear()) return {v.weight * factor, v.bias};
+        return {v.weight * factor, v.bias ? v.bias * factor : v.bias};
     }
 };
 

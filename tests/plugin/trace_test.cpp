@@ -74,14 +74,23 @@ const hk_head kHead = {create, [](void*) {}, build, nullptr,
                            for (int row = 0; row < doing().rows; ++row) push(context, words("{}"));
                            return HK_OK;
                        }};
-// Uses half of each parameter.
-const hk_adapter kAdapter = {create, [](void*) {},
-                             [](void*, hk_builder* builder, hk_string, hk_value value, hk_value* adapted, hk_error*) {
-                                 const auto& g = *static_cast<const hk_graph_interface*>(
-                                     plugin::traced_host_table(HK_GRAPH_INTERFACE, plugin::host_graph_interface()));
-                                 const hk_value inputs[] = {value, g.fill(builder, HK_KIND_FLOAT, nullptr, 0, 0.5)};
-                                 return g.emit(builder, words("mul"), 1, inputs, 2, nullptr, 0, adapted, 1);
-                             }};
+// Uses half of each result.
+const hk_adapter kAdapter = {
+    create,
+    [](void*) {},
+    [](void*, const hk_site*, int32_t* wanted, hk_error*) -> int32_t {
+        *wanted = 1;
+        return HK_OK;
+    },
+    [](void*, hk_builder* builder, const hk_site*, const hk_site_values* values, hk_site_answer* answer, hk_error*) {
+        const auto& g = *static_cast<const hk_graph_interface*>(
+            plugin::traced_host_table(HK_GRAPH_INTERFACE, plugin::host_graph_interface()));
+        const hk_value inputs[] = {values->y, g.fill(builder, HK_KIND_FLOAT, nullptr, 0, 0.5)};
+        answer->kind = HK_ANSWER_VALUE;
+        return g.emit(builder, words("mul"), 1, inputs, 2, nullptr, 0, &answer->value, 1);
+    },
+    nullptr,
+    nullptr};
 const hk_operation kOperation = {
     []() -> const hk_operation_description* {
         static hk_operation_input input;
@@ -263,11 +272,13 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
               hk_builder view(joint, 1);
               const hk_value given =
                   plugin::handle_of(&view, joint.builder.parameter("w", graph::Shape{2, 3}, 0, 0.0, 0.0, 0));
-              hk_value adapted = 0;
+              const hk_site site{sizeof(hk_site), HK_SITE_LINEAR, words("w"), words("w.weight"), 3, 2, 0, 0};
+              const hk_site_values values{sizeof(hk_site_values), 0, given, 0, 0, 0};
+              hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0};
               hk_error error;
-              CHECK(wrapped(HK_ADAPTER_DRAFT, kAdapter).adapt(nullptr, &view, words("w"), given, &adapted, &error) ==
+              CHECK(wrapped(HK_ADAPTER_DRAFT, kAdapter).adapt(nullptr, &view, &site, &values, &answer, &error) ==
                     HK_OK);
-              CHECK(adapted != 0);
+              CHECK(answer.value != 0);
           }).empty());
     names("error.1", broken_by([&] {
               doing().create = [](void**, hk_error*) { return HK_UNSUPPORTED; };

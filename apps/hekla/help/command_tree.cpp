@@ -27,6 +27,7 @@ constexpr std::array kValues{
     NamedValue{"input", "PATH", ValueKind::file},
     NamedValue{"plugin", "LIBRARY", ValueKind::file},
     NamedValue{"tokenizer", "TOKENIZER", ValueKind::file},
+    NamedValue{"body", "FOLDER", ValueKind::folder},
     NamedValue{"run", "RUN", ValueKind::folder},
     NamedValue{"run-a", "RUN", ValueKind::folder},
     NamedValue{"run-b", "RUN", ValueKind::folder},

@@ -70,8 +70,9 @@ Status upload(program::ParameterStore& store, const Tensors& parameters) {
 Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fixture, const FixtureModel& model,
                                    program::Storage precision) {
     HK_ASSIGN(const graph::Graph graph, differentiated(model));
-    HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(model.graph),
-                                                                {.gradients = true, .moments = program::kAdamMoments}));
+    HK_ASSIGN(const auto store, program::ParameterStore::create(
+                                    runtime, program::parameter_table(model.graph),
+                                    {.gradients = true, .moments = program::kAdamMoments, .frozen = model.frozen}));
     HK_TRY(upload(*store, model.parameters));
     program::CompileOptions options = fixture_options(graph);
     options.precision = precision;
@@ -136,6 +137,7 @@ Status verify_folder(const plugin::Registry& registry, program::Runtime* runtime
                      const Log& log, program::Storage precision, FixtureReport& report) {
     HK_ASSIGN(const Fixture fixture, read_fixture(folder));
     HK_ASSIGN(const FixtureModel model, describe_fixture(registry, fixture, log));
+    HK_TRY(compare_merged(fixture, model, report));
     if (runtime == nullptr) {
         HK_ASSIGN(const Computed computed, compute_reference(fixture, model));
         HK_TRY(compare(fixture, computed, report));

@@ -1,51 +1,100 @@
-// LoRA (Hu et al. 2021): adds to a frozen matrix W [m, n] the product of two small trained ones, W + alpha / rank * up
-// [m, rank] down [rank, n]. `up` is initialized to zeros, so the model is unchanged before the first step.
-#include "draft_adapter.hpp"
+// LoRA (Hu et al. 2021): adds scale * (x A^T) B^T to a linear layer, with the small matrices A [r, in] and B [out, r].
+// B is initialized to zeros, so the model is unchanged before the first step. Keys, names and initial values are
+// PEFT's.
+#include "target_modules.hpp"
 
 #include <cmath>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <utility>
 
 using namespace hekla::plugin;
 
 namespace {
 
-// '*' in the pattern matches any text.
-bool matches(std::string_view pattern, std::string_view name) {
-    const std::size_t star = pattern.find('*');
-    if (star == std::string_view::npos) return pattern == name;
-    if (name.substr(0, star) != pattern.substr(0, star)) return false;
-    const std::string_view rest = pattern.substr(star + 1);
-    for (std::size_t at = star; at <= name.size(); ++at)
-        if (matches(rest, name.substr(at))) return true;
-    return false;
-}
-
 class Lora {
 public:
-    explicit Lora(const Config& config) : rank_(config.integer("rank")), alpha_(config.real("alpha")) {
-        const uint64_t count = config.count("targets");
-        for (uint64_t i = 0; i < count; ++i) targets_.push_back(config.string("targets." + std::to_string(i)));
+    explicit Lora(const Config& config)
+        : targets_(config), r_(config.integer("r")), alpha_(config.real("lora_alpha")),
+          dropout_(config.real("lora_dropout")), rank_stabilized_(config.boolean("use_rslora")),
+          gaussian_(is_gaussian(config)), saved_(texts_of(config, "modules_to_save")) {
+        for (const auto& [former, now] :
+             {std::pair{"rank", "r"}, {"alpha", "lora_alpha"}, {"targets", "target_modules"}})
+            if (config.has(former)) throw invalid(std::string("the key '") + former + "' is called '" + now + "' now");
+        if (!std::isfinite(alpha_)) throw invalid("lora_alpha is not finite; expected a number");
+        if (!(dropout_ >= 0.0 && dropout_ < 1.0)) throw invalid("lora_dropout is not from 0 to below 1");
     }
 
-    Value adapt(Graph& g, std::string_view parameter, Value w) {
-        if (w.rank() != 2) return {};
-        bool wanted = false;
-        for (const std::string& target : targets_) wanted = wanted || matches(target, parameter);
-        if (!wanted) return {};
-        const std::string name(parameter);
-        const int64_t rows = w.dim(0), columns = w.dim(1);
-        const double bound = 1.0 / std::sqrt(static_cast<double>(columns > 0 ? columns : 1));
-        const Value down = g.parameter(name + ".lora_down", {rank_, columns}, uniform(-bound, bound));
-        const Value up = g.parameter(name + ".lora_up", {rows, rank_}, zeros());
-        return w + matmul(up, down) * (alpha_ / static_cast<double>(rank_));
+    bool wants(const Site& site) const { return targets_.wants(site); }
+
+    SiteAnswer adapt(Graph& g, const Site& site, const SiteValues& v) {
+        const auto [a, b] = matrices(g, site);
+        if (!site.linear()) return delta(linear(embedding(transpose(a, {1, 0}), v.x), b) * scale());
+        const Value x = g.training() && dropout_ > 0.0 ? dropout(v.x, dropout_) : v.x;
+        return delta(linear(linear(x, a), b) * scale());
+    }
+
+    MergedSite merge(Graph& g, const Site& site, const SiteValues& v) {
+        const auto [a, b] = matrices(g, site);
+        const Value change = matmul(b, a) * scale(); // [out, in]
+        return {v.weight + (site.linear() ? change : transpose(change, {1, 0})), v.bias};
+    }
+
+    void write(ConfigWriter& out) const {
+        out.set("peft_type", "LORA");
+        out.set("r", r_);
+        out.set("lora_alpha", alpha_);
+        out.set("lora_dropout", dropout_);
+        out.set("use_rslora", rank_stabilized_);
+        out.set("use_dora", false);
+        out.set("bias", "none");
+        if (gaussian_)
+            out.set("init_lora_weights", "gaussian");
+        else
+            out.set("init_lora_weights", true);
+        targets_.write(out);
+        if (saved_.empty())
+            out.set_null("modules_to_save");
+        else
+            out.set("modules_to_save", saved_);
     }
 
 private:
-    int64_t rank_;
-    double alpha_;
-    std::vector<std::string> targets_;
+    static bool is_gaussian(const Config& config) {
+        const std::string key = "init_lora_weights";
+        const auto refuse = [] {
+            throw unsupported("init_lora_weights: expected true (B is zeros, as in PEFT) or \"gaussian\"");
+        };
+        try {
+            if (!config.boolean(key)) refuse();
+            return false;
+        } catch (const Error& e) {
+            if (e.code() == HK_UNSUPPORTED) throw;
+        }
+        if (config.string(key) != "gaussian") refuse();
+        return true;
+    }
+    struct Matrices {
+        Value a, b; // [r, in], [out, r]
+    };
+    Matrices matrices(Graph& g, const Site& site) const {
+        if (!site.linear()) // PEFT: A is zeros and B normal
+            return {g.parameter("lora_embedding_A", {r_, site.in}, zeros()),
+                    g.parameter("lora_embedding_B", {site.out, r_}, normal(1.0))};
+        // torch's kaiming_uniform_ with a = sqrt(5), or a normal distribution of standard deviation 1 / r.
+        const double bound = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(site.in, 1)));
+        return {g.parameter("lora_A.weight", {r_, site.in},
+                            gaussian_ ? normal(1.0 / static_cast<double>(r_)) : uniform(-bound, bound)),
+                g.parameter("lora_B.weight", {site.out, r_}, zeros())};
+    }
+    double scale() const {
+        const auto r = static_cast<double>(r_);
+        return alpha_ / (rank_stabilized_ ? std::sqrt(r) : r);
+    }
+
+    TargetModules targets_;
+    int64_t r_;
+    double alpha_, dropout_;
+    bool rank_stabilized_, gaussian_;
+    std::vector<std::string> saved_;
 };
 
 const void* drafts(hk_string draft, hk_string id) {

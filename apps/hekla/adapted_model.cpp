@@ -1,0 +1,142 @@
+#include "adapted_model.hpp"
+
+#include "base/json.hpp"
+#include "base/nearest_name.hpp"
+#include "infer/base_model.hpp"
+#include "infer/model.hpp"
+#include "infer/weights_folder.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Describes the model for the smallest batch that its kind takes: a row, a row of choices, an image.
+Result<plugin::Described> describe_smallest(const AdaptedModel& m, bool merged) {
+    plugin::BuildRequest request;
+    request.mode = HK_MODE_EVALUATE;
+    request.objective = false;
+    request.merged = merged;
+    const auto rows = [](const graph::Shape& ids) {
+        return std::vector<plugin::BatchField>{{"input_ids", graph::Kind::int32, ids},
+                                               {"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}};
+    };
+    std::vector<std::vector<plugin::BatchField>> possible{rows({1, 1}), rows({1, 1, 1})};
+    if (const json side = m.config.value("image_size", json()); side.is_number_integer())
+        possible.insert(possible.begin(), {{"pixel_values", graph::Kind::float_,
+                                            graph::Shape{1, m.config.value("num_channels", int64_t{3}),
+                                                         side.get<int64_t>(), side.get<int64_t>()}}});
+    Status first;
+    for (std::vector<plugin::BatchField>& fields : possible) {
+        request.fields = std::move(fields);
+        Result<plugin::Described> described = m.composition->describe(request);
+        if (described.ok()) return described;
+        if (first.ok()) first = described.status();
+    }
+    return first;
+}
+
+// Reads the body, and the configuration of the model with the adapter.
+Status open_folders(const plugin::Registry& registry, const fs::path& adapter, const fs::path& body, AdaptedModel& m) {
+    if (m.peft) {
+        const fs::path named = fs::path(m.peft->base).is_absolute() ? fs::path(m.peft->base) : adapter / m.peft->base;
+        std::error_code problem;
+        if (body.empty() && (m.peft->base.empty() || !fs::is_directory(named, problem)))
+            return not_found(fmt::format("{}: its body \"{}\" is not a folder here: name the body's folder with --body",
+                                         adapter.string(), m.peft->base));
+        HK_ASSIGN(const fs::path from, infer::weights_folder(body.empty() ? named : body));
+        HK_ASSIGN(m.body, model::ModelFolder::open(from));
+        HK_ASSIGN(m.config, parse_json_object(m.body.config_json(), (from / "config.json").string()));
+        HK_ASSIGN(m.spec, infer::stored_spec(registry, m.body));
+        if (!m.spec.adapter.empty())
+            return unsupported(
+                fmt::format("{}: is an adapter itself; the folder of a whole model was expected", from.string()));
+        m.spec.adapter = m.peft->id;
+        m.spec.adapter_config = m.peft->config;
+        m.adapter_tensors = m.peft->tensors;
+        HK_ASSIGN(const nlohmann::ordered_json base, infer::base_of(from));
+        m.config["hekla"] = {{"architecture", m.spec.architecture},
+                             {"head", m.spec.head},
+                             {"head_config", m.spec.head_config},
+                             {"objective", ""},
+                             {"objective_config", json::object()},
+                             {"context_length", 0},
+                             {"adapter", m.spec.adapter},
+                             {"adapter_config", m.spec.adapter_config},
+                             {"base", base}};
+        return {};
+    }
+    HK_ASSIGN(const fs::path from, infer::weights_folder(adapter));
+    HK_ASSIGN(m.own, model::ModelFolder::open(from));
+    HK_ASSIGN(m.config, parse_json_object(m.own->config_json(), (from / "config.json").string()));
+    if (const json own = m.config.value("hekla", json()); !own.is_object() || !own.contains("base"))
+        return invalid_argument(
+            fmt::format("{}: is not an adapter: expected the folder of a run with [adapter], or one "
+                        "with PEFT's adapter_config.json",
+                        adapter.string()));
+    if (!body.empty()) {
+        HK_ASSIGN(const fs::path named, infer::weights_folder(body));
+        m.config["hekla"]["base"]["folder"] = fs::absolute(named).string();
+    }
+    HK_ASSIGN(std::optional<model::ModelFolder> base, infer::open_base(m.config, m.own->path()));
+    m.body = std::move(*base);
+    HK_ASSIGN(m.spec, infer::stored_spec(registry, *m.own));
+    m.adapter_tensors = m.own->weights().tensors();
+    return {};
+}
+
+// Errors: a tensor of the adapter that the model does not have, with the nearest name; one of another shape.
+Status find_tensors(AdaptedModel& m, const fs::path& adapter) {
+    const graph::Graph& graph = m.described.graph;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : graph.parameters()) names.push_back(name);
+    std::map<std::string, const model::TensorView*> own;
+    for (const model::TensorView& tensor : m.adapter_tensors) {
+        const graph::ValueId value = graph.find_leaf(graph::Op::parameter, tensor.name);
+        if (value == graph::kNone && graph.find_leaf(graph::Op::buffer, tensor.name) == graph::kNone) {
+            const std::string_view near = nearest_name(tensor.name, names);
+            return corrupt(fmt::format("{}: tensor {} belongs to no module that the adapter acts at{}",
+                                       adapter.string(), model::in_quotes(tensor.name),
+                                       near.empty() ? "" : fmt::format("; the nearest is '{}'", near)));
+        }
+        if (value != graph::kNone && graph.shape(value).vector() != tensor.dims)
+            return corrupt(fmt::format("{}: {} is {}, expected {}: the adapter is of another size or body",
+                                       adapter.string(), tensor.name, model::format_dims(tensor.dims),
+                                       graph.shape(value).text()));
+        own.emplace(tensor.name, &tensor);
+    }
+    for (const std::string& name : names)
+        if (name.starts_with(plugin::kAdapter) && !own.contains(name))
+            return corrupt(
+                fmt::format("{}: has no tensor {}, which the adapter's configuration means", adapter.string(), name));
+    model::NameRules rules = plugin::model_rules(m.composition->architecture().names);
+    rules.ignorable.emplace_back("*"); // heads that are not used here
+    HK_ASSIGN(const plugin::FoundTensors found,
+              plugin::find_some_tensors(graph, m.body.weights().tensors(), m.body.weights().path().string(), rules,
+                                        [&](const std::string& name) { return !own.contains(name); }));
+    m.tensors = found.tensors;
+    for (const plugin::ModelTensor& tensor : plugin::model_tensors(graph))
+        if (const auto found_own = own.find(tensor.name); found_own != own.end())
+            m.tensors.push_back({tensor, found_own->second});
+    return {};
+}
+
+} // namespace
+
+Result<AdaptedModel> open_adapted_model(const plugin::Registry& registry, const fs::path& adapter, const fs::path& body,
+                                        bool merged, const Log& log) {
+    AdaptedModel m;
+    std::error_code problem;
+    if (fs::exists(adapter / "adapter_config.json", problem)) { HK_ASSIGN(m.peft, infer::read_peft_folder(adapter)); }
+    HK_TRY(open_folders(registry, adapter, body, m));
+    HK_ASSIGN(m.composition, plugin::Composition::create(registry, m.spec, nullptr, log));
+    HK_ASSIGN(m.described, describe_smallest(m, merged));
+    HK_TRY(find_tensors(m, adapter));
+    return m;
+}
+
+} // namespace hekla::app

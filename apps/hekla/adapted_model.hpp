@@ -1,0 +1,33 @@
+// An adapter with the body that it was trained with: of a run's folder, or as PEFT saved it.
+#pragma once
+
+#include "infer/peft_adapter.hpp"
+#include "model/folder.hpp"
+#include "plugin/compose.hpp"
+#include "plugin/model_names.hpp"
+
+#include <optional>
+
+namespace hekla::app {
+
+struct AdaptedModel {
+    model::ModelFolder body;
+    std::optional<model::ModelFolder> own;  // the run's folder
+    std::optional<infer::PeftAdapter> peft; // or PEFT's
+    nlohmann::json config;                  // of the model with the adapter: its "hekla" member names the parts
+    plugin::CompositionSpec spec;
+    std::unique_ptr<plugin::Composition> composition;
+    plugin::Described described; // for the smallest batch, with BuildRequest::merged if that was asked for
+
+    // The tensors of the model's parameters and buffers, from the adapter's folder where they are there. Views into
+    // this object.
+    std::vector<plugin::StoredTensor> tensors;
+    std::vector<model::TensorView> adapter_tensors; // of the adapter's folder: the adapter, and what is saved whole
+};
+
+// adapter: the folder of a run or of PEFT; body: the folder of its body, "" for the one that the adapter names. Errors:
+// those of the folders; a body with other weights; tensors that belong to nothing, and sites without tensors, by name.
+Result<AdaptedModel> open_adapted_model(const plugin::Registry& registry, const std::filesystem::path& adapter,
+                                        const std::filesystem::path& body, bool merged, const Log& log);
+
+} // namespace hekla::app

@@ -1,0 +1,304 @@
+// hekla adapter: what an adapter's folder contains, merging it into its body, and PEFT's form of it.
+#include "adapted_model.hpp"
+#include "base/json.hpp"
+#include "base/size_text.hpp"
+#include "command.hpp"
+#include "graph/reference.hpp"
+#include "model/dtype.hpp"
+#include "model/staged_folder.hpp"
+#include "output.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <set>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+struct AdapterArguments {
+    std::string folder, body, output, dtype, format = "peft";
+    bool json = false;
+};
+
+Result<graph::Tensor> in_float64(const model::TensorView& view) {
+    graph::Tensor tensor;
+    tensor.shape = graph::Shape(view.dims);
+    tensor.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
+    HK_TRY(model::load_float64(view, tensor.data));
+    return tensor;
+}
+
+// Returns the names of the parameters that a value depends on.
+std::set<std::string> parameters_under(const graph::Graph& graph, graph::ValueId value) {
+    std::set<std::string> names;
+    std::set<graph::ValueId> seen;
+    std::vector<graph::ValueId> next{value};
+    while (!next.empty()) {
+        const graph::ValueId one = next.back();
+        next.pop_back();
+        if (one == graph::kNone || !seen.insert(one).second) continue;
+        const graph::Node& node = graph.producer(one);
+        if (node.op == graph::Op::parameter) names.insert(node.text("name"));
+        next.insert(next.end(), node.inputs.begin(), node.inputs.end());
+    }
+    return names;
+}
+
+Status refuse_existing(const std::string& output) {
+    std::error_code problem;
+    if (fs::exists(output, problem) && !fs::is_empty(output, problem))
+        return failed_precondition(fmt::format("{}: exists; choose another name", output));
+    return {};
+}
+
+Status write_folder(const std::string& output, const model::ModelContents& contents) {
+    const fs::path target = fs::path(output).lexically_normal();
+    const fs::path named = target.has_filename() ? target : target.parent_path();
+    model::recover_folders(named.has_parent_path() ? named.parent_path() : fs::path("."), named.filename().string());
+    return model::save_folder(output, contents);
+}
+
+// ---- merge
+// -----------------------------------------------------------------------------------------------------------
+
+// Computes a merged parameter in float64, rounded once to the type of its stored tensor.
+Result<std::vector<std::byte>> merged_bytes(const AdaptedModel& m, graph::ValueId value, model::DType dtype,
+                                            const std::map<std::string, const model::TensorView*>& stored) {
+    graph::Feeds feeds;
+    for (const std::string& name : parameters_under(m.described.graph, value)) {
+        HK_ASSIGN(graph::Tensor tensor, in_float64(*stored.at(name)));
+        feeds.parameters.emplace(name, std::move(tensor));
+    }
+    const std::vector<graph::ValueId> wanted{value};
+    HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(m.described.graph, feeds, wanted));
+    std::vector<std::byte> bytes(values[0].data.size() * model::size_of(dtype));
+    HK_TRY(model::from_float64(dtype, values[0].data, bytes));
+    return bytes;
+}
+
+Status merge(const Globals& globals, const AdapterArguments& a, std::string& summary) {
+    HK_TRY(refuse_existing(a.output));
+    const plugin::Registry registry = scan_plugins(globals);
+    HK_ASSIGN(const AdaptedModel m, open_adapted_model(registry, a.folder, a.body, true, globals.log()));
+    std::map<std::string, const model::TensorView*> stored;
+    for (const plugin::StoredTensor& tensor : m.tensors) stored.emplace(tensor.tensor.name, tensor.stored);
+    const auto type_of = [&](const model::TensorView& tensor) {
+        return !a.dtype.empty() && model::is_floating(tensor.dtype) ? *model::dtype_named(a.dtype) : tensor.dtype;
+    };
+    model::ModelContents contents;
+    std::size_t merged = 0;
+    for (const auto& [name, tensor] : stored) {
+        if (name.starts_with(plugin::kAdapter)) continue;
+        const auto found = m.described.graph.outputs.find(plugin::kMerged + name);
+        if (found == m.described.graph.outputs.end()) {
+            contents.tensors.push_back(model::converted_source(name, *tensor, type_of(*tensor)));
+            continue;
+        }
+        ++merged;
+        model::TensorSource source;
+        source.name = name;
+        source.dtype = type_of(*tensor);
+        source.dims = tensor->dims;
+        source.stream = [&m, &stored, value = found->second, dtype = source.dtype](const model::Sink& sink) -> Status {
+            HK_ASSIGN(const std::vector<std::byte> bytes, merged_bytes(m, value, dtype, stored));
+            return sink(bytes);
+        };
+        contents.tensors.push_back(std::move(source));
+    }
+    if (merged == 0)
+        return invalid_argument(fmt::format("{}: the adapter changes none of the body's weights", a.folder));
+    HK_ASSIGN(ordered_json config,
+              parse_ordered_json_object(m.own ? m.own->config_json() : m.body.config_json(), "config.json"));
+    if (m.own)
+        for (const char* key : {"adapter", "adapter_config", "base"}) config["hekla"].erase(key);
+    contents.config_json = config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    contents.copies = (m.own ? *m.own : m.body).auxiliary_files();
+    HK_TRY(write_folder(a.output, contents));
+    summary = fmt::format("{}: {} of {} tensors merged, each rounded once from float64", a.output, merged,
+                          contents.tensors.size());
+    return {};
+}
+
+// ---- convert
+// ---------------------------------------------------------------------------------------------------------
+
+// Returns the module of a parameter: "classifier" of "classifier.weight".
+std::string module_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
+
+Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
+    HK_ASSIGN(ordered_json config, m.composition->adapter_config());
+    model::ModelContents contents;
+    std::set<std::string> whole;
+    for (const model::TensorView& tensor : m.adapter_tensors) {
+        contents.tensors.push_back(model::converted_source(infer::peft_name(tensor.name), tensor, tensor.dtype));
+        if (!tensor.name.starts_with(plugin::kAdapter)) whole.insert(module_of(tensor.name));
+    }
+    if (!whole.empty()) config["modules_to_save"] = whole;
+    const bool input_first = m.spec.architecture == "gpt2" || m.spec.architecture == "openai-gpt"; // Conv1D
+    config["fan_in_fan_out"] = input_first;
+    config["base_model_name_or_path"] = m.body.path().string();
+    config["inference_mode"] = true;
+    config["task_type"] = nullptr;
+    contents.config_json = config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return contents;
+}
+
+Status convert_adapter(const Globals& globals, const AdapterArguments& a, std::string& summary) {
+    HK_TRY(refuse_existing(a.output));
+    const plugin::Registry registry = scan_plugins(globals);
+    HK_ASSIGN(const AdaptedModel m, open_adapted_model(registry, a.folder, a.body, false, globals.log()));
+    model::ModelContents contents;
+    if (a.format == "peft") {
+        HK_ASSIGN(contents, peft_contents(m));
+        contents.config_name = "adapter_config.json";
+        contents.weights_stem = "adapter_model";
+        HK_TRY(write_folder(a.output, contents));
+    } else {
+        contents.tensors = model::sources_of(m.adapter_tensors);
+        contents.config_json = m.config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+        contents.copies = (m.own ? *m.own : m.body).auxiliary_files();
+        HK_TRY(write_folder(a.output, contents));
+    }
+    summary = fmt::format("{}: {} tensors of adapter '{}', {} format", a.output, m.adapter_tensors.size(),
+                          m.spec.adapter, a.format == "peft" ? "PEFT's" : "Hekla's");
+    return {};
+}
+
+// ---- inspect
+// ---------------------------------------------------------------------------------------------------------
+
+double norm_of(const graph::Tensor& tensor) {
+    double sum = 0.0;
+    for (const double x : tensor.data) sum += x * x;
+    return std::sqrt(sum);
+}
+
+Result<ordered_json> inspection(const Globals& globals, const AdapterArguments& a) {
+    const plugin::Registry registry = scan_plugins(globals);
+    HK_ASSIGN(const AdaptedModel m, open_adapted_model(registry, a.folder, a.body, false, globals.log()));
+    int64_t own = 0, all = 0;
+    std::map<std::string, std::pair<int64_t, double>> by_site; // parameters, norm
+    for (const auto& [name, value] : m.described.graph.parameters()) {
+        const int64_t elements = m.described.graph.shape(value).elements();
+        if (!name.starts_with(plugin::kAdapter)) all += elements;
+    }
+    for (const model::TensorView& tensor : m.adapter_tensors) {
+        HK_ASSIGN(const graph::Tensor values, in_float64(tensor));
+        own += values.shape.elements();
+        if (!tensor.name.starts_with(plugin::kAdapter)) continue;
+        for (const plugin::Site& site : m.described.sites)
+            if (site.wanted && tensor.name.starts_with(fmt::format("{}{}.", plugin::kAdapter, site.name))) {
+                auto& [count, norm] = by_site[site.name];
+                count += values.shape.elements();
+                norm = std::hypot(norm, norm_of(values));
+            }
+    }
+    ordered_json j;
+    j["adapter"] = m.spec.adapter;
+    j["config"] = m.spec.adapter_config;
+    j["body"] = m.body.path().string();
+    j["architecture"] = m.spec.architecture;
+    j["parameters"] = own;
+    j["parameters_of_body"] = all;
+    j["share"] = all > 0 ? static_cast<double>(own) / static_cast<double>(all) : 0.0;
+    j["modules"] = ordered_json::array();
+    for (const plugin::Site& site : m.described.sites)
+        if (site.wanted)
+            j["modules"].push_back({{"name", site.name},
+                                    {"kind", site.kind == HK_SITE_LINEAR ? "linear" : "embedding"},
+                                    {"in", site.in},
+                                    {"out", site.out},
+                                    {"parameters", by_site[site.name].first},
+                                    {"norm", by_site[site.name].second}});
+    ordered_json whole = ordered_json::array();
+    for (const model::TensorView& tensor : m.adapter_tensors)
+        if (!tensor.name.starts_with(plugin::kAdapter)) whole.push_back(tensor.name);
+    j["saved_whole"] = whole;
+    return j;
+}
+
+int run_inspect(const Globals& globals, const AdapterArguments& a) {
+    const Result<ordered_json> made = inspection(globals, a);
+    if (!made.ok()) return fail(made.status());
+    const ordered_json& j = made.value();
+    if (a.json) {
+        std::printf("%s\n", j.dump(1, ' ', false, ordered_json::error_handler_t::replace).c_str());
+        return kDone;
+    }
+    std::string text = fmt::format("adapter '{}' for {} ({})\n{} parameters, {:.2f}% of the body's {}\n",
+                                   j["adapter"].get<std::string>(), j["body"].get<std::string>(),
+                                   j["architecture"].get<std::string>(), j["parameters"].get<int64_t>(),
+                                   100.0 * j["share"].get<double>(), j["parameters_of_body"].get<int64_t>());
+    std::size_t width = 6;
+    for (const ordered_json& module : j["modules"]) width = std::max(width, module["name"].get<std::string>().size());
+    text += fmt::format("{:<{}}  {:>7}  {:>7}  {:>10}  {:>9}\n", "module", width, "in", "out", "parameters", "norm");
+    for (const ordered_json& module : j["modules"])
+        text += fmt::format("{:<{}}  {:>7}  {:>7}  {:>10}  {:>9.3g}\n", module["name"].get<std::string>(), width,
+                            module["in"].get<int64_t>(), module["out"].get<int64_t>(),
+                            module["parameters"].get<int64_t>(), module["norm"].get<double>());
+    for (const ordered_json& name : j["saved_whole"]) text += fmt::format("saved whole: {}\n", name.get<std::string>());
+    std::fputs(text.c_str(), stdout);
+    return kDone;
+}
+
+int run_written(Status (*run)(const Globals&, const AdapterArguments&, std::string&), const Globals& globals,
+                const AdapterArguments& a) {
+    std::string summary;
+    const Status status = run(globals, a, summary);
+    if (!status.ok()) return fail(status);
+    std::printf("%s\n", summary.c_str());
+    return kDone;
+}
+
+} // namespace
+
+void add_adapter(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    CLI::App* group = app.add_subcommand("adapter", "Show, merge and convert adapters.");
+    group->require_subcommand(1);
+    const auto add = [&](const char* name, const char* about, const char* example, auto run) {
+        CLI::App* parser = group->add_subcommand(name, about);
+        const auto a = std::make_shared<AdapterArguments>();
+        parser->add_option("folder", a->folder, "folder of a run with [adapter], or of an adapter that PEFT saved")
+            ->required();
+        parser->add_option("--body", a->body, "folder of the body (default: the one that the adapter names)");
+        parser->footer(example);
+        verbs.push_back({parser, [&globals, a, run] { return run(globals, *a); }});
+        return std::pair(parser, a);
+    };
+    {
+        const auto [parser, a] =
+            add("inspect", "Show what an adapter acts at, and its size.", "Example: hekla adapter inspect out/adapted",
+                [](const Globals& g, const AdapterArguments& x) { return run_inspect(g, x); });
+        parser->add_flag("--json", a->json, "print a JSON object");
+    }
+    {
+        const auto [parser, a] =
+            add("merge", "Write the body with an adapter merged into its weights, as a plain model folder.",
+                "Example: hekla adapter merge out/adapted -o out/merged --dtype bf16",
+                [](const Globals& g, const AdapterArguments& x) { return run_written(merge, g, x); });
+        parser->add_option("-o,--output", a->output, "folder to write; it must not exist")->required();
+        parser->add_option("--dtype", a->dtype, "storage of floating-point tensors (default: that of the body's)")
+            ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+    }
+    {
+        const auto [parser, a] =
+            add("convert", "Write an adapter as PEFT's library loads it, or PEFT's as a folder of Hekla.",
+                "Example: hekla adapter convert out/adapted -o out/peft\n"
+                "         hekla adapter convert out/peft -o out/adapted --format hekla --body out/quickstart",
+                [](const Globals& g, const AdapterArguments& x) { return run_written(convert_adapter, g, x); });
+        parser->add_option("-o,--output", a->output, "folder to write; it must not exist")->required();
+        parser->add_option("--format", a->format, "format to write")
+            ->check(CLI::IsMember({"peft", "hekla"}))
+            ->capture_default_str();
+    }
+}
+
+} // namespace hekla::app
