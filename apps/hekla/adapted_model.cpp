@@ -15,23 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Describes the model for the smallest batch that its kind takes: a row, a row of choices, an image.
+// Describes the model for the smallest batch.
 Result<plugin::Described> describe_smallest(const AdaptedModel& m, bool merged) {
     plugin::BuildRequest request;
     request.mode = HK_MODE_EVALUATE;
     request.objective = false;
     request.merged = merged;
-    const auto rows = [](const graph::Shape& ids) {
-        return std::vector<plugin::BatchField>{{"input_ids", graph::Kind::int32, ids},
-                                               {"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}};
-    };
-    std::vector<std::vector<plugin::BatchField>> possible{rows({1, 1}), rows({1, 1, 1})};
-    if (const json side = m.config.value("image_size", json()); side.is_number_integer())
-        possible.insert(possible.begin(), {{"pixel_values", graph::Kind::float_,
-                                            graph::Shape{1, m.config.value("num_channels", int64_t{3}),
-                                                         side.get<int64_t>(), side.get<int64_t>()}}});
     Status first;
-    for (std::vector<plugin::BatchField>& fields : possible) {
+    for (std::vector<plugin::BatchField>& fields : infer::smallest_batches(m.config)) {
         request.fields = std::move(fields);
         Result<plugin::Described> described = m.composition->describe(request);
         if (described.ok()) return described;
@@ -130,8 +121,7 @@ Status find_tensors(AdaptedModel& m, const fs::path& adapter) {
 Result<AdaptedModel> open_adapted_model(const plugin::Registry& registry, const fs::path& adapter, const fs::path& body,
                                         bool merged, const Log& log) {
     AdaptedModel m;
-    std::error_code problem;
-    if (fs::exists(adapter / "adapter_config.json", problem)) { HK_ASSIGN(m.peft, infer::read_peft_folder(adapter)); }
+    if (infer::is_peft_folder(adapter)) { HK_ASSIGN(m.peft, infer::read_peft_folder(adapter)); }
     HK_TRY(open_folders(registry, adapter, body, m));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, m.spec, nullptr, log));
     HK_ASSIGN(m.described, describe_smallest(m, merged));

@@ -23,6 +23,9 @@ struct AdaptedModel {
     // this object.
     std::vector<plugin::StoredTensor> tensors;
     std::vector<model::TensorView> adapter_tensors; // of the adapter's folder: the adapter, and what is saved whole
+
+    // Returns the folder with the model's configuration and tokenizer: PEFT's has none of its own.
+    const model::ModelFolder& folder() const { return own ? *own : body; }
 };
 
 // adapter: the folder of a run or of PEFT; body: the folder of its body, "" for the one that the adapter names. Errors:

@@ -5,6 +5,7 @@
 #include "graph/gradient.hpp"
 #include "graph/simplify.hpp"
 #include "infer/peft_adapter.hpp"
+#include "infer/tensors.hpp"
 #include "model/weights.hpp"
 #include "plugin/model_names.hpp"
 #include "train/optimizer.hpp"
@@ -16,23 +17,11 @@ namespace {
 
 using nlohmann::json;
 
-Result<graph::Tensor> convert(const model::TensorView& view) {
-    graph::Tensor tensor;
-    tensor.kind = model::is_floating(view.dtype) ? graph::Kind::float_ : graph::Kind::int32;
-    if (view.dims.size() > graph::kMaxRank)
-        return unsupported(fmt::format("tensor '{}' has {} dimensions, at most {} are possible", view.name,
-                                       view.dims.size(), graph::kMaxRank));
-    tensor.shape = graph::Shape(view.dims);
-    tensor.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
-    HK_TRY(model::load_float64(view, tensor.data));
-    return tensor;
-}
-
 Result<Tensors> read_tensors(const std::filesystem::path& file) {
     HK_ASSIGN(const model::SafetensorsFile opened, model::SafetensorsFile::open(file));
     Tensors tensors;
     for (const model::TensorView& view : opened.tensors()) {
-        Result<graph::Tensor> tensor = convert(view);
+        Result<graph::Tensor> tensor = infer::tensor_of(view);
         if (!tensor.ok()) return tensor.status().with_context(file.string());
         tensors.emplace(view.name, tensor.take());
     }
@@ -87,7 +76,7 @@ Status add_adapter(const Fixture& fixture, const infer::PeftAdapter& adapter, Fi
     for (const auto& [name, value] : m.graph.parameters()) m.frozen.insert(name);
     for (const model::TensorView& view : adapter.tensors) {
         const graph::ValueId value = m.graph.find_leaf(graph::Op::parameter, view.name);
-        HK_ASSIGN(graph::Tensor tensor, convert(view));
+        HK_ASSIGN(graph::Tensor tensor, infer::tensor_of(view));
         if (value == graph::kNone || m.graph.shape(value) != tensor.shape)
             return corrupt(fmt::format("{}: the adapter's tensor {} {} matches no parameter of the model",
                                        fixture.folder.string(), view.name, tensor.shape.text()));
@@ -189,7 +178,7 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
                                         plugin::model_rules(found.first.provided->names),
                                         [](const std::string& name) { return !name.starts_with(plugin::kAdapter); }));
     for (const plugin::StoredTensor& t : stored.tensors) {
-        HK_ASSIGN(graph::Tensor tensor, convert(*t.stored));
+        HK_ASSIGN(graph::Tensor tensor, infer::tensor_of(*t.stored));
         if (t.tensor.buffer)
             m.graph.nodes[t.tensor.leaf].set("value", std::move(tensor.data));
         else

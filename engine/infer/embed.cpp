@@ -149,16 +149,9 @@ Result<Tensors> read_fields(const std::filesystem::path& file) {
     HK_ASSIGN(const model::SafetensorsFile opened, model::SafetensorsFile::open(file));
     Tensors fields;
     for (const model::TensorView& view : opened.tensors()) {
-        if (view.dims.size() > graph::kMaxRank)
-            return unsupported(fmt::format("{}: field '{}' has {} dimensions, at most {} are possible", file.string(),
-                                           view.name, view.dims.size(), graph::kMaxRank));
-        Tensor tensor;
-        tensor.kind = model::is_floating(view.dtype) ? Kind::float_ : Kind::int32;
-        tensor.shape = Shape(view.dims);
-        tensor.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
-        const Status loaded = model::load_float64(view, tensor.data);
-        if (!loaded.ok()) return loaded.with_context(file.string());
-        fields.emplace(view.name, std::move(tensor));
+        Result<Tensor> tensor = tensor_of(view);
+        if (!tensor.ok()) return tensor.status().with_context(file.string());
+        fields.emplace(view.name, tensor.take());
     }
     if (fields.empty()) return invalid_argument(fmt::format("{}: holds no tensors, expected fields", file.string()));
     return fields;

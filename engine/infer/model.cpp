@@ -84,13 +84,19 @@ std::string with_prefix(const std::string& prefix, const std::string& text) {
     return text.empty() || text.starts_with(prefix) ? text : prefix + text;
 }
 
-Result<graph::Graph> describe_smallest(const Model& m) {
-    const auto build = [&](const graph::Shape& ids) { // with one stack the second field is not read
-        return m.composition->build(
-            HK_MODE_EVALUATE,
-            std::vector<plugin::BatchField>{{"input_ids", graph::Kind::int32, ids},
-                                            {"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}});
+std::vector<std::vector<plugin::BatchField>> smallest_batches(const json& config) {
+    const json side = config.value("image_size", json()), channels = config.value("num_channels", json(3));
+    if (side.is_number_integer() && channels.is_number_integer())
+        return {{{"pixel_values", graph::Kind::float_,
+                  graph::Shape{1, channels.get<int64_t>(), side.get<int64_t>(), side.get<int64_t>()}}}};
+    const auto rows = [](const graph::Shape& ids) { // with one stack the second field is not read
+        return std::vector<plugin::BatchField>{{"input_ids", graph::Kind::int32, ids},
+                                               {"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}};
     };
+    return {rows({1, 1}), rows({1, 1, 1})};
+}
+
+Result<graph::Graph> describe_smallest(const Model& m) {
     if (m.composition->can_collate()) { // the objective knows the fields of a batch
         constexpr int64_t kLength = 32;
         const json own = m.config.value("hekla", json::object());
@@ -99,16 +105,13 @@ Result<graph::Graph> describe_smallest(const Model& m) {
                   m.composition->batch_fields(1, trained > 0 ? std::min(trained, kLength) : kLength));
         return m.composition->build(HK_MODE_EVALUATE, fields);
     }
-    const json side = m.config.value("image_size", json()), channels = m.config.value("num_channels", json(3));
-    if (side.is_number_integer() && channels.is_number_integer())
-        return m.composition->build(HK_MODE_EVALUATE, std::vector<plugin::BatchField>{
-                                                          {"pixel_values", graph::Kind::float_,
-                                                           graph::Shape{1, channels.get<int64_t>(), side.get<int64_t>(),
-                                                                        side.get<int64_t>()}}});
-    Result<graph::Graph> rows = build(graph::Shape{1, 1});
-    if (rows.ok()) return rows;
-    Result<graph::Graph> choices = build(graph::Shape{1, 1, 1});
-    return choices.ok() ? choices : rows;
+    Status first;
+    for (const std::vector<plugin::BatchField>& fields : smallest_batches(m.config)) {
+        Result<graph::Graph> graph = m.composition->build(HK_MODE_EVALUATE, fields);
+        if (graph.ok()) return graph;
+        if (first.ok()) first = graph.status();
+    }
+    return first;
 }
 
 Result<bool> encoder_decoder(const Model& m) {

@@ -60,6 +60,9 @@ std::string trained_prefix(const nlohmann::json& config, const std::string& colu
 // Returns the text with the prefix. A text that begins with it, and an empty text, are unchanged.
 std::string with_prefix(const std::string& prefix, const std::string& text);
 
+// Returns the fields of the smallest batches that a model of this configuration may take, to be tried in order: a row
+// of one token, then a row of one choice; for images one image.
+std::vector<std::vector<plugin::BatchField>> smallest_batches(const nlohmann::json& config);
 // Describes the model for the smallest batch, for callers that need only its parameters: a row of one token; one image;
 // a row of choices, for heads that compare them.
 Result<graph::Graph> describe_smallest(const Model& model);

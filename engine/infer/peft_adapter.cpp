@@ -6,8 +6,8 @@
 #include "plugin/plugin_set.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
+#include <span>
 
 namespace hekla::infer {
 namespace {
@@ -91,8 +91,8 @@ std::optional<std::string> name_from_peft(const std::string& name) {
 }
 
 bool is_peft_folder(const fs::path& folder) {
-    const Result<std::string> text = read_file(folder / kAdapterConfig);
-    return text.ok() && json_or_null(text.value()).is_object() && json_or_null(text.value()).contains("peft_type");
+    std::error_code problem;
+    return fs::exists(folder / kAdapterConfig, problem);
 }
 
 Result<PeftAdapter> read_peft_folder(const fs::path& folder) {

@@ -17,7 +17,7 @@ struct PeftAdapter {
     std::vector<model::TensorView> tensors; // of the weights, with Hekla's names
 };
 
-// Returns whether the folder contains an adapter that PEFT saved: an adapter_config.json with "peft_type".
+// Returns whether the folder contains an adapter_config.json; read_peft_folder() checks that PEFT saved it.
 bool is_peft_folder(const std::filesystem::path& folder);
 
 // Errors: missing or damaged files; a kind of adapter, an option or a tensor that is not supported, by name.

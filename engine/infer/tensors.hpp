@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/tensor.hpp"
+#include "model/tensor.hpp"
 
 #include <functional>
 #include <map>
@@ -10,5 +11,8 @@
 namespace hekla::infer {
 
 using Tensors = std::map<std::string, graph::Tensor, std::less<>>;
+
+// Returns a stored tensor in float64. unsupported: it has too many dimensions.
+Result<graph::Tensor> tensor_of(const model::TensorView& view);
 
 } // namespace hekla::infer

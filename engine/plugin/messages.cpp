@@ -61,6 +61,27 @@ void put_fields(WireWriter& out, std::span<const BatchField> fields) {
     }
 }
 
+void put_sites(WireWriter& out, std::span<const Site> sites) {
+    out.number(sites.size());
+    for (const Site& site : sites) {
+        out.integer(site.kind);
+        for (const std::string* text : {&site.name, &site.parameter, &site.bias}) out.text(*text);
+        for (const int64_t size : {site.in, site.out}) out.integer(size);
+        for (const bool flag : {site.input_first, site.of_head, site.wanted}) out.flag(flag);
+    }
+}
+
+std::vector<Site> get_sites(WireReader& in) {
+    std::vector<Site> sites(in.count());
+    for (Site& site : sites) {
+        site.kind = static_cast<int32_t>(in.integer());
+        for (std::string* text : {&site.name, &site.parameter, &site.bias}) *text = in.text();
+        for (int64_t* size : {&site.in, &site.out}) *size = in.integer();
+        for (bool* flag : {&site.input_first, &site.of_head, &site.wanted}) *flag = in.flag();
+    }
+    return sites;
+}
+
 std::vector<BatchField> get_fields(WireReader& in, Status& status) {
     std::vector<BatchField> fields(in.count());
     for (BatchField& field : fields) {

@@ -43,6 +43,9 @@ enum class MessageKind : uint32_t {
 void put_fields(WireWriter& out, std::span<const BatchField> fields);
 std::vector<BatchField> get_fields(WireReader& in, Status& status); // kinds and sizes are checked
 
+void put_sites(WireWriter& out, std::span<const Site> sites);
+std::vector<Site> get_sites(WireReader& in);
+
 void put_spec(WireWriter& out, const PartsSpec& spec);
 Result<PartsSpec> get_spec(WireReader& in);
 

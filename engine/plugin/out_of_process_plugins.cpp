@@ -125,17 +125,7 @@ public:
             part.first = first;
             part.end = first = static_cast<std::size_t>(in.number());
         }
-        described.sites.resize(in.count());
-        for (Site& site : described.sites) {
-            site.kind = static_cast<int32_t>(in.integer());
-            site.name = in.text();
-            site.parameter = in.text();
-            site.bias = in.text();
-            site.in = in.integer();
-            site.out = in.integer();
-            site.of_head = in.flag();
-            site.wanted = in.flag();
-        }
+        described.sites = get_sites(in);
         HK_TRY(in.finish("the worker process"));
         Result<graph::Graph> graph = graph::parse(text, [&](graph::OwnDeclaration& d) {
             if (const auto found = sources.find(fmt::format("{}/{}", d.name, d.revision)); found != sources.end()) {
@@ -163,19 +153,11 @@ public:
     }
 
     Result<nlohmann::ordered_json> write_config() override {
-        HK_ASSIGN(const Message message, ask(MessageKind::write_config, WireWriter()));
-        WireReader in = answer_of(message);
-        const std::string_view text = in.text();
-        HK_TRY(in.finish("the worker process"));
-        return parse_ordered_json_object(text, "the worker process: write_config");
+        return ask_config(MessageKind::write_config, "the worker process: write_config");
     }
 
     Result<nlohmann::ordered_json> write_adapter_config() override {
-        HK_ASSIGN(const Message message, ask(MessageKind::write_adapter_config, WireWriter()));
-        WireReader in = answer_of(message);
-        const std::string_view text = in.text();
-        HK_TRY(in.finish("the worker process"));
-        return parse_ordered_json_object(text, "the worker process: write_config of the adapter");
+        return ask_config(MessageKind::write_adapter_config, "the worker process: write_config of the adapter");
     }
 
     Result<std::vector<std::string>> decode_ports() override {
@@ -330,6 +312,13 @@ private:
         return value;
     }
 
+    Result<nlohmann::ordered_json> ask_config(MessageKind kind, const std::string& what) {
+        HK_ASSIGN(const Message message, ask(kind, WireWriter()));
+        WireReader in = answer_of(message);
+        const std::string_view text = in.text();
+        HK_TRY(in.finish("the worker process"));
+        return parse_ordered_json_object(text, what);
+    }
     Result<std::vector<std::string>> ask_texts(MessageKind kind, const WireWriter& out) {
         HK_ASSIGN(const Message message, ask(kind, out));
         WireReader in = answer_of(message);

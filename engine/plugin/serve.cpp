@@ -169,17 +169,7 @@ private:
                 out.text(part.manifest);
                 out.number(part.end);
             }
-            out.number(described.sites.size());
-            for (const Site& site : described.sites) {
-                out.integer(site.kind);
-                out.text(site.name);
-                out.text(site.parameter);
-                out.text(site.bias);
-                out.integer(site.in);
-                out.integer(site.out);
-                out.flag(site.of_head);
-                out.flag(site.wanted);
-            }
+            put_sites(out, described.sites);
             return {};
         }
         case MessageKind::parameters: {

@@ -31,8 +31,6 @@ std::string without_weight(std::string name) {
     return name;
 }
 
-bool input_first(const graph::Node& node) { return node.integer("input_first") != 0; }
-
 constexpr std::size_t kWeight = 1, kTable = 0, kBias = 2; // inputs of linear and embedding
 
 ValueId transposed(graph::Builder& builder, ValueId matrix) {
@@ -53,8 +51,9 @@ std::optional<Site> site_of(const graph::Graph& graph, ValueId y, TextPairs ties
     site.parameter = name_of(graph, parameter);
     site.name = without_weight(site.parameter);
     if (linear) {
-        site.in = graph.shape(weight)[input_first(node) ? 0 : 1];
-        site.out = graph.shape(weight)[input_first(node) ? 1 : 0];
+        site.input_first = node.integer("input_first") != 0;
+        site.in = graph.shape(weight)[site.input_first ? 0 : 1];
+        site.out = graph.shape(weight)[site.input_first ? 1 : 0];
         if (node.inputs[kBias] != kNone) site.bias = name_of(graph, parameter_of(graph, node.inputs[kBias]));
         for (const auto& [alias, of] : ties)
             if (of == site.parameter) site.name = without_weight(std::string(alias));
@@ -66,18 +65,15 @@ std::optional<Site> site_of(const graph::Graph& graph, ValueId y, TextPairs ties
 }
 
 ValueId site_weight(graph::Builder& builder, const Site& site, ValueId y) {
-    const graph::Node& node = builder.graph().producer(y);
-    if (site.kind == HK_SITE_EMBEDDING) return node.inputs[kTable];
-    const ValueId weight = node.inputs[kWeight];
-    return input_first(node) ? transposed(builder, weight) : weight;
+    const ValueId weight = builder.graph().producer(y).inputs[site.kind == HK_SITE_LINEAR ? kWeight : kTable];
+    return site.input_first ? transposed(builder, weight) : weight;
 }
 
 ValueId as_parameter(graph::Builder& builder, const Site& site, ValueId y, ValueId weight) {
-    const graph::Node node = builder.graph().producer(y); // a copy: nodes move when the graph grows
-    const bool linear = site.kind == HK_SITE_LINEAR;
     std::vector<ValueId> path;
-    parameter_of(builder.graph(), node.inputs[linear ? kWeight : kTable], &path);
-    if (linear && input_first(node)) weight = transposed(builder, weight);
+    parameter_of(builder.graph(), builder.graph().producer(y).inputs[site.kind == HK_SITE_LINEAR ? kWeight : kTable],
+                 &path);
+    if (site.input_first) weight = transposed(builder, weight);
     for (const ValueId view : path) {
         const graph::Node of = builder.graph().producer(view);
         if (of.op == Op::reshape) {

@@ -16,6 +16,7 @@ struct Site {
     int32_t kind = HK_SITE_LINEAR;
     std::string name, parameter, bias; // bias: the parameter, "" if there is none
     int64_t in = 0, out = 0;
+    bool input_first = false; // the parameter is W^T, as GPT-2's
     bool of_head = false;
     bool wanted = false; // the adapter acts here
 };

@@ -37,7 +37,7 @@ struct SiteValues {
     Value x, y, weight, bias;
 };
 
-// hk_site_answer: delta(v), value(v), or {} for none.
+// hk_site_answer: delta(v), instead(v), or {} for none.
 struct SiteAnswer {
     int32_t kind = HK_ANSWER_NONE;
     Value value{};

@@ -1,4 +1,5 @@
-// Which sites an adapter acts at, by PEFT's keys: target_modules, exclude_modules, layers_to_transform, layers_pattern.
+// Which sites an adapter acts at, by PEFT's keys: target_modules, exclude_modules, layers_to_transform, layers_pattern;
+// and which are saved whole: modules_to_save.
 #pragma once
 
 #include "draft_adapter.hpp"
@@ -73,6 +74,7 @@ public:
         for (uint64_t i = 0; i < config.count("layers_to_transform"); ++i)
             layers_.push_back(config.integer("layers_to_transform." + std::to_string(i)));
         lists_ = texts_of(config, "layers_pattern");
+        saved_ = texts_of(config, "modules_to_save"); // the host trains and saves these
         if (!lists_.empty() && layers_.empty()) throw invalid("layers_pattern needs layers_to_transform");
     }
 
@@ -89,24 +91,20 @@ public:
             out.set("target_modules", "all-linear");
         else
             out.set("target_modules", targets_);
-        if (excluded_.empty())
-            out.set_null("exclude_modules");
-        else
-            out.set("exclude_modules", excluded_);
-        if (layers_.empty()) {
-            out.set_null("layers_to_transform");
-            out.set_null("layers_pattern");
-            return;
-        }
-        out.set("layers_to_transform", layers_);
-        if (lists_.empty())
-            out.set_null("layers_pattern");
-        else
-            out.set("layers_pattern", lists_);
+        const auto set_or_null = [&](const char* key, const auto& list) {
+            if (list.empty())
+                out.set_null(key);
+            else
+                out.set(key, list);
+        };
+        set_or_null("exclude_modules", excluded_);
+        set_or_null("layers_to_transform", layers_);
+        set_or_null("layers_pattern", lists_);
+        set_or_null("modules_to_save", saved_);
     }
 
 private:
-    std::vector<std::string> targets_, excluded_, lists_;
+    std::vector<std::string> targets_, excluded_, lists_, saved_;
     std::vector<int64_t> layers_;
     bool all_linear_ = false;
 };

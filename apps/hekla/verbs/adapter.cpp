@@ -1,25 +1,22 @@
 // hekla adapter: what an adapter's folder contains, merging it into its body, and PEFT's form of it.
 #include "adapted_model.hpp"
 #include "base/json.hpp"
-#include "base/size_text.hpp"
 #include "command.hpp"
 #include "graph/reference.hpp"
+#include "infer/tensors.hpp"
 #include "model/dtype.hpp"
-#include "model/staged_folder.hpp"
 #include "output.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <map>
 #include <set>
 
 namespace hekla::app {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
@@ -27,14 +24,6 @@ struct AdapterArguments {
     std::string folder, body, output, dtype, format = "peft";
     bool json = false;
 };
-
-Result<graph::Tensor> in_float64(const model::TensorView& view) {
-    graph::Tensor tensor;
-    tensor.shape = graph::Shape(view.dims);
-    tensor.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
-    HK_TRY(model::load_float64(view, tensor.data));
-    return tensor;
-}
 
 // Returns the names of the parameters that a value depends on.
 std::set<std::string> parameters_under(const graph::Graph& graph, graph::ValueId value) {
@@ -52,29 +41,14 @@ std::set<std::string> parameters_under(const graph::Graph& graph, graph::ValueId
     return names;
 }
 
-Status refuse_existing(const std::string& output) {
-    std::error_code problem;
-    if (fs::exists(output, problem) && !fs::is_empty(output, problem))
-        return failed_precondition(fmt::format("{}: exists; choose another name", output));
-    return {};
-}
-
-Status write_folder(const std::string& output, const model::ModelContents& contents) {
-    const fs::path target = fs::path(output).lexically_normal();
-    const fs::path named = target.has_filename() ? target : target.parent_path();
-    model::recover_folders(named.has_parent_path() ? named.parent_path() : fs::path("."), named.filename().string());
-    return model::save_folder(output, contents);
-}
-
-// ---- merge
-// -----------------------------------------------------------------------------------------------------------
+// ---- merge ----------------------------------------------------------------------------------------------------------
 
 // Computes a merged parameter in float64, rounded once to the type of its stored tensor.
 Result<std::vector<std::byte>> merged_bytes(const AdaptedModel& m, graph::ValueId value, model::DType dtype,
                                             const std::map<std::string, const model::TensorView*>& stored) {
     graph::Feeds feeds;
     for (const std::string& name : parameters_under(m.described.graph, value)) {
-        HK_ASSIGN(graph::Tensor tensor, in_float64(*stored.at(name)));
+        HK_ASSIGN(graph::Tensor tensor, infer::tensor_of(*stored.at(name)));
         feeds.parameters.emplace(name, std::move(tensor));
     }
     const std::vector<graph::ValueId> wanted{value};
@@ -85,7 +59,6 @@ Result<std::vector<std::byte>> merged_bytes(const AdaptedModel& m, graph::ValueI
 }
 
 Status merge(const Globals& globals, const AdapterArguments& a, std::string& summary) {
-    HK_TRY(refuse_existing(a.output));
     const plugin::Registry registry = scan_plugins(globals);
     HK_ASSIGN(const AdaptedModel m, open_adapted_model(registry, a.folder, a.body, true, globals.log()));
     std::map<std::string, const model::TensorView*> stored;
@@ -115,20 +88,18 @@ Status merge(const Globals& globals, const AdapterArguments& a, std::string& sum
     }
     if (merged == 0)
         return invalid_argument(fmt::format("{}: the adapter changes none of the body's weights", a.folder));
-    HK_ASSIGN(ordered_json config,
-              parse_ordered_json_object(m.own ? m.own->config_json() : m.body.config_json(), "config.json"));
+    HK_ASSIGN(ordered_json config, parse_ordered_json_object(m.folder().config_json(), "config.json"));
     if (m.own)
         for (const char* key : {"adapter", "adapter_config", "base"}) config["hekla"].erase(key);
     contents.config_json = config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-    contents.copies = (m.own ? *m.own : m.body).auxiliary_files();
-    HK_TRY(write_folder(a.output, contents));
+    contents.copies = m.folder().auxiliary_files();
+    HK_TRY(model::save_folder(a.output, contents));
     summary = fmt::format("{}: {} of {} tensors merged, each rounded once from float64", a.output, merged,
                           contents.tensors.size());
     return {};
 }
 
-// ---- convert
-// ---------------------------------------------------------------------------------------------------------
+// ---- convert --------------------------------------------------------------------------------------------------------
 
 // Returns the module of a parameter: "classifier" of "classifier.weight".
 std::string module_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
@@ -142,8 +113,8 @@ Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
         if (!tensor.name.starts_with(plugin::kAdapter)) whole.insert(module_of(tensor.name));
     }
     if (!whole.empty()) config["modules_to_save"] = whole;
-    const bool input_first = m.spec.architecture == "gpt2" || m.spec.architecture == "openai-gpt"; // Conv1D
-    config["fan_in_fan_out"] = input_first;
+    config["fan_in_fan_out"] = std::ranges::any_of( // the modules are Conv1D
+        m.described.sites, [](const plugin::Site& site) { return site.wanted && site.input_first; });
     config["base_model_name_or_path"] = m.body.path().string();
     config["inference_mode"] = true;
     config["task_type"] = nullptr;
@@ -152,7 +123,6 @@ Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
 }
 
 Status convert_adapter(const Globals& globals, const AdapterArguments& a, std::string& summary) {
-    HK_TRY(refuse_existing(a.output));
     const plugin::Registry registry = scan_plugins(globals);
     HK_ASSIGN(const AdaptedModel m, open_adapted_model(registry, a.folder, a.body, false, globals.log()));
     model::ModelContents contents;
@@ -160,20 +130,18 @@ Status convert_adapter(const Globals& globals, const AdapterArguments& a, std::s
         HK_ASSIGN(contents, peft_contents(m));
         contents.config_name = "adapter_config.json";
         contents.weights_stem = "adapter_model";
-        HK_TRY(write_folder(a.output, contents));
     } else {
         contents.tensors = model::sources_of(m.adapter_tensors);
         contents.config_json = m.config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-        contents.copies = (m.own ? *m.own : m.body).auxiliary_files();
-        HK_TRY(write_folder(a.output, contents));
+        contents.copies = m.folder().auxiliary_files();
     }
+    HK_TRY(model::save_folder(a.output, contents));
     summary = fmt::format("{}: {} tensors of adapter '{}', {} format", a.output, m.adapter_tensors.size(),
                           m.spec.adapter, a.format == "peft" ? "PEFT's" : "Hekla's");
     return {};
 }
 
-// ---- inspect
-// ---------------------------------------------------------------------------------------------------------
+// ---- inspect --------------------------------------------------------------------------------------------------------
 
 double norm_of(const graph::Tensor& tensor) {
     double sum = 0.0;
@@ -191,7 +159,7 @@ Result<ordered_json> inspection(const Globals& globals, const AdapterArguments& 
         if (!name.starts_with(plugin::kAdapter)) all += elements;
     }
     for (const model::TensorView& tensor : m.adapter_tensors) {
-        HK_ASSIGN(const graph::Tensor values, in_float64(tensor));
+        HK_ASSIGN(const graph::Tensor values, infer::tensor_of(tensor));
         own += values.shape.elements();
         if (!tensor.name.starts_with(plugin::kAdapter)) continue;
         for (const plugin::Site& site : m.described.sites)

@@ -8,9 +8,7 @@ namespace {
 
 class Ia3 {
 public:
-    explicit Ia3(const Config& config)
-        : targets_(config), feedforward_(texts_of(config, "feedforward_modules")),
-          saved_(texts_of(config, "modules_to_save")) {}
+    explicit Ia3(const Config& config) : targets_(config), feedforward_(texts_of(config, "feedforward_modules")) {}
 
     bool wants(const Site& site) const { return site.linear() && targets_.wants(site); }
 
@@ -31,10 +29,6 @@ public:
         targets_.write(out);
         out.set("feedforward_modules", feedforward_);
         out.set("init_ia3_weights", true);
-        if (saved_.empty())
-            out.set_null("modules_to_save");
-        else
-            out.set("modules_to_save", saved_);
     }
 
 private:
@@ -44,7 +38,7 @@ private:
     }
 
     TargetModules targets_;
-    std::vector<std::string> feedforward_, saved_;
+    std::vector<std::string> feedforward_;
 };
 
 const void* drafts(hk_string draft, hk_string id) {

@@ -15,7 +15,7 @@ public:
     explicit Lora(const Config& config)
         : targets_(config), r_(config.integer("r")), alpha_(config.real("lora_alpha")),
           dropout_(config.real("lora_dropout")), rank_stabilized_(config.boolean("use_rslora")),
-          gaussian_(is_gaussian(config)), saved_(texts_of(config, "modules_to_save")) {
+          gaussian_(is_gaussian(config)) {
         for (const auto& [former, now] :
              {std::pair{"rank", "r"}, {"alpha", "lora_alpha"}, {"targets", "target_modules"}})
             if (config.has(former)) throw invalid(std::string("the key '") + former + "' is called '" + now + "' now");
@@ -51,10 +51,6 @@ public:
         else
             out.set("init_lora_weights", true);
         targets_.write(out);
-        if (saved_.empty())
-            out.set_null("modules_to_save");
-        else
-            out.set("modules_to_save", saved_);
     }
 
 private:
@@ -94,7 +90,6 @@ private:
     int64_t r_;
     double alpha_, dropout_;
     bool rank_stabilized_, gaussian_;
-    std::vector<std::string> saved_;
 };
 
 const void* drafts(hk_string draft, hk_string id) {
