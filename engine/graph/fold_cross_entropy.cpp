@@ -30,7 +30,7 @@ public:
           trained_(graph.values.size(), false), folds_(graph.nodes.size()), best_of_(graph.nodes.size(), kNone) {
         for (NodeId id = 0; id < graph.nodes.size(); ++id) {
             const Node& node = graph.nodes[id];
-            bool trained = node.op == Op::parameter;
+            bool trained = node.op == Op::parameter && !options_.frozen.contains(node.text("name"));
             for (const ValueId input : node.inputs) {
                 readers_[input].push_back(id);
                 trained = trained || trained_[input];
@@ -83,7 +83,8 @@ private:
     // Decides whether to fold: only the chain from a linear to this loss, and an argmax after it, read the logits.
     void look_at(NodeId id) {
         const Node& node = graph_.nodes[id];
-        if (graph_.shape(node.inputs[0]).elements() * 4 < options_.least_bytes) return;
+        const int64_t bytes = graph_.shape(node.inputs[0]).elements() * 4;
+        if (bytes < std::min(options_.least_bytes, options_.least_bytes_of_frozen)) return;
         if (graph_.shape(node.inputs[1]).elements() == 0) return;
         if (node.inputs[2] != kNone && trained_[node.inputs[2]]) return;
         if (kept_[node.outputs[1]] || !readers_[node.outputs[1]].empty()) return; // already differentiated
@@ -103,6 +104,11 @@ private:
             if (makes_logits(graph_, graph_.nodes[reader])) break;
             if (!hands_on(graph_, graph_.nodes[reader])) return;
         }
+        const Node& linear = graph_.nodes[reader];
+        const bool weight = trained_[linear.inputs[1]];
+        const bool bias = linear.inputs.size() > 2 && linear.inputs[2] != kNone && trained_[linear.inputs[2]];
+        const bool frozen = !options_.frozen.empty() && !weight && !bias;
+        if (bytes < (frozen ? options_.least_bytes_of_frozen : options_.least_bytes)) return;
         folds_[id] = {true, !places.empty()};
         for (const NodeId place : places) best_of_[place] = node.outputs[0];
         any_ = true;

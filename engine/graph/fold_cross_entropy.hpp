@@ -5,12 +5,19 @@
 
 #include "graph/graph.hpp"
 
+#include <functional>
+#include <set>
+#include <string>
+
 namespace hekla::graph {
 
 struct FoldOptions {
     // Logits of fewer bytes (as float32) are not fused, since fusing computes them twice.
     int64_t least_bytes = int64_t{256} << 20;
-    int64_t chunk = 0; // linear_cross_entropy's attribute
+    // The same if the linear is frozen: then a chunk adds nothing to a gradient of the weight.
+    int64_t least_bytes_of_frozen = int64_t{32} << 20;
+    int64_t chunk = 0;                              // linear_cross_entropy's attribute
+    std::set<std::string, std::less<>> frozen = {}; // parameters that are not trained
 };
 
 // For a graph as described, before it is differentiated. A cross_entropy becomes a linear_cross_entropy if its logits

@@ -13,7 +13,7 @@ namespace hekla::train {
 
 Result<graph::Graph> training_graph(const graph::Graph& described, const std::set<std::string, std::less<>>& frozen,
                                     graph::Recompute also) {
-    HK_ASSIGN(graph::Graph graph, graph::fold_cross_entropy(described));
+    HK_ASSIGN(graph::Graph graph, graph::fold_cross_entropy(described, {.frozen = frozen}));
     HK_ASSIGN(graph, graph::differentiate(std::move(graph), frozen));
     HK_ASSIGN(graph, graph::simplify(graph));
     HK_ASSIGN(graph, graph::join_cross_entropy(graph));

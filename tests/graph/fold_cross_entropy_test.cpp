@@ -19,7 +19,7 @@ struct Case {
 };
 
 constexpr int64_t kBatch = 2, kTokens = 3, kWidth = 4;
-constexpr FoldOptions kAll{.least_bytes = 0};
+const FoldOptions kAll{.least_bytes = 0};
 
 Builder describe(const Case& c, int64_t classes, bool trained_weights = false) {
     Builder b;
@@ -193,6 +193,11 @@ TEST_CASE("cross entropy is not folded if its logits are requested, small, or us
     CHECK_FALSE(is_folded(finished(describe({}, 12)), {}));
     CHECK(is_folded(finished(describe({}, 12)), {.least_bytes = 6 * 12 * 4}));
     CHECK_FALSE(is_folded(finished(describe({}, 12)), {.least_bytes = 6 * 12 * 4 + 1}));
+    // A frozen linear's logits have a bound of their own.
+    const FoldOptions frozen{.least_bytes_of_frozen = 6 * 12 * 4, .frozen = {"table"}};
+    CHECK(is_folded(finished(describe({}, 12)), frozen));
+    CHECK_FALSE(is_folded(finished(describe({.bias = true}, 12)), frozen)); // the bias is trained
+    CHECK_FALSE(is_folded(finished(describe({}, 12)), {.least_bytes_of_frozen = 0}));
     CHECK_FALSE(is_folded(finished(describe({.weights = true}, 12, true)))); // weights are trained
     Builder b = describe({}, 12);
     b.output("logits", logits_of(b));

@@ -56,8 +56,8 @@ inline void check_kernel(Bench& bench, const Graph& graph, double tolerance,
 }
 
 // Adds the value's gradient: loss = sum(value * coefficients), so that incoming gradients are not all ones; then runs
-// the whole graph with the gradients of its parameters, device against interpreter.
-inline Graph with_gradients(Builder b, ValueId value) {
+// the whole graph with the gradients of its parameters but the frozen ones, device against interpreter.
+inline Graph with_gradients(Builder b, ValueId value, const std::set<std::string, std::less<>>& frozen = {}) {
     if (!b.ok()) { REQUIRE_MESSAGE(b.ok(), b.status().message()); }
     const ValueId coefficients = b.input("coefficients", Kind::float_, b.shape(value));
     const ValueId product = b(Op::mul, {value, coefficients});
@@ -69,7 +69,7 @@ inline Graph with_gradients(Builder b, ValueId value) {
     b.output("value", value);
     auto graph = b.finish();
     REQUIRE_MESSAGE(graph.ok(), graph.message());
-    auto differentiated = graph::differentiate(graph.take());
+    auto differentiated = graph::differentiate(graph.take(), frozen);
     REQUIRE_MESSAGE(differentiated.ok(), differentiated.message());
     return differentiated.take();
 }

@@ -52,10 +52,33 @@ TEST_CASE("gradients of norms in one pass, as on GPUs") {
                     return dispatch.shader.starts_with(kernel);
                 });
             };
-            const bool fits = shape[-1] <= 32 * lanes;
-            CHECK(of("norm/full_gradient") == (fits ? 1 : 0));
-            CHECK(of("norm/gain_gradient") == (fits ? 0 : 1));
+            const bool fits = shape[-1] <= 32 * lanes, sums = variant % 2 > 0; // of a gain or bias that is trained
+            CHECK(of("norm/full_gradient") == (sums && fits ? 1 : 0));
+            CHECK(of("norm/gain_gradient") == (sums && !fits ? 1 : 0));
+            CHECK(of("norm/gradient") == (sums && fits ? 0 : 1));
         }
+}
+
+TEST_CASE("norms whose gain and bias are frozen, or one of them: only what is read is summed") {
+    Bench bench;
+    for (const int trained : {0, 1, 2}) {
+        CAPTURE(trained);
+        Builder b;
+        const ValueId x = b.parameter("x", {70, 40}, 0, 0, 0, 0);
+        const ValueId gain = b.parameter("gain", {40}, 0, 0, 0, 0), bias = b.parameter("bias", {40}, 0, 0, 0, 0);
+        const ValueId y = b(Op::layer_norm, {b(Op::mul, {x, b.scalar(1.5)}), gain, bias});
+        std::set<std::string, std::less<>> frozen;
+        if (trained != 1) frozen.insert("gain");
+        if (trained != 2) frozen.insert("bias");
+        const Graph graph = with_gradients(std::move(b), y, frozen);
+        check_kernel(bench, graph, 2e-5);
+        const auto lowered = program::lower(graph, bench->limits(), {.outputs = {"loss"}});
+        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+        const auto sums = std::ranges::count_if(lowered.value().dispatches, [](const program::Dispatch& dispatch) {
+            return dispatch.shader.starts_with("norm/gain_gradient");
+        });
+        CHECK(sums == (trained == 0 ? 0 : 1));
+    }
 }
 
 TEST_CASE("rows on GPUs: loads of four elements, of rows in registers and of longer ones") {

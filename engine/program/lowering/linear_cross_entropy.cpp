@@ -10,8 +10,10 @@ namespace {
 
 using graph::Op;
 
-constexpr int64_t kChunk = int64_t{136} << 20; // logits; each chunk reads the weight and adds to its gradient
-constexpr int64_t kRowAlignment = 64;          // of rows of logits, in elements
+constexpr int64_t kChunk = int64_t{136} << 20;       // logits; each chunk reads the weight and adds to its gradient
+constexpr int64_t kWantsWeight = 0b110;              // bits of `wanted`: the gradients of weight and bias
+constexpr int64_t kChunkOfFrozen = int64_t{8} << 20; // the weight is read alone: smaller chunks cost less
+constexpr int64_t kRowAlignment = 64;                // of rows of logits, in elements
 
 // All views are dense except the weight's.
 struct Loss {
@@ -42,7 +44,9 @@ View rows_of(const View& view, int64_t first, int64_t count) {
 int64_t rows_of_chunk(const graph::Node& node, const Loss& l) {
     const int64_t wanted = node.integer("chunk");
     if (wanted != 0) return std::min(wanted, l.rows);
-    const int64_t most = std::max(kRowAlignment, kChunk / l.classes / kRowAlignment * kRowAlignment);
+    const bool frozen = node.op != Op::linear_cross_entropy && (node.integer("wanted") & kWantsWeight) == 0;
+    const int64_t logits = frozen ? kChunkOfFrozen : kChunk;
+    const int64_t most = std::max(kRowAlignment, logits / l.classes / kRowAlignment * kRowAlignment);
     const int64_t chunks = divide_up(l.rows, most);
     return std::min(l.rows, divide_up(divide_up(l.rows, chunks), kRowAlignment) * kRowAlignment);
 }

@@ -128,9 +128,16 @@ Result<Wanted> find_wanted(const graph::Graph& graph, const CompileOptions& opti
     return wanted;
 }
 
-std::vector<bool> needed_nodes(const graph::Graph& graph, const Wanted& wanted) {
-    std::vector<bool> needed(graph.nodes.size(), false);
-    const auto need = [&](graph::ValueId value) { needed[graph.value(value).node] = true; };
+// Sets Lowering::needed and Lowering::read.
+void find_needed(Lowering& lowering, const Wanted& wanted) {
+    const graph::Graph& graph = *lowering.graph;
+    std::vector<bool>& needed = lowering.needed;
+    needed.assign(graph.nodes.size(), false);
+    lowering.read.assign(graph.values.size(), false);
+    const auto need = [&](graph::ValueId value) {
+        needed[graph.value(value).node] = true;
+        lowering.read[value] = true;
+    };
     for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
         for (const auto& [name, value] : *list) need(value);
     for (std::size_t n = graph.nodes.size(); n-- > 0;) {
@@ -140,7 +147,6 @@ std::vector<bool> needed_nodes(const graph::Graph& graph, const Wanted& wanted) 
         for (const graph::ValueId input : graph.nodes[n].inputs)
             if (input != graph::kNone) need(input);
     }
-    return needed;
 }
 
 // Adds to the gradient arena, or overwrites it, depending on the replay's RunScalars.
@@ -276,7 +282,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     lowering.views.resize(graph.values.size());
 
     HK_ASSIGN(const Wanted wanted, find_wanted(graph, options));
-    lowering.needed = needed_nodes(graph, wanted);
+    find_needed(lowering, wanted);
     const std::vector<bool>& needed = lowering.needed;
     if (options.precision != Storage::f32) lowering.stored_in_16_bits = stored_in_16_bits(graph, needed);
     // Report errors before any work.

@@ -234,9 +234,14 @@ void norm_gradient(Lowering& lowering, graph::NodeId id, const FusedEpilogue* su
     const graph::ValueId result = sum != nullptr ? sum->output : node.outputs[0];
     g.dx = lowering.allocate(lowering.graph->shape(result), Storage::f32, "gradient of a norm");
     lowering.views[result] = g.dx;
-    g.dgain = make_output(lowering, id, 1);
-    if (!g.rms) g.dbias = make_output(lowering, id, 2);
+    // Gain and bias may be frozen.
+    const bool sums = lowering.read[node.outputs[1]] || (!g.rms && lowering.read[node.outputs[2]]);
+    if (sums) {
+        g.dgain = make_output(lowering, id, 1);
+        if (!g.rms) g.dbias = make_output(lowering, id, 2);
+    }
     if (g.dx.elements() == 0) {
+        if (!sums) return;
         if (g.dgain.elements() > 0) lowering.fill_zero(g.dgain);
         if (!g.rms && g.dbias.elements() > 0) lowering.fill_zero(g.dbias);
         return;
@@ -247,12 +252,12 @@ void norm_gradient(Lowering& lowering, graph::NodeId id, const FusedEpilogue* su
         g.copy = lowering.allocate(g.dx.shape, lowering.options.precision, "gradient of a norm in 16 bits");
         lowering.set_16_bit_copy(g.dx, g.copy);
     }
-    if (const uint32_t parts = parts_of_full_gradient(lowering.limits, g); parts != 0) {
+    if (const uint32_t parts = parts_of_full_gradient(lowering.limits, g); sums && parts != 0) {
         full_gradient(lowering, g, parts);
         return;
     }
     row_gradient(lowering, g);
-    gain_gradient(lowering, g);
+    if (sums) gain_gradient(lowering, g);
 }
 
 } // namespace
