@@ -1,8 +1,8 @@
 #include "text/splitter.hpp"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
+#include "text/pcre2.hpp"
+
 #include <fmt/format.h>
-#include <pcre2.h>
 
 namespace hekla::text {
 namespace {
@@ -40,16 +40,6 @@ std::string spell_white_space(std::string_view pattern) {
     return out;
 }
 
-std::string pcre2_message(int code) {
-    PCRE2_UCHAR buffer[256];
-    pcre2_get_error_message(code, buffer, sizeof buffer);
-    return reinterpret_cast<const char*>(buffer);
-}
-
-struct FreeMatch {
-    void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
-};
-
 } // namespace
 
 Result<Splitter> Splitter::compile(const std::string& pattern) {
@@ -74,7 +64,7 @@ Splitter Splitter::gpt2() { return Splitter(std::string(kGpt2Pattern)); }
 
 Status Splitter::match(std::string_view text, const std::function<Status(std::size_t, std::size_t)>& word) const {
     const auto* code = static_cast<const pcre2_code*>(code_.get());
-    const std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create_from_pattern(code, nullptr));
+    const std::unique_ptr<pcre2_match_data, FreePcre2> match(pcre2_match_data_create_from_pattern(code, nullptr));
     if (match == nullptr) return out_of_memory("the regular expression's match data could not be allocated");
     const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
     std::size_t done = 0; // words up to here have been passed on
