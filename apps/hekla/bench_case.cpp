@@ -11,6 +11,8 @@ constexpr BenchCase kBenchCases[] = {
     {"shakespeare-char", 65, 6, 384, 6, 256, 4},
     {"gpt2-124m-short", 50257, 12, 768, 12, 256, 1},
     {"gpt2-124m", 50257, 12, 768, 12, 1024, 16},
+    {"smollm2-135m-lora", 49152, 30, 576, 9, 512, 1, 3, 1536, true},
+    {"tinyllama-1.1b-lora", 32000, 22, 2048, 32, 512, 1, 4, 5632, false},
 };
 
 } // namespace
@@ -27,14 +29,37 @@ const BenchCase* find_bench_case(const std::string& name) {
 }
 
 Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry& registry, const BenchCase& c,
-                                                          const Log& log) {
+                                                          const Log& log, bool recompute_blocks) {
     plugin::CompositionSpec spec;
+    spec.recompute = recompute_blocks;
+    spec.head = "lm";
+    spec.objective = "clm";
+    if (c.lora()) {
+        spec.architecture = "llama";
+        spec.config = {{"vocab_size", c.vocabulary},
+                       {"num_hidden_layers", c.layers},
+                       {"hidden_size", c.width},
+                       {"num_attention_heads", c.heads},
+                       {"num_key_value_heads", c.key_value_heads},
+                       {"intermediate_size", c.inner},
+                       {"max_position_embeddings", 2048},
+                       {"tie_word_embeddings", c.tied}};
+        spec.adapter = "lora";
+        spec.adapter_config = {{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
+        return plugin::Composition::create(registry, spec, nullptr, log);
+    }
     spec.architecture = "gpt2";
     spec.config = {{"vocab_size", c.vocabulary}, {"n_positions", c.context}, {"n_embd", c.width}, {"n_layer", c.layers},
                    {"n_head", c.heads},          {"resid_pdrop", 0.0},       {"embd_pdrop", 0.0}, {"attn_pdrop", 0.0}};
-    spec.head = "lm";
-    spec.objective = "clm";
     return plugin::Composition::create(registry, spec, nullptr, log);
+}
+
+std::set<std::string, std::less<>> frozen_of(const BenchCase& c, const graph::Graph& described) {
+    std::set<std::string, std::less<>> frozen;
+    if (!c.lora()) return frozen;
+    for (const auto& [name, value] : described.parameters())
+        if (!name.starts_with(plugin::kAdapter)) frozen.insert(name);
+    return frozen;
 }
 
 train::TrainSection case_settings() {

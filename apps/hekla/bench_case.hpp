@@ -1,4 +1,4 @@
-// The models of `hekla bench` and `hekla kernels --case`: GPT-2 in four sizes.
+// The models of `hekla bench` and `hekla kernels --case`: GPT-2 in four sizes, and LoRA on two Llamas.
 #pragma once
 
 #include "base/log.hpp"
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,21 @@ namespace hekla::app {
 struct BenchCase {
     const char* name;
     int64_t vocabulary, layers, width, heads, context, batch;
+    // A Llama, frozen, with LoRA of rank 8 on its seven projections; key_value_heads 0: a GPT-2 that is trained whole.
+    int64_t key_value_heads = 0, inner = 0;
+    bool tied = false; // the head is the embedding
+
+    bool lora() const { return key_value_heads > 0; }
 };
 std::vector<std::string> bench_case_names();
 const BenchCase* find_bench_case(const std::string& name); // null if it does not exist
 
-// Returns the model of a case with the objective clm and without dropout.
+// Returns the model of a case with the objective clm and without dropout. recompute_blocks: blocks' activations are
+// computed again for the gradients.
 Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry& registry, const BenchCase& c,
-                                                          const Log& log);
+                                                          const Log& log, bool recompute_blocks = false);
+// Returns the names of the parameters that a case does not train.
+std::set<std::string, std::less<>> frozen_of(const BenchCase& c, const graph::Graph& described);
 // AdamW with clipping at 1.
 train::TrainSection case_settings();
 // `f16`, `bf16`; anything else is f32.

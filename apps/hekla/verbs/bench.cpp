@@ -23,7 +23,9 @@
 #include <fmt/format.h>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
+#include <sys/resource.h>
 #include <tuple>
 
 namespace hekla::app {
@@ -40,8 +42,9 @@ struct BenchArguments {
     std::vector<std::string> cases{"shakespeare-char-cpu"};
     double seconds = 10.0;
     bool json = false;
-    bool profile = false; // train: also the time of every kernel
-    int64_t prompt = 1;   // generate: tokens
+    bool profile = false;               // train: also the time of every kernel
+    int64_t prompt = 1;                 // generate: tokens
+    std::vector<std::string> recompute; // train: what is computed again for the gradients
 };
 
 constexpr uint64_t kSeed = 1337;
@@ -271,12 +274,19 @@ Result<ordered_json> profile_step(program::Runtime& runtime, const graph::Graph&
 Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Registry& registry, const Log& log,
                                  const BenchCase& c, const BenchArguments& a) {
     const program::Storage precision = storage_named(a.type);
-    HK_ASSIGN(const auto composition, compose_case(registry, c, log));
+    // LoRA is measured as it is used where memory is short.
+    std::vector<std::string> recompute = a.recompute;
+    if (recompute.empty() && c.lora()) recompute = {"blocks"};
+    const auto again = [&](const char* what) { return std::ranges::count(recompute, what) > 0; };
+    HK_ASSIGN(const auto composition, compose_case(registry, c, log, again("blocks")));
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(c.batch, c.context));
     HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_TRAIN, fields));
-    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described));
-    HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(differentiated),
-                                                                {.gradients = true, .moments = program::kAdamMoments}));
+    const std::set<std::string, std::less<>> frozen = frozen_of(c, described);
+    HK_ASSIGN(const graph::Graph differentiated,
+              train::training_graph(described, frozen, {.norms = again("norms"), .activations = again("activations")}));
+    HK_ASSIGN(const auto store,
+              program::ParameterStore::create(runtime, program::parameter_table(differentiated),
+                                              {.gradients = true, .moments = program::kAdamMoments, .frozen = frozen}));
     HK_TRY(upload_initial(*store, described));
     program::CompileOptions options;
     options.outputs = {"loss"};
@@ -336,6 +346,15 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     j["steps"] = times.size();
     j["compile_s"] = rounded(compile_seconds, 100.0);
     j["memory_bytes"] = program->memory_plan().total();
+    rusage usage{};
+    if (getrusage(RUSAGE_SELF, &usage) == 0) j["peak_resident_bytes"] = int64_t{usage.ru_maxrss} * 1024;
+    j["recompute"] = recompute;
+    if (c.lora()) {
+        int64_t trained = 0;
+        for (const program::ParameterEntry& entry : store->table())
+            if (!frozen.contains(entry.name)) trained += entry.shape.elements();
+        j["trained_parameters"] = trained;
+    }
     j["dispatches"] = program->dispatches() + optimizer->program().dispatches();
     j["command_buffers"] = program->command_buffers() + optimizer->program().command_buffers();
     j["submits"] = submits;
@@ -492,6 +511,11 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
         parser->add_option("--seconds", a->seconds, "measure for at least this time, and at least 5 steps")
             ->check(CLI::Range(0.0, 3600.0))
             ->capture_default_str();
+        parser
+            ->add_option("--recompute", a->recompute,
+                         "compute again for the gradients, in place of keeping it (default: blocks for "
+                         "LoRA, none for others)")
+            ->check(CLI::IsMember({"norms", "activations", "blocks", "none"}));
         parser->add_flag("--profile", a->profile, "also show the device's time by kernel, each dispatch timed alone");
     }
     {

@@ -45,10 +45,11 @@ Result<program::Estimate> step_of(const BenchCase& c, const plugin::Composition&
                                   const program::Target& target, program::Storage precision) {
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(c.batch, c.context));
     HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_TRAIN, fields));
-    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described));
+    const std::set<std::string, std::less<>> frozen = frozen_of(c, described);
+    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described, frozen));
     program::Estimator estimator(target);
     HK_TRY(estimator.add_store(program::parameter_table(differentiated),
-                               {.gradients = true, .moments = program::kAdamMoments}));
+                               {.gradients = true, .moments = program::kAdamMoments, .frozen = frozen}));
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.state_outputs = {{"loss", train::kLossState}};
