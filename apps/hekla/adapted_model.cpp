@@ -4,6 +4,7 @@
 #include "base/nearest_name.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model.hpp"
+#include "infer/read_adapter.hpp"
 #include "infer/weights_folder.hpp"
 
 #include <algorithm>
@@ -33,12 +34,13 @@ Result<plugin::Described> describe_smallest(const AdaptedModel& m, bool merged) 
 
 // Reads the body, and the configuration of the model with the adapter.
 Status open_folders(const plugin::Registry& registry, const fs::path& adapter, const fs::path& body, AdaptedModel& m) {
-    if (m.peft) {
-        const fs::path named = fs::path(m.peft->base).is_absolute() ? fs::path(m.peft->base) : adapter / m.peft->base;
+    if (m.foreign) {
+        const fs::path named =
+            fs::path(m.foreign->base).is_absolute() ? fs::path(m.foreign->base) : adapter / m.foreign->base;
         std::error_code problem;
-        if (body.empty() && (m.peft->base.empty() || !fs::is_directory(named, problem)))
+        if (body.empty() && (m.foreign->base.empty() || !fs::is_directory(named, problem)))
             return not_found(fmt::format("{}: its body \"{}\" is not a folder here: name the body's folder with --body",
-                                         adapter.string(), m.peft->base));
+                                         adapter.string(), m.foreign->base));
         HK_ASSIGN(const fs::path from, infer::weights_folder(body.empty() ? named : body));
         HK_ASSIGN(m.body, model::ModelFolder::open(from));
         HK_ASSIGN(m.config, parse_json_object(m.body.config_json(), (from / "config.json").string()));
@@ -46,9 +48,8 @@ Status open_folders(const plugin::Registry& registry, const fs::path& adapter, c
         if (!m.spec.adapter.empty())
             return unsupported(
                 fmt::format("{}: is an adapter itself; the folder of a whole model was expected", from.string()));
-        m.spec.adapter = m.peft->id;
-        m.spec.adapter_config = m.peft->config;
-        m.adapter_tensors = m.peft->tensors;
+        m.spec.adapter = m.foreign->id;
+        m.spec.adapter_config = m.foreign->config;
         HK_ASSIGN(const nlohmann::ordered_json base, infer::base_of(from));
         m.config["hekla"] = {{"architecture", m.spec.architecture},
                              {"head", m.spec.head},
@@ -67,7 +68,7 @@ Status open_folders(const plugin::Registry& registry, const fs::path& adapter, c
     if (const json own = m.config.value("hekla", json()); !own.is_object() || !own.contains("base"))
         return invalid_argument(
             fmt::format("{}: is not an adapter: expected the folder of a run with [adapter], or one "
-                        "with PEFT's adapter_config.json",
+                        "with the adapter_config.json of PEFT or AdapterHub",
                         adapter.string()));
     if (!body.empty()) {
         HK_ASSIGN(const fs::path named, infer::weights_folder(body));
@@ -104,6 +105,11 @@ Status find_tensors(AdaptedModel& m, const fs::path& adapter) {
         if (name.starts_with(plugin::kAdapter) && !own.contains(name))
             return corrupt(
                 fmt::format("{}: has no tensor {}, which the adapter's configuration means", adapter.string(), name));
+    for (const plugin::Site& site : m.described.sites)
+        for (const std::string& name : site.trained_parameters())
+            if (!own.contains(name))
+                return corrupt(fmt::format("{}: has no tensor {}, which the adapter trains by its configuration",
+                                           adapter.string(), name));
     model::NameRules rules = plugin::model_rules(m.composition->architecture().names);
     rules.ignorable.emplace_back("*"); // heads that are not used here
     HK_ASSIGN(const plugin::FoundTensors found,
@@ -121,10 +127,14 @@ Status find_tensors(AdaptedModel& m, const fs::path& adapter) {
 Result<AdaptedModel> open_adapted_model(const plugin::Registry& registry, const fs::path& adapter, const fs::path& body,
                                         bool merged, const Log& log) {
     AdaptedModel m;
-    if (infer::is_peft_folder(adapter)) { HK_ASSIGN(m.peft, infer::read_peft_folder(adapter)); }
+    if (infer::is_adapter_folder(adapter)) { HK_ASSIGN(m.foreign, infer::read_adapter_folder(adapter)); }
     HK_TRY(open_folders(registry, adapter, body, m));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, m.spec, nullptr, log));
     HK_ASSIGN(m.described, describe_smallest(m, merged));
+    if (m.foreign) {
+        HK_TRY(infer::name_by_sites(*m.foreign, m.described.sites));
+        m.adapter_tensors = m.foreign->tensors;
+    }
     HK_TRY(find_tensors(m, adapter));
     return m;
 }

@@ -1,7 +1,7 @@
-// An adapter with the body that it was trained with: of a run's folder, or as PEFT saved it.
+// An adapter with the body that it was trained with: of a run's folder, or as PEFT or AdapterHub saved it.
 #pragma once
 
-#include "infer/peft_adapter.hpp"
+#include "infer/adapter_folder.hpp"
 #include "model/folder.hpp"
 #include "plugin/compose.hpp"
 #include "plugin/model_names.hpp"
@@ -12,9 +12,9 @@ namespace hekla::app {
 
 struct AdaptedModel {
     model::ModelFolder body;
-    std::optional<model::ModelFolder> own;  // the run's folder
-    std::optional<infer::PeftAdapter> peft; // or PEFT's
-    nlohmann::json config;                  // of the model with the adapter: its "hekla" member names the parts
+    std::optional<model::ModelFolder> own;       // the run's folder
+    std::optional<infer::AdapterFolder> foreign; // or another library's
+    nlohmann::json config;                       // of the model with the adapter: its "hekla" member names the parts
     plugin::CompositionSpec spec;
     std::unique_ptr<plugin::Composition> composition;
     plugin::Described described; // for the smallest batch, with BuildRequest::merged if that was asked for
@@ -24,12 +24,13 @@ struct AdaptedModel {
     std::vector<plugin::StoredTensor> tensors;
     std::vector<model::TensorView> adapter_tensors; // of the adapter's folder: the adapter, and what is saved whole
 
-    // Returns the folder with the model's configuration and tokenizer: PEFT's has none of its own.
+    // Returns the folder with the model's configuration and tokenizer: another library's has none of its own.
     const model::ModelFolder& folder() const { return own ? *own : body; }
 };
 
-// adapter: the folder of a run or of PEFT; body: the folder of its body, "" for the one that the adapter names. Errors:
-// those of the folders; a body with other weights; tensors that belong to nothing, and sites without tensors, by name.
+// adapter: the folder of a run or of another library; body: the folder of its body, "" for the one that the adapter
+// names. Errors: those of the folders; a body with other weights; tensors that belong to nothing, and sites without
+// tensors, by name.
 Result<AdaptedModel> open_adapted_model(const plugin::Registry& registry, const std::filesystem::path& adapter,
                                         const std::filesystem::path& body, bool merged, const Log& log);
 

@@ -5,6 +5,7 @@
 #include "graph/gradient.hpp"
 #include "graph/simplify.hpp"
 #include "infer/peft_adapter.hpp"
+#include "infer/read_adapter.hpp"
 #include "infer/tensors.hpp"
 #include "model/weights.hpp"
 #include "plugin/model_names.hpp"
@@ -71,8 +72,28 @@ void rename_for_adapter(Fixture& f) {
     f.expected = std::move(expected);
 }
 
+// Divides what is expected of a prefix as its tensor is divided: by layers.
+void divide_prefix(Fixture& f, std::size_t layers) {
+    for (const char* kind : {"grad.", "adamw."}) {
+        const std::string name = fmt::format("{}{}prompt_embeddings", kind, plugin::kAdapter);
+        const auto found = f.expected.find(name);
+        if (found == f.expected.end() || layers == 0) continue;
+        const graph::Tensor all = std::move(found->second);
+        f.expected.erase(found);
+        const int64_t rows = all.shape[0], width = all.shape[1] / static_cast<int64_t>(layers);
+        for (std::size_t layer = 0; layer < layers; ++layer) {
+            graph::Tensor part{all.kind, {rows, width}, {}};
+            for (int64_t row = 0; row < rows; ++row) {
+                const auto from = all.data.begin() + (row * all.shape[1] + static_cast<int64_t>(layer) * width);
+                part.data.insert(part.data.end(), from, from + width);
+            }
+            f.expected.emplace(fmt::format("{}.{}", name, layer), std::move(part));
+        }
+    }
+}
+
 // Adds an adapter's tensors to the parameters; what is not saved with it is frozen.
-Status add_adapter(const Fixture& fixture, const infer::PeftAdapter& adapter, FixtureModel& m) {
+Status add_adapter(const Fixture& fixture, const infer::AdapterFolder& adapter, FixtureModel& m) {
     for (const auto& [name, value] : m.graph.parameters()) m.frozen.insert(name);
     for (const model::TensorView& view : adapter.tensors) {
         const graph::ValueId value = m.graph.find_leaf(graph::Op::parameter, view.name);
@@ -104,7 +125,11 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
     HK_ASSIGN(f.config, read_json(folder / "config.json"));
     HK_ASSIGN(f.inputs, read_tensors(folder / "inputs.safetensors"));
     HK_ASSIGN(f.expected, read_tensors(folder / "expected.safetensors"));
-    if (infer::is_peft_folder(folder / kAdapterFolder)) rename_for_adapter(f);
+    if (infer::is_adapter_folder(folder / kAdapterFolder)) {
+        rename_for_adapter(f);
+        HK_ASSIGN(const infer::AdapterFolder adapter, infer::read_adapter_folder(folder / kAdapterFolder));
+        divide_prefix(f, adapter.parts.size());
+    }
     try {
         f.class_name = info.at("class").get<std::string>();
         if (info.contains("adamw")) {
@@ -147,9 +172,9 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
         spec.objective_config = m.reference->objective_config.parse();
     }
     spec.refuse_unknown_keys = false;
-    std::optional<infer::PeftAdapter> adapter;
-    if (infer::is_peft_folder(fixture.folder / kAdapterFolder)) {
-        HK_ASSIGN(adapter, infer::read_peft_folder(fixture.folder / kAdapterFolder));
+    std::optional<infer::AdapterFolder> adapter;
+    if (infer::is_adapter_folder(fixture.folder / kAdapterFolder)) {
+        HK_ASSIGN(adapter, infer::read_adapter_folder(fixture.folder / kAdapterFolder));
         spec.adapter = adapter->id;
         spec.adapter_config = adapter->config;
     }
@@ -167,7 +192,13 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
         outputs.emplace_back(port, name);
     }
     const std::vector<plugin::BatchField> fields = fixture.fields();
-    HK_ASSIGN(m.graph, m.composition->build(spec.objective.empty() ? HK_MODE_EVALUATE : HK_MODE_TRAIN, fields, ports));
+    plugin::BuildRequest request;
+    request.mode = spec.objective.empty() ? HK_MODE_EVALUATE : HK_MODE_TRAIN;
+    request.fields = fields;
+    request.ports = ports;
+    HK_ASSIGN(plugin::Described described, m.composition->describe(request));
+    m.graph = std::move(described.graph);
+    if (adapter) HK_TRY(infer::name_by_sites(*adapter, described.sites));
     std::map<std::string, graph::ValueId, std::less<>> named;
     for (const auto& [port, name] : outputs) named[name] = m.graph.outputs.at(port);
     m.graph.outputs = std::move(named);

@@ -3,7 +3,9 @@
 #include "base/json.hpp"
 #include "gguf_tokenizer.hpp"
 #include "model/gguf.hpp"
+#include "text/expression.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <functional>
@@ -259,6 +261,83 @@ Status write_gguf_model(const StoredModel& m, const fs::path& to, std::optional<
         tensors.push_back(model::source_of(view));
     }
     HK_TRY(add_tokenizer_keys(m.folder.path(), s.json(), s.count("vocab_size"), keys, log));
+    return model::write_gguf_file(to, keys, tensors).status();
+}
+
+Status write_gguf_adapter(const AdaptedModel& m, const fs::path& to) {
+    const std::string where = m.foreign ? m.foreign->weights.path().string() : m.own->path().string();
+    const auto refuse = [&](const std::string& what) {
+        return unsupported(fmt::format("{}: GGUF has no form of {}", where, what));
+    };
+    const bool gpt2 = m.spec.architecture == "gpt2", llama = m.spec.architecture == "llama";
+    if (m.spec.adapter != "lora") return refuse(fmt::format("the adapter '{}'; expected 'lora'", m.spec.adapter));
+    if (!gpt2 && !llama)
+        return refuse(fmt::format("adapters of the architecture '{}'; expected gpt2 or llama", m.spec.architecture));
+    const ordered_json own = m.spec.adapter_config;
+    if (own.value("use_dora", false)) return refuse("DoRA; merge the adapter instead (hekla adapter merge)");
+    HK_ASSIGN(const std::string config, m.composition->write_config());
+    HK_ASSIGN(ordered_json settings, parse_ordered_json_object(config, where + ": config.json"));
+    const Settings s(std::move(settings));
+    const std::span<const Mapping> mappings = gpt2 ? std::span<const Mapping>(kGpt2) : std::span<const Mapping>(kLlama);
+    const double alpha = own.value("lora_alpha", 8.0);
+    const ordered_json patterns = own.value("alpha_pattern", ordered_json::object());
+    const bool stabilized = own.value("use_rslora", false);
+    // llama.cpp multiplies by alpha / rank; what differs from that is part of B.
+    const auto scale_of = [&](const plugin::Site& site, double rank) -> Result<double> {
+        double here = alpha;
+        for (const auto& [expression, value] : patterns.items()) {
+            HK_ASSIGN(const bool matched, text::matches_expression("(.*\\.)?(" + expression + ")", site.name));
+            if (!matched) continue;
+            here = value.get<double>();
+            break;
+        }
+        return here / (stabilized ? std::sqrt(rank) : rank) / (alpha / rank);
+    };
+    if (alpha == 0.0) return refuse("lora_alpha = 0");
+    std::vector<model::TensorSource> tensors;
+    for (const model::TensorView& tensor : m.adapter_tensors) {
+        const plugin::Site* site = nullptr;
+        bool second = false;
+        for (const plugin::Site& one : m.described.sites)
+            for (const char* matrix : {"lora_A.weight", "lora_B.weight"})
+                if (one.kind == HK_SITE_LINEAR &&
+                    tensor.name == fmt::format("{}{}.{}", plugin::kAdapter, one.name, matrix)) {
+                    site = &one;
+                    second = matrix[5] == 'B';
+                }
+        if (site == nullptr) return refuse(fmt::format("the tensor {}", tensor.name));
+        if (site->parameter != site->name + ".weight")
+            return refuse(fmt::format("an adapter of '{}', which shares {}", site->name, site->parameter));
+        const Mapping* found = nullptr;
+        std::optional<std::string> name;
+        for (const Mapping& mapping : mappings)
+            if ((name = mapped_name(mapping, site->parameter))) {
+                found = &mapping;
+                break;
+            }
+        if (!name) return refuse(fmt::format("an adapter of {}", site->parameter));
+        const auto rows = static_cast<std::size_t>(tensor.dims[0]), columns = static_cast<std::size_t>(tensor.dims[1]);
+        if (!second) {
+            tensors.push_back(model::converted_source(*name + ".lora_a", tensor, DType::f32));
+            continue;
+        }
+        HK_ASSIGN(const double scale, scale_of(*site, static_cast<double>(columns)));
+        std::size_t heads = 0; // of rotary rows
+        if (found->form == Form::query_heads) heads = s.count("num_attention_heads");
+        if (found->form == Form::key_heads) heads = s.count("num_key_value_heads");
+        tensors.push_back(changed_source({*name + ".lora_b", DType::f32, tensor.dims}, tensor, [=](auto in, auto out) {
+            if (heads > 0)
+                interleave_halves(heads, rows, columns, in, out);
+            else
+                std::ranges::copy(in, out.begin());
+            for (float& value : out) value = static_cast<float>(static_cast<double>(value) * scale);
+        }));
+    }
+    const model::GgufKeys keys{{"general.architecture", gpt2 ? "gpt2" : "llama"},
+                               {"general.type", "adapter"},
+                               {"general.name", fs::absolute(to).stem().string()},
+                               {"adapter.type", "lora"},
+                               {"adapter.lora.alpha", static_cast<float>(alpha)}};
     return model::write_gguf_file(to, keys, tensors).status();
 }
 

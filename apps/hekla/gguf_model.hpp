@@ -1,6 +1,7 @@
-// Writes GPT-2 and Llama models as GGUF with the names of llama.cpp, with their tokenizers.
+// Writes GPT-2 and Llama models as GGUF with the names of llama.cpp, with their tokenizers, and LoRA adapters of them.
 #pragma once
 
+#include "adapted_model.hpp"
 #include "model/dtype.hpp"
 #include "stored_model.hpp"
 
@@ -11,5 +12,9 @@ namespace hekla::app {
 // (another class, activation, scale, ...) or has no equivalent of the tokenizer.
 Status write_gguf_model(const StoredModel& m, const std::filesystem::path& to, std::optional<model::DType> dtype,
                         const Log& log);
+
+// Writes a LoRA adapter as llama.cpp's --lora loads it. Errors: unsupported if it is another adapter, or one that has
+// no equivalent there (DoRA, embeddings, trained biases and modules).
+Status write_gguf_adapter(const AdaptedModel& m, const std::filesystem::path& to);
 
 } // namespace hekla::app

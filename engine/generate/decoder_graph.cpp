@@ -161,7 +161,8 @@ Result<Graph> DecoderGraphs::encode(int64_t rows, const Fields& sources) const {
 }
 
 Status DecoderGraphs::check_length(int64_t length, const Fields& sources) const {
-    return composition_->check(HK_MODE_ENCODE, fields(1, length, sources));
+    // Rows of a decoder contain virtual tokens, which this mode adds.
+    return composition_->check(HK_MODE_ENCODE, fields(1, std::max<int64_t>(1, length - virtual_tokens()), sources));
 }
 
 Result<int64_t> DecoderGraphs::longest(int64_t length, const Fields& sources) const {

@@ -1,6 +1,7 @@
 #include "generate/decoder_program.hpp"
 
 #include "generate/device_choice.hpp"
+#include "generate/virtual_token_decoder.hpp"
 #include "program/host_tensor.hpp"
 #include "program/lowering/choose.hpp"
 
@@ -293,8 +294,9 @@ private:
 Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition,
                         const DecodeBatch& session) {
     HK_ASSIGN(const DecoderGraphs graphs, DecoderGraphs::create(composition));
-    HK_TRY(graphs.check_length(session.length, session.sources));
-    const int64_t capacity = capacity_for(session.length);
+    const int64_t length = session.length + graphs.virtual_tokens();
+    HK_TRY(graphs.check_length(length, session.sources));
+    const int64_t capacity = capacity_for(length);
     HK_ASSIGN(const std::vector<int64_t> chunks, graphs.chunks(capacity, session.sources));
     HK_ASSIGN(const Graph encoder, graphs.encode(session.rows / session.repeats, session.sources));
     std::map<std::string, std::string> once;
@@ -341,7 +343,8 @@ Status estimate_recorded(program::Estimator& estimator, const plugin::Compositio
 Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
                                                       const plugin::Composition& composition) {
     HK_ASSIGN(DecoderGraphs graphs, DecoderGraphs::create(composition));
-    return std::unique_ptr<Decoder>(new ProgramDecoder(runtime, store, graphs));
+    return with_virtual_tokens(std::unique_ptr<Decoder>(new ProgramDecoder(runtime, store, graphs)),
+                               graphs.virtual_tokens());
 }
 
 } // namespace hekla::generate

@@ -1,4 +1,5 @@
 #include "generate/decoder_reference.hpp"
+#include "generate/virtual_token_decoder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -121,7 +122,8 @@ private:
 Result<std::unique_ptr<Decoder>> make_reference_decoder(const plugin::Composition& composition,
                                                         const std::map<std::string, Tensor, std::less<>>& weights) {
     HK_ASSIGN(DecoderGraphs graphs, DecoderGraphs::create(composition));
-    return std::unique_ptr<Decoder>(new ReferenceDecoder(graphs, weights));
+    return with_virtual_tokens(std::unique_ptr<Decoder>(new ReferenceDecoder(graphs, weights)),
+                               graphs.virtual_tokens());
 }
 
 } // namespace hekla::generate

@@ -191,6 +191,8 @@ private:
     Status embedding(Head& head) {
         HK_TRY(head.not_of_tokens);
         const plugin::Composition& composition = *head.model.composition;
+        if (composition.virtual_tokens().count > 0) // rows of an exported model begin with their own tokens
+            return unsupported("a model with an adapter's virtual tokens (prompt or prefix tuning) cannot be exported");
         const auto row = [](const char* name, int64_t length) {
             return plugin::BatchField{name, graph::Kind::int32, graph::Shape{1, length}};
         };

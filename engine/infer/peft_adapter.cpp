@@ -1,8 +1,5 @@
 #include "infer/peft_adapter.hpp"
 
-#include "base/file.hpp"
-#include "base/json.hpp"
-#include "model/finite.hpp"
 #include "plugin/plugin_set.hpp"
 
 #include <algorithm>
@@ -16,7 +13,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::string_view kPeftPrefix = "base_model.model.";
-constexpr const char* kAdapterConfig = "adapter_config.json";
 
 struct AdapterKind {
     std::string_view peft_type, id;
@@ -27,21 +23,40 @@ constexpr std::string_view kLoraKeys[] = {"r",
                                           "lora_alpha",
                                           "lora_dropout",
                                           "use_rslora",
+                                          "use_dora",
+                                          "rank_pattern",
+                                          "alpha_pattern",
+                                          "bias",
                                           "target_modules",
                                           "exclude_modules",
                                           "layers_to_transform",
                                           "layers_pattern",
                                           "modules_to_save"};
 constexpr std::string_view kIa3Keys[] = {"target_modules", "exclude_modules", "feedforward_modules", "modules_to_save"};
-constexpr AdapterKind kAdapterKinds[] = {{"LORA", "lora", kLoraKeys}, {"IA3", "ia3", kIa3Keys}};
+constexpr std::string_view kLnTuningKeys[] = {"target_modules", "exclude_modules", "modules_to_save"};
+constexpr std::string_view kPromptKeys[] = {"num_virtual_tokens", "num_transformer_submodules", "modules_to_save"};
+constexpr std::string_view kPrefixKeys[] = {"num_virtual_tokens", "modules_to_save"};
+constexpr AdapterKind kAdapterKinds[] = {{"LORA", "lora", kLoraKeys},
+                                         {"IA3", "ia3", kIa3Keys},
+                                         {"LN_TUNING", "ln_tuning", kLnTuningKeys},
+                                         {"PROMPT_TUNING", "prompt_tuning", kPromptKeys},
+                                         {"PREFIX_TUNING", "prefix_tuning", kPrefixKeys}};
 
 // Keys that do not change what the adapter computes.
 constexpr std::string_view kIgnoredKeys[] = {
-    "peft_type",      "auto_mapping",      "base_model_name_or_path", "revision",          "task_type",
-    "inference_mode", "peft_version",      "fan_in_fan_out",          "init_lora_weights", "init_ia3_weights",
-    "megatron_core",  "qalora_group_size", "runtime_config"};
+    "peft_type", "auto_mapping", "base_model_name_or_path", "revision", "task_type", "inference_mode", "peft_version",
+    "fan_in_fan_out", "init_lora_weights", "init_ia3_weights", "megatron_core", "qalora_group_size", "runtime_config",
+    // Of prompts, whose tensors are stored as they are used.
+    "num_transformer_submodules", "token_dim", "num_attention_heads", "num_layers", "encoder_hidden_size",
+    "prefix_projection", "prompt_tuning_init", "prompt_tuning_init_text", "tokenizer_name_or_path", "tokenizer_kwargs"};
+constexpr const char* kPrompt = "prompt_embeddings";
 // What the names of an adapter's own tensors contain.
-constexpr std::string_view kOwnTensors[] = {".lora_A.", ".lora_B.", ".lora_embedding_A", ".lora_embedding_B", ".ia3_l"};
+constexpr std::string_view kOwnTensors[] = {
+    ".lora_A.", ".lora_B.", ".lora_embedding_A", ".lora_embedding_B", ".lora_magnitude_vector", ".ia3_l"};
+// Where a module is that the adapter replaced, and whose own parameters are trained.
+constexpr std::string_view kBaseLayer = ".base_layer.", kTunedNorm = ".ln_tuning_layers.";
+// init_lora_weights that leave the body as it is.
+constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal"};
 
 // Returns whether a key has the value that means nothing.
 bool is_off(const json& value) {
@@ -65,67 +80,109 @@ Result<json> own_config(const AdapterKind& kind, const json& config, const std::
                                            value.dump(-1, ' ', false, json::error_handler_t::replace)));
         }
     }
+    if (const json start = config.value("init_lora_weights", json(true));
+        !start.is_boolean() && !(start.is_string() && is_in(kPlainStarts, start.get<std::string>())))
+        return unsupported(fmt::format("{}: init_lora_weights is {}: it changes the body's weights, which is not "
+                                       "supported; convert the adapter to a LoRA with PEFT first",
+                                       file, start.dump(-1, ' ', false, json::error_handler_t::replace)));
     if (kind.id == "lora")
         for (const char* key : {"r", "lora_alpha"})
             if (!own.contains(key) || !own[key].is_number())
                 return corrupt(fmt::format("{}: '{}' is missing or not a number", file, key));
+    if (kind.id == "prompt_tuning" || kind.id == "prefix_tuning") {
+        const json submodules = config.value("num_transformer_submodules", json(1));
+        if (kind.id == "prefix_tuning" && submodules != 1)
+            return unsupported(fmt::format("{}: num_transformer_submodules is {}: prefixes of encoder-decoders are not "
+                                           "supported",
+                                           file, submodules.dump(-1, ' ', false, json::error_handler_t::replace)));
+        if (!own.contains("num_virtual_tokens"))
+            return corrupt(fmt::format("{}: 'num_virtual_tokens' is missing", file));
+        return own;
+    }
     if (!own.contains("target_modules"))
         return unsupported(fmt::format("{}: it has no target_modules; write the names of the modules there", file));
     return own;
 }
 
+// Divides the keys and values of all layers [tokens, layers * width] into those of each.
+Status divide_prefix(AdapterFolder& adapter, const model::TensorView& all, const json& config,
+                     const std::string& file) {
+    const json stated = config.value("num_layers", json());
+    const int64_t layers = stated.is_number_integer() ? stated.get<int64_t>() : 0;
+    if (layers < 1 || all.dims.size() != 2 || all.dims[1] % layers != 0)
+        return corrupt(fmt::format("{}: num_layers is {}, and {} is {}; expected [tokens, layers * width]", file,
+                                   stated.dump(-1, ' ', false, json::error_handler_t::replace), kPrompt,
+                                   model::format_dims(all.dims)));
+    const auto rows = static_cast<std::size_t>(all.dims[0]), parts = static_cast<std::size_t>(layers);
+    const std::size_t bytes = rows > 0 ? all.bytes.size() / rows / parts : 0; // of a row of a layer
+    for (std::size_t layer = 0; layer < parts; ++layer) {
+        std::vector<std::byte>& part = adapter.parts.emplace_back();
+        for (std::size_t row = 0; row < rows; ++row) {
+            const std::span<const std::byte> of = all.bytes.subspan((row * parts + layer) * bytes, bytes);
+            part.insert(part.end(), of.begin(), of.end());
+        }
+        model::TensorView view = all;
+        view.name = fmt::format("{}.{}", all.name, layer);
+        view.dims = {all.dims[0], all.dims[1] / layers};
+        view.bytes = part;
+        adapter.tensors.push_back(std::move(view));
+    }
+    return {};
+}
+
 } // namespace
 
-std::string peft_name(const std::string& name) {
+std::string peft_name(const std::string& name, const std::vector<plugin::Site>& sites) {
     const std::string_view adapter = plugin::kAdapter;
-    return std::string(kPeftPrefix) + (name.starts_with(adapter) ? name.substr(adapter.size()) : name);
+    if (name == std::string(adapter) + kPrompt) return kPrompt;
+    if (name.starts_with(adapter)) return std::string(kPeftPrefix) + name.substr(adapter.size());
+    for (const plugin::Site& site : sites) {
+        const bool norm = (site.trained & HK_TRAINS_WEIGHT) != 0;
+        if (!site.trains(name) || (!norm && !site.wanted)) continue;
+        const std::size_t dot = name.rfind('.');
+        return std::string(kPeftPrefix) + name.substr(0, dot) + std::string(norm ? kTunedNorm : kBaseLayer) +
+               name.substr(dot + 1);
+    }
+    return std::string(kPeftPrefix) + name;
 }
 
 std::optional<std::string> name_from_peft(const std::string& name) {
+    if (name == kPrompt) return plugin::kAdapter + name;
     if (!name.starts_with(kPeftPrefix)) return {};
-    const std::string rest = name.substr(kPeftPrefix.size());
-    if (rest.find(".base_layer.") != std::string::npos) return {};
+    std::string rest = name.substr(kPeftPrefix.size());
+    for (const std::string_view inside : {kBaseLayer, kTunedNorm})
+        if (const std::size_t at = rest.find(inside); at != std::string::npos)
+            return rest.replace(at, inside.size(), ".");
     const bool own =
         std::ranges::any_of(kOwnTensors, [&](std::string_view part) { return rest.find(part) != std::string::npos; });
     return own ? plugin::kAdapter + rest : rest;
 }
 
-bool is_peft_folder(const fs::path& folder) {
-    std::error_code problem;
-    return fs::exists(folder / kAdapterConfig, problem);
-}
-
-Result<PeftAdapter> read_peft_folder(const fs::path& folder) {
-    const std::string file = (folder / kAdapterConfig).string();
-    HK_ASSIGN(const std::string text, read_file(file));
-    HK_ASSIGN(const json config, parse_json_object(text, file));
-    if (!config.contains("peft_type") && config.contains("config") && config.contains("model_type"))
-        return unsupported(fmt::format("{}: is an adapter of AdapterHub's library; PEFT's were expected (with the key "
-                                       "\"peft_type\")",
-                                       file));
+Result<AdapterFolder> read_peft_adapter(const fs::path& folder, const json& config, const std::string& file) {
     const json type = config.value("peft_type", json());
     const auto kind =
         std::ranges::find_if(kAdapterKinds, [&](const AdapterKind& k) { return type == std::string(k.peft_type); });
     if (kind == std::end(kAdapterKinds))
-        return unsupported(fmt::format("{}: peft_type is {}; supported are \"LORA\" and \"IA3\"", file,
-                                       type.dump(-1, ' ', false, json::error_handler_t::replace)));
+        return unsupported(fmt::format("{}: peft_type is {}; supported are \"LORA\", \"IA3\", \"LN_TUNING\", "
+                                       "\"PROMPT_TUNING\" and \"PREFIX_TUNING\"",
+                                       file, type.dump(-1, ' ', false, json::error_handler_t::replace)));
     HK_ASSIGN(json own, own_config(*kind, config, file));
     HK_ASSIGN(model::Weights weights, model::Weights::open(folder, "adapter_model"));
-    PeftAdapter adapter{std::string(kind->id), std::move(own), "", std::move(weights), {}};
+    AdapterFolder adapter{"PEFT", std::string(kind->id), std::move(own), "", std::move(weights), {}};
     if (const json base = config.value("base_model_name_or_path", json()); base.is_string())
         adapter.base = base.get<std::string>();
     for (model::TensorView tensor : adapter.weights.tensors()) {
-        HK_TRY(model::check_finite(tensor).with_context(adapter.weights.path().string()));
         const std::optional<std::string> name = name_from_peft(tensor.name);
         if (!name)
             return unsupported(fmt::format("{}: tensor {} is not one that is supported: expected names such as "
                                            "base_model.model.MODULE.lora_A.weight",
                                            adapter.weights.path().string(), model::in_quotes(tensor.name)));
         tensor.name = *name;
-        adapter.tensors.push_back(std::move(tensor));
+        if (adapter.id == "prefix_tuning" && tensor.name == std::string(plugin::kAdapter) + kPrompt)
+            HK_TRY(divide_prefix(adapter, tensor, config, file));
+        else
+            adapter.tensors.push_back(std::move(tensor));
     }
-    if (adapter.tensors.empty())
-        return corrupt(fmt::format("{}: contains no tensors", adapter.weights.path().string()));
     return adapter;
 }
 

@@ -1,30 +1,21 @@
-// Adapters as PEFT saves them: adapter_config.json and adapter_model.safetensors, whose tensors have the names of
-// PEFT's modules. Config keys and names are converted to those of Hekla's adapter plugins and back.
+// Adapters as PEFT saves them: configurations and names of tensors, converted to Hekla's and back.
 #pragma once
 
-#include "model/weights.hpp"
+#include "infer/adapter_folder.hpp"
+#include "plugin/site.hpp"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 namespace hekla::infer {
 
-struct PeftAdapter {
-    std::string id;        // of Hekla's plugin
-    nlohmann::json config; // its configuration
-    std::string base;      // base_model_name_or_path, "" if there is none
-    model::Weights weights;
-    std::vector<model::TensorView> tensors; // of the weights, with Hekla's names
-};
+// config: the contents of adapter_config.json; file: its path, for messages. Errors: damaged or missing files; a kind
+// of adapter, an option or a tensor that is not supported, by name.
+Result<AdapterFolder> read_peft_adapter(const std::filesystem::path& folder, const nlohmann::json& config,
+                                        const std::string& file);
 
-// Returns whether the folder contains an adapter_config.json; read_peft_folder() checks that PEFT saved it.
-bool is_peft_folder(const std::filesystem::path& folder);
-
-// Errors: missing or damaged files; a kind of adapter, an option or a tensor that is not supported, by name.
-Result<PeftAdapter> read_peft_folder(const std::filesystem::path& folder);
-
-// Returns PEFT's name of an adapter's tensor, or of a module's parameter that is saved whole.
-std::string peft_name(const std::string& name);
+// Returns PEFT's name of an adapter's tensor, or of a parameter of the body that is saved with it. sites: those of the
+// adapter's model.
+std::string peft_name(const std::string& name, const std::vector<plugin::Site>& sites);
 // Returns Hekla's name, or nothing if it is not a name that PEFT gives.
 std::optional<std::string> name_from_peft(const std::string& name);
 

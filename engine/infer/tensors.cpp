@@ -1,8 +1,11 @@
 #include "infer/tensors.hpp"
 
+#include "graph/reference.hpp"
 #include "model/weights.hpp"
 
 #include <fmt/format.h>
+#include <set>
+#include <vector>
 
 namespace hekla::infer {
 
@@ -16,6 +19,30 @@ Result<graph::Tensor> tensor_of(const model::TensorView& view) {
     tensor.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
     HK_TRY(model::load_float64(view, tensor.data));
     return tensor;
+}
+
+Result<graph::Tensor> evaluate_stored(const graph::Graph& graph, graph::ValueId value,
+                                      const std::map<std::string, const model::TensorView*>& stored) {
+    graph::Feeds feeds;
+    std::set<graph::ValueId> seen;
+    std::vector<graph::ValueId> next{value};
+    while (!next.empty()) {
+        const graph::ValueId one = next.back();
+        next.pop_back();
+        if (one == graph::kNone || !seen.insert(one).second) continue;
+        const graph::Node& node = graph.producer(one);
+        if (node.op == graph::Op::parameter) {
+            const auto found = stored.find(node.text("name"));
+            if (found == stored.end())
+                return corrupt(fmt::format("'{}' is not among the stored tensors", node.text("name")));
+            HK_ASSIGN(graph::Tensor tensor, tensor_of(*found->second));
+            feeds.parameters.emplace(node.text("name"), std::move(tensor));
+        }
+        next.insert(next.end(), node.inputs.begin(), node.inputs.end());
+    }
+    const std::vector<graph::ValueId> wanted{value};
+    HK_ASSIGN(std::vector<graph::Tensor> values, graph::evaluate(graph, feeds, wanted));
+    return std::move(values[0]);
 }
 
 } // namespace hekla::infer

@@ -224,6 +224,9 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
                                                                         WorkerPurpose::describing)
                                           : make_in_process_plugins(*registry_, spec_, this->tokenizer());
               }));
+    if (spec_.adapter) {
+        HK_ASSIGN(virtual_tokens_, described(nullptr, [&] { return parts_->virtual_tokens(); }));
+    }
     if (!spec_.objective) return {};
     HK_ASSIGN(can_collate_, described(nullptr, [&] { return parts_->can_collate(); }));
     HK_ASSIGN(example_kind_, described(nullptr, [&] { return parts_->example_kind(); }));

@@ -106,6 +106,9 @@ public:
     // Returns the adapter_config.json of PEFT for the adapter. unsupported: there is none.
     Result<nlohmann::ordered_json> adapter_config() const;
 
+    // The virtual tokens of the adapter, which begin every row that generation feeds.
+    VirtualTokens virtual_tokens() const { return virtual_tokens_; }
+
     const Registry& registry() const { return *registry_; }
     bool body_frozen() const { return body_frozen_; }
     const Composition* teacher() const { return teacher_.get(); } // null without one
@@ -147,6 +150,7 @@ private:
     std::map<std::string, std::string> prefix_;
     bool recompute_ = false, body_frozen_ = false, refuse_unknown_keys_ = true;
     bool describes_apart_ = false, isolated_ = false, can_collate_ = false;
+    VirtualTokens virtual_tokens_;
     int32_t example_kind_ = HK_EXAMPLE_WINDOW;
     nlohmann::json config_;
     PartsSpec spec_;

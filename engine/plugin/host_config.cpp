@@ -13,42 +13,11 @@ namespace {
 
 using nlohmann::json;
 
-int32_t refuse(hk_error* error, int32_t code, const std::string& message) {
-    host_error_interface()->set(error, code, {message.data(), message.size()});
-    return code;
-}
-
 // Best effort: a key that is not marked is only reported as unread in a warning.
 void note_read(const hk_config& config, hk_string key) noexcept {
     try {
         config.read.emplace(view(key));
     } catch (...) {}
-}
-
-// Returns the value at a dotted path, or null. A key that itself contains dots is tried as a whole first. Does not
-// allocate, so that an existing key is never reported as missing.
-const json* find(const hk_config& config, std::string_view path) {
-    const json* at = &config.values;
-    while (true) {
-        if (at->is_object())
-            if (const auto whole = at->find(path); whole != at->end()) return &*whole;
-        const std::size_t dot = path.find('.');
-        const std::string_view head = path.substr(0, dot);
-        if (at->is_object()) {
-            const auto found = at->find(head);
-            if (found == at->end()) return nullptr;
-            at = &*found;
-        } else if (at->is_array()) {
-            std::size_t index = 0;
-            const auto [end, problem] = std::from_chars(head.data(), head.data() + head.size(), index);
-            if (problem != std::errc() || end != head.data() + head.size() || index >= at->size()) return nullptr;
-            at = &(*at)[index];
-        } else {
-            return nullptr;
-        }
-        if (dot == std::string_view::npos) return at;
-        path.remove_prefix(dot + 1);
-    }
 }
 
 const char* type_of(const json& value) {
@@ -66,7 +35,7 @@ template<class Fits, class Take>
 int32_t get(const hk_config* config, hk_string key, hk_error* error, const char* expected, Fits fits, Take take) {
     try {
         note_read(*config, key);
-        const json* value = find(*config, view(key));
+        const json* value = find_value(*config, view(key));
         if (value == nullptr || value->is_null())
             return refuse(error, HK_NOT_FOUND,
                           fmt::format("config key '{}' is missing, expected {}", view(key), expected));
@@ -145,11 +114,35 @@ std::string unwritten_key(const nlohmann::ordered_json& value) {
 
 } // namespace
 
+const json* find_value(const hk_config& config, std::string_view path) {
+    const json* at = &config.values;
+    while (true) {
+        if (at->is_object())
+            if (const auto whole = at->find(path); whole != at->end()) return &*whole;
+        const std::size_t dot = path.find('.');
+        const std::string_view head = path.substr(0, dot);
+        if (at->is_object()) {
+            const auto found = at->find(head);
+            if (found == at->end()) return nullptr;
+            at = &*found;
+        } else if (at->is_array()) {
+            std::size_t index = 0;
+            const auto [end, problem] = std::from_chars(head.data(), head.data() + head.size(), index);
+            if (problem != std::errc() || end != head.data() + head.size() || index >= at->size()) return nullptr;
+            at = &(*at)[index];
+        } else {
+            return nullptr;
+        }
+        if (dot == std::string_view::npos) return at;
+        path.remove_prefix(dot + 1);
+    }
+}
+
 const hk_config_interface* host_config_interface() {
     static const hk_config_interface kTable = {
         [](const hk_config* config, hk_string key) -> int32_t {
             note_read(*config, key);
-            const json* value = find(*config, view(key));
+            const json* value = find_value(*config, view(key));
             return value != nullptr && !value->is_null() ? 1 : 0;
         },
         [](const hk_config* config, hk_string key, int64_t* out, hk_error* error) {

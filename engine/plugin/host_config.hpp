@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 struct hk_config {
@@ -22,6 +23,10 @@ struct hk_config_writer {
 namespace hekla::plugin {
 
 const hk_config_interface* host_config_interface();
+
+// Returns the value at a dotted path, or null. A key that itself contains dots is tried as a whole first. Does not
+// allocate, so that an existing key is never reported as missing.
+const nlohmann::json* find_value(const hk_config& config, std::string_view path);
 
 // invalid_argument contains the first array element that was created but not written.
 Status check_complete(const hk_config_writer& writer);

@@ -33,6 +33,11 @@ const hk_error_interface* host_error_interface() {
     return &kTable;
 }
 
+int32_t refuse(hk_error* error, int32_t code, const std::string& message) {
+    host_error_interface()->set(error, code, {message.data(), message.size()});
+    return code;
+}
+
 int32_t refuse_exception(hk_error* error, const std::exception& e) {
     const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr;
     const std::string_view what = memory ? "the host has no memory" : e.what();

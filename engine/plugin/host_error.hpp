@@ -28,6 +28,9 @@ bool is_utf8(std::string_view s);
 
 const hk_error_interface* host_error_interface();
 
+// Stores an error in the plugin's hk_error and returns its code.
+int32_t refuse(hk_error* error, int32_t code, const std::string& message);
+
 // Stores the current exception of a host function in the plugin's hk_error and returns the code: HK_OUT_OF_MEMORY for
 // std::bad_alloc.
 int32_t refuse_exception(hk_error* error, const std::exception& e);

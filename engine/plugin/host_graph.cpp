@@ -93,6 +93,54 @@ std::string names_of(const auto& things, auto name) {
     return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Returns a field of the batch with an adapter's virtual tokens at the beginning of each row.
+ValueId with_virtual_tokens(Joint& joint, const BatchField& field, ValueId value) {
+    graph::Builder& builder = joint.builder;
+    const int64_t count = joint.virtual_tokens;
+    const BatchField* ids = find_field(joint, "input_ids");
+    const auto per_token = [&] {
+        return ids != nullptr && field.shape.rank() == 2 && ids->shape.rank() == 2 && field.shape[0] == ids->shape[0] &&
+               field.shape[1] == ids->shape[1];
+    };
+    const auto after = [&](ValueId front) {
+        return builder(graph::Op::concat, {front, value}, {{"axis", int64_t{1}}});
+    };
+    const auto filled = [&](int64_t columns, double with) {
+        return builder.fill(field.kind, {field.shape[0], columns}, with);
+    };
+    if (joint.in_body && (field.name == "labels" || field.name.starts_with("decoder_"))) {
+        builder.fail(unsupported("input: an adapter with virtual tokens does not support encoder-decoders"));
+        return kNone;
+    }
+    if (field.name == "prefix_length")
+        return builder(graph::Op::add, {value, builder.fill(Kind::int32, {}, static_cast<double>(count))});
+    if (field.name == "labels" && !per_token()) return value; // of rows
+    if (per_token()) {
+        if (field.name == "input_ids" || field.name == "token_type_ids" || field.name == "langs")
+            return after(filled(count, 0.0));
+        if (field.name == "attention_mask") return after(filled(count, 1.0));
+        if (field.name == "labels") return after(filled(count, -100.0));
+        if (field.name == "position_ids") {
+            const ValueId shifted =
+                builder(graph::Op::add, {value, builder.fill(Kind::int32, {}, static_cast<double>(count))});
+            return builder(graph::Op::concat, {builder.positions(field.shape[0], count), shifted},
+                           {{"axis", int64_t{1}}});
+        }
+        if (field.name == "next_ids") { // the last virtual token predicts the row's first
+            const ValueId tokens = builder.input("input_ids", ids->kind, ids->shape);
+            const ValueId first = builder(graph::Op::slice, {tokens},
+                                          {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"length", int64_t{1}}});
+            const ValueId front =
+                count > 1 ? builder(graph::Op::concat, {filled(count - 1, -100.0), first}, {{"axis", int64_t{1}}})
+                          : first;
+            return after(front);
+        }
+    }
+    builder.fail(unsupported(fmt::format("input: an adapter with virtual tokens does not support the field '{}' {}",
+                                         field.name, field.shape.text())));
+    return kNone;
+}
+
 int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* inputs, uint32_t input_count,
              const hk_attribute* attributes, uint32_t attribute_count, hk_value* outputs, uint32_t output_count) {
     std::vector<ValueId> made;
@@ -179,7 +227,10 @@ const hk_graph_interface* host_graph_interface() {
                     return fail(b, not_found(fmt::format(
                                        "input: the batch has no field '{}' (it has: {})", name,
                                        names_of(b->joint.fields, [](const BatchField& f) { return f.name; }))));
-                return handle_of(b, builder.input(name, found->kind, found->shape));
+                ValueId value = builder.input(name, found->kind, found->shape);
+                if (b->joint.virtual_tokens > 0) value = with_virtual_tokens(b->joint, *found, value);
+                if (name == "input_ids") b->joint.token_ids = value;
+                return handle_of(b, value);
             });
         },
         [](hk_builder* b, hk_string name, const int64_t* dims, uint32_t rank, int32_t initializer, double a, double c,

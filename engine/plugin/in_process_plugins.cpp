@@ -1,12 +1,12 @@
 #include "plugin/in_process_plugins.hpp"
 
+#include "plugin/adapter_in_graph.hpp"
 #include "plugin/host_config.hpp"
 #include "plugin/host_error.hpp"
 #include "plugin/host_operation.hpp"
 #include "plugin/host_struct.hpp"
 
 #include "hekla/plugin/architecture.h"
-#include "hekla/plugin/draft/adapter.h"
 #include "hekla/plugin/objective.h"
 
 #include <algorithm>
@@ -41,26 +41,15 @@ public:
     Status status;
 };
 
-// A plugin of the composition with its table and instance.
-template<class Table>
-struct Instance {
-    std::string what; // "head 'lm'": for messages
-    const Manifest* manifest = nullptr;
-    const Provided* provided = nullptr;
-    const Table* table = nullptr;
-    void* self = nullptr;
-};
-
 class InProcessPlugins final : public PluginSet {
 public:
-    explicit InProcessPlugins(const Registry& registry) : registry_(registry) {}
+    explicit InProcessPlugins(const Registry& registry) : registry_(registry), adapter_(registry) {}
     InProcessPlugins(const InProcessPlugins&) = delete;
     InProcessPlugins& operator=(const InProcessPlugins&) = delete;
     ~InProcessPlugins() override {
-        destroy(objective_);
-        for (Head& head : heads_) destroy(head);
-        destroy(adapter_);
-        destroy(architecture_);
+        destroy_instance(objective_);
+        for (Head& head : heads_) destroy_instance(head);
+        destroy_instance(architecture_);
     }
 
     Status create(const PartsSpec& spec, const hk_tokenizer* tokenizer) {
@@ -71,20 +60,13 @@ public:
         }
         if (spec.architecture) {
             architecture_.what = fmt::format("architecture '{}'", spec.architecture->id);
-            HK_TRY(open(HK_ARCHITECTURE_INTERFACE, spec.architecture->id, architecture_));
-            HK_TRY(created(architecture_, spec.architecture->config, read_.architecture,
-                           [&](const hk_config* config, void** self, hk_error* e) {
-                               return architecture_.table->create(config, self, e);
-                           }));
+            HK_TRY(open_instance(registry_, HK_ARCHITECTURE_INTERFACE, spec.architecture->id, architecture_));
+            HK_TRY(create_instance(registry_, architecture_, spec.architecture->config, read_.architecture,
+                                   [&](const hk_config* config, void** self, hk_error* e) {
+                                       return architecture_.table->create(config, self, e);
+                                   }));
         }
-        if (spec.adapter) {
-            adapter_.what = fmt::format("adapter '{}'", spec.adapter->id);
-            HK_TRY(open(HK_ADAPTER_DRAFT, spec.adapter->id, adapter_));
-            HK_TRY(created(adapter_, spec.adapter->config, read_.adapter,
-                           [&](const hk_config* config, void** self, hk_error* e) {
-                               return adapter_.table->create(config, self, e);
-                           }));
-        }
+        if (spec.adapter) HK_TRY(adapter_.create(*spec.adapter, read_.adapter));
         for (const PartsSpec::Head& one : spec.heads) {
             Head& head = heads_.emplace_back();
             read_.heads.emplace_back();
@@ -92,19 +74,19 @@ public:
             head.what = fmt::format("head '{}'", one.part.id);
             head.asked_for = one.asked_for;
             if (!one.plugin) continue;
-            HK_TRY(open(HK_HEAD_INTERFACE, one.part.id, head));
-            HK_TRY(created(head, one.part.config, read_.heads.back(),
-                           [&](const hk_config* config, void** self, hk_error* e) {
-                               return head.table->create(config, self, e);
-                           }));
+            HK_TRY(open_instance(registry_, HK_HEAD_INTERFACE, one.part.id, head));
+            HK_TRY(create_instance(registry_, head, one.part.config, read_.heads.back(),
+                                   [&](const hk_config* config, void** self, hk_error* e) {
+                                       return head.table->create(config, self, e);
+                                   }));
         }
         if (spec.objective) {
             objective_.what = fmt::format("objective '{}'", spec.objective->id);
-            HK_TRY(open(HK_OBJECTIVE_INTERFACE, spec.objective->id, objective_));
-            HK_TRY(created(objective_, spec.objective->config, read_.objective,
-                           [&](const hk_config* config, void** self, hk_error* e) {
-                               return objective_.table->create(config, tokenizer, self, e);
-                           }));
+            HK_TRY(open_instance(registry_, HK_OBJECTIVE_INTERFACE, spec.objective->id, objective_));
+            HK_TRY(create_instance(registry_, objective_, spec.objective->config, read_.objective,
+                                   [&](const hk_config* config, void** self, hk_error* e) {
+                                       return objective_.table->create(config, tokenizer, self, e);
+                                   }));
         }
         return {};
     }
@@ -152,7 +134,9 @@ public:
         }
         if (request.all_ports)
             for (const auto& [name, value] : joint.ports) joint.builder.output("port." + name, value);
-        if (request.merged) HK_TRY(check_merged(described.sites));
+        if (request.merged) HK_TRY(adapter_.check_merged(described.sites));
+        if (request.initial)
+            for (const auto& [name, value] : joint.initial) joint.builder.output(kInitial + name, value);
         HK_ASSIGN(described.graph, joint.builder.finish());
         return described;
     }
@@ -174,35 +158,29 @@ public:
 
     Result<nlohmann::ordered_json> write_config() override {
         hk_config_writer writer;
-        HK_TRY(call(architecture_, architecture_.what + ": write_config", "write_config",
+        HK_TRY(call(registry_, architecture_, architecture_.what + ": write_config", "write_config",
                     [&](hk_error* e) { return architecture_.table->write_config(architecture_.self, &writer, e); }));
         HK_TRY(check_complete(writer).with_context(architecture_.what + ": write_config"));
         return std::move(writer.values);
     }
 
-    Result<nlohmann::ordered_json> write_adapter_config() override {
-        if (adapter_.table == nullptr || adapter_.table->write_config == nullptr)
-            return unsupported(fmt::format("{} has no form in PEFT", adapter_.what));
-        hk_config_writer writer;
-        HK_TRY(call(adapter_, adapter_.what + ": write_config", "write_config",
-                    [&](hk_error* e) { return adapter_.table->write_config(adapter_.self, &writer, e); }));
-        HK_TRY(check_complete(writer).with_context(adapter_.what + ": write_config"));
-        return std::move(writer.values);
-    }
+    Result<nlohmann::ordered_json> write_adapter_config() override { return adapter_.write_config(); }
+
+    Result<VirtualTokens> virtual_tokens() override { return adapter_.virtual_tokens(); }
 
     Result<std::vector<std::string>> decode_ports() override {
         if (heads_.empty() || heads_.front().table == nullptr) return std::vector<std::string>();
         const Head& head = heads_.front();
         if (head.table->decode == nullptr || head.table->decode_ports == nullptr) return std::vector<std::string>();
         Pushed<std::string> ports;
-        HK_TRY(call(head, head.what, "decode_ports",
+        HK_TRY(call(registry_, head, head.what, "decode_ports",
                     [&](hk_error* e) { return head.table->decode_ports(head.self, push_text, &ports, e); }));
         return ports.take(head.what);
     }
 
     Result<int32_t> example_kind() override {
         int32_t kind = HK_EXAMPLE_WINDOW;
-        HK_TRY(call(objective_, objective_.what, "example_kind", [&](hk_error*) {
+        HK_TRY(call(registry_, objective_, objective_.what, "example_kind", [&](hk_error*) {
             kind = objective_.table->example_kind(objective_.self);
             return HK_OK;
         }));
@@ -213,7 +191,7 @@ public:
 
     Result<int64_t> tokens_per_example(int64_t length) override {
         int64_t tokens = 0;
-        HK_TRY(call(objective_, objective_.what, "tokens_per_example", [&](hk_error*) {
+        HK_TRY(call(registry_, objective_, objective_.what, "tokens_per_example", [&](hk_error*) {
             tokens = objective_.table->tokens_per_example(objective_.self, length);
             return HK_OK;
         }));
@@ -238,7 +216,7 @@ public:
                                          (need->flags & HK_COLUMN_TARGET) != 0});
             });
         };
-        HK_TRY(call(objective_, objective_.what, "columns",
+        HK_TRY(call(registry_, objective_, objective_.what, "columns",
                     [&](hk_error* e) { return objective_.table->columns(objective_.self, push, &needs, e); }));
         return needs.take(objective_.what);
     }
@@ -258,7 +236,7 @@ public:
                                          graph::Shape(std::span<const int64_t>(field->dims, field->rank))});
             });
         };
-        HK_TRY(call(objective_, objective_.what, "fields", [&](hk_error* e) {
+        HK_TRY(call(registry_, objective_, objective_.what, "fields", [&](hk_error* e) {
             return objective_.table->fields(objective_.self, batch, length, push, &fields, e);
         }));
         return fields.take(objective_.what);
@@ -315,53 +293,6 @@ private:
         into.push([&] { into.list.emplace_back(view(text)); });
     }
 
-    template<class Table>
-    static void destroy(Instance<Table>& instance) {
-        if (instance.self != nullptr) instance.table->destroy(instance.self);
-        instance.self = nullptr;
-    }
-
-    template<class Table>
-    Status open(const char* interface_id, const std::string& id, Instance<Table>& instance) {
-        HK_ASSIGN(const Registry::Entry entry, registry_.find(interface_id, id));
-        HK_ASSIGN(const void* table, registry_.load(entry));
-        instance.manifest = entry.manifest;
-        instance.provided = entry.provided;
-        instance.table = static_cast<const Table*>(table);
-        return {};
-    }
-
-    // Calls a function of a plugin and returns its code. An exception is reported and may disable the plugin.
-    template<class Table, class F>
-    Result<int32_t> code_of(const Instance<Table>& instance, const std::string& what, const char* function,
-                            hk_error& error, F&& f) {
-        const Registry::Within within(registry_, instance.manifest, function);
-        const int32_t code = guarded(error, [&] { return f(&error); });
-        if (!error.threw || instance.manifest == nullptr) return code;
-        registry_.disable_plugin(*instance.manifest, fmt::format("it threw an exception in {}()", function));
-        return Status(Code::internal, fmt::format("{}: {} in {}() of plugin '{}' ({})", what, error.message, function,
-                                                  instance.manifest->plugin, instance.manifest->library));
-    }
-    template<class Table, class F>
-    Status call(const Instance<Table>& instance, const std::string& what, const char* function, F&& f) {
-        hk_error error;
-        HK_ASSIGN(const int32_t code, code_of(instance, what, function, error, f));
-        return status_of(code, error, what);
-    }
-
-    // Checks the code of create() and that it returned an instance.
-    template<class Table, class F>
-    Status created(Instance<Table>& instance, const nlohmann::json& values, std::set<std::string>& read, F&& create) {
-        hk_config config;
-        config.values = values;
-        void* made = nullptr; // not an instance if the call failed
-        HK_TRY(call(instance, instance.what, "create", [&](hk_error* e) { return create(&config, &made, e); }));
-        if (made == nullptr) return corrupt(fmt::format("{}: create() returned HK_OK and no instance", instance.what));
-        instance.self = made;
-        read = std::move(config.read);
-        return {};
-    }
-
     // Runs one plugin's build with a new view. A scope or region that is still open afterwards is an error.
     template<class Table, class F>
     Result<int32_t> build_part(Joint& joint, const Instance<Table>& instance, const std::string& what,
@@ -369,7 +300,7 @@ private:
         hk_builder view(joint, next_tag());
         hk_error error;
         HK_ASSIGN(const int32_t code,
-                  code_of(instance, what, function, error, [&](hk_error* e) { return build(&view, e); }));
+                  code_of(registry_, instance, what, function, error, [&](hk_error* e) { return build(&view, e); }));
         if (!joint.builder.ok()) return status_of(joint.builder.status(), code, error, what);
         if (code == HK_OK && (view.open_scopes != 0 || view.open_region))
             return failed_precondition(fmt::format("{}: a scope or region is still open after build", what));
@@ -378,190 +309,31 @@ private:
         return code;
     }
 
-    // Calls a describing function of the adapter with a view of its own. f(view, error). Errors: what no adapter may
-    // do.
-    template<class F>
-    Status call_adapter(Joint& joint, hk_builder& view, const std::string& what, const char* function, F&& f) {
-        const std::size_t ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
-                          metrics = joint.builder.graph().metrics.size();
-        hk_error error;
-        HK_ASSIGN(const int32_t code,
-                  code_of(adapter_, what, function, error, [&](hk_error* e) { return f(&view, e); }));
-        if (!joint.builder.ok()) return status_of(joint.builder.status(), code, error, what);
-        HK_TRY(status_of(code, error, what));
-        if (view.open_scopes != 0 || view.open_region)
-            return failed_precondition(fmt::format("{}: a scope or region is still open after it", what));
-        const graph::Graph& graph = joint.builder.graph();
-        if (joint.ports.size() != ports || graph.losses.size() != losses || graph.metrics.size() != metrics)
-            return failed_precondition(fmt::format("{}: it offers a port or adds a loss or metric", what));
-        return {};
-    }
-
-    // Returns the value of a handle that the adapter gave, which must have this shape.
-    static Result<graph::ValueId> given_value(hk_builder& view, hk_value handle, const graph::Shape& wanted,
-                                              const std::string& what) {
-        graph::Builder& builder = view.joint.builder;
-        const graph::ValueId value = value_of(&view, handle, "the adapter");
-        if (!builder.ok()) return builder.status().with_context(what);
-        if (value == graph::kNone) return invalid_argument(fmt::format("{}: it gives no value", what));
-        const graph::Shape found = builder.shape(value);
-        if (!graph::is_float(builder.kind(value)) || found != wanted)
-            return invalid_argument(fmt::format("{}: it gives {} {}, expected float {}", what,
-                                                graph::kind_name(builder.kind(value)), found.text(), wanted.text()));
-        return value;
-    }
-
-    static hk_site table_of(const Site& site) {
-        return {sizeof(hk_site),
-                site.kind,
-                {site.name.data(), site.name.size()},
-                {site.parameter.data(), site.parameter.size()},
-                site.in,
-                site.out,
-                site.of_head ? HK_SITE_OF_HEAD : 0u,
-                0};
-    }
-
-    Result<bool> wants(const Site& site) {
-        const hk_site table = table_of(site);
-        int32_t wanted = 0;
-        HK_TRY(call(adapter_, fmt::format("{}: wants() of '{}'", adapter_.what, site.name), "wants",
-                    [&](hk_error* e) { return adapter_.table->wants(adapter_.self, &table, &wanted, e); }));
-        return wanted != 0;
-    }
-
-    // Returns the value that is used instead of y, the result of a site.
-    Result<graph::ValueId> adapt(Joint& joint, const Site& site, graph::ValueId y) {
-        graph::Builder& builder = joint.builder;
-        const std::string what = fmt::format("{}: adapt() of '{}'", adapter_.what, site.name);
-        hk_builder view(joint, next_tag());
-        const hk_site table = table_of(site);
-        const std::vector<graph::ValueId> inputs = builder.graph().producer(y).inputs;
-        const bool linear = site.kind == HK_SITE_LINEAR;
-        const hk_site_values values{
-            sizeof(hk_site_values),
-            handle_of(&view, inputs[linear ? 0 : 1]),
-            handle_of(&view, y),
-            handle_of(&view, site_weight(builder, site, y)),
-            linear ? handle_of(&view, inputs[2]) : 0,
-            0,
-        };
-        hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0};
-        HK_TRY(call_adapter(joint, view, what, "adapt", [&](hk_builder* b, hk_error* e) {
-            return adapter_.table->adapt(adapter_.self, b, &table, &values, &answer, e);
-        }));
-        if (answer.kind == HK_ANSWER_NONE) return y;
-        if (answer.kind != HK_ANSWER_DELTA && answer.kind != HK_ANSWER_VALUE)
-            return invalid_argument(fmt::format("{}: the answer's kind {} is not 0 to 2", what, answer.kind));
-        HK_ASSIGN(const graph::ValueId value, given_value(view, answer.value, builder.shape(y), what));
-        return answer.kind == HK_ANSWER_VALUE ? value : builder(graph::Op::add, {y, value});
-    }
-
-    // Adds the outputs of BuildRequest::merged for a site.
-    Status merge(Joint& joint, const Site& site, graph::ValueId y) {
-        graph::Builder& builder = joint.builder;
-        if (adapter_.table->merge == nullptr)
-            return unsupported(
-                fmt::format("{} cannot be merged: it is not a change of weights; use it unmerged", adapter_.what));
-        const std::string what = fmt::format("{}: merge() of '{}'", adapter_.what, site.name);
-        hk_builder view(joint, next_tag());
-        const hk_site table = table_of(site);
-        const bool linear = site.kind == HK_SITE_LINEAR;
-        const std::vector<graph::ValueId> inputs = builder.graph().producer(y).inputs;
-        const graph::ValueId weight = site_weight(builder, site, y), bias = linear ? inputs[2] : graph::kNone;
-        const hk_site_values values{sizeof(hk_site_values), 0, 0, handle_of(&view, weight), handle_of(&view, bias), 0};
-        hk_value new_weight = values.weight, new_bias = values.bias;
-        HK_TRY(call_adapter(joint, view, what, "merge", [&](hk_builder* b, hk_error* e) {
-            return adapter_.table->merge(adapter_.self, b, &table, &values, &new_weight, &new_bias, e);
-        }));
-        if (new_weight != values.weight) {
-            HK_ASSIGN(const graph::ValueId merged, given_value(view, new_weight, builder.shape(weight), what));
-            add_merged(joint, site, site.parameter, as_parameter(builder, site, y, merged));
-        }
-        if (new_bias == values.bias) return {};
-        if (site.bias.empty()) return unsupported(fmt::format("{}: it changes the bias, and the layer has none", what));
-        HK_ASSIGN(const graph::ValueId merged, given_value(view, new_bias, builder.shape(bias), what));
-        add_merged(joint, site, site.bias, merged);
-        return {};
-    }
-
-    void add_merged(Joint& joint, const Site& site, const std::string& parameter, graph::ValueId value) {
-        merged_by_.emplace(parameter, site.name);
-        joint.builder.output(kMerged + parameter, value);
-    }
-
-    // A parameter that another site uses too cannot be changed for one of them.
-    Status check_merged(const std::vector<Site>& sites) const {
-        for (const Site& site : sites)
-            for (const std::string* parameter : {&site.parameter, &site.bias})
-                if (const auto by = merged_by_.find(*parameter); by != merged_by_.end() && by->second != site.name)
-                    return unsupported(fmt::format("'{}' and '{}' share the parameter '{}', and the adapter changes it "
-                                                   "for one of them: it cannot be merged",
-                                                   by->second, site.name, *parameter));
-        return {};
-    }
-
-    // Returns the value that is used instead of y, the result of a site. The site is added to `described`.
-    Result<graph::ValueId> at_site(Joint& joint, Site site, graph::ValueId y, Described& described, bool merged) {
-        const auto known = std::ranges::find(described.sites, site.name, &Site::name);
-        if (known != described.sites.end()) {
-            site.of_head = known->of_head;
-            site.wanted = known->wanted;
-        } else {
-            HK_ASSIGN(site.wanted, wants(site));
-            described.sites.push_back(site);
-        }
-        if (!site.wanted) return y;
-        if (merged) HK_TRY(merge(joint, site, y));
-        return adapt(joint, site, y);
-    }
-
     // Describes body and heads as one part of the joint graph.
     Status describe(Joint& joint, const BuildRequest& request, int32_t body_mode, int32_t mode,
                     const std::string& whose, Described& described) {
         std::vector<GraphPart>& parts = described.parts;
         joint.mode = body_mode;
-        merged_by_.clear();
-        bool of_head = false;
-        const std::function<graph::ValueId(graph::ValueId)> adapts = [&](graph::ValueId y) {
-            std::optional<Site> site = site_of(joint.builder.graph(), y, architecture_.provided->names.ties);
-            if (!site) return y;
-            site->of_head = of_head;
-            const auto* const hook = std::exchange(joint.adapt, nullptr); // the adapter's own layers are not adapted
-            const std::string prefix = joint.prefix;
-            const int32_t of_part = std::exchange(joint.mode, mode); // a frozen body is not trained, its adapter is
-            joint.prefix += fmt::format("{}{}.", kAdapter, site->name);
-            joint.builder.scope_begin("adapter");
-            Result<graph::ValueId> value = at_site(joint, std::move(*site), y, described, request.merged);
-            joint.builder.scope_end();
-            joint.prefix = prefix;
-            joint.mode = of_part;
-            joint.adapt = hook;
-            if (value.ok()) return value.value();
-            adapter_problem_ = value.status();
-            joint.builder.fail(value.status());
-            return graph::kNone;
-        };
+        HK_TRY(adapter_.begin(joint, described, mode, request.merged, architecture_.provided->names.ties));
         // Describes a part of the network, with the adapter at its sites.
         const auto build = [&](const auto& instance, const std::string& name, const char* function, auto&& f) {
-            joint.adapt = adapter_.table != nullptr ? &adapts : nullptr;
+            joint.adapt = adapter_.hook();
             Result<int32_t> code = build_part(joint, instance, name, function, f);
             joint.adapt = nullptr;
-            if (Status problem = std::exchange(adapter_problem_, Status()); !problem.ok())
-                return Result<int32_t>(std::move(problem));
+            if (Status problem = adapter_.take_problem(); !problem.ok()) return Result<int32_t>(std::move(problem));
             return code;
         };
         HK_ASSIGN(const int32_t body,
                   build(architecture_, architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
                       return architecture_.table->build(architecture_.self, b, e);
                   }));
-        of_head = true;
+        adapter_.end_body();
         if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
         std::string what = architecture_.what;
-        if (adapter_.table != nullptr) what += fmt::format(" with {}", adapter_.what);
+        if (adapter_.exists()) what += fmt::format(" with {}", adapter_.what());
         add_part(parts, joint, whose + what, architecture_.manifest);
         // Its nodes are among the body's; the part only records the plugin.
-        if (adapter_.table != nullptr) add_part(parts, joint, whose + adapter_.what, adapter_.manifest);
+        if (adapter_.exists()) add_part(parts, joint, whose + adapter_.what(), adapter_.manifest());
         joint.mode = mode;
         for (const Head& head : heads_) {
             if (!head.asked_for) {
@@ -615,9 +387,7 @@ private:
     const Registry& registry_;
     std::unique_ptr<InProcessPlugins> teacher_;
     Instance<hk_architecture> architecture_;
-    Instance<hk_adapter> adapter_;
-    std::map<std::string, std::string> merged_by_; // parameter -> site, of the current description
-    Status adapter_problem_; // of the current description; kept because the body's own error would hide it
+    AdapterInGraph adapter_;
     std::vector<Head> heads_;
     Instance<hk_objective> objective_;
     ReadKeys read_;

@@ -118,7 +118,7 @@ void Library::Shared::log(const hk_host* host, int32_t severity, hk_string messa
 const void* Library::Shared::draft(const hk_host* host, hk_string id) {
     const auto* self = reinterpret_cast<const Shared*>(host);
     const auto found = std::ranges::find(self->drafts, view(id), &Draft::id);
-    return found != self->drafts.end() ? found->table : nullptr;
+    return found != self->drafts.end() ? traced_host_table(found->id, found->table) : nullptr;
 }
 
 const void* Library::Shared::get_interface(const hk_host* host, hk_string id) {

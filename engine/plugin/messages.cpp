@@ -66,8 +66,9 @@ void put_sites(WireWriter& out, std::span<const Site> sites) {
     for (const Site& site : sites) {
         out.integer(site.kind);
         for (const std::string* text : {&site.name, &site.parameter, &site.bias}) out.text(*text);
-        for (const int64_t size : {site.in, site.out}) out.integer(size);
-        for (const bool flag : {site.input_first, site.of_head, site.wanted}) out.flag(flag);
+        for (const int64_t size : {site.in, site.out, site.index}) out.integer(size);
+        for (const uint32_t bits : {site.flags, site.trained}) out.number(bits);
+        for (const bool flag : {site.input_first, site.wanted}) out.flag(flag);
     }
 }
 
@@ -76,8 +77,9 @@ std::vector<Site> get_sites(WireReader& in) {
     for (Site& site : sites) {
         site.kind = static_cast<int32_t>(in.integer());
         for (std::string* text : {&site.name, &site.parameter, &site.bias}) *text = in.text();
-        for (int64_t* size : {&site.in, &site.out}) *size = in.integer();
-        for (bool* flag : {&site.input_first, &site.of_head, &site.wanted}) *flag = in.flag();
+        for (int64_t* size : {&site.in, &site.out, &site.index}) *size = in.integer();
+        for (uint32_t* bits : {&site.flags, &site.trained}) *bits = static_cast<uint32_t>(in.number());
+        for (bool* flag : {&site.input_first, &site.wanted}) *flag = in.flag();
     }
     return sites;
 }

@@ -19,6 +19,7 @@ enum class MessageKind : uint32_t {
     parameters,
     write_config,
     write_adapter_config,
+    virtual_tokens,
     decode_ports,
     example_kind,
     can_collate,

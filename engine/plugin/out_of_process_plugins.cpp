@@ -103,6 +103,7 @@ public:
         out.flag(request.objective);
         out.integer(request.calls);
         out.flag(request.merged);
+        out.flag(request.initial);
         HK_ASSIGN(const Message message, ask(MessageKind::build, out));
         WireReader in = answer_of(message);
         const std::string_view text = in.text();
@@ -158,6 +159,11 @@ public:
 
     Result<nlohmann::ordered_json> write_adapter_config() override {
         return ask_config(MessageKind::write_adapter_config, "the worker process: write_config of the adapter");
+    }
+
+    Result<VirtualTokens> virtual_tokens() override {
+        HK_ASSIGN(const int64_t code, ask_integer(MessageKind::virtual_tokens, WireWriter()));
+        return VirtualTokens{code >> 1, (code & 1) != 0};
     }
 
     Result<std::vector<std::string>> decode_ports() override {

@@ -24,6 +24,8 @@ inline constexpr const char* kTeacher = "teacher.";
 inline constexpr const char* kAdapter = "adapter.";
 // Prefix of the outputs of BuildRequest::merged.
 inline constexpr const char* kMerged = "merged.";
+// Prefix of the outputs of BuildRequest::initial.
+inline constexpr const char* kInitial = "initial.";
 
 // A column that an objective reads (hk_column_need).
 struct ColumnNeed {
@@ -63,6 +65,12 @@ struct GraphPart {
     std::size_t first = 0, end = 0;
 };
 
+// The virtual tokens of an adapter: see draft/adapter.h.
+struct VirtualTokens {
+    int64_t count = 0;
+    bool hidden = false; // heads and objective do not see them
+};
+
 struct Described {
     graph::Graph graph;
     std::vector<GraphPart> parts; // in order; together they cover the graph
@@ -80,6 +88,8 @@ struct BuildRequest {
     // Also describes what the adapter's sites compute with when it is merged: outputs kMerged + name, for every
     // parameter of a site that it acts at. Fails if it cannot be merged.
     bool merged = false;
+    // Also describes the initial values of the adapter's parameters that depend on the body: outputs kInitial + name.
+    bool initial = false;
 };
 
 // The plugins of one composition. Errors name the plugin. Thread: functions that describe, one at a time;
@@ -97,6 +107,7 @@ public:
     virtual Result<nlohmann::ordered_json> write_config() = 0;
     // Returns the adapter_config.json of PEFT. unsupported: PEFT has no such adapter.
     virtual Result<nlohmann::ordered_json> write_adapter_config() = 0;
+    virtual Result<VirtualTokens> virtual_tokens() = 0;
     virtual Result<std::vector<std::string>> decode_ports() = 0; // of the first head; empty without decode()
 
     // The functions below need an objective.

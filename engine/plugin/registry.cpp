@@ -2,6 +2,7 @@
 
 #include "base/module.hpp"
 #include "base/nearest_name.hpp"
+#include "plugin/host_adapter.hpp"
 
 #include "hekla/plugin/draft/adapter.h"
 
@@ -20,7 +21,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kArchitecture = "hekla.architecture/1";
 
 // Returns the drafts of this host.
-std::vector<Draft> host_drafts() { return {{HK_ADAPTER_DRAFT, nullptr}}; }
+std::vector<Draft> host_drafts() {
+    return {{HK_ADAPTER_DRAFT, nullptr}, {HK_ADAPTER_HOST_DRAFT, host_adapter_interface()}};
+}
 
 // "hekla.architecture/1" -> "architecture"
 std::string kind_of(std::string_view interface_id) {

@@ -158,6 +158,7 @@ private:
             request.objective = in.flag();
             request.calls = in.integer();
             request.merged = in.flag();
+            request.initial = in.flag();
             HK_TRY(status);
             HK_TRY(in.finish("build"));
             HK_ASSIGN(const Described described, parts_->build(request));
@@ -187,6 +188,11 @@ private:
         case MessageKind::write_adapter_config: {
             HK_ASSIGN(const nlohmann::ordered_json config, parts_->write_adapter_config());
             out.text(config.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+            return {};
+        }
+        case MessageKind::virtual_tokens: {
+            HK_ASSIGN(const VirtualTokens tokens, parts_->virtual_tokens());
+            out.integer(tokens.count << 1 | (tokens.hidden ? 1 : 0));
             return {};
         }
         case MessageKind::decode_ports: {

@@ -78,6 +78,7 @@ public:
     Result<std::set<std::string>> parameters(const std::vector<BatchField>& /*fields*/) override { return none(); }
     Result<nlohmann::ordered_json> write_config() override { return none(); }
     Result<nlohmann::ordered_json> write_adapter_config() override { return none(); }
+    Result<VirtualTokens> virtual_tokens() override { return VirtualTokens(); } // export_model() refuses others
     Result<std::vector<std::string>> decode_ports() override { return std::vector<std::string>(); }
     Result<int32_t> example_kind() override { return none(); }
     Result<bool> can_collate() override { return false; }

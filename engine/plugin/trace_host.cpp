@@ -172,6 +172,9 @@ struct HostCall<M> {
                 (real_table<T>()->*M)(arguments...);
             } else {
                 const R result = (real_table<T>()->*M)(arguments...);
+                if constexpr (std::is_same_v<R, hk_value> && std::is_same_v<T, hk_adapter_host>)
+                    if (BuilderState* state = state_of(std::get<0>(all), Function::kName))
+                        learn<M>(*state, result, arguments...);
                 if constexpr (kName.starts_with("get_"))
                     show(result == HK_OK ? fmt::format("{} {}", code_text(result), dumped(json_of(*std::get<2>(all))))
                                          : code_text(result));
@@ -209,6 +212,7 @@ const void* wrapped_host_table(std::string_view interface_id, const void* table)
     if (interface_id == HK_GRAPH_INTERFACE) return wrapped_host<hk_graph_interface>(table);
     if (interface_id == HK_TOKENIZER_INTERFACE) return wrapped_host<hk_tokenizer_interface>(table);
     if (interface_id == HK_LOG_INTERFACE) return wrapped_host<hk_log_interface>(table);
+    if (interface_id == HK_ADAPTER_HOST_DRAFT) return wrapped_host<hk_adapter_host>(table);
     return table;
 }
 

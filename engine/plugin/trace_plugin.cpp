@@ -208,7 +208,7 @@ private:
         }
         if constexpr (std::is_same_v<T, hk_adapter> && (kName == "adapt" || kName == "merge"))
             if (const hk_site_values* given = std::get<3>(all))
-                for (const hk_value value : {given->x, given->y, given->weight, given->bias})
+                for (const hk_value value : {given->x, given->y, given->weight, given->bias, given->normed})
                     state.values.insert(value);
         Trace& t = *current_trace();
         const std::scoped_lock hold(t.lock);

@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "infer/model_tensors.hpp"
+#include "infer/tensors.hpp"
 #include "infer/weights_folder.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
@@ -211,6 +212,27 @@ Result<Initial> find_initial(const Recipe& recipe, const plugin::Registry& regis
     return initial;
 }
 
+// Uploads the initial values of an adapter's parameters that depend on the body, and erases them from `random`.
+Status start_from_body(const Recipe& recipe, const plugin::Composition& composition, const Initial& initial,
+                       Parameters& random, program::ParameterStore& store) {
+    if (recipe.adapter.id.empty()) return {};
+    plugin::BuildRequest request;
+    request.mode = HK_MODE_EVALUATE;
+    HK_ASSIGN(request.fields, composition.batch_fields(1, recipe.train.context_length));
+    request.initial = true;
+    HK_ASSIGN(const plugin::Described described, composition.describe(request));
+    std::map<std::string, const model::TensorView*> stored;
+    for (const plugin::StoredTensor& tensor : initial.found.tensors) stored.emplace(tensor.tensor.name, tensor.stored);
+    for (const auto& [output, value] : described.graph.outputs) {
+        if (!output.starts_with(plugin::kInitial)) continue;
+        const std::string name = output.substr(std::string_view(plugin::kInitial).size());
+        HK_ASSIGN(const graph::Tensor values, infer::evaluate_stored(described.graph, value, stored));
+        HK_TRY(store.upload(name, std::vector<float>(values.data.begin(), values.data.end())));
+        random.erase(name);
+    }
+    return {};
+}
+
 } // namespace
 
 Result<std::set<std::string>> loaded_parameters(const Recipe& recipe, const plugin::Registry& registry,
@@ -249,6 +271,7 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
         }
         random.erase(tensor.tensor.name);
     }
+    HK_TRY(start_from_body(recipe, composition, initial, random, store));
     std::vector<std::string> random_names;
     for (const auto& [name, node] : random) {
         random_names.push_back(name);

@@ -172,20 +172,23 @@ Status TrainingRun::describe() {
     return {};
 }
 
-// What the adapter's run trains: the adapter, a new head, and modules_to_save. All else is frozen and not saved.
+// What the adapter's run trains: the adapter, what it selects of the body, a new head, and modules_to_save. All else is
+// frozen and not saved.
 Status TrainingRun::freeze_for_adapter(const std::vector<std::string>& names, const std::set<std::string>& body,
                                        const std::vector<plugin::BatchField>& fields) {
     const std::string& id = recipe_.adapter.id;
-    if (std::ranges::none_of(names, [](const std::string& name) { return name.starts_with(plugin::kAdapter); })) {
-        plugin::BuildRequest request;
-        request.mode = HK_MODE_EVALUATE;
-        request.fields = fields;
-        HK_ASSIGN(const plugin::Described described, composition_->describe(request));
+    plugin::BuildRequest request;
+    request.mode = HK_MODE_EVALUATE;
+    request.fields = fields;
+    HK_ASSIGN(const plugin::Described described, composition_->describe(request));
+    if (std::ranges::none_of(described.sites, [](const plugin::Site& s) { return s.wanted || s.trained != 0; })) {
         std::vector<std::string> sites;
-        for (const plugin::Site& site : described.sites) sites.push_back(site.name);
+        for (const plugin::Site& site : described.sites)
+            if (std::ranges::find(sites, site.name) == sites.end()) sites.push_back(site.name);
         return invalid_argument(fmt::format(
-            "adapter '{}' acts at none of the modules of {}, which are {}{}: set adapter.target_modules", id,
-            recipe_.model.from, fmt::join(std::span(sites).first(std::min<std::size_t>(8, sites.size())), ", "),
+            "adapter '{}' acts at none of the modules of {}, which are {}{}: change the keys of [adapter] that select "
+            "modules",
+            id, recipe_.model.from, fmt::join(std::span(sites).first(std::min<std::size_t>(8, sites.size())), ", "),
             sites.size() > 8 ? fmt::format(" and {} more", sites.size() - 8) : ""));
     }
     std::set<std::string> loaded = body;
@@ -194,6 +197,8 @@ Status TrainingRun::freeze_for_adapter(const std::vector<std::string>& names, co
         HK_ASSIGN(const std::set<std::string> stored, loaded_parameters(recipe_, registry_, *composition_, described_));
         loaded.insert(stored.begin(), stored.end());
     }
+    for (const plugin::Site& site : described.sites)
+        for (const std::string& name : site.trained_parameters()) loaded.erase(name);
     for (const json& one : recipe_.adapter.config.value("modules_to_save", json::array())) {
         const std::string module = one.is_string() ? one.get<std::string>() : std::string();
         std::size_t saved = 0;

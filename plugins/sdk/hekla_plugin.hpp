@@ -186,10 +186,13 @@ public:
     Graph(const Graph&) = delete;
     Graph& operator=(const Graph&) = delete;
 
+    hk_builder* raw() const { return builder_; }
     int32_t mode() const { return api_.mode(builder_); }
     bool training() const { return mode() == HK_MODE_TRAIN; }
     bool has_field(std::string_view field) { return api_.has_field(builder_, text(field)) != 0; }
-    Value input(std::string_view field, Location at = Location::here()) { return got(api_.input(builder_, text(field)), at); }
+    Value input(std::string_view field, Location at = Location::here()) {
+        return got(api_.input(builder_, text(field)), at);
+    }
     Value parameter(std::string_view name, const Dims& dims, Initializer initializer = zeros(), uint32_t flags = 0,
                     Location at = Location::here()) {
         return got(api_.parameter(builder_, text(name), dims.data(), rank(dims), initializer.kind, initializer.a,
@@ -250,7 +253,8 @@ public:
     bool ok() const { return api_.status(builder_, nullptr) == HK_OK; }
 
     std::vector<Value> emit(const char* name, uint32_t revision, const std::vector<Value>& inputs,
-                            std::vector<NamedAttribute> attributes, uint32_t output_count, Location at = Location::here()) {
+                            std::vector<NamedAttribute> attributes, uint32_t output_count,
+                            Location at = Location::here()) {
         std::vector<hk_value> ids;
         for (const Value& input : inputs) ids.push_back(input.id);
         std::vector<hk_attribute> raw;
@@ -429,6 +433,7 @@ class Config {
 public:
     explicit Config(const hk_config* config) : config_(config), api_(*host_interfaces().config) {}
 
+    const hk_config* raw() const { return config_; }
     bool has(std::string_view key) const { return api_.has(config_, text(key)) != 0; }
     int64_t integer(std::string_view key) const {
         int64_t value = 0;

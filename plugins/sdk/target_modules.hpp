@@ -1,5 +1,5 @@
-// Which sites an adapter acts at, by PEFT's keys: target_modules, exclude_modules, layers_to_transform, layers_pattern;
-// and which are saved whole: modules_to_save.
+// Which sites an adapter acts at, by PEFT's keys: target_modules, exclude_modules, layers_to_transform, layers_pattern.
+// The host reads modules_to_save.
 #pragma once
 
 #include "draft_adapter.hpp"
@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace hekla::plugin {
@@ -40,6 +42,13 @@ inline bool names_module(const std::vector<std::string>& wanted, std::string_vie
     });
 }
 
+// Returns the number that a text is as a whole.
+inline std::optional<int64_t> number_in(std::string_view text) {
+    int64_t number = 0;
+    const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return problem == std::errc() && stop == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
 // Returns the number of a module's layer: the number after `list`, eg: "layers"; if that is empty, the last number with
 // parts before and after it, which is how PEFT finds it.
 inline std::optional<int64_t> layer_of(std::string_view name, const std::vector<std::string>& lists) {
@@ -48,39 +57,91 @@ inline std::optional<int64_t> layer_of(std::string_view name, const std::vector<
     for (std::size_t at = 0; at <= name.size();) {
         const std::size_t end = std::min(name.find('.', at), name.size());
         const std::string_view part = name.substr(at, end - at);
-        int64_t number = 0;
-        const auto [stop, problem] = std::from_chars(part.data(), part.data() + part.size(), number);
-        const bool is_number = problem == std::errc() && stop == part.data() + part.size() && !part.empty();
         const bool counts =
             lists.empty() ? !before.empty() && end < name.size() : std::ranges::count(lists, before) > 0;
-        if (is_number && counts) found = number;
+        if (const std::optional<int64_t> number = number_in(part); number && counts) found = number;
         before = part;
         at = end + 1;
     }
     return found;
 }
 
+// Modules that a key names: a list of names, or a regular expression for whole names.
+class NamedModules {
+public:
+    NamedModules() = default;
+    NamedModules(const Config& config, const std::string& key) {
+        if (config.holds_members(key)) {
+            names_ = texts_of(config, key);
+            return;
+        }
+        expression_ = config.string(key);
+        matches_expression(expression_, ""); // is refused here if it is none
+    }
+    bool contain(std::string_view name) const {
+        return expression_.empty() ? names_module(names_, name) : matches_expression(expression_, name);
+    }
+    bool empty() const { return expression_.empty() && names_.empty(); }
+    void write(ConfigWriter& out, const char* key) const {
+        if (expression_.empty())
+            out.set(key, names_);
+        else
+            out.set(key, expression_);
+    }
+    void write_or_null(ConfigWriter& out, const char* key) const {
+        if (empty())
+            out.set_null(key);
+        else
+            write(out, key);
+    }
+
+private:
+    std::vector<std::string> names_;
+    std::string expression_;
+};
+
+// Numbers by regular expressions for the ends of modules' names, from a dot on: rank_pattern and alpha_pattern.
+template<class T>
+class NumbersByModule {
+public:
+    NumbersByModule(const Config& config, const std::string& key) {
+        for (const std::string& name : members_of(config, key)) {
+            const std::string expression = "(.*\\.)?(" + name + ")", path = key + "." + name;
+            matches_expression(expression, "");
+            if constexpr (std::is_integral_v<T>)
+                numbers_.emplace_back(expression, config.integer(path));
+            else
+                numbers_.emplace_back(expression, config.real(path));
+        }
+    }
+    T of(std::string_view module, T otherwise) const {
+        for (const auto& [expression, number] : numbers_)
+            if (matches_expression(expression, module)) return number;
+        return otherwise;
+    }
+    auto begin() const { return numbers_.begin(); }
+    auto end() const { return numbers_.end(); }
+
+private:
+    std::vector<std::pair<std::string, T>> numbers_;
+};
+
 class TargetModules {
 public:
-    explicit TargetModules(const Config& config) {
-        if (config.holds_members("target_modules"))
-            targets_ = texts_of(config, "target_modules");
-        else if (config.string("target_modules") == "all-linear")
+    explicit TargetModules(const Config& config) : excluded_(config, "exclude_modules") {
+        if (!config.holds_members("target_modules") && config.string("target_modules") == "all-linear")
             all_linear_ = true;
         else
-            throw invalid("target_modules is '" + config.string("target_modules") +
-                          "'; expected a list of names of modules, eg: [\"q_proj\", \"v_proj\"], or \"all-linear\"");
-        excluded_ = texts_of(config, "exclude_modules");
+            targets_ = NamedModules(config, "target_modules");
         for (uint64_t i = 0; i < config.count("layers_to_transform"); ++i)
             layers_.push_back(config.integer("layers_to_transform." + std::to_string(i)));
         lists_ = texts_of(config, "layers_pattern");
-        saved_ = texts_of(config, "modules_to_save"); // the host trains and saves these
         if (!lists_.empty() && layers_.empty()) throw invalid("layers_pattern needs layers_to_transform");
     }
 
     bool wants(const Site& site) const {
-        if (names_module(excluded_, site.name)) return false;
-        if (all_linear_ ? !site.linear() || site.of_head : !names_module(targets_, site.name)) return false;
+        if (excluded_.contain(site.name)) return false;
+        if (all_linear_ ? !site.linear() || site.of_head : !targets_.contain(site.name)) return false;
         if (layers_.empty()) return true;
         const std::optional<int64_t> layer = layer_of(site.name, lists_);
         return layer && std::ranges::count(layers_, *layer) > 0;
@@ -90,21 +151,22 @@ public:
         if (all_linear_)
             out.set("target_modules", "all-linear");
         else
-            out.set("target_modules", targets_);
+            targets_.write(out, "target_modules");
         const auto set_or_null = [&](const char* key, const auto& list) {
             if (list.empty())
                 out.set_null(key);
             else
                 out.set(key, list);
         };
-        set_or_null("exclude_modules", excluded_);
+        excluded_.write_or_null(out, "exclude_modules");
         set_or_null("layers_to_transform", layers_);
         set_or_null("layers_pattern", lists_);
-        set_or_null("modules_to_save", saved_);
+        out.set_null("modules_to_save"); // the host names those that there are
     }
 
 private:
-    std::vector<std::string> targets_, excluded_, lists_, saved_;
+    NamedModules targets_, excluded_;
+    std::vector<std::string> lists_;
     std::vector<int64_t> layers_;
     bool all_linear_ = false;
 };

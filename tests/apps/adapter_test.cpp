@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
 using hekla::test::has;
 using hekla::test::Place;
@@ -158,4 +160,170 @@ TEST_CASE("recipes with an unsupported use of an adapter are rejected") {
     CHECK(has(refused({"adapter.toml", "data.train=text.txt", "adapter.target_modules=[\"nothing\"]"}),
               "adapter 'lora' acts at none of the modules of body, which are transformer."));
     CHECK(has(refused({"adapter.toml", "data.train=text.txt", "adapter.id=\"lorra\""}), "did you mean 'lora'?"));
+}
+
+TEST_CASE("every kind of adapter trains, generates as the reference does, and is written for PEFT and read again") {
+    const Place place;
+    place.write("text.txt", "is there a line of 7 or 9? there is none.\nline 42 of a text that is long enough.\n");
+    place.write("body.toml", kBody);
+    succeed(place.run({"train", "body.toml", "train.max_steps=40", "train.context_length=12", "train.eval_steps=0"}));
+    const std::vector<std::pair<std::string, std::vector<std::string>>> kinds{
+        {"lora",
+         {"adapter.use_dora=true", "adapter.bias=\"lora_only\"", "adapter.rank_pattern={\"h.0.attn.c_attn\"=2}"}},
+        {"ia3", {}},
+        {"ln_tuning", {}},
+        {"prompt_tuning", {"adapter.num_virtual_tokens=3"}},
+        {"prefix_tuning", {"adapter.num_virtual_tokens=3"}},
+        {"bottleneck", {"adapter.preset=\"double_seq_bn\"", "adapter.reduction_factor=4"}},
+    };
+    for (const auto& [id, keys] : kinds) {
+        CAPTURE(id);
+        std::vector<std::string> train{"train",
+                                       "body.toml",
+                                       "model.from=body",
+                                       "adapter.id=" + id,
+                                       "output.dir=" + id,
+                                       "train.max_steps=12",
+                                       "train.context_length=12",
+                                       "train.eval_steps=0"};
+        train.insert(train.end(), keys.begin(), keys.end());
+        succeed(place.run(train));
+        const auto text = [&](const std::string& folder, const std::vector<std::string>& options) {
+            std::vector<std::string> arguments{"generate", folder,   "--prompt",         "is",
+                                               "--prompt", "line 4", "--max-new-tokens", "7"};
+            arguments.insert(arguments.end(), options.begin(), options.end());
+            const std::string out = succeed(place.run(arguments)).out;
+            return out.substr(out.find("--- 1")); // without the speed
+        };
+        const std::string greedy = text(id, {"--greedy"});
+        CHECK(greedy == text(id, {"--greedy", "--reference"}));
+        CHECK(text(id, {"--beams", "3"}) == text(id, {"--beams", "3", "--reference"}));
+        if (id == "bottleneck") continue; // PEFT has none
+        succeed(place.run({"adapter", "convert", id, "-o", id + "-peft"}));
+        succeed(place.run(
+            {"adapter", "convert", id + "-peft", "-o", id + "-again", "--format", "hekla", "--body", "body"}));
+        CHECK(greedy == text(id + "-again", {"--greedy"}));
+        succeed(place.run({"adapter", "convert", id + "-again", "-o", id + "-peft-2"}));
+        CHECK(place.read(id + "-peft/adapter_model.safetensors") ==
+              place.read(id + "-peft-2/adapter_model.safetensors"));
+        const Ran merged = place.run({"adapter", "merge", id, "-o", id + "-merged"});
+        const bool tokens = id == "prompt_tuning" || id == "prefix_tuning";
+        CHECK(merged.status == (tokens ? 1 : 0));
+        if (tokens)
+            CHECK(has(merged.err, "virtual tokens are not a change of weights"));
+        else
+            CHECK(greedy == text(id + "-merged", {"--greedy"}));
+        CHECK(has(succeed(place.run({"adapter", "inspect", id})).out, "parameters, "));
+    }
+    CHECK(has(place.run({"adapter", "merge", "bottleneck", "-o", "no"}).err, "cannot be merged"));
+    CHECK(has(place.run({"adapter", "convert", "bottleneck", "-o", "no"}).err, "has no form in PEFT"));
+    CHECK(has(place.run({"export", "prompt_tuning", "no.hekla"}).err, "virtual tokens"));
+    CHECK(has(place.run({"adapter", "convert", "lora", "-o", "no.gguf", "--format", "gguf"}).err,
+              "GGUF has no form of DoRA"));
+    CHECK(has(place.run({"adapter", "convert", "ia3", "-o", "no.gguf", "--format", "gguf"}).err,
+              "GGUF has no form of the adapter 'ia3'; expected 'lora'"));
+    for (const char* file : {"no", "no.hekla", "no.gguf"}) CHECK_FALSE(place.exists(file));
+
+    // As llama.cpp reads it: a rank-stabilized B has what alpha / rank lacks.
+    succeed(
+        place.run({"train", "body.toml", "model.from=body", "adapter.id=lora", "adapter.use_rslora=true", "adapter.r=4",
+                   "output.dir=plain", "train.max_steps=2", "train.context_length=12", "train.eval_steps=0"}));
+    succeed(place.run({"adapter", "convert", "plain", "-o", "plain.gguf", "--format", "gguf"}));
+    const std::string gguf = place.read("plain.gguf");
+    CHECK(gguf.starts_with("GGUF"));
+    for (const char* text : {"adapter.lora.alpha", "blk.0.attn_qkv.weight.lora_a", "blk.1.attn_qkv.weight.lora_b"})
+        CHECK(has(gguf, text));
+    CHECK(place.run({"adapter", "convert", "plain", "-o", "plain.gguf", "--format", "gguf"}).status == 1); // it exists
+}
+
+TEST_CASE("a damaged or unsupported folder of an adapter is one error that names file and key") {
+    const Place place;
+    const std::filesystem::path fixtures = HEKLA_SOURCE_DIR "/tests/fixtures/adapters";
+    const auto copy = [&](const std::string& fixture) {
+        std::filesystem::remove_all(place.path("it"));
+        std::filesystem::copy(fixtures / fixture, place.path("it"), std::filesystem::copy_options::recursive);
+    };
+    const auto inspect = [&] {
+        const Ran ran = place.run({"adapter", "inspect", "it/adapter", "--body", "it"});
+        CHECK(ran.status == 1);
+        CHECK(ran.out.empty());
+        CHECK(has(ran.err, "hekla: error: "));
+        return ran.err;
+    };
+    const std::tuple<const char*, json, const char*> changes[] = {
+        {"r", 0, "r is 0, expected from 1"},
+        {"r", -4, "r is -4, expected from 1"},
+        {"r", int64_t{1} << 40, "expected from 1 to 65536"},
+        {"r", "8", "'r' is missing or not a number"},
+        {"r", 2, "the adapter is of another size or body"},
+        {"r", nullptr, "'r' is missing or not a number"},
+        {"lora_alpha", "NaN", "'lora_alpha' is missing or not a number"},
+        {"lora_dropout", 1.5, "lora_dropout is not from 0 to below 1"},
+        {"peft_type", "ADALORA", "peft_type is \"ADALORA\"; supported are"},
+        {"use_qalora", true, "'use_qalora' is true: this option of PEFT is not supported"},
+        {"layer_replication", json::parse("[[0, 1]]"), "'layer_replication'"},
+        {"init_lora_weights", "pissa", "init_lora_weights is \"pissa\""},
+        {"target_modules", json::parse("[\"c_proj\"]"), "belongs to no module that the adapter acts at"},
+        {"target_modules", json::parse("[\"c_attn\", \"c_fc\"]"), "which the adapter's configuration means"},
+        {"target_modules", "(a+)+$x(", "is not a regular expression"},
+        {"target_modules", nullptr, "it has no target_modules"},
+        {"rank_pattern", json::parse("{\"c_attn\": 0}"), "rank_pattern: 0 for"},
+        {"bias", "some", "bias is 'some'; expected"},
+        {"bias", "all", "which the adapter trains by its configuration"},
+    };
+    for (const auto& [key, value, reason] : changes) {
+        CAPTURE(key);
+        CAPTURE(value.dump());
+        copy("lora-gpt2");
+        json config = json::parse(place.read("it/adapter/adapter_config.json"));
+        config[key] = value;
+        place.write("it/adapter/adapter_config.json", config.dump());
+        const std::string error = inspect();
+        CAPTURE(error);
+        CHECK(has(error, reason));
+    }
+    const auto with_config = [&](const std::string& text) {
+        copy("lora-gpt2");
+        place.write("it/adapter/adapter_config.json", text);
+        return inspect();
+    };
+    CHECK(has(with_config(""), "adapter_config.json"));
+    CHECK(has(with_config("{\"peft_type\": \"LORA\", \"r\": 4, \"r\": 8}"), "adapter_config.json"));
+    CHECK(has(with_config(std::string(100'000, '[')), "adapter_config.json"));
+    CHECK(has(with_config("{}"), "is neither PEFT's, with the key \"peft_type\", nor AdapterHub's"));
+    CHECK(has(with_config("{\"config\": {\"architecture\": \"lora\"}, \"model_type\": \"gpt2\"}"),
+              "architecture is \"lora\""));
+    CHECK(has(with_config("{\"config\": {\"phm_layer\": true}}"), "'phm_layer' is true"));
+    copy("lora-gpt2");
+    const std::string weights = place.read("it/adapter/adapter_model.safetensors");
+    place.write("it/adapter/adapter_model.safetensors", weights.substr(0, weights.size() / 2));
+    CHECK(has(inspect(), "adapter_model.safetensors"));
+    std::string nan = weights;
+    nan.replace(nan.size() - 4, 4, std::string("\0\0\xc0\x7f", 4));
+    place.write("it/adapter/adapter_model.safetensors", nan);
+    CHECK(has(inspect(), "adapter_model.safetensors"));
+    std::filesystem::remove(place.path("it/adapter/adapter_model.safetensors"));
+    CHECK(has(inspect(), "adapter_model"));
+    // Another body.
+    copy("lora-gpt2");
+    const std::string llama = (fixtures / "lora-llama").string();
+    CHECK(has(place.run({"adapter", "inspect", "it/adapter", "--body", llama}).err, "belongs to no module"));
+    CHECK(has(place.run({"adapter", "inspect", "it/adapter", "--body", "nowhere"}).err, "nowhere"));
+    CHECK(has(place.run({"adapter", "merge", "it", "-o", "no"}).err, "is not an adapter"));
+    // Prompts.
+    copy("prefix-gpt2");
+    json config = json::parse(place.read("it/adapter/adapter_config.json"));
+    for (const auto& [key, value, reason] :
+         {std::tuple{"num_layers", json(3), "num_layers is 3"},
+          {"num_virtual_tokens", json(0), "num_virtual_tokens is 0"},
+          {"num_virtual_tokens", json(4), "the adapter is of another size or body"},
+          {"num_transformer_submodules", json(2), "prefixes of encoder-decoders are not supported"}}) {
+        CAPTURE(key);
+        json changed = config;
+        changed[key] = value;
+        place.write("it/adapter/adapter_config.json", changed.dump());
+        const std::string error = inspect();
+        CAPTURE(error);
+        CHECK(has(error, reason));
+    }
 }

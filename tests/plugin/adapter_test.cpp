@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <map>
 #include <set>
+#include <tuple>
 
 namespace adapter_test {
 
@@ -174,9 +176,160 @@ TEST_CASE("adapter: merging describes the weights with which the plain model com
     }
 }
 
+TEST_CASE("adapter: DoRA begins with the lengths of the weight's rows, and then changes nothing") {
+    const Registry registry = adapters();
+    const auto composition = Composition::create(
+        registry, small_gpt2("lora", {{"use_dora", true}, {"target_modules", "all-linear"}}), nullptr);
+    REQUIRE_MESSAGE(composition.ok(), composition.message());
+    BuildRequest request;
+    request.mode = HK_MODE_EVALUATE;
+    request.fields = composition.value()->batch_fields(2, 5).value();
+    request.ports = {"logits"};
+    request.initial = true;
+    const auto with = composition.value()->describe(request);
+    REQUIRE_MESSAGE(with.ok(), with.message());
+    graph::Feeds feeds = feeds_of(with->graph, 0.0);
+    std::size_t begun = 0;
+    for (const auto& [output, value] : with->graph.outputs) {
+        if (!output.starts_with(kInitial)) continue;
+        const std::vector<graph::ValueId> wanted{value};
+        const auto values = graph::evaluate(with->graph, feeds, wanted);
+        REQUIRE_MESSAGE(values.ok(), values.message());
+        feeds.parameters.at(output.substr(std::string(kInitial).size())) = values.value()[0];
+        ++begun;
+    }
+    CHECK(begun == 8);
+    const std::vector<graph::ValueId> logits{with->graph.outputs.at("logits")};
+    const auto values = graph::evaluate(with->graph, feeds, logits);
+    REQUIRE_MESSAGE(values.ok(), values.message());
+    const auto plain = described(registry, small_gpt2(""));
+    const std::vector<double> expected = logits_of(plain.value(), 0.0);
+    double worst = 0.0;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        worst = std::max(worst, std::abs(expected[i] - values.value()[0].data[i]));
+    CHECK(worst < 1e-12);
+}
+
+TEST_CASE("adapter: virtual tokens lengthen the rows of body and head, or of the body alone") {
+    const Registry registry = adapters();
+    for (const bool hidden : {false, true}) {
+        const CompositionSpec spec =
+            small_gpt2(hidden ? "prefix_tuning" : "prompt_tuning", {{"num_virtual_tokens", 3}});
+        const auto composition = Composition::create(registry, spec, nullptr);
+        REQUIRE_MESSAGE(composition.ok(), composition.message());
+        CHECK(composition.value()->virtual_tokens().count == 3);
+        CHECK(composition.value()->virtual_tokens().hidden == hidden);
+        const auto graph = described(registry, spec);
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        CHECK(graph->shape(graph->outputs.at("logits")) == graph::Shape{2, hidden ? 5 : 8, 11});
+        CHECK(graph->shape(graph->find_leaf(graph::Op::input, "input_ids")) == graph::Shape{2, 5});
+        CHECK(of_adapter(graph.value()) ==
+              (hidden ? std::set<std::string>{"adapter.prompt_embeddings.0", "adapter.prompt_embeddings.1"}
+                      : std::set<std::string>{"adapter.prompt_embeddings"}));
+        // A row is the longer by them, so that the model's longest row is shorter.
+        BuildRequest request;
+        request.mode = HK_MODE_EVALUATE;
+        for (const int64_t length : {8, 9}) {
+            request.fields = composition.value()->batch_fields(2, length).value();
+            CHECK(composition.value()->describe(request).ok() == (length == 8));
+        }
+        // What cannot be lengthened is refused by name.
+        request.fields = {{"input_ids", graph::Kind::int32, graph::Shape{2, 2, 4}}};
+        request.objective = false;
+        CHECK(composition.value()->describe(request).message().find(
+                  "does not support the field 'input_ids' [2, 2, 4]") != std::string::npos);
+    }
+    CHECK(described(registry, small_gpt2("prompt_tuning", {{"num_virtual_tokens", 0}}))
+              .message()
+              .find("num_virtual_tokens is 0, expected from 1") != std::string::npos);
+    CHECK(described(registry, small_gpt2("prompt_tuning", {{"prompt_tuning_init", "TEXT"}}))
+              .message()
+              .find("prompt_tuning_init is 'TEXT'") != std::string::npos);
+}
+
+TEST_CASE("adapter: parameters of the body that are trained, ranks of single modules, and bottlenecks") {
+    const Registry registry = adapters();
+    const auto sites_of = [&](const std::string& id, const json& config) {
+        const auto composition = Composition::create(registry, small_gpt2(id, config), nullptr);
+        REQUIRE_MESSAGE(composition.ok(), composition.message());
+        BuildRequest request;
+        request.mode = HK_MODE_EVALUATE;
+        request.fields = composition.value()->batch_fields(2, 5).value();
+        auto made = composition.value()->describe(request);
+        REQUIRE_MESSAGE(made.ok(), made.message());
+        return made.take();
+    };
+    const auto trained = [](const Described& made) {
+        std::set<std::string> names;
+        for (const Site& site : made.sites) {
+            if ((site.trained & HK_TRAINS_WEIGHT) != 0) names.insert(site.parameter);
+            if ((site.trained & HK_TRAINS_BIAS) != 0) names.insert(site.bias);
+        }
+        return names;
+    };
+    CHECK(trained(sites_of("lora", {})).empty());
+    CHECK(trained(sites_of("lora", {{"bias", "lora_only"}})) ==
+          std::set<std::string>{"transformer.h.0.attn.c_attn.bias", "transformer.h.1.attn.c_attn.bias"});
+    CHECK(trained(sites_of("lora", {{"bias", "all"}})).size() == 13);   // 4 layers and 2 norms in 2 blocks, and ln_f
+    CHECK(trained(sites_of("ln_tuning", json::object())).size() == 10); // 5 norms
+    CHECK(trained(sites_of("ln_tuning", {{"target_modules", {"ln_1"}}})).size() == 4);
+    CHECK(trained(sites_of("ln_tuning", {{"target_modules", json::array()}, {"bias", "all"}})).size() == 13);
+
+    const json ranks = {
+        {"target_modules", "all-linear"}, {"r", 4}, {"rank_pattern", {{"c_attn", 2}, {"h.1.mlp.c_(fc|proj)", 3}}}};
+    std::map<std::string, int64_t> found;
+    const Described with = sites_of("lora", ranks);
+    for (const auto& [name, value] : with.graph.parameters())
+        if (name.ends_with("lora_A.weight"))
+            found[name.substr(20, name.find(".lora") - 20)] = with.graph.shape(value)[0];
+    CHECK(found == std::map<std::string, int64_t>{{"h.0.attn.c_attn", 2},
+                                                  {"h.0.attn.c_proj", 4},
+                                                  {"h.0.mlp.c_fc", 4},
+                                                  {"h.0.mlp.c_proj", 4},
+                                                  {"h.1.attn.c_attn", 2},
+                                                  {"h.1.attn.c_proj", 4},
+                                                  {"h.1.mlp.c_fc", 3},
+                                                  {"h.1.mlp.c_proj", 3}});
+    CHECK(of_adapter(sites_of("bottleneck", {{"preset", "double_seq_bn"}}).graph).size() == 16);
+    CHECK(of_adapter(sites_of("bottleneck", {{"leave_out", {0}}}).graph) ==
+          std::set<std::string>{"adapter.transformer.h.1.mlp.c_proj.adapter_down.0.bias",
+                                "adapter.transformer.h.1.mlp.c_proj.adapter_down.0.weight",
+                                "adapter.transformer.h.1.mlp.c_proj.adapter_up.bias",
+                                "adapter.transformer.h.1.mlp.c_proj.adapter_up.weight"});
+    const auto refusal = [&](const std::string& id, const json& config) {
+        return described(registry, small_gpt2(id, config)).message();
+    };
+    const std::tuple<const char*, json, const char*> wrong[] = {
+        {"lora", {{"bias", "some"}}, "bias is 'some'; expected"},
+        {"lora", {{"rank_pattern", {{"c_attn", 0}}}}, "rank_pattern: 0 for"},
+        {"lora", {{"rank_pattern", {{"c_(", 2}}}}, "is not a regular expression"},
+        {"lora", {{"target_modules", "*"}}, "is not a regular expression"},
+        {"lora", {{"modules_to_save", 3}}, "modules_to_save is 3; expected a list of names"},
+        {"prompt_tuning", {{"modules_to_save", {1}}}, "modules_to_save is [1]; expected a list of names"},
+        {"bottleneck", {{"preset", "houlsby"}}, "preset is 'houlsby'; expected"},
+        {"bottleneck", {{"reduction_factor", 0}}, "reduction_factor is not above 0"},
+        {"bottleneck", {{"reduction_factor", {{"first", 2}}}}, "'first' is not the number of a layer"},
+        {"bottleneck", {{"reduction_factor", {{"0", 2}}}}, "nor \"default\" has a factor"},
+        {"bottleneck", {{"scaling", "twice"}}, "scaling is 'twice'; expected"},
+        {"bottleneck", {{"non_linearity", "step"}}, "the activation 'step' is not known"},
+        {"bottleneck", {{"output_adapter", false}}, "the adapter acts nowhere"},
+        {"bottleneck", {{"dropout", 1.0}}, "dropout is not from 0 to below 1"},
+        {"ln_tuning", {{"bias", "lora_only"}}, "bias is 'lora_only'; expected"},
+    };
+    for (const auto& [id, config, reason] : wrong) {
+        const std::string message = refusal(id, config);
+        CAPTURE(message);
+        CHECK(message.find(reason) != std::string::npos);
+    }
+}
+
 TEST_CASE("adapter: out of process it describes the same graph, is named in errors, and its keys are checked") {
     const Registry here = adapters(), apart = adapters(Processes::Describe::child);
-    for (const CompositionSpec& spec : {small_gpt2("lora"), small_gpt2("factor")}) {
+    for (const CompositionSpec& spec :
+         {small_gpt2("lora", {{"use_dora", true}, {"rank_pattern", {{"c_attn", 2}}}}), small_gpt2("factor"),
+          small_gpt2("bottleneck"), small_gpt2("prompt_tuning", {{"num_virtual_tokens", 3}}),
+          small_gpt2("prefix_tuning", {{"num_virtual_tokens", 3}})}) {
+        CAPTURE(spec.adapter);
         const auto one = described(here, spec, HK_MODE_TRAIN), other = described(apart, spec, HK_MODE_TRAIN);
         REQUIRE_MESSAGE(other.ok(), other.message());
         CHECK(graph::print(one.value()) == graph::print(other.value()));
@@ -213,7 +366,7 @@ TEST_CASE("adapter: what it must not do is rejected, and the error names it") {
         {"throws_in_wants", "it does not know this site"},
         {"odd_shape", "it gives float [80], expected float [2, 5, 8]"},
         {"another_kind", "it gives int32 [2, 5, 8], expected float [2, 5, 8]"},
-        {"another_answer", "the answer's kind 7 is not 0 to 2"},
+        {"another_answer", "the answer's kind 7 is not possible at a site of this kind"},
         {"no_value", "it gives no value"},
         {"wrong_operation", "matmul"},
         {"foreign_value", "a value of another graph was passed"},

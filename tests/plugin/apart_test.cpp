@@ -314,7 +314,8 @@ TEST_CASE("out of process: a missing program, or one that is not hekla-describe,
     Processes processes = apart();
     processes.program = "/nowhere/hekla-describe";
     CHECK(has(refusal(Composition::create(registry_of(HEKLA_FAULTS_FOLDER, processes), faulty(), nullptr)),
-              "hekla-describe, the program that runs plugins in their own process, was not found at /nowhere/hekla-describe"));
+              "hekla-describe, the program that runs plugins in their own process, was not found at "
+              "/nowhere/hekla-describe"));
     processes.program = "/bin/true";
     CHECK(has(refusal(Composition::create(registry_of(HEKLA_FAULTS_FOLDER, processes), faulty(), nullptr)),
               "ended its process with status 0"));

@@ -82,6 +82,8 @@ const hk_adapter kAdapter = {
         *wanted = 1;
         return HK_OK;
     },
+    nullptr,
+    nullptr,
     [](void*, hk_builder* builder, const hk_site*, const hk_site_values* values, hk_site_answer* answer, hk_error*) {
         const auto& g = *static_cast<const hk_graph_interface*>(
             plugin::traced_host_table(HK_GRAPH_INTERFACE, plugin::host_graph_interface()));
@@ -272,9 +274,10 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
               hk_builder view(joint, 1);
               const hk_value given =
                   plugin::handle_of(&view, joint.builder.parameter("w", graph::Shape{2, 3}, 0, 0.0, 0.0, 0));
-              const hk_site site{sizeof(hk_site), HK_SITE_LINEAR, words("w"), words("w.weight"), 3, 2, 0, 0};
-              const hk_site_values values{sizeof(hk_site_values), 0, given, 0, 0, 0};
-              hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0};
+              const hk_site site{
+                  sizeof(hk_site), HK_SITE_LINEAR, words("w"), words("w.weight"), words(""), 3, 2, 0, 0, 0};
+              const hk_site_values values{sizeof(hk_site_values), 0, given, 0, 0, 0, 0};
+              hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0};
               hk_error error;
               CHECK(wrapped(HK_ADAPTER_DRAFT, kAdapter).adapt(nullptr, &view, &site, &values, &answer, &error) ==
                     HK_OK);

@@ -2,7 +2,8 @@
 #include "adapted_model.hpp"
 #include "base/json.hpp"
 #include "command.hpp"
-#include "graph/reference.hpp"
+#include "gguf_model.hpp"
+#include "infer/peft_adapter.hpp"
 #include "infer/tensors.hpp"
 #include "model/dtype.hpp"
 #include "output.hpp"
@@ -17,6 +18,7 @@
 namespace hekla::app {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
@@ -25,36 +27,14 @@ struct AdapterArguments {
     bool json = false;
 };
 
-// Returns the names of the parameters that a value depends on.
-std::set<std::string> parameters_under(const graph::Graph& graph, graph::ValueId value) {
-    std::set<std::string> names;
-    std::set<graph::ValueId> seen;
-    std::vector<graph::ValueId> next{value};
-    while (!next.empty()) {
-        const graph::ValueId one = next.back();
-        next.pop_back();
-        if (one == graph::kNone || !seen.insert(one).second) continue;
-        const graph::Node& node = graph.producer(one);
-        if (node.op == graph::Op::parameter) names.insert(node.text("name"));
-        next.insert(next.end(), node.inputs.begin(), node.inputs.end());
-    }
-    return names;
-}
-
 // ---- merge ----------------------------------------------------------------------------------------------------------
 
 // Computes a merged parameter in float64, rounded once to the type of its stored tensor.
 Result<std::vector<std::byte>> merged_bytes(const AdaptedModel& m, graph::ValueId value, model::DType dtype,
                                             const std::map<std::string, const model::TensorView*>& stored) {
-    graph::Feeds feeds;
-    for (const std::string& name : parameters_under(m.described.graph, value)) {
-        HK_ASSIGN(graph::Tensor tensor, infer::tensor_of(*stored.at(name)));
-        feeds.parameters.emplace(name, std::move(tensor));
-    }
-    const std::vector<graph::ValueId> wanted{value};
-    HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(m.described.graph, feeds, wanted));
-    std::vector<std::byte> bytes(values[0].data.size() * model::size_of(dtype));
-    HK_TRY(model::from_float64(dtype, values[0].data, bytes));
+    HK_ASSIGN(const graph::Tensor values, infer::evaluate_stored(m.described.graph, value, stored));
+    std::vector<std::byte> bytes(values.data.size() * model::size_of(dtype));
+    HK_TRY(model::from_float64(dtype, values.data, bytes));
     return bytes;
 }
 
@@ -86,7 +66,9 @@ Status merge(const Globals& globals, const AdapterArguments& a, std::string& sum
         };
         contents.tensors.push_back(std::move(source));
     }
-    if (merged == 0)
+    const bool whole = std::ranges::any_of( // parameters that were trained and saved with the adapter
+        m.adapter_tensors, [](const model::TensorView& tensor) { return !tensor.name.starts_with(plugin::kAdapter); });
+    if (merged == 0 && !whole)
         return invalid_argument(fmt::format("{}: the adapter changes none of the body's weights", a.folder));
     HK_ASSIGN(ordered_json config, parse_ordered_json_object(m.folder().config_json(), "config.json"));
     if (m.own)
@@ -104,20 +86,79 @@ Status merge(const Globals& globals, const AdapterArguments& a, std::string& sum
 // Returns the module of a parameter: "classifier" of "classifier.weight".
 std::string module_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
 
+// Returns whether a parameter of the body is trained because the adapter selects it at a site.
+bool is_trained_at_site(const AdaptedModel& m, const std::string& name) {
+    return std::ranges::any_of(m.described.sites, [&](const plugin::Site& site) { return site.trains(name); });
+}
+
+// Joins the layers' parts of a prefix [tokens, width] as PEFT stores them, [tokens, layers * width], and completes the
+// configuration.
+Status join_prefix(const AdaptedModel& m, model::ModelContents& contents, ordered_json& config) {
+    const std::string own = fmt::format("{}prompt_embeddings", plugin::kAdapter);
+    std::vector<const model::TensorView*> parts;
+    for (std::size_t layer = 0;; ++layer) {
+        const auto found =
+            std::ranges::find(m.adapter_tensors, fmt::format("{}.{}", own, layer), &model::TensorView::name);
+        if (found == m.adapter_tensors.end()) break;
+        parts.push_back(&*found);
+    }
+    if (parts.empty()) return {};
+    const auto site = std::ranges::find(m.described.sites, HK_SITE_ATTENTION, &plugin::Site::kind);
+    if (site == m.described.sites.end()) return corrupt("the adapter's model has no attention");
+    const int64_t layers = static_cast<int64_t>(parts.size()), tokens = parts[0]->dims[0], width = parts[0]->dims[1];
+    for (const model::TensorView* part : parts)
+        if (part->dims != parts[0]->dims)
+            return unsupported("PEFT has no form of a prefix whose layers are of several sizes");
+    model::TensorSource all;
+    all.name = "prompt_embeddings";
+    all.dtype = parts[0]->dtype;
+    all.dims = {tokens, layers * width};
+    all.stream = [parts](const model::Sink& sink) -> Status {
+        const auto rows = static_cast<std::size_t>(parts[0]->dims[0]);
+        for (std::size_t row = 0; row < rows; ++row)
+            for (const model::TensorView* part : parts) {
+                const std::size_t bytes = part->bytes.size() / rows;
+                HK_TRY(sink(part->bytes.subspan(row * bytes, bytes)));
+            }
+        return {};
+    };
+    contents.tensors.push_back(std::move(all));
+    config["num_layers"] = layers;
+    config["num_attention_heads"] = site->out;
+    config["token_dim"] = width / 2;
+    config["encoder_hidden_size"] = width / 2;
+    return {};
+}
+
 Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
     HK_ASSIGN(ordered_json config, m.composition->adapter_config());
     model::ModelContents contents;
     std::set<std::string> whole;
+    HK_TRY(join_prefix(m, contents, config));
     for (const model::TensorView& tensor : m.adapter_tensors) {
-        contents.tensors.push_back(model::converted_source(infer::peft_name(tensor.name), tensor, tensor.dtype));
-        if (!tensor.name.starts_with(plugin::kAdapter)) whole.insert(module_of(tensor.name));
+        if (tensor.name.starts_with(fmt::format("{}prompt_embeddings.", plugin::kAdapter))) continue;
+        contents.tensors.push_back(
+            model::converted_source(infer::peft_name(tensor.name, m.described.sites), tensor, tensor.dtype));
+        if (!tensor.name.starts_with(plugin::kAdapter) && !is_trained_at_site(m, tensor.name))
+            whole.insert(module_of(tensor.name));
     }
-    if (!whole.empty()) config["modules_to_save"] = whole;
-    config["fan_in_fan_out"] = std::ranges::any_of( // the modules are Conv1D
-        m.described.sites, [](const plugin::Site& site) { return site.wanted && site.input_first; });
+    if (!whole.empty()) config["modules_to_save"] = whole; // the adapter's key names them by patterns
+    // Objects and "all-norms" are written by the host: a plugin writes no keys with dots, and does not know the sites.
+    for (const auto& [key, value] : m.spec.adapter_config.items())
+        if (value.is_object()) config[key] = value;
+    const bool tokens = m.composition->virtual_tokens().count > 0;
+    if (!tokens && !config.contains("target_modules")) {
+        config["target_modules"] = json::array();
+        for (const plugin::Site& site : m.described.sites)
+            if ((site.trained & HK_TRAINS_WEIGHT) != 0) config["target_modules"].push_back(site.name);
+    }
+    if (!tokens)
+        config["fan_in_fan_out"] = std::ranges::any_of( // the modules are Conv1D
+            m.described.sites, [](const plugin::Site& site) { return site.wanted && site.input_first; });
     config["base_model_name_or_path"] = m.body.path().string();
     config["inference_mode"] = true;
     config["task_type"] = nullptr;
+    if (tokens && m.spec.head == "lm") config["task_type"] = "CAUSAL_LM"; // PEFT needs it for virtual tokens
     contents.config_json = config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     return contents;
 }
@@ -125,6 +166,15 @@ Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
 Status convert_adapter(const Globals& globals, const AdapterArguments& a, std::string& summary) {
     const plugin::Registry registry = scan_plugins(globals);
     HK_ASSIGN(const AdaptedModel m, open_adapted_model(registry, a.folder, a.body, false, globals.log()));
+    if (a.format == "gguf") {
+        std::error_code problem;
+        if (fs::exists(a.output, problem))
+            return invalid_argument(fmt::format("{} exists: name a file that does not", a.output));
+        HK_TRY(write_gguf_adapter(m, a.output));
+        summary =
+            fmt::format("{}: {} tensors of adapter '{}', GGUF", a.output, m.adapter_tensors.size(), m.spec.adapter);
+        return {};
+    }
     model::ModelContents contents;
     if (a.format == "peft") {
         HK_ASSIGN(contents, peft_contents(m));
@@ -162,12 +212,16 @@ Result<ordered_json> inspection(const Globals& globals, const AdapterArguments& 
         HK_ASSIGN(const graph::Tensor values, infer::tensor_of(tensor));
         own += values.shape.elements();
         if (!tensor.name.starts_with(plugin::kAdapter)) continue;
-        for (const plugin::Site& site : m.described.sites)
-            if (site.wanted && tensor.name.starts_with(fmt::format("{}{}.", plugin::kAdapter, site.name))) {
-                auto& [count, norm] = by_site[site.name];
-                count += values.shape.elements();
-                norm = std::hypot(norm, norm_of(values));
-            }
+        const std::string name = tensor.name.substr(std::string_view(plugin::kAdapter).size());
+        for (const plugin::Site& site : m.described.sites) {
+            // The tensors of virtual tokens do not have the site's name: "prompt_embeddings.1" is of attention 1.
+            const bool of_tokens = m.composition->virtual_tokens().count > 0 &&
+                                   (site.kind == HK_SITE_EMBEDDING || name.ends_with(fmt::format(".{}", site.index)));
+            if (!site.wanted || (!of_tokens && !name.starts_with(site.name + "."))) continue;
+            auto& [count, norm] = by_site[site.name];
+            count += values.shape.elements();
+            norm = std::hypot(norm, norm_of(values));
+        }
     }
     ordered_json j;
     j["adapter"] = m.spec.adapter;
@@ -181,7 +235,7 @@ Result<ordered_json> inspection(const Globals& globals, const AdapterArguments& 
     for (const plugin::Site& site : m.described.sites)
         if (site.wanted)
             j["modules"].push_back({{"name", site.name},
-                                    {"kind", site.kind == HK_SITE_LINEAR ? "linear" : "embedding"},
+                                    {"kind", plugin::site_kind_name(site.kind)},
                                     {"in", site.in},
                                     {"out", site.out},
                                     {"parameters", by_site[site.name].first},
@@ -234,7 +288,9 @@ void add_adapter(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto add = [&](const char* name, const char* about, const char* example, auto run) {
         CLI::App* parser = group->add_subcommand(name, about);
         const auto a = std::make_shared<AdapterArguments>();
-        parser->add_option("folder", a->folder, "folder of a run with [adapter], or of an adapter that PEFT saved")
+        parser
+            ->add_option("folder", a->folder,
+                         "folder of a run with [adapter], or of an adapter that PEFT or AdapterHub saved")
             ->required();
         parser->add_option("--body", a->body, "folder of the body (default: the one that the adapter names)");
         parser->footer(example);
@@ -258,13 +314,16 @@ void add_adapter(CLI::App& app, const Globals& globals, Verbs& verbs) {
     }
     {
         const auto [parser, a] =
-            add("convert", "Write an adapter as PEFT's library loads it, or PEFT's as a folder of Hekla.",
+            add("convert",
+                "Write an adapter as PEFT's library or llama.cpp loads it, or PEFT's or AdapterHub's as a folder of "
+                "Hekla.",
                 "Example: hekla adapter convert out/adapted -o out/peft\n"
-                "         hekla adapter convert out/peft -o out/adapted --format hekla --body out/quickstart",
+                "         hekla adapter convert out/peft -o out/adapted --format hekla --body out/quickstart\n"
+                "         hekla adapter convert out/adapted -o out/adapted.gguf --format gguf",
                 [](const Globals& g, const AdapterArguments& x) { return run_written(convert_adapter, g, x); });
-        parser->add_option("-o,--output", a->output, "folder to write; it must not exist")->required();
+        parser->add_option("-o,--output", a->output, "folder or GGUF file to write; it must not exist")->required();
         parser->add_option("--format", a->format, "format to write")
-            ->check(CLI::IsMember({"peft", "hekla"}))
+            ->check(CLI::IsMember({"peft", "hekla", "gguf"}))
             ->capture_default_str();
     }
 }

@@ -1,6 +1,6 @@
 // LoRA (Hu et al. 2021): adds scale * (x A^T) B^T to a linear layer, with the small matrices A [r, in] and B [out, r].
-// B is initialized to zeros, so the model is unchanged before the first step. Keys, names and initial values are
-// PEFT's.
+// B is initialized to zeros, so the model is unchanged before the first step. DoRA (Liu et al. 2024) trains the length
+// of each row of the weight as well. Keys, names and initial values are PEFT's.
 #include "target_modules.hpp"
 
 #include <cmath>
@@ -14,28 +14,48 @@ class Lora {
 public:
     explicit Lora(const Config& config)
         : targets_(config), r_(config.integer("r")), alpha_(config.real("lora_alpha")),
-          dropout_(config.real("lora_dropout")), rank_stabilized_(config.boolean("use_rslora")),
-          gaussian_(is_gaussian(config)) {
+          dropout_(config.real("lora_dropout")), ranks_(config, "rank_pattern"), alphas_(config, "alpha_pattern"),
+          bias_(config.string("bias")), rank_stabilized_(config.boolean("use_rslora")),
+          dora_(config.boolean("use_dora")), gaussian_(is_gaussian(config)) {
         for (const auto& [former, now] :
              {std::pair{"rank", "r"}, {"alpha", "lora_alpha"}, {"targets", "target_modules"}})
             if (config.has(former)) throw invalid(std::string("the key '") + former + "' is called '" + now + "' now");
         if (!std::isfinite(alpha_)) throw invalid("lora_alpha is not finite; expected a number");
         if (!(dropout_ >= 0.0 && dropout_ < 1.0)) throw invalid("lora_dropout is not from 0 to below 1");
+        if (bias_ != "none" && bias_ != "all" && bias_ != "lora_only")
+            throw invalid("bias is '" + bias_ + "'; expected \"none\", \"all\" or \"lora_only\"");
+        for (const auto& [module, rank] : ranks_)
+            if (rank < 1 || rank > kMostRank)
+                throw invalid("rank_pattern: " + std::to_string(rank) + " for '" + module + "'; expected 1 to 65536");
+        for (const auto& [module, alpha] : alphas_)
+            if (!std::isfinite(alpha)) throw invalid("alpha_pattern: the number for '" + module + "' is not finite");
     }
 
-    bool wants(const Site& site) const { return targets_.wants(site); }
+    bool wants(const Site& site) const { return (site.linear() || site.embedding()) && targets_.wants(site); }
+
+    uint32_t trains(const Site& site) const {
+        const bool trained = bias_ == "all" || (bias_ == "lora_only" && wants(site));
+        return trained && !site.bias.empty() ? HK_TRAINS_BIAS : 0;
+    }
 
     SiteAnswer adapt(Graph& g, const Site& site, const SiteValues& v) {
         const auto [a, b] = matrices(g, site);
-        if (!site.linear()) return delta(linear(embedding(transpose(a, {1, 0}), v.x), b) * scale());
-        const Value x = g.training() && dropout_ > 0.0 ? dropout(v.x, dropout_) : v.x;
-        return delta(linear(linear(x, a), b) * scale());
+        const bool drops = site.linear() && g.training() && dropout_ > 0.0;
+        const Value x = drops ? dropout(v.x, dropout_) : v.x;
+        const Value change = site.linear() ? linear(linear(x, a), b) * scale(site)
+                                           : linear(embedding(transpose(a, {1, 0}), x), b) * scale(site);
+        if (!dora_) return delta(change);
+        const Value factor = magnitude(g, site, v) / stop_gradient(lengths(site, v.weight + product(site, a, b)));
+        const Value plain = drops ? linear(x, v.weight) : v.bias ? v.y - v.bias : v.y;
+        return delta((factor - 1.0) * plain + factor * change);
     }
 
     MergedSite merge(Graph& g, const Site& site, const SiteValues& v) {
         const auto [a, b] = matrices(g, site);
-        const Value change = matmul(b, a) * scale(); // [out, in]
-        return {v.weight + (site.linear() ? change : transpose(change, {1, 0})), v.bias};
+        const Value changed = v.weight + product(site, a, b);
+        if (!dora_) return {changed, v.bias};
+        const Value factor = magnitude(g, site, v) / lengths(site, changed);
+        return {changed * (site.linear() ? reshape(factor, {site.out, 1}) : factor), v.bias};
     }
 
     void write(ConfigWriter& out) const {
@@ -44,8 +64,8 @@ public:
         out.set("lora_alpha", alpha_);
         out.set("lora_dropout", dropout_);
         out.set("use_rslora", rank_stabilized_);
-        out.set("use_dora", false);
-        out.set("bias", "none");
+        out.set("use_dora", dora_);
+        out.set("bias", bias_);
         if (gaussian_)
             out.set("init_lora_weights", "gaussian");
         else
@@ -54,6 +74,7 @@ public:
     }
 
 private:
+    static constexpr int64_t kMostRank = 65536;
     static bool is_gaussian(const Config& config) {
         const std::string key = "init_lora_weights";
         const auto refuse = [] {
@@ -72,24 +93,38 @@ private:
         Value a, b; // [r, in], [out, r]
     };
     Matrices matrices(Graph& g, const Site& site) const {
+        const int64_t r = ranks_.of(site.name, r_);
         if (!site.linear()) // PEFT: A is zeros and B normal
-            return {g.parameter("lora_embedding_A", {r_, site.in}, zeros()),
-                    g.parameter("lora_embedding_B", {site.out, r_}, normal(1.0))};
+            return {g.parameter("lora_embedding_A", {r, site.in}, zeros()),
+                    g.parameter("lora_embedding_B", {site.out, r}, normal(1.0))};
         // torch's kaiming_uniform_ with a = sqrt(5), or a normal distribution of standard deviation 1 / r.
         const double bound = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(site.in, 1)));
-        return {g.parameter("lora_A.weight", {r_, site.in},
-                            gaussian_ ? normal(1.0 / static_cast<double>(r_)) : uniform(-bound, bound)),
-                g.parameter("lora_B.weight", {site.out, r_}, zeros())};
+        return {g.parameter("lora_A.weight", {r, site.in},
+                            gaussian_ ? normal(1.0 / static_cast<double>(r)) : uniform(-bound, bound)),
+                g.parameter("lora_B.weight", {site.out, r}, zeros())};
     }
-    double scale() const {
-        const auto r = static_cast<double>(r_);
-        return alpha_ / (rank_stabilized_ ? std::sqrt(r) : r);
+    // What is added to the weight: [out, in], or an embedding's [in, out].
+    Value product(const Site& site, Value a, Value b) const {
+        const Value change = matmul(b, a) * scale(site);
+        return site.linear() ? change : transpose(change, {1, 0});
+    }
+    // The length of what makes each output: [out].
+    static Value lengths(const Site& site, Value weight) { return sqrt(sum(weight * weight, {site.linear() ? 1 : 0})); }
+    static Value magnitude(Graph& g, const Site& site, const SiteValues& v) {
+        return initial_parameter(g, "lora_magnitude_vector", lengths(site, v.weight));
+    }
+    double scale(const Site& site) const {
+        const auto r = static_cast<double>(ranks_.of(site.name, r_));
+        return alphas_.of(site.name, alpha_) / (rank_stabilized_ ? std::sqrt(r) : r);
     }
 
     TargetModules targets_;
     int64_t r_;
     double alpha_, dropout_;
-    bool rank_stabilized_, gaussian_;
+    NumbersByModule<int64_t> ranks_;
+    NumbersByModule<double> alphas_;
+    std::string bias_;
+    bool rank_stabilized_, dora_, gaussian_;
 };
 
 const void* drafts(hk_string draft, hk_string id) {

@@ -1,0 +1,10 @@
+// The host's side of hekla.adapter-host.draft/1.
+#pragma once
+
+#include "hekla/plugin/draft/adapter.h"
+
+namespace hekla::plugin {
+
+const hk_adapter_host* host_adapter_interface();
+
+} // namespace hekla::plugin
