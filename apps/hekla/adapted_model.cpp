@@ -45,11 +45,10 @@ Status open_folders(const plugin::Registry& registry, const fs::path& adapter, c
         HK_ASSIGN(m.body, model::ModelFolder::open(from));
         HK_ASSIGN(m.config, parse_json_object(m.body.config_json(), (from / "config.json").string()));
         HK_ASSIGN(m.spec, infer::stored_spec(registry, m.body));
-        if (!m.spec.adapter.empty())
+        if (!m.spec.adapters.empty())
             return unsupported(
                 fmt::format("{}: is an adapter itself; the folder of a whole model was expected", from.string()));
-        m.spec.adapter = m.foreign->id;
-        m.spec.adapter_config = m.foreign->config;
+        m.spec.adapters = {{"", {m.foreign->id, m.foreign->config}}};
         HK_ASSIGN(const nlohmann::ordered_json base, infer::base_of(from));
         m.config["hekla"] = {{"architecture", m.spec.architecture},
                              {"head", m.spec.head},
@@ -57,8 +56,8 @@ Status open_folders(const plugin::Registry& registry, const fs::path& adapter, c
                              {"objective", ""},
                              {"objective_config", json::object()},
                              {"context_length", 0},
-                             {"adapter", m.spec.adapter},
-                             {"adapter_config", m.spec.adapter_config},
+                             {"adapter", m.foreign->id},
+                             {"adapter_config", m.foreign->config},
                              {"base", base}};
         return {};
     }
@@ -123,6 +122,18 @@ Status find_tensors(AdaptedModel& m, const fs::path& adapter) {
 }
 
 } // namespace
+
+std::string AdaptedModel::adapter_text() const {
+    return spec.combination.empty() ? spec.adapters.at(0).part.id : spec.combination;
+}
+
+json AdaptedModel::adapter_config() const {
+    if (spec.combination.empty()) return spec.adapters.at(0).part.config;
+    json all = json::object();
+    for (const plugin::AdapterSpec& one : spec.adapters)
+        all[one.name] = {{"id", one.part.id}, {"config", one.part.config}};
+    return all;
+}
 
 Result<AdaptedModel> open_adapted_model(const plugin::Registry& registry, const fs::path& adapter, const fs::path& body,
                                         bool merged, const Log& log) {

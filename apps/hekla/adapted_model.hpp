@@ -26,6 +26,10 @@ struct AdaptedModel {
 
     // Returns the folder with the model's configuration and tokenizer: another library's has none of its own.
     const model::ModelFolder& folder() const { return own ? *own : body; }
+    // The id of the only adapter, or the combination of several: "lora", "fusion(a, b)".
+    std::string adapter_text() const;
+    // The configuration of the only adapter; of several, ids and configurations by name.
+    nlohmann::json adapter_config() const;
 };
 
 // adapter: the folder of a run or of another library; body: the folder of its body, "" for the one that the adapter

@@ -44,8 +44,8 @@ Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry
                        {"intermediate_size", c.inner},
                        {"max_position_embeddings", 2048},
                        {"tie_word_embeddings", c.tied}};
-        spec.adapter = "lora";
-        spec.adapter_config = {{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
+        const json config{{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
+        spec.adapters = {{"", {"lora", config}}};
         return plugin::Composition::create(registry, spec, nullptr, log);
     }
     spec.architecture = "gpt2";

@@ -53,7 +53,8 @@ std::string port_of(const plugin::ReferenceClass& c, const std::string& output) 
     return {};
 }
 
-constexpr const char* kAdapterFolder = "adapter";
+constexpr const char* kAdapterFolder = "adapter"; // of one adapter, as another library saved it
+constexpr const char* kAdaptersFile = "adapters"; // .safetensors, of several
 
 // Moves the merged parameters out of what is expected, and translates PEFT's names.
 void rename_for_adapter(Fixture& f) {
@@ -92,10 +93,10 @@ void divide_prefix(Fixture& f, std::size_t layers) {
     }
 }
 
-// Adds an adapter's tensors to the parameters; what is not saved with it is frozen.
-Status add_adapter(const Fixture& fixture, const infer::AdapterFolder& adapter, FixtureModel& m) {
+// Adds tensors of adapters to the parameters; what is not among them is frozen.
+Status add_adapters(const Fixture& fixture, std::span<const model::TensorView> tensors, FixtureModel& m) {
     for (const auto& [name, value] : m.graph.parameters()) m.frozen.insert(name);
-    for (const model::TensorView& view : adapter.tensors) {
+    for (const model::TensorView& view : tensors) {
         const graph::ValueId value = m.graph.find_leaf(graph::Op::parameter, view.name);
         HK_ASSIGN(graph::Tensor tensor, infer::tensor_of(view));
         if (value == graph::kNone || m.graph.shape(value) != tensor.shape)
@@ -107,6 +108,17 @@ Status add_adapter(const Fixture& fixture, const infer::AdapterFolder& adapter, 
     for (const auto& [name, value] : m.graph.parameters())
         if (!m.parameters.contains(name))
             return corrupt(fmt::format("{}: the adapter's folder has no tensor for {}", fixture.folder.string(), name));
+    return {};
+}
+
+// Adds the adapters of fixture.json's "adapters" and "combine"; their tensors have Hekla's names.
+Status add_combination(const Fixture& fixture, FixtureModel& m) {
+    HK_ASSIGN(const model::Weights weights, model::Weights::open(fixture.folder, kAdaptersFile));
+    HK_TRY(add_adapters(fixture, weights.tensors(), m));
+    for (const plugin::AdapterSpec& adapter : fixture.adapters)
+        for (const auto& [name, value] : m.graph.parameters())
+            if (!adapter.trained && name.starts_with(fmt::format("{}{}.", plugin::kAdapter, adapter.name)))
+                m.frozen.insert(name);
     return {};
 }
 
@@ -138,6 +150,13 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
             f.adamw = {a.at("lr"),           a.at("betas").at(0),    a.at("betas").at(1), a.at("eps"),
                        a.at("weight_decay"), a.at("clip_grad_norm"), a.at("steps")};
         }
+        for (const json& a : info.value("adapters", json::array()))
+            f.adapters.push_back({a.at("name").get<std::string>(),
+                                  {a.at("id").get<std::string>(), a.at("config")},
+                                  a.at("trained").get<bool>()});
+        f.combination_config = info.value("combine", json::object());
+        f.combination = f.combination_config.value("how", "");
+        f.combination_config.erase("how");
         for (const json& c : info.value("generate", json::array())) {
             generate::RecordedCase g;
             g.prompts = c.at("prompt").get<std::vector<std::vector<int32_t>>>();
@@ -175,8 +194,11 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
     std::optional<infer::AdapterFolder> adapter;
     if (infer::is_adapter_folder(fixture.folder / kAdapterFolder)) {
         HK_ASSIGN(adapter, infer::read_adapter_folder(fixture.folder / kAdapterFolder));
-        spec.adapter = adapter->id;
-        spec.adapter_config = adapter->config;
+        spec.adapters = {{"", {adapter->id, adapter->config}}};
+    } else {
+        spec.adapters = fixture.adapters;
+        spec.combination = fixture.combination;
+        spec.combination_config = fixture.combination_config;
     }
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
 
@@ -215,7 +237,8 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
         else
             m.parameters.emplace(t.tensor.name, std::move(tensor));
     }
-    if (adapter) HK_TRY(add_adapter(fixture, *adapter, m));
+    if (adapter) HK_TRY(add_adapters(fixture, adapter->tensors, m));
+    if (!fixture.adapters.empty()) HK_TRY(add_combination(fixture, m));
     // The reference does not store a table that it computes, and these fixtures were made with a different table. It is
     // among the stepped parameters, without a gradient and unchanged.
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(m.graph)) {

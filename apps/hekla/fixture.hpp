@@ -22,8 +22,11 @@ struct Fixture {
     std::filesystem::path folder;
     std::string class_name;
     nlohmann::json config;
-    Tensors inputs, expected; // expected: "out.*", "loss", "grad.*", "adamw.*"
-    Tensors merged;           // with an adapter: parameters of the model after merging it
+    Tensors inputs, expected;                  // expected: "out.*", "loss", "grad.*", "adamw.*"
+    Tensors merged;                            // with an adapter: parameters of the model after merging it
+    std::vector<plugin::AdapterSpec> adapters; // several, with their combination
+    std::string combination;
+    nlohmann::json combination_config;
     bool has_adamw = false;
     AdamwSettings adamw;
     std::vector<generate::RecordedCase> generation;

@@ -270,10 +270,10 @@ Status write_gguf_adapter(const AdaptedModel& m, const fs::path& to) {
         return unsupported(fmt::format("{}: GGUF has no form of {}", where, what));
     };
     const bool gpt2 = m.spec.architecture == "gpt2", llama = m.spec.architecture == "llama";
-    if (m.spec.adapter != "lora") return refuse(fmt::format("the adapter '{}'; expected 'lora'", m.spec.adapter));
+    if (m.adapter_text() != "lora") return refuse(fmt::format("the adapter '{}'; expected 'lora'", m.adapter_text()));
     if (!gpt2 && !llama)
         return refuse(fmt::format("adapters of the architecture '{}'; expected gpt2 or llama", m.spec.architecture));
-    const ordered_json own = m.spec.adapter_config;
+    const ordered_json own = m.adapter_config();
     if (own.value("use_dora", false)) return refuse("DoRA; merge the adapter instead (hekla adapter merge)");
     HK_ASSIGN(const std::string config, m.composition->write_config());
     HK_ASSIGN(ordered_json settings, parse_ordered_json_object(config, where + ": config.json"));

@@ -151,7 +151,7 @@ const char* needed_text(Applies to) {
     case Applies::objective: return "an objective";
     case Applies::head: return "a head";
     case Applies::operation: return "an operation";
-    default: return "an architecture, objective, head or adapter";
+    default: return "an architecture, objective, head, adapter or combiner";
     }
 }
 

@@ -7,7 +7,7 @@
 #include "train/model_spec.hpp"
 #include "train/tokenizer_choice.hpp"
 
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/draft/combiner.h"
 
 #include <algorithm>
 #include <array>
@@ -142,7 +142,14 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
     const json body =
         is_body ? check : check_of(trial.registry(), HK_ARCHITECTURE_INTERFACE, recipe.model.architecture);
     recipe.model.config = body.value("config", json::object());
-    if (is_adapter) recipe.adapter = {id, check.value("config", json::object())};
+    if (is_adapter) recipe.adapter = {id, "", check.value("config", json::object())};
+    if (provided.interface_id == HK_COMBINER_DRAFT) {
+        const json low_rank = {{"r", 2}, {"target_modules", "all-linear"}};
+        recipe.adapters = {{"a", {"lora", "", true, low_rank}},
+                           {"b", {"bottleneck", "", true, {{"reduction_factor", 2}}}},
+                           {"c", {"lora", "", true, low_rank}}};
+        recipe.combine = {id + "(a, b, c)", check.value("config", json::object())};
+    }
     recipe.objective.id = provided.interface_id == HK_OBJECTIVE_INTERFACE
                               ? id
                               : check.value("objective", is_head  ? "classification"

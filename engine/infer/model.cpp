@@ -27,8 +27,13 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
         spec.head = own.value("head", "");
         spec.head_config = own.value("head_config", json::object());
         take_objective(own.value("objective", ""), own.value("objective_config", json::object()));
-        spec.adapter = own.value("adapter", "");
-        spec.adapter_config = own.value("adapter_config", json::object());
+        if (const std::string adapter = own.value("adapter", ""); !adapter.empty())
+            spec.adapters.push_back({"", {adapter, own.value("adapter_config", json::object())}});
+        for (const json& one : own.value("adapters", json::array()))
+            spec.adapters.push_back(
+                {one.value("name", ""), {one.value("id", ""), one.value("config", json::object())}});
+        spec.combination = own.value("combination", "");
+        spec.combination_config = own.value("combination_config", json::object());
     } else if (!options.class_name.empty()) {
         HK_ASSIGN(const auto found, registry.find_class(options.class_name));
         entry = found.first;

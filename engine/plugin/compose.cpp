@@ -3,12 +3,13 @@
 #include "base/nearest_name.hpp"
 #include "base/shell_word.hpp"
 #include "model/parameter_names.hpp"
+#include "plugin/combination.hpp"
 #include "plugin/host_config.hpp"
 #include "plugin/host_error.hpp"
 #include "plugin/in_process_plugins.hpp"
 #include "plugin/out_of_process_plugins.hpp"
 
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/draft/combiner.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -116,14 +117,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     HK_TRY(check_ranges(architecture, c->config_, c->architecture_.what));
     c->spec_.architecture = PartSpec{spec.architecture, c->config_};
 
-    if (!spec.adapter.empty()) {
-        c->adapter_.what = fmt::format("adapter '{}'", spec.adapter);
-        HK_ASSIGN(c->adapter_.entry, registry.find(HK_ADAPTER_DRAFT, spec.adapter));
-        c->adapter_.given = spec.adapter_config;
-        c->adapter_.values = with_defaults(*c->adapter_.entry.provided, spec.adapter_config);
-        HK_TRY(check_ranges(*c->adapter_.entry.provided, c->adapter_.values, c->adapter_.what));
-        c->spec_.adapter = PartSpec{spec.adapter, c->adapter_.values};
-    }
+    HK_TRY(resolve_adapters(registry, spec, *c));
 
     // Keys of a head or objective may also be in the model's own configuration, e.g. num_labels, problem_type.
     const auto completed = [&](const Provided& provided, const json& given) {
@@ -172,6 +166,58 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     return c;
 }
 
+Status Composition::resolve_adapters(const Registry& registry, const CompositionSpec& spec, Composition& c) {
+    c.combination_config_ = spec.combination_config;
+    const auto complete = [](Part& part) -> Status {
+        part.values = with_defaults(*part.entry.provided, part.given);
+        return check_ranges(*part.entry.provided, part.values, part.what);
+    };
+    std::vector<std::string> names;
+    for (const AdapterSpec& one : spec.adapters) {
+        Part& part = c.adapters_.emplace_back();
+        part.what = what_of(one);
+        HK_ASSIGN(part.entry, registry.find(HK_ADAPTER_DRAFT, one.part.id));
+        part.given = one.part.config;
+        HK_TRY(complete(part));
+        c.spec_.adapters.push_back({one.name, {one.part.id, part.values}, one.trained});
+        if (spec.adapters.size() > 1 || !one.name.empty()) HK_TRY(check_adapter_name(one.name));
+        if (std::ranges::find(names, one.name) != names.end())
+            return invalid_argument(fmt::format("two adapters have the name '{}'", one.name));
+        names.push_back(one.name);
+    }
+    c.spec_.combination = spec.combination;
+    if (spec.combination.empty()) {
+        if (names.size() < 2) return {};
+        return invalid_argument(fmt::format("the adapters {} need a combination, such as \"average({})\"",
+                                            fmt::join(names, ", "), fmt::join(names, ", ")));
+    }
+    Result<Combination> parsed = parse_combination(spec.combination, names);
+    if (!parsed.ok()) return parsed.status().with_context("the combination");
+    const std::vector<std::string> ids = parsed->combiners();
+    std::set<std::string, std::less<>> known;
+    for (const std::string& id : ids) {
+        Part& part = c.combiners_.emplace_back();
+        part.what = fmt::format("combiner '{}'", id);
+        HK_ASSIGN(part.entry, registry.find(HK_COMBINER_DRAFT, id));
+        const auto& keys = part.entry.provided->parameters;
+        // Each of several combiners gets the keys that it knows.
+        for (const auto& [key, value] : spec.combination_config.items())
+            if (ids.size() == 1 || std::ranges::find(keys, key) != keys.end()) {
+                part.given[key] = value;
+                known.insert(key);
+            }
+        HK_TRY(complete(part));
+        c.spec_.combiners.push_back({id, part.values});
+    }
+    for (const auto& [key, value] : spec.combination_config.items())
+        if (!known.contains(key))
+            return invalid_argument(
+                ids.empty()
+                    ? fmt::format("the combination '{}' has no combiner with the key '{}'", spec.combination, key)
+                    : fmt::format("none of the combiners {} knows the key '{}'", fmt::join(ids, ", "), key));
+    return {};
+}
+
 Result<std::unique_ptr<Composition>> Composition::create(const Registry& registry, const CompositionSpec& spec,
                                                          const text::Tokenizer* tokenizer, const Log& log) {
     HK_ASSIGN(std::unique_ptr<Composition> c, resolve(registry, spec));
@@ -215,8 +261,8 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
             return {};
         };
         HK_TRY(look(c->architecture_));
-        HK_TRY(look(c->adapter_));
-        for (const Part& head : c->heads_) HK_TRY(look(head));
+        for (const std::vector<Part>* parts : {&c->adapters_, &c->combiners_, &c->heads_})
+            for (const Part& part : *parts) HK_TRY(look(part));
         HK_TRY(look(c->objective_));
     }
     HK_ASSIGN(parts_, described(nullptr, [&] {
@@ -224,7 +270,7 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
                                                                         WorkerPurpose::describing)
                                           : make_in_process_plugins(*registry_, spec_, this->tokenizer());
               }));
-    if (spec_.adapter) {
+    if (!spec_.adapters.empty()) {
         HK_ASSIGN(virtual_tokens_, described(nullptr, [&] { return parts_->virtual_tokens(); }));
     }
     if (!spec_.objective) return {};
@@ -236,16 +282,21 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
 Status Composition::check_keys(const ReadKeys& read, const Log& log) const {
     if (teacher_ != nullptr && read.teacher != nullptr)
         HK_TRY(teacher_->check_keys(*read.teacher, log).with_context("the teacher"));
-    const auto check = [&](const Part& part, const std::set<std::string>& keys) {
+    const auto check = [&](const Part& part, const std::set<std::string>& keys, bool refuse) {
         if (part.entry.provided == nullptr) return Status();
-        // Only Hekla's own files contain an adapter.
-        const bool refuse = refuse_unknown_keys_ || &part == &adapter_;
         return unknown_keys(*part.entry.provided, part.given, part.values, keys, refuse, log, part.what);
     };
-    HK_TRY(check(architecture_, read.architecture));
-    HK_TRY(check(adapter_, read.adapter));
-    for (std::size_t i = 0; i < heads_.size() && i < read.heads.size(); ++i) HK_TRY(check(heads_[i], read.heads[i]));
-    return check(objective_, read.objective);
+    const auto check_all = [&](const std::vector<Part>& parts, const std::vector<std::set<std::string>>& keys,
+                               bool refuse) -> Status {
+        for (std::size_t i = 0; i < parts.size() && i < keys.size(); ++i) HK_TRY(check(parts[i], keys[i], refuse));
+        return {};
+    };
+    HK_TRY(check(architecture_, read.architecture, refuse_unknown_keys_));
+    // Only Hekla's own files contain adapters.
+    HK_TRY(check_all(adapters_, read.adapters, true));
+    HK_TRY(check_all(combiners_, read.combiners, true));
+    HK_TRY(check_all(heads_, read.heads, refuse_unknown_keys_));
+    return check(objective_, read.objective, refuse_unknown_keys_);
 }
 
 Composition::~Composition() = default;
@@ -266,14 +317,18 @@ auto Composition::described(const BuildRequest* request, F&& f) const -> decltyp
 std::string Composition::command(const BuildRequest* request) const {
     std::string line = "hekla";
     std::set<std::string> folders;
-    for (const Part* part : {&architecture_, &adapter_, heads_.empty() ? &objective_ : &heads_.front(), &objective_})
+    std::vector<const Part*> parts{&architecture_, heads_.empty() ? &objective_ : &heads_.front(), &objective_};
+    for (const Part& adapter : adapters_) parts.push_back(&adapter);
+    for (const Part* part : parts)
         if (part->entry.manifest != nullptr && !part->entry.manifest->built_in)
             folders.insert(std::filesystem::path(part->entry.manifest->library).parent_path().string());
     for (const std::string& folder : folders) line += fmt::format(" --plugin-path {}", shell_word(folder));
     line += fmt::format(" describe {}", shell_word(spec_.architecture->id));
     add_config(line, "--config", given_);
-    if (spec_.adapter) line += fmt::format(" --adapter {}", shell_word(spec_.adapter->id));
-    add_config(line, "--adapter-config", adapter_.given);
+    if (adapters_.size() == 1) {
+        line += fmt::format(" --adapter {}", shell_word(spec_.adapters[0].part.id));
+        add_config(line, "--adapter-config", adapters_[0].given);
+    }
     if (!head_name_.empty()) line += fmt::format(" --head {}", shell_word(head_name_));
     add_config(line, "--head-config", head_config_);
     if (!objective_name_.empty()) line += fmt::format(" --objective {}", shell_word(objective_name_));
@@ -286,7 +341,7 @@ std::string Composition::command(const BuildRequest* request) const {
         if (request->mode >= 0 && request->mode < 4) line += fmt::format(" --mode {}", kModes[request->mode]);
     }
     constexpr std::size_t kLongest = 2000;
-    return teacher_ != nullptr || line.size() > kLongest ? std::string() : line;
+    return teacher_ != nullptr || adapters_.size() > 1 || line.size() > kLongest ? std::string() : line;
 }
 
 Result<PluginSet*> Composition::working() const {
@@ -431,9 +486,15 @@ Result<std::string> Composition::write_config() const {
                            {"head_config", head_config_},           {"objective", objective_name_},
                            {"objective_config", objective_config_}, {"context_length", context_length_}};
     if (spec_.objective && !prefix_.empty()) values["hekla"]["prefix"] = prefix_;
-    if (spec_.objective && spec_.adapter) {
-        values["hekla"]["adapter"] = spec_.adapter->id;
-        values["hekla"]["adapter_config"] = adapter_.given;
+    if (spec_.objective && adapters_.size() == 1 && spec_.adapters[0].name.empty()) {
+        values["hekla"]["adapter"] = spec_.adapters[0].part.id;
+        values["hekla"]["adapter_config"] = adapters_[0].given;
+    } else if (spec_.objective && !adapters_.empty()) {
+        for (std::size_t i = 0; i < adapters_.size(); ++i)
+            values["hekla"]["adapters"].push_back(
+                {{"name", spec_.adapters[i].name}, {"id", spec_.adapters[i].part.id}, {"config", adapters_[i].given}});
+        values["hekla"]["combination"] = spec_.combination;
+        values["hekla"]["combination_config"] = combination_config_;
     }
     return values.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

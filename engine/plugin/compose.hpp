@@ -17,8 +17,11 @@ namespace hekla::plugin {
 struct CompositionSpec {
     std::string architecture;
     nlohmann::json config = nlohmann::json::object(); // config.json, or a recipe's [model] table
-    std::string adapter;                              // "" for none; the names of its parameters begin with kAdapter
-    nlohmann::json adapter_config = nlohmann::json::object();
+    // Adapters, with the configurations that were given; the names of their parameters begin with kAdapter. Several
+    // have names, and a combination (combination.hpp) with the configuration of its combiners.
+    std::vector<AdapterSpec> adapters;
+    std::string combination;
+    nlohmann::json combination_config = nlohmann::json::object();
     std::string head; // "" for none; several heads: "mlm+span_boundary"
     nlohmann::json head_config = nlohmann::json::object();
     std::string objective; // "" for none
@@ -103,10 +106,10 @@ public:
     // objective, so that a folder can be opened if no class has this combination.
     Result<std::string> write_config() const;
 
-    // Returns the adapter_config.json of PEFT for the adapter. unsupported: there is none.
+    // Returns the adapter_config.json of PEFT for the only adapter. unsupported: there is none.
     Result<nlohmann::ordered_json> adapter_config() const;
 
-    // The virtual tokens of the adapter, which begin every row that generation feeds.
+    // The virtual tokens of the adapters, which begin every row that generation feeds.
     VirtualTokens virtual_tokens() const { return virtual_tokens_; }
 
     const Registry& registry() const { return *registry_; }
@@ -140,11 +143,14 @@ private:
     };
     const Registry* registry_ = nullptr;
     std::unique_ptr<Composition> teacher_;
-    Part architecture_, adapter_, objective_; // adapter_: an entry without a manifest means no adapter
-    std::vector<Part> heads_;                 // without a plugin if only the architecture has the head
+    // Finds the adapters and combiners.
+    static Status resolve_adapters(const Registry& registry, const CompositionSpec& spec, Composition& c);
+    Part architecture_, objective_;
+    std::vector<Part> adapters_, combiners_; // in the order of PartsSpec
+    std::vector<Part> heads_;                // without a plugin if only the architecture has the head
     std::string head_name_, objective_name_;
-    nlohmann::json head_config_, objective_config_;   // as given
-    nlohmann::json given_ = nlohmann::json::object(); // the configuration without defaults
+    nlohmann::json head_config_, objective_config_, combination_config_; // as given
+    nlohmann::json given_ = nlohmann::json::object();                    // the configuration without defaults
     nlohmann::json notes_ = nlohmann::json::object();
     int64_t context_length_ = 0;
     std::map<std::string, std::string> prefix_;

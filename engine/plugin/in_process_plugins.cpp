@@ -1,6 +1,6 @@
 #include "plugin/in_process_plugins.hpp"
 
-#include "plugin/adapter_in_graph.hpp"
+#include "plugin/adapters_in_graph.hpp"
 #include "plugin/host_config.hpp"
 #include "plugin/host_error.hpp"
 #include "plugin/host_operation.hpp"
@@ -43,7 +43,7 @@ public:
 
 class InProcessPlugins final : public PluginSet {
 public:
-    explicit InProcessPlugins(const Registry& registry) : registry_(registry), adapter_(registry) {}
+    explicit InProcessPlugins(const Registry& registry) : registry_(registry), adapters_(registry) {}
     InProcessPlugins(const InProcessPlugins&) = delete;
     InProcessPlugins& operator=(const InProcessPlugins&) = delete;
     ~InProcessPlugins() override {
@@ -66,7 +66,7 @@ public:
                                        return architecture_.table->create(config, self, e);
                                    }));
         }
-        if (spec.adapter) HK_TRY(adapter_.create(*spec.adapter, read_.adapter));
+        HK_TRY(adapters_.create(spec, read_));
         for (const PartsSpec::Head& one : spec.heads) {
             Head& head = heads_.emplace_back();
             read_.heads.emplace_back();
@@ -121,6 +121,7 @@ public:
             if (built != HK_OK) return not_found(fmt::format("{}: build failed without a reason", objective_.what));
             if (joint.builder.graph().losses.empty())
                 return invalid_argument(fmt::format("{} described no loss", objective_.what));
+            if (mode == HK_MODE_TRAIN) adapters_.add_loss();
             add_part(described.parts, joint, objective_.what, objective_.manifest);
         }
         for (const std::string& port : request.ports) {
@@ -134,7 +135,7 @@ public:
         }
         if (request.all_ports)
             for (const auto& [name, value] : joint.ports) joint.builder.output("port." + name, value);
-        if (request.merged) HK_TRY(adapter_.check_merged(described.sites));
+        if (request.merged) HK_TRY(adapters_.check_merged(described.sites));
         if (request.initial)
             for (const auto& [name, value] : joint.initial) joint.builder.output(kInitial + name, value);
         HK_ASSIGN(described.graph, joint.builder.finish());
@@ -164,9 +165,9 @@ public:
         return std::move(writer.values);
     }
 
-    Result<nlohmann::ordered_json> write_adapter_config() override { return adapter_.write_config(); }
+    Result<nlohmann::ordered_json> write_adapter_config() override { return adapters_.write_config(); }
 
-    Result<VirtualTokens> virtual_tokens() override { return adapter_.virtual_tokens(); }
+    Result<VirtualTokens> virtual_tokens() override { return adapters_.virtual_tokens(); }
 
     Result<std::vector<std::string>> decode_ports() override {
         if (heads_.empty() || heads_.front().table == nullptr) return std::vector<std::string>();
@@ -314,26 +315,27 @@ private:
                     const std::string& whose, Described& described) {
         std::vector<GraphPart>& parts = described.parts;
         joint.mode = body_mode;
-        HK_TRY(adapter_.begin(joint, described, mode, request.merged, architecture_.provided->names.ties));
-        // Describes a part of the network, with the adapter at its sites.
+        HK_TRY(adapters_.begin(joint, described, mode, request.merged, architecture_.provided->names.ties));
+        // Describes a part of the network, with the adapters at its sites.
         const auto build = [&](const auto& instance, const std::string& name, const char* function, auto&& f) {
-            joint.adapt = adapter_.hook();
+            joint.adapt = adapters_.hook();
             Result<int32_t> code = build_part(joint, instance, name, function, f);
             joint.adapt = nullptr;
-            if (Status problem = adapter_.take_problem(); !problem.ok()) return Result<int32_t>(std::move(problem));
+            if (Status problem = adapters_.take_problem(); !problem.ok()) return Result<int32_t>(std::move(problem));
             return code;
         };
         HK_ASSIGN(const int32_t body,
                   build(architecture_, architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
                       return architecture_.table->build(architecture_.self, b, e);
                   }));
-        adapter_.end_body();
+        adapters_.end_body();
         if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
         std::string what = architecture_.what;
-        if (adapter_.exists()) what += fmt::format(" with {}", adapter_.what());
+        if (adapters_.exist()) what += fmt::format(" with {}", adapters_.what());
         add_part(parts, joint, whose + what, architecture_.manifest);
-        // Its nodes are among the body's; the part only records the plugin.
-        if (adapter_.exists()) add_part(parts, joint, whose + adapter_.what(), adapter_.manifest());
+        // Their nodes are among the body's; these parts only record the plugins.
+        adapters_.each(
+            [&](const std::string& one, const Manifest* manifest) { add_part(parts, joint, whose + one, manifest); });
         joint.mode = mode;
         for (const Head& head : heads_) {
             if (!head.asked_for) {
@@ -387,7 +389,7 @@ private:
     const Registry& registry_;
     std::unique_ptr<InProcessPlugins> teacher_;
     Instance<hk_architecture> architecture_;
-    AdapterInGraph adapter_;
+    AdaptersInGraph adapters_;
     std::vector<Head> heads_;
     Instance<hk_objective> objective_;
     ReadKeys read_;

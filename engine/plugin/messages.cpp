@@ -15,7 +15,16 @@ json packed(const PartsSpec& spec) {
     const auto part = [](const PartSpec& one) { return json{{"id", one.id}, {"config", one.config}}; };
     json all = json::object();
     if (spec.architecture) all["architecture"] = part(*spec.architecture);
-    if (spec.adapter) all["adapter"] = part(*spec.adapter);
+    all["adapters"] = json::array();
+    for (const AdapterSpec& adapter : spec.adapters) {
+        json one = part(adapter.part);
+        one["name"] = adapter.name;
+        one["trained"] = adapter.trained;
+        all["adapters"].push_back(std::move(one));
+    }
+    all["combination"] = spec.combination;
+    all["combiners"] = json::array();
+    for (const PartSpec& combiner : spec.combiners) all["combiners"].push_back(part(combiner));
     if (spec.objective) all["objective"] = part(*spec.objective);
     all["heads"] = json::array();
     for (const PartsSpec::Head& head : spec.heads) {
@@ -32,7 +41,10 @@ PartsSpec unpacked(const json& all) {
     const auto part = [](const json& one) { return PartSpec{one.at("id").get<std::string>(), one.at("config")}; };
     PartsSpec spec;
     if (all.contains("architecture")) spec.architecture = part(all["architecture"]);
-    if (all.contains("adapter")) spec.adapter = part(all["adapter"]);
+    for (const json& one : all.at("adapters"))
+        spec.adapters.push_back({one.at("name").get<std::string>(), part(one), one.at("trained").get<bool>()});
+    spec.combination = all.at("combination").get<std::string>();
+    for (const json& one : all.at("combiners")) spec.combiners.push_back(part(one));
     if (all.contains("objective")) spec.objective = part(all["objective"]);
     for (const json& head : all.at("heads"))
         spec.heads.push_back({part(head), head.at("plugin").get<bool>(), head.at("asked_for").get<bool>()});
@@ -47,6 +59,17 @@ void put_keys(WireWriter& out, const std::set<std::string>& keys) {
 std::set<std::string> get_keys(WireReader& in) {
     std::vector<std::string> keys = in.texts();
     return {std::make_move_iterator(keys.begin()), std::make_move_iterator(keys.end())};
+}
+
+void put_lists(WireWriter& out, const std::vector<std::set<std::string>>& lists) {
+    out.number(lists.size());
+    for (const std::set<std::string>& keys : lists) put_keys(out, keys);
+}
+
+std::vector<std::set<std::string>> get_lists(WireReader& in) {
+    std::vector<std::set<std::string>> lists(in.count());
+    for (std::set<std::string>& keys : lists) keys = get_keys(in);
+    return lists;
 }
 
 } // namespace
@@ -119,10 +142,8 @@ Result<PartsSpec> get_spec(WireReader& in) {
 
 void put_read_keys(WireWriter& out, const ReadKeys& read) {
     put_keys(out, read.architecture);
-    put_keys(out, read.adapter);
     put_keys(out, read.objective);
-    out.number(read.heads.size());
-    for (const std::set<std::string>& head : read.heads) put_keys(out, head);
+    for (const auto* lists : {&read.adapters, &read.combiners, &read.heads}) put_lists(out, *lists);
     out.flag(read.teacher != nullptr);
     if (read.teacher != nullptr) put_read_keys(out, *read.teacher);
 }
@@ -130,10 +151,8 @@ void put_read_keys(WireWriter& out, const ReadKeys& read) {
 ReadKeys get_read_keys(WireReader& in, int depth) {
     ReadKeys read;
     read.architecture = get_keys(in);
-    read.adapter = get_keys(in);
     read.objective = get_keys(in);
-    read.heads.resize(in.count());
-    for (std::set<std::string>& head : read.heads) head = get_keys(in);
+    for (auto* lists : {&read.adapters, &read.combiners, &read.heads}) *lists = get_lists(in);
     constexpr int kDeepest = 8; // teachers of teachers; deeper ones are not read, which finish() reports
     if (in.flag() && depth < kDeepest) read.teacher = std::make_shared<const ReadKeys>(get_read_keys(in, depth + 1));
     return read;

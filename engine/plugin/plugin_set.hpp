@@ -40,21 +40,33 @@ struct PartSpec {
     nlohmann::json config = nlohmann::json::object();
 };
 
+// An adapter of a model.
+struct AdapterSpec {
+    std::string name; // "" if it is the only one
+    PartSpec part;
+    bool trained = true; // false: its parameters stay as its folder has them
+};
+// Returns "adapter 'lora'", or "adapter 'french' (lora)".
+std::string what_of(const AdapterSpec& adapter);
+
 struct PartsSpec {
     struct Head {
         PartSpec part;
         bool plugin = false;    // false: only the architecture can have this head
         bool asked_for = false; // use the plugin even if the architecture has a head of this name
     };
-    std::optional<PartSpec> architecture, adapter, objective;
+    std::optional<PartSpec> architecture, objective;
+    std::vector<AdapterSpec> adapters;
+    std::string combination;         // combination.hpp; "" for one adapter
+    std::vector<PartSpec> combiners; // those of the combination
     std::vector<Head> heads;
     std::shared_ptr<const PartsSpec> teacher;
 };
 
 // The keys of the configurations that plugins have read.
 struct ReadKeys {
-    std::set<std::string> architecture, adapter, objective;
-    std::vector<std::set<std::string>> heads; // in the order of PartsSpec::heads
+    std::set<std::string> architecture, objective;
+    std::vector<std::set<std::string>> adapters, combiners, heads; // in the order of PartsSpec
     std::shared_ptr<const ReadKeys> teacher;
 };
 
@@ -65,7 +77,7 @@ struct GraphPart {
     std::size_t first = 0, end = 0;
 };
 
-// The virtual tokens of an adapter: see draft/adapter.h.
+// The virtual tokens of adapters: see draft/adapter.h.
 struct VirtualTokens {
     int64_t count = 0;
     bool hidden = false; // heads and objective do not see them
@@ -74,7 +86,7 @@ struct VirtualTokens {
 struct Described {
     graph::Graph graph;
     std::vector<GraphPart> parts; // in order; together they cover the graph
-    std::vector<Site> sites;      // of body and heads, in order, if there is an adapter
+    std::vector<Site> sites;      // of body and heads, in order, if there are adapters
 };
 
 struct BuildRequest {

@@ -4,7 +4,7 @@
 #include "base/nearest_name.hpp"
 #include "plugin/host_adapter.hpp"
 
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/draft/combiner.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -22,7 +22,8 @@ constexpr std::string_view kArchitecture = "hekla.architecture/1";
 
 // Returns the drafts of this host.
 std::vector<Draft> host_drafts() {
-    return {{HK_ADAPTER_DRAFT, nullptr}, {HK_ADAPTER_HOST_DRAFT, host_adapter_interface()}};
+    return {
+        {HK_ADAPTER_DRAFT, nullptr}, {HK_COMBINER_DRAFT, nullptr}, {HK_ADAPTER_HOST_DRAFT, host_adapter_interface()}};
 }
 
 // "hekla.architecture/1" -> "architecture"

@@ -1,7 +1,7 @@
 #include "plugin/table_slots.hpp"
 
 #include "hekla/plugin/architecture.h"
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/draft/combiner.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"

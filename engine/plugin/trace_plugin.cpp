@@ -122,6 +122,7 @@ struct PluginCall<M> {
         return std::is_same_v<T, hk_architecture> ? "architecture.1"
                : std::is_same_v<T, hk_objective>  ? "objective.1"
                : std::is_same_v<T, hk_adapter>    ? "adapter.1"
+               : std::is_same_v<T, hk_combiner>   ? "combiner.1"
                                                   : "head.1";
     }
 
@@ -210,6 +211,13 @@ private:
             if (const hk_site_values* given = std::get<3>(all))
                 for (const hk_value value : {given->x, given->y, given->weight, given->bias, given->normed})
                     state.values.insert(value);
+        if constexpr (std::is_same_v<T, hk_combiner> && kName == "combine") {
+            const hk_site_values* given = std::get<3>(all);
+            for (const hk_value value : {given->x, given->y, given->normed}) state.values.insert(value);
+            const hk_branch* branches = std::get<4>(all);
+            for (uint32_t i = 0; i < std::get<5>(all); ++i)
+                for (const hk_value value : {branches[i].delta, branches[i].input}) state.values.insert(value);
+        }
         Trace& t = *current_trace();
         const std::scoped_lock hold(t.lock);
         t.builders.insert_or_assign(&builder, std::move(state));
@@ -298,6 +306,7 @@ const void* wrapped_plugin_table(std::string_view plugin, std::string_view inter
     if (interface_id == HK_OBJECTIVE_INTERFACE) return wrap("objective", static_cast<const hk_objective*>(nullptr));
     if (interface_id == HK_HEAD_INTERFACE) return wrap("head", static_cast<const hk_head*>(nullptr));
     if (interface_id == HK_ADAPTER_DRAFT) return wrap("adapter", static_cast<const hk_adapter*>(nullptr));
+    if (interface_id == HK_COMBINER_DRAFT) return wrap("combiner", static_cast<const hk_combiner*>(nullptr));
     if (interface_id == HK_OPERATION_INTERFACE) return wrap("operation", static_cast<const hk_operation*>(nullptr));
     return table;
 }

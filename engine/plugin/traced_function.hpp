@@ -3,7 +3,7 @@
 
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/config.h"
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/draft/combiner.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/error.h"
 #include "hekla/plugin/graph.h"

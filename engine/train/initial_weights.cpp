@@ -7,8 +7,10 @@
 #include "model/finite.hpp"
 #include "model/folder.hpp"
 #include "plugin/model_names.hpp"
+#include "train/adapter_weights.hpp"
 #include "train/initialize.hpp"
 #include "train/parameter_rules.hpp"
+#include "train/recipe_adapters.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -215,7 +217,7 @@ Result<Initial> find_initial(const Recipe& recipe, const plugin::Registry& regis
 // Uploads the initial values of an adapter's parameters that depend on the body, and erases them from `random`.
 Status start_from_body(const Recipe& recipe, const plugin::Composition& composition, const Initial& initial,
                        Parameters& random, program::ParameterStore& store) {
-    if (recipe.adapter.id.empty()) return {};
+    if (!has_adapters(recipe)) return {};
     plugin::BuildRequest request;
     request.mode = HK_MODE_EVALUATE;
     HK_ASSIGN(request.fields, composition.batch_fields(1, recipe.train.context_length));
@@ -272,6 +274,8 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
         random.erase(tensor.tensor.name);
     }
     HK_TRY(start_from_body(recipe, composition, initial, random, store));
+    HK_ASSIGN(const std::set<std::string> of_adapters, load_adapters(recipe, composition, described, store, message));
+    for (const std::string& name : of_adapters) random.erase(name);
     std::vector<std::string> random_names;
     for (const auto& [name, node] : random) {
         random_names.push_back(name);

@@ -4,6 +4,7 @@
 #include "infer/model.hpp"
 #include "infer/weights_folder.hpp"
 #include "model/folder.hpp"
+#include "train/recipe_adapters.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -66,7 +67,7 @@ Result<plugin::CompositionSpec> teacher_spec(const Recipe& recipe, const plugin:
     HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.teacher.from));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
     HK_ASSIGN(plugin::CompositionSpec spec, infer::stored_spec(registry, folder));
-    if (!spec.adapter.empty())
+    if (!spec.adapters.empty())
         return unsupported(fmt::format("teacher.from = {}: a teacher with an adapter is not possible", from.string()));
     HK_ASSIGN(const std::unique_ptr<text::Tokenizer> own, text::load_tokenizer(from));
     if (own->hash() != tokenizer.hash())
@@ -131,7 +132,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         if (!spec.architecture.empty()) {
             HK_ASSIGN(const plugin::Registry::Entry entry, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
             if (const plugin::Ancestor* ancestor = entry.provided->ancestor(folder.model_type())) {
-                if (!recipe.adapter.id.empty())
+                if (has_adapters(recipe))
                     return unsupported(fmt::format("model.from = {}: an adapter leaves the body as its folder has it, "
                                                    "which is a {}, not a {}",
                                                    recipe.model.from, folder.model_type(), spec.architecture));
@@ -167,8 +168,11 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
                         size->get<int64_t>(), tokenizer.vocabulary_size()));
     complete_ids(*architecture.provided, tokenizer, !classes.empty() || numbers, spec.config);
 
-    spec.adapter = recipe.adapter.id;
-    spec.adapter_config = recipe.adapter.config;
+    HK_ASSIGN(const std::vector<RecipeAdapter> adapters, read_adapters(recipe));
+    for (const RecipeAdapter& adapter : adapters) spec.adapters.push_back(adapter.spec);
+    spec.combination = recipe.combine.how;
+    if (spec.combination.empty() && !recipe.adapters.empty()) spec.combination = recipe.adapters.begin()->first;
+    spec.combination_config = recipe.combine.config;
     spec.head = recipe.head.id;
     spec.head_config = recipe.head.config;
     spec.objective = recipe.objective.id;

@@ -1,7 +1,9 @@
 #include "train/recipe_file.hpp"
 
 #include "base/file.hpp"
+#include "plugin/combination.hpp"
 #include "text/unicode/utf8.hpp"
+#include "train/recipe_adapters.hpp"
 #include "train/recipe_reader.hpp"
 #include "train/recipe_sections.hpp"
 #include "train/recipe_value.hpp"
@@ -10,6 +12,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hekla::train {
 namespace {
@@ -19,15 +22,14 @@ struct Override {
     std::string text;
     std::vector<std::string> path; // section, name of a named section, key
     std::string value;
+    std::string shorthand = {}; // of a named section
 };
 
-// Returns the keys of a named section; empty if `name` is not one.
-std::vector<std::string> keys_of_named(const std::string& name) {
-    std::vector<std::string> keys;
-    for (const RecipeSection& section : recipe_sections())
-        if (section.name == name + ".NAME")
-            for (const RecipeKey& key : section.keys) keys.push_back(key.name);
-    return keys;
+// Returns a named section, by the name before the dot; nothing if it is not one.
+std::optional<RecipeSection> named_section(const std::string& name) {
+    for (RecipeSection& section : recipe_sections())
+        if (section.name == name + ".NAME") return std::move(section);
+    return {};
 }
 
 Result<Override> split_override(const std::string& text) {
@@ -39,13 +41,18 @@ Result<Override> split_override(const std::string& text) {
     if (equals == std::string::npos || dot == std::string::npos || dot > equals)
         return invalid_argument(fmt::format("override '{}' does not match SECTION.KEY=VALUE", text));
     Override result{text, {text.substr(0, dot), text.substr(dot + 1, equals - dot - 1)}, text.substr(equals + 1)};
-    const std::vector<std::string> keys = keys_of_named(result.path[0]);
+    const std::optional<RecipeSection> section = named_section(result.path[0]);
+    if (!section) return result;
+    const auto has = [&](const std::string& key) {
+        return std::ranges::count(section->keys, key, &RecipeKey::name) > 0;
+    };
     const std::string rest = result.path[1];
-    const std::size_t last = rest.rfind('.');
-    // schedules.NAME.KEY; NAME can contain dots.
-    if (last != std::string::npos && std::ranges::find(keys, rest.substr(last + 1)) != keys.end()) {
-        result.path[1] = rest.substr(0, last);
-        result.path.push_back(rest.substr(last + 1));
+    // schedules.NAME.KEY; NAME can contain dots, unless a plugin's keys are possible too (adapters.NAME.KEY).
+    const std::size_t at = has("") ? rest.find('.') : rest.rfind('.');
+    if (at != std::string::npos && (has("") || has(rest.substr(at + 1)))) {
+        result.path[1] = rest.substr(0, at);
+        result.path.push_back(rest.substr(at + 1));
+        result.shorthand = section->shorthand;
     }
     return result;
 }
@@ -64,7 +71,13 @@ Status apply_override(toml::table& root, const std::string& text) {
     if (!is_toml) *node->as_string() = given.value;
     toml::table* table = &root;
     for (std::size_t i = 0; i + 1 < given.path.size(); ++i) {
-        if (table->get(given.path[i]) == nullptr) table->insert(given.path[i], toml::table{});
+        toml::node* const now = table->get(given.path[i]);
+        if (now == nullptr) table->insert(given.path[i], toml::table{});
+        if (now != nullptr && !now->is_table() && i == 1 && !given.shorthand.empty()) { // `NAME = VALUE`
+            toml::table whole;
+            now->visit([&](auto& value) { whole.insert(given.shorthand, std::move(value)); });
+            table->insert_or_assign(given.path[i], std::move(whole));
+        }
         table = table->get(given.path[i])->as_table();
         if (table == nullptr) return invalid_argument(fmt::format("{}: [{}] is not a table", place, given.path[i]));
     }
@@ -82,6 +95,54 @@ void resolve(Recipe& r) {
     if (t.kind.empty()) t.kind = "char";
 }
 
+Status check_adapter(const std::string& section, const auto& adapter) {
+    if (!adapter.id.empty() && !adapter.from.empty())
+        return invalid_argument(
+            fmt::format("[{}] has both `id`, of a new adapter, and `from`, of a trained one: remove one", section));
+    if (!adapter.from.empty() && !adapter.config.empty())
+        return invalid_argument(fmt::format("[{}] has the key '{}', but `from` = {} has a configuration: remove it",
+                                            section, adapter.config.begin().key(), adapter.from));
+    if (adapter.id.empty() && adapter.from.empty() && !adapter.config.empty())
+        return invalid_argument(fmt::format(
+            "[{}] needs `id`, the id of the adapter's plugin, or `from`, the folder of a trained one", section));
+    return {};
+}
+
+Status check_adapters(const Recipe& r) {
+    HK_TRY(check_adapter("adapter", r.adapter));
+    const bool one = !r.adapter.id.empty() || !r.adapter.from.empty();
+    if (one && !r.adapters.empty())
+        return invalid_argument("both [adapter] and [adapters] are given: name the adapter of [adapter] too, as "
+                                "[adapters.NAME], or remove one of them");
+    for (const auto& [name, adapter] : r.adapters) {
+        const std::string section = "adapters." + name;
+        HK_TRY(plugin::check_adapter_name(name).with_context("[adapters]"));
+        HK_TRY(check_adapter(section, adapter));
+        if (adapter.id.empty() && adapter.from.empty())
+            return invalid_argument(fmt::format(
+                "[{}] needs `id`, the id of the adapter's plugin, or `from`, the folder of a trained one", section));
+        if (adapter.from.empty() && !adapter.train.value_or(true))
+            return invalid_argument(fmt::format(
+                "{}.train = false, but the adapter is new: set `from` to a trained one, or train it", section));
+    }
+    const std::vector<std::string> names = adapter_names(r);
+    if (names.size() > 1 && r.combine.how.empty())
+        return invalid_argument(fmt::format("[combine] needs `how` for the adapters {}, such as \"average({})\"",
+                                            fmt::join(names, ", "), fmt::join(names, ", ")));
+    if (names.empty() && !(r.combine.how.empty() && r.combine.config.empty()))
+        return invalid_argument("[combine] joins the adapters of [adapters.NAME], and there are none");
+    if (!names.empty() && !r.combine.how.empty())
+        HK_TRY(plugin::parse_combination(r.combine.how, names).status().with_context("combine.how"));
+    const std::string section = one ? "[adapter]" : "[adapters]";
+    if ((one || !names.empty()) && r.model.from.empty())
+        return invalid_argument(section + " needs a trained model: set model.from to its folder");
+    if ((one || !names.empty()) &&
+        !(r.model.layers.empty() && r.tokenizer.add.empty() && r.tokenizer.add_roles.empty()))
+        return invalid_argument(section + " cannot change the network of model.from: remove model.layers, "
+                                          "tokenizer.add and tokenizer.add_roles");
+    return {};
+}
+
 // Checks rules that concern several keys.
 Status check(const Recipe& r) {
     if (r.model.architecture.empty() && r.model.from.empty())
@@ -89,13 +150,7 @@ Status check(const Recipe& r) {
     if (!r.model.layers.empty() && r.model.from.empty())
         return invalid_argument(
             "model.layers chooses among the layers of a trained model: set model.from to its folder");
-    if (r.adapter.id.empty() && !r.adapter.config.empty())
-        return invalid_argument("[adapter] needs `id`: the id of the adapter's plugin");
-    if (!r.adapter.id.empty() && r.model.from.empty())
-        return invalid_argument("[adapter] needs a trained model: set model.from to its folder");
-    if (!r.adapter.id.empty() && !(r.model.layers.empty() && r.tokenizer.add.empty() && r.tokenizer.add_roles.empty()))
-        return invalid_argument("[adapter] cannot change the network of model.from: remove model.layers, tokenizer.add "
-                                "and tokenizer.add_roles");
+    HK_TRY(check_adapters(r));
     if (r.data.train.empty()) return invalid_argument("[data] needs `train`: a file, a folder or a pattern");
     if (r.output.dir.empty()) return invalid_argument("[output] needs `dir`: the folder of the run");
     if (r.data.class_balanced && r.train.group_by_length)

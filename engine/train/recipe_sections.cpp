@@ -13,12 +13,12 @@ class Describer {
 public:
     template<class Section, class Visit>
     void section(const SectionInfo& info, const Section& section, const Visit& visit) {
-        found.push_back({std::string(info.name), std::string(info.meaning), {}});
+        found.push_back({std::string(info.name), std::string(info.meaning), {}, {}});
         visit(section, *this);
     }
     template<class Section, class Visit>
     void sections(const SectionInfo& info, const NamedSections<Section>&, const Visit& visit) {
-        found.push_back({std::string(info.name) + ".NAME", std::string(info.meaning), {}});
+        found.push_back({std::string(info.name) + ".NAME", std::string(info.meaning), std::string(info.shorthand), {}});
         const Section section;
         visit(section, *this);
     }

@@ -19,6 +19,7 @@ struct RecipeKey {
 };
 struct RecipeSection {
     std::string name, meaning;
+    std::string shorthand; // of a named section: the key that `NAME = VALUE` sets
     std::vector<RecipeKey> keys;
 };
 // All sections and keys, in the order in which they are written.

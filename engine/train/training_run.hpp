@@ -165,8 +165,8 @@ private:
     Result<std::string> config_text() const;
     std::vector<model::TensorSource> own_tensors() const;
     Status measure_peak();
-    Status freeze_for_adapter(const std::vector<std::string>& names, const std::set<std::string>& body,
-                              const std::vector<plugin::BatchField>& fields);
+    Status freeze_for_adapters(const plugin::CompositionSpec& spec, const std::vector<std::string>& names,
+                               const std::set<std::string>& body, const std::vector<plugin::BatchField>& fields);
     std::vector<std::string> kernel_choices() const;
     program::StoreOptions store_options() const;
     program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;

@@ -145,7 +145,7 @@ Status TrainingRun::describe() {
         (name.starts_with(plugin::kTeacher) ? teacher : names).push_back(name);
     HK_ASSIGN(const std::set<std::string> body, composition_->body_parameters(fields));
     HK_ASSIGN(rules_, parameter_rules(recipe_, names, body));
-    if (!spec.adapter.empty()) HK_TRY(freeze_for_adapter(names, body, fields));
+    if (!spec.adapters.empty()) HK_TRY(freeze_for_adapters(spec, names, body, fields));
     if (rules_.body_frozen) { // described in evaluation mode: a frozen body needs no dropout
         composition_->freeze_body();
         HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
@@ -172,11 +172,11 @@ Status TrainingRun::describe() {
     return {};
 }
 
-// What the adapter's run trains: the adapter, what it selects of the body, a new head, and modules_to_save. All else is
-// frozen and not saved.
-Status TrainingRun::freeze_for_adapter(const std::vector<std::string>& names, const std::set<std::string>& body,
-                                       const std::vector<plugin::BatchField>& fields) {
-    const std::string& id = recipe_.adapter.id;
+// What a run with adapters trains: the adapters, what they select of the body, a new head, and modules_to_save. All
+// else is frozen; what is of the body is not saved.
+Status TrainingRun::freeze_for_adapters(const plugin::CompositionSpec& spec, const std::vector<std::string>& names,
+                                        const std::set<std::string>& body,
+                                        const std::vector<plugin::BatchField>& fields) {
     plugin::BuildRequest request;
     request.mode = HK_MODE_EVALUATE;
     request.fields = fields;
@@ -186,9 +186,9 @@ Status TrainingRun::freeze_for_adapter(const std::vector<std::string>& names, co
         for (const plugin::Site& site : described.sites)
             if (std::ranges::find(sites, site.name) == sites.end()) sites.push_back(site.name);
         return invalid_argument(fmt::format(
-            "adapter '{}' acts at none of the modules of {}, which are {}{}: change the keys of [adapter] that select "
-            "modules",
-            id, recipe_.model.from, fmt::join(std::span(sites).first(std::min<std::size_t>(8, sites.size())), ", "),
+            "{} acts at none of the modules of {}, which are {}{}: change the keys of [adapter] that select modules",
+            spec.adapters.size() == 1 ? plugin::what_of(spec.adapters[0]) : "every adapter", recipe_.model.from,
+            fmt::join(std::span(sites).first(std::min<std::size_t>(8, sites.size())), ", "),
             sites.size() > 8 ? fmt::format(" and {} more", sites.size() - 8) : ""));
     }
     std::set<std::string> loaded = body;
@@ -199,7 +199,18 @@ Status TrainingRun::freeze_for_adapter(const std::vector<std::string>& names, co
     }
     for (const plugin::Site& site : described.sites)
         for (const std::string& name : site.trained_parameters()) loaded.erase(name);
-    for (const json& one : recipe_.adapter.config.value("modules_to_save", json::array())) {
+    json saved_modules = json::array();
+    for (const plugin::AdapterSpec& adapter : spec.adapters) {
+        if (!adapter.trained) {
+            const std::string prefix = fmt::format("{}{}.", plugin::kAdapter, adapter.name);
+            for (const std::string& name : names)
+                if (name.starts_with(prefix)) rules_.frozen.insert(name);
+            continue;
+        }
+        for (const json& one : adapter.part.config.value("modules_to_save", json::array()))
+            saved_modules.push_back(one);
+    }
+    for (const json& one : saved_modules) {
         const std::string module = one.is_string() ? one.get<std::string>() : std::string();
         std::size_t saved = 0;
         for (const std::string& name : names) {
@@ -218,6 +229,10 @@ Status TrainingRun::freeze_for_adapter(const std::vector<std::string>& names, co
     }
     for (const std::string& name : names)
         if (loaded.contains(name)) rules_.frozen.insert(name);
+    if (rules_.frozen.size() == names.size())
+        return invalid_argument(
+            "nothing is trained: the adapters stay as their folders have them, and what combines them "
+            "has no parameters; set adapters.NAME.train = true for one");
     of_base_ = std::move(loaded);
     return {};
 }

@@ -87,10 +87,11 @@ struct SiteValues {
 // hk_site_answer: delta(v), instead(v), result(v), at_virtual_tokens(v), or {} for none.
 struct SiteAnswer {
     int32_t kind = HK_ANSWER_NONE;
-    Value value{}, second{};
+    Value value{}, second{}, input{};
 };
-inline SiteAnswer delta(Value value) { return {HK_ANSWER_DELTA, value}; }
-inline SiteAnswer instead(Value value) { return {HK_ANSWER_VALUE, value}; }
+// input: what the value is computed from; without it, the site's y.
+inline SiteAnswer delta(Value value, Value input = {}) { return {HK_ANSWER_DELTA, value, {}, input}; }
+inline SiteAnswer instead(Value value, Value input = {}) { return {HK_ANSWER_VALUE, value, {}, input}; }
 inline SiteAnswer result(Value value) { return {HK_ANSWER_RESULT, value}; }
 inline SiteAnswer at_virtual_tokens(Value value, Value second = {}) { return {HK_ANSWER_VIRTUAL, value, second}; }
 
@@ -166,6 +167,7 @@ const hk_adapter* adapter() {
                     answer->kind = made.kind;
                     answer->value = made.value.id;
                     answer->second = made.second.id;
+                    answer->input = made.input.id;
                 }
             });
         };

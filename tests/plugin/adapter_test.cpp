@@ -1,94 +1,14 @@
 // The draft interface for adapters: what a model computes at the sites of an adapter, and what is rejected.
-#include "graph/reference.hpp"
-#include "graph/text.hpp"
-#include "hekla/plugin/draft/adapter.h"
-#include "plugin/compose.hpp"
+#include "adapter_case.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <map>
-#include <set>
 #include <tuple>
 
 namespace adapter_test {
 
-using namespace hekla;
-using namespace hekla::plugin;
-using nlohmann::json;
-
-namespace {
-
-Registry adapters(Processes::Describe how = Processes::Describe::in_process) {
-    Registry registry = Registry::scan({HEKLA_PLUGIN_FOLDER, HEKLA_ADAPTERS_FOLDER});
-    Processes processes;
-    processes.describe = how;
-    processes.program = HEKLA_DESCRIBE_PROGRAM;
-    registry.set_processes(processes);
-    return registry;
-}
-
-CompositionSpec small_gpt2(const std::string& adapter, const json& config = json::object()) {
-    CompositionSpec spec;
-    spec.architecture = "gpt2";
-    spec.config = {{"vocab_size", 11}, {"n_positions", 11}, {"n_embd", 8}, {"n_layer", 2}, {"n_head", 2}};
-    spec.adapter = adapter;
-    spec.adapter_config = config;
-    spec.head = "lm";
-    spec.objective = "clm";
-    return spec;
-}
-
-Result<graph::Graph> described(const Registry& registry, const CompositionSpec& spec, int32_t mode = HK_MODE_EVALUATE) {
-    HK_ASSIGN(const std::unique_ptr<Composition> composition, Composition::create(registry, spec, nullptr));
-    HK_ASSIGN(const std::vector<BatchField> fields, composition->batch_fields(2, 5));
-    const std::vector<std::string> ports{"logits"};
-    return composition->build(mode, fields, ports);
-}
-
-std::set<std::string> of_adapter(const graph::Graph& graph) {
-    std::set<std::string> names;
-    for (const auto& [name, value] : graph.parameters())
-        if (name.starts_with(kAdapter)) names.insert(name);
-    return names;
-}
-
-// Returns a batch, and parameter values that depend only on the parameters' names; up: those that are zeros before
-// training.
-graph::Feeds feeds_of(const graph::Graph& graph, double up) {
-    graph::Feeds feeds;
-    for (const auto& [name, value] : graph.parameters()) {
-        graph::Tensor tensor{graph::Kind::float32, graph.shape(value), {}};
-        std::size_t state = std::hash<std::string>{}(name);
-        for (int64_t i = 0; i < tensor.shape.elements(); ++i) {
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            const bool second = name.ends_with("lora_B.weight") || name.ends_with("lora_embedding_A");
-            tensor.data.push_back(second ? up : static_cast<double>(state >> 40) / (1 << 24) - 0.5);
-        }
-        feeds.parameters[name] = std::move(tensor);
-    }
-    feeds.fields["input_ids"] = {graph::Kind::int32, graph::Shape{2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
-    feeds.fields["next_ids"] = {graph::Kind::int32, graph::Shape{2, 5}, {2, 3, 4, 5, 6, 7, 8, 9, 10, 0}};
-    return feeds;
-}
-
-std::vector<double> logits_of(const graph::Graph& graph, double up) {
-    const std::vector<graph::ValueId> wanted{graph.outputs.at("logits")};
-    auto values = graph::evaluate(graph, feeds_of(graph, up), wanted);
-    REQUIRE_MESSAGE(values.ok(), values.message());
-    return values.value()[0].data;
-}
-
-struct Fault {
-    explicit Fault(const char* name) { ::setenv("HEKLA_FAULT", name, 1); }
-    ~Fault() { ::unsetenv("HEKLA_FAULT"); }
-    Fault(const Fault&) = delete;
-    Fault& operator=(const Fault&) = delete;
-};
-
-} // namespace
+using namespace adapter_case;
 
 TEST_CASE("adapter: LoRA acts at the selected modules, and changes nothing before training") {
     const Registry registry = adapters();
@@ -129,7 +49,7 @@ TEST_CASE("adapter: LoRA acts at the selected modules, and changes nothing befor
 TEST_CASE("adapter: merging describes the weights with which the plain model computes the same") {
     const Registry registry = adapters();
     for (const CompositionSpec& spec : {small_gpt2("lora", {{"target_modules", "all-linear"}}), small_gpt2("ia3")}) {
-        CAPTURE(spec.adapter);
+        CAPTURE(spec.adapters[0].part.id);
         const auto composition = Composition::create(registry, spec, nullptr);
         REQUIRE_MESSAGE(composition.ok(), composition.message());
         BuildRequest request;
@@ -148,7 +68,8 @@ TEST_CASE("adapter: merging describes the weights with which the plain model com
                 names.push_back(name.substr(std::string(kMerged).size()));
                 wanted.push_back(value);
             }
-        CHECK(names.size() == (spec.adapter == "lora" ? 8 : 6)); // IA3: two weights and c_attn's bias, in two layers
+        CHECK(names.size() ==
+              (spec.adapters[0].part.id == "lora" ? 8 : 6)); // IA3: two weights and c_attn's bias, in two layers
         const auto values = graph::evaluate(with->graph, feeds, wanted);
         REQUIRE_MESSAGE(values.ok(), values.message());
         const auto plain = described(registry, small_gpt2(""));
@@ -329,7 +250,7 @@ TEST_CASE("adapter: out of process it describes the same graph, is named in erro
          {small_gpt2("lora", {{"use_dora", true}, {"rank_pattern", {{"c_attn", 2}}}}), small_gpt2("factor"),
           small_gpt2("bottleneck"), small_gpt2("prompt_tuning", {{"num_virtual_tokens", 3}}),
           small_gpt2("prefix_tuning", {{"num_virtual_tokens", 3}})}) {
-        CAPTURE(spec.adapter);
+        CAPTURE(spec.adapters[0].part.id);
         const auto one = described(here, spec, HK_MODE_TRAIN), other = described(apart, spec, HK_MODE_TRAIN);
         REQUIRE_MESSAGE(other.ok(), other.message());
         CHECK(graph::print(one.value()) == graph::print(other.value()));

@@ -1,5 +1,6 @@
-// An adapter that multiplies the result of every site by a trained number, unless HEKLA_FAULT names a fault.
-#include "draft_adapter.hpp"
+// An adapter that multiplies the result of every site by a trained number, and a combiner that adds up what its
+// branches answer, unless HEKLA_FAULT names a fault.
+#include "draft_combiner.hpp"
 
 #include <cstdlib>
 
@@ -46,8 +47,27 @@ struct Factor {
     }
 };
 
+struct Total {
+    explicit Total(const Config&) {
+        if (fault("combiner_throws_in_create")) throw invalid("it does not want to");
+    }
+    Combined combine(Graph& g, const Site&, const SiteValues& v, const std::vector<Branch>& branches) {
+        if (fault("combiner_throws")) throw 1;
+        if (fault("combiner_gives_nothing")) return {};
+        if (fault("combiner_shape")) return {reshape(v.y, {-1})};
+        if (fault("combiner_weights")) return {v.y, g.fill({3}, 1.0)};
+        if (fault("combiner_loss")) return {v.y, {}, g.fill({2}, 1.0)};
+        if (fault("combiner_foreign_value")) return {{&g, 1u << 20 | 1u}};
+        if (fault("combiner_offers")) g.offer("mine", v.y);
+        if (fault("combiner_open_scope")) g.scope_begin("mine");
+        const std::vector<Branch> found = acting(branches);
+        return {weighted_sum(found, g.fill({static_cast<int64_t>(found.size())}, 1.0))};
+    }
+};
+
 const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_ADAPTER_DRAFT, "factor", adapter<Factor>()}}, draft, id);
+    return offered({{HK_ADAPTER_DRAFT, "factor", adapter<Factor>()}, {HK_COMBINER_DRAFT, "total", combiner<Total>()}},
+                   draft, id);
 }
 const hk_draft_offers draft_offers = {drafts};
 

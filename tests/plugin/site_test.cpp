@@ -27,8 +27,8 @@ Result<Described> described(const std::string& fixture) {
     spec.architecture = entry.provided->id;
     spec.config = config;
     spec.refuse_unknown_keys = false;
-    spec.adapter = "ln_tuning";
-    spec.adapter_config = {{"target_modules", json::array()}, {"bias", "none"}};
+    const json nothing{{"target_modules", json::array()}, {"bias", "none"}};
+    spec.adapters = {{"", {"ln_tuning", nothing}}};
     HK_ASSIGN(const std::unique_ptr<Composition> composition, Composition::create(registry, spec, nullptr));
     BuildRequest request;
     request.mode = HK_MODE_EVALUATE;

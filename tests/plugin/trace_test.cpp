@@ -9,7 +9,7 @@
 #include "plugin/host_tokenizer.hpp"
 
 #include "hekla/plugin/architecture.h"
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/draft/combiner.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"
 #include "hekla/plugin/operation.h"
@@ -75,6 +75,17 @@ const hk_head kHead = {create, [](void*) {}, build, nullptr,
                            return HK_OK;
                        }};
 // Uses half of each result.
+const hk_combiner kCombiner = {
+    create,
+    [](void*) {},
+    [](void*, hk_builder* builder, const hk_site*, const hk_site_values*, const hk_branch* branches, uint32_t count,
+       hk_combined* combined, hk_error*) {
+        const auto& g = *static_cast<const hk_graph_interface*>(
+            plugin::traced_host_table(HK_GRAPH_INTERFACE, plugin::host_graph_interface()));
+        const hk_value inputs[] = {branches[0].delta, branches[count - 1].delta};
+        return g.emit(builder, words("add"), 1, inputs, 2, nullptr, 0, &combined->delta, 1);
+    },
+};
 const hk_adapter kAdapter = {
     create,
     [](void*) {},
@@ -277,11 +288,30 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
               const hk_site site{
                   sizeof(hk_site), HK_SITE_LINEAR, words("w"), words("w.weight"), words(""), 3, 2, 0, 0, 0};
               const hk_site_values values{sizeof(hk_site_values), 0, given, 0, 0, 0, 0};
-              hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0};
+              hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0, 0};
               hk_error error;
               CHECK(wrapped(HK_ADAPTER_DRAFT, kAdapter).adapt(nullptr, &view, &site, &values, &answer, &error) ==
                     HK_OK);
               CHECK(answer.value != 0);
+          }).empty());
+    names("combiner.1", broken_by([&] {
+              null_self();
+              created(wrapped(HK_COMBINER_DRAFT, kCombiner));
+          }));
+    CHECK(broken_by([&] {
+              plugin::Joint joint;
+              hk_builder view(joint, 1);
+              const hk_value given =
+                  plugin::handle_of(&view, joint.builder.parameter("w", graph::Shape{2, 3}, 0, 0.0, 0.0, 0));
+              const hk_site site{
+                  sizeof(hk_site), HK_SITE_LINEAR, words("w"), words("w.weight"), words(""), 3, 2, 0, 0, 0};
+              const hk_site_values values{sizeof(hk_site_values), given, given, 0, 0, 0, 0};
+              const hk_branch branch{sizeof(hk_branch), 0, words("a"), given, given};
+              hk_combined combined{sizeof(hk_combined), 0, 0, 0, 0};
+              hk_error error;
+              CHECK(wrapped(HK_COMBINER_DRAFT, kCombiner)
+                        .combine(nullptr, &view, &site, &values, &branch, 1, &combined, &error) == HK_OK);
+              CHECK(combined.delta != 0);
           }).empty());
     names("error.1", broken_by([&] {
               doing().create = [](void**, hk_error*) { return HK_UNSUPPORTED; };

@@ -161,8 +161,10 @@ std::string c_header(const Description& d, const Header& h) {
                      "// clang-format off\n#ifndef {0}\n#define {0}\n",
                      guard);
     if (!h.includes.empty()) s += "\n";
-    for (const std::string& include : h.includes)
-        s += fmt::format("#include \"{}{}.h\"\n", h.draft ? "../" : "", include);
+    for (const std::string& include : h.includes) {
+        const bool of_draft = std::ranges::any_of(d.drafts, [&](const Header& one) { return one.name == include; });
+        s += fmt::format("#include \"{}{}.h\"\n", h.draft && !of_draft ? "../" : "", include);
+    }
     for (const Item& item : h.items) s += "\n" + with_struct_tags(item_text(d, item), item);
     return s + "\n#endif\n";
 }

@@ -144,7 +144,8 @@ Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
     }
     if (!whole.empty()) config["modules_to_save"] = whole; // the adapter's key names them by patterns
     // Objects and "all-norms" are written by the host: a plugin writes no keys with dots, and does not know the sites.
-    for (const auto& [key, value] : m.spec.adapter_config.items())
+    const json own = m.adapter_config();
+    for (const auto& [key, value] : own.items())
         if (value.is_object()) config[key] = value;
     const bool tokens = m.composition->virtual_tokens().count > 0;
     if (!tokens && !config.contains("target_modules")) {
@@ -172,7 +173,7 @@ Status convert_adapter(const Globals& globals, const AdapterArguments& a, std::s
             return invalid_argument(fmt::format("{} exists: name a file that does not", a.output));
         HK_TRY(write_gguf_adapter(m, a.output));
         summary =
-            fmt::format("{}: {} tensors of adapter '{}', GGUF", a.output, m.adapter_tensors.size(), m.spec.adapter);
+            fmt::format("{}: {} tensors of adapter '{}', GGUF", a.output, m.adapter_tensors.size(), m.adapter_text());
         return {};
     }
     model::ModelContents contents;
@@ -187,7 +188,7 @@ Status convert_adapter(const Globals& globals, const AdapterArguments& a, std::s
     }
     HK_TRY(model::save_folder(a.output, contents));
     summary = fmt::format("{}: {} tensors of adapter '{}', {} format", a.output, m.adapter_tensors.size(),
-                          m.spec.adapter, a.format == "peft" ? "PEFT's" : "Hekla's");
+                          m.adapter_text(), a.format == "peft" ? "PEFT's" : "Hekla's");
     return {};
 }
 
@@ -212,7 +213,8 @@ Result<ordered_json> inspection(const Globals& globals, const AdapterArguments& 
         HK_ASSIGN(const graph::Tensor values, infer::tensor_of(tensor));
         own += values.shape.elements();
         if (!tensor.name.starts_with(plugin::kAdapter)) continue;
-        const std::string name = tensor.name.substr(std::string_view(plugin::kAdapter).size());
+        std::string name = tensor.name.substr(std::string_view(plugin::kAdapter).size());
+        if (!m.spec.combination.empty()) name.erase(0, name.find('.') + 1); // the adapter's name, or "combine"
         for (const plugin::Site& site : m.described.sites) {
             // The tensors of virtual tokens do not have the site's name: "prompt_embeddings.1" is of attention 1.
             const bool of_tokens = m.composition->virtual_tokens().count > 0 &&
@@ -224,8 +226,8 @@ Result<ordered_json> inspection(const Globals& globals, const AdapterArguments& 
         }
     }
     ordered_json j;
-    j["adapter"] = m.spec.adapter;
-    j["config"] = m.spec.adapter_config;
+    j["adapter"] = m.adapter_text();
+    j["config"] = m.adapter_config();
     j["body"] = m.body.path().string();
     j["architecture"] = m.spec.architecture;
     j["parameters"] = own;

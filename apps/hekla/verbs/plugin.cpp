@@ -66,7 +66,8 @@ int run_list(const Globals& globals, bool as_json) {
         return fail(fmt::format("no plugins in {}: give a folder with --plugin-path",
                                 folders.empty() ? "any folder" : fmt::format("{}", fmt::join(folders, ", "))));
     }
-    for (const std::string_view kind : {"architecture", "head", "objective", "operation", "adapter.draft"}) {
+    for (const std::string_view kind :
+         {"architecture", "head", "objective", "operation", "adapter.draft", "combiner.draft"}) {
         bool heading = false;
         for (const plugin::Manifest& m : registry.manifests())
             for (const plugin::Provided& p : m.provides) {
@@ -148,8 +149,8 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
     spec.architecture = a.architecture;
     HK_ASSIGN(spec.config, read_config(a.config, "--config"));
     for (const std::string& key : a.keys) HK_TRY(set_key(spec.config, key));
-    spec.adapter = a.adapter;
-    HK_ASSIGN(spec.adapter_config, read_config(a.adapter_config, "--adapter-config"));
+    HK_ASSIGN(const nlohmann::json adapter_config, read_config(a.adapter_config, "--adapter-config"));
+    if (!a.adapter.empty()) spec.adapters = {{"", {a.adapter, adapter_config}}};
     spec.head = a.head;
     HK_ASSIGN(spec.head_config, read_config(a.head_config, "--head-config"));
     spec.objective = a.objective;

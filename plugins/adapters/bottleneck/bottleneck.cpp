@@ -100,11 +100,16 @@ public:
         const Value in = parallel_ ? v.x : original_ln_before_ ? v.normed : v.y;
         const Value residual = residual_ == ResidualFrom::part ? v.y : residual_ == ResidualFrom::sum ? sum : in;
         Value out = layers(g, site, in);
+        // Combiners weigh what is added to the part, so a sum with the part is a delta.
+        if (original_ln_after_ && (parallel_ || (residual_ == ResidualFrom::part && !adds_before_ln_))) {
+            if (ln_after_) out = layer_norm_layer(g, out, "adapter_norm_after", kEpsilon);
+            return delta(out, in);
+        }
         if (!parallel_ && adds_before_ln_) out = out + residual;
         if (ln_after_) out = layer_norm_layer(g, out, "adapter_norm_after", kEpsilon);
         if (!parallel_ && !adds_before_ln_) out = out + residual;
-        if (parallel_) return original_ln_after_ ? delta(out) : result(out + v.y);
-        return original_ln_after_ ? instead(out) : result(out);
+        if (parallel_) return result(out + v.y);
+        return original_ln_after_ ? instead(out, in) : result(out);
     }
 
 private:

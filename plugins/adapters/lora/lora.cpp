@@ -44,10 +44,11 @@ public:
         const Value x = drops ? dropout(v.x, dropout_) : v.x;
         const Value change = site.linear() ? linear(linear(x, a), b) * scale(site)
                                            : linear(embedding(transpose(a, {1, 0}), x), b) * scale(site);
-        if (!dora_) return delta(change);
+        const Value in = site.linear() ? v.x : Value{}; // ids cannot be compared with
+        if (!dora_) return delta(change, in);
         const Value factor = magnitude(g, site, v) / stop_gradient(lengths(site, v.weight + product(site, a, b)));
         const Value plain = drops ? linear(x, v.weight) : v.bias ? v.y - v.bias : v.y;
-        return delta((factor - 1.0) * plain + factor * change);
+        return delta((factor - 1.0) * plain + factor * change, in);
     }
 
     MergedSite merge(Graph& g, const Site& site, const SiteValues& v) {

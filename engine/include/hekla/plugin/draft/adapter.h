@@ -105,6 +105,7 @@ typedef struct hk_site_answer {
     int32_t kind;         // HK_ANSWER_*
     hk_value value;       // [..., out] float [adapter.2]
     hk_value second;      // HK_ANSWER_VIRTUAL at attention only
+    hk_value input;       // what the answer is computed from, for combiners that compare adapters by it; 0: y
     uint32_t reserved;    // zero
 } hk_site_answer;
 
@@ -129,7 +130,7 @@ typedef struct hk_adapter_host {
     hk_value(HK_ABI* initial)(hk_builder* builder, hk_string name, hk_value value);
 } hk_adapter_host;
 
-#define HK_ADAPTER_DRAFT "hekla.adapter.draft/3"
+#define HK_ADAPTER_DRAFT "hekla.adapter.draft/4"
 
 typedef struct hk_adapter {
     // Reads the configuration (a recipe's [adapter], completed by the manifest's defaults). config is valid during

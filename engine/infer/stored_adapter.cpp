@@ -1,0 +1,55 @@
+#include "infer/stored_adapter.hpp"
+
+#include "base/json.hpp"
+#include "infer/read_adapter.hpp"
+#include "infer/weights_folder.hpp"
+
+#include <fmt/format.h>
+
+namespace hekla::infer {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::vector<model::TensorView>& StoredAdapter::tensors() const {
+    return own ? own->weights().tensors() : foreign->tensors;
+}
+
+Status StoredAdapter::name_tensors(const std::vector<plugin::Site>& sites) {
+    return foreign ? name_by_sites(*foreign, sites) : Status();
+}
+
+Result<StoredAdapter> open_stored_adapter(const fs::path& folder) {
+    StoredAdapter adapter;
+    if (is_adapter_folder(folder)) {
+        adapter.path = folder;
+        HK_ASSIGN(adapter.foreign, read_adapter_folder(folder));
+        adapter.id = adapter.foreign->id;
+        adapter.config = adapter.foreign->config;
+        return adapter;
+    }
+    HK_ASSIGN(adapter.path, weights_folder(folder));
+    HK_ASSIGN(adapter.own, model::ModelFolder::open(adapter.path));
+    const std::string file = (adapter.path / "config.json").string();
+    HK_ASSIGN(const json config, parse_json_object(adapter.own->config_json(), file));
+    const json own = config.value("hekla", json());
+    if (!own.is_object() || !own.contains("base"))
+        return invalid_argument(
+            fmt::format("{}: is not an adapter: expected the folder of a run with [adapter], or one "
+                        "with the adapter_config.json of PEFT or AdapterHub",
+                        folder.string()));
+    if (own.contains("adapters"))
+        return unsupported(fmt::format("{}: contains several adapters (hekla.combination = {}); expected the folder of "
+                                       "one",
+                                       file, own.value("combination", json()).dump()));
+    const json base = own.at("base"), id = own.value("adapter", json());
+    if (!id.is_string() || !base.is_object() || !base.value("weights", json()).is_string())
+        return corrupt(
+            fmt::format("{}: expected hekla.adapter, the id of a plugin, and hekla.base.weights, a hash", file));
+    adapter.id = id.get<std::string>();
+    adapter.config = own.value("adapter_config", json::object());
+    adapter.weights = base.at("weights").get<std::string>();
+    return adapter;
+}
+
+} // namespace hekla::infer

@@ -1,0 +1,25 @@
+// The adapters of a recipe, of [adapter] or of [adapters.NAME].
+#pragma once
+
+#include "infer/stored_adapter.hpp"
+#include "plugin/plugin_set.hpp"
+#include "train/recipe.hpp"
+
+#include <optional>
+
+namespace hekla::train {
+
+bool has_adapters(const Recipe& recipe);
+
+// Returns the names of [adapters.NAME], in order.
+std::vector<std::string> adapter_names(const Recipe& recipe);
+
+struct RecipeAdapter {
+    plugin::AdapterSpec spec;                      // with the configuration as it is given, without defaults
+    std::string key;                               // "adapter", "adapters.NAME": for messages
+    std::optional<infer::StoredAdapter> from = {}; // where its values come from
+};
+// Errors: those of the folders.
+Result<std::vector<RecipeAdapter>> read_adapters(const Recipe& recipe);
+
+} // namespace hekla::train

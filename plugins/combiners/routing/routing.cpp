@@ -1,0 +1,187 @@
+// Routing: which adapters act on which rows and tokens. Fixed by the data, or learned, soft (a weight for each adapter)
+// or hard (the best of them).
+#include "block.hpp"
+#include "draft_combiner.hpp"
+#include "pooling.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace hekla::plugin;
+
+namespace {
+
+constexpr double kSmallest =
+    1e-9; // below it a sum of weights counts as zero, and a random number as its logarithm's end
+
+class Average {
+public:
+    explicit Average(const Config& config) : normalize_(config.boolean("normalize")) {
+        for (uint64_t i = 0; i < config.count("weights"); ++i)
+            weights_.push_back(config.real("weights." + std::to_string(i)));
+    }
+    Combined combine(Graph& g, const Site&, const SiteValues&, const std::vector<Branch>& branches) const {
+        if (!weights_.empty() && weights_.size() != branches.size())
+            throw invalid("weights has " + std::to_string(weights_.size()) + " numbers; expected one for each of the " +
+                          std::to_string(branches.size()) + " adapters, or none");
+        double all = 0.0;
+        for (std::size_t i = 0; i < branches.size(); ++i) all += branches[i].acts() ? weight(i) : 0.0;
+        if (!std::isfinite(all) || (normalize_ && std::abs(all) < kSmallest))
+            throw invalid("the sum of weights is not finite, or 0; expected another number");
+        std::vector<double> shares;
+        for (std::size_t i = 0; i < branches.size(); ++i)
+            if (branches[i].acts()) shares.push_back(normalize_ ? weight(i) / all : weight(i));
+        Value sum;
+        const std::vector<Branch> found = acting(branches);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            const Value part = found[i].delta * shares[i];
+            sum = i == 0 ? part : sum + part;
+        }
+        Dims ones(std::max<std::size_t>(1, sum.shape().size()), 1); // 0 dimensions after an error
+        ones.back() = static_cast<int64_t>(found.size());
+        return {sum, weights_of_all(g, branches, g.constant(HK_KIND_FLOAT, ones, shares))};
+    }
+
+private:
+    double weight(std::size_t i) const { return weights_.empty() ? 1.0 : weights_[i]; }
+    bool normalize_;
+    std::vector<double> weights_;
+};
+
+// adapter_rows [B] int32: the number of a row's adapter in the order of the combination; -1: none.
+class Fixed {
+public:
+    explicit Fixed(const Config&) {}
+    Combined combine(Graph& g, const Site& site, const SiteValues& v, const std::vector<Branch>& branches) const {
+        if (!g.has_field("adapter_rows"))
+            throw invalid("the batch has no field adapter_rows, which names the adapter of each row");
+        const Value rows = g.input("adapter_rows");
+        if (rows.rank() != 1 || v.y.rank() == 0 || v.y.dim(0) != rows.dim(0))
+            throw unsupported("the values of '" + std::string(site.name) + "' have no dimension of the batch's rows");
+        Dims column(static_cast<std::size_t>(v.y.rank()), 1);
+        column[0] = rows.dim(0);
+        const Value row = reshape(rows, column);
+        std::vector<Value> weights;
+        Value sum;
+        for (std::size_t i = 0; i < branches.size(); ++i) {
+            const Value chosen = equal(row, static_cast<double>(i));
+            weights.push_back(cast(chosen, HK_KIND_FLOAT));
+            if (!branches[i].acts()) continue;
+            // Not a product: what another row's adapter computes may be infinite.
+            const Value part = where(chosen, branches[i].delta, g.fill({1}, 0.0));
+            sum = sum.id == 0 ? part : sum + part;
+        }
+        return {sum, concat(weights, -1)};
+    }
+};
+
+// What soft and hard routing share: the router's probabilities.
+class Router {
+public:
+    explicit Router(const Config& config) : temperature_(config.real("temperature")) {
+        const std::string per = config.string("per");
+        if (per != "token" && per != "row") throw invalid("per is '" + per + "'; expected \"token\" or \"row\"");
+        rows_ = per == "row";
+        if (!(temperature_ > 0.0) || !std::isfinite(temperature_))
+            throw invalid("temperature is not above 0; expected a positive number");
+    }
+    // Returns scores [..., number of branches], or [B, 1, ...] of whole rows. A branch that does not act at the site is
+    // scored too: choosing it leaves y as it is.
+    Value scores(Graph& g, const std::vector<Branch>& branches) const {
+        Value x = acting(branches).back().input;
+        if (rows_) {
+            if (g.mode() == HK_MODE_DECODE)
+                throw unsupported("per = \"row\" takes the mean over a row's tokens, which generation does not have: "
+                                  "use per = \"token\"");
+            if (x.rank() != 3) throw unsupported("per = \"row\" needs values [rows, tokens, width]");
+            x = reshape(pool_tokens(g, x, PoolingKind::mean, ""), {x.dim(0), 1, x.dim(2)});
+        }
+        return linear_layer(g, x, "router", static_cast<int64_t>(branches.size()), {.initializer = normal(0.02)}) *
+               (1.0 / temperature_);
+    }
+
+private:
+    double temperature_;
+    bool rows_ = false;
+};
+
+class Soft {
+public:
+    explicit Soft(const Config& config) : router_(config) {}
+    Combined combine(Graph& g, const Site&, const SiteValues&, const std::vector<Branch>& branches) const {
+        const Value weights = softmax(router_.scores(g, branches));
+        return {weighted_sum(branches, weights), weights};
+    }
+
+private:
+    Router router_;
+};
+
+class Hard {
+public:
+    explicit Hard(const Config& config)
+        : router_(config), top_k_(config.integer("top_k")), straight_through_(config.boolean("straight_through")),
+          gumbel_(config.boolean("gumbel")), balance_(config.real("balance")) {}
+
+    Combined combine(Graph& g, const Site&, const SiteValues&, const std::vector<Branch>& branches) const {
+        const auto count = static_cast<int64_t>(branches.size());
+        Value scores = router_.scores(g, branches);
+        if (gumbel_ && g.training()) {
+            const Value uniform = clamp(random_uniform(g, scores.shape()), kSmallest, 1.0);
+            scores = scores - log(clamp(-log(uniform), kSmallest, -std::log(kSmallest)));
+        }
+        const Value soft = softmax(scores);
+        if (top_k_ >= count) return {weighted_sum(branches, soft), soft};
+        const Value best = top_k(scores, top_k_).indices;
+        const Value number = g.iota(count);
+        Value chosen;
+        for (int64_t i = 0; i < top_k_; ++i) {
+            const Value one = cast(equal(slice(best, -1, i, 1), number), HK_KIND_FLOAT);
+            chosen = i == 0 ? one : chosen + one;
+        }
+        const Value kept = chosen * soft;
+        const Value hard = kept / sum(kept, {-1}, {.keep = 1});
+        // The value of `hard`, the gradient of `soft`.
+        const Value weights = straight_through_ ? stop_gradient(hard) + (soft - stop_gradient(soft)) : hard;
+        return {weighted_sum(branches, weights), weights, loss(g, chosen, soft)};
+    }
+
+private:
+    // Switch Transformer, equation 4: the number of adapters times the sum of the share of tokens that chose an adapter
+    // times the mean of its probability. 1 if all are chosen equally often; of tokens that are not padding.
+    Value loss(Graph& g, Value chosen, Value soft) const {
+        if (balance_ == 0.0 || !g.training()) return {};
+        std::vector<int64_t> axes;
+        for (int64_t i = 0; i + 1 < soft.rank(); ++i) axes.push_back(i);
+        Value mask = g.fill({1}, 1.0), tokens = g.fill({}, 1.0);
+        for (const int64_t axis : axes) tokens = tokens * static_cast<double>(soft.dim(static_cast<int>(axis)));
+        if (g.has_field("attention_mask") && soft.rank() == 3) {
+            const Value given = g.input("attention_mask");
+            if (given.rank() == 2 && given.dim(0) == soft.dim(0) && given.dim(1) == soft.dim(1)) {
+                mask = reshape(cast(given, HK_KIND_FLOAT), {soft.dim(0), soft.dim(1), 1});
+                tokens = sum(mask, {0, 1, 2});
+            }
+        }
+        const Value share = sum(stop_gradient(chosen) * mask, axes) / (tokens * static_cast<double>(top_k_));
+        const Value probability = sum(soft * mask, axes) / tokens;
+        return sum(share * probability, {0}) * (balance_ * static_cast<double>(soft.dim(-1)));
+    }
+
+    Router router_;
+    int64_t top_k_;
+    bool straight_through_, gumbel_;
+    double balance_;
+};
+
+const void* drafts(hk_string draft, hk_string id) {
+    return offered({{HK_COMBINER_DRAFT, "average", combiner<Average>()},
+                    {HK_COMBINER_DRAFT, "fixed", combiner<Fixed>()},
+                    {HK_COMBINER_DRAFT, "soft", combiner<Soft>()},
+                    {HK_COMBINER_DRAFT, "hard", combiner<Hard>()}},
+                   draft, id);
+}
+const hk_draft_offers kDraftOffers = {drafts};
+
+} // namespace
+
+HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})

@@ -1,0 +1,162 @@
+// Several adapters on one trained model: trained together, saved, opened again, and what is rejected.
+#include "program.hpp"
+
+#include <cstring>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+using hekla::test::has;
+using hekla::test::Place;
+using hekla::test::Ran;
+using hekla::test::succeed;
+using nlohmann::json;
+
+namespace {
+
+const char* const kSmallBody = R"([model]
+architecture = "gpt2"
+n_layer = 2
+n_head = 2
+n_embd = 16
+n_positions = 16
+[data]
+train = "text.txt"
+[tokenizer]
+kind = "char"
+[train]
+max_steps = 40
+learning_rate = 1e-2
+context_length = 12
+per_device_train_batch_size = 4
+lr_scheduler_type = "constant"
+eval_steps = 0
+save_steps = 0
+[output]
+dir = "body"
+)";
+
+// A trained body, and adapters `one` (bottleneck) and `two` (LoRA) on it.
+void prepare(const Place& place) {
+    place.write("text.txt", "is there a line of 7 or 9? there is none.\nline 42 of a text that is long enough.\n");
+    place.write("body.toml", kSmallBody);
+    succeed(place.run({"train", "body.toml"}));
+    succeed(place.run({"train", "body.toml", "model.from=body", "adapter.id=bottleneck", "adapter.reduction_factor=4",
+                       "output.dir=one", "train.max_steps=10"}));
+    succeed(place.run({"train", "body.toml", "model.from=body", "adapter.id=lora",
+                       "adapter.target_modules=[\"mlp.c_fc\", \"mlp.c_proj\"]", "adapter.r=2", "output.dir=two",
+                       "train.max_steps=10", "train.seed=2"}));
+}
+
+std::vector<std::string> with(std::vector<std::string> all, const std::vector<std::string>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
+const std::vector<std::string> kBoth{"train",          "body.toml",          "model.from=body", "adapters.a=one",
+                                     "adapters.b=two", "train.max_steps=12", "output.dir=both", "train.save_steps=6"};
+
+std::string text_of(const Place& place, const std::string& folder, const std::vector<std::string>& options) {
+    const std::string out =
+        succeed(place.run(with({"generate", folder, "--prompt", "is", "--prompt", "line 4", "--max-new-tokens", "7"},
+                               options)))
+            .out;
+    return out.substr(out.find("--- 1")); // without the speed
+}
+
+// Returns the tensor's bytes in a safetensors file, or nothing.
+std::string bytes_of(const std::string& file, const std::string& name) {
+    uint64_t size = 0;
+    REQUIRE(file.size() > sizeof size);
+    std::memcpy(&size, file.data(), sizeof size);
+    const json header = json::parse(file.substr(sizeof size, size));
+    if (!header.contains(name)) return {};
+    const auto begin = header[name]["data_offsets"][0].get<std::size_t>(),
+               end = header[name]["data_offsets"][1].get<std::size_t>();
+    return file.substr(sizeof size + size + begin, end - begin);
+}
+
+} // namespace
+
+TEST_CASE("adapters: several act on one body, their values stay, and what combines them is trained and saved") {
+    const Place place;
+    prepare(place);
+    const std::string body = place.read("body/model.safetensors");
+    const std::string mine = "transformer.h.0.mlp.c_proj.";
+    for (const char* how : {"stack(a, b)", "average(a, b)", "soft(a, b)", "hard(a, b)", "fusion(a, b)"}) {
+        CAPTURE(how);
+        const bool trains = !std::string(how).starts_with("stack") && !std::string(how).starts_with("average");
+        std::vector<std::string> train = with(kBoth, {std::string("combine.how=\"") + how + "\""});
+        if (!trains) {
+            const Ran nothing = place.run(train);
+            CHECK(nothing.status == 1);
+            CHECK(has(nothing.err, "nothing is trained: the adapters stay as their folders have them"));
+            train.emplace_back("adapters.b.train=true");
+        }
+        const Ran ran = succeed(place.run(train));
+        CHECK(has(ran.out + ran.err, "one: 8 tensors of the adapter loaded"));
+        CHECK(place.read("body/model.safetensors") == body);
+        const std::string saved = place.read("both/model.safetensors"), own = place.read("one/model.safetensors");
+        const std::string down = mine + "adapter_down.0.weight";
+        CHECK(bytes_of(saved, "adapter.a." + down) == bytes_of(own, "adapter." + down));
+        const std::string b = mine + "lora_B.weight";
+        CHECK((bytes_of(saved, "adapter.b." + b) == bytes_of(place.read("two/model.safetensors"), "adapter." + b)) ==
+              trains);
+        // Interrupted and resumed, it is the same.
+        std::filesystem::rename(place.path("both"), place.path("whole"));
+        std::vector<std::string> half = train;
+        for (std::string& argument : half)
+            if (argument == "train.max_steps=12") argument = "train.max_steps=6";
+        succeed(place.run(half));
+        succeed(place.run(train));
+        CHECK(place.read("both/model.safetensors") == saved);
+        const std::string greedy = text_of(place, "both", {"--greedy"});
+        CHECK(greedy == text_of(place, "both", {"--greedy", "--reference"}));
+        CHECK(text_of(place, "both", {"--beams", "3"}) == text_of(place, "both", {"--beams", "3", "--reference"}));
+        const Ran inspected = succeed(place.run({"adapter", "inspect", "both", "--json"}));
+        const json found = json::parse(inspected.out);
+        CHECK(found["adapter"] == json::parse(place.read("both/config.json"))["hekla"]["combination"]);
+        CHECK(found["config"]["b"]["id"] == "lora");
+        std::filesystem::remove_all(place.path("both"));
+        std::filesystem::remove_all(place.path("whole"));
+    }
+    // Training of one adapter continues from its folder; with a learning rate of 0 it is unchanged.
+    succeed(place.run({"train", "body.toml", "model.from=body", "adapter.from=two", "output.dir=again",
+                       "train.max_steps=1", "train.learning_rate=0"}));
+    const std::string name = "adapter." + mine + "lora_B.weight";
+    CHECK(bytes_of(place.read("again/model.safetensors"), name) == bytes_of(place.read("two/model.safetensors"), name));
+}
+
+TEST_CASE("adapters: a wrong combination, folder or section is one error") {
+    const Place place;
+    prepare(place);
+    const auto refused = [&](const std::vector<std::string>& more) {
+        const Ran ran = place.run(with({"train", "body.toml", "model.from=body", "output.dir=bad"}, more));
+        CHECK(ran.status == 1);
+        CHECK_FALSE(std::filesystem::exists(place.path("bad/model.safetensors")));
+        return ran.err;
+    };
+    const std::string how = "combine.how=\"fusion(a, b)\"";
+    CHECK(has(refused({"adapters.a=one", "adapters.b=two"}), "[combine] needs `how` for the adapters a, b"));
+    CHECK(has(refused({"adapters.a=one", how}), "combine.how: 'fusion(a, b)', character 11: there is no adapter 'b'"));
+    CHECK(has(refused({"adapters.a=one", "adapter.id=lora"}), "both [adapter] and [adapters] are given"));
+    CHECK(has(refused({"adapters.a=one", "adapters.b.r=4", how}), "[adapters.b] needs `id`"));
+    CHECK(has(refused({"adapters.a.from=one", "adapters.a.id=lora"}), "[adapters.a] has both `id`"));
+    CHECK(has(refused({"adapters.a.from=one", "adapters.a.r=4"}), "[adapters.a] has the key 'r', but `from` = one"));
+    CHECK(
+        has(refused({"adapters.a.id=lora", "adapters.a.train=false"}), "adapters.a.train = false, but the adapter is"));
+    CHECK(has(refused({"adapters.combine=one"}), "'combine' is not the name of an adapter"));
+    CHECK(has(refused({how}), "[combine] joins the adapters of [adapters.NAME], and there are none"));
+    CHECK(has(refused({"adapters.a=nowhere", "adapters.b=two", how}), "adapters.a.from: "));
+    CHECK(has(refused({"adapters.a=body", "adapters.b=two", how}), "is not an adapter: expected the folder of a run"));
+    CHECK(has(refused({"adapters.a=one", "adapters.b=two", how, "combine.keys=true"}), "did you mean 'key'?"));
+    succeed(place.run({"train", "body.toml", "output.dir=other", "train.seed=9"}));
+    CHECK(has(refused({"model.from=other", "adapters.a=one", "adapters.b=two", how}),
+              "adapters.a.from: one: was trained with another body"));
+    // Norms that were trained with an adapter are of the body.
+    succeed(place.run(
+        {"train", "body.toml", "model.from=body", "adapter.id=ln_tuning", "output.dir=norms", "train.max_steps=2"}));
+    CHECK(has(refused({"adapters.a=norms", "adapters.b=two", how}), "several adapters cannot have a body each"));
+    succeed(place.run(with(kBoth, {how})));
+    CHECK(has(refused({"adapters.a=both", "adapters.b=two", how}), "contains several adapters"));
+}

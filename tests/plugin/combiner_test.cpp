@@ -1,0 +1,259 @@
+// Several adapters on one body: the text of a combination, what combiners describe, and what they must not do.
+#include "adapter_case.hpp"
+
+#include "plugin/combination.hpp"
+
+#include <cmath>
+#include <tuple>
+
+namespace combiner_test {
+
+using namespace adapter_case;
+
+namespace {
+
+const std::vector<std::string> kNames{"a", "b", "c-1"};
+
+std::string problem_of(const std::string& text) { return parse_combination(text, kNames).message(); }
+
+// Three LoRAs in this combination.
+CompositionSpec combined(const std::string& how, const json& config = json::object()) {
+    CompositionSpec spec = small_gpt2("");
+    for (const std::string& name : kNames)
+        spec.adapters.push_back({name, {"lora", {{"r", name == "b" ? 3 : 2}, {"target_modules", {"c_attn"}}}}});
+    spec.combination = how;
+    spec.combination_config = config;
+    return spec;
+}
+
+// The values of a port per row of weights, from the interpreter.
+std::vector<double> port_of(const Registry& registry, const CompositionSpec& spec, const std::string& port,
+                            int32_t mode = HK_MODE_EVALUATE) {
+    const auto composition = Composition::create(registry, spec, nullptr);
+    REQUIRE_MESSAGE(composition.ok(), composition.message());
+    const auto fields = composition.value()->batch_fields(2, 5).value();
+    const std::vector<std::string> ports{port};
+    const auto graph = composition.value()->build(mode, fields, ports);
+    REQUIRE_MESSAGE(graph.ok(), graph.message());
+    const std::vector<graph::ValueId> wanted{graph->outputs.at(port)};
+    auto values = graph::evaluate(graph.value(), feeds_of(graph.value(), 0.2), wanted);
+    REQUIRE_MESSAGE(values.ok(), values.message());
+    return values.value()[0].data;
+}
+
+} // namespace
+
+TEST_CASE("combination: names of adapters and combiners, each adapter once") {
+    const auto parsed = parse_combination(" stack( a,fuse(b , c-1) ) ", kNames);
+    REQUIRE_MESSAGE(parsed.ok(), parsed.message());
+    CHECK(parsed->combiner == "stack");
+    CHECK(parsed->text == "stack(a,fuse(b,c-1))");
+    CHECK(parsed->place == "combine");
+    REQUIRE(parsed->parts.size() == 2);
+    CHECK(parsed->parts[0].is_adapter());
+    CHECK(parsed->parts[1].combiner == "fusion");
+    CHECK(parsed->parts[1].place == "combine.1");
+    CHECK(parsed->parts[1].parts[1].adapter == 2);
+    CHECK(parsed->combiners() == std::vector<std::string>{"fusion"});
+    const std::pair<const char*, const char*> wrong[] = {
+        {"", "character 1: expected the name"},
+        {"a", "the adapter 'b' is not used"},
+        {"stack(a, b, c-1", "character 16: expected ',' or ')'"},
+        {"stack(a, b, c-1))", "character 17: unexpected ')'"},
+        {"stack(a, b, c-1) a", "unexpected 'a'"},
+        {"stack(a,, b)", "character 9: expected the name"},
+        {"stack()", "character 7: expected the name"},
+        {"stack(a, a, b)", "character 10: the adapter 'a' is used twice"},
+        {"stack(a, b, c1)", "there is no adapter 'c1', did you mean 'c-1'?"},
+        {"s(s(s(s(s(s(s(s(s(a)))))))))", "more than 8 combiners"},
+    };
+    for (const auto& [text, reason] : wrong) {
+        const std::string message = problem_of(text);
+        CAPTURE(message);
+        CHECK(message.find(reason) != std::string::npos);
+    }
+    CHECK(problem_of(std::string(5000, 'a')).find("expected 4096 or fewer") != std::string::npos);
+    CHECK(check_adapter_name("sst2_v-1").ok());
+    for (const char* name : {"", "combine", "a.b", "a b", "\xc3\xa4"}) CHECK_FALSE(check_adapter_name(name).ok());
+}
+
+TEST_CASE("combiners: parameters have the adapter's name, or the place of the combiner") {
+    const Registry registry = adapters();
+    const auto made = described(registry, combined("stack(a, soft(b, c-1))"));
+    REQUIRE_MESSAGE(made.ok(), made.message());
+    std::set<std::string> names;
+    for (const std::string& name : of_adapter(made.value()))
+        if (name.find("h.0.") != std::string::npos) names.insert(name);
+    const std::string site = "transformer.h.0.attn.c_attn.";
+    CHECK(names == std::set<std::string>{
+                       "adapter.a." + site + "lora_A.weight", "adapter.a." + site + "lora_B.weight",
+                       "adapter.b." + site + "lora_A.weight", "adapter.b." + site + "lora_B.weight",
+                       "adapter.c-1." + site + "lora_A.weight", "adapter.c-1." + site + "lora_B.weight",
+                       "adapter.combine.1." + site + "router.weight", "adapter.combine.1." + site + "router.bias"});
+}
+
+TEST_CASE("combiners: a stack is the sum, an average of one is the adapter, hard routing with all is soft to the bit") {
+    const Registry registry = adapters();
+    const std::vector<double> plain = logits_of(described(registry, small_gpt2("")).value(), 0.2);
+    const std::vector<double> stack = port_of(registry, combined("stack(a, b, c-1)"), "logits");
+    const std::vector<double> total =
+        port_of(registry, combined("average(a, b, c-1)", {{"weights", {1, 1, 1}}, {"normalize", false}}), "logits");
+    REQUIRE(stack.size() == total.size());
+    double difference = 0.0, change = 0.0;
+    for (std::size_t i = 0; i < stack.size(); ++i) {
+        difference = std::max(difference, std::abs(stack[i] - total[i]));
+        change = std::max(change, std::abs(stack[i] - plain[i]));
+    }
+    CHECK(difference < 1e-12);
+    CHECK(change > 1e-3);
+    CompositionSpec one = combined("");
+    one.adapters.resize(1);
+    one.combination = "average(a)";
+    const std::vector<double> average = port_of(registry, one, "logits");
+    one.combination = "a";
+    CHECK(average == port_of(registry, one, "logits"));
+    CHECK(port_of(registry, combined("hard(a, b, c-1)", {{"top_k", 3}}), "logits") ==
+          port_of(registry, combined("soft(a, b, c-1)"), "logits"));
+}
+
+TEST_CASE("combiners: weights of a router are a port, which is a distribution over the adapters") {
+    const Registry registry = adapters();
+    const std::string port = "routing.transformer.h.1.attn.c_attn";
+    const std::vector<double> soft = port_of(registry, combined("soft(a, b, c-1)", {{"temperature", 0.1}}), port);
+    REQUIRE(soft.size() == 2 * 5 * 3);
+    const std::vector<double> hard = port_of(registry, combined("hard(a, b, c-1)", {{"temperature", 0.1}}), port);
+    const std::vector<double> two = port_of(registry, combined("hard(a, b, c-1)", {{"top_k", 2}}), port);
+    for (std::size_t token = 0; token < 10; ++token) {
+        double sum = 0.0, sum_of_two = 0.0;
+        std::size_t best = 0, chosen = 0, zeros = 0;
+        for (std::size_t i = 0; i < 3; ++i) {
+            sum += soft[token * 3 + i];
+            sum_of_two += two[token * 3 + i];
+            zeros += two[token * 3 + i] == 0.0 ? 1 : 0;
+            if (soft[token * 3 + i] > soft[token * 3 + best]) best = i;
+            if (hard[token * 3 + i] == 1.0) chosen = i;
+        }
+        CHECK(sum == doctest::Approx(1.0));
+        CHECK(sum_of_two == doctest::Approx(1.0));
+        CHECK(zeros == 1);
+        CHECK(chosen == best);
+        CHECK(hard[token * 3 + (best + 1) % 3] == 0.0);
+    }
+    // One row for all tokens.
+    CHECK(port_of(registry, combined("soft(a, b, c-1)", {{"per", "row"}}), port).size() == 2 * 3);
+}
+
+TEST_CASE("combiners: the loss is that of training alone") {
+    const Registry registry = adapters();
+    const auto losses = [&](const CompositionSpec& spec, int32_t mode) {
+        const auto graph = described(registry, spec, mode);
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        std::vector<std::string> names;
+        for (const graph::LossTerm& loss : graph->losses) names.push_back(loss.name);
+        return names;
+    };
+    const std::size_t before = losses(combined("soft(a, b, c-1)"), HK_MODE_TRAIN).size();
+    CHECK(losses(combined("fusion(a, b, c-1)"), HK_MODE_TRAIN).size() == before + 1);
+    CHECK(losses(combined("fusion(a, b, c-1)", {{"regularization", 0}}), HK_MODE_TRAIN).size() == before);
+    CHECK(losses(combined("fusion(a, b, c-1)"), HK_MODE_EVALUATE).size() == before);
+    CHECK(losses(combined("hard(a, b, c-1)"), HK_MODE_TRAIN).back() == "combine");
+}
+
+TEST_CASE("combiners: out of process they describe the same graph") {
+    const Registry here = adapters(), apart = adapters(Processes::Describe::child);
+    for (const char* how : {"fusion(a, b, c-1)", "stack(a, hard(b, c-1))", "total(a, average(b, c-1))"}) {
+        CAPTURE(how);
+        const auto one = described(here, combined(how), HK_MODE_TRAIN);
+        const auto other = described(apart, combined(how), HK_MODE_TRAIN);
+        REQUIRE_MESSAGE(one.ok(), one.message());
+        REQUIRE_MESSAGE(other.ok(), other.message());
+        CHECK(graph::print(one.value()) == graph::print(other.value()));
+    }
+}
+
+TEST_CASE("combiners: a merge is possible for a stack alone") {
+    const Registry registry = adapters();
+    for (const bool stack : {true, false}) {
+        const auto composition =
+            Composition::create(registry, combined(stack ? "stack(a, b, c-1)" : "soft(a, b, c-1)"), nullptr);
+        REQUIRE_MESSAGE(composition.ok(), composition.message());
+        BuildRequest request;
+        request.mode = HK_MODE_EVALUATE;
+        request.fields = composition.value()->batch_fields(2, 5).value();
+        request.objective = false;
+        request.merged = true;
+        const auto made = composition.value()->describe(request);
+        CHECK(made.ok() == stack);
+        if (!stack) CHECK(made.message().find("'soft(a,b,c-1)' cannot be merged") != std::string::npos);
+    }
+}
+
+TEST_CASE("combiners: what is wrong in a combination is one error that names it") {
+    const Registry registry = adapters();
+    const auto refusal = [&](const CompositionSpec& spec) { return described(registry, spec).message(); };
+    const std::tuple<const char*, json, const char*> wrong[] = {
+        {"", json::object(), "the adapters a, b, c-1 need a combination, such as \"average(a, b, c-1)\""},
+        {"stack(a, b)", json::object(), "the combination: 'stack(a, b)': the adapter 'c-1' is not used"},
+        {"mean(a, b, c-1)", json::object(), "mean"},
+        {"soft(a, b, c-1)", {{"tempreature", 2}}, "did you mean 'temperature'?"},
+        {"soft(a, b, c-1)", {{"temperature", 0}}, "temperature is not above 0"},
+        {"soft(a, b, c-1)", {{"per", "word"}}, "per is 'word'; expected"},
+        {"stack(a, b, c-1)", {{"top_k", 2}}, "has no combiner with the key 'top_k'"},
+        {"soft(a, hard(b, c-1))", {{"top", 2}}, "none of the combiners soft, hard knows the key 'top'"},
+        {"hard(a, b, c-1)", {{"top_k", 0}}, "top_k is 0, expected 1 or more"},
+        {"average(a, b, c-1)", {{"weights", {1, 2}}}, "weights has 2 numbers; expected one for each of the 3"},
+        {"average(a, b, c-1)", {{"weights", {1, -1, 0}}}, "the sum of weights is not finite, or 0"},
+        {"fixed(a, b, c-1)", json::object(), "the batch has no field adapter_rows"},
+        {"fusion(a, b, c-1)", {{"query", false}}, "query = false needs values as wide as the result of"},
+    };
+    for (const auto& [how, config, reason] : wrong) {
+        const std::string message = refusal(combined(how, config));
+        CAPTURE(how);
+        CAPTURE(message);
+        CHECK(message.find(reason) != std::string::npos);
+    }
+    CompositionSpec spec = combined("stack(a, b, c-1)");
+    spec.adapters[1].name = "a";
+    CHECK(refusal(spec).find("two adapters have the name 'a'") != std::string::npos);
+    spec.adapters[1].name = "combine";
+    CHECK(refusal(spec).find("'combine' is not the name of an adapter") != std::string::npos);
+    spec = combined("soft(a, b, c-1)");
+    spec.adapters[2].part = {"prompt_tuning", {{"num_virtual_tokens", 2}}};
+    CHECK(refusal(spec).find("adapter 'c-1' (prompt_tuning) has virtual tokens, which a combiner cannot weigh") !=
+          std::string::npos);
+    spec.combination = "stack(a, b, c-1)";
+    CHECK(refusal(spec).empty());
+    spec.adapters[1].part = spec.adapters[2].part;
+    CHECK(refusal(spec).find("both have virtual tokens") != std::string::npos);
+    spec = combined("average(a, b, c-1)");
+    spec.adapters[1].part = {"bottleneck", {{"preset", "adapter_plus"}, {"reduction_factor", 2}}};
+    CHECK(refusal(spec).find("'b' replaces the residual sum, which cannot be combined") != std::string::npos);
+}
+
+TEST_CASE("combiners: a faulty one is named, in this process and in another") {
+    const CompositionSpec spec = combined("total(a, b, c-1)");
+    const std::pair<const char*, const char*> faults[] = {
+        {"combiner_throws_in_create", "combiner 'total': it does not want to"},
+        {"combiner_throws", "an exception"},
+        {"combiner_gives_nothing", "it gives no value"},
+        {"combiner_shape", "expected float"},
+        {"combiner_weights", "its weights are float"},
+        {"combiner_loss", "it gives float"},
+        {"combiner_foreign_value", "another graph"},
+        {"combiner_offers", "it offers a port or adds a loss"},
+        {"combiner_open_scope", "a scope or region is still open"},
+    };
+    for (const auto how : {Processes::Describe::in_process, Processes::Describe::child})
+        for (const auto& [name, reason] : faults) {
+            const Fault fault(name);
+            const Registry registry = adapters(how);
+            const auto made = described(registry, spec, HK_MODE_TRAIN);
+            CAPTURE(name);
+            CAPTURE(made.message());
+            CHECK_FALSE(made.ok());
+            CHECK(made.message().find("combiner 'total'") != std::string::npos);
+            CHECK(made.message().find(reason) != std::string::npos);
+        }
+}
+
+} // namespace combiner_test
