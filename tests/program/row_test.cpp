@@ -75,7 +75,8 @@ TEST_CASE("norms whose gain and bias are frozen, or one of them: only what is re
         const auto lowered = program::lower(graph, bench->limits(), {.outputs = {"loss"}});
         REQUIRE_MESSAGE(lowered.ok(), lowered.message());
         const auto sums = std::ranges::count_if(lowered.value().dispatches, [](const program::Dispatch& dispatch) {
-            return dispatch.shader.starts_with("norm/gain_gradient");
+            return dispatch.shader.starts_with("norm/gain_gradient") ||
+                   dispatch.shader.starts_with("norm/full_gradient");
         });
         CHECK(sums == (trained == 0 ? 0 : 1));
     }
