@@ -233,6 +233,7 @@ Status check(const hk_predict_options* o) {
         .text("file", o->file)
         .text("format", o->format)
         .texts("columns", o->columns, "column_count", o->column_count)
+        .texts("adapters", o->adapters, "adapter_count", o->adapter_count)
         .expect((o->text_count > 0) != (o->file.size > 0), "texts",
                 o->text_count > 0 ? "and file are both set: leave one of them empty"
                                   : "and file are both empty: set one of them")
@@ -257,6 +258,11 @@ Status check(const hk_generate_options* o) {
                 fmt::format("is {}, expected above 0 (1: off)", o->repetition_penalty))
         .at_least("no_repeat_ngram_size", o->no_repeat_ngram_size, 0)
         .between("weights", o->weights, 0, 2)
+        .texts("adapters", o->adapters, "adapter_count", o->adapter_count)
+        .texts("prompt_adapters", o->prompt_adapters, "prompt_count",
+               o->prompt_adapters != nullptr ? o->prompt_count : 0)
+        .expect(o->prompt_adapters == nullptr || o->adapter_count > 0, "prompt_adapters",
+                "is not null, but there are no adapters: set adapters, or set it to null")
         .expect(o->reference == 0 || o->weights == 0, "weights",
                 fmt::format("is {}, expected 0: the float64 interpreter (reference) stores no weights in 16 bits",
                             o->weights))
@@ -272,6 +278,7 @@ Status check(const hk_embed_options* o) {
         .zero("reserved", o->reserved)
         .at_least("batch", o->batch, 0)
         .texts("texts", o->texts, "text_count", o->text_count)
+        .texts("adapters", o->adapters, "adapter_count", o->adapter_count)
         .array("rows", o->rows, "row_count", o->row_count)
         .array("row_lengths", o->row_lengths, "row_count", o->row_count)
         .then([&]() -> Status {

@@ -32,6 +32,7 @@ void visit_fields(V& v, hk_predict_options& o) {
     v("file", o.file);
     v("format", o.format);
     v.list("columns", o.columns, o.column_count);
+    v.list("adapters", o.adapters, o.adapter_count);
 }
 
 template<class V>
@@ -51,6 +52,8 @@ void visit_fields(V& v, hk_generate_options& o) {
     v("slide_context", o.slide_context);
     v("weights", o.weights);
     v("echo_prompt", o.echo_prompt);
+    v.list("adapters", o.adapters, o.adapter_count);
+    if (o.prompt_adapters != nullptr || v.reads()) v.list("prompt_adapters", o.prompt_adapters, o.prompt_count);
 }
 
 template<class V>
@@ -63,6 +66,7 @@ void visit_fields(V& v, hk_embed_options& o) {
     v.list("texts", o.texts, o.text_count);
     v.rows("rows", o.rows, o.row_lengths, o.row_count);
     v("fields_file", o.fields_file);
+    v.list("adapters", o.adapters, o.adapter_count);
 }
 
 template<class V>

@@ -6,14 +6,21 @@
 #include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
 
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace hekla::api {
 Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& environment, const hk_generate_options& o) {
     std::unique_ptr<Generation> g(new Generation(environment, o));
+    std::vector<infer::AdapterUse> adapters;
+    HK_TRY(g->read_adapters(adapters));
     HK_ASSIGN(g->model_, infer::open_model(environment.registry, environment.device, string_of(o.model),
                                            {.head = "lm",
                                             .weights = static_cast<program::Storage>(o.weights),
+                                            .adapters = std::move(adapters),
+                                            .adapters_by_row = !g->adapter_of_.empty(),
                                             .pool = environment.weights,
                                             .may_wait = environment.own_threads,
                                             .stop = environment.stop},
@@ -28,13 +35,37 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
     return g;
 }
 
+Status Generation::read_adapters(std::vector<infer::AdapterUse>& adapters) {
+    const hk_generate_options& o = options_;
+    HK_ASSIGN(adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
+    for (uint64_t i = 0; o.prompt_adapters != nullptr && i < o.prompt_count; ++i) {
+        const std::string name = string_of(o.prompt_adapters[i]);
+        const auto found = std::ranges::find(adapters, name, &infer::AdapterUse::name);
+        if (found == adapters.end() && !name.empty()) {
+            std::vector<std::string> names;
+            for (const infer::AdapterUse& adapter : adapters) names.push_back(adapter.name);
+            return invalid_argument(fmt::format("prompt {}: there is no adapter '{}'; expected one of {}, or none",
+                                                i + 1, name, fmt::join(names, ", ")));
+        }
+        adapter_of_.push_back(name.empty() ? -1 : found - adapters.begin());
+    }
+    return {};
+}
+
 Result<generate::Request> Generation::request_of(const std::vector<std::string>& prompts) const {
     generate::Request request;
+    const auto choose_adapters = [&] {
+        if (adapter_of_.empty()) return;
+        graph::Tensor rows{graph::Kind::int32, graph::Shape{static_cast<int64_t>(adapter_of_.size())}, {}};
+        rows.data.assign(adapter_of_.begin(), adapter_of_.end());
+        request.fields[infer::kAdapterRows] = std::move(rows);
+    };
     if (decoder_->encoder_decoder()) {
         if (prompts.empty()) return invalid_argument("an encoder-decoder reads a text: give at least one prompt");
         HK_ASSIGN(infer::SourceRows rows, infer::source_rows(environment_.registry, model_, prompts));
         request.prompts = std::move(rows.ids);
         request.fields = std::move(rows.fields);
+        choose_adapters();
         return request;
     }
     for (const std::string& prompt : prompts) {
@@ -46,6 +77,7 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
         request.prompts.push_back(begin.ok() ? begin.take()
                                              : std::vector<int32_t>{model_.tokenizer->find("\n").value_or(0)});
     }
+    choose_adapters();
     return request;
 }
 

@@ -34,12 +34,14 @@ private:
     Generation(const CallEnvironment& environment, const hk_generate_options& options)
         : environment_(environment), options_(options) {}
     Result<generate::Request> request_of(const std::vector<std::string>& prompts) const;
+    Status read_adapters(std::vector<infer::AdapterUse>& adapters);
 
     CallEnvironment environment_;
     hk_generate_options options_;
     infer::Model model_;
     std::unique_ptr<generate::Decoder> decoder_;
     infer::PromptStyle style_;
+    std::vector<int64_t> adapter_of_; // each prompt's number of an adapter, -1 for none; empty: not by prompt
 };
 
 } // namespace hekla::api

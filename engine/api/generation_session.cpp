@@ -11,8 +11,13 @@ namespace hekla::api {
 GenerationSession::GenerationSession(const hk_generate_options& options)
     : given_(options), model_(string_of(options.model)), rows_(static_cast<std::size_t>(options.prompt_count)),
       prompts_(texts(options.prompts, options.prompt_count)) {
+    adapters_ = texts(options.adapters, options.adapter_count);
+    if (options.prompt_adapters != nullptr) prompt_adapters_ = texts(options.prompt_adapters, options.prompt_count);
     given_.prompts = nullptr;
     given_.prompt_count = 0;
+    given_.adapters = nullptr;
+    given_.adapter_count = 0;
+    given_.prompt_adapters = nullptr;
     callbacks_.replace({.user = options.user, .text = options.text, .stop = options.stop});
 }
 
@@ -33,6 +38,18 @@ Result<std::shared_ptr<Session>> GenerationSession::create(const std::shared_ptr
 Status GenerationSession::work() {
     hk_generate_options options = given_;
     options.model = view(model_);
+    const auto views = [](const std::vector<std::string>& strings) {
+        std::vector<hk_string> all;
+        for (const std::string& one : strings) all.push_back(view(one));
+        return all;
+    };
+    const std::vector<hk_string> adapters = views(adapters_), prompt_adapters = views(prompt_adapters_);
+    options.adapters = adapters.data();
+    options.adapter_count = adapters.size();
+    if (!prompt_adapters.empty()) {
+        options.prompt_adapters = prompt_adapters.data();
+        options.prompt_count = prompt_adapters.size();
+    }
     options.user = this;
     options.text = [](void* user, uint64_t row, hk_string text) {
         auto& session = *static_cast<GenerationSession*>(user);

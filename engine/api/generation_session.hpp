@@ -18,6 +18,7 @@ private:
     Status work() override;
 
     hk_generate_options given_; // without its strings
+    std::vector<std::string> adapters_, prompt_adapters_;
     std::string model_;
     std::size_t rows_;                                // of the first prompts
     std::optional<std::vector<std::string>> prompts_; // not yet taken; mutex_

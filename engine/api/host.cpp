@@ -78,8 +78,10 @@ Status run_embed(const Context::Call& call, const hk_embed_options& o) {
     const Context& context = call.context();
     std::optional<infer::Tensors> fields;
     if (o.fields_file.size > 0) { HK_ASSIGN(fields, infer::read_fields(string_of(o.fields_file))); }
-    HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
-                                                {.tokenizer_required = false}, context.log()));
+    HK_ASSIGN(std::vector<infer::AdapterUse> adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
+    HK_ASSIGN(infer::Model m,
+              infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
+                                {.tokenizer_required = false, .adapters = std::move(adapters)}, context.log()));
     infer::EmbedOptions options;
     if (o.port.size > 0) options.port = string_of(o.port);
     options.pooling = static_cast<infer::Pooling>(o.pooling);
@@ -164,8 +166,9 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
 Status run_predict(const Context::Call& call, const hk_predict_options& o) {
     const Context& context = call.context();
     const auto stop = [&] { return context.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
+    HK_ASSIGN(std::vector<infer::AdapterUse> adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
     HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
-                                                {.objective = true}, context.log()));
+                                                {.objective = true, .adapters = std::move(adapters)}, context.log()));
     HK_ASSIGN(const std::vector<data::TaskColumn> columns, infer::text_columns(m));
     std::vector<data::EncodedExample> examples;
     if (o.file.size > 0) { HK_ASSIGN(examples, rows_of_file(m, columns, o, stop)); }

@@ -22,8 +22,9 @@ using Logits = ResourceVector<float>;
 struct DecodeBatch {
     int64_t rows = 1;
     int64_t length = 1; // maximum number of tokens per row
-    // Encoder-decoders: the encoder's fields ("input_ids", possibly "attention_mask"), [rows / repeats, ...]; each of
-    // their rows serves `repeats` adjacent rows (beams of one prompt).
+    // Encoder-decoders: the encoder's fields ("input_ids", possibly "attention_mask"), [rows / repeats, ...]. Other
+    // models: fields [rows / repeats] that every step reads. Each of their rows serves `repeats` adjacent rows (beams
+    // of one prompt).
     Fields sources;
     int64_t repeats = 1;
     // Above 0: a model with bidirectional attention over prompts, in one step of this many tokens

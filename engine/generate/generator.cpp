@@ -235,10 +235,14 @@ public:
             HK_ASSIGN(session.sources, sources_of(request_, options_.pad.value_or(0)));
             session.repeats = static_cast<int64_t>(copies_);
         } else {
-            if (!request_.fields.empty())
-                return invalid_argument(
-                    fmt::format("the field '{}' was given, but this model has no encoder to read it",
-                                request_.fields.begin()->first));
+            for (const auto& [name, tensor] : request_.fields)
+                if (tensor.shape != graph::Shape{static_cast<int64_t>(request_.prompts.size())})
+                    return invalid_argument(
+                        fmt::format("the field '{}' is {}, expected [{}], a number for each prompt: this model has no "
+                                    "encoder to read other fields",
+                                    name, tensor.shape.text(), request_.prompts.size()));
+            session.sources = request_.fields;
+            if (!session.sources.empty()) session.repeats = static_cast<int64_t>(copies_);
             starts_ = request_.prompts;
         }
         std::size_t longest = 0;

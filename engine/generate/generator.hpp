@@ -15,7 +15,7 @@ struct Request {
     // decoder's rows begin with Options::decoder_start.
     std::vector<std::vector<int32_t>> prompts;
     // Encoder-decoders: more fields of the encoder, [prompts, ...]. Without "attention_mask" one is created if prompts
-    // differ in length.
+    // differ in length. Other models: fields with one number for each prompt, which every step reads.
     Fields fields;
     // Length of the rows to prepare, in tokens, if it is more than the prompts need, so that a later request with as
     // many rows finds everything ready. 0: the current need.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/stop_poll.hpp"
+#include "infer/adapter_use.hpp"
 #include "infer/tensors.hpp"
 #include "model/folder.hpp"
 #include "plugin/compose.hpp"
@@ -25,6 +26,8 @@ struct ModelOptions {
     bool tokenizer_required = true;
     program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
     bool describe_only = false;                       // weights are found but not read
+    std::vector<AdapterUse> adapters = {};            // on the body that the model is
+    bool adapters_by_row = false;                     // each row chooses one of them (kAdapterRows)
     // The memory of the tokenizer's tables, which must outlive it; for open_model() with a runtime: the host's.
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
     // A pool through which models of this device share loaded weights; null: not shared.
@@ -48,6 +51,7 @@ struct Model {
     std::unique_ptr<text::Tokenizer> tokenizer;
     Status tokenizer_problem;
     std::unique_ptr<plugin::Composition> composition;
+    std::vector<StoredAdapter> adapters;            // ModelOptions::adapters, in order
     std::vector<program::ParameterEntry> table;     // of its parameters
     program::Runtime* runtime = nullptr;            // null: the float64 interpreter is used
     std::unique_ptr<program::ParameterStore> store; // with a runtime

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <optional>
 
 namespace hekla::infer {
@@ -32,6 +33,14 @@ Result<std::string> difference_from_record(const Model& m, const Log& log) {
 Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& graph, const Model& m,
                                                          const model::ModelFolder& folder,
                                                          const model::ModelFolder* base, const Log& log) {
+    if (!m.adapters.empty()) { // the record is of the body alone
+        HK_ASSIGN(
+            plugin::FoundTensors found,
+            plugin::find_some_tensors(graph, folder.weights().tensors(), folder.weights().path().string(),
+                                      plugin::model_rules(m.composition->architecture().names),
+                                      [](const std::string& name) { return !name.starts_with(plugin::kAdapter); }));
+        return std::move(found.tensors);
+    }
     HK_ASSIGN(const std::string difference, difference_from_record(m, log));
     Result<std::vector<plugin::StoredTensor>> stored =
         base != nullptr ? find_with_base(graph, folder.weights(), base->weights(), m.composition->architecture().names)
@@ -75,10 +84,51 @@ Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, 
     else
         add_folder(m.path);
     if (base != nullptr) add_folder(base->path());
+    for (const StoredAdapter& adapter : m.adapters) add_folder(adapter.path);
     if (problem) return io_error(fmt::format("{}: {}", m.path.string(), problem.message()));
     for (const program::ParameterEntry& entry : m.table)
         key += fmt::format("\n{} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits);
     return key;
+}
+
+// Puts the tensors of ModelOptions::adapters into `tensors`. Errors: an adapter of another body; see adapter_tensors().
+Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& options,
+                    std::vector<plugin::StoredTensor>& tensors, const Log& log) {
+    plugin::BuildRequest request;
+    request.mode = HK_MODE_EVALUATE;
+    request.objective = false;
+    std::optional<plugin::Described> described;
+    Status first;
+    for (std::vector<plugin::BatchField>& fields : smallest_batches(m.config)) {
+        request.fields = std::move(fields);
+        Result<plugin::Described> made = m.composition->describe(request);
+        if (made.ok()) described = made.take();
+        if (described) break;
+        if (first.ok()) first = made.status();
+    }
+    if (!described) return first;
+    HK_ASSIGN(const std::set<std::string> body, m.composition->body_parameters(request.fields));
+    HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
+    const std::vector<plugin::ModelTensor> model = plugin::model_tensors(graph);
+    for (std::size_t i = 0; i < m.adapters.size(); ++i) {
+        StoredAdapter& adapter = m.adapters[i];
+        const std::string what = fmt::format("adapter '{}'", options.adapters[i].name);
+        if (!adapter.weights.empty() && adapter.weights != base.at("weights").get<std::string>())
+            return failed_precondition(fmt::format("{}: {}: was trained with another body (hash {}) than {} contains "
+                                                   "(hash {}): name the body that it was trained with",
+                                                   what, adapter.path.string(), adapter.weights, m.path.string(),
+                                                   base.at("weights").get<std::string>()));
+        HK_TRY(adapter.name_tensors(described->sites).with_context(what));
+        std::vector<std::string> unused;
+        Result<std::vector<plugin::StoredTensor>> found =
+            adapter_tensors(adapter, options.adapters[i].name, model, body, unused);
+        if (!found.ok()) return found.status().with_context(what);
+        if (!unused.empty())
+            log.warning(fmt::format("{}: {}: tensors that the model does not have are not used: {}", what,
+                                    adapter.path.string(), fmt::join(unused, ", ")));
+        tensors.insert(tensors.end(), found->begin(), found->end());
+    }
+    return {};
 }
 
 } // namespace
@@ -86,7 +136,12 @@ Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, 
 Result<Model> describe_model(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
                              const Log& log) {
     std::error_code ignored;
-    if (fs::is_regular_file(given, ignored)) return describe_exported(registry, given, options);
+    if (fs::is_regular_file(given, ignored)) {
+        if (!options.adapters.empty())
+            return unsupported(
+                fmt::format("{}: adapters act on the model of a folder, not of an exported file", given.string()));
+        return describe_exported(registry, given, options);
+    }
     Model m;
     HK_ASSIGN(m.path, weights_folder(given));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
@@ -98,7 +153,8 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
         HK_ASSIGN(m.tokenizer, text::lying_in(options.memory, tokenizer.take()));
     }
     HK_ASSIGN(m.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
-    HK_ASSIGN(const plugin::CompositionSpec spec, stored_spec(registry, folder, options));
+    HK_ASSIGN(plugin::CompositionSpec spec, stored_spec(registry, folder, options));
+    HK_ASSIGN(m.adapters, use_adapters(options.adapters, options.adapters_by_row, spec));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     return m;
 }
@@ -120,6 +176,7 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
         HK_ASSIGN(folder, model::ModelFolder::open(m.path));
         HK_ASSIGN(base, open_base(m.config, m.path));
         HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
+        if (!m.adapters.empty()) HK_TRY(add_adapters(m, graph, options, tensors, log));
     }
     if (options.describe_only) return m;
     HK_ASSIGN(program::Runtime * runtime, device.get());

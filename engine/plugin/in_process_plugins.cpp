@@ -99,7 +99,7 @@ public:
         Described described;
         joint.own = &own;
         joint.calls_left = request.calls;
-        joint.fields = request.fields;
+        joint.fields = with_adapter_rows(request.fields);
         const int32_t mode = request.mode;
         const bool learns =
             request.objective && objective_.table != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE);
@@ -308,6 +308,17 @@ private:
         if (code != HK_OK && code != HK_NOT_FOUND) return status_of(code, error, what);
         if (code == HK_NOT_FOUND && !error.message.empty()) return status_of(code, error, what);
         return code;
+    }
+
+    // Adds the field that chooses the adapter of each row, if there are several adapters and the batch does not have
+    // it.
+    std::vector<BatchField> with_adapter_rows(std::vector<BatchField> fields) const {
+        constexpr const char* kField = "adapter_rows";
+        const auto rows = std::ranges::find_if(fields, [](const BatchField& field) { return field.shape.rank() > 0; });
+        if (adapters_.exist() && rows != fields.end() &&
+            std::ranges::find(fields, kField, &BatchField::name) == fields.end())
+            fields.push_back({kField, graph::Kind::int32, graph::Shape{rows->shape[0]}});
+        return fields;
     }
 
     // Describes body and heads as one part of the joint graph.

@@ -28,7 +28,7 @@ CompositionSpec combined(const std::string& how, const json& config = json::obje
 
 // The values of a port per row of weights, from the interpreter.
 std::vector<double> port_of(const Registry& registry, const CompositionSpec& spec, const std::string& port,
-                            int32_t mode = HK_MODE_EVALUATE) {
+                            int32_t mode = HK_MODE_EVALUATE, const std::vector<double>& rows = {0, 0}) {
     const auto composition = Composition::create(registry, spec, nullptr);
     REQUIRE_MESSAGE(composition.ok(), composition.message());
     const auto fields = composition.value()->batch_fields(2, 5).value();
@@ -36,7 +36,9 @@ std::vector<double> port_of(const Registry& registry, const CompositionSpec& spe
     const auto graph = composition.value()->build(mode, fields, ports);
     REQUIRE_MESSAGE(graph.ok(), graph.message());
     const std::vector<graph::ValueId> wanted{graph->outputs.at(port)};
-    auto values = graph::evaluate(graph.value(), feeds_of(graph.value(), 0.2), wanted);
+    graph::Feeds feeds = feeds_of(graph.value(), 0.2);
+    feeds.fields["adapter_rows"] = {graph::Kind::int32, graph::Shape{2}, rows};
+    auto values = graph::evaluate(graph.value(), feeds, wanted);
     REQUIRE_MESSAGE(values.ok(), values.message());
     return values.value()[0].data;
 }
@@ -143,6 +145,25 @@ TEST_CASE("combiners: weights of a router are a port, which is a distribution ov
     CHECK(port_of(registry, combined("soft(a, b, c-1)", {{"per", "row"}}), port).size() == 2 * 3);
 }
 
+TEST_CASE("combiners: fixed routing gives each row the values of its adapter, to the bit") {
+    const Registry registry = adapters();
+    const auto chosen = [&](double first, double second, const json& config = json::object()) {
+        return port_of(registry, combined("fixed(a, b, c-1)", config), "logits", HK_MODE_EVALUATE, {first, second});
+    };
+    const std::vector<double> all[] = {chosen(-1, -1), chosen(0, 0), chosen(1, 1), chosen(2, 2)};
+    CHECK(all[0] == port_of(registry, small_gpt2(""), "logits"));
+    for (const auto& [first, second] : {std::pair{0, 2}, {1, -1}, {-1, 0}}) {
+        const std::vector<double> mixed = chosen(first, second);
+        const auto half = static_cast<std::ptrdiff_t>(mixed.size() / 2);
+        const std::vector<double>&of_first = all[first + 1], &of_second = all[second + 1];
+        CHECK(std::equal(mixed.begin(), mixed.begin() + half, of_first.begin()));
+        CHECK(std::equal(mixed.begin() + half, mixed.end(), of_second.begin() + half));
+        CHECK_FALSE(std::equal(mixed.begin(), mixed.begin() + half, of_second.begin()));
+    }
+    CHECK(chosen(0, 1, {{"weights", {1, 0, 1}}}) != chosen(0, 1));
+    CHECK(chosen(1, 1, {{"weights", {1, 0, 1}}}) == all[0]);
+}
+
 TEST_CASE("combiners: the loss is that of training alone") {
     const Registry registry = adapters();
     const auto losses = [&](const CompositionSpec& spec, int32_t mode) {
@@ -203,7 +224,7 @@ TEST_CASE("combiners: what is wrong in a combination is one error that names it"
         {"hard(a, b, c-1)", {{"top_k", 0}}, "top_k is 0, expected 1 or more"},
         {"average(a, b, c-1)", {{"weights", {1, 2}}}, "weights has 2 numbers; expected one for each of the 3"},
         {"average(a, b, c-1)", {{"weights", {1, -1, 0}}}, "the sum of weights is not finite, or 0"},
-        {"fixed(a, b, c-1)", json::object(), "the batch has no field adapter_rows"},
+        {"fixed(a, b, c-1)", {{"weights", {1.0}}}, "weights has 1 numbers; expected one for each of the 3"},
         {"fusion(a, b, c-1)", {{"query", false}}, "query = false needs values as wide as the result of"},
     };
     for (const auto& [how, config, reason] : wrong) {

@@ -1,4 +1,5 @@
 // hekla embed: features from any named point of a network, through hekla.h as any host would.
+#include "adapter_option.hpp"
 #include "base/json.hpp"
 #include "command.hpp"
 #include "numpy.hpp"
@@ -20,6 +21,7 @@ namespace {
 using nlohmann::json;
 
 struct EmbedArguments {
+    std::vector<std::string> adapters;
     std::string model, file, fields, pairs, format, output, port = "hidden", pooling = "mean";
     std::vector<std::string> texts, nearest, columns;
     int64_t batch = 8, neighbors = 10;
@@ -129,8 +131,11 @@ int read_table(const Globals& globals, const EmbedArguments& a, VectorTable& tab
     const int32_t id = 0;
     const int32_t* ids = &id;
     const uint64_t length = 1;
+    const std::vector<hk_string> adapters = host_strings(a.adapters);
     hk_embed_options options;
     hk_embed_defaults(&options);
+    options.adapters = adapters.data();
+    options.adapter_count = adapters.size();
     options.reference = a.reference ? 1 : 0;
     options.model = text(a.model);
     options.port = text("embedding.weight");
@@ -199,8 +204,11 @@ int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Ite
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
     rows.resize(items.size());
+    const std::vector<hk_string> adapters = host_strings(a.adapters);
     hk_embed_options options;
     hk_embed_defaults(&options);
+    options.adapters = adapters.data();
+    options.adapter_count = adapters.size();
     options.reference = a.reference ? 1 : 0;
     options.model = text(a.model);
     options.port = text(a.port);
@@ -311,6 +319,7 @@ void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto a = std::make_shared<EmbedArguments>();
     parser->add_option("model", a->model, "folder of a run or model, or a file that `hekla export` wrote")->required();
     parser->add_option("texts", a->texts, "texts to embed");
+    add_adapter_option(*parser, a->adapters);
     parser->add_option("--file", a->file,
                        "texts to embed: one per line, or .jsonl objects with \"text\" or \"input_ids\"");
     parser->add_option("--pairs", a->pairs,

@@ -1,4 +1,5 @@
 // hekla generate: writes text with a model, through hekla.h as any host would.
+#include "adapter_option.hpp"
 #include "command.hpp"
 #include "output.hpp"
 
@@ -14,7 +15,8 @@ namespace {
 
 struct GenerateArguments {
     std::string model, prompt_file, dtype = "f32";
-    std::vector<std::string> prompts;
+    std::vector<std::string> prompts, adapters;
+    std::string adapter_rows;
     hk_generate_options options{};
     bool greedy = false, reference = false, json = false;
 };
@@ -32,10 +34,21 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
         if (!content.ok()) return fail(content.status());
         prompts.push_back(content.take());
     }
+    std::vector<std::string> names; // of each prompt's adapter
+    for (std::size_t at = 0; !a.adapter_rows.empty() && at != std::string::npos;) {
+        const std::size_t comma = a.adapter_rows.find(',', at);
+        names.push_back(a.adapter_rows.substr(at, comma - at));
+        if (names.back() == "-") names.back().clear();
+        at = comma == std::string::npos ? comma : comma + 1;
+    }
+    if (!names.empty() && names.size() != prompts.size())
+        return fail(fmt::format("--adapter-rows has {} names; expected one for each of the {} prompts, \"-\" for none",
+                                names.size(), prompts.size()));
     const HostError error;
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
-    const std::vector<hk_string> strings = host_strings(prompts);
+    const std::vector<hk_string> strings = host_strings(prompts), adapters = host_strings(a.adapters),
+                                 rows = host_strings(names);
     Texts texts;
     texts.rows.resize(std::max<std::size_t>(1, prompts.size()));
     texts.stream = prompts.size() <= 1 && !a.json;
@@ -47,6 +60,9 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     options.echo_prompt = a.json ? 0 : 1;
     options.prompts = strings.data();
     options.prompt_count = strings.size();
+    options.adapters = adapters.data();
+    options.adapter_count = adapters.size();
+    options.prompt_adapters = rows.empty() ? nullptr : rows.data();
     options.user = &texts;
     options.text = [](void* user, uint64_t row, hk_string piece) {
         auto& into = *static_cast<Texts*>(user);
@@ -130,6 +146,9 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
             "storage of the model's matrices, and of the keys and values of past tokens; 16 bits take half the memory")
         ->check(CLI::IsMember({"f32", "f16", "bf16"}))
         ->capture_default_str();
+    add_adapter_option(*parser, a->adapters);
+    parser->add_option("--adapter-rows", a->adapter_rows,
+                       "the name of each prompt's adapter, separated by commas; \"-\" for none");
     parser->add_flag("--json", a->json, "print the texts and the speed as JSON");
     parser->footer(
         "Example: hekla generate out/quickstart --prompt \"namespace\" --max-new-tokens 200 --temperature 0.8\n"

@@ -1,4 +1,5 @@
 // hekla eval, hekla predict: scores and predictions of trained models, through hekla.h as any host would.
+#include "adapter_option.hpp"
 #include "command.hpp"
 #include "correctness.hpp"
 #include "output.hpp"
@@ -157,6 +158,7 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
 }
 
 struct PredictArguments {
+    std::vector<std::string> adapters;
     std::string model, file, format, output;
     std::vector<std::string> texts, seconds, columns;
     int64_t batch = 8, length = 0;
@@ -177,7 +179,7 @@ int run_predict(const Globals& globals, const PredictArguments& a) {
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
     const std::vector<hk_string> texts = host_strings(a.texts), seconds = host_strings(a.seconds),
-                                 columns = host_strings(a.columns);
+                                 columns = host_strings(a.columns), adapters = host_strings(a.adapters);
     std::vector<std::string> rows;
     hk_predict_options options;
     hk_predict_defaults(&options);
@@ -192,6 +194,8 @@ int run_predict(const Globals& globals, const PredictArguments& a) {
     options.format = text(a.format);
     options.columns = columns.data();
     options.column_count = columns.size();
+    options.adapters = adapters.data();
+    options.adapter_count = adapters.size();
     options.user = &rows;
     options.row = [](void* user, uint64_t row, hk_string json) -> int32_t {
         auto& into = *static_cast<std::vector<std::string>*>(user);
@@ -233,6 +237,7 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
         app.add_subcommand("predict", "Predict labels, numbers or tags of texts with a fine-tuned model.");
     const auto a = std::make_shared<PredictArguments>();
     parser->add_option("model", a->model, "folder of a run or model")->required();
+    add_adapter_option(*parser, a->adapters);
     parser->add_option("--text", a->texts, "text to predict for; may be given several times");
     parser->add_option("--second", a->seconds, "second text of each --text, for models that read pairs");
     parser->add_option("--file", a->file, "table of examples: .tsv, .csv, .jsonl, .conllu, .txt, also .gz and .zst");

@@ -377,6 +377,10 @@ typedef struct hk_predict_options {
     // Called now and then while `file` is read, and between batches; nonzero ends the call with HK_CANCELLED. May be
     // null.
     int32_t(HK_ABI* stop)(void* user);
+    // Trained adapters on the model, as hk_generate_options.adapters. Null (default): none.
+    const hk_string* adapters;
+    // Number of adapters.
+    uint64_t adapter_count;
 } hk_predict_options;
 
 // Sets struct_size and the defaults: everything else zero. [any-thread]
@@ -429,6 +433,14 @@ typedef struct hk_generate_options {
     // Nonzero: `text` gets each prompt first. Default 0. Encoder-decoders ignore it, as they do not continue the
     // prompt.
     int32_t echo_prompt;
+    // Trained adapters on the model, "NAME=FOLDER" or "NAME=FOLDER:SCALE": the folders of runs, of PEFT or of
+    // AdapterHub; SCALE multiplies what the adapter adds. Null (default): none but those of the model's folder.
+    const hk_string* adapters;
+    // Number of adapters.
+    uint64_t adapter_count;
+    // The name of each prompt's adapter, "" for none: prompt_count of them. In a session they hold for all prompts. Null
+    // (default): all adapters act on all prompts.
+    const hk_string* prompt_adapters;
 } hk_generate_options;
 
 // How a generation ended.
@@ -498,6 +510,10 @@ typedef struct hk_embed_options {
     // so `row` is not in order. All pointers are valid during the callback. Nonzero ends the call with HK_CANCELLED.
     // Required.
     int32_t(HK_ABI* row)(void* user, uint64_t row, const float* values, const int64_t* dims, uint32_t rank);
+    // Trained adapters on the model, as hk_generate_options.adapters. Null (default): none.
+    const hk_string* adapters;
+    // Number of adapters.
+    uint64_t adapter_count;
 } hk_embed_options;
 
 // Sets struct_size and the defaults: "hidden", mean pooling, 8 rows at a time. [any-thread]

@@ -130,6 +130,10 @@ struct GenerationOptions {
     uint64_t seed = 0;
     // Tokens that a row has room for (hk_session_options.length); 0: what the first prompts need.
     int64_t length = 0;
+    // Trained adapters on the model: "NAME=FOLDER" or "NAME=FOLDER:SCALE".
+    std::vector<std::string> adapters;
+    // The name of each prompt's adapter, "" for none. Empty: all adapters act on all prompts.
+    std::vector<std::string> prompt_adapters;
 };
 
 // A session that generates; the text is kept here until it is taken.
@@ -286,8 +290,11 @@ public:
         Generation made;
         made.heard_ = std::make_unique<Generation::Heard>();
         made.heard_->rows.resize(options.prompts.empty() ? 1 : options.prompts.size());
-        std::vector<hk_string> prompts;
+        std::vector<hk_string> prompts, adapters, prompt_adapters;
         for (const std::string& prompt : options.prompts) prompts.push_back(view(prompt));
+        for (const std::string& adapter : options.adapters) adapters.push_back(view(adapter));
+        for (const std::string& name : options.prompt_adapters) prompt_adapters.push_back(view(name));
+        prompt_adapters.resize(options.prompt_adapters.empty() ? 0 : prompts.size()); // missing names: none
         hk_generate_options c{};
         hk_generate_defaults(&c);
         c.model = view(options.model);
@@ -299,6 +306,9 @@ public:
         c.top_k = options.top_k;
         c.top_p = options.top_p;
         c.seed = options.seed;
+        c.adapters = adapters.data();
+        c.adapter_count = adapters.size();
+        c.prompt_adapters = prompt_adapters.empty() ? nullptr : prompt_adapters.data();
         c.user = made.heard_.get();
         c.text = [](void* user, uint64_t row, hk_string text) {
             auto& heard = *static_cast<Generation::Heard*>(user);

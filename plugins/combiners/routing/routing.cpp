@@ -1,5 +1,5 @@
-// Routing: which adapters act on which rows and tokens. Fixed by the data, or learned, soft (a weight for each adapter)
-// or hard (the best of them).
+// Routing: which adapters act on which tokens: all of them alike, or by a router that learns it, soft (a weight for
+// each adapter) or hard (the best of them).
 #include "block.hpp"
 #include "draft_combiner.hpp"
 #include "pooling.hpp"
@@ -46,33 +46,6 @@ private:
     double weight(std::size_t i) const { return weights_.empty() ? 1.0 : weights_[i]; }
     bool normalize_;
     std::vector<double> weights_;
-};
-
-// adapter_rows [B] int32: the number of a row's adapter in the order of the combination; -1: none.
-class Fixed {
-public:
-    explicit Fixed(const Config&) {}
-    Combined combine(Graph& g, const Site& site, const SiteValues& v, const std::vector<Branch>& branches) const {
-        if (!g.has_field("adapter_rows"))
-            throw invalid("the batch has no field adapter_rows, which names the adapter of each row");
-        const Value rows = g.input("adapter_rows");
-        if (rows.rank() != 1 || v.y.rank() == 0 || v.y.dim(0) != rows.dim(0))
-            throw unsupported("the values of '" + std::string(site.name) + "' have no dimension of the batch's rows");
-        Dims column(static_cast<std::size_t>(v.y.rank()), 1);
-        column[0] = rows.dim(0);
-        const Value row = reshape(rows, column);
-        std::vector<Value> weights;
-        Value sum;
-        for (std::size_t i = 0; i < branches.size(); ++i) {
-            const Value chosen = equal(row, static_cast<double>(i));
-            weights.push_back(cast(chosen, HK_KIND_FLOAT));
-            if (!branches[i].acts()) continue;
-            // Not a product: what another row's adapter computes may be infinite.
-            const Value part = where(chosen, branches[i].delta, g.fill({1}, 0.0));
-            sum = sum.id == 0 ? part : sum + part;
-        }
-        return {sum, concat(weights, -1)};
-    }
 };
 
 // What soft and hard routing share: the router's probabilities.
@@ -175,7 +148,6 @@ private:
 
 const void* drafts(hk_string draft, hk_string id) {
     return offered({{HK_COMBINER_DRAFT, "average", combiner<Average>()},
-                    {HK_COMBINER_DRAFT, "fixed", combiner<Fixed>()},
                     {HK_COMBINER_DRAFT, "soft", combiner<Soft>()},
                     {HK_COMBINER_DRAFT, "hard", combiner<Hard>()}},
                    draft, id);

@@ -1,0 +1,130 @@
+#include "infer/adapter_use.hpp"
+
+#include "base/nearest_name.hpp"
+#include "base/read_real.hpp"
+#include "model/finite.hpp"
+#include "plugin/combination.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+
+namespace hekla::infer {
+namespace {
+
+// Returns an error that names the nearest tensor of the model.
+Status no_module(const std::string& where, const std::string& tensor, const std::string& name,
+                 std::span<const plugin::ModelTensor> model) {
+    std::vector<std::string> names;
+    for (const plugin::ModelTensor& known : model) names.push_back(known.name);
+    const std::string_view near = nearest_name(name, names);
+    return corrupt(fmt::format("{}: tensor {} belongs to no module that the adapter acts at{}", where,
+                               model::in_quotes(tensor),
+                               near.empty() ? "" : fmt::format("; the nearest is '{}'", near)));
+}
+
+} // namespace
+
+Result<AdapterUse> parse_adapter_use(std::string_view text) {
+    AdapterUse use;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos || equals + 1 == text.size())
+        return invalid_argument(fmt::format("the adapter '{}' does not match NAME=FOLDER or NAME=FOLDER:SCALE", text));
+    use.name = text.substr(0, equals);
+    HK_TRY(plugin::check_adapter_name(use.name));
+    std::string_view folder = text.substr(equals + 1);
+    if (const std::size_t colon = folder.rfind(':'); colon != std::string_view::npos) {
+        const char* const end = folder.data() + folder.size();
+        double scale = 1.0;
+        const auto [last, problem] = read_real(folder.data() + colon + 1, end, scale);
+        if (problem == std::errc() && last == end) {
+            if (!std::isfinite(scale))
+                return invalid_argument(
+                    fmt::format("the adapter '{}': its scale is not finite; expected a number", text));
+            use.scale = scale;
+            folder = folder.substr(0, colon);
+        }
+    }
+    use.folder = std::string(folder);
+    return use;
+}
+
+Result<std::vector<AdapterUse>> parse_adapter_uses(std::span<const std::string> texts) {
+    std::vector<AdapterUse> uses;
+    for (const std::string& text : texts) {
+        HK_ASSIGN(AdapterUse use, parse_adapter_use(text));
+        if (std::ranges::find(uses, use.name, &AdapterUse::name) != uses.end())
+            return invalid_argument(fmt::format("two adapters have the name '{}'", use.name));
+        uses.push_back(std::move(use));
+    }
+    return uses;
+}
+
+Result<std::vector<StoredAdapter>> use_adapters(std::span<const AdapterUse> uses, bool by_row,
+                                                plugin::CompositionSpec& spec) {
+    std::vector<StoredAdapter> adapters;
+    if (uses.empty()) return adapters;
+    if (!spec.adapters.empty())
+        return unsupported(
+            "the model's folder is that of an adapter; give the folder of its body as the model, and this "
+            "folder as one of the adapters");
+    std::vector<std::string> names;
+    std::vector<double> scales;
+    for (const AdapterUse& use : uses) {
+        Result<StoredAdapter> adapter = open_stored_adapter(use.folder);
+        if (!adapter.ok()) return adapter.status().with_context(fmt::format("adapter '{}'", use.name));
+        spec.adapters.push_back({use.name, {adapter->id, adapter->config}});
+        names.push_back(use.name);
+        scales.push_back(use.scale);
+        adapters.push_back(adapter.take());
+    }
+    const bool scaled = std::ranges::any_of(scales, [](double scale) { return scale != 1.0; });
+    const char* how = by_row ? "fixed" : scaled ? "average" : "stack";
+    spec.combination = fmt::format("{}({})", how, fmt::join(names, ","));
+    if (scaled) spec.combination_config["weights"] = scales;
+    if (scaled && !by_row) spec.combination_config["normalize"] = false;
+    return adapters;
+}
+
+Result<std::vector<plugin::StoredTensor>> adapter_tensors(const StoredAdapter& from, const std::string& name,
+                                                          std::span<const plugin::ModelTensor> model,
+                                                          const std::set<std::string>& body,
+                                                          std::vector<std::string>& unused) {
+    std::map<std::string_view, const plugin::ModelTensor*> known;
+    for (const plugin::ModelTensor& tensor : model) known.emplace(tensor.name, &tensor);
+    const std::string where = from.path.string(), own = plugin::kAdapter + (name.empty() ? name : name + ".");
+    std::vector<plugin::StoredTensor> found;
+    std::set<std::string> names;
+    for (const model::TensorView& tensor : from.tensors()) {
+        const bool of_adapter = tensor.name.starts_with(plugin::kAdapter);
+        if (!name.empty() && !of_adapter && body.contains(tensor.name))
+            return unsupported(
+                fmt::format("{}: contains '{}' of the body, which was trained with the adapter; adapters "
+                            "that are used together cannot have a body each: use it alone",
+                            where, tensor.name));
+        const std::string as =
+            of_adapter ? own + tensor.name.substr(std::string_view(plugin::kAdapter).size()) : tensor.name;
+        const auto place = known.find(as);
+        const bool fits = place != known.end() && place->second->shape.vector() == tensor.dims;
+        if (!of_adapter && (!name.empty() || !fits)) { // another task's head
+            unused.push_back(tensor.name);
+            continue;
+        }
+        if (place == known.end()) return no_module(where, tensor.name, as, model);
+        if (!fits)
+            return corrupt(fmt::format("{}: {} is {}, expected {}: the adapter is of another size or body", where,
+                                       tensor.name, model::format_dims(tensor.dims), place->second->shape.text()));
+        HK_TRY(model::check_finite(tensor).with_context(where));
+        found.push_back({*place->second, &tensor});
+        names.insert(as);
+    }
+    for (const plugin::ModelTensor& tensor : model)
+        if (tensor.name.starts_with(own) && !names.contains(tensor.name))
+            return corrupt(fmt::format("{}: has no tensor '{}{}', which the adapter's configuration means", where,
+                                       plugin::kAdapter, tensor.name.substr(own.size())));
+    return found;
+}
+
+} // namespace hekla::infer

@@ -1,0 +1,52 @@
+// Fixed routing: each row of a batch has the adapter that a field names.
+#include "draft_combiner.hpp"
+
+using namespace hekla::plugin;
+
+namespace {
+
+// adapter_rows [B] int32: the number of a row's adapter in the order of the combination; -1: none.
+class Fixed {
+public:
+    explicit Fixed(const Config& config) {
+        for (uint64_t i = 0; i < config.count("weights"); ++i)
+            weights_.push_back(config.real("weights." + std::to_string(i)));
+    }
+    Combined combine(Graph& g, const Site& site, const SiteValues& v, const std::vector<Branch>& branches) const {
+        if (!g.has_field("adapter_rows"))
+            throw invalid("the batch has no field adapter_rows, which names the adapter of each row");
+        if (!weights_.empty() && weights_.size() != branches.size())
+            throw invalid("weights has " + std::to_string(weights_.size()) + " numbers; expected one for each of the " +
+                          std::to_string(branches.size()) + " adapters, or none");
+        const Value rows = g.input("adapter_rows");
+        if (rows.rank() != 1 || v.y.rank() == 0 || v.y.dim(0) != rows.dim(0))
+            throw unsupported("the values of '" + std::string(site.name) + "' have no dimension of the batch's rows");
+        Dims column(static_cast<std::size_t>(v.y.rank()), 1);
+        column[0] = rows.dim(0);
+        const Value row = reshape(rows, column);
+        std::vector<Value> weights;
+        Value sum;
+        for (std::size_t i = 0; i < branches.size(); ++i) {
+            const Value chosen = equal(row, static_cast<double>(i));
+            weights.push_back(cast(chosen, HK_KIND_FLOAT));
+            if (!branches[i].acts()) continue;
+            // Not a product: what another row's adapter computes may be infinite.
+            const Value delta = weights_.empty() ? branches[i].delta : branches[i].delta * weights_[i];
+            const Value part = where(chosen, delta, g.fill({1}, 0.0));
+            sum = sum.id == 0 ? part : sum + part;
+        }
+        return {sum, concat(weights, -1)};
+    }
+
+private:
+    std::vector<double> weights_;
+};
+
+const void* drafts(hk_string draft, hk_string id) {
+    return offered({{HK_COMBINER_DRAFT, "fixed", combiner<Fixed>()}}, draft, id);
+}
+const hk_draft_offers kDraftOffers = {drafts};
+
+} // namespace
+
+HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
