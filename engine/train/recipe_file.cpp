@@ -82,6 +82,24 @@ void resolve(Recipe& r) {
     if (t.kind.empty()) t.kind = "char";
 }
 
+Status check_prune(const Recipe& r) {
+    const PruneSection& p = r.prune;
+    if (!p.weights_from.empty() && p.from_mask.empty())
+        return invalid_argument("prune.weights_from needs prune.from_mask: to start from the weights of another run "
+                                "without a mask, set model.from");
+    if (!p.from_mask.empty() && !r.adapter.id.empty())
+        return invalid_argument("prune.from_mask cannot be used with [adapter]: an adapter leaves the network's own "
+                                "weights unchanged; remove one");
+    if (p.rewind_step > 0 && p.reinitialize != "rewind")
+        return invalid_argument(fmt::format("prune.rewind_step = {} needs prune.reinitialize = \"rewind\", not \"{}\": "
+                                            "remove one",
+                                            p.rewind_step, p.reinitialize));
+    if (p.rewind_step > 0 && r.train.num_train_epochs == 0.0 && p.rewind_step >= r.train.max_steps)
+        return invalid_argument(fmt::format("prune.rewind_step = {} must be below train.max_steps = {}", p.rewind_step,
+                                            r.train.max_steps));
+    return {};
+}
+
 // Checks rules that concern several keys.
 Status check(const Recipe& r) {
     if (r.model.architecture.empty() && r.model.from.empty())
@@ -102,6 +120,7 @@ Status check(const Recipe& r) {
         return invalid_argument(
             "data.class_balanced and train.group_by_length are both set, and each determines the order: remove one");
     if (r.train.bf16 && r.train.fp16) return invalid_argument("[train] has both bf16 and fp16: remove one");
+    HK_TRY(check_prune(r));
     for (const auto& [name, schedule] : r.schedules) HK_TRY(check_schedule(name, schedule));
     return {};
 }
