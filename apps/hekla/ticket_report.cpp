@@ -31,8 +31,10 @@ Style style_of(TicketKind kind) {
     return {"ticket", "#1f5fa8"};
 }
 
-// Returns how a round is called in tables.
-const char* run_name(TicketKind kind, int64_t round) { return round == 0 ? "all weights" : style_of(kind).name; }
+// Returns how a run is called in tables.
+const char* run_name(TicketKind kind, int64_t round, double share) {
+    return round > 0 ? style_of(kind).name : share < 1.0 ? "given mask" : "dense";
+}
 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100.0 * share); }
 
@@ -144,8 +146,8 @@ std::string TicketReport::table() const {
             step += static_cast<double>(run.best_step) / static_cast<double>(point.runs.size());
         }
         text += fmt::format("{:>5}  {:<14}  {:>15}  {:>6}  {:>8.4f}{}  {:>8.4f}  {:>7.0f}\n", point.round,
-                            run_name(point.kind, point.round), train::grouped(static_cast<double>(point.kept)),
-                            percent(point.share()), point.mean(),
+                            run_name(point.kind, point.round, point.share()),
+                            train::grouped(static_cast<double>(point.kept)), percent(point.share()), point.mean(),
                             seeds ? fmt::format("  {:>9.4f}", point.deviation()) : "", best, step);
     }
     return text;
@@ -244,8 +246,8 @@ std::string TicketReport::page(const std::string& title, const std::string& reci
             fmt::format("<tr><td class=\"number\">{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}"
                         "</td><td class=\"number\">{:.4f}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
                         "</tr>\n",
-                        point.round, run_name(point.kind, point.round), train::grouped(static_cast<double>(point.kept)),
-                        percent(point.share()), point.mean(),
+                        point.round, run_name(point.kind, point.round, point.share()),
+                        train::grouped(static_cast<double>(point.kept)), percent(point.share()), point.mean(),
                         point.runs.size() > 1 ? fmt::format("{:.4f}", point.deviation()) : "", point.runs.size());
     rows += "</table>";
     const auto section = [](const char* heading, const std::string& content) {
