@@ -15,7 +15,7 @@
 
 namespace hekla::train {
 
-inline constexpr const char* kMaskFile = "mask.safetensors"; // in the folder of a masked run, beside its weights
+inline constexpr const char* kMaskFile = "mask.safetensors"; // in the folder of a masked run
 
 // The masks of some parameters. A parameter without a mask is never pruned.
 class WeightMask {

@@ -1,4 +1,4 @@
-// hekla prune: rounds with exact shares, controls, seeds, reports, and errors that leave nothing behind.
+// hekla prune: rounds with exact shares, controls, seeds, reports, and errors that leave no files.
 #include "program.hpp"
 
 #include <algorithm>
@@ -142,6 +142,9 @@ TEST_CASE("prune: rounds with exact shares, a table, JSON, a picture and a page;
     const Ran other = place.run({"prune", "recipe.toml", "prune.amount=0.3"});
     CHECK(other.status == 1);
     CHECK(has(other.err, "was made with prune.amount = 0.2, this recipe has 0.3"));
+    const Ran longer = place.run({"prune", "recipe.toml", "train.max_steps=9"});
+    CHECK(longer.status == 1);
+    CHECK(has(longer.err, "out: has rounds of 6 steps (0 epochs), this recipe has 9 (0)"));
     place.write("out/round-01/ticket.json", "{}");
     const Ran damaged = place.run({"prune", "recipe.toml"});
     CHECK(damaged.status == 1);
@@ -182,7 +185,7 @@ TEST_CASE("prune: rewinding to a step, fine-tuning, random values, layers and se
     CHECK(check_folder(place, "on/round-01") == 2458 - 492);
 }
 
-TEST_CASE("prune: bad input is one clear error, and nothing is left behind") {
+TEST_CASE("prune: bad input is one clear error, and no file is left") {
     const Place place;
     write_files(place);
     const auto fails = [&](const std::vector<std::string>& change, const char* part) {

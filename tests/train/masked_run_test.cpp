@@ -177,7 +177,7 @@ TEST_CASE("a mask that keeps every weight changes no bit; rewound to a step, it 
     CHECK(start({"prune.reinitialize=random"}) == other);
 }
 
-TEST_CASE("bad masks and starts are one clear error, and nothing is left behind") {
+TEST_CASE("bad masks and starts are one clear error, and no file is left") {
     Place place;
     const std::string third = place.third_mask("third.safetensors");
     const auto refused = [&](const std::vector<std::string>& overrides) {

@@ -64,7 +64,16 @@ Status check_same(const fs::path& folder, const train::Recipe& recipe, const Log
     if (!fs::exists(file, problem)) return {};
     HK_ASSIGN(const std::string text, read_file(file));
     HK_ASSIGN(const train::Recipe before, train::parse_resolved_recipe(text, file.string()));
-    return train::check_resume(before, recipe, folder.string(), true, log);
+    HK_TRY(train::check_resume(before, recipe, folder.string(), true, log));
+    // Finished rounds are not repeated, so the others must be as long.
+    if (before.train.max_steps != recipe.train.max_steps ||
+        before.train.num_train_epochs != recipe.train.num_train_epochs)
+        return failed_precondition(
+            fmt::format("{}: has rounds of {} steps ({} epochs), this recipe has {} ({}): choose "
+                        "another [output] dir, or put the old value back",
+                        folder.string(), before.train.max_steps, before.train.num_train_epochs, recipe.train.max_steps,
+                        recipe.train.num_train_epochs));
+    return {};
 }
 
 // The rounds of one seed, each in a folder.
@@ -247,8 +256,9 @@ int run_prune(const Globals& globals, const PruneArguments& a) {
         Rounds rounds(context.context, error, a, recipe, dense.value(), run, report);
         const int code = rounds.run();
         // A training that could not start has left nothing.
-        if (fs::exists(rounds.folder(0))) folder->keep();
-        if (code == kDone || fs::exists(rounds.folder(0) / kResult))
+        std::error_code problem;
+        if (fs::exists(rounds.folder(0), problem)) folder->keep();
+        if (code == kDone || fs::exists(rounds.folder(0) / kResult, problem))
             if (const Status written = write_report(report, recipe); !written.ok()) return fail(written);
         if (code != kDone) return code;
     }
@@ -277,7 +287,7 @@ void add_prune(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_flag("--json", arguments->json, "print the results as JSON");
     parser->footer("Each training has its own folder in [output] dir, which `hekla eval` and `hekla generate` open:\n"
                    "round-00 (all weights), round-01, ..., and round-01-random-mask, round-01-random-init with\n"
-                   "--controls. A pruned weight is 0 in model.safetensors and in mask.safetensors beside it.\n"
+                   "--controls. A pruned weight is 0 in model.safetensors and in mask.safetensors of its folder.\n"
                    "tickets.svg, tickets.html and tickets.json compare the rounds.\n"
                    "\n"
                    "Ctrl+C, SIGTERM and SIGHUP save a checkpoint and exit with 128 + the signal's number; the same\n"
