@@ -435,7 +435,7 @@ Status TrainingRun::start_masked() {
         HK_TRY(load_checkpoint(checkpoint));
         progress_ = RunProgress();
         progress_.step = p.rewind_step;
-        message(fmt::format("rewound to step {} by {}", p.rewind_step, checkpoint.path.string()));
+        message(fmt::format("rewound to step {}: {}", p.rewind_step, checkpoint.path.string()));
     }
     return apply_mask();
 }
