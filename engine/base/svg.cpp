@@ -2,6 +2,7 @@
 
 #include "base/markup.hpp"
 
+#include <cmath>
 #include <fmt/format.h>
 
 namespace hekla {
@@ -18,6 +19,14 @@ std::string svg_number(double value) {
     while (text.ends_with('0')) text.pop_back();
     if (text.ends_with('.')) text.pop_back();
     return text == "-0" ? "0" : text;
+}
+
+double tidy_step(double span, int count) {
+    const double rough = span / count;
+    const double power = std::pow(10.0, std::floor(std::log10(rough)));
+    for (const double factor : {1.0, 2.0, 5.0})
+        if (factor * power >= rough) return factor * power;
+    return 10.0 * power;
 }
 
 SvgWriter::SvgWriter(double width, double height, std::string_view font, double font_size, std::string_view attributes)

@@ -31,6 +31,10 @@ private:
     std::string out_;
 };
 
+// Returns the distance of the marks of an axis: 1, 2 or 5 times a power of ten, such that about `count` of them fill
+// `span`.
+double tidy_step(double span, int count);
+
 // Formats a coordinate for SVG: rounded to hundredths, without trailing zeros.
 std::string svg_number(double value);
 

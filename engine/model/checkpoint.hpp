@@ -90,8 +90,9 @@ Result<std::optional<int64_t>> read_best(const std::filesystem::path& run_dir);
 // Removes the oldest complete checkpoints until at most `limit` (>= 1) are left, but never `newest_step` (the one just
 // written) and never the best, so that 2 can remain with a limit of 1. Incomplete ones are neither counted nor removed,
 // and nothing is removed unless `newest_step` is complete. Returns the removed steps.
-Result<std::vector<int64_t>> prune_checkpoints(const std::filesystem::path& run_dir, int64_t limit,
-                                               int64_t newest_step);
+// kept: another step that is neither counted nor removed.
+Result<std::vector<int64_t>> prune_checkpoints(const std::filesystem::path& run_dir, int64_t limit, int64_t newest_step,
+                                               std::optional<int64_t> kept = {});
 
 // Removes leftovers of killed writers in RUN (temporary folders, a half-written RUN/best), but not files of running
 // writers.

@@ -154,7 +154,8 @@ Result<std::optional<int64_t>> read_best(const fs::path& run_dir) {
     return step;
 }
 
-Result<std::vector<int64_t>> prune_checkpoints(const fs::path& run_dir, int64_t limit, int64_t newest_step) {
+Result<std::vector<int64_t>> prune_checkpoints(const fs::path& run_dir, int64_t limit, int64_t newest_step,
+                                               std::optional<int64_t> kept) {
     if (limit < 1) return invalid_argument(fmt::format("save_total_limit is {}, 1 or more was expected", limit));
     const auto newest = verify_checkpoint(checkpoint_path(run_dir, newest_step), Check::sizes);
     if (!newest.ok()) return newest.status().with_context("no older checkpoint was removed");
@@ -163,7 +164,8 @@ Result<std::vector<int64_t>> prune_checkpoints(const fs::path& run_dir, int64_t 
     HK_ASSIGN(const std::vector<int64_t> steps, list_checkpoints(run_dir));
     std::vector<int64_t> complete;
     for (const int64_t step : steps)
-        if (verify_checkpoint(checkpoint_path(run_dir, step), Check::sizes).ok()) complete.push_back(step);
+        if (step != kept && verify_checkpoint(checkpoint_path(run_dir, step), Check::sizes).ok())
+            complete.push_back(step);
     std::vector<int64_t> removed;
     auto left = static_cast<int64_t>(complete.size());
     for (const int64_t step : complete) {

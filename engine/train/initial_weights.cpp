@@ -304,6 +304,14 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
     return random_names;
 }
 
+Status draw_again(const Recipe& recipe, const graph::Graph& described, const std::set<std::string, std::less<>>& frozen,
+                  program::ParameterStore& store) {
+    const uint64_t seed = hash64("reinitialize", static_cast<uint64_t>(recipe.train.seed));
+    for (const auto& [name, node] : parameters_of(described))
+        if (!frozen.contains(name)) HK_TRY(store.upload(name, initial_values(*node, seed)));
+    return {};
+}
+
 Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& composition,
                              const graph::Graph& described, program::ParameterStore& store) {
     if (composition.teacher() == nullptr) return Hash128{};

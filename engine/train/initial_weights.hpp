@@ -22,6 +22,10 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
                                                   program::ParameterStore& store,
                                                   const std::function<void(const std::string&)>& message);
 
+// Replaces the trained parameters by initial values of another random stream: prune.reinitialize = "random".
+Status draw_again(const Recipe& recipe, const graph::Graph& described, const std::set<std::string, std::less<>>& frozen,
+                  program::ParameterStore& store);
+
 // Returns the parameters and buffers that start_parameters() loads from model.from, which is set.
 Result<std::set<std::string>> loaded_parameters(const Recipe& recipe, const plugin::Registry& registry,
                                                 const plugin::Composition& composition, const graph::Graph& described);

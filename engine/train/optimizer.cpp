@@ -28,13 +28,11 @@ std::vector<std::string> Optimizer::states(const TrainSection& settings) {
 }
 
 Status Optimizer::estimate(program::Estimator& estimator, const program::Lowering& step, const TrainSection& settings,
-                           const std::vector<std::string>& no_decay,
-                           const std::map<std::string, double, std::less<>>& factors) {
+                           const OptimizerRules& rules) {
     const std::vector<program::ParameterEntry>& table = estimator.table();
-    HK_ASSIGN(
-        const program::Lowering update,
-        program::lower_optimizer(plan(table, settings, program::parameters_reached(table, step), no_decay, factors),
-                                 table, estimator.chunks(), estimator.target().limits));
+    HK_ASSIGN(const program::Lowering update,
+              program::lower_optimizer(plan(table, settings, program::parameters_reached(table, step), rules), table,
+                                       estimator.chunks(), estimator.target().limits));
     return estimator.add(update, 1.0, &program::Estimate::optimizer);
 }
 
@@ -47,9 +45,7 @@ program::Moments Optimizer::moments(const TrainSection& s) {
 }
 
 program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry>& table, const TrainSection& s,
-                                       const std::vector<std::string>& reached,
-                                       const std::vector<std::string>& no_decay,
-                                       const std::map<std::string, double, std::less<>>& factors) {
+                                       const std::vector<std::string>& reached, const OptimizerRules& rules) {
     program::OptimizerPlan plan;
     plan.kind = s.optim == "sgd" ? program::OptimizerKind::sgd : program::OptimizerKind::adamw;
     plan.beta1 = static_cast<float>(s.adam_beta1);
@@ -74,20 +70,20 @@ program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry
         return std::ranges::find(names, name) != names.end();
     };
     for (const program::ParameterEntry& entry : table) {
-        const bool decays = entry.shape.rank() >= 2 && !in(no_decay, entry.name);
-        const auto factor = factors.find(entry.name);
-        plan.group_of.push_back(in(reached, entry.name) ? group_of(factor != factors.end() ? factor->second : 1.0,
+        const bool decays = entry.shape.rank() >= 2 && !in(rules.no_decay, entry.name);
+        const auto factor = rules.factors.find(entry.name);
+        plan.group_of.push_back(in(reached, entry.name) ? group_of(factor != rules.factors.end() ? factor->second : 1.0,
                                                                    decays ? s.weight_decay : 0.0)
                                                         : -1);
     }
+    if (rules.mask != nullptr) plan.kept = rules.mask->by_entry(table);
     return plan;
 }
 
 Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& s, const std::vector<std::string>& reached,
-                                                     const std::vector<std::string>& no_decay,
-                                                     const std::map<std::string, double, std::less<>>& factors) {
-    HK_ASSIGN(program::Lowering lowering, program::lower_optimizer(plan(store.table(), s, reached, no_decay, factors),
+                                                     const OptimizerRules& rules) {
+    HK_ASSIGN(program::Lowering lowering, program::lower_optimizer(plan(store.table(), s, reached, rules),
                                                                    store.table(), store.chunks(), runtime.limits()));
     std::unique_ptr<Optimizer> optimizer(new Optimizer());
     optimizer->state_->store = &store;

@@ -6,6 +6,7 @@
 #include "program/lowering/optimizer.hpp"
 #include "program/program.hpp"
 #include "train/recipe.hpp"
+#include "train/weight_mask.hpp"
 
 #include <functional>
 #include <map>
@@ -27,22 +28,26 @@ struct StepOutcome {
 // The state of the store that holds the step's loss: the training program writes its output "loss" there.
 inline constexpr const char* kLossState = "train.loss";
 
+// What an optimizer does with single parameters.
+struct OptimizerRules {
+    std::vector<std::string> no_decay{};                  // parameters without weight decay
+    std::map<std::string, double, std::less<>> factors{}; // of the learning rate, by name; absent: 1
+    const WeightMask* mask = nullptr;                     // weights that are pruned; must outlive create()
+};
+
 class Optimizer {
 public:
     // Creates the optimizer of the parameters named in `reached` (those that a loss reaches); the others never change,
-    // not even by decay. factors: of the learning rate, by name; absent: 1. Decay applies to parameters of rank 2 and
-    // more without the flag no_decay. The store must have gradients, and moments() of these
-    // settings.
+    // not even by decay. Decay applies to parameters of rank 2 and more that are not in no_decay. Pruned weights, which
+    // are zero with zero moments, stay zero. The store must have gradients, and moments() of these settings.
     static Result<std::unique_ptr<Optimizer>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& settings,
                                                      const std::vector<std::string>& reached,
-                                                     const std::vector<std::string>& no_decay,
-                                                     const std::map<std::string, double, std::less<>>& factors = {});
+                                                     const OptimizerRules& rules = {});
     ~Optimizer();
     // Adds to an estimate what create() would, for the gradients that a step's program writes.
     static Status estimate(program::Estimator& estimator, const program::Lowering& step, const TrainSection& settings,
-                           const std::vector<std::string>& no_decay,
-                           const std::map<std::string, double, std::less<>>& factors = {});
+                           const OptimizerRules& rules = {});
 
     // Returns the factor of the loss before it is differentiated in this step; step() divides by it. 1 except in
     // float16 training.
@@ -66,9 +71,7 @@ private:
     Optimizer();
     // Returns what create() lowers, for the tensors of a table.
     static program::OptimizerPlan plan(const std::vector<program::ParameterEntry>& table, const TrainSection& settings,
-                                       const std::vector<std::string>& reached,
-                                       const std::vector<std::string>& no_decay,
-                                       const std::map<std::string, double, std::less<>>& factors);
+                                       const std::vector<std::string>& reached, const OptimizerRules& rules);
     struct State;
     std::unique_ptr<State> state_;
 };

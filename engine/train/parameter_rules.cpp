@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -63,42 +65,48 @@ Depth depths(std::span<const std::string> names, const std::set<std::string>& bo
     return depth;
 }
 
+Result<std::vector<std::string>> selected_parameters(std::string_view key, const std::string& selector,
+                                                     std::span<const std::string> names,
+                                                     const std::set<std::string>& body) {
+    const Depth depth = depths(names, body);
+    std::function<bool(const std::string&)> takes = [&](const std::string& name) {
+        return model::matches(selector, name);
+    };
+    if (selector == "body") takes = [&](const std::string& name) { return body.contains(name); };
+    if (selector == "embeddings") takes = [&](const std::string& name) { return depth.of.at(name) == 0; };
+    if (selector.starts_with("layers:")) {
+        const std::string_view range = std::string_view(selector).substr(7);
+        const std::size_t dash = range.find('-');
+        const auto first = number_of(range.substr(0, dash));
+        const auto last = dash == std::string_view::npos ? first : number_of(range.substr(dash + 1));
+        if (!first || !last || *first < 0 || *last < *first || *last >= depth.layers)
+            return invalid_argument(fmt::format("{}: '{}': expected layers:FIRST-LAST within 0 to {}", key, selector,
+                                                depth.layers - 1));
+        takes = [&depth, a = *first, b = *last](const std::string& name) {
+            return depth.of.at(name) >= a + 1 && depth.of.at(name) <= b + 1;
+        };
+    }
+    std::vector<std::string> selected;
+    std::ranges::copy_if(names, std::back_inserter(selected), takes);
+    return selected;
+}
+
+Status selects_nothing(std::string_view key, const std::string& selector, std::span<const std::string> names) {
+    const std::string_view near = nearest_name(selector, names);
+    return invalid_argument(fmt::format("{}: no parameter matches '{}'{}", key, selector,
+                                        near.empty() ? "; `hekla inspect` lists their names"
+                                                     : fmt::format("; the nearest is '{}'", near)));
+}
+
 Result<ParameterRules> parameter_rules(const Recipe& recipe, std::span<const std::string> names,
                                        const std::set<std::string>& body) {
     const TrainSection& t = recipe.train;
     const Depth depth = depths(names, body);
-    const auto unmatched = [&](const char* key, const std::string& pattern) {
-        const std::string_view near = nearest_name(pattern, names);
-        return invalid_argument(fmt::format("train.{}: no parameter matches '{}'{}", key, pattern,
-                                            near.empty() ? "; `hekla inspect` lists their names"
-                                                         : fmt::format("; the nearest is '{}'", near)));
-    };
     ParameterRules rules;
     for (const std::string& pattern : t.freeze) {
-        std::function<bool(const std::string&)> takes = [&](const std::string& name) {
-            return model::matches(pattern, name);
-        };
-        if (pattern == "body") takes = [&](const std::string& name) { return body.contains(name); };
-        if (pattern == "embeddings") takes = [&](const std::string& name) { return depth.of.at(name) == 0; };
-        if (pattern.starts_with("layers:")) {
-            const std::string_view range = std::string_view(pattern).substr(7);
-            const std::size_t dash = range.find('-');
-            const auto first = number_of(range.substr(0, dash));
-            const auto last = dash == std::string_view::npos ? first : number_of(range.substr(dash + 1));
-            if (!first || !last || *first < 0 || *last < *first || *last >= depth.layers)
-                return invalid_argument(fmt::format("train.freeze: '{}': expected layers:FIRST-LAST within 0 to {}",
-                                                    pattern, depth.layers - 1));
-            takes = [&depth, a = *first, b = *last](const std::string& name) {
-                return depth.of.at(name) >= a + 1 && depth.of.at(name) <= b + 1;
-            };
-        }
-        bool any = false;
-        for (const std::string& name : names) {
-            if (!takes(name)) continue;
-            any = true;
-            rules.frozen.insert(name);
-        }
-        if (!any) return unmatched("freeze", pattern);
+        HK_ASSIGN(const std::vector<std::string> selected, selected_parameters("train.freeze", pattern, names, body));
+        if (selected.empty()) return selects_nothing("train.freeze", pattern, names);
+        rules.frozen.insert(selected.begin(), selected.end());
     }
     if (rules.frozen.size() == names.size())
         return invalid_argument("train.freeze leaves nothing to train: leave the head out of it");
@@ -106,7 +114,7 @@ Result<ParameterRules> parameter_rules(const Recipe& recipe, std::span<const std
         names, [&](const std::string& name) { return !body.contains(name) || rules.frozen.contains(name); });
     for (const auto& [pattern, rate] : t.learning_rates)
         if (std::ranges::none_of(names, [&, &p = pattern](const std::string& name) { return model::matches(p, name); }))
-            return unmatched("learning_rates", pattern);
+            return selects_nothing("train.learning_rates", pattern, names);
     if (!t.learning_rates.empty() && t.learning_rate <= 0.0)
         return invalid_argument("train.learning_rates needs a train.learning_rate above 0");
     for (const std::string& name : names) {

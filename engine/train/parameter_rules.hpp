@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hekla::train {
 
@@ -31,6 +32,15 @@ struct Depth {
 };
 Depth depths(std::span<const std::string> names, const std::set<std::string>& body);
 
+// Returns the parameters that a selector of a recipe selects: a pattern with '*', "body", "embeddings", or
+// "layers:FIRST-LAST" (from 0). names: all parameters; body: those of the body, without the head. key: the selector's
+// key ("train.freeze"), for the message about a range outside the network's layers.
+Result<std::vector<std::string>> selected_parameters(std::string_view key, const std::string& selector,
+                                                     std::span<const std::string> names,
+                                                     const std::set<std::string>& body);
+// Returns the error for a selector that selects none of `names`.
+Status selects_nothing(std::string_view key, const std::string& selector, std::span<const std::string> names);
+
 struct ParameterRules {
     std::set<std::string, std::less<>> frozen;
     bool body_frozen = false;                           // every parameter of the body is frozen
@@ -38,8 +48,7 @@ struct ParameterRules {
 };
 
 // Returns the rules of a recipe. names: all parameters; body: those of the body, without the head. train.freeze
-// contains patterns with '*', "body", "embeddings", or "layers:FIRST-LAST" (from 0). train.learning_rates: pattern ->
-// peak learning rate; the first that matches counts. train.layer_lr_decay multiplies the rate once per layer after the
+// contains selectors. train.learning_rates: pattern -> peak learning rate; the first that matches counts. train.layer_lr_decay multiplies the rate once per layer after the
 // parameter's. Errors: a pattern that no parameter matches; nothing left to train.
 Result<ParameterRules> parameter_rules(const Recipe& recipe, std::span<const std::string> names,
                                        const std::set<std::string>& body);

@@ -1,5 +1,10 @@
 #include "train/recipe_adapters.hpp"
 
+#include "plugin/combination.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace hekla::train {
 namespace {
 
@@ -13,6 +18,19 @@ Result<RecipeAdapter> read_adapter(const std::string& name, const std::string& k
     return adapter;
 }
 
+Status check_adapter(const std::string& section, const auto& adapter) {
+    if (!adapter.id.empty() && !adapter.from.empty())
+        return invalid_argument(
+            fmt::format("[{}] has both `id`, of a new adapter, and `from`, of a trained one: remove one", section));
+    if (!adapter.from.empty() && !adapter.config.empty())
+        return invalid_argument(fmt::format("[{}] has the key '{}', but `from` = {} has a configuration: remove it",
+                                            section, adapter.config.begin().key(), adapter.from));
+    if (adapter.id.empty() && adapter.from.empty() && !adapter.config.empty())
+        return invalid_argument(fmt::format(
+            "[{}] needs `id`, the id of the adapter's plugin, or `from`, the folder of a trained one", section));
+    return {};
+}
+
 } // namespace
 
 bool has_adapters(const Recipe& recipe) {
@@ -23,6 +41,41 @@ std::vector<std::string> adapter_names(const Recipe& recipe) {
     std::vector<std::string> names;
     for (const auto& [name, section] : recipe.adapters) names.push_back(name);
     return names;
+}
+
+Status check_adapters(const Recipe& r) {
+    HK_TRY(check_adapter("adapter", r.adapter));
+    const bool one = !r.adapter.id.empty() || !r.adapter.from.empty();
+    if (one && !r.adapters.empty())
+        return invalid_argument("both [adapter] and [adapters] are given: name the adapter of [adapter] too, as "
+                                "[adapters.NAME], or remove one of them");
+    for (const auto& [name, adapter] : r.adapters) {
+        const std::string section = "adapters." + name;
+        HK_TRY(plugin::check_adapter_name(name).with_context("[adapters]"));
+        HK_TRY(check_adapter(section, adapter));
+        if (adapter.id.empty() && adapter.from.empty())
+            return invalid_argument(fmt::format(
+                "[{}] needs `id`, the id of the adapter's plugin, or `from`, the folder of a trained one", section));
+        if (adapter.from.empty() && !adapter.train.value_or(true))
+            return invalid_argument(fmt::format(
+                "{}.train = false, but the adapter is new: set `from` to a trained one, or train it", section));
+    }
+    const std::vector<std::string> names = adapter_names(r);
+    if (names.size() > 1 && r.combine.how.empty())
+        return invalid_argument(fmt::format("[combine] needs `how` for the adapters {}, such as \"average({})\"",
+                                            fmt::join(names, ", "), fmt::join(names, ", ")));
+    if (names.empty() && !(r.combine.how.empty() && r.combine.config.empty()))
+        return invalid_argument("[combine] joins the adapters of [adapters.NAME], and there are none");
+    if (!names.empty() && !r.combine.how.empty())
+        HK_TRY(plugin::parse_combination(r.combine.how, names).status().with_context("combine.how"));
+    const std::string section = one ? "[adapter]" : "[adapters]";
+    if ((one || !names.empty()) && r.model.from.empty())
+        return invalid_argument(section + " needs a trained model: set model.from to its folder");
+    if ((one || !names.empty()) &&
+        !(r.model.layers.empty() && r.tokenizer.add.empty() && r.tokenizer.add_roles.empty()))
+        return invalid_argument(section + " cannot change the network of model.from: remove model.layers, "
+                                          "tokenizer.add and tokenizer.add_roles");
+    return {};
 }
 
 Result<std::vector<RecipeAdapter>> read_adapters(const Recipe& recipe) {

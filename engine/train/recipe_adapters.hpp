@@ -14,6 +14,9 @@ bool has_adapters(const Recipe& recipe);
 // Returns the names of [adapters.NAME], in order.
 std::vector<std::string> adapter_names(const Recipe& recipe);
 
+// Checks the rules of [adapter], [adapters.NAME] and [combine]. No file is read.
+Status check_adapters(const Recipe& recipe);
+
 struct RecipeAdapter {
     plugin::AdapterSpec spec;                      // with the configuration as it is given, without defaults
     std::string key;                               // "adapter", "adapters.NAME": for messages

@@ -1,7 +1,6 @@
 #include "train/recipe_file.hpp"
 
 #include "base/file.hpp"
-#include "plugin/combination.hpp"
 #include "text/unicode/utf8.hpp"
 #include "train/recipe_adapters.hpp"
 #include "train/recipe_reader.hpp"
@@ -12,7 +11,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace hekla::train {
 namespace {
@@ -95,51 +93,21 @@ void resolve(Recipe& r) {
     if (t.kind.empty()) t.kind = "char";
 }
 
-Status check_adapter(const std::string& section, const auto& adapter) {
-    if (!adapter.id.empty() && !adapter.from.empty())
+Status check_prune(const Recipe& r) {
+    const PruneSection& p = r.prune;
+    if (!p.weights_from.empty() && p.from_mask.empty())
+        return invalid_argument("prune.weights_from needs prune.from_mask: to start from the weights of another run "
+                                "without a mask, set model.from");
+    if (!p.from_mask.empty() && has_adapters(r))
+        return invalid_argument("prune.from_mask cannot be used with adapters, which leave the network's own "
+                                "weights unchanged; remove one");
+    if (p.rewind_step > 0 && p.reinitialize != "rewind")
+        return invalid_argument(fmt::format("prune.rewind_step = {} needs prune.reinitialize = \"rewind\", not \"{}\": "
+                                            "remove one",
+                                            p.rewind_step, p.reinitialize));
+    if (p.rewind_step > 0 && r.train.num_train_epochs == 0.0 && p.rewind_step >= r.train.max_steps)
         return invalid_argument(
-            fmt::format("[{}] has both `id`, of a new adapter, and `from`, of a trained one: remove one", section));
-    if (!adapter.from.empty() && !adapter.config.empty())
-        return invalid_argument(fmt::format("[{}] has the key '{}', but `from` = {} has a configuration: remove it",
-                                            section, adapter.config.begin().key(), adapter.from));
-    if (adapter.id.empty() && adapter.from.empty() && !adapter.config.empty())
-        return invalid_argument(fmt::format(
-            "[{}] needs `id`, the id of the adapter's plugin, or `from`, the folder of a trained one", section));
-    return {};
-}
-
-Status check_adapters(const Recipe& r) {
-    HK_TRY(check_adapter("adapter", r.adapter));
-    const bool one = !r.adapter.id.empty() || !r.adapter.from.empty();
-    if (one && !r.adapters.empty())
-        return invalid_argument("both [adapter] and [adapters] are given: name the adapter of [adapter] too, as "
-                                "[adapters.NAME], or remove one of them");
-    for (const auto& [name, adapter] : r.adapters) {
-        const std::string section = "adapters." + name;
-        HK_TRY(plugin::check_adapter_name(name).with_context("[adapters]"));
-        HK_TRY(check_adapter(section, adapter));
-        if (adapter.id.empty() && adapter.from.empty())
-            return invalid_argument(fmt::format(
-                "[{}] needs `id`, the id of the adapter's plugin, or `from`, the folder of a trained one", section));
-        if (adapter.from.empty() && !adapter.train.value_or(true))
-            return invalid_argument(fmt::format(
-                "{}.train = false, but the adapter is new: set `from` to a trained one, or train it", section));
-    }
-    const std::vector<std::string> names = adapter_names(r);
-    if (names.size() > 1 && r.combine.how.empty())
-        return invalid_argument(fmt::format("[combine] needs `how` for the adapters {}, such as \"average({})\"",
-                                            fmt::join(names, ", "), fmt::join(names, ", ")));
-    if (names.empty() && !(r.combine.how.empty() && r.combine.config.empty()))
-        return invalid_argument("[combine] joins the adapters of [adapters.NAME], and there are none");
-    if (!names.empty() && !r.combine.how.empty())
-        HK_TRY(plugin::parse_combination(r.combine.how, names).status().with_context("combine.how"));
-    const std::string section = one ? "[adapter]" : "[adapters]";
-    if ((one || !names.empty()) && r.model.from.empty())
-        return invalid_argument(section + " needs a trained model: set model.from to its folder");
-    if ((one || !names.empty()) &&
-        !(r.model.layers.empty() && r.tokenizer.add.empty() && r.tokenizer.add_roles.empty()))
-        return invalid_argument(section + " cannot change the network of model.from: remove model.layers, "
-                                          "tokenizer.add and tokenizer.add_roles");
+            fmt::format("prune.rewind_step = {} must be below train.max_steps = {}", p.rewind_step, r.train.max_steps));
     return {};
 }
 
@@ -157,6 +125,7 @@ Status check(const Recipe& r) {
         return invalid_argument(
             "data.class_balanced and train.group_by_length are both set, and each determines the order: remove one");
     if (r.train.bf16 && r.train.fp16) return invalid_argument("[train] has both bf16 and fp16: remove one");
+    HK_TRY(check_prune(r));
     for (const auto& [name, schedule] : r.schedules) HK_TRY(check_schedule(name, schedule));
     return {};
 }

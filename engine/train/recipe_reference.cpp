@@ -75,6 +75,36 @@ stage = {kind = "steps", values = [[1, 0.0], [500, 0.5], [1000, 1.0]]} # 0.5 fro
 An evaluation during training uses the values of the last step. A trained model is run with the initial values, so a
 schedule should end there. A host can set a scalar with `hk_session_set_scalar`; that replaces the schedule, and
 checkpoints keep the value.
+
+## Lottery tickets
+
+`hekla prune recipe.toml` trains the network (`round-00`), prunes a share of its weights, sets the others back to what they
+were (`rewind`), trains again (`round-01`), and so on: iterative magnitude pruning (Frankle and Carbin 2018,
+arXiv 1803.03635).
+
+```toml
+[prune]
+amount = 0.2      # of the weights that are left, each round: after ten rounds 10.7% are left
+rounds = 10
+rewind_step = 100 # set weights back to those after step 100, not to the initial ones (arXiv 1903.01611)
+```
+
+| `reinitialize` | a round starts from |
+| --- | --- |
+| `"rewind"` | the initial weights; with `rewind_step`, the weights, moments and step of that checkpoint of `round-00` |
+| `"random"` | new random values: shows what the mask alone is worth |
+| `"none"` | the trained weights of the round before, at step 0: pruning followed by fine-tuning |
+
+A pruned weight is exactly 0 in every step: its gradient is set to 0 before the gradient norm is computed, so clipping does
+not see it and its moments stay 0, and weight decay of 0 is 0. The number of pruned weights is exact (rounded to the nearest);
+of equal magnitudes the first are pruned, by the order of names and positions. Tied parameters are one parameter.
+
+A round's folder is that of an ordinary run, with `mask.safetensors` in it: a u8 tensor of 0 (pruned) and 1 (kept) for each
+pruned parameter, under its name. `prune.from_mask` trains with such a file, whichever program wrote it:
+
+```text
+hekla train recipe.toml prune.from_mask=out/tickets/round-05/mask.safetensors output.dir=out/ticket
+```
 )";
 
 const char* resume_text(Resume resume) {

@@ -197,19 +197,6 @@ Status RunLog::write_curves(const std::filesystem::path& folder, const std::stri
                             : write_file_atomically(folder / "metrics.svg", curve_svg(title, curves_of(metrics_)));
 }
 
-namespace {
-
-// Returns 1, 2 or 5 times a power of ten, such that about `count` steps fill `span`.
-double tidy_step(double span, int count) {
-    const double rough = span / count;
-    const double power = std::pow(10.0, std::floor(std::log10(rough)));
-    for (const double factor : {1.0, 2.0, 5.0})
-        if (factor * power >= rough) return factor * power;
-    return 10.0 * power;
-}
-
-} // namespace
-
 std::string curve_svg(const std::string& title, const std::vector<Curve>& curves, const std::string& axis) {
     constexpr double kWidth = 860, kHeight = 460, kLeft = 64, kRight = 24, kTop = 48, kBottom = 48;
     double first = 1e300, last = -1e300, low = 1e300, high = -1e300;

@@ -39,7 +39,7 @@ Result<TrainerResult> TrainingLoop::train() {
     HK_TRY(run_.start());
     HK_ASSIGN(StepReporter reporter, StepReporter::open(run_));
     reporter_.emplace(std::move(reporter));
-    if (progress.step > 0) saved_ = progress.step;
+    if (run_.resumed()) saved_ = progress.step;
     // The process may have been killed after naming a checkpoint and before marking it as the best.
     if (saved_ == progress.step && progress.best_step == progress.step)
         HK_TRY(model::set_best(run_.folder(), progress.step));
@@ -123,7 +123,8 @@ Status TrainingLoop::end_step(const StepBatches& micro, double rate, Clock::time
         message(fmt::format("stopping early: no better evaluation in {}; the best was after step {}",
                             progress.evaluations_since_best, progress.best_step));
     const bool best_to_keep = s.load_best_model_at_end && progress.best_step == progress.step;
-    if ((s.save_steps > 0 && progress.step % s.save_steps == 0) || last || best_to_keep || ends_early())
+    if ((s.save_steps > 0 && progress.step % s.save_steps == 0) || last || best_to_keep || ends_early() ||
+        progress.step == run_.rewind_step())
         HK_TRY(write_checkpoint());
     return {};
 }
@@ -185,7 +186,8 @@ Status TrainingLoop::publish_checkpoint() {
     HK_ASSIGN(const fs::path folder, checkpoint.writer.commit());
     saved_ = checkpoint.writer.step();
     if (checkpoint.best) HK_TRY(model::set_best(run_.folder(), saved_));
-    HK_TRY(model::prune_checkpoints(run_.folder(), run_.recipe().train.save_total_limit, saved_).status());
+    HK_TRY(model::prune_checkpoints(run_.folder(), run_.recipe().train.save_total_limit, saved_, run_.rewind_step())
+               .status());
     message(fmt::format("saved {}", folder.string()));
     return {};
 }

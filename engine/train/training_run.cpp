@@ -57,11 +57,17 @@ TrainingRun::TrainingRun(const Recipe& recipe, const plugin::Registry& registry,
     : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe),
       run_(recipe.output.dir) {}
 
+std::optional<int64_t> TrainingRun::rewind_step() const {
+    const PruneSection& p = recipe_.prune;
+    return p.rewind_step > 0 && p.weights_from.empty() ? std::optional(p.rewind_step) : std::nullopt;
+}
+
 Status TrainingRun::start() {
     if (!folder_.owned()) return failed_precondition("this run was opened for reading: open it with Purpose::train");
     folder_.keep();
     HK_TRY(tokenizer_->save(run_));
     HK_TRY(write_file_atomically(run_ / "recipe.toml", write_recipe(recipe_)));
+    if (mask_) HK_TRY(mask_->write(run_ / kMaskFile));
     return record_choices();
 }
 

@@ -28,6 +28,7 @@
 #include "train/step_scalars.hpp"
 #include "train/text_evaluator.hpp"
 #include "train/training_events.hpp"
+#include "train/weight_mask.hpp"
 
 #include <functional>
 #include <map>
@@ -64,6 +65,10 @@ public:
     };
     static Result<Plan> plan(const Recipe& recipe, const plugin::Registry& registry, const program::Target& target,
                              const Log& log, const TrainerEvents& events);
+    // Returns a mask of all weights that the recipe's [prune] may prune; those that prune.from_mask prunes are pruned.
+    // Reads data and tokenizer and describes the model, without a device.
+    static Result<WeightMask> prunable(const Recipe& recipe, const plugin::Registry& registry, const Log& log,
+                                       const TrainerEvents& events);
     Result<Plan> plan() const; // for this run on its device
     // Measures forward and backward of a step, and of each node: runs the next batch (the first one, if the run is
     // finished) a few times. No parameter changes.
@@ -100,6 +105,9 @@ public:
     const TrainerEvents& events() const { return events_; }
     RunProgress& progress() { return progress_; }
     int64_t step() const { return progress_.step; }
+    // The step whose checkpoint is kept, because masked runs will start from it (prune.rewind_step).
+    std::optional<int64_t> rewind_step() const;
+    bool resumed() const { return found_.has_value(); } // from a checkpoint of its own folder
 
     // For TrainingLoop and Replayer:
 
@@ -160,6 +168,11 @@ private:
     std::pmr::memory_resource* host_memory() const { return host_memory_; }
     Status open_data();
     Status describe();
+    std::vector<program::ParameterEntry> parameters() const; // without their places in a store
+    Status open_mask();
+    Status start_masked();
+    Status apply_mask(); // to weights and moments
+    OptimizerRules optimizer_rules() const;
     std::map<std::string, std::string> recorded_choices() const;
     Status record_choices() const; // in the run's folder
     Result<std::string> config_text() const;
@@ -184,8 +197,10 @@ private:
     program::Program& train_program(int64_t length) const;
     // Loads parameters, buffers and averages.
     Status load_parameters(const model::Checkpoint& checkpoint);
-    // Loads tensors of one of the checkpoint's files whose names begin with `prefix`.
-    Status load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights, const std::string& prefix,
+    // Loads parameters and buffers from the folder of a checkpoint or a model.
+    Status load_weights(const std::filesystem::path& folder);
+    // Loads tensors of one of the folder's files whose names begin with `prefix`.
+    Status load_arena(const std::filesystem::path& folder, const model::Weights& weights, const std::string& prefix,
                       program::StoreArena arena);
     FitOptions fit_options() const;
     Status fit(); // chooses micro-batch and recomputation if the recipe leaves them to the device
@@ -225,6 +240,7 @@ private:
     };
     std::map<int64_t, Shorter> shorter_;
     ParameterRules rules_;
+    std::optional<WeightMask> mask_; // with prune.from_mask
     StepScalars scalars_;
     std::optional<graph::FrozenCut> cut_;   // if the outputs of a frozen body are cached
     std::vector<std::string> start_random_; // parameters; empty if a checkpoint was found

@@ -97,7 +97,7 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
                                  where, difference));
     HK_ASSIGN(const model::Weights optimizer, model::Weights::open(checkpoint.path, "optimizer"));
     for (const auto& [prefix, arena] : kMoments)
-        if (store_->has(arena)) HK_TRY(load_arena(checkpoint, optimizer, prefix, arena));
+        if (store_->has(arena)) HK_TRY(load_arena(checkpoint.path, optimizer, prefix, arena));
     for (const std::string& name : Optimizer::states(recipe_.train)) {
         // A float32 run that resumes in float16 starts from the initial loss scale.
         if (name == program::kLossScaleState && optimizer.find("state." + name) == nullptr) continue;
@@ -136,6 +136,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     state["data"] = data_.identity();
     if (!teacher_.empty()) state["teacher"] = teacher_;
     if (!base_.empty()) state["base"] = base_.at("weights");
+    if (mask_) state["mask"] = to_hex(mask_->hash());
     state["best_evaluation"] = std::isnan(progress_.best_evaluation) ? json() : json(progress_.best_evaluation);
     state["best_step"] = progress_.best_step;
     state["seconds"] = progress_.seconds;
@@ -181,19 +182,19 @@ std::vector<model::TensorSource> TrainingRun::own_tensors() const {
     return tensors;
 }
 
-Status TrainingRun::load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights,
-                               const std::string& prefix, program::StoreArena arena) {
+Status TrainingRun::load_arena(const fs::path& folder, const model::Weights& weights, const std::string& prefix,
+                               program::StoreArena arena) {
     for (const program::ParameterEntry& entry : store_->table()) {
         if (arena != program::StoreArena::parameters && !entry.trained) continue;
         if (entry.name.starts_with(plugin::kTeacher) || (!base_.empty() && of_base_.contains(entry.name))) continue;
         HK_ASSIGN(const model::TensorView* tensor, weights.get(prefix + entry.name));
         if (tensor->dims != entry.shape.vector())
-            return failed_precondition(fmt::format(
-                "{}: {} is {}, this model has {}: the checkpoint is of another architecture or size",
-                checkpoint.path.string(), entry.name, model::format_dims(tensor->dims), entry.shape.text()));
+            return failed_precondition(
+                fmt::format("{}: {} is {}, this model has {}: that folder is of another architecture or size",
+                            folder.string(), entry.name, model::format_dims(tensor->dims), entry.shape.text()));
         if (const Status finite = model::check_finite(*tensor); !finite.ok())
-            return corrupt(fmt::format("{}: {}; remove this folder to resume from an older checkpoint",
-                                       checkpoint.path.string(), finite.message()));
+            return corrupt(fmt::format("{}: {}; remove this folder to resume from an older checkpoint", folder.string(),
+                                       finite.message()));
         std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
         HK_TRY(model::load_float32(*tensor, values));
         HK_TRY(store_->upload(entry.name, values, arena));
@@ -201,12 +202,17 @@ Status TrainingRun::load_arena(const model::Checkpoint& checkpoint, const model:
     return {};
 }
 
-Status TrainingRun::load_parameters(const model::Checkpoint& checkpoint) {
-    HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
-    HK_TRY(load_arena(checkpoint, weights, "", program::StoreArena::parameters));
+Status TrainingRun::load_weights(const fs::path& folder) {
+    HK_ASSIGN(const model::Weights weights, model::Weights::open(folder));
+    HK_TRY(load_arena(folder, weights, "", program::StoreArena::parameters));
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(described_))
         if (const model::TensorView* stored = tensor.buffer ? weights.find(tensor.name) : nullptr)
             HK_TRY(infer::upload(*store_, {tensor, stored}));
+    return {};
+}
+
+Status TrainingRun::load_parameters(const model::Checkpoint& checkpoint) {
+    HK_TRY(load_weights(checkpoint.path));
     if (average_ == nullptr) return {};
     HK_ASSIGN(const model::Weights averages, model::Weights::open(checkpoint.path, kAverages));
     return average_->load(averages);
@@ -249,7 +255,8 @@ Status TrainingRun::save_model(const fs::path& folder) const {
     contents.tensors = own_tensors();
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
     contents.texts = plugin::record_files(record);
-    return model::save_into_folder(folder, contents);
+    HK_TRY(model::save_into_folder(folder, contents));
+    return mask_ ? mask_->write(folder / kMaskFile) : Status();
 }
 
 } // namespace hekla::train

@@ -15,6 +15,7 @@
 #include "train/fit.hpp"
 #include "train/initial_weights.hpp"
 #include "train/model_spec.hpp"
+#include "train/prune_weights.hpp"
 #include "train/report.hpp"
 #include "train/resume_check.hpp"
 #include "train/tokenizer_choice.hpp"
@@ -41,6 +42,14 @@ void add_choice(const std::string& line, std::map<std::string, std::string>& cho
         choices[line.substr(0, end)] = line.substr(end + 2);
 }
 
+// Returns the hash of the mask that a checkpoint's run has; empty without one.
+std::string mask_of(const model::Checkpoint& checkpoint) {
+    const Result<std::string> text = read_file(checkpoint.file("trainer_state.json"));
+    const json state = text.ok() ? json_or_null(text.value()) : json();
+    return state.is_object() && state.contains("mask") && state["mask"].is_string() ? state["mask"].get<std::string>()
+                                                                                    : std::string();
+}
+
 } // namespace
 
 Status TrainingRun::read() {
@@ -53,7 +62,46 @@ Status TrainingRun::read() {
         for (const std::vector<std::string>* inputs : {&recipe_.data.train, &recipe_.data.valid})
             if (!inputs->empty()) HK_TRY(data::find_text_files(*inputs).status());
     HK_TRY(open_tokenizer());
-    return describe();
+    HK_TRY(describe());
+    return open_mask();
+}
+
+std::vector<program::ParameterEntry> TrainingRun::parameters() const {
+    std::vector<program::ParameterEntry> table = program::parameter_table(described_);
+    for (program::ParameterEntry& entry : table) entry.trained = !rules_.frozen.contains(entry.name);
+    return table;
+}
+
+Status TrainingRun::open_mask() {
+    if (recipe_.prune.from_mask.empty()) return {};
+    // A run keeps its first mask, as it keeps its tokenizer.
+    const fs::path file = found_ ? run_ / kMaskFile : fs::path(recipe_.prune.from_mask);
+    HK_ASSIGN(WeightMask mask, WeightMask::read(file));
+    HK_TRY(mask.check(parameters(), file.string()));
+    message(fmt::format("mask {}: {} of {} weights are left ({:.1f}%)", file.string(),
+                        grouped(static_cast<double>(mask.kept())), grouped(static_cast<double>(mask.weights())),
+                        100.0 * mask.share()));
+    mask_ = std::move(mask);
+    return {};
+}
+
+Result<WeightMask> TrainingRun::prunable(const Recipe& recipe, const plugin::Registry& registry, const Log& log,
+                                         const TrainerEvents& events) {
+    TrainingRun t(recipe, registry, std::pmr::new_delete_resource(), log, events);
+    HK_TRY(t.read());
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+              t.composition_->batch_fields(recipe.train.per_device_train_batch_size, recipe.train.context_length));
+    HK_ASSIGN(const std::set<std::string> body, t.composition_->body_parameters(fields));
+    HK_ASSIGN(WeightMask mask, prunable_weights(recipe, t.parameters(), body));
+    if (!t.mask_) return mask;
+    for (const auto& [name, tensor] : t.mask_->tensors()) {
+        if (mask.find(name) == nullptr)
+            return invalid_argument(fmt::format("{}: has a mask of '{}', which [prune] does not prune: it is in "
+                                                "prune.exclude, or has one dimension",
+                                                recipe.prune.from_mask, name));
+        mask.tensors()[name] = tensor;
+    }
+    return mask;
 }
 
 Status TrainingRun::find_checkpoint() {
@@ -322,6 +370,10 @@ program::CompileOptions TrainingRun::train_options(std::map<std::string, std::st
     return options;
 }
 
+OptimizerRules TrainingRun::optimizer_rules() const {
+    return {without_decay(described_), rules_.factors, mask_ ? &*mask_ : nullptr};
+}
+
 Result<graph::Graph> TrainingRun::differentiated() const { return differentiated(cut_ ? cut_->above : described_); }
 
 Result<graph::Graph> TrainingRun::differentiated(const graph::Graph& described) const {
@@ -352,7 +404,7 @@ Status TrainingRun::compile() {
                                                 EvaluatorOptions{options.precision, choices}, events_, batch_maker()));
     }
     HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
-                                            without_decay(described_), rules_.factors));
+                                            optimizer_rules()));
     if (recipe_.train.ema_decay > 0.0) {
         HK_ASSIGN(average_,
                   MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
@@ -384,7 +436,35 @@ Status TrainingRun::measure_peak() {
 Status TrainingRun::initialize_parameters() {
     HK_ASSIGN(start_random_, start_parameters(recipe_, registry_, *composition_, described_, *store_,
                                               [this](const std::string& m) { message(m); }));
+    if (mask_) HK_TRY(start_masked());
     return average_ != nullptr ? average_->begin() : Status();
+}
+
+// Replaces the initial weights by those that [prune] names, and sets the pruned ones to zero.
+Status TrainingRun::start_masked() {
+    const PruneSection& p = recipe_.prune;
+    const fs::path from = p.weights_from;
+    if (p.reinitialize == "random") {
+        HK_TRY(draw_again(recipe_, described_, rules_.frozen, *store_));
+    } else if (!from.empty() && p.reinitialize == "none") {
+        HK_TRY(load_weights(from));
+        message(fmt::format("starting from the trained weights of {}", from.string()));
+    } else if (!from.empty() && p.rewind_step > 0) {
+        HK_ASSIGN(const model::Checkpoint checkpoint,
+                  model::verify_checkpoint(model::checkpoint_path(from, p.rewind_step)));
+        HK_TRY(load_checkpoint(checkpoint));
+        progress_ = RunProgress();
+        progress_.step = p.rewind_step;
+        message(fmt::format("rewound to step {}: {}", p.rewind_step, checkpoint.path.string()));
+    }
+    return apply_mask();
+}
+
+Status TrainingRun::apply_mask() {
+    for (const program::StoreArena arena :
+         {program::StoreArena::parameters, program::StoreArena::moment1, program::StoreArena::moment2})
+        if (store_->has(arena)) HK_TRY(mask_->apply(*store_, arena));
+    return {};
 }
 
 Status TrainingRun::begin_or_resume() {
@@ -394,6 +474,13 @@ Status TrainingRun::begin_or_resume() {
     if (!found_) return initialize_parameters();
     if (!base_.empty()) HK_TRY(initialize_parameters()); // checkpoints do not contain the body
     HK_TRY(load_checkpoint(*found_));
+    if (mask_) {
+        if (mask_of(*found_) != to_hex(mask_->hash()))
+            return failed_precondition(fmt::format("{}: was made with another mask than {} is now: choose another "
+                                                   "[output] dir, or bring the old mask back",
+                                                   found_->path.string(), (run_ / kMaskFile).string()));
+        HK_TRY(apply_mask());
+    }
     message(fmt::format("resuming after step {} from {}", step(), found_->path.string()));
     return {};
 }

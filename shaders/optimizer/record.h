@@ -35,7 +35,8 @@ HK_RECORD(NormRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(gradients);
     HK_ADDRESS(sums);
-    HK_U32(count); // a multiple of kBlockElements
+    HK_ADDRESS(pruned); // one bit per element, 1: the weight is pruned; null: none is
+    HK_U32(count);      // a multiple of kBlockElements
 };
 
 // The content of the state kOptimizerState. Part of a checkpoint: with the moments, it is the whole state of the

@@ -285,6 +285,11 @@ TEST_CASE("the limit removes the oldest complete ones, never the newest or the b
     CHECK(prune_checkpoints(run, 1, 45).value() == std::vector<int64_t>{50});
     CHECK(newest(run) == 45);
     CHECK(prune_checkpoints(run, 0, 45).code() == Code::invalid_argument);
+
+    // A step that is kept is neither counted nor removed.
+    for (const int64_t step : {46, 47, 48}) REQUIRE(save(run, step).ok());
+    CHECK(prune_checkpoints(run, 2, 48, 46).value() == std::vector<int64_t>{47});
+    CHECK(names_in(run) == "best checkpoint-45 checkpoint-46 checkpoint-48");
 }
 
 TEST_CASE("a valid checkpoint is never removed because of a broken one") {

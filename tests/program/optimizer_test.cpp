@@ -2,6 +2,8 @@
 #include "program/harness.hpp"
 #include "program/lowering/optimizer.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace optimizer_test {
@@ -92,7 +94,12 @@ void check_plan(const OptimizerPlan& plan, uint64_t max_chunk_bytes = 0, bool fr
     program::ParameterStore& s = *store.value();
     if (max_chunk_bytes > 0) CHECK(s.chunks().size() > 2);
     model.table = s.table();
+    const auto is_pruned = [&](std::size_t t, std::size_t i) {
+        return !plan.kept.empty() && !plan.kept[t].empty() && plan.kept[t][i] == 0;
+    };
     for (std::size_t t = 0; t < model.table.size(); ++t) {
+        for (std::size_t i = 0; i < model.p[t].size(); ++i)
+            if (is_pruned(t, i)) model.p[t][i] = 0;
         const std::vector<float> values(model.p[t].begin(), model.p[t].end());
         REQUIRE(s.upload(model.table[t].name, values).ok());
     }
@@ -129,6 +136,15 @@ void check_plan(const OptimizerPlan& plan, uint64_t max_chunk_bytes = 0, bool fr
             for (std::size_t i = 0; i < values.value().size(); ++i)
                 worst = std::max(worst, std::abs(static_cast<double>(values.value()[i]) - model.p[t][i]));
             CHECK(worst < 4e-6);
+            for (const StoreArena arena : {StoreArena::parameters, StoreArena::moment1, StoreArena::moment2}) {
+                if (plan.kept.empty() || !s.has(arena) || !model.table[t].trained) continue;
+                auto kept = s.download(model.table[t].name, arena);
+                REQUIRE_MESSAGE(kept.ok(), kept.message());
+                std::size_t not_zero = 0;
+                for (std::size_t i = 0; i < kept.value().size(); ++i)
+                    if (is_pruned(t, i) && std::bit_cast<uint32_t>(kept.value()[i]) != 0) ++not_zero;
+                CHECK(not_zero == 0);
+            }
         }
     };
     uint32_t skipped = 0;
@@ -147,7 +163,11 @@ void check_plan(const OptimizerPlan& plan, uint64_t max_chunk_bytes = 0, bool fr
             CHECK(state.skipped_in_row == skipped);
             CHECK(state.applied == 3);
         } else {
+            if (is_pruned(0, 3)) g[0][3] = step == 5 ? std::numeric_limits<float>::quiet_NaN() : 1e30f;
             run(g, lr, 0.5, 1.0f);
+            for (std::size_t t = 0; t < g.size(); ++t)
+                for (std::size_t i = 0; i < g[t].size(); ++i)
+                    if (is_pruned(t, i)) g[t][i] = 0;
             const double norm = model.step(plan, g, lr, 0.5);
             const OptimizerState state = read_state(s);
             CHECK(state.skip == 0);
@@ -199,6 +219,75 @@ TEST_CASE("SGD, with and without momentum") {
     plan.nesterov = true;
     plan.max_norm = 0.5f;
     check_plan(plan);
+}
+
+TEST_CASE("pruned weights stay zero: neither norm, clipping, decay nor a gradient that is not finite changes them") {
+    Random random(5);
+    const Model model(random);
+    std::vector<std::vector<uint8_t>> masks;
+    for (const auto& entry : model.table) {
+        masks.emplace_back(static_cast<std::size_t>(entry.shape.elements()));
+        for (std::size_t i = 0; i < masks.back().size(); ++i) masks.back()[i] = i % 3 != 0 && i % 32 != 31 ? 1 : 0;
+    }
+    masks[0][17] = 1; // its gradient is infinite in a step that is skipped
+    masks[1].clear();
+    OptimizerPlan plan;
+    plan.groups = {{1.0f, 0.1f}, {0.5f, 0.0f}};
+    plan.group_of = {0, 1, -1, 0};
+    plan.max_norm = 1.0f;
+    plan.kept = {masks[0], masks[1], {}, masks[3]};
+    check_plan(plan);
+    uint64_t largest = 0;
+    for (const auto& entry : model.table)
+        largest = std::max(largest, (static_cast<uint64_t>(entry.shape.elements()) + 255) / 256 * 1024);
+    check_plan(plan, largest, true);
+    plan.kind = OptimizerKind::sgd;
+    plan.momentum = 0.9f;
+    check_plan(plan, 0, false, {.count = 1});
+    plan.nesterov = true;
+    check_plan(plan, 0, false, {.count = 1});
+    plan.momentum = 0;
+    plan.nesterov = false;
+    check_plan(plan, 0, false, {.count = 0});
+
+    std::vector<program::StoreChunk> chunks{{1024}};
+    const std::vector<program::ParameterEntry> table{{"w", {4}}};
+    plan.group_of = {0};
+    plan.kept = {masks[0]};
+    CHECK(program::lower_optimizer(plan, table, chunks, {}).message() ==
+          "parameter 'w' has 4 elements, and its mask has 407");
+    plan.kept = {{}, {}};
+    CHECK(program::lower_optimizer(plan, table, chunks, {}).code() == Code::invalid_argument);
+}
+
+TEST_CASE("moments in bfloat16 of pruned weights stay zero") {
+    Bench bench;
+    if (!bench->limits().storage16) return;
+    const std::vector<program::ParameterEntry> table{{"w", {512}}};
+    auto store = program::ParameterStore::create(
+        *bench, table, {.gradients = true, .moments = {.count = 2, .storage = program::Storage::bf16}});
+    REQUIRE_MESSAGE(store.ok(), store.message());
+    program::ParameterStore& s = *store.value();
+    const std::vector<uint8_t> none(512, 0);
+    OptimizerPlan plan;
+    plan.groups = {{1.0f, 0.1f}};
+    plan.group_of = {0};
+    plan.moments = program::Storage::bf16;
+    plan.kept = {none};
+    auto lowering = program::lower_optimizer(plan, s.table(), s.chunks(), bench->limits());
+    REQUIRE_MESSAGE(lowering.ok(), lowering.message());
+    auto optimizer = program::Program::compile(*bench, lowering.take(), s);
+    REQUIRE_MESSAGE(optimizer.ok(), optimizer.message());
+    REQUIRE(optimizer.value()->set_scalar(program::kLearningRate, 1e-3f).ok());
+    for (int step = 0; step < 20; ++step) {
+        REQUIRE(s.upload("w", std::vector<float>(512, 1.0f), StoreArena::gradients).ok());
+        REQUIRE(optimizer.value()->run({}).ok());
+    }
+    for (const StoreArena arena : {StoreArena::parameters, StoreArena::moment1, StoreArena::moment2}) {
+        const auto values = s.download("w", arena);
+        REQUIRE_MESSAGE(values.ok(), values.message());
+        CHECK(std::ranges::all_of(values.value(), [](float x) { return std::bit_cast<uint32_t>(x) == 0; }));
+    }
 }
 
 TEST_CASE("moments in the host's memory give the same results") {

@@ -52,7 +52,9 @@ TEST_CASE("a step of GPT-2 124M on a large GPU: few command buffers, each shorte
     options.outputs = {"loss"};
     const auto step = estimator.add(graph.value(), options, 1.0);
     REQUIRE_MESSAGE(step.ok(), step.message());
-    REQUIRE(train::Optimizer::estimate(estimator, step.value(), {}, train::without_decay(described.value())).ok());
+    REQUIRE(
+        train::Optimizer::estimate(estimator, step.value(), {}, {.no_decay = train::without_decay(described.value())})
+            .ok());
     const program::Estimate estimate = estimator.finish();
     CHECK(estimate.flops > 6e12);
     CHECK(estimate.command_buffers >= 2);

@@ -296,7 +296,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     HK_ASSIGN(const auto program, program::Program::compile(runtime, differentiated, *store, options));
     HK_ASSIGN(const auto optimizer,
               train::Optimizer::create(runtime, *store, case_settings(), program->gradient_names(),
-                                       train::without_decay(described)));
+                                       {.no_decay = train::without_decay(described)}));
     const double compile_seconds = since(compiling);
     std::vector<data::Batch> micro(1);
     HK_ASSIGN(micro[0], fixed_batch(c, described, fields));

@@ -55,7 +55,7 @@ Result<program::Estimate> step_of(const BenchCase& c, const plugin::Composition&
     options.state_outputs = {{"loss", train::kLossState}};
     options.precision = precision;
     HK_ASSIGN(const program::Lowering step, estimator.add(differentiated, options, 1.0));
-    HK_TRY(train::Optimizer::estimate(estimator, step, case_settings(), train::without_decay(described)));
+    HK_TRY(train::Optimizer::estimate(estimator, step, case_settings(), {.no_decay = train::without_decay(described)}));
     return estimator.finish();
 }
 

@@ -38,6 +38,14 @@ Status check(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table
             return invalid_argument(
                 fmt::format("parameter '{}' is frozen in the store and trained by the plan", table[i].name));
     }
+    if (!plan.kept.empty() && plan.kept.size() != table.size())
+        return invalid_argument(fmt::format("an optimizer plan with masks of {} parameters, and the table has {}",
+                                            plan.kept.size(), table.size()));
+    for (std::size_t i = 0; i < plan.kept.size(); ++i) {
+        if (!plan.kept[i].empty() && std::ssize(plan.kept[i]) != table[i].shape.elements())
+            return invalid_argument(fmt::format("parameter '{}' has {} elements, and its mask has {}", table[i].name,
+                                                table[i].shape.elements(), plan.kept[i].size()));
+    }
     const auto fraction = [](float x) { return x >= 0 && x < 1; };
     if (!fraction(plan.beta1) || !fraction(plan.beta2) || !fraction(plan.momentum))
         return invalid_argument(fmt::format("beta1 {}, beta2 {}, momentum {}: expected at least 0 and below 1",
@@ -71,6 +79,21 @@ std::vector<uint32_t> blocks_of(const OptimizerPlan& plan, const std::vector<Par
             blocks[b] = static_cast<uint32_t>(plan.group_of[i]);
     }
     return blocks;
+}
+
+// Returns one bit for each element of a chunk: whether it is pruned. Empty if none is.
+std::vector<uint32_t> pruned_bits(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
+                                  std::span<const StoreChunk> chunks, std::size_t chunk) {
+    std::vector<uint32_t> bits;
+    for (std::size_t i = 0; i < plan.kept.size(); ++i) {
+        if (plan.kept[i].empty() || table[i].chunk != chunk) continue;
+        bits.resize(chunks[chunk].elements / 32);
+        for (std::size_t element = 0; element < plan.kept[i].size(); ++element) {
+            const uint64_t at = table[i].offset + element;
+            if (plan.kept[i][element] == 0) bits[at / 32] |= 1u << at % 32;
+        }
+    }
+    return bits;
 }
 
 Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes,
@@ -155,15 +178,26 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         Dispatch norm;
         norm.shader = "optimizer/norm";
         norm.label = "gradient norm";
-        norm.constants = {s};
+        const std::vector<uint32_t> bits = pruned_bits(plan, table, chunks, c);
+        const bool masked = !bits.empty();
+        View pruned;
+        if (masked)
+            pruned = lowering.constant(fmt::format("pruned weights {}", c), {static_cast<int64_t>(bits.size())},
+                                       Storage::i32, bytes_of_vector(bits));
+        norm.constants = {s, masked ? 1u : 0u};
         norm.subgroup_size = s;
         sums.shape = graph::Shape{divide_up(count, kPart)};
-        norm.record =
-            make_record(kernels::optimizer::NormRecord{.gradients = own.gradients, .sums = sums, .count = word(count)});
+        norm.record = make_record(kernels::optimizer::NormRecord{
+            .gradients = own.gradients, .sums = sums, .pruned = pruned, .count = word(count)});
         norm.groups = static_cast<uint64_t>(sums.elements());
         norm.reads(own.gradients);
         norm.writes(sums);
         norm.bytes = 4.0 * static_cast<double>(count);
+        if (masked) {
+            norm.reads(pruned);
+            norm.writes(own.gradients);
+            norm.bytes *= 2.0;
+        }
         lowering.append(std::move(norm));
         sums.offset += static_cast<uint64_t>(sums.elements());
     }

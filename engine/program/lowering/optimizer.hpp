@@ -6,6 +6,9 @@
 //     HK_ASSIGN(auto optimizer, Program::compile(*runtime, lowering, *store));
 //     optimizer->set_scalar(kLearningRate, 1e-3f);  optimizer->submit({});
 //
+// Pruned weights (OptimizerPlan::kept) that are zero, with zero moments, stay exactly zero: the first dispatch sets
+// their gradients to zero, so that norm and clipping do not see them, and decay and update of zeros are zero.
+//
 // A step whose norm (or loss) is not finite changes only the counters of OptimizerState.
 #pragma once
 
@@ -45,6 +48,9 @@ struct OptimizerPlan {
     // By entry of the table: the group's index, or -1: the parameter is not updated (frozen, or the loss does not reach
     // it).
     std::vector<int32_t> group_of;
+    // By entry of the table: one byte per element, 0 if the weight is pruned; empty: nothing of this entry is. Without
+    // any, nothing is pruned. The bytes must exist until lower_optimizer() returns.
+    std::vector<std::span<const uint8_t>> kept;
     // Whether the loss was multiplied by the number in kLossScaleState, which kGradientScale undoes: it is halved in a
     // skipped step and doubled after kLossScaleSteps applied ones.
     bool loss_scaling = false;

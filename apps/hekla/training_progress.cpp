@@ -1,0 +1,116 @@
+#include "training_progress.hpp"
+
+#include "train/report.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace hekla::app {
+
+void StepMeans::add(const hk_train_step& s) {
+    if (s.skipped != 0) return;
+    ++count_;
+    loss_ += s.loss;
+    seconds_ += s.seconds;
+    tokens_ += s.seconds * s.tokens_per_second;
+    add(losses_, s.losses, s.loss_count);
+    add(metrics_, s.metrics, s.metric_count);
+}
+
+std::string StepMeans::line(const hk_train_step& last) {
+    hk_train_step s = last;
+    const std::vector<hk_score> losses = means(losses_, s.losses), metrics = means(metrics_, s.metrics);
+    if (count_ > 0) {
+        s.loss = loss_ / static_cast<double>(count_);
+        s.seconds = seconds_ / static_cast<double>(count_);
+        if (seconds_ > 0.0) s.tokens_per_second = tokens_ / seconds_;
+        s.losses = losses.data();
+        s.metrics = metrics.data();
+    }
+    *this = {};
+    return train::progress_line(s);
+}
+
+void StepMeans::add(std::vector<double>& sums, const hk_score* scores, uint64_t count) {
+    sums.resize(count, 0.0);
+    for (uint64_t i = 0; i < count; ++i) sums[i] += scores[i].value;
+}
+
+std::vector<hk_score> StepMeans::means(const std::vector<double>& sums, const hk_score* scores) const {
+    std::vector<hk_score> all;
+    for (std::size_t i = 0; i < sums.size(); ++i)
+        all.push_back({scores[i].name, sums[i] / static_cast<double>(count_)});
+    return all;
+}
+
+bool Progress::is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+void Progress::step(const hk_train_step& s) {
+    means.add(s);
+    if (terminal) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - drawn < std::chrono::milliseconds(50) && s.skipped == 0 && s.step != s.max_steps) return;
+        drawn = now;
+        const int width = 20;
+        const int filled = static_cast<int>(s.max_steps > 0 ? s.step * width / s.max_steps : width);
+        std::string bar(static_cast<std::size_t>(filled), '#');
+        bar.resize(width, '.');
+        std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), train::progress_line(s).c_str());
+        open = true;
+    } else if (s.skipped != 0) {
+        std::fprintf(stderr, "%s\n", train::progress_line(s).c_str());
+    } else if (s.step % logging_steps == 0 || s.step == s.max_steps) {
+        std::fprintf(stderr, "%s\n", means.line(s).c_str());
+    }
+    std::fflush(stderr);
+}
+
+void Progress::line(const std::string& text) {
+    if (open) std::fprintf(stderr, "\n");
+    open = false;
+    std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+hk_train_options training_options(const std::string& recipe, const std::vector<hk_string>& overrides,
+                                  Progress& progress) {
+    hk_train_options options{};
+    options.struct_size = sizeof options;
+    options.recipe = text(recipe);
+    options.overrides = overrides.data();
+    options.override_count = overrides.size();
+    options.user = &progress;
+    options.step = [](void* user, const hk_train_step* s) { static_cast<Progress*>(user)->step(*s); };
+    options.evaluation = [](void* user, const hk_train_evaluation* e) {
+        std::string scores;
+        for (uint64_t i = 0; i < e->score_count; ++i)
+            scores += fmt::format(" | {} {:.4f}", view(e->scores[i].name), e->scores[i].value);
+        static_cast<Progress*>(user)->line(fmt::format("step {} | validation loss {:.4f}{}{} | {}", e->step, e->loss,
+                                                       scores, e->best != 0 ? " (best)" : "",
+                                                       train::duration_text(e->seconds)));
+    };
+    options.message = [](void* user, hk_string m) { static_cast<Progress*>(user)->line(std::string(view(m))); };
+    options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
+    options.abandoned = [](void* user, hk_string plugin) {
+        static_cast<Progress*>(user)->line(
+            fmt::format("stopped and saved; {} still runs and is not waited for. The same command resumes, and "
+                        "plugins.isolate = true gives plugins a time limit",
+                        view(plugin)));
+        std::fflush(nullptr);
+        std::_Exit(stopped_status());
+    };
+    return options;
+}
+
+int train_once(hk_context context, const HostError& error, const hk_train_options& options, Progress& progress,
+               hk_train_result& result) {
+    result = {};
+    result.struct_size = sizeof result;
+    const int32_t code = hk_train(context, &options, &result, error.error);
+    if (code == HK_OK) return kDone;
+    if (progress.open) std::fprintf(stderr, "\n");
+    return error.report();
+}
+
+} // namespace hekla::app
