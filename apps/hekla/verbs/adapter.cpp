@@ -156,7 +156,8 @@ Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
     if (!tokens)
         config["fan_in_fan_out"] = std::ranges::any_of( // the modules are Conv1D
             m.described.sites, [](const plugin::Site& site) { return site.wanted && site.input_first; });
-    config["base_model_name_or_path"] = m.body.path().string();
+    std::error_code problem;
+    config["base_model_name_or_path"] = fs::weakly_canonical(m.body.path(), problem).string();
     config["inference_mode"] = true;
     config["task_type"] = nullptr;
     if (tokens && m.spec.head == "lm") config["task_type"] = "CAUSAL_LM"; // PEFT needs it for virtual tokens
