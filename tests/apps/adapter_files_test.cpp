@@ -380,4 +380,37 @@ TEST_CASE("LoRA of AdapterHub's library is read") {
     CHECK(has(refused(place, {"inspect", "it/adapter"}), "MODULE.loras.NAME.lora_A"));
 }
 
+TEST_CASE("modules that PEFT stores twice with bias = all are read once") {
+    const Place place;
+    copy(place, "lora-bert-classifier", "it");
+    done(place, {"merge", "it/adapter", "-o", "expected"});
+    const std::string file = place.read("it/adapter/adapter_model.safetensors");
+    uint64_t size = 0;
+    std::memcpy(&size, file.data(), sizeof size);
+    json header = json::parse(file.substr(sizeof size, size));
+    std::string data = file.substr(sizeof size + size);
+    const json bias = header["base_model.model.classifier.bias"];
+    const auto begin = bias["data_offsets"][0].get<std::size_t>(), end = bias["data_offsets"][1].get<std::size_t>();
+    const auto add = [&](const std::string& name, const std::string& bytes) {
+        header[name] = bias;
+        header[name]["data_offsets"] = {data.size(), data.size() + bytes.size()};
+        data += bytes;
+    };
+    add("base_model.model.classifier.modules_to_save.bias", data.substr(begin, end - begin));
+    add("base_model.model.classifier.original_module.bias", std::string(end - begin, '\0'));
+    const auto write = [&] {
+        const std::string text = header.dump();
+        const uint64_t length = text.size();
+        std::string bytes(sizeof length, '\0');
+        std::memcpy(bytes.data(), &length, sizeof length);
+        place.write("it/adapter/adapter_model.safetensors", bytes + text + data);
+    };
+    write();
+    done(place, {"merge", "it/adapter", "-o", "merged"});
+    CHECK(place.read("merged/model.safetensors") == place.read("expected/model.safetensors"));
+    add("base_model.model.nothing.original_module.bias", std::string(end - begin, '\0'));
+    write();
+    CHECK(has(refused(place, {"inspect", "it/adapter"}), "nothing.original_module.bias"));
+}
+
 } // namespace adapter_files_test
