@@ -47,6 +47,12 @@ add_library(hekla_third_party_json INTERFACE)
 target_link_libraries(hekla_third_party_json INTERFACE nlohmann_json::nlohmann_json)
 add_library(hekla::json ALIAS hekla_third_party_json)
 
+hekla_package(Eigen3)
+add_library(hekla_third_party_eigen INTERFACE)
+target_link_libraries(hekla_third_party_eigen INTERFACE Eigen3::Eigen)
+target_compile_definitions(hekla_third_party_eigen INTERFACE EIGEN_MPL2_ONLY)
+add_library(hekla::eigen ALIAS hekla_third_party_eigen)
+
 hekla_header_library(xxhash xxhash.h)
 if(HEKLA_PROGRAMS)
   hekla_header_library(cli11 CLI/CLI.hpp)

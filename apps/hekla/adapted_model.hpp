@@ -28,6 +28,8 @@ struct AdaptedModel {
     const model::ModelFolder& folder() const { return own ? *own : body; }
     // The id of the only adapter, or the combination of several: "lora", "fusion(a, b)".
     std::string adapter_text() const;
+    // Returns whether it is one LoRA adapter.
+    bool is_lora() const { return spec.combination.empty() && spec.adapters.at(0).part.id == "lora"; }
     // The configuration of the only adapter; of several, ids and configurations by name.
     nlohmann::json adapter_config() const;
 };

@@ -71,6 +71,9 @@ void add_plugin_dev(CLI::App& plugin, const Globals& globals, Verbs& verbs);   /
 void add_plugin_new(CLI::App& plugin, Verbs& verbs);                           // plugin new
 void add_plugin_trace(CLI::App& plugin, const Globals& globals, Verbs& verbs); // plugin trace
 void add_adapter(CLI::App& app, const Globals& globals, Verbs& verbs);         // adapter inspect, merge, convert
+void add_adapter_list(CLI::App& adapter, const Globals& globals, Verbs& verbs);
+void add_adapter_combine(CLI::App& adapter, const Globals& globals, Verbs& verbs);
+void add_adapter_extract(CLI::App& adapter, const Globals& globals, Verbs& verbs);
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_export(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);

@@ -2,8 +2,8 @@
 
 #include "base/json.hpp"
 #include "gguf_tokenizer.hpp"
+#include "lora_model.hpp"
 #include "model/gguf.hpp"
-#include "text/expression.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -270,7 +270,7 @@ Status write_gguf_adapter(const AdaptedModel& m, const fs::path& to) {
         return unsupported(fmt::format("{}: GGUF has no form of {}", where, what));
     };
     const bool gpt2 = m.spec.architecture == "gpt2", llama = m.spec.architecture == "llama";
-    if (m.adapter_text() != "lora") return refuse(fmt::format("the adapter '{}'; expected 'lora'", m.adapter_text()));
+    if (!m.is_lora()) return refuse(fmt::format("the adapter '{}'; expected 'lora'", m.adapter_text()));
     if (!gpt2 && !llama)
         return refuse(fmt::format("adapters of the architecture '{}'; expected gpt2 or llama", m.spec.architecture));
     const ordered_json own = m.adapter_config();
@@ -280,19 +280,6 @@ Status write_gguf_adapter(const AdaptedModel& m, const fs::path& to) {
     const Settings s(std::move(settings));
     const std::span<const Mapping> mappings = gpt2 ? std::span<const Mapping>(kGpt2) : std::span<const Mapping>(kLlama);
     const double alpha = own.value("lora_alpha", 8.0);
-    const ordered_json patterns = own.value("alpha_pattern", ordered_json::object());
-    const bool stabilized = own.value("use_rslora", false);
-    // llama.cpp multiplies by alpha / rank; what differs from that is part of B.
-    const auto scale_of = [&](const plugin::Site& site, double rank) -> Result<double> {
-        double here = alpha;
-        for (const auto& [expression, value] : patterns.items()) {
-            HK_ASSIGN(const bool matched, text::matches_expression("(.*\\.)?(" + expression + ")", site.name));
-            if (!matched) continue;
-            here = value.get<double>();
-            break;
-        }
-        return here / (stabilized ? std::sqrt(rank) : rank) / (alpha / rank);
-    };
     if (alpha == 0.0) return refuse("lora_alpha = 0");
     std::vector<model::TensorSource> tensors;
     for (const model::TensorView& tensor : m.adapter_tensors) {
@@ -321,7 +308,9 @@ Status write_gguf_adapter(const AdaptedModel& m, const fs::path& to) {
             tensors.push_back(model::converted_source(*name + ".lora_a", tensor, DType::f32));
             continue;
         }
-        HK_ASSIGN(const double scale, scale_of(*site, static_cast<double>(columns)));
+        HK_ASSIGN(const double whole, lora_scale(m.adapter_config(), site->name, tensor.dims[1]));
+        // llama.cpp multiplies by alpha / rank; what differs from that is part of B.
+        const double scale = whole / (alpha / static_cast<double>(columns));
         std::size_t heads = 0; // of rotary rows
         if (found->form == Form::query_heads) heads = s.count("num_attention_heads");
         if (found->form == Form::key_heads) heads = s.count("num_key_value_heads");

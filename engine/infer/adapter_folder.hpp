@@ -10,6 +10,8 @@
 
 namespace hekla::infer {
 
+inline constexpr const char* kAdapterHub = "AdapterHub";
+
 struct AdapterFolder {
     std::string library;   // "PEFT" or "AdapterHub"
     std::string id;        // of Hekla's plugin

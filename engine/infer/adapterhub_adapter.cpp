@@ -1,6 +1,6 @@
 #include "infer/adapterhub_adapter.hpp"
 
-#include "base/file.hpp"
+#include "infer/adapterhub_lora.hpp"
 #include "plugin/plugin_set.hpp"
 
 #include <algorithm>
@@ -53,10 +53,13 @@ Result<AdapterFolder> read_adapterhub_adapter(const fs::path& folder, const json
     if (!given.is_object())
         return unsupported(
             fmt::format("{}: \"config\" is {}; expected an object of BnConfig's keys", file, shown(given)));
-    if (const json kind = given.value("architecture", json()); !kind.is_null())
-        return unsupported(fmt::format("{}: architecture is {}; of AdapterHub's adapters, only bottleneck adapters "
-                                       "(null) are supported",
-                                       file, shown(kind)));
+    const json kind = given.value("architecture", json());
+    if (kind == "lora") return read_adapterhub_lora(folder, config, file);
+    if (!kind.is_null())
+        return unsupported(
+            fmt::format("{}: architecture is {}; of AdapterHub's adapters, bottleneck adapters (null) and "
+                        "\"lora\" are supported",
+                        file, shown(kind)));
     json own = {{"preset", "seq_bn"}, {"original_ln_before", false}};
     for (const auto& [key, value] : given.items()) {
         if (std::ranges::count(kKeys, key) > 0) {
@@ -66,9 +69,7 @@ Result<AdapterFolder> read_adapterhub_adapter(const fs::path& folder, const json
             return unsupported(fmt::format("{}: '{}' is {}: this option is not supported", file, key, shown(value)));
         }
     }
-    std::error_code problem;
-    const bool pickle = !fs::exists(folder / "adapter.safetensors", problem);
-    HK_ASSIGN(model::Weights weights, model::Weights::open(folder, pickle ? "pytorch_adapter" : "adapter"));
+    HK_ASSIGN(model::Weights weights, open_adapterhub_weights(folder));
     AdapterFolder adapter{kAdapterHub, "bottleneck", std::move(own), "", std::move(weights), {}};
     if (const json base = config.value("model_name", json()); base.is_string()) adapter.base = base.get<std::string>();
     adapter.tensors = adapter.weights.tensors();
@@ -76,6 +77,7 @@ Result<AdapterFolder> read_adapterhub_adapter(const fs::path& folder, const json
 }
 
 Status name_adapterhub_tensors(AdapterFolder& adapter, const std::vector<Site>& sites) {
+    if (adapter.id != "bottleneck") return {}; // LoRA's names have the modules' names
     for (model::TensorView& tensor : adapter.tensors) {
         const std::string where = adapter.weights.path().string();
         const std::size_t at = tensor.name.find(kAdapters);

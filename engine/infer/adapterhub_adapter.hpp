@@ -1,4 +1,4 @@
-// Bottleneck adapters as AdapterHub's library saves them.
+// Adapters as AdapterHub's library saves them: bottleneck adapters, and LoRA (adapterhub_lora.hpp).
 #pragma once
 
 #include "infer/adapter_folder.hpp"
@@ -6,9 +6,8 @@
 
 namespace hekla::infer {
 
-inline constexpr const char* kAdapterHub = "AdapterHub";
-
-// config: the contents of adapter_config.json; file: its path, for messages. Tensors keep AdapterHub's names. Errors:
+// config: the contents of adapter_config.json; file: its path, for messages. Tensors of bottleneck
+// adapters keep AdapterHub's names. Errors:
 // damaged or missing files; another kind of adapter.
 Result<AdapterFolder> read_adapterhub_adapter(const std::filesystem::path& folder, const nlohmann::json& config,
                                               const std::string& file);

@@ -55,6 +55,9 @@ constexpr std::string_view kOwnTensors[] = {
     ".lora_A.", ".lora_B.", ".lora_embedding_A", ".lora_embedding_B", ".lora_magnitude_vector", ".ia3_l"};
 // Where a module is that the adapter replaced, and whose own parameters are trained.
 constexpr std::string_view kBaseLayer = ".base_layer.", kTunedNorm = ".ln_tuning_layers.";
+// With bias = "all", a module that is saved whole is stored a second time under the first name, and as it was in the
+// body under the second.
+constexpr std::string_view kSavedAgain[] = {".modules_to_save.", ".original_module."};
 // init_lora_weights that leave the body as it is.
 constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal"};
 
@@ -102,6 +105,16 @@ Result<json> own_config(const AdapterKind& kind, const json& config, const std::
     if (!own.contains("target_modules"))
         return unsupported(fmt::format("{}: it has no target_modules; write the names of the modules there", file));
     return own;
+}
+
+// Returns whether another tensor of the file is what this one stores of a module that is saved whole.
+bool is_stored_again(const std::string& name, const model::Weights& weights) {
+    for (const std::string_view part : kSavedAgain)
+        if (const std::size_t at = name.find(part); at != std::string::npos) {
+            std::string plain = name;
+            return weights.find(plain.replace(at, part.size(), ".")) != nullptr;
+        }
+    return false;
 }
 
 // Divides the keys and values of all layers [tokens, layers * width] into those of each.
@@ -172,6 +185,7 @@ Result<AdapterFolder> read_peft_adapter(const fs::path& folder, const json& conf
     if (const json base = config.value("base_model_name_or_path", json()); base.is_string())
         adapter.base = base.get<std::string>();
     for (model::TensorView tensor : adapter.weights.tensors()) {
+        if (is_stored_again(tensor.name, adapter.weights)) continue;
         const std::optional<std::string> name = name_from_peft(tensor.name);
         if (!name)
             return unsupported(fmt::format("{}: tensor {} is not one that is supported: expected names such as "

@@ -291,8 +291,8 @@ TEST_CASE("a damaged or unsupported folder of an adapter is one error that names
     CHECK(has(with_config("{\"peft_type\": \"LORA\", \"r\": 4, \"r\": 8}"), "adapter_config.json"));
     CHECK(has(with_config(std::string(100'000, '[')), "adapter_config.json"));
     CHECK(has(with_config("{}"), "is neither PEFT's, with the key \"peft_type\", nor AdapterHub's"));
-    CHECK(has(with_config("{\"config\": {\"architecture\": \"lora\"}, \"model_type\": \"gpt2\"}"),
-              "architecture is \"lora\""));
+    CHECK(has(with_config("{\"config\": {\"architecture\": \"reft\"}, \"model_type\": \"gpt2\"}"),
+              "architecture is \"reft\""));
     CHECK(has(with_config("{\"config\": {\"phm_layer\": true}}"), "'phm_layer' is true"));
     copy("lora-gpt2");
     const std::string weights = place.read("it/adapter/adapter_model.safetensors");

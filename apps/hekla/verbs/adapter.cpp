@@ -5,6 +5,7 @@
 #include "gguf_model.hpp"
 #include "infer/peft_adapter.hpp"
 #include "infer/tensors.hpp"
+#include "lora_model.hpp"
 #include "model/dtype.hpp"
 #include "output.hpp"
 
@@ -156,7 +157,8 @@ Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
     if (!tokens)
         config["fan_in_fan_out"] = std::ranges::any_of( // the modules are Conv1D
             m.described.sites, [](const plugin::Site& site) { return site.wanted && site.input_first; });
-    config["base_model_name_or_path"] = m.body.path().string();
+    std::error_code problem;
+    config["base_model_name_or_path"] = fs::weakly_canonical(m.body.path(), problem).string();
     config["inference_mode"] = true;
     config["task_type"] = nullptr;
     if (tokens && m.spec.head == "lm") config["task_type"] = "CAUSAL_LM"; // PEFT needs it for virtual tokens
@@ -225,6 +227,16 @@ Result<ordered_json> inspection(const Globals& globals, const AdapterArguments& 
             norm = std::hypot(norm, norm_of(values));
         }
     }
+    struct Change {
+        int64_t rank = 0;
+        double norm = 0.0;
+    };
+    std::map<std::string, Change> changes; // of LoRA; what DoRA changes depends on the body's weights
+    if (m.is_lora() && !m.adapter_config().value("use_dora", false)) {
+        HK_ASSIGN(const std::vector<LoraModule> modules, lora_modules(m));
+        for (const LoraModule& one : modules)
+            changes[one.name] = {one.factors.rank(), std::abs(one.scale) * lora::norm(one.factors)};
+    }
     ordered_json j;
     j["adapter"] = m.adapter_text();
     j["config"] = m.adapter_config();
@@ -235,13 +247,18 @@ Result<ordered_json> inspection(const Globals& globals, const AdapterArguments& 
     j["share"] = all > 0 ? static_cast<double>(own) / static_cast<double>(all) : 0.0;
     j["modules"] = ordered_json::array();
     for (const plugin::Site& site : m.described.sites)
-        if (site.wanted)
+        if (site.wanted) {
+            const auto change = changes.find(site.name);
+            const bool known = change != changes.end();
             j["modules"].push_back({{"name", site.name},
                                     {"kind", plugin::site_kind_name(site.kind)},
                                     {"in", site.in},
                                     {"out", site.out},
+                                    {"rank", known ? ordered_json(change->second.rank) : ordered_json()},
                                     {"parameters", by_site[site.name].first},
-                                    {"norm", by_site[site.name].second}});
+                                    {"norm", by_site[site.name].second},
+                                    {"norm_of_change", known ? ordered_json(change->second.norm) : ordered_json()}});
+        }
     ordered_json whole = ordered_json::array();
     for (const model::TensorView& tensor : m.adapter_tensors)
         if (!tensor.name.starts_with(plugin::kAdapter)) whole.push_back(tensor.name);
@@ -263,11 +280,16 @@ int run_inspect(const Globals& globals, const AdapterArguments& a) {
                                    100.0 * j["share"].get<double>(), j["parameters_of_body"].get<int64_t>());
     std::size_t width = 6;
     for (const ordered_json& module : j["modules"]) width = std::max(width, module["name"].get<std::string>().size());
-    text += fmt::format("{:<{}}  {:>7}  {:>7}  {:>10}  {:>9}\n", "module", width, "in", "out", "parameters", "norm");
+    text += fmt::format("{:<{}}  {:>7}  {:>7}  {:>5}  {:>10}  {:>9}  {:>9}\n", "module", width, "in", "out", "rank",
+                        "parameters", "norm", "change");
+    const auto or_dash = [](const ordered_json& value, const char* format) {
+        return value.is_null() ? std::string("-") : fmt::format(fmt::runtime(format), value.get<double>());
+    };
     for (const ordered_json& module : j["modules"])
-        text += fmt::format("{:<{}}  {:>7}  {:>7}  {:>10}  {:>9.3g}\n", module["name"].get<std::string>(), width,
-                            module["in"].get<int64_t>(), module["out"].get<int64_t>(),
-                            module["parameters"].get<int64_t>(), module["norm"].get<double>());
+        text += fmt::format("{:<{}}  {:>7}  {:>7}  {:>5}  {:>10}  {:>9.3g}  {:>9}\n", module["name"].get<std::string>(),
+                            width, module["in"].get<int64_t>(), module["out"].get<int64_t>(),
+                            or_dash(module["rank"], "{:.0f}"), module["parameters"].get<int64_t>(),
+                            module["norm"].get<double>(), or_dash(module["norm_of_change"], "{:.3g}"));
     for (const ordered_json& name : j["saved_whole"]) text += fmt::format("saved whole: {}\n", name.get<std::string>());
     std::fputs(text.c_str(), stdout);
     return kDone;
@@ -285,8 +307,9 @@ int run_written(Status (*run)(const Globals&, const AdapterArguments&, std::stri
 } // namespace
 
 void add_adapter(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* group = app.add_subcommand("adapter", "Show, merge and convert adapters.");
+    CLI::App* group = app.add_subcommand("adapter", "Show, merge, convert, combine and extract adapters.");
     group->require_subcommand(1);
+    add_adapter_list(*group, globals, verbs);
     const auto add = [&](const char* name, const char* about, const char* example, auto run) {
         CLI::App* parser = group->add_subcommand(name, about);
         const auto a = std::make_shared<AdapterArguments>();
@@ -301,7 +324,8 @@ void add_adapter(CLI::App& app, const Globals& globals, Verbs& verbs) {
     };
     {
         const auto [parser, a] =
-            add("inspect", "Show what an adapter acts at, and its size.", "Example: hekla adapter inspect out/adapted",
+            add("inspect", "Show what an adapter acts at, its size, and for LoRA the norm of each change of a weight.",
+                "Example: hekla adapter inspect out/adapted",
                 [](const Globals& g, const AdapterArguments& x) { return run_inspect(g, x); });
         parser->add_flag("--json", a->json, "print a JSON object");
     }
@@ -328,6 +352,8 @@ void add_adapter(CLI::App& app, const Globals& globals, Verbs& verbs) {
             ->check(CLI::IsMember({"peft", "hekla", "gguf"}))
             ->capture_default_str();
     }
+    add_adapter_combine(*group, globals, verbs);
+    add_adapter_extract(*group, globals, verbs);
 }
 
 } // namespace hekla::app
