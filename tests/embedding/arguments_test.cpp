@@ -260,6 +260,7 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     refuses<hk_predict_options>(predict, "second_texts[0]", "has null data, but its size is 5",
                                 [](auto& o) { o.second_texts = kNoDataArray + 1; });
     HK_REFUSES_TEXT(predict, file);
+    HK_REFUSES_TEXTS(predict, adapters, adapter_count);
     refuses<hk_predict_options>(predict, "texts", "and file are both set", [&](auto& o) { o.file = one; });
     refuses<hk_predict_options>(predict, "texts", "and file are both empty", [](auto& o) { o.text_count = 0; });
     HK_REFUSES_TEXT(predict, format);
@@ -289,6 +290,16 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     HK_REFUSES(generate, repetition_penalty, -1.0, "is -1, expected above 0");
     HK_REFUSES(generate, no_repeat_ngram_size, -1, "is -1, expected 0 or more");
     HK_REFUSES(generate, weights, 3, "is 3, expected 0 to 2");
+    HK_REFUSES_TEXTS(generate, adapters, adapter_count);
+    refuses<hk_generate_options>(generate, "prompt_adapters", "is not null, but there are no adapters", [&](auto& o) {
+        o.prompts = o.prompt_adapters = &one;
+        o.prompt_count = 1;
+    });
+    refuses<hk_generate_options>(generate, "prompt_adapters[0]", "has null data, but its size is 5", [&](auto& o) {
+        o.prompts = o.adapters = &one;
+        o.prompt_adapters = kNoDataArray + 1;
+        o.prompt_count = o.adapter_count = 1;
+    });
     Call<hk_generate_result> generated{"hk_generate_result", {}, [&](const hk_generate_result& o, hk_error* error) {
                                            hk_generate_result result = o;
                                            return hk_generate(engine.real, &generate.valid, &result, error);
@@ -310,6 +321,7 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     embed.valid.row = [](void*, uint64_t, const float*, const int64_t*, uint32_t) -> int32_t { return 0; };
     refuses_sizes(embed);
     HK_REFUSES(embed, model, hk_string{}, "is empty, expected the folder or file of a model");
+    HK_REFUSES_TEXTS(embed, adapters, adapter_count);
     HK_REFUSES_TEXT(embed, port);
     HK_REFUSES(embed, pooling, 4, "is 4, expected 0 to 3");
     HK_REFUSES(embed, reserved, 1, "is 1, expected 0");

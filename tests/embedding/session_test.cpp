@@ -87,6 +87,70 @@ TEST_CASE("a training within budgets has the same bits as one without, and a gen
     CHECK(FaultDriver::get().leaks().empty());
 }
 
+TEST_CASE("a session with adapters: each prompt has its own, again and again") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    train(context, Training(place, "body"));
+    const std::string from = "model.from=" + place.at("body");
+    train(context, Training(place, "a", {from, "adapter.id=lora", "train.learning_rate=3", "train.max_steps=4"}));
+    train(context, Training(place, "b",
+                            {from, "adapter.id=lora", "train.learning_rate=3", "train.max_steps=6", "train.seed=3"}));
+    const Error error;
+    const auto alone = [&](const std::string& adapter) {
+        Writing writing(place.at("body"));
+        const std::string use = "it=" + place.at(adapter.c_str());
+        const hk_string uses = view(use);
+        if (adapter != "body") writing.options.adapters = &uses, writing.options.adapter_count = 1;
+        const int32_t code = hk_generate(context, &writing.options, nullptr, error);
+        REQUIRE_MESSAGE(code == HK_OK, error.message());
+        return writing.taken();
+    };
+    const std::string expected[] = {alone("a"), alone("body"), alone("b")};
+    CHECK(expected[0] != expected[1]);
+    CHECK(expected[2] != expected[1]);
+
+    const std::string folders[] = {"first=" + place.at("a"), "second=" + place.at("b")},
+                      names[] = {"first", "", "second"};
+    const hk_string adapters[] = {view(folders[0]), view(folders[1])};
+    const hk_string rows[] = {view(names[0]), view(names[1]), view(names[2])};
+    const std::string line = "line ";
+    const hk_string prompts[] = {view(line), view(line), view(line)};
+    std::string texts[3];
+    hk_generate_options options{};
+    hk_generate_defaults(&options);
+    const std::string model = place.at("body");
+    options.model = view(model);
+    options.prompts = prompts;
+    options.prompt_count = 3;
+    options.max_new_tokens = 24;
+    options.greedy = 1;
+    options.adapters = adapters;
+    options.adapter_count = 2;
+    options.prompt_adapters = rows;
+    options.user = texts;
+    options.text = [](void* user, uint64_t row, hk_string piece) {
+        static_cast<std::string*>(user)[row].append(piece.data, static_cast<std::size_t>(piece.size));
+    };
+    hk_session session{};
+    REQUIRE_MESSAGE(hk_session_generate(context, &options, nullptr, &session, error) == HK_OK, error.message());
+    for (int again = 0; again < 2; ++again) {
+        run_until(session, HK_SESSION_IDLE, 1000.0);
+        for (int row = 0; row < 3; ++row) CHECK(std::exchange(texts[row], std::string()) == expected[row]);
+        if (again == 0) REQUIRE(hk_session_prompt(session, prompts, 3, error) == HK_OK);
+    }
+    hk_session_destroy(session);
+    const std::string wrong = "third";
+    const hk_string unknown[] = {view(names[0]), view(wrong), view(names[1])};
+    options.prompt_adapters = unknown;
+    CHECK(hk_generate(context, &options, nullptr, error) == HK_INVALID_ARGUMENT);
+    CHECK_MESSAGE(error.says("prompt 2: there is no adapter 'third'; expected one of first, second"), error.message());
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
 TEST_CASE("recorded into the host's command buffers, leased until the host signals") {
     FaultDriver::get().reset();
     const Place place;
