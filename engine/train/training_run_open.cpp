@@ -16,6 +16,7 @@
 #include "train/initial_weights.hpp"
 #include "train/model_spec.hpp"
 #include "train/prune_weights.hpp"
+#include "train/recipe_adapters.hpp"
 #include "train/report.hpp"
 #include "train/resume_check.hpp"
 #include "train/tokenizer_choice.hpp"
@@ -144,6 +145,15 @@ Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
 Status TrainingRun::open_tokenizer() {
     HK_ASSIGN(std::unique_ptr<text::Tokenizer> found, find_tokenizer());
     HK_ASSIGN(tokenizer_, text::lying_in(host_memory(), std::move(found)));
+    if (!has_adapters(recipe_)) return {};
+    // Adapters leave the body's embeddings as they are, and other ids would mean other tokens.
+    HK_ASSIGN(const fs::path body, infer::weights_folder(recipe_.model.from));
+    const Result<std::unique_ptr<text::Tokenizer>> own = text::load_tokenizer(body);
+    if (own.ok() && own.value()->hash() != tokenizer_->hash())
+        return invalid_argument(fmt::format("the tokenizer of [tokenizer] is not that of model.from = {}, and adapters "
+                                            "leave the embeddings of its tokens as they are: set tokenizer.from to "
+                                            "that folder, or remove [tokenizer]",
+                                            recipe_.model.from));
     return {};
 }
 
@@ -474,6 +484,7 @@ Status TrainingRun::begin_or_resume() {
     if (!found_) return initialize_parameters();
     if (!base_.empty()) HK_TRY(initialize_parameters()); // checkpoints do not contain the body
     HK_TRY(load_checkpoint(*found_));
+    start_random_.clear();
     if (mask_) {
         if (mask_of(*found_) != to_hex(mask_->hash()))
             return failed_precondition(fmt::format("{}: was made with another mask than {} is now: choose another "

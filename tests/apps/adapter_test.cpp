@@ -115,6 +115,14 @@ TEST_CASE("an adapter trains with a frozen body, is saved alone and opened with 
     succeed(place.run({"train", "adapter.toml", "output.dir=parts"}));
     CHECK(place.read("parts/model.safetensors") == saved);
 
+    // It is evaluated with its body, as the training has evaluated it.
+    const Ran evaluated = succeed(place.run({"eval", "adapter.toml", "--json"}));
+    std::ifstream again(place.path("adapted/train_log.jsonl"));
+    double validated = 0.0;
+    for (std::string one; std::getline(again, one);) validated = json::parse(one).value("eval_loss", validated);
+    CHECK(validated > 0.0);
+    CHECK(json::parse(evaluated.out)["loss"].get<double>() == doctest::Approx(validated).epsilon(1e-6));
+
     // The opened model uses both: it matches the training's own graph and differs from the body.
     const std::vector<std::string> greedy{"--prompt", "is there", "--max-new-tokens", "8", "--greedy"};
     const auto written = [&](const std::string& folder) {
@@ -160,6 +168,9 @@ TEST_CASE("recipes with an unsupported use of an adapter are rejected") {
     CHECK(has(refused({"adapter.toml", "data.train=text.txt", "adapter.target_modules=[\"nothing\"]"}),
               "adapter 'lora' acts at none of the modules of body, which are transformer."));
     CHECK(has(refused({"adapter.toml", "data.train=text.txt", "adapter.id=\"lorra\""}), "did you mean 'lora'?"));
+    place.write("letters.txt", "other letters: xyz, which are other tokens of the same tokenizer's kind.\n");
+    CHECK(has(refused({"adapter.toml", "data.train=letters.txt", "tokenizer.kind=char"}),
+              "the tokenizer of [tokenizer] is not that of model.from = body"));
 }
 
 TEST_CASE("every kind of adapter trains, generates as the reference does, and is written for PEFT and read again") {
