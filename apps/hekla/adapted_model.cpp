@@ -16,22 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Describes the model for the smallest batch.
-Result<plugin::Described> describe_smallest(const AdaptedModel& m, bool merged) {
-    plugin::BuildRequest request;
-    request.mode = HK_MODE_EVALUATE;
-    request.objective = false;
-    request.merged = merged;
-    Status first;
-    for (std::vector<plugin::BatchField>& fields : infer::smallest_batches(m.config)) {
-        request.fields = std::move(fields);
-        Result<plugin::Described> described = m.composition->describe(request);
-        if (described.ok()) return described;
-        if (first.ok()) first = described.status();
-    }
-    return first;
-}
-
 // Reads the body, and the configuration of the model with the adapter.
 Status open_folders(const plugin::Registry& registry, const fs::path& adapter, const fs::path& body, AdaptedModel& m) {
     if (m.foreign) {
@@ -141,7 +125,9 @@ Result<AdaptedModel> open_adapted_model(const plugin::Registry& registry, const 
     if (infer::is_adapter_folder(adapter)) { HK_ASSIGN(m.foreign, infer::read_adapter_folder(adapter)); }
     HK_TRY(open_folders(registry, adapter, body, m));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, m.spec, nullptr, log));
-    HK_ASSIGN(m.described, describe_smallest(m, merged));
+    plugin::BuildRequest request;
+    request.merged = merged;
+    HK_ASSIGN(m.described, infer::describe_smallest(*m.composition, m.config, request));
     if (m.foreign) {
         HK_TRY(infer::name_by_sites(*m.foreign, m.described.sites));
         m.adapter_tensors = m.foreign->tensors;

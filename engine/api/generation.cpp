@@ -44,8 +44,8 @@ Status Generation::read_adapters(std::vector<infer::AdapterUse>& adapters) {
         if (found == adapters.end() && !name.empty()) {
             std::vector<std::string> names;
             for (const infer::AdapterUse& adapter : adapters) names.push_back(adapter.name);
-            return invalid_argument(fmt::format("prompt {}: there is no adapter '{}'; expected one of {}, or none",
-                                                i + 1, name, fmt::join(names, ", ")));
+            return invalid_argument(fmt::format("prompt {}: '{}' is not an adapter; expected one of {}, or none", i + 1,
+                                                name, fmt::join(names, ", ")));
         }
         adapter_of_.push_back(name.empty() ? -1 : found - adapters.begin());
     }

@@ -101,6 +101,20 @@ std::vector<std::vector<plugin::BatchField>> smallest_batches(const json& config
     return {rows({1, 1}), rows({1, 1, 1})};
 }
 
+Result<plugin::Described> describe_smallest(const plugin::Composition& composition, const json& config,
+                                            plugin::BuildRequest& request) {
+    request.mode = HK_MODE_EVALUATE;
+    request.objective = false;
+    Status first;
+    for (std::vector<plugin::BatchField>& fields : smallest_batches(config)) {
+        request.fields = std::move(fields);
+        Result<plugin::Described> described = composition.describe(request);
+        if (described.ok()) return described;
+        if (first.ok()) first = described.status();
+    }
+    return first;
+}
+
 Result<graph::Graph> describe_smallest(const Model& m) {
     if (m.composition->can_collate()) { // the objective knows the fields of a batch
         constexpr int64_t kLength = 32;

@@ -67,6 +67,10 @@ std::string with_prefix(const std::string& prefix, const std::string& text);
 // Returns the fields of the smallest batches that a model of this configuration may take, to be tried in order: a row
 // of one token, then a row of one choice; for images one image.
 std::vector<std::vector<plugin::BatchField>> smallest_batches(const nlohmann::json& config);
+// Describes body and heads, without an objective, for the smallest batch; `request` gets its fields. Errors: the
+// architecture's.
+Result<plugin::Described> describe_smallest(const plugin::Composition& composition, const nlohmann::json& config,
+                                            plugin::BuildRequest& request);
 // Describes the model for the smallest batch, for callers that need only its parameters: a row of one token; one image;
 // a row of choices, for heads that compare them.
 Result<graph::Graph> describe_smallest(const Model& model);

@@ -95,18 +95,7 @@ Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, 
 Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& options,
                     std::vector<plugin::StoredTensor>& tensors, const Log& log) {
     plugin::BuildRequest request;
-    request.mode = HK_MODE_EVALUATE;
-    request.objective = false;
-    std::optional<plugin::Described> described;
-    Status first;
-    for (std::vector<plugin::BatchField>& fields : smallest_batches(m.config)) {
-        request.fields = std::move(fields);
-        Result<plugin::Described> made = m.composition->describe(request);
-        if (made.ok()) described = made.take();
-        if (described) break;
-        if (first.ok()) first = made.status();
-    }
-    if (!described) return first;
+    HK_ASSIGN(const plugin::Described described, describe_smallest(*m.composition, m.config, request));
     HK_ASSIGN(const std::set<std::string> body, m.composition->body_parameters(request.fields));
     HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
     const std::vector<plugin::ModelTensor> model = plugin::model_tensors(graph);
@@ -118,7 +107,7 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
                                                    "(hash {}): name the body that it was trained with",
                                                    what, adapter.path.string(), adapter.weights, m.path.string(),
                                                    base.at("weights").get<std::string>()));
-        HK_TRY(adapter.name_tensors(described->sites).with_context(what));
+        HK_TRY(adapter.name_tensors(described.sites).with_context(what));
         std::vector<std::string> unused;
         Result<std::vector<plugin::StoredTensor>> found =
             adapter_tensors(adapter, options.adapters[i].name, model, body, unused);

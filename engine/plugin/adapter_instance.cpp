@@ -45,7 +45,7 @@ std::string AdapterInstance::prefix(const Site& site) const {
 }
 
 Result<AdapterInstance::Wish> AdapterInstance::ask(const Site& site) const {
-    const hk_site table = table_of(site);
+    const hk_adapter_site table = table_of(site);
     Wish wish;
     int32_t wanted = 0;
     HK_TRY(call(registry_, instance_, fmt::format("{}: wants() of '{}'", instance_.what, site.name), "wants",
@@ -68,7 +68,7 @@ Result<AdapterInstance::Answer> AdapterInstance::adapt(Joint& joint, const Site&
     graph::Builder& builder = joint.builder;
     const std::string what = fmt::format("{}: adapt() of '{}'", instance_.what, site.name);
     hk_builder view(joint, next_tag());
-    const hk_site table = table_of(site);
+    const hk_adapter_site table = table_of(site);
     const bool residual = site.kind == HK_SITE_RESIDUAL, attention = site.kind == HK_SITE_ATTENTION;
     const hk_site_values values{
         sizeof(hk_site_values),
@@ -119,7 +119,7 @@ Result<AdapterInstance::Merged> AdapterInstance::merge(Joint& joint, const Site&
         return unsupported(fmt::format("{}: what is added to a block cannot be merged; use it unmerged", what));
     graph::Builder& builder = joint.builder;
     hk_builder view(joint, next_tag());
-    const hk_site table = table_of(site);
+    const hk_adapter_site table = table_of(site);
     const hk_site_values values{sizeof(hk_site_values),       0, 0, handle_of(&view, given.weight),
                                 handle_of(&view, given.bias), 0, 0};
     hk_value new_weight = values.weight, new_bias = values.bias;

@@ -57,7 +57,7 @@ private:
             at_ = first;
             if (found == names_.end()) {
                 const std::string_view near = nearest_name(name, names_);
-                return fail(fmt::format("there is no adapter '{}'{}; the adapters are {}", name,
+                return fail(fmt::format("'{}' is not an adapter{}; the adapters are {}", name,
                                         near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
                                         fmt::join(names_, ", ")));
             }

@@ -15,7 +15,7 @@ Result<CombinerInstance::Combined> CombinerInstance::combine(Joint& joint, const
     graph::Builder& builder = joint.builder;
     const std::string what = fmt::format("{}: combine() of '{}'", instance_.what, site.name);
     hk_builder view(joint, next_tag());
-    const hk_site table = table_of(site);
+    const hk_adapter_site table = table_of(site);
     const hk_site_values values{sizeof(hk_site_values),
                                 handle_of(&view, inputs.x),
                                 handle_of(&view, inputs.y),

@@ -45,8 +45,8 @@ inline Result<graph::ValueId> given_value(hk_builder& view, hk_value handle, con
 }
 
 // A site as plugins see it; points into it.
-inline hk_site table_of(const Site& site) {
-    return {sizeof(hk_site),
+inline hk_adapter_site table_of(const Site& site) {
+    return {sizeof(hk_adapter_site),
             site.kind,
             {site.name.data(), site.name.size()},
             {site.parameter.data(), site.parameter.size()},

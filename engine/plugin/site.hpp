@@ -1,5 +1,5 @@
-// Sites: the places of a body or head where an adapter acts (hk_site). The host finds them while plugins describe, so
-// an architecture does nothing for them.
+// Sites: the places of a body or head where an adapter acts (hk_adapter_site). The host finds them while plugins
+// describe, so an architecture does nothing for them.
 #pragma once
 
 #include "graph/builder.hpp"

@@ -57,9 +57,9 @@ inline Value initial_parameter(Graph& g, std::string_view name, Value value) {
     return {&g, made};
 }
 
-// A place of the network where an adapter acts: hk_site.
+// A place of the network where an adapter acts: hk_adapter_site.
 struct Site {
-    explicit Site(const hk_site& site)
+    explicit Site(const hk_adapter_site& site)
         : kind(site.kind), name(view(site.name)), parameter(view(site.parameter)), bias(view(site.bias)), in(site.in),
           out(site.out), index(site.index), of_head((site.flags & HK_SITE_OF_HEAD) != 0),
           of_attention((site.flags & HK_SITE_OF_ATTENTION) != 0), of_cross((site.flags & HK_SITE_OF_CROSS) != 0),
@@ -138,11 +138,11 @@ const hk_adapter* adapter() {
             return guarded(error, [&] { *self = std::make_unique<T>(Config(config)).release(); });
         };
         table.destroy = [](void* self) { delete static_cast<T*>(self); };
-        table.wants = [](void* self, const hk_site* site, int32_t* wanted, hk_error* error) -> int32_t {
+        table.wants = [](void* self, const hk_adapter_site* site, int32_t* wanted, hk_error* error) -> int32_t {
             return guarded(error, [&] { *wanted = static_cast<T*>(self)->wants(Site(*site)) ? 1 : 0; });
         };
         if constexpr (TrainsSites<T>)
-            table.trains = [](void* self, const hk_site* site, uint32_t* trained, hk_error* error) -> int32_t {
+            table.trains = [](void* self, const hk_adapter_site* site, uint32_t* trained, hk_error* error) -> int32_t {
                 return guarded(error, [&] { *trained = static_cast<T*>(self)->trains(Site(*site)); });
             };
         if constexpr (AddsTokens<T>)
@@ -153,7 +153,7 @@ const hk_adapter* adapter() {
                     *flags = tokens.hidden ? HK_VIRTUAL_HIDDEN : 0;
                 });
             };
-        table.adapt = [](void* self, hk_builder* builder, const hk_site* site, const hk_site_values* values,
+        table.adapt = [](void* self, hk_builder* builder, const hk_adapter_site* site, const hk_site_values* values,
                          hk_site_answer* answer, hk_error* error) -> int32_t {
             return guarded(error, [&] {
                 if constexpr (AdaptsSites<T>) {
@@ -172,7 +172,7 @@ const hk_adapter* adapter() {
             });
         };
         if constexpr (MergesSites<T>)
-            table.merge = [](void* self, hk_builder* builder, const hk_site* site, const hk_site_values* values,
+            table.merge = [](void* self, hk_builder* builder, const hk_adapter_site* site, const hk_site_values* values,
                              hk_value* weight, hk_value* bias, hk_error* error) -> int32_t {
                 return guarded(error, [&] {
                     Graph g(builder);

@@ -66,7 +66,7 @@ const hk_combiner* combiner() {
             return guarded(error, [&] { *self = std::make_unique<T>(Config(config)).release(); });
         };
         table.destroy = [](void* self) { delete static_cast<T*>(self); };
-        table.combine = [](void* self, hk_builder* builder, const hk_site* site, const hk_site_values* values,
+        table.combine = [](void* self, hk_builder* builder, const hk_adapter_site* site, const hk_site_values* values,
                            const hk_branch* branches, uint32_t count, hk_combined* combined,
                            hk_error* error) -> int32_t {
             return guarded(error, [&] {

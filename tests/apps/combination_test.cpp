@@ -118,6 +118,12 @@ TEST_CASE("adapters: several act on one body, their values stay, and what combin
         const json found = json::parse(inspected.out);
         CHECK(found["adapter"] == json::parse(place.read("both/config.json"))["hekla"]["combination"]);
         CHECK(found["config"]["b"]["id"] == "lora");
+        if (std::string(how).starts_with("soft")) { // it is listed, and exported with what joins the adapters
+            const Ran listed = succeed(place.run({"adapter", "list", "both", "--json"}));
+            CHECK(has(listed.out, "\"soft(a, b)\""));
+            succeed(place.run({"export", "both", "both.hekla"}));
+            CHECK(text_of(place, "both.hekla", {"--greedy"}) == greedy);
+        }
         std::filesystem::remove_all(place.path("both"));
         std::filesystem::remove_all(place.path("whole"));
     }
@@ -139,7 +145,7 @@ TEST_CASE("adapters: a wrong combination, folder or section is one error") {
     };
     const std::string how = "combine.how=\"fusion(a, b)\"";
     CHECK(has(refused({"adapters.a=one", "adapters.b=two"}), "[combine] needs `how` for the adapters a, b"));
-    CHECK(has(refused({"adapters.a=one", how}), "combine.how: 'fusion(a, b)', character 11: there is no adapter 'b'"));
+    CHECK(has(refused({"adapters.a=one", how}), "combine.how: 'fusion(a, b)', character 11: 'b' is not an adapter"));
     CHECK(has(refused({"adapters.a=one", "adapter.id=lora"}), "both [adapter] and [adapters] are given"));
     CHECK(has(refused({"adapters.a=one", "adapters.b.r=4", how}), "[adapters.b] needs `id`"));
     CHECK(has(refused({"adapters.a.from=one", "adapters.a.id=lora"}), "[adapters.a] has both `id`"));
@@ -204,7 +210,7 @@ TEST_CASE("adapters: each prompt of a batch has its own, or none, and gets what 
     CHECK(has(refused({"--adapter", "a=one", "--adapter", "a=two"}), "two adapters have the name 'a'"));
     CHECK(has(refused({"--adapter", "a=body"}), "adapter 'a': body: is not an adapter"));
     CHECK(has(refused({"--adapter", "a=one", "--adapter-rows", "a"}), "--adapter-rows has 1 names; expected one for"));
-    CHECK(has(refused({"--adapter", "a=one", "--adapter-rows", "a,c"}), "prompt 2: there is no adapter 'c'; expected"));
+    CHECK(has(refused({"--adapter", "a=one", "--adapter-rows", "a,c"}), "prompt 2: 'c' is not an adapter; expected"));
     CHECK(has(refused({"--adapter-rows", "-,-"}), "hk_generate_options.prompt_adapters is not null, but there are no"));
     const Ran twice = place.run({"generate", "one", "--prompt", "is", "--adapter", "b=two"});
     CHECK(has(twice.err, "the model's folder is that of an adapter"));

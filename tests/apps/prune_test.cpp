@@ -208,7 +208,7 @@ TEST_CASE("prune: bad input is one clear error, and no file is left") {
     fails({"prune.rewind_step=6"}, "prune.rewind_step = 6 must be below train.max_steps = 6");
     fails({"train.eval_steps=0"}, "the rounds are compared by their evaluations");
     fails({"data.train=missing.txt"}, "missing.txt");
-    fails({"model.from=nowhere", "adapter.id=lora"}, "only whole networks are pruned");
+    fails({"model.from=nowhere", "adapter.id=lora"}, "hekla prune cannot be used with adapters");
     CHECK(place.run({"prune", "recipe.toml", "--rounds", "0"}).status == 2);
     CHECK(place.run({"prune"}).status == 2);
 }

@@ -146,7 +146,7 @@ TEST_CASE("a session with adapters: each prompt has its own, again and again") {
     const hk_string unknown[] = {view(names[0]), view(wrong), view(names[1])};
     options.prompt_adapters = unknown;
     CHECK(hk_generate(context, &options, nullptr, error) == HK_INVALID_ARGUMENT);
-    CHECK_MESSAGE(error.says("prompt 2: there is no adapter 'third'; expected one of first, second"), error.message());
+    CHECK_MESSAGE(error.says("prompt 2: 'third' is not an adapter; expected one of first, second"), error.message());
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }

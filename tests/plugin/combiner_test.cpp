@@ -66,7 +66,7 @@ TEST_CASE("combination: names of adapters and combiners, each adapter once") {
         {"stack(a,, b)", "character 9: expected the name"},
         {"stack()", "character 7: expected the name"},
         {"stack(a, a, b)", "character 10: the adapter 'a' is used twice"},
-        {"stack(a, b, c1)", "there is no adapter 'c1', did you mean 'c-1'?"},
+        {"stack(a, b, c1)", "'c1' is not an adapter, did you mean 'c-1'?"},
         {"s(s(s(s(s(s(s(s(s(a)))))))))", "more than 8 combiners"},
     };
     for (const auto& [text, reason] : wrong) {

@@ -78,32 +78,32 @@ const hk_head kHead = {create, [](void*) {}, build, nullptr,
 const hk_combiner kCombiner = {
     create,
     [](void*) {},
-    [](void*, hk_builder* builder, const hk_site*, const hk_site_values*, const hk_branch* branches, uint32_t count,
-       hk_combined* combined, hk_error*) {
+    [](void*, hk_builder* builder, const hk_adapter_site*, const hk_site_values*, const hk_branch* branches,
+       uint32_t count, hk_combined* combined, hk_error*) {
         const auto& g = *static_cast<const hk_graph_interface*>(
             plugin::traced_host_table(HK_GRAPH_INTERFACE, plugin::host_graph_interface()));
         const hk_value inputs[] = {branches[0].delta, branches[count - 1].delta};
         return g.emit(builder, words("add"), 1, inputs, 2, nullptr, 0, &combined->delta, 1);
     },
 };
-const hk_adapter kAdapter = {
-    create,
-    [](void*) {},
-    [](void*, const hk_site*, int32_t* wanted, hk_error*) -> int32_t {
-        *wanted = 1;
-        return HK_OK;
-    },
-    nullptr,
-    nullptr,
-    [](void*, hk_builder* builder, const hk_site*, const hk_site_values* values, hk_site_answer* answer, hk_error*) {
-        const auto& g = *static_cast<const hk_graph_interface*>(
-            plugin::traced_host_table(HK_GRAPH_INTERFACE, plugin::host_graph_interface()));
-        const hk_value inputs[] = {values->y, g.fill(builder, HK_KIND_FLOAT, nullptr, 0, 0.5)};
-        answer->kind = HK_ANSWER_VALUE;
-        return g.emit(builder, words("mul"), 1, inputs, 2, nullptr, 0, &answer->value, 1);
-    },
-    nullptr,
-    nullptr};
+const hk_adapter kAdapter = {create,
+                             [](void*) {},
+                             [](void*, const hk_adapter_site*, int32_t* wanted, hk_error*) -> int32_t {
+                                 *wanted = 1;
+                                 return HK_OK;
+                             },
+                             nullptr,
+                             nullptr,
+                             [](void*, hk_builder* builder, const hk_adapter_site*, const hk_site_values* values,
+                                hk_site_answer* answer, hk_error*) {
+                                 const auto& g = *static_cast<const hk_graph_interface*>(
+                                     plugin::traced_host_table(HK_GRAPH_INTERFACE, plugin::host_graph_interface()));
+                                 const hk_value inputs[] = {values->y, g.fill(builder, HK_KIND_FLOAT, nullptr, 0, 0.5)};
+                                 answer->kind = HK_ANSWER_VALUE;
+                                 return g.emit(builder, words("mul"), 1, inputs, 2, nullptr, 0, &answer->value, 1);
+                             },
+                             nullptr,
+                             nullptr};
 const hk_operation kOperation = {
     []() -> const hk_operation_description* {
         static hk_operation_input input;
@@ -285,8 +285,8 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
               hk_builder view(joint, 1);
               const hk_value given =
                   plugin::handle_of(&view, joint.builder.parameter("w", graph::Shape{2, 3}, 0, 0.0, 0.0, 0));
-              const hk_site site{
-                  sizeof(hk_site), HK_SITE_LINEAR, words("w"), words("w.weight"), words(""), 3, 2, 0, 0, 0};
+              const hk_adapter_site site{
+                  sizeof(hk_adapter_site), HK_SITE_LINEAR, words("w"), words("w.weight"), words(""), 3, 2, 0, 0, 0};
               const hk_site_values values{sizeof(hk_site_values), 0, given, 0, 0, 0, 0};
               hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0, 0};
               hk_error error;
@@ -303,8 +303,8 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
               hk_builder view(joint, 1);
               const hk_value given =
                   plugin::handle_of(&view, joint.builder.parameter("w", graph::Shape{2, 3}, 0, 0.0, 0.0, 0));
-              const hk_site site{
-                  sizeof(hk_site), HK_SITE_LINEAR, words("w"), words("w.weight"), words(""), 3, 2, 0, 0, 0};
+              const hk_adapter_site site{
+                  sizeof(hk_adapter_site), HK_SITE_LINEAR, words("w"), words("w.weight"), words(""), 3, 2, 0, 0, 0};
               const hk_site_values values{sizeof(hk_site_values), given, given, 0, 0, 0, 0};
               const hk_branch branch{sizeof(hk_branch), 0, words("a"), given, given};
               hk_combined combined{sizeof(hk_combined), 0, 0, 0, 0};

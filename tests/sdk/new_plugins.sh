@@ -15,6 +15,27 @@ cd "$place"
 for i in $(seq 200); do printf 'line %d of a text that says %d things\n' "$i" $((i * 7919 % 1000)); done >text.txt
 for i in $(seq 60); do printf 'a %s film, number %d\t%s\n' "$([ $((i % 2)) = 0 ] && echo good || echo bad)" "$i" $((i % 2)); done >rows.tsv
 
+# The model that adapters and combiners act on.
+cat >body.toml <<'TOML'
+[model]
+architecture = "gpt2"
+n_layer = 1
+n_head = 2
+n_embd = 32
+n_positions = 32
+[data]
+train = "text.txt"
+[tokenizer]
+kind = "char"
+[train]
+max_steps = 2
+context_length = 32
+per_device_train_batch_size = 4
+eval_steps = 0
+[output]
+dir = "body"
+TOML
+
 languages='cpp c'
 left_out=''
 if command -v rustc >/dev/null; then languages="$languages rust"; else left_out=' (no Rust: rustc is not installed)'; fi
@@ -65,6 +86,25 @@ for language in $languages; do
     train "$folder" "$kind" "$folder/whole" train.max_steps=4 train.eval_steps=2
     cmp "$folder/whole/model.safetensors" "cpp/$kind/whole/model.safetensors"
   done
+  # Drafts are for C and C++ alone.
+  for kind in adapter combiner; do
+    name=my-$kind
+    folder=$language/$kind
+    if [ "$language" = rust ]; then
+      if "$hekla" plugin new --lang rust --kind "$kind" "$name" -o "$folder" 2>refused.log; then echo "$kind in Rust"; exit 1; fi
+      grep -q 'is a draft, which is available in C and C++ only' refused.log
+      continue
+    fi
+    logged new.log "$hekla" plugin new --lang "$language" --kind "$kind" "$name" -o "$folder"
+    build "$folder"
+    logged check.log "$hekla" --plugin-path "$folder/build/plugins" plugin check "$folder/build/plugins/$name.so" --level 2 \
+      --patience 5
+    [ -e body/model.safetensors ] || logged body.log "$hekla" train body.toml
+    train "$folder" "$kind" "$folder/whole" model.from=body train.max_steps=4 train.eval_steps=2
+    cmp "$folder/whole/model.safetensors" "cpp/$kind/whole/model.safetensors"
+  done
+  [ "$language" = rust ] || logged merge.log "$hekla" --plugin-path "$language/adapter/build/plugins" adapter merge \
+    "$language/adapter/whole" -o "$language/merged"
   # A run that was stopped resumes with the same bits.
   for kind in architecture objective operation; do
     train "$language/$kind" "$kind" "$language/$kind/parts" train.max_steps=2 train.eval_steps=2

@@ -68,7 +68,7 @@
 // A place where body or head use a parameter W [out, in] (an embedding: [in, out], in is the number of rows; a norm:
 // [out]). The host finds residual sites in graphs where a linear layer (with dropout, scales or a norm after it, if
 // there are any) is added to values [B, T, out] on which it depends.
-typedef struct hk_site {
+typedef struct hk_adapter_site {
     uint32_t struct_size;
     int32_t kind;      // HK_SITE_*
     // the path of the module in the reference implementation, eg: "h.0.attn.c_attn"; a head that is tied to the
@@ -83,7 +83,7 @@ typedef struct hk_site {
     int64_t index;     // attention: its number, from 0; otherwise 0
     uint32_t flags;    // HK_SITE_OF_HEAD, HK_SITE_OF_ATTENTION, HK_SITE_OF_CROSS, HK_SITE_OF_TOKENS
     uint32_t reserved; // zero
-} hk_site;
+} hk_adapter_site;
 
 // The values of a site.
 typedef struct hk_site_values {
@@ -130,7 +130,7 @@ typedef struct hk_adapter_host {
     hk_value(HK_ABI* initial)(hk_builder* builder, hk_string name, hk_value value);
 } hk_adapter_host;
 
-#define HK_ADAPTER_DRAFT "hekla.adapter.draft/4"
+#define HK_ADAPTER_DRAFT "hekla.adapter.draft/5"
 
 typedef struct hk_adapter {
     // Reads the configuration (a recipe's [adapter], completed by the manifest's defaults). config is valid during
@@ -144,12 +144,12 @@ typedef struct hk_adapter {
 
     // Writes 1 if the adapter acts at this site. *wanted is 0 before. [adapter.4]
     // [any-thread]
-    int32_t(HK_ABI* wants)(void* self, const hk_site* site, int32_t* wanted, hk_error* error);
+    int32_t(HK_ABI* wants)(void* self, const hk_adapter_site* site, int32_t* wanted, hk_error* error);
 
     // Writes which of the site's own parameters are trained and saved with the adapter: HK_TRAINS_WEIGHT,
     // HK_TRAINS_BIAS. *trained is 0 before. Null: none. [adapter.4]
     // [any-thread]
-    int32_t(HK_ABI* trains)(void* self, const hk_site* site, uint32_t* trained, hk_error* error);
+    int32_t(HK_ABI* trains)(void* self, const hk_adapter_site* site, uint32_t* trained, hk_error* error);
 
     // Writes how many virtual tokens begin each row, and HK_VIRTUAL_HIDDEN or 0. Null: none. With virtual tokens, the
     // names of the adapter's parameters begin with "adapter." alone, without the site's name. [adapter.4]
@@ -161,14 +161,14 @@ typedef struct hk_adapter {
     // times (layers that share parameters) has the same parameters each time. [adapter.2] [adapter.3] [adapter.4]
     // [adapter.5]
     // [describe]
-    int32_t(HK_ABI* adapt)(void* self, hk_builder* builder, const hk_site* site, const hk_site_values* values,
+    int32_t(HK_ABI* adapt)(void* self, hk_builder* builder, const hk_adapter_site* site, const hk_site_values* values,
                            hk_site_answer* answer, hk_error* error);
 
     // Describes a weight and a bias with which the layer alone computes what it computes with the adapter, from the
     // weight and bias in `values`, whose x, y and normed are 0. *weight and *bias are the given ones before. Null:
     // the adapter cannot be merged. [adapter.2] [adapter.3] [adapter.6]
     // [describe]
-    int32_t(HK_ABI* merge)(void* self, hk_builder* builder, const hk_site* site, const hk_site_values* values,
+    int32_t(HK_ABI* merge)(void* self, hk_builder* builder, const hk_adapter_site* site, const hk_site_values* values,
                            hk_value* weight, hk_value* bias, hk_error* error);
 
     // Writes the adapter_config.json of PEFT. Null: PEFT has no such adapter.

@@ -43,7 +43,7 @@ typedef struct hk_combined {
     hk_value loss;        // float scalar, which is added to the loss in training; 0: none
 } hk_combined;
 
-#define HK_COMBINER_DRAFT "hekla.combiner.draft/1"
+#define HK_COMBINER_DRAFT "hekla.combiner.draft/2"
 
 typedef struct hk_combiner {
     // Reads the configuration (a recipe's [combine], completed by the manifest's defaults). config is valid during
@@ -60,7 +60,7 @@ typedef struct hk_combiner {
     // combiner's parameters, and "adapter.combine.SITE.residual." at residual sites, which have the name of a linear
     // layer. [combiner.2] [combiner.3] [combiner.4]
     // [describe]
-    int32_t(HK_ABI* combine)(void* self, hk_builder* builder, const hk_site* site, const hk_site_values* values,
+    int32_t(HK_ABI* combine)(void* self, hk_builder* builder, const hk_adapter_site* site, const hk_site_values* values,
                              const hk_branch* branches, uint32_t count, hk_combined* combined, hk_error* error);
 } hk_combiner;
 
