@@ -58,7 +58,7 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
         if (adapter_of_.empty()) return;
         graph::Tensor rows{graph::Kind::int32, graph::Shape{static_cast<int64_t>(adapter_of_.size())}, {}};
         rows.data.assign(adapter_of_.begin(), adapter_of_.end());
-        request.fields[infer::kAdapterRows] = std::move(rows);
+        request.fields[plugin::kAdapterRows] = std::move(rows);
     };
     if (decoder_->encoder_decoder()) {
         if (prompts.empty()) return invalid_argument("an encoder-decoder reads a text: give at least one prompt");

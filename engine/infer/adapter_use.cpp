@@ -88,18 +88,23 @@ Result<std::vector<StoredAdapter>> use_adapters(std::span<const AdapterUse> uses
     return adapters;
 }
 
-Result<std::vector<plugin::StoredTensor>> adapter_tensors(const StoredAdapter& from, const std::string& name,
-                                                          std::span<const plugin::ModelTensor> model,
-                                                          const std::set<std::string>& body,
+Result<std::vector<plugin::StoredTensor>> adapter_tensors(StoredAdapter& from, const std::string& name,
+                                                          const AdaptedModelParts& model,
                                                           std::vector<std::string>& unused) {
+    if (!from.weights.empty() && !model.weights.empty() && from.weights != model.weights)
+        return failed_precondition(
+            fmt::format("{}: was trained with another body (hash {}) than {} contains (hash {}): "
+                        "name the body that it was trained with",
+                        from.path.string(), from.weights, model.folder, model.weights));
+    HK_TRY(from.name_tensors(model.sites));
     std::map<std::string_view, const plugin::ModelTensor*> known;
-    for (const plugin::ModelTensor& tensor : model) known.emplace(tensor.name, &tensor);
+    for (const plugin::ModelTensor& tensor : model.tensors) known.emplace(tensor.name, &tensor);
     const std::string where = from.path.string(), own = plugin::kAdapter + (name.empty() ? name : name + ".");
     std::vector<plugin::StoredTensor> found;
     std::set<std::string> names;
     for (const model::TensorView& tensor : from.tensors()) {
         const bool of_adapter = tensor.name.starts_with(plugin::kAdapter);
-        if (!name.empty() && !of_adapter && body.contains(tensor.name))
+        if (!name.empty() && !of_adapter && model.body.contains(tensor.name))
             return unsupported(
                 fmt::format("{}: contains '{}' of the body, which was trained with the adapter; adapters "
                             "that are used together cannot have a body each: use it alone",
@@ -112,7 +117,7 @@ Result<std::vector<plugin::StoredTensor>> adapter_tensors(const StoredAdapter& f
             unused.push_back(tensor.name);
             continue;
         }
-        if (place == known.end()) return no_module(where, tensor.name, as, model);
+        if (place == known.end()) return no_module(where, tensor.name, as, model.tensors);
         if (!fits)
             return corrupt(fmt::format("{}: {} is {}, expected {}: the adapter is of another size or body", where,
                                        tensor.name, model::format_dims(tensor.dims), place->second->shape.text()));
@@ -120,7 +125,7 @@ Result<std::vector<plugin::StoredTensor>> adapter_tensors(const StoredAdapter& f
         found.push_back({*place->second, &tensor});
         names.insert(as);
     }
-    for (const plugin::ModelTensor& tensor : model)
+    for (const plugin::ModelTensor& tensor : model.tensors)
         if (tensor.name.starts_with(own) && !names.contains(tensor.name))
             return corrupt(fmt::format("{}: has no tensor '{}{}', which the adapter's configuration means", where,
                                        plugin::kAdapter, tensor.name.substr(own.size())));

@@ -9,9 +9,6 @@
 
 namespace hekla::infer {
 
-// The field that chooses the adapter of each row, [rows] int32: its number, or -1 for none.
-inline constexpr const char* kAdapterRows = "adapter_rows";
-
 struct AdapterUse {
     std::string name;
     std::filesystem::path folder; // of a run, of PEFT or of AdapterHub
@@ -28,13 +25,21 @@ Result<std::vector<AdapterUse>> parse_adapter_uses(std::span<const std::string> 
 Result<std::vector<StoredAdapter>> use_adapters(std::span<const AdapterUse> uses, bool by_row,
                                                 plugin::CompositionSpec& spec);
 
+// What adapters' folders are compared with.
+struct AdaptedModelParts {
+    std::string folder;                       // of the body: for messages
+    std::string weights;                      // hash of the body's weights; "": not compared
+    std::set<std::string> body;               // names of the body's parameters
+    std::vector<plugin::Site> sites;          // of the model with its adapters
+    std::vector<plugin::ModelTensor> tensors; // of the same
+};
+
 // Returns the tensors of a model that an adapter's folder contains. name: of the adapter in the model, "" if it is the
-// only one and has none. body: names of the body's parameters. unused: gets the tensors that the model does not have,
-// of another head. Views into `from`. Errors: the tensors are not those that the adapter's configuration means; an
-// adapter with a name has parameters of the body.
-Result<std::vector<plugin::StoredTensor>> adapter_tensors(const StoredAdapter& from, const std::string& name,
-                                                          std::span<const plugin::ModelTensor> model,
-                                                          const std::set<std::string>& body,
+// only one and has none. unused: gets the tensors that the model does not have,
+// of another head. Views into `from`. Errors: it was trained with another body; the tensors are not those that the
+// adapter's configuration means; an adapter with a name has parameters of the body.
+Result<std::vector<plugin::StoredTensor>> adapter_tensors(StoredAdapter& from, const std::string& name,
+                                                          const AdaptedModelParts& model,
                                                           std::vector<std::string>& unused);
 
 } // namespace hekla::infer

@@ -95,22 +95,17 @@ Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, 
 Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& options,
                     std::vector<plugin::StoredTensor>& tensors, const Log& log) {
     plugin::BuildRequest request;
-    HK_ASSIGN(const plugin::Described described, describe_smallest(*m.composition, m.config, request));
-    HK_ASSIGN(const std::set<std::string> body, m.composition->body_parameters(request.fields));
+    HK_ASSIGN(plugin::Described described, describe_smallest(*m.composition, m.config, request));
+    AdaptedModelParts parts{m.path.string(), "", {}, std::move(described.sites), plugin::model_tensors(graph)};
+    HK_ASSIGN(parts.body, m.composition->body_parameters(request.fields));
     HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
-    const std::vector<plugin::ModelTensor> model = plugin::model_tensors(graph);
+    parts.weights = base.at("weights").get<std::string>();
     for (std::size_t i = 0; i < m.adapters.size(); ++i) {
         StoredAdapter& adapter = m.adapters[i];
         const std::string what = fmt::format("adapter '{}'", options.adapters[i].name);
-        if (!adapter.weights.empty() && adapter.weights != base.at("weights").get<std::string>())
-            return failed_precondition(fmt::format("{}: {}: was trained with another body (hash {}) than {} contains "
-                                                   "(hash {}): name the body that it was trained with",
-                                                   what, adapter.path.string(), adapter.weights, m.path.string(),
-                                                   base.at("weights").get<std::string>()));
-        HK_TRY(adapter.name_tensors(described.sites).with_context(what));
         std::vector<std::string> unused;
         Result<std::vector<plugin::StoredTensor>> found =
-            adapter_tensors(adapter, options.adapters[i].name, model, body, unused);
+            adapter_tensors(adapter, options.adapters[i].name, parts, unused);
         if (!found.ok()) return found.status().with_context(what);
         if (!unused.empty())
             log.warning(fmt::format("{}: {}: tensors that the model does not have are not used: {}", what,

@@ -313,11 +313,10 @@ private:
     // Adds the field that chooses the adapter of each row, if there are several adapters and the batch does not have
     // it.
     std::vector<BatchField> with_adapter_rows(std::vector<BatchField> fields) const {
-        constexpr const char* kField = "adapter_rows";
         const auto rows = std::ranges::find_if(fields, [](const BatchField& field) { return field.shape.rank() > 0; });
         if (adapters_.exist() && rows != fields.end() &&
-            std::ranges::find(fields, kField, &BatchField::name) == fields.end())
-            fields.push_back({kField, graph::Kind::int32, graph::Shape{rows->shape[0]}});
+            std::ranges::find(fields, kAdapterRows, &BatchField::name) == fields.end())
+            fields.push_back({kAdapterRows, graph::Kind::int32, graph::Shape{rows->shape[0]}});
         return fields;
     }
 

@@ -22,6 +22,8 @@ namespace hekla::plugin {
 inline constexpr const char* kTeacher = "teacher.";
 // Prefix of the names of an adapter's parameters.
 inline constexpr const char* kAdapter = "adapter.";
+// The field that chooses the adapter of each row, [rows] int32: its number, or -1 for none.
+inline constexpr const char* kAdapterRows = "adapter_rows";
 // Prefix of the outputs of BuildRequest::merged.
 inline constexpr const char* kMerged = "merged.";
 // Prefix of the outputs of BuildRequest::initial.

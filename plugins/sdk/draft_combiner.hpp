@@ -56,6 +56,26 @@ inline Value weights_of_all(Graph& g, const std::vector<Branch>& branches, Value
     return static_cast<std::size_t>(next) == branches.size() ? weights : concat(columns, -1);
 }
 
+// The key "weights": a number for each branch, or none.
+class BranchWeights {
+public:
+    explicit BranchWeights(const Config& config) {
+        for (uint64_t i = 0; i < config.count("weights"); ++i)
+            numbers_.push_back(config.real("weights." + std::to_string(i)));
+    }
+    // Throws if there are numbers, but not one for each branch.
+    void check(const std::vector<Branch>& branches) const {
+        if (!numbers_.empty() && numbers_.size() != branches.size())
+            throw invalid("weights has " + std::to_string(numbers_.size()) + " numbers; expected one for each of the " +
+                          std::to_string(branches.size()) + " adapters, or none");
+    }
+    bool given() const { return !numbers_.empty(); }
+    double operator[](std::size_t branch) const { return numbers_.empty() ? 1.0 : numbers_[branch]; }
+
+private:
+    std::vector<double> numbers_;
+};
+
 // A combiner T has: T(const Config&), Combined combine(Graph&, const Site&, const SiteValues&, const
 // std::vector<Branch>&).
 template<class T>

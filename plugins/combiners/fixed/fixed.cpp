@@ -8,16 +8,11 @@ namespace {
 // adapter_rows [B] int32: the number of a row's adapter in the order of the combination; -1: none.
 class Fixed {
 public:
-    explicit Fixed(const Config& config) {
-        for (uint64_t i = 0; i < config.count("weights"); ++i)
-            weights_.push_back(config.real("weights." + std::to_string(i)));
-    }
+    explicit Fixed(const Config& config) : weights_(config) {}
     Combined combine(Graph& g, const Site& site, const SiteValues& v, const std::vector<Branch>& branches) const {
         if (!g.has_field("adapter_rows"))
             throw invalid("the batch has no field adapter_rows, which names the adapter of each row");
-        if (!weights_.empty() && weights_.size() != branches.size())
-            throw invalid("weights has " + std::to_string(weights_.size()) + " numbers; expected one for each of the " +
-                          std::to_string(branches.size()) + " adapters, or none");
+        weights_.check(branches);
         const Value rows = g.input("adapter_rows");
         if (rows.rank() != 1 || v.y.rank() == 0 || v.y.dim(0) != rows.dim(0))
             throw unsupported("the values of '" + std::string(site.name) + "' have no dimension of the batch's rows");
@@ -31,7 +26,7 @@ public:
             weights.push_back(cast(chosen, HK_KIND_FLOAT));
             if (!branches[i].acts()) continue;
             // Not a product: what another row's adapter computes may be infinite.
-            const Value delta = weights_.empty() ? branches[i].delta : branches[i].delta * weights_[i];
+            const Value delta = weights_.given() ? branches[i].delta * weights_[i] : branches[i].delta;
             const Value part = where(chosen, delta, g.fill({1}, 0.0));
             sum = sum.id == 0 ? part : sum + part;
         }
@@ -39,7 +34,7 @@ public:
     }
 
 private:
-    std::vector<double> weights_;
+    BranchWeights weights_;
 };
 
 const void* drafts(hk_string draft, hk_string id) {

@@ -16,21 +16,16 @@ constexpr double kSmallest =
 
 class Average {
 public:
-    explicit Average(const Config& config) : normalize_(config.boolean("normalize")) {
-        for (uint64_t i = 0; i < config.count("weights"); ++i)
-            weights_.push_back(config.real("weights." + std::to_string(i)));
-    }
+    explicit Average(const Config& config) : normalize_(config.boolean("normalize")), weights_(config) {}
     Combined combine(Graph& g, const Site&, const SiteValues&, const std::vector<Branch>& branches) const {
-        if (!weights_.empty() && weights_.size() != branches.size())
-            throw invalid("weights has " + std::to_string(weights_.size()) + " numbers; expected one for each of the " +
-                          std::to_string(branches.size()) + " adapters, or none");
+        weights_.check(branches);
         double all = 0.0;
-        for (std::size_t i = 0; i < branches.size(); ++i) all += branches[i].acts() ? weight(i) : 0.0;
+        for (std::size_t i = 0; i < branches.size(); ++i) all += branches[i].acts() ? weights_[i] : 0.0;
         if (!std::isfinite(all) || (normalize_ && std::abs(all) < kSmallest))
             throw invalid("the sum of weights is not finite, or 0; expected another number");
         std::vector<double> shares;
         for (std::size_t i = 0; i < branches.size(); ++i)
-            if (branches[i].acts()) shares.push_back(normalize_ ? weight(i) / all : weight(i));
+            if (branches[i].acts()) shares.push_back(normalize_ ? weights_[i] / all : weights_[i]);
         Value sum;
         const std::vector<Branch> found = acting(branches);
         for (std::size_t i = 0; i < found.size(); ++i) {
@@ -43,9 +38,8 @@ public:
     }
 
 private:
-    double weight(std::size_t i) const { return weights_.empty() ? 1.0 : weights_[i]; }
     bool normalize_;
-    std::vector<double> weights_;
+    BranchWeights weights_;
 };
 
 // What soft and hard routing share: the router's probabilities.
