@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "gguf_tokenizer.hpp"
+#include "infer/lora_slots.hpp"
 #include "lora_model.hpp"
 #include "model/gguf.hpp"
 
@@ -308,7 +309,7 @@ Status write_gguf_adapter(const AdaptedModel& m, const fs::path& to) {
             tensors.push_back(model::converted_source(*name + ".lora_a", tensor, DType::f32));
             continue;
         }
-        HK_ASSIGN(const double whole, lora_scale(m.adapter_config(), site->name, tensor.dims[1]));
+        HK_ASSIGN(const double whole, infer::lora_scale(m.adapter_config(), site->name, tensor.dims[1]));
         // llama.cpp multiplies by alpha / rank; what differs from that is part of B.
         const double scale = whole / (alpha / static_cast<double>(columns));
         std::size_t heads = 0; // of rotary rows

@@ -1,10 +1,9 @@
 #include "lora_model.hpp"
 
+#include "infer/lora_slots.hpp"
 #include "infer/peft_adapter.hpp"
-#include "text/expression.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <map>
 
@@ -48,19 +47,6 @@ int64_t usual_rank(const std::vector<LoraModule>& modules) {
 
 } // namespace
 
-Result<double> lora_scale(const json& adapter_config, const std::string& module, int64_t rank) {
-    double alpha = adapter_config.value("lora_alpha", 8.0);
-    const json patterns = adapter_config.value("alpha_pattern", json::object());
-    for (const auto& [expression, value] : patterns.items()) {
-        HK_ASSIGN(const bool matched, text::matches_expression("(.*\\.)?(" + expression + ")", module));
-        if (!matched) continue;
-        alpha = value.get<double>();
-        break;
-    }
-    const auto r = static_cast<double>(rank);
-    return alpha / (adapter_config.value("use_rslora", false) ? std::sqrt(r) : r);
-}
-
 Result<std::vector<LoraModule>> lora_modules(const AdaptedModel& m) {
     if (!m.is_lora()) return unsupported(fmt::format("the adapter is '{}'; expected 'lora'", m.adapter_text()));
     std::map<std::string, const model::TensorView*, std::less<>> tensors;
@@ -76,7 +62,7 @@ Result<std::vector<LoraModule>> lora_modules(const AdaptedModel& m) {
             return internal_error(fmt::format("the adapter has no matrices for {}", site.name));
         HK_ASSIGN(module.factors.a, matrix_of(*a->second));
         HK_ASSIGN(module.factors.b, matrix_of(*b->second));
-        HK_ASSIGN(module.scale, lora_scale(m.adapter_config(), site.name, module.factors.rank()));
+        HK_ASSIGN(module.scale, infer::lora_scale(m.adapter_config(), site.name, module.factors.rank()));
         modules.push_back(std::move(module));
     }
     return modules;

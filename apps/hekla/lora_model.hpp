@@ -17,10 +17,6 @@ struct LoraModule {
     double scale = 1.0; // of B A
 };
 
-// Returns lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora, for a module, by the adapter's alpha_pattern.
-// Error: the pattern is not a regular expression.
-Result<double> lora_scale(const nlohmann::json& adapter_config, const std::string& module, int64_t rank);
-
 // Returns the modules of a LoRA adapter, in the order of the model. Errors: another kind of adapter; unsupported types.
 Result<std::vector<LoraModule>> lora_modules(const AdaptedModel& m);
 

@@ -48,6 +48,7 @@ Status Generation::read_adapters(std::vector<infer::AdapterUse>& adapters) {
                                                 name, fmt::join(names, ", ")));
         }
         adapter_of_.push_back(name.empty() ? -1 : found - adapters.begin());
+        adapter_scale_.push_back(name.empty() ? 1.0 : found->scale);
     }
     return {};
 }
@@ -56,9 +57,11 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
     generate::Request request;
     const auto choose_adapters = [&] {
         if (adapter_of_.empty()) return;
-        graph::Tensor rows{graph::Kind::int32, graph::Shape{static_cast<int64_t>(adapter_of_.size())}, {}};
+        const graph::Shape shape{static_cast<int64_t>(adapter_of_.size())};
+        graph::Tensor rows{graph::Kind::int32, shape, {}};
         rows.data.assign(adapter_of_.begin(), adapter_of_.end());
         request.fields[plugin::kAdapterRows] = std::move(rows);
+        request.fields[plugin::kAdapterScales] = {graph::Kind::float32, shape, adapter_scale_};
     };
     if (decoder_->encoder_decoder()) {
         if (prompts.empty()) return invalid_argument("an encoder-decoder reads a text: give at least one prompt");

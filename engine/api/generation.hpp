@@ -41,7 +41,8 @@ private:
     infer::Model model_;
     std::unique_ptr<generate::Decoder> decoder_;
     infer::PromptStyle style_;
-    std::vector<int64_t> adapter_of_; // each prompt's number of an adapter, -1 for none; empty: not by prompt
+    std::vector<double> adapter_scale_; // of each prompt's adapter
+    std::vector<int64_t> adapter_of_;   // each prompt's number of an adapter, -1 for none; empty: not by prompt
 };
 
 } // namespace hekla::api

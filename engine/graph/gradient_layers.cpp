@@ -46,6 +46,28 @@ void linear_gradient(Backward& b) {
     if (b.wants(2)) b.give(2, b.sum(drows, {0}, false));
 }
 
+// The gradient of a row's matrix is a product; those of one matrix are added in the order of the rows.
+void row_linear_gradient(Backward& b) {
+    const bool input_first = b.node().integer("input_first") != 0;
+    const ValueId dy = b.dy(), choice = b.x(2);
+    if (b.wants(0))
+        b.give(0, b.builder()(Op::row_linear, {dy, b.x(1), choice}, {{"input_first", int64_t{!input_first}}}));
+    if (!b.wants(1)) return;
+    const auto by_token = [&](ValueId value) { // [B, T, width]
+        const Shape shape = b.shape(value);
+        int64_t tokens = 1;
+        for (int axis = 1; axis + 1 < shape.rank(); ++axis) tokens *= shape[axis];
+        return b.reshape(value, Shape{shape[0], tokens, shape[-1]});
+    };
+    const ValueId x = by_token(b.x(0)), d = by_token(dy);
+    const ValueId by_row = input_first ? b.matmul(x, d, true, false) : b.matmul(d, x, true, false);
+    const Shape weights = b.shape(b.x(1));
+    const ValueId sums =
+        b.builder()(Op::embedding_gradient, {b.reshape(by_row, Shape{b.shape(x)[0], weights[1] * weights[2]}), choice},
+                    {{"rows", weights[0]}, {"no_gradient_id", int64_t{-1}}});
+    b.give(1, b.reshape(sums, weights));
+}
+
 void layer_norm_gradient(Backward& b) {
     const ValueId inputs[] = {b.dy(), b.x(0), b.y(1), b.y(2), b.x(1)};
     const std::vector<ValueId> d = b.builder().emit(Op::layer_norm_gradient, inputs);
@@ -186,6 +208,7 @@ bool layer_gradient(Backward& b) {
     switch (b.node().op) {
     case Op::matmul: matmul_gradient(b); return true;
     case Op::linear: linear_gradient(b); return true;
+    case Op::row_linear: row_linear_gradient(b); return true;
     case Op::layer_norm: layer_norm_gradient(b); return true;
     case Op::rms_norm: rms_norm_gradient(b); return true;
     case Op::rotary: rotary_gradient(b); return true;

@@ -36,7 +36,8 @@ Status run(const Call& call) {
     case Op::random_uniform:
     case Op::random_normal: return reference::run_random(call);
     case Op::matmul:
-    case Op::linear: return reference::run_matrix(call);
+    case Op::linear:
+    case Op::row_linear: return reference::run_matrix(call);
     case Op::layer_norm:
     case Op::rms_norm:
     case Op::softmax:

@@ -4,16 +4,21 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 
 namespace hekla::graph::reference {
 
 namespace {
 
-Status indices_ok(const Tensor& indices, const char* name, int64_t rows, const char* of) {
-    for (std::size_t i = 0; i < indices.data.size(); ++i)
+// excluded: an index that is not used.
+Status indices_ok(const Tensor& indices, const char* name, int64_t rows, const char* of,
+                  std::optional<int64_t> excluded = {}) {
+    for (std::size_t i = 0; i < indices.data.size(); ++i) {
+        if (excluded && indices.data[i] == static_cast<double>(*excluded)) continue;
         if (indices.data[i] < 0 || indices.data[i] >= static_cast<double>(rows))
             return invalid_argument(fmt::format("element {} of {} {} is {}, expected 0 to {}, the rows of {}", i, name,
                                                 indices.shape.text(), indices.data[i], rows - 1, of));
+    }
     return {};
 }
 
@@ -34,7 +39,7 @@ Status embedding_gradient(const Call& call) {
     Tensor& dtable = call.out();
     const int64_t width = dtable.shape[1];
     const int64_t excluded = call.node.integer("no_gradient_id");
-    HK_TRY(indices_ok(ids, "ids", dtable.shape[0], "the table"));
+    HK_TRY(indices_ok(ids, "ids", dtable.shape[0], "the table", excluded));
     for (int64_t i = 0; i < ids.shape.elements(); ++i) {
         if (index(ids, i) == excluded) continue;
         double* row = dtable.data.data() + index(ids, i) * width;

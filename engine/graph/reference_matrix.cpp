@@ -2,6 +2,7 @@
 #include "graph/reference_kernels.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace hekla::graph::reference {
 
@@ -98,9 +99,34 @@ void linear(const Call& call) {
     multiply(product, call.data(0), call.data(1), y.data.data());
 }
 
+Status row_linear(const Call& call) {
+    const Tensor& x = call.in(0);
+    const Tensor& choice = call.in(2);
+    Tensor& y = call.out();
+    const int64_t rows = x.shape[0], matrices = call.in(1).shape[0];
+    Product product;
+    product.k = x.shape[-1];
+    product.n = y.shape[-1];
+    product.m = 1;
+    for (int axis = 1; axis + 1 < x.shape.rank(); ++axis) product.m *= x.shape[axis];
+    product.transpose_b = call.node.integer("input_first") == 0;
+    for (int64_t row = 0; row < rows; ++row) {
+        const double which = choice.data[at(row)];
+        if (which == -1) continue; // y is zeros
+        if (which < 0 || which >= static_cast<double>(matrices))
+            return invalid_argument(
+                fmt::format("row {} uses matrix {}, expected -1 (none) to {}", row, which, matrices - 1));
+        multiply(product, call.data(0) + row * product.m * product.k,
+                 call.data(1) + static_cast<int64_t>(which) * product.k * product.n,
+                 y.data.data() + row * product.m * product.n);
+    }
+    return {};
+}
+
 } // namespace
 
 Status run_matrix(const Call& call) {
+    if (call.node.op == Op::row_linear) return row_linear(call);
     call.node.op == Op::matmul ? matmul(call) : linear(call);
     return {};
 }

@@ -266,6 +266,20 @@ Result<Outputs> linear(const Rule& r) {
     return one(joined(r.kind(0), r.kind(1)), y);
 }
 
+Result<Outputs> row_linear(const Rule& r) {
+    HK_TRY(r.rank(1, 3, "[E, out, in], or [E, in, out] with input_first"));
+    if (r.shape(0).rank() < 2) return r.error("x is {}, expected [B, ..., in]", r.text(0));
+    const bool input_first = r.node.integer("input_first") != 0;
+    const int64_t in = r.shape(1)[input_first ? 1 : 2], out = r.shape(1)[input_first ? 2 : 1];
+    if (r.shape(0)[-1] != in)
+        return r.error("{} x {} ([{}]): inner dimensions {} and {} differ", r.text(0), r.text(1),
+                       input_first ? "E, in, out" : "E, out, in", r.shape(0)[-1], in);
+    HK_TRY(r.expect(2, Shape{r.shape(0)[0]}));
+    Shape y = r.shape(0);
+    y[-1] = out;
+    return one(joined(r.kind(0), r.kind(1)), y);
+}
+
 Result<Outputs> norm(const Rule& r) {
     if (r.shape(0).rank() == 0 || r.shape(0)[-1] == 0) return r.error("x is {}, expected [..., D]", r.text(0));
     const Shape row{r.shape(0)[-1]};
@@ -672,6 +686,7 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     }
     case Op::matmul: return matmul(r);
     case Op::linear: return linear(r);
+    case Op::row_linear: return row_linear(r);
     case Op::layer_norm:
     case Op::rms_norm: return norm(r);
     case Op::layer_norm_gradient:

@@ -19,7 +19,7 @@ const char* color(Op op) {
     if (op <= Op::flip) return "#eceff1";  // shape
     if (op <= Op::top_k) return "#ffe0b2"; // reduce
     if (op <= Op::random_normal) return "#f8d7ea";
-    if (op <= Op::linear) return "#cfe2ff";      // matrix
+    if (op <= Op::row_linear) return "#cfe2ff";  // matrix
     if (op <= Op::log_softmax) return "#d5f0d5"; // norm
     if (op <= Op::gather) return "#d7f3f1";      // position, lookup
     if (op <= Op::lstm) return "#e3d7ff";        // attention, recurrent

@@ -62,30 +62,41 @@ Result<std::vector<AdapterUse>> parse_adapter_uses(std::span<const std::string> 
     return uses;
 }
 
-Result<std::vector<StoredAdapter>> use_adapters(std::span<const AdapterUse> uses, bool by_row,
-                                                plugin::CompositionSpec& spec) {
-    std::vector<StoredAdapter> adapters;
-    if (uses.empty()) return adapters;
+Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, plugin::CompositionSpec& spec) {
+    UsedAdapters used;
+    if (uses.empty()) return used;
     if (!spec.adapters.empty())
         return unsupported(
             "the model's folder is that of an adapter; give the folder of its body as the model, and this "
             "folder as one of the adapters");
-    std::vector<std::string> names;
-    std::vector<double> scales;
     for (const AdapterUse& use : uses) {
         Result<StoredAdapter> adapter = open_stored_adapter(use.folder);
         if (!adapter.ok()) return adapter.status().with_context(fmt::format("adapter '{}'", use.name));
-        spec.adapters.push_back({use.name, {adapter->id, adapter->config}});
-        names.push_back(use.name);
-        scales.push_back(use.scale);
-        adapters.push_back(adapter.take());
+        used.adapters.push_back(adapter.take());
+    }
+    const auto fits = [](const StoredAdapter& adapter) { return not_in_a_slot(adapter).empty(); };
+    if (by_row && std::ranges::all_of(used.adapters, fits)) {
+        for (std::size_t i = 0; i < uses.size(); ++i) {
+            Result<SlotContent> content = slot_content(used.adapters[i]);
+            if (!content.ok()) return content.status().with_context(fmt::format("adapter '{}'", uses[i].name));
+            used.slots.push_back(content.take());
+        }
+        spec.adapters = {slots_spec(used.slots)};
+        return used;
+    }
+    std::vector<std::string> names;
+    std::vector<double> scales;
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+        spec.adapters.push_back({uses[i].name, {used.adapters[i].id, used.adapters[i].config}});
+        names.push_back(uses[i].name);
+        scales.push_back(uses[i].scale);
     }
     const bool scaled = std::ranges::any_of(scales, [](double scale) { return scale != 1.0; });
     const char* how = by_row ? "fixed" : scaled ? "average" : "stack";
     spec.combination = fmt::format("{}({})", how, fmt::join(names, ","));
     if (scaled) spec.combination_config["weights"] = scales;
     if (scaled && !by_row) spec.combination_config["normalize"] = false;
-    return adapters;
+    return used;
 }
 
 Result<std::vector<plugin::StoredTensor>> adapter_tensors(StoredAdapter& from, const std::string& name,

@@ -1,6 +1,7 @@
 // Trained adapters that a model is opened with, instead of those that its folder names.
 #pragma once
 
+#include "infer/lora_slots.hpp"
 #include "infer/stored_adapter.hpp"
 #include "plugin/compose.hpp"
 #include "plugin/model_names.hpp"
@@ -20,10 +21,14 @@ Result<AdapterUse> parse_adapter_use(std::string_view text);
 // The same for several, whose names differ.
 Result<std::vector<AdapterUse>> parse_adapter_uses(std::span<const std::string> texts);
 
-// Reads the folders and adds the adapters to the composition. by_row: each row chooses one by kAdapterRows; otherwise
-// all of them act on every row. Errors: those of the folders; a model that has adapters already.
-Result<std::vector<StoredAdapter>> use_adapters(std::span<const AdapterUse> uses, bool by_row,
-                                                plugin::CompositionSpec& spec);
+struct UsedAdapters {
+    std::vector<StoredAdapter> adapters; // in the order of their uses
+    std::vector<SlotContent> slots;      // theirs, if each has a slot and kAdapterScales has its scale
+};
+// Reads the folders and adds the adapters to the composition. by_row: each row chooses one by kAdapterRows, and
+// computes only that one if all of them can be in slots; otherwise all of them act on every row. Errors: those of the
+// folders; a model that has adapters already.
+Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, plugin::CompositionSpec& spec);
 
 // What adapters' folders are compared with.
 struct AdaptedModelParts {

@@ -52,6 +52,7 @@ struct Model {
     Status tokenizer_problem;
     std::unique_ptr<plugin::Composition> composition;
     std::vector<StoredAdapter> adapters;            // ModelOptions::adapters, in order
+    std::vector<SlotContent> slots;                 // UsedAdapters::slots
     std::vector<program::ParameterEntry> table;     // of its parameters
     program::Runtime* runtime = nullptr;            // null: the float64 interpreter is used
     std::unique_ptr<program::ParameterStore> store; // with a runtime

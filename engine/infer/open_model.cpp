@@ -8,6 +8,7 @@
 #include "plugin/record.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <optional>
@@ -62,8 +63,10 @@ Result<std::vector<plugin::StoredTensor>> exported_tensors(const graph::Graph& g
     return std::move(found.tensors);
 }
 
-// What the weights of a model on a device are: of which files, as they are now, and which tensors of them.
-Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, const ModelOptions& options) {
+// What the shared weights of a model on a device are: of which files, as they are now, and which tensors of them.
+// Models of one body share it, whatever adapters they have. own: the parameters that are not shared.
+Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, const ModelOptions& options,
+                                const std::set<std::string, std::less<>>& own) {
     std::string key = fmt::format("{}", static_cast<int>(options.weights));
     std::error_code problem;
     const auto add = [&](const fs::path& file) {
@@ -82,13 +85,55 @@ Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, 
     if (m.exported != nullptr)
         add(m.exported->path());
     else
-        add_folder(m.path);
-    if (base != nullptr) add_folder(base->path());
-    for (const StoredAdapter& adapter : m.adapters) add_folder(adapter.path);
+        add_folder(base != nullptr ? base->path() : m.path);
     if (problem) return io_error(fmt::format("{}: {}", m.path.string(), problem.message()));
     for (const program::ParameterEntry& entry : m.table)
-        key += fmt::format("\n{} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits);
+        if (!own.contains(entry.name))
+            key += fmt::format("\n{} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits);
     return key;
+}
+
+// Returns the parameters that are not of the body's files.
+std::set<std::string, std::less<>> own_parameters(const std::vector<plugin::StoredTensor>& tensors,
+                                                  const model::ModelFolder* base) {
+    std::set<const model::TensorView*> of_base;
+    if (base != nullptr)
+        for (const model::TensorView& tensor : base->weights().tensors()) of_base.insert(&tensor);
+    std::set<std::string, std::less<>> own;
+    for (const plugin::StoredTensor& found : tensors)
+        if (found.tensor.name.starts_with(plugin::kAdapter) || (base != nullptr && !of_base.contains(found.stored)))
+            own.insert(found.tensor.name);
+    return own;
+}
+
+// Values of parameters that no file contains as they are. The tensors are views into it.
+struct MadeTensors {
+    std::deque<std::vector<float>> values;
+    std::deque<model::TensorView> views;
+    plugin::StoredTensor add(const plugin::ModelTensor& tensor, std::vector<float> of) {
+        const std::vector<float>& kept = values.emplace_back(std::move(of));
+        model::TensorView& view = views.emplace_back();
+        view.name = tensor.name;
+        view.dtype = model::DType::f32;
+        view.dims = tensor.shape.vector();
+        view.bytes = std::as_bytes(std::span(kept));
+        return {tensor, &view};
+    }
+};
+
+// Puts the values of Model::slots into `tensors`.
+Status add_slots(const Model& m, const graph::Graph& graph, std::vector<plugin::StoredTensor>& tensors,
+                 MadeTensors& made) {
+    HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
+    const std::vector<plugin::ModelTensor> all = plugin::model_tensors(graph);
+    for (const SlotContent& content : m.slots)
+        HK_TRY(check_slot(content, base.at("weights").get<std::string>(), m.path.string(), all));
+    for (const plugin::ModelTensor& tensor : all) {
+        if (!tensor.name.starts_with(plugin::kAdapter)) continue;
+        HK_ASSIGN(std::vector<float> values, slots_values(tensor, m.slots));
+        tensors.push_back(made.add(tensor, std::move(values)));
+    }
+    return {};
 }
 
 // Puts the tensors of ModelOptions::adapters into `tensors`. Errors: an adapter of another body; see adapter_tensors().
@@ -138,7 +183,9 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     }
     HK_ASSIGN(m.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     HK_ASSIGN(plugin::CompositionSpec spec, stored_spec(registry, folder, options));
-    HK_ASSIGN(m.adapters, use_adapters(options.adapters, options.adapters_by_row, spec));
+    HK_ASSIGN(UsedAdapters used, use_adapters(options.adapters, options.adapters_by_row, spec));
+    m.adapters = std::move(used.adapters);
+    m.slots = std::move(used.slots);
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     return m;
 }
@@ -152,6 +199,7 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
     m.table = program::parameter_table(graph);
     std::optional<model::ModelFolder> folder, base; // tensors point into them
     std::vector<plugin::StoredTensor> tensors;
+    MadeTensors made;
     program::StoreOptions store;
     store.weights = options.weights;
     if (m.exported != nullptr) {
@@ -160,14 +208,18 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
         HK_ASSIGN(folder, model::ModelFolder::open(m.path));
         HK_ASSIGN(base, open_base(m.config, m.path));
         HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
-        if (!m.adapters.empty()) HK_TRY(add_adapters(m, graph, options, tensors, log));
+        if (!m.slots.empty())
+            HK_TRY(add_slots(m, graph, tensors, made));
+        else if (!m.adapters.empty())
+            HK_TRY(add_adapters(m, graph, options, tensors, log));
     }
     if (options.describe_only) return m;
     HK_ASSIGN(program::Runtime * runtime, device.get());
     m.runtime = runtime;
     std::optional<program::WeightsPool::Loading> loading;
     if (options.pool != nullptr && runtime != nullptr) {
-        HK_ASSIGN(const std::string key, weights_key(m, base ? &*base : nullptr, options));
+        store.own = own_parameters(tensors, base ? &*base : nullptr);
+        HK_ASSIGN(const std::string key, weights_key(m, base ? &*base : nullptr, options, store.own));
         HK_ASSIGN(program::WeightsPool::Found found, options.pool->find(key, options.may_wait, options.stop));
         store.shared = std::move(found.weights);
         store.share = found.loading.has_value();
@@ -176,7 +228,8 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
     if (m.exported != nullptr && runtime != nullptr) { HK_ASSIGN(store.kernels, exported_kernels(*m.exported)); }
     if (runtime != nullptr) { HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, m.table, store)); }
     for (const plugin::StoredTensor& found : tensors) {
-        if (store.shared != nullptr && !found.tensor.buffer) continue; // loaded by another
+        const bool shared = store.shared != nullptr && !found.tensor.buffer && !store.own.contains(found.tensor.name);
+        if (shared) continue; // loaded by another
         if (m.exported != nullptr) HK_TRY(m.exported->check(*found.stored));
         if (runtime != nullptr) {
             HK_TRY(upload(*m.store, found));

@@ -310,13 +310,18 @@ private:
         return code;
     }
 
-    // Adds the field that chooses the adapter of each row, if there are several adapters and the batch does not have
-    // it.
+    // Adds the fields that choose the adapter of each row and its scale, if there are adapters and the batch does not
+    // have them.
     std::vector<BatchField> with_adapter_rows(std::vector<BatchField> fields) const {
         const auto rows = std::ranges::find_if(fields, [](const BatchField& field) { return field.shape.rank() > 0; });
-        if (adapters_.exist() && rows != fields.end() &&
-            std::ranges::find(fields, kAdapterRows, &BatchField::name) == fields.end())
-            fields.push_back({kAdapterRows, graph::Kind::int32, graph::Shape{rows->shape[0]}});
+        if (!adapters_.exist() || rows == fields.end()) return fields;
+        const graph::Shape shape{rows->shape[0]};
+        const auto add = [&](const char* name, graph::Kind kind) {
+            if (std::ranges::find(fields, name, &BatchField::name) == fields.end())
+                fields.push_back({name, kind, shape});
+        };
+        add(kAdapterRows, graph::Kind::int32);
+        if (objective_.table == nullptr) add(kAdapterScales, graph::Kind::float32);
         return fields;
     }
 

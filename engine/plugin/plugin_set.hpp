@@ -24,6 +24,8 @@ inline constexpr const char* kTeacher = "teacher.";
 inline constexpr const char* kAdapter = "adapter.";
 // The field that chooses the adapter of each row, [rows] int32: its number, or -1 for none.
 inline constexpr const char* kAdapterRows = "adapter_rows";
+// The field that multiplies what slots add to each row, [rows] float32; without an objective.
+inline constexpr const char* kAdapterScales = "adapter_scales";
 // Prefix of the outputs of BuildRequest::merged.
 inline constexpr const char* kMerged = "merged.";
 // Prefix of the outputs of BuildRequest::initial.

@@ -34,20 +34,23 @@ Status place(ParameterEntry& entry, std::vector<StoreChunk>& chunks, uint64_t la
                                          entry.name, entry.shape.text(), padded * sizeof(float), largest));
     std::size_t c = chunks.size();
     for (std::size_t i = chunks.size(); i-- > 0;) {
-        if (chunks[i].storage != entry.storage || chunks[i].trained != entry.trained) continue;
+        if (chunks[i].storage != entry.storage || chunks[i].trained != entry.trained || chunks[i].own != entry.own)
+            continue;
         if (chunks[i].elements + padded <= largest / sizeof(float)) c = i;
         break;
     }
-    if (c == chunks.size()) chunks.push_back({0, entry.storage, entry.trained});
+    if (c == chunks.size()) chunks.push_back({0, entry.storage, entry.trained, entry.own});
     entry.chunk = static_cast<uint32_t>(c);
     entry.offset = chunks[c].elements;
     chunks[c].elements += padded;
     return {};
 }
 
+// Of those that can be shared, which are the first.
 std::vector<uint64_t> bytes_of_chunks(const std::vector<StoreChunk>& chunks) {
     std::vector<uint64_t> bytes;
-    for (const StoreChunk& chunk : chunks) bytes.push_back(chunk.elements * bytes_of(chunk.storage));
+    for (const StoreChunk& chunk : chunks)
+        if (!chunk.own) bytes.push_back(chunk.elements * bytes_of(chunk.storage));
     return bytes;
 }
 
@@ -77,8 +80,11 @@ Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& ta
             return invalid_argument(fmt::format("two parameters are named '{}'", entry.name));
         if (has_16_bit && entry.readable_in_16_bits && entry.shape.rank() >= 2) entry.storage = options.weights;
         entry.trained = !options.frozen.contains(entry.name);
-        HK_TRY(place(entry, chunks, largest));
+        entry.own = options.own.contains(entry.name);
+        if (!entry.own) HK_TRY(place(entry, chunks, largest));
     }
+    for (ParameterEntry& entry : table)
+        if (entry.own) HK_TRY(place(entry, chunks, largest));
     if (chunks.empty()) chunks.push_back({kTensorAlignment, Storage::f32, true});
     return chunks;
 }
@@ -97,12 +103,14 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
         if (options.gradients || options.moments.count > 0)
             return invalid_argument("a store that is trained has parameters of its own: leave StoreOptions::share out");
         std::shared_ptr<SharedWeights> weights = options.shared;
-        if (weights == nullptr) { HK_ASSIGN(weights, SharedWeights::create(memory, bytes_of_chunks(store->chunks_))); }
+        if (weights == nullptr) {
+            HK_ASSIGN(weights, SharedWeights::create(memory, bytes_of_chunks(store->chunks_)));
+            for (const gpu::Buffer& chunk : weights->chunks())
+                HK_TRY(runtime.gpu().staging->fill(chunk, 0, chunk.bytes(), 0));
+        }
         store->shared_ = std::make_unique<Shared>(std::move(weights));
         ParameterStore* const self = store.get();
         runtime.sharing_[self] = {[self] { return self->evict(); }, [self] { return self->restore(); }};
-        if (options.shared == nullptr) HK_TRY(store->zero(StoreArena::parameters));
-        return store;
     }
     store->moments_ = options.moments;
     const bool wanted[kStoreArenas] = {true, options.gradients, options.moments.count > 0, options.moments.count > 1};
@@ -113,6 +121,7 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
             const StoreChunk& chunk = store->chunks_[c];
             const bool parameters = arena == StoreArena::parameters;
             if (!wanted[a] || (!parameters && !chunk.trained)) continue;
+            if (parameters && store->shared_ != nullptr && !chunk.own) continue;
             const uint64_t size = bytes_of(store->storage_in(arena, chunk.storage));
             const bool moments = arena == StoreArena::moment1 || arena == StoreArena::moment2;
             const auto residence =
@@ -120,7 +129,8 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
             HK_ASSIGN(store->arenas_[a][c], memory.create_buffer(std::max(chunk.elements, kTensorAlignment) * size,
                                                                  residence, arena_name(arena)));
         }
-        if (wanted[a]) HK_TRY(store->zero(arena));
+        for (const gpu::Buffer& chunk : store->arenas_[a])
+            if (chunk) HK_TRY(runtime.gpu().staging->fill(chunk, 0, chunk.bytes(), 0));
     }
     return store;
 }
@@ -140,9 +150,13 @@ Status ParameterStore::restore() {
     return shared_ != nullptr ? shared_->reader.restore(runtime_->gpu().queue) : Status();
 }
 
-const std::vector<gpu::Buffer>& ParameterStore::arena(StoreArena arena) const {
-    if (arena == StoreArena::parameters && shared_ != nullptr) return shared_->reader.chunks();
-    return arenas_[static_cast<std::size_t>(arena)];
+const gpu::Buffer* ParameterStore::find_buffer(StoreArena arena, std::size_t chunk) const {
+    const auto found = [&](const std::vector<gpu::Buffer>& buffers) {
+        return chunk < buffers.size() && buffers[chunk] ? &buffers[chunk] : nullptr;
+    };
+    if (arena == StoreArena::parameters && shared_ != nullptr)
+        if (const gpu::Buffer* shared = found(shared_->reader.chunks())) return shared;
+    return found(arenas_[static_cast<std::size_t>(arena)]);
 }
 
 const ParameterEntry* ParameterStore::find(std::string_view name) const {
@@ -157,20 +171,20 @@ std::map<std::string, Storage> ParameterStore::storage() const {
     return result;
 }
 
-bool ParameterStore::has(StoreArena arena, uint32_t chunk) const {
-    const std::vector<gpu::Buffer>& buffers = this->arena(arena);
-    return chunk < buffers.size() && static_cast<bool>(buffers[chunk]);
-}
+bool ParameterStore::has(StoreArena arena, uint32_t chunk) const { return find_buffer(arena, chunk) != nullptr; }
 
 bool ParameterStore::has(StoreArena arena) const {
-    return std::ranges::any_of(this->arena(arena), [](const gpu::Buffer& buffer) { return static_cast<bool>(buffer); });
+    for (std::size_t c = 0; c < chunks_.size(); ++c)
+        if (find_buffer(arena, c) != nullptr) return true;
+    return false;
 }
 
-const gpu::Buffer& ParameterStore::buffer(StoreArena arena, uint32_t chunk) const { return this->arena(arena)[chunk]; }
+const gpu::Buffer& ParameterStore::buffer(StoreArena arena, uint32_t chunk) const { return *find_buffer(arena, chunk); }
 
 uint64_t ParameterStore::bytes(StoreArena arena) const {
     uint64_t sum = 0;
-    for (const gpu::Buffer& buffer : this->arena(arena)) sum += buffer.bytes();
+    for (std::size_t c = 0; c < chunks_.size(); ++c)
+        if (const gpu::Buffer* buffer = find_buffer(arena, c)) sum += buffer->bytes();
     return sum;
 }
 
@@ -222,8 +236,9 @@ Result<ResourceArray<float>> ParameterStore::download(std::string_view name, Sto
 
 Status ParameterStore::zero(StoreArena arena) {
     if (!has(arena)) return failed_precondition(fmt::format("this store was made without {}", arena_name(arena)));
-    for (const gpu::Buffer& chunk : this->arena(arena))
-        if (chunk) HK_TRY(runtime_->gpu().staging->fill(chunk, 0, chunk.bytes(), 0));
+    for (std::size_t c = 0; c < chunks_.size(); ++c)
+        if (const gpu::Buffer* chunk = find_buffer(arena, c))
+            HK_TRY(runtime_->gpu().staging->fill(*chunk, 0, chunk->bytes(), 0));
     return {};
 }
 

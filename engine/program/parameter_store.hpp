@@ -39,6 +39,8 @@ struct StoreOptions {
     // (ParameterStore::shared), or those of such a store are used, without another upload.
     bool share = false;
     std::shared_ptr<SharedWeights> shared = nullptr;
+    // Parameters that are not shared then: those of adapters. The others are placed as if these did not exist.
+    std::set<std::string, std::less<>> own = {};
 };
 
 // The store's flat arenas, each split into chunks of at most one allocation. Tensor NAME is completely in one chunk,
@@ -114,7 +116,7 @@ private:
     std::vector<gpu::Buffer> arenas_[kStoreArenas]; // by chunk; null if a chunk has none
     class Shared;
     std::unique_ptr<Shared> shared_; // whose parameters are read instead of arenas_[parameters]; null: its own
-    const std::vector<gpu::Buffer>& arena(StoreArena arena) const;
+    const gpu::Buffer* find_buffer(StoreArena arena, std::size_t chunk) const; // null if there is none
     std::map<std::string, gpu::Buffer, std::less<>> states_;
     uint64_t state_writes_ = 0;
 };

@@ -315,6 +315,15 @@ inline Value linear(Value x, Value weight, const LinearOptions& options = {}, Lo
     return graph_of({x, weight}, at).emit("linear", 1, {x, weight, options.bias}, {attribute("input_first", options.input_first)}, 1, at)[0];
 }
 
+struct RowLinearOptions {
+    int64_t input_first = 0;
+};
+// linear with a weight of its own for every row of the batch: x [B, ..., in], weights [E, out, in] ([E, in, out] with
+// input_first), rows [B] int32 -> y [B, ..., out]. Row b uses weights[rows[b]]; where rows[b] is -1, y is 0.
+inline Value row_linear(Value x, Value weights, Value rows, const RowLinearOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x, weights, rows}, at).emit("row_linear", 1, {x, weights, rows}, {attribute("input_first", options.input_first)}, 1, at)[0];
+}
+
 struct LayerNormOptions {
     Value gain{};
     Value bias{};

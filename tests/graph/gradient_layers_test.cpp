@@ -44,6 +44,18 @@ void add_matrices(std::vector<GradientCase>& cases) {
     }
 }
 
+void add_row_linear(std::vector<GradientCase>& cases) {
+    for (const int64_t input_first : {0, 1})
+        for (const Shape& x : {Shape{4, 5}, Shape{4, 3, 5}, Shape{4, 2, 3, 5}})
+            cases.push_back(
+                {fmt::format("row_linear {} {}", x.text(), input_first),
+                 {{x}, {input_first != 0 ? Shape{3, 5, 2} : Shape{3, 2, 5}}},
+                 [=](Builder& b, Values v) {
+                     const ValueId rows = b.constant(Kind::int32, {4}, {2, -1, 0, 2}); // 1 is not used
+                     return std::vector{b(Op::row_linear, {v[0], v[1], rows}, {{"input_first", input_first}})};
+                 }});
+}
+
 void add_norms(std::vector<GradientCase>& cases) {
     for (const Shape& x : {Shape{7}, Shape{3, 5}, Shape{2, 3, 5}, Shape{3, 1}}) {
         const Variable row{{x[-1]}};
@@ -176,6 +188,7 @@ std::vector<GradientCase> layer_cases() {
     std::vector<GradientCase> cases;
     add_matrices(cases);
     add_norms(cases);
+    add_row_linear(cases);
     add_lookups(cases);
     add_rotary(cases);
     add_cross_entropy(cases);

@@ -174,9 +174,9 @@ TEST_CASE("every operation that has a gradient has a case") {
         if (!o.internal) CHECK_MESSAGE(covered.contains(o.op), o.name);
     // The operations that differentiate() emits were checked too.
     for (const Op op :
-         {Op::unslice, Op::gelu_gradient, Op::layer_norm_gradient, Op::rms_norm_gradient, Op::softmax_gradient, Op::embedding_gradient,
-          Op::gather_gradient, Op::cross_entropy_gradient, Op::linear_cross_entropy, Op::linear_cross_entropy_gradient,
-          Op::attention_gradient, Op::gru_gradient, Op::lstm_gradient})
+         {Op::unslice, Op::gelu_gradient, Op::layer_norm_gradient, Op::rms_norm_gradient, Op::softmax_gradient,
+          Op::embedding_gradient, Op::gather_gradient, Op::cross_entropy_gradient, Op::linear_cross_entropy,
+          Op::linear_cross_entropy_gradient, Op::attention_gradient, Op::gru_gradient, Op::lstm_gradient})
         CHECK_MESSAGE(covered.contains(op), info(op).name);
 }
 

@@ -65,6 +65,16 @@ TEST_CASE("linear reads its weight in either layout") {
                  {2, 1, 3}, {11, 22, 33, 13, 24, 37});
 }
 
+TEST_CASE("row_linear uses the matrix that a row names, and none for -1") {
+    const Tensor x = floats({3, 1, 2}, {1, 2, 3, 4, 5, 6});
+    const Tensor weights = floats({2, 3, 2}, {1, 0, 0, 1, 1, 1, 10, 0, 0, 10, 10, 10});
+    check_tensor(run1(Op::row_linear, {x, weights, ints({3}, {1, -1, 0})}), {3, 1, 3}, {10, 20, 30, 0, 0, 0, 5, 6, 11});
+    const Tensor turned = floats({2, 2, 3}, {1, 0, 1, 0, 1, 1, 10, 0, 10, 0, 10, 10});
+    check_tensor(run1(Op::row_linear, {x, turned, ints({3}, {1, -1, 0})}, {{"input_first", int64_t{1}}}), {3, 1, 3},
+                 {10, 20, 30, 0, 0, 0, 5, 6, 11});
+    for (const double row : {2.0, -2.0}) CHECK(!try_run(Op::row_linear, {x, weights, ints({3}, {0, row, 0})}).ok());
+}
+
 TEST_CASE("layer_norm and rms_norm") {
     const Tensor x = wave({2, 3}, 0.1), gain = wave({3}, 0.2), bias = wave({3}, 0.3);
     const auto layer = run(Op::layer_norm, {x, gain, bias});

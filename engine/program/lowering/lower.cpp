@@ -47,6 +47,7 @@ LowerNode family_of(Op op) {
     case Op::random_normal: return lower_random;
     case Op::matmul:
     case Op::linear: return lower_matmul;
+    case Op::row_linear: return lower_row_linear;
     case Op::attention:
     case Op::attention_gradient:
     case Op::attention_cached: return lower_attention;

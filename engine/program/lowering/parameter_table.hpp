@@ -22,6 +22,7 @@ struct ParameterEntry {
     uint64_t offset = 0; // elements from the beginning of its chunk in each arena; a multiple of 256
     Storage storage = Storage::f32;
     bool trained = true; // not among StoreOptions::frozen
+    bool own = false;    // among StoreOptions::own
 };
 
 // Convert between a chunk and its name, with which a program accesses a whole chunk of an arena
@@ -38,6 +39,7 @@ struct StoreChunk {
     uint64_t elements = 0;          // padding included, a multiple of 256
     Storage storage = Storage::f32; // of the parameters; gradients and moments are float32
     bool trained = true;            // it has gradients and moments, if the store has any
+    bool own = false;               // it is never shared
 };
 
 } // namespace hekla::program

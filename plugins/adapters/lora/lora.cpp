@@ -1,6 +1,9 @@
 // LoRA (Hu et al. 2021): adds scale * (x A^T) B^T to a linear layer, with the small matrices A [r, in] and B [out, r].
 // B is initialized to zeros, so the model is unchanged before the first step. DoRA (Liu et al. 2024) trains the length
 // of each row of the weight as well. Keys, names and initial values are PEFT's.
+//
+// With `slots` it is several adapters at once: the matrices have one more dimension, and each row of the batch uses the
+// slot that the field adapter_rows names (-1: none), times adapter_scales.
 #include "target_modules.hpp"
 
 #include <cmath>
@@ -16,7 +19,7 @@ public:
         : targets_(config), r_(config.integer("r")), alpha_(config.real("lora_alpha")),
           dropout_(config.real("lora_dropout")), ranks_(config, "rank_pattern"), alphas_(config, "alpha_pattern"),
           bias_(config.string("bias")), rank_stabilized_(config.boolean("use_rslora")),
-          dora_(config.boolean("use_dora")), gaussian_(is_gaussian(config)) {
+          dora_(config.boolean("use_dora")), gaussian_(is_gaussian(config)), slots_(config.integer("slots")) {
         for (const auto& [former, now] :
              {std::pair{"rank", "r"}, {"alpha", "lora_alpha"}, {"targets", "target_modules"}})
             if (config.has(former)) throw invalid(std::string("the key '") + former + "' is called '" + now + "' now");
@@ -29,6 +32,8 @@ public:
                 throw invalid("rank_pattern: " + std::to_string(rank) + " for '" + module + "'; expected 1 to 65536");
         for (const auto& [module, alpha] : alphas_)
             if (!std::isfinite(alpha)) throw invalid("alpha_pattern: the number for '" + module + "' is not finite");
+        if (slots_ > 0 && (dora_ || bias_ != "none"))
+            throw unsupported("slots need use_dora = false and bias = \"none\": only A and B can differ by row");
     }
 
     bool wants(const Site& site) const { return (site.linear() || site.embedding()) && targets_.wants(site); }
@@ -39,6 +44,7 @@ public:
     }
 
     SiteAnswer adapt(Graph& g, const Site& site, const SiteValues& v) {
+        if (slots_ > 0) return adapt_by_row(g, site, v);
         const auto [a, b] = matrices(g, site);
         const bool drops = site.linear() && g.training() && dropout_ > 0.0;
         const Value x = drops ? dropout(v.x, dropout_) : v.x;
@@ -52,6 +58,7 @@ public:
     }
 
     MergedSite merge(Graph& g, const Site& site, const SiteValues& v) {
+        if (slots_ > 0) throw unsupported("slots cannot be merged: the rows of a batch use different ones");
         const auto [a, b] = matrices(g, site);
         const Value changed = v.weight + product(site, a, b);
         if (!dora_) return {changed, v.bias};
@@ -60,6 +67,7 @@ public:
     }
 
     void write(ConfigWriter& out) const {
+        if (slots_ > 0) throw unsupported("PEFT has no form of several adapters in one folder");
         out.set("peft_type", "LORA");
         out.set("r", r_);
         out.set("lora_alpha", alpha_);
@@ -90,18 +98,38 @@ private:
         if (config.string(key) != "gaussian") refuse();
         return true;
     }
+    SiteAnswer adapt_by_row(Graph& g, const Site& site, const SiteValues& v) const {
+        if (!site.linear())
+            throw unsupported("slots act at linear layers, and '" + std::string(site.name) + "' is an embedding");
+        if (!g.has_field("adapter_rows"))
+            throw invalid("the batch has no field adapter_rows, which names the slot of each row");
+        const Value rows = g.input("adapter_rows");
+        if (v.x.rank() < 2 || rows.rank() != 1 || v.x.dim(0) != rows.dim(0))
+            throw unsupported("the values of '" + std::string(site.name) + "' have no dimension of the batch's rows");
+        const int64_t r = ranks_.of(site.name, r_);
+        const Value a = g.parameter("lora_A.weight", {slots_, r, site.in}, start_of_a(site, r));
+        const Value b = g.parameter("lora_B.weight", {slots_, site.out, r}, zeros());
+        const Value x = g.training() && dropout_ > 0.0 ? dropout(v.x, dropout_) : v.x;
+        const Value change = row_linear(row_linear(x, a, rows), b, rows);
+        if (!g.has_field("adapter_scales")) return delta(change * scale(site), v.x);
+        Dims column(static_cast<std::size_t>(change.rank()), 1);
+        column[0] = rows.dim(0);
+        return delta(change * (reshape(g.input("adapter_scales"), column) * scale(site)), v.x);
+    }
     struct Matrices {
         Value a, b; // [r, in], [out, r]
     };
+    // torch's kaiming_uniform_ with a = sqrt(5), or a normal distribution of standard deviation 1 / r.
+    Initializer start_of_a(const Site& site, int64_t r) const {
+        const double bound = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(site.in, 1)));
+        return gaussian_ ? normal(1.0 / static_cast<double>(r)) : uniform(-bound, bound);
+    }
     Matrices matrices(Graph& g, const Site& site) const {
         const int64_t r = ranks_.of(site.name, r_);
         if (!site.linear()) // PEFT: A is zeros and B normal
             return {g.parameter("lora_embedding_A", {r, site.in}, zeros()),
                     g.parameter("lora_embedding_B", {site.out, r}, normal(1.0))};
-        // torch's kaiming_uniform_ with a = sqrt(5), or a normal distribution of standard deviation 1 / r.
-        const double bound = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(site.in, 1)));
-        return {g.parameter("lora_A.weight", {r, site.in},
-                            gaussian_ ? normal(1.0 / static_cast<double>(r)) : uniform(-bound, bound)),
+        return {g.parameter("lora_A.weight", {r, site.in}, start_of_a(site, r)),
                 g.parameter("lora_B.weight", {site.out, r}, zeros())};
     }
     // What is added to the weight: [out, in], or an embedding's [in, out].
@@ -126,6 +154,7 @@ private:
     NumbersByModule<double> alphas_;
     std::string bias_;
     bool rank_stabilized_, dora_, gaussian_;
+    int64_t slots_; // 0: one adapter
 };
 
 const void* drafts(hk_string draft, hk_string id) {

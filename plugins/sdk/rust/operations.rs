@@ -663,6 +663,36 @@ pub fn linear_with<'g>(x: Value<'g>, weight: Value<'g>, options: LinearOptions<'
 }
 
 #[derive(Clone)]
+pub struct RowLinearOptions {
+    pub input_first: i64,
+}
+impl Default for RowLinearOptions {
+    fn default() -> Self {
+        RowLinearOptions { input_first: 0, }
+    }
+}
+impl RowLinearOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn input_first(mut self, input_first: impl Into<i64>) -> Self {
+        self.input_first = input_first.into();
+        self
+    }
+}
+
+/// linear with a weight of its own for every row of the batch: x [B, ..., in], weights [E, out, in] ([E, in, out]
+/// with input_first), rows [B] int32 -> y [B, ..., out]. Row b uses weights[rows[b]]; where rows[b] is -1, y is 0.
+#[track_caller]
+pub fn row_linear<'g>(x: Value<'g>, weights: Value<'g>, rows: Value<'g>) -> Value<'g> {
+    row_linear_with(x, weights, rows, RowLinearOptions::default())
+}
+#[track_caller]
+pub fn row_linear_with<'g>(x: Value<'g>, weights: Value<'g>, rows: Value<'g>, options: RowLinearOptions) -> Value<'g> {
+    x.graph().emit("row_linear", 1, &[x.id(), weights.id(), rows.id()], &[("input_first", Attribute::Int(options.input_first))], 1)[0]
+}
+
+#[derive(Clone)]
 pub struct LayerNormOptions<'g> {
     pub gain: Option<Value<'g>>,
     pub bias: Option<Value<'g>>,

@@ -680,6 +680,28 @@ static inline hk_value hk_linear(const hk_graph_interface* graph, hk_builder* bu
     return output;
 }
 
+typedef struct hk_row_linear_options {
+    int64_t input_first;
+} hk_row_linear_options;
+
+static inline hk_row_linear_options hk_row_linear_defaults(void) {
+    hk_row_linear_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// linear with a weight of its own for every row of the batch: x [B, ..., in], weights [E, out, in] ([E, in, out] with
+// input_first), rows [B] int32 -> y [B, ..., out]. Row b uses weights[rows[b]]; where rows[b] is -1, y is 0.
+static inline hk_value hk_row_linear(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_value weights, hk_value rows, const hk_row_linear_options* options) {
+    const hk_row_linear_options chosen = options ? *options : hk_row_linear_defaults();
+    hk_value inputs[] = {x, weights, rows};
+    hk_attribute attributes[1];
+    attributes[0] = hk_attribute_int("input_first", chosen.input_first);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("row_linear"), 1, inputs, 3, attributes, 1, &output, 1);
+    return output;
+}
+
 typedef struct hk_layer_norm_options {
     hk_value gain;
     hk_value bias;

@@ -1,0 +1,174 @@
+#include "infer/lora_slots.hpp"
+
+#include "base/nearest_name.hpp"
+#include "model/finite.hpp"
+#include "text/expression.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace hekla::infer {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
+
+// "adapter.MODULE.lora_A.weight" -> "MODULE"; empty if it is another tensor.
+std::string module_of(std::string_view name, std::string_view ending) {
+    const std::string_view prefix = plugin::kAdapter;
+    if (!name.starts_with(prefix) || !name.ends_with(ending) || name.size() <= prefix.size() + ending.size()) return {};
+    return std::string(name.substr(prefix.size(), name.size() - prefix.size() - ending.size()));
+}
+
+// A parameter of slots: [slots, r, in] or [slots, out, r].
+struct SlotParameter {
+    explicit SlotParameter(const plugin::ModelTensor& parameter)
+        : is_a(parameter.name.ends_with(kA)), module(module_of(parameter.name, is_a ? kA : kB)),
+          slots(parameter.shape[0]), rows(parameter.shape[1]), columns(parameter.shape[2]) {}
+    bool is_a;
+    std::string module;
+    int64_t slots, rows, columns;
+    std::size_t size() const { return static_cast<std::size_t>(rows * columns); }
+    int64_t rank() const { return is_a ? rows : columns; }
+};
+
+// Copies what an adapter has at the module into `to`, zeros of the slot's size.
+Status fill(const SlotParameter& parameter, const SlotContent& content, std::span<float> to) {
+    const auto found = content.modules.find(parameter.module);
+    if (found == content.modules.end()) return {};
+    const SlotMatrices& m = found->second;
+    const int64_t width = parameter.is_a ? m.in : m.out, expected = parameter.is_a ? parameter.columns : parameter.rows;
+    if (width != expected)
+        return corrupt(
+            fmt::format("{}: its matrices at '{}' are for {} {}, expected {}: the adapter is of another body",
+                        content.path, parameter.module, width, parameter.is_a ? "inputs" : "outputs", expected));
+    if (m.rank > parameter.rank())
+        return unsupported(fmt::format("{}: its rank at '{}' is {}; a slot has {}", content.path, parameter.module,
+                                       m.rank, parameter.rank()));
+    const std::vector<float>& from = parameter.is_a ? m.a : m.b;
+    const auto columns = static_cast<std::size_t>(parameter.is_a ? m.in : m.rank);
+    for (std::size_t row = 0; row * columns < from.size(); ++row)
+        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(row * columns), columns,
+                    to.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(parameter.columns)));
+    return {};
+}
+
+} // namespace
+
+Result<double> lora_scale(const json& adapter_config, const std::string& module, int64_t rank) {
+    double alpha = adapter_config.value("lora_alpha", 8.0);
+    const json patterns = adapter_config.value("alpha_pattern", json::object());
+    for (const auto& [expression, value] : patterns.items()) {
+        HK_ASSIGN(const bool matched, text::matches_expression("(.*\\.)?(" + expression + ")", module));
+        if (!matched) continue;
+        alpha = value.get<double>();
+        break;
+    }
+    const auto r = static_cast<double>(rank);
+    return alpha / (adapter_config.value("use_rslora", false) ? std::sqrt(r) : r);
+}
+
+int64_t SlotContent::rank() const {
+    int64_t largest = 1;
+    for (const auto& [name, matrices] : modules) largest = std::max(largest, matrices.rank);
+    return largest;
+}
+
+std::string not_in_a_slot(const StoredAdapter& adapter) {
+    if (adapter.id != "lora") return fmt::format("it is '{}', and slots are for 'lora'", adapter.id);
+    if (adapter.foreign && adapter.foreign->library == kAdapterHub)
+        return "it is a folder of AdapterHub, which names its modules otherwise";
+    if (adapter.config.value("use_dora", false)) return "it is a DoRA, which changes the lengths of weights";
+    if (adapter.config.value("slots", 0) != 0) return "it has slots itself";
+    for (const model::TensorView& tensor : adapter.tensors())
+        if (module_of(tensor.name, kA).empty() && module_of(tensor.name, kB).empty())
+            return fmt::format("it contains '{}', which is no matrix of a linear layer", tensor.name);
+    return {};
+}
+
+Result<SlotContent> slot_content(const StoredAdapter& adapter) {
+    const std::string where = adapter.path.string();
+    if (const std::string reason = not_in_a_slot(adapter); !reason.empty())
+        return unsupported(fmt::format("{}: {}", where, reason));
+    std::map<std::string, const model::TensorView*, std::less<>> as, bs;
+    for (const model::TensorView& tensor : adapter.tensors()) {
+        HK_TRY(model::check_finite(tensor).with_context(where));
+        if (tensor.dims.size() != 2)
+            return corrupt(fmt::format("{}: tensor {} is {}; expected two dimensions", where,
+                                       model::in_quotes(tensor.name), model::format_dims(tensor.dims)));
+        const std::string a = module_of(tensor.name, kA);
+        (a.empty() ? bs : as).emplace(a.empty() ? module_of(tensor.name, kB) : a, &tensor);
+    }
+    SlotContent content{where, adapter.weights, {}};
+    for (const auto& [module, b] : bs)
+        if (!as.contains(module)) return corrupt(fmt::format("{}: '{}' has a matrix B, but no A", where, module));
+    for (const auto& [module, a] : as) {
+        const auto b = bs.find(module);
+        if (b == bs.end()) return corrupt(fmt::format("{}: '{}' has a matrix A, but no B", where, module));
+        SlotMatrices m{a->dims[0], a->dims[1], b->second->dims[0], {}, {}};
+        if (m.rank == 0 || b->second->dims[1] != m.rank)
+            return corrupt(fmt::format("{}: the matrices of '{}' are {} and {}; expected [r, in] and [out, r]", where,
+                                       module, model::format_dims(a->dims), model::format_dims(b->second->dims)));
+        HK_ASSIGN(const double scale, lora_scale(adapter.config, module, m.rank));
+        const auto read = [](const model::TensorView& tensor, double factor, std::vector<float>& to) -> Status {
+            std::vector<double> values(static_cast<std::size_t>(tensor.dims[0] * tensor.dims[1]));
+            HK_TRY(model::load_float64(tensor, values));
+            for (const double value : values) to.push_back(static_cast<float>(value * factor));
+            return {};
+        };
+        HK_TRY(read(*a, 1.0, m.a));
+        HK_TRY(read(*b->second, scale, m.b));
+        content.modules.emplace(module, std::move(m));
+    }
+    return content;
+}
+
+plugin::AdapterSpec slots_spec(std::span<const SlotContent> contents) {
+    int64_t rank = 1;
+    json modules = json::array();
+    for (const SlotContent& content : contents) {
+        rank = std::max(rank, content.rank());
+        for (const auto& [module, matrices] : content.modules)
+            if (std::ranges::find(modules, json(module)) == modules.end()) modules.push_back(module);
+    }
+    const json config = {{"slots", contents.size()}, {"r", rank}, {"lora_alpha", rank}, {"target_modules", modules}};
+    return {"", {"lora", config}};
+}
+
+Result<std::vector<float>> slots_values(const plugin::ModelTensor& parameter, std::span<const SlotContent> contents) {
+    const SlotParameter p(parameter);
+    std::vector<float> values(p.size() * contents.size());
+    for (std::size_t slot = 0; slot < contents.size(); ++slot)
+        HK_TRY(fill(p, contents[slot], std::span(values).subspan(slot * p.size(), p.size())));
+    return values;
+}
+
+Result<std::vector<float>> slot_values(const plugin::ModelTensor& parameter, const SlotContent* content) {
+    const SlotParameter p(parameter);
+    std::vector<float> values(p.size());
+    if (content != nullptr) HK_TRY(fill(p, *content, values));
+    return values;
+}
+
+Status check_slot(const SlotContent& content, const std::string& weights, const std::string& folder,
+                  std::span<const plugin::ModelTensor> parameters) {
+    if (!content.weights.empty() && !weights.empty() && content.weights != weights)
+        return failed_precondition(
+            fmt::format("{}: was trained with another body (hash {}) than {} contains (hash {}): "
+                        "name the body that it was trained with",
+                        content.path, content.weights, folder, weights));
+    std::vector<std::string> known;
+    for (const plugin::ModelTensor& parameter : parameters)
+        if (const std::string module = module_of(parameter.name, kA); !module.empty()) known.push_back(module);
+    for (const auto& [module, matrices] : content.modules) {
+        if (std::ranges::find(known, module) != known.end()) continue;
+        const std::string_view near = nearest_name(module, known);
+        return corrupt(fmt::format("{}: '{}' is no linear layer of {} that has slots{}", content.path, module, folder,
+                                   near.empty() ? "" : fmt::format("; the nearest is '{}'", near)));
+    }
+    return {};
+}
+
+} // namespace hekla::infer

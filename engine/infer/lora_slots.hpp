@@ -1,0 +1,48 @@
+// Several LoRA adapters as the slots of one (the plugin lora with `slots`), so that each row of a batch computes only
+// its own: matrices of one size, in which a smaller rank, and a module that an adapter leaves out, are zeros.
+#pragma once
+
+#include "infer/stored_adapter.hpp"
+#include "plugin/compose.hpp"
+#include "plugin/model_names.hpp"
+
+#include <map>
+#include <span>
+
+namespace hekla::infer {
+
+// Returns lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora, for a module, by the adapter's alpha_pattern.
+// Error: the pattern is not a regular expression.
+Result<double> lora_scale(const nlohmann::json& adapter_config, const std::string& module, int64_t rank);
+
+// What one adapter adds at a module: (x A^T) B^T, with its scale in B.
+struct SlotMatrices {
+    int64_t rank = 0, in = 0, out = 0;
+    std::vector<float> a, b; // [rank, in], [out, rank]
+};
+struct SlotContent {
+    std::string path;                            // of its folder: for messages
+    std::string weights;                         // StoredAdapter::weights
+    std::map<std::string, SlotMatrices> modules; // by name
+    int64_t rank() const;                        // the largest
+};
+
+// Returns why an adapter cannot be in a slot; empty if it can.
+std::string not_in_a_slot(const StoredAdapter& adapter);
+// Errors: it cannot; matrices that are damaged or not finite.
+Result<SlotContent> slot_content(const StoredAdapter& adapter);
+
+// The adapter with these slots, for exactly the modules of their contents.
+plugin::AdapterSpec slots_spec(std::span<const SlotContent> contents);
+
+// Returns the values of a parameter of the slots, [slots, r, in] or [slots, out, r]. Errors: an adapter whose matrices
+// are of another size, or whose rank is larger.
+Result<std::vector<float>> slots_values(const plugin::ModelTensor& parameter, std::span<const SlotContent> contents);
+// The values of one slot of it. null: zeros.
+Result<std::vector<float>> slot_values(const plugin::ModelTensor& parameter, const SlotContent* content);
+// Errors: it was trained with another body (weights, "": not compared); a module that is none of `parameters`, those of
+// the slots, with the nearest name. folder: of the body, for messages.
+Status check_slot(const SlotContent& content, const std::string& weights, const std::string& folder,
+                  std::span<const plugin::ModelTensor> parameters);
+
+} // namespace hekla::infer

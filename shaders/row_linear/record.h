@@ -1,0 +1,35 @@
+// Shared by the kernels in shaders/row_linear and their lowering: constants and argument records, named after them.
+
+// The specialization constant LAYOUT: how the lanes share a matrix.
+HK_CONSTANT(kAlongInputs, 0);   // [out, in], many inputs: a share of each row, whose sums are added
+HK_CONSTANT(kAcrossOutputs, 1); // [out, in], few inputs: rows of their own
+HK_CONSTANT(kInputFirst, 2);    // [in, out]: columns of their own
+
+// Outputs of a workgroup: so many, or so many times its lanes.
+HK_CONSTANT(kOutputsAlong, 8);
+HK_CONSTANT(kOutputsAcross, 4);
+
+HK_RECORD(FewRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(x); // [rows, tokens, in]
+    HK_ADDRESS(weights);
+    HK_ADDRESS(choice); // [rows]
+    HK_ADDRESS(y);      // [rows, tokens, out]
+    HK_U32(tokens);
+    HK_U32(in_);
+    HK_U32(out_);
+    HK_U32(x_stride); // elements between tokens
+    HK_U32(matrices);
+    HK_U32(blocks); // workgroups per token
+};
+
+HK_RECORD(PickRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(weights);
+    HK_ADDRESS(choice); // [rows]
+    HK_ADDRESS(to);     // [rows, size]
+    HK_U32(size);       // elements of a matrix
+    HK_U32(matrices);
+    HK_U32(blocks); // workgroups per row
+    HK_U32(block);  // elements of a workgroup
+};
