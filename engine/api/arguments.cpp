@@ -243,6 +243,7 @@ Status check(const hk_predict_options* o) {
 
 Status check(const hk_generate_options* o) {
     HK_TRY(complete_input(o, "hk_generate_options"));
+    constexpr int64_t kMostSlots = 65536; // and ranks, of the plugin lora
     constexpr double kMost = std::numeric_limits<double>::max();
     return Members("hk_generate_options")
         .required("model", o->model, "the folder or file of a model")
@@ -261,6 +262,11 @@ Status check(const hk_generate_options* o) {
         .texts("adapters", o->adapters, "adapter_count", o->adapter_count)
         .texts("prompt_adapters", o->prompt_adapters, "prompt_count",
                o->prompt_adapters != nullptr ? o->prompt_count : 0)
+        .between("adapter_slots", o->adapter_slots, 0, kMostSlots)
+        .between("adapter_rank", o->adapter_rank, 0, kMostSlots)
+        .text("adapter_targets", o->adapter_targets)
+        .expect(o->adapter_slots > 0 || (o->adapter_rank == 0 && o->adapter_targets.size == 0), "adapter_slots",
+                "is 0, but adapter_rank or adapter_targets is set: set all of them or none")
         .expect(o->prompt_adapters == nullptr || o->adapter_count > 0, "prompt_adapters",
                 "is not null, but there are no adapters: set adapters, or set it to null")
         .expect(o->reference == 0 || o->weights == 0, "weights",

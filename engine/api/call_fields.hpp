@@ -54,6 +54,9 @@ void visit_fields(V& v, hk_generate_options& o) {
     v("echo_prompt", o.echo_prompt);
     v.list("adapters", o.adapters, o.adapter_count);
     if (o.prompt_adapters != nullptr || v.reads()) v.list("prompt_adapters", o.prompt_adapters, o.prompt_count);
+    v("adapter_slots", o.adapter_slots);
+    v("adapter_rank", o.adapter_rank);
+    v("adapter_targets", o.adapter_targets);
 }
 
 template<class V>

@@ -21,6 +21,7 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
                                             .weights = static_cast<program::Storage>(o.weights),
                                             .adapters = std::move(adapters),
                                             .adapters_by_row = !g->adapter_of_.empty(),
+                                            .slots = {o.adapter_slots, o.adapter_rank, string_of(o.adapter_targets)},
                                             .pool = environment.weights,
                                             .may_wait = environment.own_threads,
                                             .stop = environment.stop},
@@ -50,25 +51,41 @@ Status Generation::read_adapters(std::vector<infer::AdapterUse>& adapters) {
         adapter_of_.push_back(name.empty() ? -1 : found - adapters.begin());
         adapter_scale_.push_back(name.empty() ? 1.0 : found->scale);
     }
+    if (o.adapter_slots == 0 || !adapter_of_.empty()) return {};
+    adapter_of_.assign(std::max<std::size_t>(o.prompt_count, 1), -1);
+    adapter_scale_.assign(adapter_of_.size(), 1.0);
     return {};
+}
+
+generate::Fields Generation::adapter_fields() const {
+    generate::Fields fields;
+    if (adapter_of_.empty()) return fields;
+    const graph::Shape shape{static_cast<int64_t>(adapter_of_.size())};
+    fields[plugin::kAdapterRows] = {graph::Kind::int32, shape, {adapter_of_.begin(), adapter_of_.end()}};
+    fields[plugin::kAdapterScales] = {graph::Kind::float32, shape, adapter_scale_};
+    return fields;
+}
+
+void Generation::set_row(std::size_t row, int64_t slot, double scale) {
+    adapter_of_[row] = slot;
+    adapter_scale_[row] = scale;
+}
+
+Status Generation::fill_slot(int64_t slot, const std::vector<std::vector<float>>& values) {
+    std::vector<program::ParameterStore::Part> parts;
+    for (std::size_t i = 0; i < values.size(); ++i)
+        parts.push_back({model_.slot_parameters[i].name, static_cast<uint64_t>(slot) * values[i].size(), values[i]});
+    return model_.store->upload(parts);
 }
 
 Result<generate::Request> Generation::request_of(const std::vector<std::string>& prompts) const {
     generate::Request request;
-    const auto choose_adapters = [&] {
-        if (adapter_of_.empty()) return;
-        const graph::Shape shape{static_cast<int64_t>(adapter_of_.size())};
-        graph::Tensor rows{graph::Kind::int32, shape, {}};
-        rows.data.assign(adapter_of_.begin(), adapter_of_.end());
-        request.fields[plugin::kAdapterRows] = std::move(rows);
-        request.fields[plugin::kAdapterScales] = {graph::Kind::float32, shape, adapter_scale_};
-    };
     if (decoder_->encoder_decoder()) {
         if (prompts.empty()) return invalid_argument("an encoder-decoder reads a text: give at least one prompt");
         HK_ASSIGN(infer::SourceRows rows, infer::source_rows(environment_.registry, model_, prompts));
         request.prompts = std::move(rows.ids);
         request.fields = std::move(rows.fields);
-        choose_adapters();
+        request.fields.merge(adapter_fields());
         return request;
     }
     for (const std::string& prompt : prompts) {
@@ -80,7 +97,7 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
         request.prompts.push_back(begin.ok() ? begin.take()
                                              : std::vector<int32_t>{model_.tokenizer->find("\n").value_or(0)});
     }
-    choose_adapters();
+    request.fields = adapter_fields();
     return request;
 }
 
@@ -90,6 +107,12 @@ Result<generate::Output> Generation::write(const Round& round) {
     request.length = round.length;
     request.both_sides = style_.both_sides;
     if (round.prepared) request.begun = [&] { return round.prepared(*decoder_); };
+    if (round.between && !decoder_->encoder_decoder())
+        request.changed = [&]() -> Result<std::optional<generate::FieldChange>> {
+            HK_ASSIGN(std::optional<std::vector<std::size_t>> computed, round.between());
+            if (!computed) return std::optional<generate::FieldChange>();
+            return std::optional(generate::FieldChange{adapter_fields(), std::move(*computed)});
+        };
     nlohmann::json arguments = nlohmann::json::object();
     arguments["max_new_tokens"] = o.max_new_tokens;
     arguments["do_sample"] = o.greedy == 0 && o.beams <= 1;

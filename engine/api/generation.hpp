@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,14 +28,26 @@ public:
         int64_t length = 0;                                 // see generate::Request
         std::function<Status(generate::Decoder&)> prepared; // called before the first token is fed; may be empty
         std::function<void()> token;                        // called after each token; may be empty
+        // Called before each token, when rows may be set and slots filled. Returns the rows whose earlier tokens are
+        // computed again, or nothing where no row was set. May be empty.
+        std::function<Result<std::optional<std::vector<std::size_t>>>()> between = {};
     };
     Result<generate::Output> write(const Round& round);
+
+    const infer::Model& model() const { return model_; }
+    bool encoder_decoder() const { return decoder_->encoder_decoder(); }
+    // The slot or adapter of each row, -1 for none; empty: rows do not choose.
+    const std::vector<int64_t>& rows() const { return adapter_of_; }
+    void set_row(std::size_t row, int64_t slot, double scale);
+    // Uploads the values of Model::slot_parameters for one slot. Waits for the device.
+    Status fill_slot(int64_t slot, const std::vector<std::vector<float>>& values);
 
 private:
     Generation(const CallEnvironment& environment, const hk_generate_options& options)
         : environment_(environment), options_(options) {}
     Result<generate::Request> request_of(const std::vector<std::string>& prompts) const;
     Status read_adapters(std::vector<infer::AdapterUse>& adapters);
+    generate::Fields adapter_fields() const;
 
     CallEnvironment environment_;
     hk_generate_options options_;

@@ -5,6 +5,8 @@
 #include "api/generation.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
 
 namespace hekla::api {
 
@@ -18,6 +20,7 @@ GenerationSession::GenerationSession(const hk_generate_options& options)
     given_.adapters = nullptr;
     given_.adapter_count = 0;
     given_.prompt_adapters = nullptr;
+    adapter_targets_ = string_of(options.adapter_targets);
     callbacks_.replace({.user = options.user, .text = options.text, .stop = options.stop});
 }
 
@@ -46,10 +49,9 @@ Status GenerationSession::work() {
     const std::vector<hk_string> adapters = views(adapters_), prompt_adapters = views(prompt_adapters_);
     options.adapters = adapters.data();
     options.adapter_count = adapters.size();
-    if (!prompt_adapters.empty()) {
-        options.prompt_adapters = prompt_adapters.data();
-        options.prompt_count = prompt_adapters.size();
-    }
+    options.adapter_targets = view(adapter_targets_);
+    options.prompt_count = rows_;
+    if (!prompt_adapters.empty()) { options.prompt_adapters = prompt_adapters.data(); }
     options.user = this;
     options.text = [](void* user, uint64_t row, hk_string text) {
         auto& session = *static_cast<GenerationSession*>(user);
@@ -68,7 +70,13 @@ Status GenerationSession::work() {
     };
     HK_ASSIGN(const auto generation, Generation::open(environment(), options));
     set_progress(0.5);
+    if (const infer::Model& model = generation->model(); model.has_slots) {
+        const std::lock_guard guard(mutex_);
+        slots_ = {model.slot_parameters, model.body_weights, model.path.string(), generation->rows(),
+                  model.slot_parameters.empty() ? 0 : model.slot_parameters[0].shape[0]};
+    }
     Generation::Round round;
+    if (given_.adapter_slots > 0) round.between = [&] { return change_slots(*generation); };
     round.length = length_;
     round.prepared = [this](generate::Decoder& decoder) -> Status {
         HK_TRY(calibrate([&] { return decoder.prepare(); }));
@@ -84,6 +92,7 @@ Status GenerationSession::work() {
             prompts_.reset();
             interrupted_ = false;
         }
+        HK_TRY(change_slots(*generation).status());
         HK_TRY(generation->write(round).status());
         round.prepared = {};
         const std::lock_guard guard(mutex_);
@@ -93,6 +102,70 @@ Status GenerationSession::work() {
 
 Status GenerationSession::set_scalar(const std::string&, double) {
     return unsupported("a generation session has no step scalars to set: use hk_session_train or hk_session_forward");
+}
+
+Status GenerationSession::usable_slots() const {
+    if (given_.adapter_slots == 0) return no_slots();
+    HK_TRY(failed_);
+    if (ended()) return failed_precondition("the session has ended");
+    return slots_ ? Status() : not_prepared();
+}
+
+Status GenerationSession::put_adapter(int32_t slot, const LoadedAdapter* adapter) {
+    const std::lock_guard guard(mutex_);
+    HK_TRY(usable_slots());
+    if (slot < 0 || slot >= slots_->count)
+        return invalid_argument(fmt::format("slot is {}, expected 0 to {}", slot, slots_->count - 1));
+    if (const auto row = std::ranges::find(slots_->rows, slot); row != slots_->rows.end())
+        return failed_precondition(fmt::format("slot {} is used by row {}: set the row to another one, or to -1, first",
+                                               slot, row - slots_->rows.begin()));
+    FilledSlot filled{slot, {}};
+    const infer::SlotContent* content = adapter != nullptr ? &adapter->content() : nullptr;
+    if (content != nullptr) HK_TRY(infer::check_slot(*content, slots_->weights, slots_->folder, slots_->parameters));
+    for (const plugin::ModelTensor& parameter : slots_->parameters) {
+        HK_ASSIGN(std::vector<float> values, infer::slot_values(parameter, content));
+        filled.values.push_back(std::move(values));
+    }
+    slot_changes_.emplace_back(std::move(filled));
+    return {};
+}
+
+Status GenerationSession::set_adapter_row(uint64_t row, int32_t slot, double scale, int32_t flags) {
+    const std::lock_guard guard(mutex_);
+    HK_TRY(usable_slots());
+    if (row >= slots_->rows.size())
+        return invalid_argument(fmt::format("row is {}, expected 0 to {}", row, slots_->rows.size() - 1));
+    if (slot < -1 || slot >= slots_->count)
+        return invalid_argument(fmt::format("slot is {}, expected -1 (none) to {}", slot, slots_->count - 1));
+    if (!std::isfinite(scale)) return invalid_argument("scale is not finite; expected a number");
+    if (flags != HK_ADAPTER_FROM_START && flags != HK_ADAPTER_FROM_HERE)
+        return invalid_argument(
+            fmt::format("flags is {}, expected {} (HK_ADAPTER_FROM_START) or {} (HK_ADAPTER_FROM_HERE)", flags,
+                        HK_ADAPTER_FROM_START, HK_ADAPTER_FROM_HERE));
+    const auto index = static_cast<std::size_t>(row);
+    slots_->rows[index] = slot;
+    slot_changes_.emplace_back(SetRow{index, slot, scale, flags == HK_ADAPTER_FROM_START});
+    return {};
+}
+
+Result<std::optional<std::vector<std::size_t>>> GenerationSession::change_slots(Generation& generation) {
+    std::vector<SlotChange> changes;
+    {
+        const std::lock_guard guard(mutex_);
+        changes.swap(slot_changes_);
+    }
+    std::optional<std::vector<std::size_t>> computed;
+    for (const SlotChange& change : changes) {
+        if (const FilledSlot* filled = std::get_if<FilledSlot>(&change)) {
+            HK_TRY(generation.fill_slot(filled->slot, filled->values));
+            continue;
+        }
+        const SetRow& set = std::get<SetRow>(change);
+        generation.set_row(set.row, set.slot, set.scale);
+        if (!computed) computed.emplace();
+        if (set.computed && std::ranges::find(*computed, set.row) == computed->end()) computed->push_back(set.row);
+    }
+    return computed;
 }
 
 Status GenerationSession::prompt(std::vector<std::string> prompts) {

@@ -417,6 +417,14 @@ Status Session::prompt(std::vector<std::string>) { // NOLINT(performance-unneces
     return invalid_argument("the session generates no text: it was not made by hk_session_generate");
 }
 
+Status Session::put_adapter(int32_t, const LoadedAdapter*) { return no_slots(); }
+
+Status Session::set_adapter_row(uint64_t, int32_t, double, int32_t) { return no_slots(); }
+
+Status Session::no_slots() const {
+    return invalid_argument("the session has no adapter slots: set hk_generate_options.adapter_slots");
+}
+
 Status Session::pass(const int32_t*, const uint64_t*, const int32_t*, bool) { return no_passes(); }
 
 Status Session::tensor(const std::string&, hk_tensor&) { return no_passes(); }

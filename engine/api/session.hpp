@@ -21,6 +21,8 @@
 
 namespace hekla::api {
 
+class LoadedAdapter;
+
 class Session : public Context::Client, public std::enable_shared_from_this<Session> {
 public:
     static constexpr uint64_t kHandleKind = 3;
@@ -59,6 +61,8 @@ public:
 
     // Only for a generation.
     virtual Status prompt(std::vector<std::string> prompts);
+    virtual Status put_adapter(int32_t slot, const LoadedAdapter* adapter); // null: empties the slot
+    virtual Status set_adapter_row(uint64_t row, int32_t slot, double scale, int32_t flags);
 
     // Only for passes.
     struct PassShape {
@@ -128,6 +132,7 @@ protected:
     CallEnvironment environment();
     Status not_prepared() const; // mutex_ is held
     Status no_passes() const;
+    Status no_slots() const;
     const std::shared_ptr<Context>& context() const { return context_; }
     uint64_t handle() const { return handle_; }
 

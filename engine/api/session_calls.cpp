@@ -6,6 +6,7 @@
 #include "api/forward_session.hpp"
 #include "api/generation_session.hpp"
 #include "api/handles.hpp"
+#include "api/loaded_adapter.hpp"
 #include "api/training_session.hpp"
 
 #include <memory>
@@ -16,6 +17,7 @@ using hekla::api::complete;
 using hekla::api::Context;
 using hekla::api::guarded;
 using hekla::api::Handles;
+using hekla::api::LoadedAdapter;
 using hekla::api::Session;
 
 namespace {
@@ -154,6 +156,29 @@ int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t
         found.ask_for_job();
         return {};
     });
+}
+
+int32_t hk_session_adapter_put(hk_session session, int32_t slot, hk_loaded_adapter adapter, hk_error* error) {
+    std::shared_ptr<LoadedAdapter> found_adapter;
+    const auto arguments = [&] {
+        const bool none = found_adapter == nullptr;
+        return ordered_json{{"slot", slot},
+                            {"folder", none ? std::string() : found_adapter->folder()},
+                            {"model", none ? std::string() : found_adapter->model()}};
+    };
+    return on_session(session, "hk_session_adapter_put", error, arguments, [&](Session& found) -> Status {
+        if (adapter.id != 0) { HK_ASSIGN(found_adapter, Handles<LoadedAdapter>::all().find(adapter.id, "adapter")); }
+        return found.put_adapter(slot, found_adapter.get());
+    });
+}
+
+int32_t hk_session_adapter_row(hk_session session, uint64_t row, int32_t slot, double scale, int32_t flags,
+                               hk_error* error) {
+    const auto arguments = [&] {
+        return ordered_json{{"row", row}, {"slot", slot}, {"scale", scale}, {"flags", flags}};
+    };
+    return on_session(session, "hk_session_adapter_row", error, arguments,
+                      [&](Session& found) { return found.set_adapter_row(row, slot, scale, flags); });
 }
 
 int32_t hk_session_set_scalar(hk_session session, hk_string name, double value, hk_error* error) {

@@ -107,6 +107,12 @@ public:
         return turn(1, StepKind::any).status();
     }
 
+    Status set_fields(const Fields& fields) override {
+        for (const auto& [name, tensor] : fields) sources_[name] = tensor;
+        for (auto& [chunk, turn] : turns_) HK_TRY(set_sources(*turn));
+        return {};
+    }
+
     // Programs of first steps differ by the length of prompts. A session that was prepared has one, for prompts that
     // fill half of it, and compiles none later; an exported model has kernels for those of chunks() only.
     int64_t first_chunk(int64_t length) const override {

@@ -347,6 +347,8 @@ private:
         while (!output_.stopped && !std::ranges::all_of(over_, [](char o) { return o != 0; })) {
             output_.stopped = stop_.stopped();
             if (output_.stopped) break;
+            if (request_.changed) HK_TRY(change(rows));
+            if (output_.stopped) break;
             if (const int64_t steps = std::min(pace.next(), room(rows)); steps > 0) {
                 const Clock::time_point start = Clock::now();
                 HK_TRY(choose_on_device(rows, steps));
@@ -356,6 +358,28 @@ private:
                 if (!output_.stopped) HK_TRY(choose(logits));
             }
         }
+        return {};
+    }
+
+    // Takes new values of fields, and fills the caches of rows that need them again, up to the token that is fed next.
+    Status change(Rows& rows) {
+        HK_ASSIGN(const std::optional<FieldChange> change, request_.changed());
+        if (!change) return {};
+        Fields fields;
+        for (const auto& [name, tensor] : change->fields)
+            fields[name] = repeat_rows(tensor, static_cast<int64_t>(copies_));
+        HK_TRY(decoder_.set_fields(fields));
+        std::vector<Ids> again(over_.size());
+        for (const std::size_t prompt : change->computed)
+            for (std::size_t row = prompt * copies_; row < (prompt + 1) * copies_; ++row) {
+                if (over_[row]) continue;
+                const auto end = output_.rows[row].ids.end() - 1; // the last token is not fed yet
+                again[row] = {end - static_cast<std::ptrdiff_t>(rows.length(row)), end};
+                rows.forget(row);
+            }
+        Logits unused(decoder_.host_memory());
+        HK_ASSIGN(const bool fed, rows.feed_prompts(again, unused, stop_));
+        output_.stopped = !fed;
         return {};
     }
 

@@ -7,8 +7,15 @@
 #include "generate/options.hpp"
 
 #include <functional>
+#include <optional>
 
 namespace hekla::generate {
+
+// What changes between two tokens.
+struct FieldChange {
+    Fields fields;                     // new values of Request::fields
+    std::vector<std::size_t> computed; // prompts whose keys and values of earlier tokens are computed again with them
+};
 
 struct Request {
     // Token ids; rows may differ in length, none may be empty. For an encoder-decoder these are the encoder's rows: the
@@ -25,6 +32,8 @@ struct Request {
     // is such a prompt too.
     bool both_sides = false;
     std::function<Status()> begun = {}; // called before the first token is fed
+    // Called before every step after the prompts, without beams and encoder: whether fields change. May be empty.
+    std::function<Result<std::optional<FieldChange>>()> changed = {};
 };
 
 // Called for every token when it is chosen, with its row of Output::rows; with beams, when all are done. Returning

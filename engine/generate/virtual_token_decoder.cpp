@@ -35,6 +35,8 @@ public:
         return inner_->begin(longer(session));
     }
 
+    Status set_fields(const Fields& fields) override { return inner_->set_fields(fields); }
+
     Status decode(const Step& step, Logits& logits) override {
         HK_ASSIGN(const Shifted shifted, feed(step, logits));
         return inner_->decode(shifted.step, logits);

@@ -86,6 +86,51 @@ Status Staging::upload_chunks(const Buffer& destination, uint64_t offset, std::s
     return queue_->wait_all();
 }
 
+Status Staging::upload(std::span<const Part> parts) {
+    for (const Part& part : parts) HK_TRY(check_range("upload", *part.destination, part.offset, part.bytes.size()));
+    const std::lock_guard guard(mutex_);
+    HK_TRY(queue_->wait_all());
+    if (std::ranges::all_of(parts, [](const Part& part) { return part.destination->mapped(); })) {
+        for (const Part& part : parts) {
+            std::memcpy(part.destination->host().data() + part.offset, part.bytes.data(), part.bytes.size());
+            HK_TRY(part.destination->flush(part.offset, part.bytes.size()));
+        }
+        return {};
+    }
+    HK_TRY(prepare());
+    return settle_on_error(upload_parts(parts));
+}
+
+Status Staging::upload_parts(std::span<const Part> parts) {
+    const uint64_t most = std::min(chunk_bytes_, kSubmitted);
+    uint64_t filled = 0;
+    std::size_t number = 0;
+    const auto submit = [&]() -> Status {
+        Lane& lane = lanes_[number++ % 2];
+        HK_TRY(lane.up.flush(0, filled));
+        HK_TRY(lane.commands.end());
+        HK_ASSIGN(lane.value, queue_->submit(lane.commands, seconds_of(filled)));
+        filled = 0;
+        return {};
+    };
+    for (const Part& part : parts)
+        for (uint64_t at = 0; at < part.bytes.size();) {
+            Lane& lane = lanes_[number % 2];
+            if (filled == 0) {
+                if (lane.value != 0) HK_TRY(queue_->wait(lane.value));
+                HK_TRY(lane.commands.begin());
+            }
+            const uint64_t count = std::min<uint64_t>(most - filled, part.bytes.size() - at);
+            std::memcpy(lane.up.host().data() + filled, part.bytes.data() + at, static_cast<std::size_t>(count));
+            lane.commands.copy(lane.up, filled, *part.destination, part.offset + at, count);
+            filled += count;
+            at += count;
+            if (filled == most) HK_TRY(submit());
+        }
+    if (filled > 0) HK_TRY(submit());
+    return queue_->wait_all();
+}
+
 Status Staging::download(const Buffer& source, uint64_t offset, std::span<std::byte> bytes) {
     HK_TRY(check_range("download", source, offset, bytes.size()));
     if (bytes.empty()) return {};

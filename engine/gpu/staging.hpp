@@ -25,6 +25,14 @@ public:
     Status reserve();
 
     Status upload(const Buffer& destination, uint64_t offset, std::span<const std::byte> bytes);
+    struct Part {
+        const Buffer* destination = nullptr;
+        uint64_t offset = 0;
+        std::span<const std::byte> bytes;
+    };
+    // Many small copies in few submissions, each of at most kSubmitted bytes, so that a budget can be kept.
+    Status upload(std::span<const Part> parts);
+    static constexpr uint64_t kSubmitted = uint64_t{512} << 10;
     Status download(const Buffer& source, uint64_t offset, std::span<std::byte> bytes);
     // Offset and bytes are multiples of 4.
     Status fill(const Buffer& destination, uint64_t offset, uint64_t bytes, uint32_t word);
@@ -48,6 +56,7 @@ private:
         uint64_t value = 0; // of the queue's timeline, when it can be reused
     };
     Status prepare();
+    Status upload_parts(std::span<const Part> parts);
     Status upload_chunks(const Buffer& destination, uint64_t offset, std::span<const std::byte> bytes);
     Status download_chunks(const Buffer& source, uint64_t offset, std::span<std::byte> bytes);
     Status settle_on_error(Status status);

@@ -62,9 +62,10 @@ Result<std::vector<AdapterUse>> parse_adapter_uses(std::span<const std::string> 
     return uses;
 }
 
-Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, plugin::CompositionSpec& spec) {
+Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, const SlotOptions& slots,
+                                  plugin::CompositionSpec& spec) {
     UsedAdapters used;
-    if (uses.empty()) return used;
+    if (uses.empty() && slots.count == 0) return used;
     if (!spec.adapters.empty())
         return unsupported(
             "the model's folder is that of an adapter; give the folder of its body as the model, and this "
@@ -75,13 +76,14 @@ Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row,
         used.adapters.push_back(adapter.take());
     }
     const auto fits = [](const StoredAdapter& adapter) { return not_in_a_slot(adapter).empty(); };
-    if (by_row && std::ranges::all_of(used.adapters, fits)) {
+    if (slots.count > 0 || (by_row && std::ranges::all_of(used.adapters, fits))) {
         for (std::size_t i = 0; i < uses.size(); ++i) {
             Result<SlotContent> content = slot_content(used.adapters[i]);
             if (!content.ok()) return content.status().with_context(fmt::format("adapter '{}'", uses[i].name));
             used.slots.push_back(content.take());
         }
-        spec.adapters = {slots_spec(used.slots)};
+        HK_ASSIGN(plugin::AdapterSpec one, slots_spec(used.slots, slots));
+        spec.adapters = {std::move(one)};
         return used;
     }
     std::vector<std::string> names;

@@ -26,9 +26,11 @@ struct UsedAdapters {
     std::vector<SlotContent> slots;      // theirs, if each has a slot and kAdapterScales has its scale
 };
 // Reads the folders and adds the adapters to the composition. by_row: each row chooses one by kAdapterRows, and
-// computes only that one if all of them can be in slots; otherwise all of them act on every row. Errors: those of the
-// folders; a model that has adapters already.
-Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, plugin::CompositionSpec& spec);
+// computes only that one if all of them can be in slots, which they must be if slots.count is given; otherwise all of
+// them act on every row. Errors: those of the folders; a model that has adapters already; too many adapters for the
+// slots.
+Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, const SlotOptions& slots,
+                                  plugin::CompositionSpec& spec);
 
 // What adapters' folders are compared with.
 struct AdaptedModelParts {

@@ -1,6 +1,7 @@
 #include "infer/lora_slots.hpp"
 
 #include "base/nearest_name.hpp"
+#include "base/trimmed.hpp"
 #include "model/finite.hpp"
 #include "text/expression.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kAllLinear = "all-linear";
 constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
 
 // "adapter.MODULE.lora_A.weight" -> "MODULE"; empty if it is another tensor.
@@ -125,21 +127,36 @@ Result<SlotContent> slot_content(const StoredAdapter& adapter) {
     return content;
 }
 
-plugin::AdapterSpec slots_spec(std::span<const SlotContent> contents) {
-    int64_t rank = 1;
+Result<plugin::AdapterSpec> slots_spec(std::span<const SlotContent> contents, const SlotOptions& options) {
+    const auto count = options.count > 0 ? options.count : static_cast<int64_t>(contents.size());
+    if (static_cast<int64_t>(contents.size()) > count)
+        return invalid_argument(fmt::format("{} adapters for {} slots", contents.size(), count));
+    constexpr int64_t kRank = 16;
+    int64_t rank = options.rank > 0 ? options.rank : contents.empty() ? kRank : 1;
     json modules = json::array();
     for (const SlotContent& content : contents) {
-        rank = std::max(rank, content.rank());
+        if (options.rank == 0) rank = std::max(rank, content.rank());
         for (const auto& [module, matrices] : content.modules)
             if (std::ranges::find(modules, json(module)) == modules.end()) modules.push_back(module);
     }
-    const json config = {{"slots", contents.size()}, {"r", rank}, {"lora_alpha", rank}, {"target_modules", modules}};
-    return {"", {"lora", config}};
+    json targets = contents.empty() ? json(kAllLinear) : modules;
+    if (options.targets == kAllLinear) {
+        targets = kAllLinear;
+    } else if (!options.targets.empty()) {
+        targets = json::array();
+        for (std::string_view rest = options.targets; !rest.empty();) {
+            const std::size_t comma = std::min(rest.find(','), rest.size());
+            targets.push_back(std::string(trimmed(rest.substr(0, comma))));
+            rest.remove_prefix(std::min(comma + 1, rest.size()));
+        }
+    }
+    const json config = {{"slots", count}, {"r", rank}, {"lora_alpha", rank}, {"target_modules", targets}};
+    return plugin::AdapterSpec{"", {"lora", config}};
 }
 
 Result<std::vector<float>> slots_values(const plugin::ModelTensor& parameter, std::span<const SlotContent> contents) {
     const SlotParameter p(parameter);
-    std::vector<float> values(p.size() * contents.size());
+    std::vector<float> values(p.size() * static_cast<std::size_t>(p.slots));
     for (std::size_t slot = 0; slot < contents.size(); ++slot)
         HK_TRY(fill(p, contents[slot], std::span(values).subspan(slot * p.size(), p.size())));
     return values;

@@ -32,8 +32,15 @@ std::string not_in_a_slot(const StoredAdapter& adapter);
 // Errors: it cannot; matrices that are damaged or not finite.
 Result<SlotContent> slot_content(const StoredAdapter& adapter);
 
-// The adapter with these slots, for exactly the modules of their contents.
-plugin::AdapterSpec slots_spec(std::span<const SlotContent> contents);
+// Slots that are there whatever is in them first.
+struct SlotOptions {
+    int64_t count = 0;   // 0: as many as contents
+    int64_t rank = 0;    // 0: the largest of the contents'; without any 16
+    std::string targets; // ends of modules' names with commas between, or "all-linear"; "": the contents' modules;
+                         // without any "all-linear"
+};
+// The adapter that has the slots. Errors: more contents than slots.
+Result<plugin::AdapterSpec> slots_spec(std::span<const SlotContent> contents, const SlotOptions& options);
 
 // Returns the values of a parameter of the slots, [slots, r, in] or [slots, out, r]. Errors: an adapter whose matrices
 // are of another size, or whose rank is larger.

@@ -28,6 +28,7 @@ struct ModelOptions {
     bool describe_only = false;                       // weights are found but not read
     std::vector<AdapterUse> adapters = {};            // on the body that the model is
     bool adapters_by_row = false;                     // each row chooses one of them (kAdapterRows)
+    SlotOptions slots = {};                           // count above 0: rows choose slots, which can change
     // The memory of the tokenizer's tables, which must outlive it; for open_model() with a runtime: the host's.
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
     // A pool through which models of this device share loaded weights; null: not shared.
@@ -51,8 +52,11 @@ struct Model {
     std::unique_ptr<text::Tokenizer> tokenizer;
     Status tokenizer_problem;
     std::unique_ptr<plugin::Composition> composition;
-    std::vector<StoredAdapter> adapters;            // ModelOptions::adapters, in order
-    std::vector<SlotContent> slots;                 // UsedAdapters::slots
+    std::vector<StoredAdapter> adapters; // ModelOptions::adapters, in order
+    std::vector<SlotContent> slots;      // UsedAdapters::slots
+    bool has_slots = false;              // these, or those of ModelOptions::slots
+    std::vector<plugin::ModelTensor> slot_parameters;
+    std::string body_weights;                       // with slots: the hash of the body's weights
     std::vector<program::ParameterEntry> table;     // of its parameters
     program::Runtime* runtime = nullptr;            // null: the float64 interpreter is used
     std::unique_ptr<program::ParameterStore> store; // with a runtime

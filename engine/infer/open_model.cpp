@@ -34,7 +34,7 @@ Result<std::string> difference_from_record(const Model& m, const Log& log) {
 Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& graph, const Model& m,
                                                          const model::ModelFolder& folder,
                                                          const model::ModelFolder* base, const Log& log) {
-    if (!m.adapters.empty()) { // the record is of the body alone
+    if (!m.adapters.empty() || m.has_slots) { // the record is of the body alone
         HK_ASSIGN(
             plugin::FoundTensors found,
             plugin::find_some_tensors(graph, folder.weights().tensors(), folder.weights().path().string(),
@@ -121,15 +121,21 @@ struct MadeTensors {
     }
 };
 
-// Puts the values of Model::slots into `tensors`.
-Status add_slots(const Model& m, const graph::Graph& graph, std::vector<plugin::StoredTensor>& tensors,
-                 MadeTensors& made) {
+// Sets Model::slot_parameters and body_weights, and checks Model::slots.
+Status find_slots(Model& m, const graph::Graph& graph) {
     HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
-    const std::vector<plugin::ModelTensor> all = plugin::model_tensors(graph);
+    m.body_weights = base.at("weights").get<std::string>();
+    for (plugin::ModelTensor& tensor : plugin::model_tensors(graph))
+        if (tensor.name.starts_with(plugin::kAdapter)) m.slot_parameters.push_back(std::move(tensor));
     for (const SlotContent& content : m.slots)
-        HK_TRY(check_slot(content, base.at("weights").get<std::string>(), m.path.string(), all));
-    for (const plugin::ModelTensor& tensor : all) {
-        if (!tensor.name.starts_with(plugin::kAdapter)) continue;
+        HK_TRY(check_slot(content, m.body_weights, m.path.string(), m.slot_parameters));
+    return {};
+}
+
+// Puts the values of Model::slots into `tensors`.
+Status add_slots(Model& m, const graph::Graph& graph, std::vector<plugin::StoredTensor>& tensors, MadeTensors& made) {
+    HK_TRY(find_slots(m, graph));
+    for (const plugin::ModelTensor& tensor : m.slot_parameters) {
         HK_ASSIGN(std::vector<float> values, slots_values(tensor, m.slots));
         tensors.push_back(made.add(tensor, std::move(values)));
     }
@@ -166,7 +172,7 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
                              const Log& log) {
     std::error_code ignored;
     if (fs::is_regular_file(given, ignored)) {
-        if (!options.adapters.empty())
+        if (!options.adapters.empty() || options.slots.count > 0)
             return unsupported(
                 fmt::format("{}: adapters act on the model of a folder, not of an exported file", given.string()));
         return describe_exported(registry, given, options);
@@ -183,9 +189,10 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     }
     HK_ASSIGN(m.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     HK_ASSIGN(plugin::CompositionSpec spec, stored_spec(registry, folder, options));
-    HK_ASSIGN(UsedAdapters used, use_adapters(options.adapters, options.adapters_by_row, spec));
+    HK_ASSIGN(UsedAdapters used, use_adapters(options.adapters, options.adapters_by_row, options.slots, spec));
     m.adapters = std::move(used.adapters);
     m.slots = std::move(used.slots);
+    m.has_slots = !m.slots.empty() || options.slots.count > 0;
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     return m;
 }
@@ -208,7 +215,7 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
         HK_ASSIGN(folder, model::ModelFolder::open(m.path));
         HK_ASSIGN(base, open_base(m.config, m.path));
         HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
-        if (!m.slots.empty())
+        if (m.has_slots)
             HK_TRY(add_slots(m, graph, tensors, made));
         else if (!m.adapters.empty())
             HK_TRY(add_adapters(m, graph, options, tensors, log));
@@ -245,6 +252,19 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
         loading->loaded(m.store->shared());
     }
     return m;
+}
+
+Result<SlotContent> read_slot_content(const plugin::Registry& registry, const fs::path& adapter, const fs::path& model,
+                                      const Log& log) {
+    ModelOptions options;
+    options.tokenizer_required = false;
+    options.adapters = {{"adapter", adapter}};
+    options.slots.count = 1;
+    HK_ASSIGN(Model m, describe_model(registry, model, options, log));
+    HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
+    HK_TRY(find_slots(m, graph));
+    for (const plugin::ModelTensor& parameter : m.slot_parameters) HK_TRY(slot_values(parameter, &m.slots[0]).status());
+    return std::move(m.slots[0]);
 }
 
 } // namespace hekla::infer

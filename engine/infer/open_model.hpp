@@ -15,4 +15,9 @@ Result<Model> describe_model(const plugin::Registry& registry, const std::filesy
 Result<Model> open_model(const plugin::Registry& registry, const program::RuntimeSource& device,
                          const std::filesystem::path& path, const ModelOptions& options, const Log& log);
 
+// Reads an adapter for a slot of the model in a folder, and checks it against that model. Errors: those of the folders;
+// an adapter that cannot be in a slot, or was trained with another model.
+Result<SlotContent> read_slot_content(const plugin::Registry& registry, const std::filesystem::path& adapter,
+                                      const std::filesystem::path& model, const Log& log);
+
 } // namespace hekla::infer

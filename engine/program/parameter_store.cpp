@@ -220,6 +220,20 @@ Status ParameterStore::upload(std::string_view name, std::span<const float> valu
     return runtime_->gpu().staging->upload(to, entry->offset * sizeof(float), values);
 }
 
+Status ParameterStore::upload(std::span<const Part> parts) {
+    std::vector<gpu::Staging::Part> bytes;
+    for (const Part& part : parts) {
+        HK_ASSIGN(const ParameterEntry* entry, entry_in(part.name, StoreArena::parameters));
+        const auto elements = static_cast<uint64_t>(entry->shape.elements());
+        if (entry->storage != Storage::f32 || part.first > elements || part.values.size() > elements - part.first)
+            return internal_error(fmt::format("'{}' {}: {} numbers from {} on", part.name, entry->shape.text(),
+                                              part.values.size(), part.first));
+        bytes.push_back({&buffer(StoreArena::parameters, entry->chunk), (entry->offset + part.first) * sizeof(float),
+                         std::as_bytes(part.values)});
+    }
+    return runtime_->gpu().staging->upload(bytes);
+}
+
 Result<ResourceArray<float>> ParameterStore::download(std::string_view name, StoreArena arena) {
     HK_ASSIGN(const ParameterEntry* entry, entry_in(name, arena));
     const gpu::Buffer& from = buffer(arena, entry->chunk);

@@ -76,6 +76,13 @@ public:
     // float32, row-major, exactly the tensor's elements; rounded, and widened again, if they are stored in 16 bits.
     // These wait for everything submitted.
     Status upload(std::string_view name, std::span<const float> values, StoreArena arena = StoreArena::parameters);
+    // Some elements of parameters, which are stored in float32, in few submissions.
+    struct Part {
+        std::string_view name;
+        uint64_t first = 0; // element
+        std::span<const float> values;
+    };
+    Status upload(std::span<const Part> parts);
     Result<ResourceArray<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
     Status zero(StoreArena arena);
 

@@ -144,7 +144,7 @@ Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
 Status TrainingRun::open_tokenizer() {
     HK_ASSIGN(std::unique_ptr<text::Tokenizer> found, find_tokenizer());
     HK_ASSIGN(tokenizer_, text::lying_in(host_memory(), std::move(found)));
-    if (!has_adapters(recipe_)) return {};
+    if (!has_adapters(recipe_) || recipe_.model.from.empty()) return {}; // a plugin check has no trained body
     // Adapters leave the body's embeddings as they are, and other ids would mean other tokens.
     HK_ASSIGN(const fs::path body, infer::weights_folder(recipe_.model.from));
     const Result<std::unique_ptr<text::Tokenizer>> own = text::load_tokenizer(body);

@@ -305,6 +305,51 @@ TEST_CASE("a session's released memory is freed, and the session continues with 
     hk_context_destroy(context);
 }
 
+TEST_CASE("models of one body share its weights, whatever adapters they have") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    const Error error;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    train(context, Training(place, "body"));
+    const std::string from = "model.from=" + place.at("body");
+    for (const char* name : {"a", "b"}) train(context, Training(place, name, {from, "adapter.id=lora"}));
+    const std::string port = "hidden";
+    const hk_string ports = view(port);
+    std::vector<hk_session> sessions;
+    const auto address = [&](hk_session session, const std::string& name) {
+        hk_tensor tensor{};
+        tensor.struct_size = sizeof tensor;
+        const int32_t code = hk_session_parameter(session, view(name), HK_PARAMETER_VALUE, &tensor, error);
+        REQUIRE_MESSAGE(code == HK_OK, error.message());
+        return tensor.buffer.address + tensor.buffer.offset;
+    };
+    for (const char* name : {"body", "a", "b"}) {
+        const std::string model = place.at(name);
+        hk_forward_options options{};
+        options.struct_size = sizeof options;
+        options.model = view(model);
+        options.rows = 1;
+        options.length = 4;
+        options.ports = &ports;
+        options.port_count = 1;
+        hk_session session{};
+        const int32_t code = hk_session_forward(context, &options, nullptr, &session, error);
+        REQUIRE_MESSAGE(code == HK_OK, error.message());
+        const hk_session_info info = state_of(session, 120 * kSecond);
+        REQUIRE_MESSAGE(info.state == HK_SESSION_IDLE, message_of(info));
+        sessions.push_back(session);
+    }
+    const std::string table = "transformer.wte.weight", matrix = "adapter.transformer.h.0.attn.c_attn.lora_A.weight";
+    CHECK(address(sessions[0], table) == address(sessions[1], table));
+    CHECK(address(sessions[0], table) == address(sessions[2], table));
+    CHECK(address(sessions[1], matrix) != address(sessions[2], matrix));
+    for (const hk_session session : sessions) hk_session_destroy(session);
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
 TEST_CASE("sessions of one model share its weights, which are freed when all of them have released theirs") {
     FaultDriver& driver = FaultDriver::get();
     driver.reset();

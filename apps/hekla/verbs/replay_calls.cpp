@@ -379,6 +379,20 @@ void Replay::play_session(const std::string& name, const json& line) {
             uint64_t count = 0;
             reader->list("prompts", prompts, count);
             ended(hk_session_prompt(session.handle, prompts, count, error_.error));
+        } else if (name == "hk_session_adapter_put") {
+            const std::string folder = arguments.value("folder", std::string()),
+                              model = arguments.value("model", std::string());
+            hk_loaded_adapter adapter{};
+            const int32_t slot = arguments.value("slot", int32_t{0});
+            if (!folder.empty() &&
+                hk_adapter_open(context_, text(folder), text(model), &adapter, error_.error) != HK_OK)
+                return ended(HK_NOT_FOUND);
+            ended(hk_session_adapter_put(session.handle, slot, adapter, error_.error));
+            hk_adapter_destroy(adapter);
+        } else if (name == "hk_session_adapter_row") {
+            ended(hk_session_adapter_row(session.handle, arguments.value("row", uint64_t{0}),
+                                         arguments.value("slot", int32_t{-1}), arguments.value("scale", 1.0),
+                                         arguments.value("flags", int32_t{0}), error_.error));
         } else if (name == "hk_session_set_scalar") {
             const std::string scalar = arguments.value("name", std::string());
             const bool finite = arguments.contains("value") && arguments["value"].is_number(); // JSON has no NaN

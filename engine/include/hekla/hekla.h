@@ -441,6 +441,15 @@ typedef struct hk_generate_options {
     // The name of each prompt's adapter, "" for none: prompt_count of them. In a session they hold for all prompts. Null
     // (default): all adapters act on all prompts.
     const hk_string* prompt_adapters;
+    // Slots for LoRA adapters, 1 or more, of which every prompt uses one or none, and which a session can fill and choose
+    // while it generates (hk_session_adapter_put). `adapters` are in the first of them. 0 (default): none; each of
+    // `adapters` has memory of its own.
+    int32_t adapter_slots;
+    // Rank of the slots: the largest that an adapter may have. 0 (default): that of `adapters`, or 16 without any.
+    int32_t adapter_rank;
+    // Modules that have slots: ends of their names with commas between them ("c_attn,c_proj"), or "all-linear": all of
+    // the body. "" (default): those of `adapters`, or "all-linear" without any.
+    hk_string adapter_targets;
 } hk_generate_options;
 
 // How a generation ended.

@@ -89,6 +89,34 @@ HK_EXPORT int32_t hk_session_train(hk_context context, const hk_train_options* o
 HK_EXPORT int32_t hk_session_generate(hk_context context, const hk_generate_options* options,
                                       const hk_session_options* session_options, hk_session* out, hk_error* error);
 
+// A LoRA adapter in host memory, checked against a model. Immutable: any thread may use it, several at once.
+typedef struct hk_loaded_adapter {
+    // Number of the object; 0 is null.
+    uint64_t id;
+} hk_loaded_adapter;
+
+// Reads the folder of a LoRA adapter, of a run or of PEFT, for the model of another folder; uses no device. Errors: it is
+// damaged, of another kind, or was trained with another model. [any-thread], one call per context at a time
+HK_EXPORT int32_t hk_adapter_open(hk_context context, hk_string folder, hk_string model, hk_loaded_adapter* out,
+                                  hk_error* error);
+// Destroys the adapter; slots keep what they contain. [any-thread]
+HK_EXPORT void hk_adapter_destroy(hk_loaded_adapter adapter);
+
+// What hk_session_adapter_row changes.
+#define HK_ADAPTER_FROM_START ((int32_t)0) // the row's earlier tokens are computed again with the adapter (default)
+#define HK_ADAPTER_FROM_HERE ((int32_t)1)  // they stay as they are; only later tokens use the adapter
+
+// Puts an adapter into a slot of a generation with hk_generate_options.adapter_slots; null empties the slot. It is copied
+// before the session's next token, within the budgets of hk_session_advance, and needs no memory on the device that was
+// not there before. Errors: the session is not prepared, or has no such slot; a row uses the slot; the adapter has a
+// larger rank, or acts at modules without slots. [any-thread]
+HK_EXPORT int32_t hk_session_adapter_put(hk_session session, int32_t slot, hk_loaded_adapter adapter, hk_error* error);
+// Sets the slot that a row (a prompt) uses from its next token on, -1 for none, and what its change is multiplied by.
+// `flags`: HK_ADAPTER_*. Encoder-decoders use it from the next hk_session_prompt on. Errors: the session is not prepared,
+// or has no such row or slot; a scale that is not finite. [any-thread]
+HK_EXPORT int32_t hk_session_adapter_row(hk_session session, uint64_t row, int32_t slot, double scale, int32_t flags,
+                                         hk_error* error);
+
 // A range of a VkBuffer. Buffers of the host are created with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT and
 // VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, on memory that was allocated with VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT.
 // They are concurrent, or owned by the family of Hekla's queue: the host releases one to that family before a pass, and
