@@ -86,7 +86,7 @@ std::string not_in_a_slot(const StoredAdapter& adapter) {
     if (adapter.config.value("slots", 0) != 0) return "it has slots itself";
     for (const model::TensorView& tensor : adapter.tensors())
         if (module_of(tensor.name, kA).empty() && module_of(tensor.name, kB).empty())
-            return fmt::format("it contains '{}', which is no matrix of a linear layer", tensor.name);
+            return fmt::format("it contains '{}', which is not a matrix of a linear layer", tensor.name);
     return {};
 }
 
@@ -182,7 +182,7 @@ Status check_slot(const SlotContent& content, const std::string& weights, const 
     for (const auto& [module, matrices] : content.modules) {
         if (std::ranges::find(known, module) != known.end()) continue;
         const std::string_view near = nearest_name(module, known);
-        return corrupt(fmt::format("{}: '{}' is no linear layer of {} that has slots{}", content.path, module, folder,
+        return corrupt(fmt::format("{}: '{}' is not a linear layer with slots in {}{}", content.path, module, folder,
                                    near.empty() ? "" : fmt::format("; the nearest is '{}'", near)));
     }
     return {};

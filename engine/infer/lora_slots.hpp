@@ -47,7 +47,7 @@ Result<plugin::AdapterSpec> slots_spec(std::span<const SlotContent> contents, co
 Result<std::vector<float>> slots_values(const plugin::ModelTensor& parameter, std::span<const SlotContent> contents);
 // The values of one slot of it. null: zeros.
 Result<std::vector<float>> slot_values(const plugin::ModelTensor& parameter, const SlotContent* content);
-// Errors: it was trained with another body (weights, "": not compared); a module that is none of `parameters`, those of
+// Errors: it was trained with another body (weights, "": not compared); a module that is not among `parameters`, those of
 // the slots, with the nearest name. folder: of the body, for messages.
 Status check_slot(const SlotContent& content, const std::string& weights, const std::string& folder,
                   std::span<const plugin::ModelTensor> parameters);

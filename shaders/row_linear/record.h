@@ -5,7 +5,7 @@ HK_CONSTANT(kAlongInputs, 0);   // [out, in], many inputs: a share of each row, 
 HK_CONSTANT(kAcrossOutputs, 1); // [out, in], few inputs: rows of their own
 HK_CONSTANT(kInputFirst, 2);    // [in, out]: columns of their own
 
-// Outputs of a workgroup: so many, or so many times its lanes.
+// Outputs of a workgroup: the number itself, or times its lanes.
 HK_CONSTANT(kOutputsAlong, 8);
 HK_CONSTANT(kOutputsAcross, 4);
 

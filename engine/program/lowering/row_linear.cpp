@@ -5,8 +5,8 @@ namespace hekla::program {
 
 namespace {
 
-// Up to so many tokens a row a matrix is read where it is, by every token; for more, rows get copies of their matrices,
-// and the product is one of batches. Measured in shaders/TRIED.md.
+// Up to this many tokens a row, each token reads the matrix where it is; for more, rows get copies of their matrices, and
+// the product is one of batches. Measured in shaders/TRIED.md.
 constexpr int64_t kFewTokens = 4;
 
 struct RowProduct {
