@@ -106,7 +106,10 @@ class NumbersByModule {
 public:
     NumbersByModule(const Config& config, const std::string& key) {
         for (const std::string& name : members_of(config, key)) {
-            const std::string expression = "(.*\\.)?(" + name + ")", path = key + "." + name;
+            const std::string expression = "(.*\\.)?(" + name + ")";
+            std::string path = key;
+            path += '.';
+            path += name;
             matches_expression(expression, "");
             if constexpr (std::is_integral_v<T>)
                 numbers_.emplace_back(expression, config.integer(path));

@@ -112,6 +112,30 @@ private:
     hk_session session_{0};
 };
 
+// A LoRA adapter for the slots of generations, destroyed with this object. Null after an error, and after it was moved
+// from.
+class Adapter {
+public:
+    Adapter() = default;
+    explicit Adapter(hk_loaded_adapter adapter) : adapter_(adapter) {}
+    ~Adapter() { reset(); }
+    Adapter(Adapter&& other) noexcept : adapter_(std::exchange(other.adapter_, hk_loaded_adapter{0})) {}
+    Adapter& operator=(Adapter&& other) noexcept {
+        if (this != &other) {
+            reset();
+            adapter_ = std::exchange(other.adapter_, hk_loaded_adapter{0});
+        }
+        return *this;
+    }
+
+    explicit operator bool() const { return adapter_.id != 0; }
+    hk_loaded_adapter c() const { return adapter_; }
+    void reset() { hk_adapter_destroy(std::exchange(adapter_, hk_loaded_adapter{0})); }
+
+private:
+    hk_loaded_adapter adapter_{0};
+};
+
 // How to generate; see hk_generate_options.
 struct GenerationOptions {
     // Folder or file of a model. Required.
@@ -134,6 +158,12 @@ struct GenerationOptions {
     std::vector<std::string> adapters;
     // The name of each prompt's adapter, "" for none. Empty: all adapters act on all prompts.
     std::vector<std::string> prompt_adapters;
+    // Slots for LoRA adapters that rows can exchange (hk_generate_options.adapter_slots); 0: none.
+    int32_t adapter_slots = 0;
+    // Largest rank of an adapter in a slot; 0: that of `adapters`, or 16 without any.
+    int32_t adapter_rank = 0;
+    // Ends of the names of modules with slots, with commas between them; "": see hk_generate_options.adapter_targets.
+    std::string adapter_targets;
 };
 
 // A session that generates; the text is kept here until it is taken.
@@ -161,6 +191,15 @@ public:
         std::vector<hk_string> views;
         for (const std::string& one : prompts) views.push_back(view(one));
         return error.take(hk_session_prompt(session_.c(), views.data(), views.size(), error.c()));
+    }
+    // Puts an adapter into a slot that no row uses, a null one to empty it. Returns false after an error.
+    bool put_adapter(int32_t slot, const Adapter& adapter, Error& error) const {
+        return error.take(hk_session_adapter_put(session_.c(), slot, adapter.c(), error.c()));
+    }
+    // Sets the slot of a row from its next token on, -1 for none. flags: HK_ADAPTER_*. Returns false after an error.
+    bool use_slot(uint64_t row, int32_t slot, Error& error, double scale = 1.0,
+                  int32_t flags = HK_ADAPTER_FROM_START) const {
+        return error.take(hk_session_adapter_row(session_.c(), row, slot, scale, flags, error.c()));
     }
 
 private:
@@ -285,6 +324,13 @@ public:
         return error.take(hk_device_release(context_, nanoseconds, error.c()));
     }
 
+    // Reads a LoRA adapter for the model of a folder; null after an error.
+    Adapter open_adapter(const std::string& folder, const std::string& model, Error& error) const {
+        hk_loaded_adapter adapter{0};
+        if (!error.take(hk_adapter_open(context_, view(folder), view(model), &adapter, error.c()))) return {};
+        return Adapter(adapter);
+    }
+
     // Starts a generation; null after an error.
     Generation generate(const GenerationOptions& options, Error& error) const {
         Generation made;
@@ -309,6 +355,9 @@ public:
         c.adapters = adapters.data();
         c.adapter_count = adapters.size();
         c.prompt_adapters = prompt_adapters.empty() ? nullptr : prompt_adapters.data();
+        c.adapter_slots = options.adapter_slots;
+        c.adapter_rank = options.adapter_rank;
+        c.adapter_targets = view(options.adapter_targets);
         c.user = made.heard_.get();
         c.text = [](void* user, uint64_t row, hk_string text) {
             auto& heard = *static_cast<Generation::Heard*>(user);

@@ -5,8 +5,8 @@ namespace hekla::program {
 
 namespace {
 
-// Up to this many tokens a row, each token reads the matrix where it is; for more, rows get copies of their matrices, and
-// the product is one of batches. Measured in shaders/TRIED.md.
+// Up to this many tokens a row, each token reads the matrix where it is; for more, rows get copies of their matrices,
+// and the product is one of batches. Measured in shaders/TRIED.md.
 constexpr int64_t kFewTokens = 4;
 
 struct RowProduct {
@@ -25,11 +25,11 @@ struct RowProduct {
 void multiply_few(Lowering& lowering, const RowProduct& p) {
     using namespace kernels::row_linear;
     const Rows x = as_rows(lowering, p.x);
-    const int64_t lanes_ = lanes(lowering);
-    const uint32_t layout = p.input_first ? kInputFirst : p.in() >= 4 * lanes_ ? kAlongInputs : kAcrossOutputs;
+    const auto group = static_cast<int64_t>(lanes(lowering));
+    const uint32_t layout = p.input_first ? kInputFirst : p.in() >= 4 * group ? kAlongInputs : kAcrossOutputs;
     const Rows matrix{p.weights, 0, p.in(), p.in()};
     const uint32_t width = layout == kInputFirst ? 1 : load_width(lowering, p.in(), {&x, &matrix});
-    const int64_t outputs = layout == kAlongInputs ? kOutputsAlong : kOutputsAcross * lanes_;
+    const int64_t outputs = layout == kAlongInputs ? kOutputsAlong : kOutputsAcross * group;
     const int64_t blocks = divide_up(p.out(), outputs);
     Dispatch dispatch;
     dispatch.shader = "row_linear/few";
