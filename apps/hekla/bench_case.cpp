@@ -44,7 +44,7 @@ Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry
                        {"intermediate_size", c.inner},
                        {"max_position_embeddings", 2048},
                        {"tie_word_embeddings", c.tied}};
-        const json config{{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
+        const nlohmann::json config{{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
         spec.adapters = {{"", {"lora", config}}};
         return plugin::Composition::create(registry, spec, nullptr, log);
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <ranges>
 
 namespace hekla::generate {
 namespace {
@@ -84,7 +83,9 @@ private:
         shifted.step.cache_row = shifted.cache_row;
         if (shifted.step.kind == StepKind::first) shifted.step.kind = StepKind::any;
         const auto begins = [&](std::size_t row) { return step.count[row] > 0 && step.start[row] == 0; };
-        if (std::ranges::none_of(std::views::iota(std::size_t{0}, rows), begins)) return shifted;
+        bool some_begin = false;
+        for (std::size_t row = 0; row < rows; ++row) some_begin = some_begin || begins(row);
+        if (!some_begin) return shifted;
         for (int64_t done = 0; done < count_;) {
             const int64_t left = count_ - done;
             const auto fits = std::ranges::find_if(chunks(), [&](int64_t size) { return size >= left; });
