@@ -90,10 +90,8 @@ Status Estimator::add_store(std::vector<ParameterEntry> table, const StoreOption
     HK_ASSIGN(chunks_,
               place_parameters(table_, target_.limits, options,
                                options.max_chunk_bytes > 0 ? options.max_chunk_bytes : target_.max_buffer_bytes));
-    for (const ParameterEntry& entry : table_) {
-        sum_.parameters += entry.shape.elements();
-        if (entry.storage != Storage::f32) storage_.emplace(entry.name, entry.storage);
-    }
+    for (const ParameterEntry& entry : table_) sum_.parameters += entry.shape.elements();
+    storage_ = stored_in_16_bits(table_);
     for (const StoreChunk& chunk : chunks_) {
         const uint64_t elements = std::max(chunk.elements, kAlignment);
         buffer(elements * bytes_of(chunk.storage), &Estimate::weights);

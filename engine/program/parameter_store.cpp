@@ -62,6 +62,23 @@ public:
     SharedWeights::Reader reader;
 };
 
+void choose_storage(std::vector<ParameterEntry>& table, const StoreOptions& options) {
+    const bool trains = options.gradients || options.moments.count > 0;
+    for (ParameterEntry& entry : table) {
+        entry.trained = !options.frozen.contains(entry.name);
+        entry.own = options.own.contains(entry.name);
+        const bool fixed = !trains || !entry.trained;
+        if (fixed && entry.readable_in_16_bits && entry.shape.rank() >= 2) entry.storage = options.weights;
+    }
+}
+
+std::map<std::string, Storage> stored_in_16_bits(const std::vector<ParameterEntry>& table) {
+    std::map<std::string, Storage> result;
+    for (const ParameterEntry& entry : table)
+        if (entry.storage != Storage::f32) result.emplace(entry.name, entry.storage);
+    return result;
+}
+
 Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
                                                  const StoreOptions& options, uint64_t largest) {
     HK_TRY(check_storage(limits, options.weights));
@@ -69,18 +86,12 @@ Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& ta
     if (options.moments.storage == Storage::f16)
         return invalid_argument(
             "moments are stored in float32 or bfloat16: squares of gradients leave float16's range");
-    const bool has_16_bit = bytes_of(options.weights) == 2;
-    if (has_16_bit && (options.gradients || options.moments.count > 0))
-        return invalid_argument(
-            "a store that is trained holds its weights in float32: leave StoreOptions::weights out");
+    choose_storage(table, options);
     std::vector<StoreChunk> chunks;
     std::set<std::string_view> names;
     for (ParameterEntry& entry : table) {
         if (!names.insert(entry.name).second)
             return invalid_argument(fmt::format("two parameters are named '{}'", entry.name));
-        if (has_16_bit && entry.readable_in_16_bits && entry.shape.rank() >= 2) entry.storage = options.weights;
-        entry.trained = !options.frozen.contains(entry.name);
-        entry.own = options.own.contains(entry.name);
         if (!entry.own) HK_TRY(place(entry, chunks, largest));
     }
     for (ParameterEntry& entry : table)
@@ -164,12 +175,7 @@ const ParameterEntry* ParameterStore::find(std::string_view name) const {
     return it == index_.end() ? nullptr : &table_[it->second];
 }
 
-std::map<std::string, Storage> ParameterStore::storage() const {
-    std::map<std::string, Storage> result;
-    for (const ParameterEntry& entry : table_)
-        if (entry.storage != Storage::f32) result.emplace(entry.name, entry.storage);
-    return result;
-}
+std::map<std::string, Storage> ParameterStore::storage() const { return stored_in_16_bits(table_); }
 
 bool ParameterStore::has(StoreArena arena, uint32_t chunk) const { return find_buffer(arena, chunk) != nullptr; }
 

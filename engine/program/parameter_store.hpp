@@ -29,8 +29,8 @@ inline constexpr Moments kAdamMoments{.count = 2};
 struct StoreOptions {
     bool gradients = false;
     Moments moments = {};
-    // f16 or bf16: parameters with two or more dimensions that all readers can read in 16 bits are stored so, with half
-    // the memory. For inference: such a store has neither gradients nor moments.
+    // f16 or bf16: parameters that are not trained, have two or more dimensions, and that all readers can read in 16
+    // bits are stored so, with half the memory. Without gradients and moments no parameter is trained.
     Storage weights = Storage::f32;
     uint64_t max_chunk_bytes = 0;                             // of one allocation; 0: the device's limit
     std::set<std::string, std::less<>> frozen = {};           // parameters without gradients and moments
@@ -48,8 +48,14 @@ struct StoreOptions {
 enum class StoreArena : uint8_t { parameters, gradients, moment1, moment2 };
 inline constexpr std::size_t kStoreArenas = 4;
 
-// Places the tensors of a table: sets chunk, offset, storage and trained of each. largest: bytes of one allocation.
-// Errors: a larger tensor; duplicate names; incompatible options.
+// Sets storage, trained and own of each tensor of a table.
+void choose_storage(std::vector<ParameterEntry>& table, const StoreOptions& options);
+
+// Returns the names of the tensors of a table that are stored in 16 bits, for CompileOptions::parameters.
+std::map<std::string, Storage> stored_in_16_bits(const std::vector<ParameterEntry>& table);
+
+// Places the tensors of a table: sets chunk, offset, storage, trained and own of each. largest: bytes of one
+// allocation. Errors: a larger tensor; duplicate names; incompatible options.
 Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
                                                  const StoreOptions& options, uint64_t largest);
 

@@ -13,14 +13,18 @@ uint64_t Features::bytes(const graph::FrozenCut& cut, uint64_t examples, int64_t
     return row * examples;
 }
 
+program::CompileOptions Features::options(const graph::FrozenCut& cut) {
+    program::CompileOptions options;
+    options.outputs = cut.features;
+    options.gradients = program::Gradients::ignore;
+    return options;
+}
+
 Result<Features> Features::compute(program::Runtime& runtime, program::ParameterStore& store,
                                    const plugin::Composition& composition, const graph::FrozenCut& cut,
                                    const Split& split, int64_t batch, int64_t length, uint64_t seed) {
     HK_ASSIGN(const graph::Graph graph, graph::simplify(cut.below));
-    program::CompileOptions options;
-    options.outputs = cut.features;
-    options.gradients = program::Gradients::ignore;
-    HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, store, options));
+    HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, store, options(cut)));
     Features result;
     const uint64_t count = split.examples().size();
     for (const std::string& name : cut.features) {

@@ -1,4 +1,5 @@
-// The outputs of a frozen body for every training example, computed once: the steps then compute only the head.
+// The outputs of frozen layers for every training example, computed once: the steps then compute only what is above
+// them.
 #pragma once
 
 #include "base/resource_array.hpp"
@@ -20,6 +21,8 @@ public:
     static Result<Features> compute(program::Runtime& runtime, program::ParameterStore& store,
                                     const plugin::Composition& composition, const graph::FrozenCut& cut,
                                     const Split& split, int64_t batch, int64_t length, uint64_t seed);
+    // Returns how the program of the part below the cut is compiled.
+    static program::CompileOptions options(const graph::FrozenCut& cut);
     // Returns the memory for that many examples, in bytes.
     static uint64_t bytes(const graph::FrozenCut& cut, uint64_t examples, int64_t batch);
 

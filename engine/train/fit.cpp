@@ -33,17 +33,26 @@ Result<graph::Graph> describe(const plugin::Composition& composition, int64_t ba
     return composition.build(HK_MODE_TRAIN, fields);
 }
 
-MemoryNeed parameters_of(const graph::Graph& described, const FitOptions& options) {
+// Returns the parameters with their storage. differentiated: the graph of a step.
+std::vector<program::ParameterEntry> stored_table(const graph::Graph& described, const graph::Graph& differentiated,
+                                                  const FitOptions& options) {
+    std::vector<program::ParameterEntry> table = program::parameter_table(described);
+    program::keep_readable_in_16_bits(table, differentiated);
+    program::choose_storage(
+        table,
+        {.gradients = true, .moments = options.moments, .weights = options.frozen_storage, .frozen = options.frozen});
+    return table;
+}
+
+MemoryNeed parameters_of(const std::vector<program::ParameterEntry>& table, const FitOptions& options) {
     MemoryNeed need;
-    int64_t trained = 0;
-    for (const auto& [name, value] : described.parameters()) {
-        const int64_t elements = described.shape(value).elements();
-        need.parameters += elements;
-        need.largest = std::max(need.largest, static_cast<uint64_t>(elements) * sizeof(float));
-        if (!options.frozen.contains(name)) trained += elements;
+    for (const program::ParameterEntry& entry : table) {
+        const auto elements = static_cast<uint64_t>(entry.shape.elements());
+        const uint64_t stored = elements * program::bytes_of(entry.storage);
+        need.parameters += entry.shape.elements();
+        need.largest = std::max(need.largest, stored);
+        need.lasting += entry.trained ? elements * bytes_per_parameter(options) : stored;
     }
-    need.lasting = static_cast<uint64_t>(need.parameters) * sizeof(float) +
-                   static_cast<uint64_t>(trained) * (bytes_per_parameter(options) - sizeof(float));
     return need;
 }
 
@@ -95,11 +104,13 @@ std::string MemoryRoom::text() const {
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
                                int64_t length, const FitOptions& how) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
-    MemoryNeed need = parameters_of(described, how);
     HK_ASSIGN(const graph::Graph graph, training_graph(described, how.frozen, how.recompute));
+    const std::vector<program::ParameterEntry> table = stored_table(described, graph, how);
+    MemoryNeed need = parameters_of(table, how);
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = how.precision;
+    options.parameters = program::stored_in_16_bits(table);
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
     // The total size does not depend on the block size; the second plan checks the block size of this device.
     HK_ASSIGN(const program::MemoryPlan plan, program::plan_memory(lowering, std::numeric_limits<uint64_t>::max() / 4));
@@ -126,7 +137,8 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
     const MemoryRoom room = memory_room(runtime);
     const std::string device = runtime.gpu().capabilities().device_name;
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
-    const MemoryNeed lasting = parameters_of(described, how);
+    HK_ASSIGN(const graph::Graph graph, training_graph(described, how.frozen, how.recompute));
+    const MemoryNeed lasting = parameters_of(stored_table(described, graph, how), how);
     const std::string of_parameters =
         fmt::format("parameters, gradients{} take {}", how.averages ? ", moments and averages" : " and moments",
                     size_text(lasting.lasting));

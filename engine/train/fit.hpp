@@ -40,6 +40,7 @@ struct FitOptions {
     bool averages = false;                       // also keep a moving average of the weights
     std::set<std::string, std::less<>> frozen{}; // parameters without gradient, moments and average
     graph::Recompute recompute{};
+    program::Storage frozen_storage = program::Storage::f32; // of matrices among `frozen`
 };
 
 // Computes the memory for training `composition` with `batch` examples of `length`, without using the device: lowers

@@ -18,6 +18,12 @@ program::Storage storage_of(const TrainSection& settings) {
     return settings.bf16 ? program::Storage::bf16 : settings.fp16 ? program::Storage::f16 : program::Storage::f32;
 }
 
+program::Storage frozen_storage_of(const TrainSection& settings) {
+    return settings.frozen_dtype == "bfloat16"  ? program::Storage::bf16
+           : settings.frozen_dtype == "float16" ? program::Storage::f16
+                                                : program::Storage::f32;
+}
+
 Optimizer::Optimizer() : state_(std::make_unique<State>()) {}
 Optimizer::~Optimizer() = default;
 

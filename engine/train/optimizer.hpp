@@ -15,6 +15,7 @@ namespace hekla::train {
 
 // Returns the CompileOptions::precision of a run with these settings.
 program::Storage storage_of(const TrainSection& settings);
+program::Storage frozen_storage_of(const TrainSection& settings); // train.frozen_dtype
 
 // The result of a step, read from the device.
 struct StepOutcome {

@@ -179,8 +179,8 @@ Status TrainingRun::prepare_step(int64_t step) {
     HK_TRY(scalars_.begin_step(step, recipe_.train.max_steps,
                                events_.scalars ? events_.scalars() : StepScalars::Values()));
     if (!cut_ || features_) return {};
-    message(fmt::format("running the frozen body once over {} examples",
-                        grouped(static_cast<double>(data_.train().size()))));
+    message(fmt::format("computing the frozen layers, {:.0f}% of a forward pass, once for {} examples",
+                        100.0 * cut_->share, grouped(static_cast<double>(data_.train().size()))));
     HK_ASSIGN(features_, Features::compute(*runtime_, *store_, *composition_, *cut_, data_.train(),
                                            recipe_.train.per_device_train_batch_size, recipe_.train.context_length,
                                            static_cast<uint64_t>(recipe_.train.seed)));

@@ -153,7 +153,7 @@ public:
     Result<double> loss_scale() const { return optimizer_->loss_scale(); }
 
 private:
-    // Sets the values of the step scalars and, before the first step, computes the outputs of a frozen body.
+    // Sets the values of the step scalars and, before the first step, computes the outputs of frozen layers.
     Status prepare_step(int64_t step);
     TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
                 const Log& log, const TrainerEvents& events);
@@ -169,6 +169,8 @@ private:
     Status open_data();
     Status describe();
     std::vector<program::ParameterEntry> parameters() const; // without their places in a store
+    // The same for a store whose parameters `step`, a graph with gradients, reads.
+    std::vector<program::ParameterEntry> parameters_read_by(const graph::Graph& step) const;
     Status open_mask();
     Status start_masked();
     Status apply_mask(); // to weights and moments
@@ -242,7 +244,7 @@ private:
     ParameterRules rules_;
     std::optional<WeightMask> mask_; // with prune.from_mask
     StepScalars scalars_;
-    std::optional<graph::FrozenCut> cut_;   // if the outputs of a frozen body are cached
+    std::optional<graph::FrozenCut> cut_;   // if the outputs of frozen layers are cached
     std::vector<std::string> start_random_; // parameters; empty if a checkpoint was found
     std::string teacher_;                   // a hash of its parameters; empty without one
     nlohmann::ordered_json base_;           // infer::base_of() the model whose body an adapter changes, or null

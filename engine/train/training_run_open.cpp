@@ -35,6 +35,7 @@ using nlohmann::json;
 
 constexpr const char* kKernelsFile = "kernels.json";  // in the run's folder
 constexpr uint64_t kMostFeatures = uint64_t{2} << 30; // bytes on the host; above this they are computed in every step
+constexpr double kLeastShare = 0.05; // of a forward pass that features must save, or they are computed in every step
 
 // Adds a line of Program::kernel_choices() to a map from key to kernel.
 void add_choice(const std::string& line, std::map<std::string, std::string>& choices) {
@@ -69,6 +70,12 @@ Status TrainingRun::read() {
 std::vector<program::ParameterEntry> TrainingRun::parameters() const {
     std::vector<program::ParameterEntry> table = program::parameter_table(described_);
     for (program::ParameterEntry& entry : table) entry.trained = !rules_.frozen.contains(entry.name);
+    return table;
+}
+
+std::vector<program::ParameterEntry> TrainingRun::parameters_read_by(const graph::Graph& step) const {
+    std::vector<program::ParameterEntry> table = parameters();
+    program::keep_readable_in_16_bits(table, step);
     return table;
 }
 
@@ -216,12 +223,19 @@ Status TrainingRun::describe() {
         message(fmt::format("{} of {} parameters are frozen{}", rules_.frozen.size(), names.size(),
                             rules_.body_frozen ? ": the whole body" : ""));
     rules_.frozen.insert(teacher.begin(), teacher.end());
+    if (rules_.frozen.empty() && frozen_storage_of(s) != program::Storage::f32)
+        return invalid_argument(
+            fmt::format("train.frozen_dtype = {}: no parameter is frozen: remove the key, or freeze "
+                        "parameters with train.freeze or [adapter]",
+                        s.frozen_dtype));
     if (!teacher.empty())
         message(fmt::format("teacher {}: {} parameters, all frozen", recipe_.teacher.from, teacher.size()));
-    // Rows are the same in every epoch, so the outputs of a frozen body are too.
-    if (rules_.body_frozen && composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1) {
+    // Rows are the same in every epoch, so the outputs of frozen layers are too, below the first one that is trained.
+    cut_.reset();
+    if (composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1) {
         HK_ASSIGN(cut_, graph::cut_frozen(described_, rules_.frozen, s.per_device_train_batch_size));
-        if (cut_ && Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures)
+        if (cut_ && (cut_->share < kLeastShare ||
+                     Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures))
             cut_.reset();
     }
     HK_TRY(differentiated().status()); // reports what cannot be trained before data is read
@@ -300,8 +314,9 @@ Status TrainingRun::freeze_for_adapters(const plugin::CompositionSpec& spec, con
 }
 
 FitOptions TrainingRun::fit_options() const {
-    return {storage_of(recipe_.train), Optimizer::moments(recipe_.train), recipe_.train.ema_decay > 0.0, rules_.frozen,
-            recompute_of(recipe_.train)};
+    return {storage_of(recipe_.train),     Optimizer::moments(recipe_.train),
+            recipe_.train.ema_decay > 0.0, rules_.frozen,
+            recompute_of(recipe_.train),   frozen_storage_of(recipe_.train)};
 }
 
 Status TrainingRun::fit() {
@@ -358,7 +373,10 @@ std::vector<std::string> TrainingRun::kernel_choices() const {
 }
 
 program::StoreOptions TrainingRun::store_options() const {
-    return {.gradients = true, .moments = Optimizer::moments(recipe_.train), .frozen = rules_.frozen};
+    return {.gradients = true,
+            .moments = Optimizer::moments(recipe_.train),
+            .weights = frozen_storage_of(recipe_.train),
+            .frozen = rules_.frozen};
 }
 
 program::CompileOptions TrainingRun::train_options(std::map<std::string, std::string> choices) const {
@@ -392,11 +410,10 @@ Result<graph::Graph> TrainingRun::differentiated(const graph::Graph& described) 
 Status TrainingRun::compile() {
     message("compiling kernels");
     std::map<std::string, std::string> choices = recorded_choices();
-    HK_ASSIGN(store_,
-              program::ParameterStore::create(*runtime_, program::parameter_table(described_), store_options()));
     program::CompileOptions options = train_options(choices);
     {
         HK_ASSIGN(const graph::Graph whole, differentiated());
+        HK_ASSIGN(store_, program::ParameterStore::create(*runtime_, parameters_read_by(whole), store_options()));
         HK_ASSIGN(train_program_, program::Program::compile(*runtime_, whole, *store_, options));
     }
     // Equal products use equal kernels, even if only one of several programs was measured.

@@ -1,5 +1,6 @@
 // Memory and time of a training: estimated for any device, measured on the current one.
 #include "base/stopwatch.hpp"
+#include "graph/simplify.hpp"
 #include "program/lowering/optimizer.hpp"
 #include "train/training_graph.hpp"
 #include "train/training_run.hpp"
@@ -32,12 +33,16 @@ Result<TrainingRun::Plan> TrainingRun::plan() const { return plan(program::targe
 Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const {
     const TrainSection& s = recipe_.train;
     program::Estimator estimator(target);
-    HK_TRY(estimator.add_store(program::parameter_table(described_), store_options()));
+    HK_ASSIGN(const graph::Graph whole, differentiated());
+    HK_TRY(estimator.add_store(parameters_read_by(whole), store_options()));
     const program::CompileOptions options =
         train_options(runtime_ != nullptr ? recorded_choices() : std::map<std::string, std::string>());
-    HK_ASSIGN(const graph::Graph whole, differentiated());
     HK_ASSIGN(const program::Lowering step,
               estimator.add(whole, options, static_cast<double>(s.gradient_accumulation_steps)));
+    if (cut_) {
+        HK_ASSIGN(const graph::Graph below, graph::simplify(cut_->below));
+        HK_TRY(estimator.add(below, Features::options(*cut_), 0.0).status());
+    }
     for (const auto& [length, shorter] : shorter_) {
         HK_ASSIGN(const graph::Graph graph, differentiated(shorter.described));
         HK_TRY(estimator.add(graph, options, 0.0).status());

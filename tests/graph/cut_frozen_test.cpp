@@ -83,6 +83,48 @@ TEST_CASE("the cut: features before it, the same loss after it") {
     CHECK(one.value()[0].data == other.value()[0].data);
 }
 
+// Two layers with a norm and a residual sum each, like a Transformer's; the second has a trained matrix besides its
+// own.
+TEST_CASE("a norm of a feature is computed again, products are not; the share is that of the products") {
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {4, 3, 8});
+    const auto layer = [&](const std::string& name, ValueId stream, bool adapted) {
+        const ValueId normed =
+            b(Op::layer_norm, {stream, b.parameter(name + ".gain", {8}, 0, 0, 0, 0), kNone}, {{"epsilon", 1e-5}});
+        ValueId y = b(Op::linear, {normed, b.parameter(name + ".weight", {8, 8}, 0, 0, 0, 0), kNone});
+        if (adapted) y = b(Op::add, {y, b(Op::linear, {normed, b.parameter("adapter", {8, 8}, 0, 0, 0, 0), kNone})});
+        return b(Op::add, {stream, y});
+    };
+    const ValueId end = layer("1", layer("0", x, false), true);
+    const ValueId sum = b(Op::sum, {b(Op::mul, {end, end})}, {{"axes", std::vector<int64_t>{0, 1, 2}}});
+    b.loss("loss", sum, b.fill(Kind::int32, Shape{}, 4), 1.0);
+    auto described = b.finish();
+    REQUIRE_MESSAGE(described.ok(), described.message());
+    auto cut = cut_frozen(described.value(), {"0.gain", "0.weight", "1.gain", "1.weight"}, 4);
+    REQUIRE_MESSAGE(cut.ok(), cut.message());
+    REQUIRE(cut->has_value());
+    const FrozenCut& parts = *cut.value();
+    // The stream before the second layer, and that layer's own product.
+    CHECK(parts.features.size() == 2);
+    CHECK(parts.above.find_leaf(Op::parameter, "1.gain") != kNone);
+    CHECK(parts.above.find_leaf(Op::parameter, "1.weight") == kNone);
+    CHECK(parts.share == doctest::Approx(2.0 / 3.0));
+    Feeds feeds;
+    feeds.fields.emplace("x", numbers({4, 3, 8}));
+    for (const auto& [name, value] : described->parameters())
+        feeds.parameters.emplace(name, numbers(described->shape(value)));
+    std::vector<ValueId> wanted;
+    for (const std::string& name : parts.features) wanted.push_back(parts.below.outputs.at(name));
+    auto features = evaluate(parts.below, feeds, wanted);
+    REQUIRE_MESSAGE(features.ok(), features.message());
+    for (std::size_t i = 0; i < wanted.size(); ++i) feeds.fields.emplace(parts.features[i], features.value()[i]);
+    const std::vector<ValueId> above{parts.above.losses[0].sum}, all{described->losses[0].sum};
+    auto one = evaluate(parts.above, feeds, above), other = evaluate(described.value(), feeds, all);
+    REQUIRE_MESSAGE(one.ok(), one.message());
+    REQUIRE(other.ok());
+    CHECK(one.value()[0].data == other.value()[0].data);
+}
+
 TEST_CASE("no cut if nothing is frozen, or rows are not examples") {
     CHECK(!cut_frozen(network(0.0), {}, 4)->has_value());
     CHECK(!cut_frozen(network(0.0), {"body.weight"}, 3)->has_value());

@@ -3,6 +3,8 @@
 #include "program/lowering/storage16.hpp"
 
 #include <charconv>
+#include <functional>
+#include <set>
 
 namespace hekla::program {
 
@@ -35,6 +37,15 @@ std::vector<ParameterEntry> parameter_table(const graph::Graph& graph) {
         table.push_back(std::move(entry));
     }
     return table;
+}
+
+void keep_readable_in_16_bits(std::vector<ParameterEntry>& table, const graph::Graph& also) {
+    const std::vector<bool> readable = factors_only(also);
+    std::set<std::string, std::less<>> not_readable;
+    for (const auto& [name, value] : also.parameters())
+        if (!readable[value]) not_readable.insert(name);
+    for (ParameterEntry& entry : table)
+        if (not_readable.contains(entry.name)) entry.readable_in_16_bits = false;
 }
 
 } // namespace hekla::program

@@ -34,6 +34,9 @@ std::optional<uint32_t> chunk_of(std::string_view name);
 // Returns all parameters of a graph in the order of their creation.
 std::vector<ParameterEntry> parameter_table(const graph::Graph& graph);
 
+// Clears readable_in_16_bits of parameters that another graph, such as that of their gradients, reads in 32 bits.
+void keep_readable_in_16_bits(std::vector<ParameterEntry>& table, const graph::Graph& also);
+
 // A part of the arenas that is one allocation, and the common properties of its tensors.
 struct StoreChunk {
     uint64_t elements = 0;          // padding included, a multiple of 256
