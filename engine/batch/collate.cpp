@@ -137,7 +137,17 @@ Status collate_into(const plugin::Composition& composition, std::span<const Draw
     given.examples = raw.data();
     given.corpus = corpus != nullptr ? &others : nullptr;
     given.seed = seed;
-    return composition.collate(given, fields);
+    std::vector<hk_field> of_objective;
+    for (const hk_field& field : fields) {
+        if (std::string_view(field.name.data, field.name.size) != plugin::kAdapterRows) {
+            of_objective.push_back(field);
+            continue;
+        }
+        std::vector<int32_t> adapters(static_cast<std::size_t>(field.dims[0]), -1);
+        for (std::size_t i = 0; i < examples.size(); ++i) adapters[i] = examples[i].example.adapter;
+        std::memcpy(field.data, adapters.data(), adapters.size() * sizeof(int32_t));
+    }
+    return composition.collate(given, of_objective);
 }
 
 int64_t example_length(const plugin::Composition& composition, const data::EncodedExample& example) {

@@ -24,7 +24,8 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
                    std::vector<data::Field>& fields,
                    std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
 
-// Fills the caller's zeroed memory, which `fields` describe.
+// Fills the caller's zeroed memory, which `fields` describe. The field plugin::kAdapterRows has the adapters of the
+// examples, and -1 in rows without an example; collate does not see it.
 Status collate_into(const plugin::Composition& composition, std::span<const DrawnExample> examples,
                     const data::EncodedExamples* corpus, uint64_t seed, std::span<hk_field> fields);
 

@@ -7,6 +7,7 @@ namespace hekla::data {
 void WindowExamples::get(uint64_t index, EncodedExample& out) const {
     out.index = index;
     out.document = 0;
+    out.adapter = -1;
     out.columns.resize(1);
     EncodedColumn& text = out.columns[0];
     text.name = "text";
@@ -20,6 +21,7 @@ void WindowExamples::get(uint64_t index, EncodedExample& out) const {
 Status StoredExamples::add(const EncodedExample& example) {
     packed_.clear();
     pack(packed_, example.document);
+    pack(packed_, example.adapter);
     pack(packed_, static_cast<uint64_t>(example.columns.size()));
     for (const EncodedColumn& column : example.columns) {
         pack(packed_, std::string_view(column.name));
@@ -35,6 +37,7 @@ void StoredExamples::get(uint64_t index, EncodedExample& out) const {
     std::string_view record = records_[index];
     out.index = index;
     unpack(record, out.document);
+    unpack(record, out.adapter);
     uint64_t columns = 0;
     unpack(record, columns);
     out.columns.resize(columns);

@@ -25,6 +25,7 @@ struct EncodedExample {
     std::vector<EncodedColumn> columns;
     uint64_t index = 0;
     uint64_t document = 0;
+    int32_t adapter = -1; // the number of the adapter that its row has, of several that a batch mixes; -1: none
 };
 
 // The examples of one split. Thread: any, many at once.

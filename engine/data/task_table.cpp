@@ -136,7 +136,7 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     for (const TaskColumn& column : options.columns)
         reading.columns.push_back({column.name, column.source, !column.optional && (options.targets || !column.target),
                                    is_list(options.columns, column), in_answers(options.columns, column)});
-    if (!options.group.empty()) reading.columns.push_back({options.group, options.group, false, false, false});
+    for (const std::string& other : table.others()) reading.columns.push_back({other, other, false, false, false});
     HK_ASSIGN(const std::unique_ptr<ExampleReader> reader, open_examples(reading));
     for (Example example;;) {
         HK_ASSIGN(const bool more, reader->next(example));
@@ -160,7 +160,7 @@ Example TaskTable::row(uint64_t number) const {
     Example row;
     unpack(bytes, row.file);
     unpack(bytes, row.line);
-    row.values.resize(options_.columns.size() + (options_.group.empty() ? 0 : 1));
+    row.values.resize(options_.columns.size() + others().size());
     for (Value& value : row.values) {
         unpack(bytes, value.present);
         unpack(bytes, value.text);
@@ -185,7 +185,18 @@ std::string TaskTable::text(uint64_t number, std::string_view column) const {
 }
 
 std::string TaskTable::group(uint64_t number) const {
-    return options_.group.empty() ? std::string() : row(number).values.back().text;
+    return options_.group.empty() ? std::string() : row(number).values[options_.columns.size()].text;
+}
+
+std::string TaskTable::adapter(uint64_t number) const {
+    return options_.adapter.empty() ? std::string() : row(number).values.back().text;
+}
+
+std::vector<std::string> TaskTable::others() const {
+    std::vector<std::string> columns;
+    for (const std::string* column : {&options_.group, &options_.adapter})
+        if (!column->empty()) columns.push_back(*column);
+    return columns;
 }
 
 Result<std::map<std::string, uint64_t>> TaskTable::class_counts() const {

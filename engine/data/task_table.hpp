@@ -32,8 +32,9 @@ struct TaskTableOptions {
     std::optional<bool> header;
     std::vector<TaskColumn> columns;
     OnBadExample on_bad = OnBadExample::refuse;
-    bool targets = true;    // false: target columns may be missing
-    std::string group = {}; // a column of the files that the task does not read: see TaskTable::group. Empty: none
+    bool targets = true; // false: target columns may be missing
+    // Columns of the files that the task does not read: see TaskTable::group and adapter. Empty: none.
+    std::string group = {}, adapter = {};
     std::size_t max_bytes = ExampleOptions().max_bytes;
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource(); // of the texts and the encoded examples
     ReadOptions reading = {}; // `stop` also ends the table's own passes over its rows
@@ -52,6 +53,8 @@ public:
     std::string text(uint64_t row, std::string_view column) const;
     // Returns the value in the column TaskTableOptions::group; empty if the row has none.
     std::string group(uint64_t row) const;
+    // The same of TaskTableOptions::adapter: the name of the row's adapter.
+    std::string adapter(uint64_t row) const;
 
     // Returns every class that occurs and its count, by name. Reads all rows.
     Result<std::map<std::string, uint64_t>> class_counts() const;
@@ -76,6 +79,7 @@ public:
 
 private:
     TaskTableOptions options_;
+    std::vector<std::string> others() const; // columns that the task does not read, after its own
     Example row(uint64_t number) const;
 
     Records rows_;

@@ -1,6 +1,7 @@
 #include "infer/model.hpp"
 
 #include "base/json.hpp"
+#include "infer/stored_adapter.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -27,6 +28,7 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
         spec.head = own.value("head", "");
         spec.head_config = own.value("head_config", json::object());
         take_objective(own.value("objective", ""), own.value("objective_config", json::object()));
+        HK_TRY(check_one_adapter(own.value("adapter_config", json::object()), folder.path()));
         if (const std::string adapter = own.value("adapter", ""); !adapter.empty())
             spec.adapters.push_back({"", {adapter, own.value("adapter_config", json::object())}});
         for (const json& one : own.value("adapters", json::array()))

@@ -19,6 +19,14 @@ Status StoredAdapter::name_tensors(const std::vector<plugin::Site>& sites) {
     return foreign ? name_by_sites(*foreign, sites) : Status();
 }
 
+Status check_one_adapter(const json& adapter_config, const fs::path& folder) {
+    if (!adapter_config.is_object() || !adapter_config.contains("slots")) return {};
+    return unsupported(
+        fmt::format("{}: contains several adapters, which the rows of its training chose from; give one of "
+                    "the folders in {}",
+                    folder.string(), (folder / "adapters").string()));
+}
+
 Result<StoredAdapter> open_stored_adapter(const fs::path& folder) {
     StoredAdapter adapter;
     if (is_adapter_folder(folder)) {
@@ -48,6 +56,7 @@ Result<StoredAdapter> open_stored_adapter(const fs::path& folder) {
             fmt::format("{}: expected hekla.adapter, the id of a plugin, and hekla.base.weights, a hash", file));
     adapter.id = id.get<std::string>();
     adapter.config = own.value("adapter_config", json::object());
+    HK_TRY(check_one_adapter(adapter.config, adapter.path));
     adapter.weights = base.at("weights").get<std::string>();
     return adapter;
 }

@@ -24,6 +24,9 @@ struct StoredAdapter {
     Status name_tensors(const std::vector<plugin::Site>& sites);
 };
 
+// Returns unsupported for the configuration of several adapters that were trained at once (adapter.names of a recipe).
+Status check_one_adapter(const nlohmann::json& adapter_config, const std::filesystem::path& folder);
+
 // Errors: those of the folder; a model that is not an adapter, or contains several.
 Result<StoredAdapter> open_stored_adapter(const std::filesystem::path& folder);
 

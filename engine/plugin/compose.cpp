@@ -99,6 +99,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     c->context_length_ = spec.context_length;
     c->prefix_ = spec.prefix;
     c->recompute_ = spec.recompute;
+    c->adapter_rows_ = spec.adapter_rows;
     c->refuse_unknown_keys_ = spec.refuse_unknown_keys;
 
     if (spec.teacher != nullptr) {
@@ -400,6 +401,7 @@ Result<std::vector<BatchField>> Composition::batch_fields(int64_t batch, int64_t
     const std::scoped_lock hold(lock_);
     if (const auto known = fields_.find({batch, length}); known != fields_.end()) return known->second;
     HK_ASSIGN(std::vector<BatchField> fields, described(nullptr, [&] { return parts_->batch_fields(batch, length); }));
+    if (adapter_rows_) fields.push_back({kAdapterRows, graph::Kind::int32, graph::Shape{batch}});
     return fields_.emplace(std::pair(batch, length), std::move(fields)).first->second;
 }
 

@@ -22,7 +22,8 @@ struct CompositionSpec {
     std::vector<AdapterSpec> adapters;
     std::string combination;
     nlohmann::json combination_config = nlohmann::json::object();
-    std::string head; // "" for none; several heads: "mlm+span_boundary"
+    bool adapter_rows = false; // batches have the field kAdapterRows, by which each row chooses its adapter
+    std::string head;          // "" for none; several heads: "mlm+span_boundary"
     nlohmann::json head_config = nlohmann::json::object();
     std::string objective; // "" for none
     nlohmann::json objective_config = nlohmann::json::object();
@@ -83,7 +84,8 @@ public:
     // Returns the names of the body's parameters, without adapter, head and objective.
     Result<std::set<std::string>> body_parameters(std::span<const BatchField> fields) const;
 
-    // Returns the fields of the objective's batch. failed_precondition without an objective.
+    // Returns the fields of the objective's batch, and kAdapterRows with CompositionSpec::adapter_rows.
+    // failed_precondition without an objective.
     Result<std::vector<BatchField>> batch_fields(int64_t batch, int64_t length) const;
     bool can_collate() const { return can_collate_; }
     int32_t example_kind() const { return example_kind_; } // HK_EXAMPLE_*; needs an objective
@@ -154,7 +156,7 @@ private:
     nlohmann::json notes_ = nlohmann::json::object();
     int64_t context_length_ = 0;
     std::map<std::string, std::string> prefix_;
-    bool recompute_ = false, body_frozen_ = false, refuse_unknown_keys_ = true;
+    bool recompute_ = false, body_frozen_ = false, adapter_rows_ = false, refuse_unknown_keys_ = true;
     bool describes_apart_ = false, isolated_ = false, can_collate_ = false;
     VirtualTokens virtual_tokens_;
     int32_t example_kind_ = HK_EXAMPLE_WINDOW;

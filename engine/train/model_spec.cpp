@@ -170,6 +170,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
 
     HK_ASSIGN(const std::vector<RecipeAdapter> adapters, read_adapters(recipe));
     for (const RecipeAdapter& adapter : adapters) spec.adapters.push_back(adapter.spec);
+    spec.adapter_rows = !recipe.adapter.names.empty();
     spec.combination = recipe.combine.how;
     if (spec.combination.empty() && !recipe.adapters.empty()) spec.combination = recipe.adapters.begin()->first;
     spec.combination_config = recipe.combine.config;

@@ -2,6 +2,7 @@
 
 #include "plugin/combination.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,6 +17,25 @@ Result<RecipeAdapter> read_adapter(const std::string& name, const std::string& k
     adapter.spec.part = {from->id, from->config};
     adapter.from = from.take();
     return adapter;
+}
+
+Status check_names(const AdapterSection& adapter) {
+    if (adapter.names.empty() && adapter.route_by.empty()) return {};
+    if (adapter.names.empty() || adapter.route_by.empty())
+        return invalid_argument(
+            adapter.names.empty() ? "[adapter] has route_by, but not `names`, the adapters that its column chooses from"
+                                  : "[adapter] has names, but not `route_by`, the column that has the name of a row's "
+                                    "adapter");
+    if (!adapter.from.empty())
+        return invalid_argument("[adapter] has names, of new adapters, and `from`, of one that is trained: remove one");
+    if (adapter.config.contains("slots"))
+        return invalid_argument("[adapter] has slots and names: remove `slots`, each name has one");
+    for (auto name = adapter.names.begin(); name != adapter.names.end(); ++name) {
+        HK_TRY(plugin::check_adapter_name(*name).with_context("adapter.names"));
+        if (std::find(adapter.names.begin(), name, *name) != name)
+            return invalid_argument(fmt::format("adapter.names has '{}' twice", *name));
+    }
+    return {};
 }
 
 Status check_adapter(const std::string& section, const auto& adapter) {
@@ -45,6 +65,7 @@ std::vector<std::string> adapter_names(const Recipe& recipe) {
 
 Status check_adapters(const Recipe& r) {
     HK_TRY(check_adapter("adapter", r.adapter));
+    HK_TRY(check_names(r.adapter));
     const bool one = !r.adapter.id.empty() || !r.adapter.from.empty();
     if (one && !r.adapters.empty())
         return invalid_argument("both [adapter] and [adapters] are given: name the adapter of [adapter] too, as "
@@ -82,6 +103,7 @@ Result<std::vector<RecipeAdapter>> read_adapters(const Recipe& recipe) {
     std::vector<RecipeAdapter> adapters;
     if (!recipe.adapter.id.empty() || !recipe.adapter.from.empty()) {
         HK_ASSIGN(RecipeAdapter adapter, read_adapter("", "adapter", recipe.adapter, true));
+        if (const std::size_t slots = recipe.adapter.names.size(); slots > 0) adapter.spec.part.config["slots"] = slots;
         adapters.push_back(std::move(adapter));
     }
     for (const auto& [name, section] : recipe.adapters) {

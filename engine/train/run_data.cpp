@@ -1,5 +1,6 @@
 #include "train/run_data.hpp"
 
+#include "base/nearest_name.hpp"
 #include "data/documents.hpp"
 #include "train/report.hpp"
 
@@ -79,6 +80,7 @@ Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const 
     options.columns = columns;
     options.header = recipe.data.header;
     options.group = recipe.data.group;
+    options.adapter = recipe.adapter.route_by;
     options.max_bytes = static_cast<std::size_t>(recipe.data.max_bytes);
     options.on_bad = recipe.data.on_bad == "skip" ? data::OnBadExample::skip : data::OnBadExample::refuse;
     if (!recipe.data.format.empty()) { HK_ASSIGN(options.format, data::format_of_name(recipe.data.format)); }
@@ -196,6 +198,10 @@ Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition
                      const std::filesystem::path& cache_folder, const std::function<void(const std::string&)>& message,
                      bool own_threads) {
     if (is_table()) return open_tables(tokenizer, composition, message);
+    if (!recipe_->adapter.route_by.empty())
+        return unsupported(
+            fmt::format("adapter.route_by = {}: the objective '{}' reads plain text, which has no columns",
+                        recipe_->adapter.route_by, recipe_->objective.id));
     if (recipe_->data.class_balanced)
         return unsupported(fmt::format("data.class_balanced: the objective '{}' reads plain text, which has no classes",
                                        recipe_->objective.id));
@@ -318,6 +324,25 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     return {};
 }
 
+Status RunData::choose_adapter(const data::TaskTable& table, uint64_t row, data::EncodedExample& example,
+                               std::vector<uint64_t>& of_adapter) const {
+    const std::vector<std::string>& names = recipe_->adapter.names;
+    if (names.empty()) return {};
+    const std::string name = table.adapter(row);
+    if (name.empty() || name == "-") return {};
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) {
+        const std::string_view near = nearest_name(name, names);
+        return invalid_argument(fmt::format("{}: the column '{}' has '{}', which is not among adapter.names{}",
+                                            table.place(row), recipe_->adapter.route_by, name,
+                                            near.empty() ? fmt::format(": {}", fmt::join(names, ", "))
+                                                         : fmt::format("; did you mean '{}'?", near)));
+    }
+    example.adapter = static_cast<int32_t>(found - names.begin());
+    ++of_adapter[static_cast<std::size_t>(example.adapter)];
+    return {};
+}
+
 Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                             const std::function<void(const std::string&)>& message) {
     const int64_t length = recipe_->train.context_length;
@@ -329,14 +354,15 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         std::vector<uint64_t> rows;
         std::vector<int64_t> lengths;
         std::vector<int32_t> labels; // per example; -1 if it has no single label
-        std::vector<uint64_t> of_class(classes_.size(), 0);
+        std::vector<uint64_t> of_class(classes_.size(), 0), of_adapter(recipe_->adapter.names.size(), 0);
         uint64_t cut = 0, total = 0, seen = 0;
         int64_t longest = 0;
         for (uint64_t i = 0; i < encoded.examples->size(); ++i) {
             HK_TRY(stop_.check("reading data"));
             const uint64_t row = encoded.rows[i];
             if (!belongs(table->row_key(row))) continue;
-            const data::EncodedExample example = (*encoded.examples)[i];
+            data::EncodedExample example = (*encoded.examples)[i];
+            HK_TRY(choose_adapter(*table, row, example, of_adapter));
             labels.push_back(-1);
             for (const data::EncodedColumn& column : example.columns) {
                 if (column.kind != HK_COLUMN_CLASSES) continue;
@@ -374,6 +400,19 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
             text += fmt::format("; labels: {}", fmt::join(parts, ", "));
         }
         message(text);
+        if (!of_adapter.empty()) {
+            std::vector<std::string> parts;
+            for (std::size_t a = 0; a < of_adapter.size(); ++a)
+                parts.push_back(fmt::format("{} {}", recipe_->adapter.names[a], count_text(of_adapter[a])));
+            message(fmt::format("{}: rows of adapters: {}", name, fmt::join(parts, ", ")));
+            if (std::string_view(name) == "train")
+                for (std::size_t a = 0; a < of_adapter.size(); ++a)
+                    if (of_adapter[a] == 0)
+                        return invalid_argument(fmt::format(
+                            "adapter.names: no row to train on has '{}' in the column '{}'; remove the name, or check "
+                            "adapter.route_by",
+                            recipe_->adapter.names[a], recipe_->adapter.route_by));
+        }
         for (const std::string& skipped : {table->skipped().describe(), encoded.skipped})
             if (!skipped.empty()) message(fmt::format("{}: left out: {}", name, skipped));
         Result<Split> split = split_of(examples, 1, name);
@@ -414,6 +453,10 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
             "data.valid");
     HK_ASSIGN(const Hash128 hash, train_table_->hash());
     identity_ = fmt::format("rows {} {}", to_hex(hash), held_out ? fraction : 0.0);
+    if (recipe_->adapter.names.empty()) return {};
+    std::string adapters;
+    for (uint64_t row = 0; row < train_table_->size(); ++row) adapters += train_table_->adapter(row) + "\n";
+    identity_ += fmt::format(" adapters {}", to_hex(hash128(adapters)));
     return {};
 }
 

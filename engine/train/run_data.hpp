@@ -90,6 +90,9 @@ private:
                           const std::function<void(const std::string&)>& message);
     Status open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                        const std::function<void(const std::string&)>& message);
+    // Sets the adapter of an example by the name in its row, and counts it.
+    Status choose_adapter(const data::TaskTable& table, uint64_t row, data::EncodedExample& example,
+                          std::vector<uint64_t>& of_adapter) const;
     Result<Split> split_of(std::shared_ptr<const data::EncodedExamples> examples, uint64_t window,
                            const std::string& name) const;
 

@@ -126,6 +126,8 @@ Result<std::vector<std::string>> TextEvaluator::write(std::span<const batch::Dra
         for (std::size_t row = 0; row < static_cast<std::size_t>(batch_); ++row)
             request.prompts.push_back(ids_where(ids, mask, std::min(row, examples.size() - 1), 0));
     }
+    if (const data::Field* rows = find(fields, plugin::kAdapterRows))
+        request.fields[plugin::kAdapterRows] = batch::tensor_of(*rows);
     HK_ASSIGN(const generate::Output output, generate::generate(*decoder_, request, options_));
     std::vector<std::string> texts;
     for (std::size_t row = 0; row < examples.size(); ++row) {

@@ -178,6 +178,7 @@ private:
     std::map<std::string, std::string> recorded_choices() const;
     Status record_choices() const; // in the run's folder
     Result<std::string> config_text() const;
+    Status save_slot(const std::filesystem::path& folder, std::size_t slot, const model::ModelContents& all) const;
     std::vector<model::TensorSource> own_tensors() const;
     Status measure_peak();
     Status freeze_for_adapters(const plugin::CompositionSpec& spec, const std::vector<std::string>& names,

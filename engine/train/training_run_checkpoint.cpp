@@ -249,6 +249,29 @@ Result<plugin::Record> TrainingRun::make_record(int32_t mode) const {
     return *known;
 }
 
+// Saves one of several adapters (adapter.names) as the folder of a run that has it alone. all: what has all of them.
+Status TrainingRun::save_slot(const fs::path& folder, std::size_t slot, const model::ModelContents& all) const {
+    model::ModelContents one;
+    HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(all.config_json, "config.json"));
+    config["hekla"]["adapter_config"].erase("slots");
+    one.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+    for (model::TensorSource tensor : all.tensors) {
+        if (tensor.name.starts_with(plugin::kAdapter)) {
+            tensor.dims.erase(tensor.dims.begin());
+            std::size_t elements = 1;
+            for (const int64_t dim : tensor.dims) elements *= static_cast<std::size_t>(dim);
+            tensor.stream = [store = store_.get(), name = tensor.name, first = slot * elements,
+                             elements](const model::Sink& sink) -> Status {
+                HK_ASSIGN(const ResourceArray<float> values, store->download(name));
+                return sink(std::as_bytes(std::span(values).subspan(first, elements)));
+            };
+        }
+        one.tensors.push_back(std::move(tensor));
+    }
+    const fs::path target = folder / "adapters" / recipe_.adapter.names[slot];
+    return model::save_folder(target, one, model::OnExisting::replace);
+}
+
 Status TrainingRun::save_model(const fs::path& folder) const {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, config_text());
@@ -256,6 +279,7 @@ Status TrainingRun::save_model(const fs::path& folder) const {
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
     contents.texts = plugin::record_files(record);
     HK_TRY(model::save_into_folder(folder, contents));
+    for (std::size_t i = 0; i < recipe_.adapter.names.size(); ++i) HK_TRY(save_slot(folder, i, contents));
     return mask_ ? mask_->write(folder / kMaskFile) : Status();
 }
 

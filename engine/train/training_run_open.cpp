@@ -203,7 +203,7 @@ Status TrainingRun::describe() {
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
-    if (described_.find_leaf(graph::Op::input, plugin::kAdapterRows) != graph::kNone)
+    if (!spec.adapter_rows && described_.find_leaf(graph::Op::input, plugin::kAdapterRows) != graph::kNone)
         return unsupported(fmt::format("combine.how = {}: 'fixed' lets each row choose its adapter, which the rows of "
                                        "training do not; train the adapters one by one, or join them by a router",
                                        recipe_.combine.how));

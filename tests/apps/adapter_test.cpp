@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -146,6 +147,46 @@ TEST_CASE("an adapter trains with a frozen body, is saved alone and opened with 
     const Ran goes_on = place.run({"train", "adapter.toml", "train.max_steps=44"});
     CHECK(goes_on.status == 1);
     CHECK(has(goes_on.err, "its adapter was trained with another body than model.from = body is now"));
+}
+
+TEST_CASE("a body in 16 bits: half the memory, the losses of the same rounded weights in 32") {
+    const Place place;
+    std::string text;
+    for (int i = 0; i < 60; ++i)
+        text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
+    place.write("text.txt", text);
+    place.write("other.txt", text);
+    place.write("body.toml", kBody);
+    place.write("adapter.toml", kAdapter);
+    succeed(place.run({"train", "body.toml", "train.max_steps=20"}));
+    const auto losses = [&](const std::string& run) {
+        std::istringstream log(place.read(run + "/train_log.jsonl"));
+        std::vector<double> all;
+        for (std::string line; std::getline(log, line);)
+            if (const json record = json::parse(line); record.contains("learning_rate")) all.push_back(record["loss"]);
+        return all;
+    };
+    for (const auto& [dtype, short_name] : {std::pair{"bfloat16", "bf16"}, {"float16", "f16"}}) {
+        const std::string rounded = std::string("rounded-") + short_name, run = std::string("run-") + short_name;
+        succeed(place.run({"convert", "body", rounded, "--dtype", short_name}));
+        const std::string same = "model.from=" + rounded, in = std::string("train.frozen_dtype=") + dtype;
+        succeed(place.run({"train", "adapter.toml", same, "output.dir=" + run + "-32", "train.max_steps=20"}));
+        succeed(place.run({"train", "adapter.toml", same, in, "output.dir=" + run, "train.max_steps=20"}));
+        const std::vector<double> wide = losses(run + "-32"), narrow = losses(run);
+        REQUIRE(wide.size() == 20);
+        REQUIRE(narrow.size() == 20);
+        for (std::size_t i = 0; i < wide.size(); ++i) CHECK(narrow[i] == doctest::Approx(wide[i]).epsilon(1e-4));
+        const auto weights = [&](const std::vector<std::string>& settings) {
+            std::vector<std::string> all{"train", "adapter.toml", "--plan", "--json"};
+            all.insert(all.end(), settings.begin(), settings.end());
+            const json plan = json::parse(succeed(place.run(all)).out);
+            return plan["weights"].get<double>();
+        };
+        CHECK(weights({in}) < 0.75 * weights({}) + 48e3); // chunks are padded
+    }
+    const Ran nothing = place.run({"train", "body.toml", "output.dir=none", "train.frozen_dtype=bfloat16"});
+    CHECK(nothing.status == 1);
+    CHECK_MESSAGE(has(nothing.err, "no parameter is frozen"), nothing.err);
 }
 
 TEST_CASE("recipes with an unsupported use of an adapter are rejected") {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 using namespace hekla::test;
 using nlohmann::json;
@@ -124,6 +125,45 @@ TEST_CASE("frozen parts keep their values and have no moments; a frozen body is 
     const Ran nothing = place.run({"train", "task.toml", "output.dir=x", "train.freeze=[\"*.layers.9.*\"]"});
     CHECK(nothing.status == 1);
     CHECK(has(nothing.err, "no parameter matches '*.layers.9.*'"));
+}
+
+TEST_CASE("frozen layers below the first trained one are run once, where they have no dropout") {
+    const Place place;
+    write_task(place);
+    const std::vector<std::string> no_dropout{"model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0"};
+    const auto train = [&](std::vector<std::string> settings) {
+        settings.insert(settings.begin(), {"train", "task.toml"});
+        return succeed(place.run(settings));
+    };
+    const auto with = [&](std::vector<std::string> settings) {
+        settings.insert(settings.end(), no_dropout.begin(), no_dropout.end());
+        return settings;
+    };
+    const auto first_step = [&](const std::string& run) {
+        std::istringstream log(place.read(run + "/train_log.jsonl"));
+        for (std::string line; std::getline(log, line);)
+            if (json record = json::parse(line); record.contains("learning_rate")) return record;
+        return json();
+    };
+    train(with({"output.dir=whole"}));
+    const std::string lower = "train.freeze=[\"embeddings\", \"layers:0-0\"]";
+    const Ran frozen = train(with({"output.dir=frozen", lower}));
+    CHECK_MESSAGE(has(frozen.err, "% of a forward pass, once for 60 examples"), frozen.err);
+    // The same weights and batch give the same loss, computed from what was kept.
+    CHECK(first_step("frozen")["loss"].get<double>() ==
+          doctest::Approx(first_step("whole")["loss"].get<double>()).epsilon(1e-6));
+    CHECK(last_evaluation(place, "frozen")["eval_loss"].get<double>() ==
+          doctest::Approx(last_evaluation(place, "whole")["eval_loss"].get<double>()).epsilon(0.05));
+    const std::string before = place.read("frozen/model.safetensors");
+    fs::remove_all(place.path("frozen/checkpoint-6"));
+    train(with({"output.dir=frozen", lower}));
+    CHECK(place.read("frozen/model.safetensors") == before);
+    // With dropout each step has other values, also of frozen layers.
+    CHECK(!has(train({"output.dir=dropout", lower}).err, "once for 60 examples"));
+    // The layers below those with adapters.
+    const Ran adapted = train({"output.dir=adapted", "model.from=frozen", "adapter.id=lora",
+                               "adapter.target_modules=[\"query\", \"value\"]", "adapter.layers_to_transform=[1]"});
+    CHECK_MESSAGE(has(adapted.err, "once for 60 examples"), adapted.err);
 }
 
 TEST_CASE("a DistilBERT begins with the weights of a BERT, under its own names") {
