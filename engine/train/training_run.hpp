@@ -38,8 +38,9 @@
 namespace hekla::train {
 
 enum class Purpose {
-    train, // a TrainingLoop follows: the run's folder is created and locked now
-    read,  // plan, evaluate, replay: the run's files do not change
+    train,   // a TrainingLoop follows: the run's folder is created and locked now
+    read,    // plan, evaluate, replay: the run's files do not change
+    initial, // evaluate what the recipe's training would begin with: the run's checkpoints are not read either
 };
 
 // A training. Thread: one at a time.
@@ -225,6 +226,7 @@ private:
     RunFolder folder_;                         // Purpose::train
     std::optional<TemporaryFolder> temporary_; // Purpose::read: tokenized text, if the run has no folder for it;
                                                // declared before data_, whose files are in it
+    bool resumes_ = true;                      // not with Purpose::initial
     std::optional<model::Checkpoint> found_;   // to resume from
     std::unique_ptr<text::Tokenizer> tokenizer_;
     RunData data_;

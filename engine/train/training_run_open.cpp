@@ -105,6 +105,7 @@ Result<WeightMask> TrainingRun::prunable(const Recipe& recipe, const plugin::Reg
 }
 
 Status TrainingRun::find_checkpoint() {
+    if (!resumes_) return {};
     HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
     for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
     found_ = std::move(search.found);
@@ -480,6 +481,7 @@ Status TrainingRun::begin_or_resume() {
     HK_TRY(infer::upload_described_buffers(*store_, described_));
     HK_ASSIGN(const Hash128 teacher, load_teacher(recipe_, *composition_, described_, *store_));
     if (composition_->teacher() != nullptr) teacher_ = to_hex(teacher);
+    if (!resumes_) progress_.step = recipe_.train.max_steps; // step scalars have their last values
     if (!found_) return initialize_parameters();
     if (!base_.empty()) HK_TRY(initialize_parameters()); // checkpoints do not contain the body
     HK_TRY(load_checkpoint(*found_));
