@@ -105,6 +105,12 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     if (!adapters.empty()) { HK_ASSIGN(recipe, train::with_adapters(recipe, adapters)); }
     train::TrainerEvents events;
     if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
+    if (o.routing != nullptr)
+        events.routing = [&](const nlohmann::ordered_json& weights) {
+            if (weights.is_null()) return;
+            const std::string json = weights.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+            o.routing(o.user, view(json));
+        };
     events.own_threads = call.context().own_threads();
     events.stop = [&call] { return call.context().stopping(); };
     HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,

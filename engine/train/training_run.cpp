@@ -307,11 +307,16 @@ Result<Evaluation> TrainingRun::evaluate(On split) {
     HK_TRY(swap_average()); // this run is not trained further
     Evaluation result;
     HK_TRY(set_evaluation_scalars());
+    if (!routing_.ports().empty())
+        evaluator_->observe([this](program::Program& program, std::span<const data::Field> fields, std::size_t rows) {
+            return routing_.add(program, fields, rows);
+        });
     if (split == On::test) {
         HK_ASSIGN(result, evaluator_->run(*of, 0, true, data_.classes()));
     } else {
         HK_ASSIGN(result, validate(true));
     }
+    if (events_.routing) events_.routing(routing_.json(*tokenizer_));
     if (texts) HK_TRY(add_texts(*of, *texts, true, result));
     return result;
 }

@@ -21,6 +21,7 @@
 #include "train/optimizer.hpp"
 #include "train/parameter_rules.hpp"
 #include "train/recipe.hpp"
+#include "train/routing_report.hpp"
 #include "train/run_data.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_progress.hpp"
@@ -251,6 +252,7 @@ private:
     std::set<std::string> of_base_;         // parameters and buffers of that body
     std::optional<Features> features_;      // computed before the first step
     std::unique_ptr<Evaluator> evaluator_;  // if there is validation or test data
+    RoutingReport routing_;                 // with TrainerEvents::routing
     std::unique_ptr<TextEvaluator> texts_;  // created when the first text is generated
     std::unique_ptr<Optimizer> optimizer_;
     std::unique_ptr<MovingAverage> average_; // with train.ema_decay

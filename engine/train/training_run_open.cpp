@@ -409,9 +409,16 @@ Status TrainingRun::compile() {
     }
     const TrainSection& settings = recipe_.train;
     if (data_.valid() != nullptr || data_.test() != nullptr) {
+        if (events_.routing) {
+            HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+                      composition_->batch_fields(evaluation_batch(), settings.context_length));
+            HK_ASSIGN(routing_,
+                      RoutingReport::find(*composition_, fields, recipe_.combine.how, adapter_names(recipe_)));
+        }
         HK_ASSIGN(evaluator_, Evaluator::create(*runtime_, *store_, *composition_, evaluation_batch(), row_lengths(),
                                                 static_cast<uint64_t>(settings.seed),
-                                                EvaluatorOptions{options.precision, choices}, events_, batch_maker()));
+                                                EvaluatorOptions{options.precision, choices, routing_.ports()}, events_,
+                                                batch_maker()));
     }
     HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
                                             optimizer_rules()));

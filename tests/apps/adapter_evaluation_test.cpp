@@ -164,3 +164,36 @@ TEST_CASE("eval --adapter: a wrong adapter or body is one error") {
     CHECK(has(refused({"output.dir=other", "--adapter", "a=two"}), "two: was trained with another body"));
     CHECK(place.run({"eval", "text.toml", "--seeds", "2", "--adapter", "a=two"}).status == 2);
 }
+
+TEST_CASE("eval --report: the weights of adapters that a router joins") {
+    const Place place;
+    prepare_evaluation(place);
+    succeed(place.run({"train", "text.toml", "model.from=body", "adapter.id=lora", "adapter.r=4", "output.dir=three",
+                       "train.max_steps=10", "train.seed=3"}));
+    const auto page_of = [&](const std::string& how, const Arguments& more) {
+        const Arguments run = joined({"text.toml", "model.from=body", "adapters.a=three", "adapters.b=two",
+                                      "output.dir=routed", "train.max_steps=4", "combine.how=\"" + how + "\""},
+                                     more);
+        std::filesystem::remove_all(place.path("routed"));
+        succeed(place.run(joined({"train"}, run)));
+        const std::string plain = scores(place, run);
+        CHECK(loss(scores(place, joined(run, {"--report", "page.html"}))) ==
+              doctest::Approx(loss(plain)).epsilon(1e-6));
+        return place.read("page.html");
+    };
+    const std::string soft = page_of("soft(a, b)", {});
+    CHECK(has(soft, "<h2>Weights of adapters</h2>"));
+    CHECK(has(soft, ">transformer.h.1.attn.c_attn</text>"));
+    CHECK(has(soft, "<h3>b</h3>"));
+    // 3 to 1 where both act, and 0 where one of them does not.
+    const std::string average = page_of("average(a, b)", {"combine.weights=[3, 1]", "adapters.b.train=true"});
+    CHECK(has(average, ">0.75</text>"));
+    CHECK(has(average, ">0.25</text>"));
+    const Arguments other{"combine.weights=[3, 1]", "adapters.b.train=true", "adapters.a=one"};
+    CHECK(has(page_of("average(a, b)", other), ">0.00</text>"));
+    // Of a combiner in another, both are shown.
+    const std::string nested = page_of("soft(a, average(b))", {});
+    CHECK(has(nested, "<h3>average(b)</h3>"));
+    CHECK(has(nested, "<h3>b</h3>"));
+    CHECK_FALSE(has(page_of("stack(a, b)", {"adapters.b.train=true"}), "Weights of adapters"));
+}

@@ -34,6 +34,7 @@ struct Evaluated {
     std::vector<std::pair<std::string, double>> scores;
     std::string predictions; // JSON lines
     std::string notes;       // other messages
+    ordered_json routing;    // weights of adapters, if a report is wanted
     train::Recipe recipe;
     std::vector<PredictedRow> rows; // the predictions, if groups or a report are wanted
 };
@@ -78,6 +79,10 @@ int evaluate(hk_context context, const HostError& error, const EvalArguments& a,
         out += view(json);
         out += '\n';
     };
+    if (!a.report.empty())
+        options.routing = [](void* user, hk_string json) {
+            static_cast<Evaluated*>(user)->routing = ordered_json::parse(view(json));
+        };
     if (hk_evaluate(context, &options, error.error) != HK_OK) return error.report();
     Result<train::Recipe> recipe = train::read_recipe(a.recipe, given);
     if (!recipe.ok()) return fail(recipe.status());
@@ -102,6 +107,7 @@ Status write_report(const Globals& globals, const EvalArguments& a, const std::s
         page.title = fmt::format("{} with {}", a.recipe, fmt::join(a.adapters, ", "));
     page.scores = result.scores;
     page.notes = result.notes;
+    page.routing = result.routing;
     page.group = recipe.data.group;
     page.predictions = result.rows;
     std::vector<ReadAndWritten> texts;
@@ -241,7 +247,8 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
         parser->add_flag("--test", a->test, "use data.test instead of the validation data");
         parser->add_option("-o,--output", a->output, "file for the predictions, one JSON object per example");
         parser->add_option("--report", a->report,
-                           "HTML page to write: scores, learning curves, confusion matrix, examples");
+                           "HTML page to write: scores, learning curves, confusion matrix, examples, weights of "
+                           "adapters that are combined");
         parser->add_flag("--json", a->json, "print the scores as JSON");
         parser->footer("Example: hekla eval apps/recipes/quickstart.toml");
         verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});
