@@ -177,7 +177,7 @@ private:
     OptimizerRules optimizer_rules() const;
     std::map<std::string, std::string> recorded_choices() const;
     Status record_choices() const; // in the run's folder
-    Result<std::string> config_text() const;
+    Result<std::string> config_text(const std::filesystem::path& folder) const;
     std::vector<model::TensorSource> own_tensors() const;
     Status measure_peak();
     Status freeze_for_adapters(const plugin::CompositionSpec& spec, const std::vector<std::string>& names,

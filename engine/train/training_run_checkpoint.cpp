@@ -1,6 +1,7 @@
 // Writes and restores the checkpoints and models of a run.
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
@@ -128,7 +129,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
         };
         moments.push_back(std::move(state));
     }
-    HK_ASSIGN(const std::string config, config_text());
+    HK_ASSIGN(const std::string config, config_text(model::checkpoint_path(run_, step())));
     json state;
     state["step"] = step();
     state["architecture"] = composition_->architecture().id;
@@ -165,12 +166,12 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     return writer;
 }
 
-// Returns config.json, which names an adapter's body.
-Result<std::string> TrainingRun::config_text() const {
+// Returns the config.json of a folder, which names an adapter's body.
+Result<std::string> TrainingRun::config_text(const fs::path& folder) const {
     HK_ASSIGN(std::string text, composition_->write_config());
     if (base_.empty()) return text;
     HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(text, "config.json"));
-    config["hekla"]["base"] = base_;
+    config["hekla"]["base"] = infer::base_from(base_, folder);
     return config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -251,7 +252,7 @@ Result<plugin::Record> TrainingRun::make_record(int32_t mode) const {
 
 Status TrainingRun::save_model(const fs::path& folder) const {
     model::ModelContents contents;
-    HK_ASSIGN(contents.config_json, config_text());
+    HK_ASSIGN(contents.config_json, config_text(folder));
     contents.tensors = own_tensors();
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
     contents.texts = plugin::record_files(record);
