@@ -7,11 +7,13 @@
 
 namespace hekla::app {
 
-inline void add_adapter_option(CLI::App& parser, std::vector<std::string>& adapters) {
-    parser
+inline CLI::Option* add_adapter_option(CLI::App& parser, std::vector<std::string>& adapters,
+                                       const std::string& note = "") {
+    return parser
         .add_option("--adapter", adapters,
                     "NAME=FOLDER or NAME=FOLDER:SCALE: a trained adapter on the model (the folder of a run, of PEFT or "
-                    "of AdapterHub); several: all of them act")
+                    "of AdapterHub); several: all of them act" +
+                        note)
         ->allow_extra_args(false);
 }
 

@@ -219,6 +219,7 @@ Status check(const hk_evaluate_options* o) {
     return Members("hk_evaluate_options")
         .required("recipe", o->recipe, "the path of a TOML file")
         .texts("overrides", o->overrides, "override_count", o->override_count)
+        .texts("adapters", o->adapters, "adapter_count", o->adapter_count)
         .status();
 }
 

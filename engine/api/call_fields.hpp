@@ -19,6 +19,7 @@ void visit_fields(V& v, hk_evaluate_options& o) {
     v("test", o.test);
     v("recipe", o.recipe);
     v.list("overrides", o.overrides, o.override_count);
+    v.list("adapters", o.adapters, o.adapter_count);
 }
 
 template<class V>

@@ -13,6 +13,7 @@
 #include "infer/open_model.hpp"
 #include "infer/predict.hpp"
 #include "infer/prompt_fields.hpp"
+#include "train/recipe_adapters.hpp"
 #include "train/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
@@ -98,15 +99,23 @@ Status run_embed(const Context::Call& call, const hk_embed_options& o) {
 }
 
 Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
-    HK_ASSIGN(const train::Recipe recipe,
-              train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
+    HK_ASSIGN(train::Recipe recipe, train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
+    HK_ASSIGN(const std::vector<infer::AdapterUse> adapters,
+              infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
+    if (!adapters.empty()) { HK_ASSIGN(recipe, train::with_adapters(recipe, adapters)); }
     train::TrainerEvents events;
     if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
+    if (o.routing != nullptr)
+        events.routing = [&](const nlohmann::ordered_json& weights) {
+            if (weights.is_null()) return;
+            const std::string json = weights.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+            o.routing(o.user, view(json));
+        };
     events.own_threads = call.context().own_threads();
     events.stop = [&call] { return call.context().stopping(); };
     HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
               train::TrainingRun::create(recipe, call.context().registry(), device_of(call), call.context().log(),
-                                         events, train::Purpose::read));
+                                         events, adapters.empty() ? train::Purpose::read : train::Purpose::initial));
     const bool test = o.test != 0;
     HK_ASSIGN(const train::Evaluation result,
               run->evaluate(test ? train::TrainingRun::On::test : train::TrainingRun::On::valid));

@@ -62,6 +62,21 @@ Result<std::vector<AdapterUse>> parse_adapter_uses(std::span<const std::string> 
     return uses;
 }
 
+Combined combination_of(std::span<const AdapterUse> uses, bool by_row) {
+    std::vector<std::string> names;
+    std::vector<double> scales;
+    for (const AdapterUse& use : uses) {
+        names.push_back(use.name);
+        scales.push_back(use.scale);
+    }
+    const bool scaled = std::ranges::any_of(scales, [](double scale) { return scale != 1.0; });
+    const char* how = by_row ? "fixed" : scaled ? "average" : "stack";
+    Combined together{fmt::format("{}({})", how, fmt::join(names, ","))};
+    if (scaled) together.config["weights"] = scales;
+    if (scaled && !by_row) together.config["normalize"] = false;
+    return together;
+}
+
 Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, const SlotOptions& slots,
                                   plugin::CompositionSpec& spec) {
     UsedAdapters used;
@@ -86,18 +101,11 @@ Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row,
         spec.adapters = {std::move(one)};
         return used;
     }
-    std::vector<std::string> names;
-    std::vector<double> scales;
-    for (std::size_t i = 0; i < uses.size(); ++i) {
+    for (std::size_t i = 0; i < uses.size(); ++i)
         spec.adapters.push_back({uses[i].name, {used.adapters[i].id, used.adapters[i].config}});
-        names.push_back(uses[i].name);
-        scales.push_back(uses[i].scale);
-    }
-    const bool scaled = std::ranges::any_of(scales, [](double scale) { return scale != 1.0; });
-    const char* how = by_row ? "fixed" : scaled ? "average" : "stack";
-    spec.combination = fmt::format("{}({})", how, fmt::join(names, ","));
-    if (scaled) spec.combination_config["weights"] = scales;
-    if (scaled && !by_row) spec.combination_config["normalize"] = false;
+    Combined together = combination_of(uses, by_row);
+    spec.combination = std::move(together.how);
+    spec.combination_config = std::move(together.config);
     return used;
 }
 
@@ -117,7 +125,8 @@ Result<std::vector<plugin::StoredTensor>> adapter_tensors(StoredAdapter& from, c
     std::set<std::string> names;
     for (const model::TensorView& tensor : from.tensors()) {
         const bool of_adapter = tensor.name.starts_with(plugin::kAdapter);
-        if (!name.empty() && !of_adapter && model.body.contains(tensor.name))
+        const bool of_body = !of_adapter && model.body.contains(tensor.name);
+        if (of_body && !model.takes_body)
             return unsupported(
                 fmt::format("{}: contains '{}' of the body, which was trained with the adapter; adapters "
                             "that are used together cannot have a body each: use it alone",
@@ -126,7 +135,7 @@ Result<std::vector<plugin::StoredTensor>> adapter_tensors(StoredAdapter& from, c
             of_adapter ? own + tensor.name.substr(std::string_view(plugin::kAdapter).size()) : tensor.name;
         const auto place = known.find(as);
         const bool fits = place != known.end() && place->second->shape.vector() == tensor.dims;
-        if (!of_adapter && (!name.empty() || !fits)) { // another task's head
+        if (!of_adapter && !of_body && !(model.takes_head && fits)) { // another task's head
             unused.push_back(tensor.name);
             continue;
         }

@@ -21,6 +21,14 @@ Result<AdapterUse> parse_adapter_use(std::string_view text);
 // The same for several, whose names differ.
 Result<std::vector<AdapterUse>> parse_adapter_uses(std::span<const std::string> texts);
 
+// How adapters that are used together act: as text, with the configuration of what joins them.
+struct Combined {
+    std::string how;
+    nlohmann::json config = nlohmann::json::object();
+};
+// by_row: each row chooses one of them (kAdapterRows). Otherwise all of them act, each with its scale.
+Combined combination_of(std::span<const AdapterUse> uses, bool by_row);
+
 struct UsedAdapters {
     std::vector<StoredAdapter> adapters; // in the order of their uses
     std::vector<SlotContent> slots;      // theirs, if each has a slot and kAdapterScales has its scale
@@ -39,12 +47,14 @@ struct AdaptedModelParts {
     std::set<std::string> body;               // names of the body's parameters
     std::vector<plugin::Site> sites;          // of the model with its adapters
     std::vector<plugin::ModelTensor> tensors; // of the same
+    bool takes_head = false;                  // the model's head is that of the adapter's folder, if it has one
+    bool takes_body = false;                  // and so are parameters of the body that were trained with the adapter
 };
 
 // Returns the tensors of a model that an adapter's folder contains. name: of the adapter in the model, "" if it is the
 // only one and has none. unused: gets the tensors that the model does not have,
 // of another head. Views into `from`. Errors: it was trained with another body; the tensors are not those that the
-// adapter's configuration means; an adapter with a name has parameters of the body.
+// adapter's configuration means; it has parameters of the body, and the model does not take them.
 Result<std::vector<plugin::StoredTensor>> adapter_tensors(StoredAdapter& from, const std::string& name,
                                                           const AdaptedModelParts& model,
                                                           std::vector<std::string>& unused);

@@ -27,6 +27,14 @@ Result<nlohmann::ordered_json> base_of(const fs::path& folder) {
                                   {"weights", hash_of(base.weights())}};
 }
 
+nlohmann::ordered_json base_from(const nlohmann::ordered_json& base, const fs::path& folder) {
+    std::error_code problem;
+    const std::string absolute = base.at("folder").get<std::string>();
+    const fs::path relative = fs::relative(absolute, folder, problem);
+    if (problem || relative.empty()) return base;
+    return {{"folder", relative.generic_string()}, {"absolute", absolute}, {"weights", base.at("weights")}};
+}
+
 Result<std::optional<model::ModelFolder>> open_base(const json& config, const fs::path& path) {
     const json own = config.value("hekla", json::object());
     const json recorded = own.is_object() ? own.value("base", json()) : json();
@@ -36,7 +44,13 @@ Result<std::optional<model::ModelFolder>> open_base(const json& config, const fs
     if (!folder.is_string() || !weights.is_string())
         return corrupt(fmt::format(
             "{}: expected the body's folder as a string, and the hash of its weights in \"weights\"", where));
-    Result<model::ModelFolder> base = model::ModelFolder::open(path / folder.get<std::string>());
+    const json absolute = recorded.value("absolute", json());
+    if (!absolute.is_null() && !absolute.is_string())
+        return corrupt(fmt::format("{}: expected the other path, \"absolute\", as a string", where));
+    std::error_code problem;
+    fs::path place = path / folder.get<std::string>();
+    if (absolute.is_string() && !fs::is_directory(place, problem)) place = absolute.get<std::string>();
+    Result<model::ModelFolder> base = model::ModelFolder::open(fs::weakly_canonical(place, problem));
     if (!base.ok())
         return Status(base.code(), fmt::format("{} = {}: the body that this adapter is of is not there ({}): put it "
                                                "back, or write where it is",

@@ -179,6 +179,11 @@ Status Composition::resolve_adapters(const Registry& registry, const Composition
         part.what = what_of(one);
         HK_ASSIGN(part.entry, registry.find(HK_ADAPTER_DRAFT, one.part.id));
         part.given = one.part.config;
+        if (const auto& keys = part.entry.provided->parameters;
+            spec.adapter_rows && std::ranges::find(keys, "slots") == keys.end())
+            return unsupported(fmt::format("{} cannot be another one for each row of a batch: it does not have the key "
+                                           "`slots`, as 'lora' does",
+                                           part.what));
         HK_TRY(complete(part));
         c.spec_.adapters.push_back({one.name, {one.part.id, part.values}, one.trained});
         if (spec.adapters.size() > 1 || !one.name.empty()) HK_TRY(check_adapter_name(one.name));

@@ -26,7 +26,10 @@ Result<std::set<std::string>> load_adapters(const Recipe& recipe, const plugin::
     HK_ASSIGN(parts.body, composition.body_parameters(request.fields));
     HK_ASSIGN(const nlohmann::ordered_json base, infer::base_of(recipe.model.from));
     parts.weights = base.at("weights").get<std::string>();
+    const bool alone = recipe.adapters.size() <= 1;
     for (RecipeAdapter& adapter : adapters) {
+        parts.takes_head = alone;
+        parts.takes_body = alone && (recipe.combine.how.empty() || recipe.combine.how == adapter.spec.name);
         infer::StoredAdapter& from = *adapter.from;
         std::vector<std::string> unused;
         const Result<std::vector<plugin::StoredTensor>> tensors =

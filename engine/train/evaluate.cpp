@@ -71,7 +71,8 @@ Result<std::vector<std::string>> ports_to_decode(const plugin::Composition& comp
 Result<std::map<int64_t, Evaluator::Described>> Evaluator::describe(const plugin::Composition& composition,
                                                                     int64_t batch, const std::vector<int64_t>& lengths,
                                                                     const EvaluatorOptions& how) {
-    HK_ASSIGN(const std::vector<std::string> ports, ports_to_decode(composition));
+    HK_ASSIGN(std::vector<std::string> ports, ports_to_decode(composition));
+    ports.insert(ports.end(), how.ports.begin(), how.ports.end());
     std::map<int64_t, Described> all;
     for (const int64_t length : lengths) {
         HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(batch, length));
@@ -199,6 +200,7 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
         for (std::size_t i = 0; i < metrics.size(); ++i)
             HK_TRY(metrics[i].add(*length.program, "metric_sum." + graph.metrics[i].name,
                                   "metric_count." + graph.metrics[i].name));
+        if (observer_) HK_TRY(observer_(*length.program, fields, rows_of_batch.size()));
         if (decodes) {
             const std::vector<batch::DrawnExample> examples = examples_of(rows_of_batch);
             std::map<std::string, graph::Tensor, std::less<>> outputs;

@@ -6,6 +6,7 @@
 #include "train/run_data.hpp"
 #include "train/step_scalars.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -36,7 +37,11 @@ struct Evaluation {
 struct EvaluatorOptions {
     program::Storage precision = program::Storage::f32;
     std::map<std::string, std::string> kernel_choices = {};
+    std::vector<std::string> ports = {}; // of the model, which are outputs too, for the observer
 };
+
+// Called after every batch, with its fields, of which the first `rows` rows are examples.
+using BatchObserver = std::function<Status(program::Program&, std::span<const data::Field> fields, std::size_t rows)>;
 
 // Runs a program with zeros in every field and drops the result.
 Status run_over_zeros(program::Program& program, const std::vector<plugin::BatchField>& fields);
@@ -66,6 +71,7 @@ public:
     // events.stop asks to stop while a batch is awaited.
     Result<Evaluation> run(const Split& split, uint64_t limit, bool predictions, std::span<const std::string> classes);
 
+    void observe(BatchObserver observer) { observer_ = std::move(observer); }
     // Sets step scalars in all programs, for the following runs.
     Status set_scalars(const StepScalars& scalars);
     // Ends the thread of a run() that was stopped, like train::end_batches().
@@ -86,6 +92,7 @@ private:
     std::pmr::memory_resource* memory_ = nullptr; // of batches
     std::map<int64_t, Length> lengths_;
     std::vector<std::string> decode_ports_; // empty if nothing is decoded
+    BatchObserver observer_;                // may be empty
     TrainerEvents events_;
     BatchMaker maker_;
     std::unique_ptr<data::Batcher> stopped_; // of a run() that was stopped; a plugin may still run on its thread

@@ -117,7 +117,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
             if (own->is_object() && own->contains("base"))
                 return unsupported(fmt::format(
                     "model.from = {}: holds a trained adapter without a body: name the folder of the body, \"{}\"",
-                    recipe.model.from, own->at("base").value("folder", "")));
+                    recipe.model.from, own->at("base").value("absolute", own->at("base").value("folder", ""))));
             if (spec.architecture.empty() && own->is_object()) spec.architecture = own->value("architecture", "");
             config.erase(own); // the old run's head and objective
         }

@@ -1,5 +1,6 @@
 #include "train/recipe_adapters.hpp"
 
+#include "infer/weights_folder.hpp"
 #include "plugin/combination.hpp"
 
 #include <algorithm>
@@ -97,6 +98,37 @@ Status check_adapters(const Recipe& r) {
         return invalid_argument(section + " cannot change the network of model.from: remove model.layers, "
                                           "tokenizer.add and tokenizer.add_roles");
     return {};
+}
+
+Result<Recipe> with_adapters(const Recipe& recipe, std::span<const infer::AdapterUse> uses) {
+    Recipe r = recipe;
+    if (!has_adapters(recipe)) {
+        r.model.from = recipe.output.dir;
+        const Status found = infer::weights_folder(r.model.from).status();
+        if (!found.ok())
+            return found.with_context("output.dir, whose trained model the adapters act on: train it first, or name "
+                                      "the folder of another body");
+    }
+    r.model.layers.clear(); // the run has chosen them
+    r.tokenizer = TokenizerSection();
+    r.tokenizer.kind = "from";
+    r.adapter = AdapterSection();
+    r.adapters.clear();
+    r.combine = CombineSection();
+    r.prune = PruneSection();
+    r.train.ema_decay = 0.0;
+    r.train.load_best_model_at_end = false;
+    for (const infer::AdapterUse& use : uses) {
+        HK_TRY(infer::open_stored_adapter(use.folder).status().with_context(fmt::format("adapter '{}'", use.name)));
+        AdaptersSection& section = r.adapters[use.name];
+        section.from = use.folder.string();
+        section.train = true; // a run without anything to train is refused
+    }
+    if (uses.size() == 1 && uses[0].scale == 1.0) return r;
+    infer::Combined together = infer::combination_of(uses, false);
+    r.combine.how = std::move(together.how);
+    r.combine.config = std::move(together.config);
+    return r;
 }
 
 Result<std::vector<RecipeAdapter>> read_adapters(const Recipe& recipe) {

@@ -1,6 +1,7 @@
 // The adapters of a recipe, of [adapter] or of [adapters.NAME].
 #pragma once
 
+#include "infer/adapter_use.hpp"
 #include "infer/stored_adapter.hpp"
 #include "plugin/plugin_set.hpp"
 #include "train/recipe.hpp"
@@ -16,6 +17,11 @@ std::vector<std::string> adapter_names(const Recipe& recipe);
 
 // Checks the rules of [adapter], [adapters.NAME] and [combine]. No file is read.
 Status check_adapters(const Recipe& recipe);
+
+// Returns the recipe of an evaluation of these adapters instead of the recipe's own, for Purpose::initial. Their body
+// is model.from if the recipe trains adapters, and what its run has trained otherwise. Errors: that body or an
+// adapter's folder is not there.
+Result<Recipe> with_adapters(const Recipe& recipe, std::span<const infer::AdapterUse> uses);
 
 struct RecipeAdapter {
     plugin::AdapterSpec spec;                      // with the configuration as it is given, without defaults

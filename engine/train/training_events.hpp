@@ -6,6 +6,7 @@
 #include "train/step_scalars.hpp"
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace hekla::train {
@@ -21,6 +22,8 @@ struct TrainerEvents {
     // Called when the training has stopped and saved its state, and a plugin in this process has not returned; the text
     // names it. A program may exit here. If this returns, the training waits for the plugin.
     std::function<void(const std::string&)> abandoned;
+    // Gets RoutingReport::json() after TrainingRun::evaluate(); null where nothing is routed.
+    std::function<void(const nlohmann::ordered_json&)> routing;
     // Asked before every step: the step scalars that the host has set so far, which replace the schedules of the
     // recipe.
     std::function<StepScalars::Values()> scalars;

@@ -29,6 +29,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
                                                          const TrainerEvents& events, Purpose purpose) {
     std::unique_ptr<TrainingRun> t(new TrainingRun(recipe, registry, device.host_memory(), log, events));
     if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
+    t->resumes_ = purpose != Purpose::initial;
     HK_TRY(t->read());
     HK_ASSIGN(t->runtime_, device.get());
     program::Runtime& runtime = *t->runtime_;
@@ -292,6 +293,11 @@ Result<Evaluation> TrainingRun::evaluate(On split) {
                                                      : "no validation data: set data.valid, or set "
                                                        "data.valid_fraction and train.eval_steps above 0");
     HK_ASSIGN(const std::optional<uint64_t> texts, texts_to_write());
+    if (!start_random_.empty() && !resumes_)
+        return failed_precondition(
+            fmt::format("{} would be random: the body {} does not have it{}", start_random_.front(), recipe_.model.from,
+                        recipe_.adapters.size() > 1 ? ", and of several adapters none brings a head"
+                                                    : ", and neither does the adapter"));
     if (!start_random_.empty())
         return failed_precondition(fmt::format(
             "{}: there is no checkpoint, and {} would be random{}: train first, or set [output] dir to a trained run",
@@ -301,11 +307,16 @@ Result<Evaluation> TrainingRun::evaluate(On split) {
     HK_TRY(swap_average()); // this run is not trained further
     Evaluation result;
     HK_TRY(set_evaluation_scalars());
+    if (!routing_.ports().empty())
+        evaluator_->observe([this](program::Program& program, std::span<const data::Field> fields, std::size_t rows) {
+            return routing_.add(program, fields, rows);
+        });
     if (split == On::test) {
         HK_ASSIGN(result, evaluator_->run(*of, 0, true, data_.classes()));
     } else {
         HK_ASSIGN(result, validate(true));
     }
+    if (events_.routing) events_.routing(routing_.json(*tokenizer_));
     if (texts) HK_TRY(add_texts(*of, *texts, true, result));
     return result;
 }

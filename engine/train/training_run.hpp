@@ -21,6 +21,7 @@
 #include "train/optimizer.hpp"
 #include "train/parameter_rules.hpp"
 #include "train/recipe.hpp"
+#include "train/routing_report.hpp"
 #include "train/run_data.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_progress.hpp"
@@ -38,8 +39,9 @@
 namespace hekla::train {
 
 enum class Purpose {
-    train, // a TrainingLoop follows: the run's folder is created and locked now
-    read,  // plan, evaluate, replay: the run's files do not change
+    train,   // a TrainingLoop follows: the run's folder is created and locked now
+    read,    // plan, evaluate, replay: the run's files do not change
+    initial, // evaluate what the recipe's training would begin with: the run's checkpoints are not read either
 };
 
 // A training. Thread: one at a time.
@@ -177,7 +179,7 @@ private:
     OptimizerRules optimizer_rules() const;
     std::map<std::string, std::string> recorded_choices() const;
     Status record_choices() const; // in the run's folder
-    Result<std::string> config_text() const;
+    Result<std::string> config_text(const std::filesystem::path& folder) const;
     Status save_slot(const std::filesystem::path& folder, std::size_t slot, const model::ModelContents& all) const;
     std::vector<model::TensorSource> own_tensors() const;
     Status measure_peak();
@@ -228,6 +230,7 @@ private:
     RunFolder folder_;                         // Purpose::train
     std::optional<TemporaryFolder> temporary_; // Purpose::read: tokenized text, if the run has no folder for it;
                                                // declared before data_, whose files are in it
+    bool resumes_ = true;                      // not with Purpose::initial
     std::optional<model::Checkpoint> found_;   // to resume from
     std::unique_ptr<text::Tokenizer> tokenizer_;
     RunData data_;
@@ -252,6 +255,7 @@ private:
     std::set<std::string> of_base_;         // parameters and buffers of that body
     std::optional<Features> features_;      // computed before the first step
     std::unique_ptr<Evaluator> evaluator_;  // if there is validation or test data
+    RoutingReport routing_;                 // with TrainerEvents::routing
     std::unique_ptr<TextEvaluator> texts_;  // created when the first text is generated
     std::unique_ptr<Optimizer> optimizer_;
     std::unique_ptr<MovingAverage> average_; // with train.ema_decay

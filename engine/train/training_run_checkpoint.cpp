@@ -1,6 +1,7 @@
 // Writes and restores the checkpoints and models of a run.
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
@@ -128,7 +129,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
         };
         moments.push_back(std::move(state));
     }
-    HK_ASSIGN(const std::string config, config_text());
+    HK_ASSIGN(const std::string config, config_text(model::checkpoint_path(run_, step())));
     json state;
     state["step"] = step();
     state["architecture"] = composition_->architecture().id;
@@ -165,12 +166,12 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     return writer;
 }
 
-// Returns config.json, which names an adapter's body.
-Result<std::string> TrainingRun::config_text() const {
+// Returns the config.json of a folder, which names an adapter's body.
+Result<std::string> TrainingRun::config_text(const fs::path& folder) const {
     HK_ASSIGN(std::string text, composition_->write_config());
     if (base_.empty()) return text;
     HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(text, "config.json"));
-    config["hekla"]["base"] = base_;
+    config["hekla"]["base"] = infer::base_from(base_, folder);
     return config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -251,8 +252,10 @@ Result<plugin::Record> TrainingRun::make_record(int32_t mode) const {
 
 // Saves one of several adapters (adapter.names) as the folder of a run that has it alone. all: what has all of them.
 Status TrainingRun::save_slot(const fs::path& folder, std::size_t slot, const model::ModelContents& all) const {
+    const fs::path target = folder / "adapters" / recipe_.adapter.names[slot];
     model::ModelContents one;
-    HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(all.config_json, "config.json"));
+    HK_ASSIGN(const std::string text, config_text(target));
+    HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(text, "config.json"));
     config["hekla"]["adapter_config"].erase("slots");
     one.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
     for (model::TensorSource tensor : all.tensors) {
@@ -268,13 +271,12 @@ Status TrainingRun::save_slot(const fs::path& folder, std::size_t slot, const mo
         }
         one.tensors.push_back(std::move(tensor));
     }
-    const fs::path target = folder / "adapters" / recipe_.adapter.names[slot];
     return model::save_folder(target, one, model::OnExisting::replace);
 }
 
 Status TrainingRun::save_model(const fs::path& folder) const {
     model::ModelContents contents;
-    HK_ASSIGN(contents.config_json, config_text());
+    HK_ASSIGN(contents.config_json, config_text(folder));
     contents.tensors = own_tensors();
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
     contents.texts = plugin::record_files(record);

@@ -112,6 +112,7 @@ Result<WeightMask> TrainingRun::prunable(const Recipe& recipe, const plugin::Reg
 }
 
 Status TrainingRun::find_checkpoint() {
+    if (!resumes_) return {};
     HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
     for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
     found_ = std::move(search.found);
@@ -425,9 +426,16 @@ Status TrainingRun::compile() {
     }
     const TrainSection& settings = recipe_.train;
     if (data_.valid() != nullptr || data_.test() != nullptr) {
+        if (events_.routing) {
+            HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+                      composition_->batch_fields(evaluation_batch(), settings.context_length));
+            HK_ASSIGN(routing_,
+                      RoutingReport::find(*composition_, fields, recipe_.combine.how, adapter_names(recipe_)));
+        }
         HK_ASSIGN(evaluator_, Evaluator::create(*runtime_, *store_, *composition_, evaluation_batch(), row_lengths(),
                                                 static_cast<uint64_t>(settings.seed),
-                                                EvaluatorOptions{options.precision, choices}, events_, batch_maker()));
+                                                EvaluatorOptions{options.precision, choices, routing_.ports()}, events_,
+                                                batch_maker()));
     }
     HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
                                             optimizer_rules()));
@@ -497,6 +505,7 @@ Status TrainingRun::begin_or_resume() {
     HK_TRY(infer::upload_described_buffers(*store_, described_));
     HK_ASSIGN(const Hash128 teacher, load_teacher(recipe_, *composition_, described_, *store_));
     if (composition_->teacher() != nullptr) teacher_ = to_hex(teacher);
+    if (!resumes_) progress_.step = recipe_.train.max_steps; // step scalars have their last values
     if (!found_) return initialize_parameters();
     if (!base_.empty()) HK_TRY(initialize_parameters()); // checkpoints do not contain the body
     HK_TRY(load_checkpoint(*found_));

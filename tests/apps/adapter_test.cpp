@@ -99,7 +99,8 @@ TEST_CASE("an adapter trains with a frozen body, is saved alone and opened with 
     CHECK(saved.size() < body.size());
     const json config = json::parse(place.read("adapted/config.json"));
     CHECK(config["hekla"]["adapter"] == "lora");
-    CHECK(config["hekla"]["base"]["folder"] == std::filesystem::canonical(place.path("body")).string());
+    CHECK(config["hekla"]["base"]["folder"] == "../body");
+    CHECK(config["hekla"]["base"]["absolute"] == std::filesystem::canonical(place.path("body")).string());
     CHECK(has(place.read("adapted/plugins.json"), "adapter 'lora'"));
 
     // The loss falls, and the saved adapter equals that of a run that was interrupted and resumed.
@@ -134,6 +135,18 @@ TEST_CASE("an adapter trains with a frozen body, is saved alone and opened with 
     const std::string by_adapter = written("adapted");
     CHECK(by_adapter != written("body"));
     CHECK(by_adapter == written("adapted/checkpoint-40")); // which refers to the body too
+
+    // Moved together they belong together still; moved alone, the adapter finds the body where it was.
+    std::filesystem::create_directory(place.path("shipped"));
+    for (const char* name : {"body", "adapted"})
+        std::filesystem::rename(place.path(name), place.path("shipped") / name);
+    CHECK(written("shipped/adapted") == by_adapter);
+    CHECK(written("shipped/adapted/checkpoint-40") == by_adapter);
+    for (const char* name : {"body", "adapted"})
+        std::filesystem::rename(place.path("shipped") / name, place.path(name));
+    std::filesystem::rename(place.path("adapted"), place.path("shipped/alone"));
+    CHECK(written("shipped/alone") == by_adapter);
+    std::filesystem::rename(place.path("shipped/alone"), place.path("adapted"));
 
     // A missing or different body is an error.
     std::filesystem::rename(place.path("body"), place.path("moved"));

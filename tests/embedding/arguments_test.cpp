@@ -243,6 +243,7 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     refuses_sizes(evaluate);
     HK_REFUSES(evaluate, recipe, hk_string{}, "is empty, expected the path of a TOML file");
     HK_REFUSES_TEXTS(evaluate, overrides, override_count);
+    HK_REFUSES_TEXTS(evaluate, adapters, adapter_count);
 
     Call<hk_predict_options> predict{"hk_predict_options", {}, [&](const hk_predict_options& o, hk_error* error) {
                                          return hk_predict(engine.real, &o, error);

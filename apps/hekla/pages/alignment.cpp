@@ -1,14 +1,12 @@
 #include "pages/alignment.hpp"
 
 #include "attention.hpp"
-#include "base/svg.hpp"
 #include "generate/options.hpp"
 #include "infer/forward.hpp"
 #include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
+#include "pages/heat_map.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 
 namespace hekla::app {
@@ -53,21 +51,6 @@ Result<std::optional<Alignment>> align(const plugin::Registry& registry, infer::
     return std::optional(std::move(a));
 }
 
-// Every UTF-8 byte that is not a continuation byte starts a character.
-bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U; }
-
-std::size_t letters(std::string_view text) {
-    return static_cast<std::size_t>(std::ranges::count_if(text, begins_letter));
-}
-
-// Truncates a token to the width of a label.
-std::string_view beginning(std::string_view token) {
-    std::size_t room = 18;
-    for (std::size_t i = 0; i < token.size(); ++i)
-        if (begins_letter(token[i]) && room-- == 0) return token.substr(0, i);
-    return token;
-}
-
 } // namespace
 
 Result<std::vector<Alignment>> alignments(const Globals& globals, const std::string& model,
@@ -91,34 +74,7 @@ Result<std::vector<Alignment>> alignments(const Globals& globals, const std::str
 }
 
 std::string alignment_svg(const Alignment& a) {
-    constexpr int kCell = 24, kMiddle = kCell / 2 + 4, kLetter = 8, kGap = 6;
-    const auto room = [](const std::vector<std::string>& words) {
-        std::size_t longest = 1;
-        for (const std::string& word : words) longest = std::max(longest, letters(beginning(word)));
-        return static_cast<int>(longest) * kLetter + 2 * kGap;
-    };
-    const int left = room(a.written), top = room(a.read);
-    const int columns = static_cast<int>(a.read.size()), rows = static_cast<int>(a.written.size());
-    SvgWriter svg(left + columns * kCell + kGap, top + rows * kCell + kGap, "monospace", 12, "class=\"alignment\"");
-    for (int k = 0; k < columns; ++k)
-        svg.text_upwards(left + k * kCell + kMiddle, top - kGap, beginning(a.read[static_cast<std::size_t>(k)]),
-                         "fill=\"#222\"");
-    for (int q = 0; q < rows; ++q) {
-        const auto row = static_cast<std::size_t>(q);
-        svg.text(left - kGap, top + q * kCell + kMiddle, beginning(a.written[row]),
-                 "text-anchor=\"end\" fill=\"#222\"");
-        for (int k = 0; k < columns; ++k) {
-            const float weight = a.weights[row * a.read.size() + static_cast<std::size_t>(k)];
-            // The square root makes small weights visible.
-            const double depth = std::sqrt(std::clamp(static_cast<double>(weight), 0.0, 1.0));
-            const auto shade = [&](int dark) { return static_cast<int>(std::lround(255 - (255 - dark) * depth)); };
-            svg.rect(
-                left + k * kCell, top + q * kCell, kCell, kCell,
-                fmt::format("fill=\"#{:02x}{:02x}{:02x}\" stroke=\"#e4e4e4\"", shade(0x08), shade(0x40), shade(0x5c)),
-                fmt::format("{:.3f}", weight));
-        }
-    }
-    return std::move(svg).finish();
+    return heat_map_svg({a.written, a.read, std::vector<double>(a.weights.begin(), a.weights.end()), /*root=*/true});
 }
 
 } // namespace hekla::app

@@ -2,6 +2,7 @@
 #include "base/json.hpp"
 #include "correctness.hpp"
 #include "pages/page.hpp"
+#include "pages/routing.hpp"
 
 #include "base/file.hpp"
 #include "base/markup.hpp"
@@ -186,6 +187,7 @@ std::string evaluation_page(const EvaluationPage& page) {
         section("Scores", scores) + section("Curves", curves(page.log_file)) +
         section("By " + page.group, group_section(page)) + section("Classes", class_tables(pairs)) +
         section("Attention", alignment_section(page.alignments)) +
+        section("Weights of adapters", routing_section(page.routing)) +
         section("Notes", page.notes.empty() ? "" : "<pre>" + escape_markup(page.notes) + "</pre>") +
         section("Examples", examples(page.predictions));
     return fill_page("evaluation.html", {{"TITLE", escape_markup(page.title)},

@@ -19,6 +19,7 @@ struct EvaluationPage {
     std::string group;                               // the recipe's data.group; may be empty
     std::vector<nlohmann::ordered_json> predictions; // "place", columns, "group", "said"
     std::vector<Alignment> alignments;               // of the first generated texts
+    nlohmann::ordered_json routing;                  // what hk_evaluate_options.routing got; may be null
     std::string notes;                               // other messages
 };
 

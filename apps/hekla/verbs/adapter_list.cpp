@@ -119,7 +119,8 @@ ordered_json entry_of(const plugin::Registry& registry, const fs::path& folder, 
         if (const Result<json> config = run_config(folder); config.ok()) {
             const json& own = config.value()["hekla"];
             entry["adapter"] = own.value("adapter", own.value("combination", json()));
-            entry["base"] = own["base"].is_object() ? own["base"].value("folder", json()) : json();
+            entry["base"] =
+                own["base"].is_object() ? own["base"].value("absolute", own["base"].value("folder", json())) : json();
         }
         if (const Result<fs::path> from = infer::weights_folder(folder); from.ok())
             if (const Result<model::ModelFolder> opened = model::ModelFolder::open(from.value()); opened.ok())

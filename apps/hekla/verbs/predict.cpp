@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sstream>
 
 namespace hekla::app {
@@ -24,7 +25,7 @@ constexpr std::size_t kAlignments = 6; // shown in a report
 
 struct EvalArguments {
     std::string recipe, output, report;
-    std::vector<std::string> overrides;
+    std::vector<std::string> overrides, adapters;
     bool test = false, json = false;
     int64_t seeds = 0;
 };
@@ -33,6 +34,7 @@ struct Evaluated {
     std::vector<std::pair<std::string, double>> scores;
     std::string predictions; // JSON lines
     std::string notes;       // other messages
+    ordered_json routing;    // weights of adapters, if a report is wanted
     train::Recipe recipe;
     std::vector<PredictedRow> rows; // the predictions, if groups or a report are wanted
 };
@@ -55,13 +57,15 @@ Status add_groups(const std::string& by, Evaluated& result) {
 // Evaluates the recipe's run.
 int evaluate(hk_context context, const HostError& error, const EvalArguments& a, const std::vector<std::string>& given,
              Evaluated& result) {
-    const std::vector<hk_string> overrides = host_strings(given);
+    const std::vector<hk_string> overrides = host_strings(given), adapters = host_strings(a.adapters);
     hk_evaluate_options options{};
     options.struct_size = sizeof options;
     options.test = a.test ? 1 : 0;
     options.recipe = text(a.recipe);
     options.overrides = overrides.data();
     options.override_count = overrides.size();
+    options.adapters = adapters.data();
+    options.adapter_count = adapters.size();
     options.user = &result;
     options.message = [](void* user, hk_string m) {
         static_cast<Evaluated*>(user)->notes += std::string(view(m)) + "\n";
@@ -75,6 +79,10 @@ int evaluate(hk_context context, const HostError& error, const EvalArguments& a,
         out += view(json);
         out += '\n';
     };
+    if (!a.report.empty())
+        options.routing = [](void* user, hk_string json) {
+            static_cast<Evaluated*>(user)->routing = ordered_json::parse(view(json));
+        };
     if (hk_evaluate(context, &options, error.error) != HK_OK) return error.report();
     Result<train::Recipe> recipe = train::read_recipe(a.recipe, given);
     if (!recipe.ok()) return fail(recipe.status());
@@ -93,9 +101,13 @@ Status write_report(const Globals& globals, const EvalArguments& a, const std::s
     EvaluationPage page;
     page.title = recipe.output.dir;
     page.data = a.test ? "test data" : "validation data";
-    page.log_file = (std::filesystem::path(recipe.output.dir) / "train_log.jsonl").string();
+    if (a.adapters.empty())
+        page.log_file = (std::filesystem::path(recipe.output.dir) / "train_log.jsonl").string();
+    else
+        page.title = fmt::format("{} with {}", a.recipe, fmt::join(a.adapters, ", "));
     page.scores = result.scores;
     page.notes = result.notes;
+    page.routing = result.routing;
     page.group = recipe.data.group;
     page.predictions = result.rows;
     std::vector<ReadAndWritten> texts;
@@ -106,7 +118,9 @@ Status write_report(const Globals& globals, const EvalArguments& a, const std::s
             prediction->contains("text"))
             texts.push_back({row["source"].get<std::string>(), (*prediction)["text"].get<std::string>()});
     }
-    HK_ASSIGN(page.alignments, alignments(globals, recipe.output.dir, texts));
+    if (a.adapters.empty()) { // attention is that of the run's folder
+        HK_ASSIGN(page.alignments, alignments(globals, recipe.output.dir, texts));
+    }
     return write_output(file, evaluation_page(page));
 }
 
@@ -221,14 +235,20 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
         const auto a = std::make_shared<EvalArguments>();
         parser->add_option("recipe", a->recipe, "recipe file (TOML)")->required();
         parser->add_option("overrides", a->overrides, "recipe keys to override: data.test=other.tsv");
-        parser
-            ->add_option("--seeds", a->seeds,
-                         "evaluate the N runs of `train --seeds`; prints mean and standard deviation")
-            ->check(CLI::Range(1, 1000));
+        CLI::Option* seeds = parser
+                                 ->add_option("--seeds", a->seeds,
+                                              "evaluate the N runs of `train --seeds`; prints mean and standard "
+                                              "deviation")
+                                 ->check(CLI::Range(1, 1000));
+        add_adapter_option(*parser, a->adapters,
+                           "; instead of the recipe's own, on model.from if the recipe trains adapters, and on what "
+                           "its run has trained otherwise")
+            ->excludes(seeds);
         parser->add_flag("--test", a->test, "use data.test instead of the validation data");
         parser->add_option("-o,--output", a->output, "file for the predictions, one JSON object per example");
         parser->add_option("--report", a->report,
-                           "HTML page to write: scores, learning curves, confusion matrix, examples");
+                           "HTML page to write: scores, learning curves, confusion matrix, examples, weights of "
+                           "adapters that are combined");
         parser->add_flag("--json", a->json, "print the scores as JSON");
         parser->footer("Example: hekla eval apps/recipes/quickstart.toml");
         verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});

@@ -337,6 +337,18 @@ typedef struct hk_evaluate_options {
     void(HK_ABI* score)(void* user, const hk_score* score);
     // Takes the prediction of one example as a JSON object, in the order of the data. May be null.
     void(HK_ABI* prediction)(void* user, uint64_t example, hk_string json);
+    // Trained adapters, as hk_generate_options.adapters, that are evaluated instead of the recipe's own: on the model of
+    // model.from if the recipe has [adapter] or [adapters], and on what its run has trained otherwise. A head that was
+    // trained with the only adapter is used. Null (default): none.
+    const hk_string* adapters;
+    // Number of adapters.
+    uint64_t adapter_count;
+    // Takes, once, how the recipe's [combine] weighs adapters, as a JSON object: {"sites": [{"site": "layer.0.attn",
+    // "of": ["a", "b"], "decoder": false, "mean": [0.3, 0.7]}], "rows": [{"tokens": ["a ", "text"], "decoder_tokens": [],
+    // "weights": [[[0.2, 0.8], [0.4, 0.6]]]}]}: at each site the mean over all tokens that are not padding; of some
+    // rows the weights by site, token and adapter (one token where they are of whole rows). Not called where nothing is
+    // weighed. Null (default): not computed.
+    void(HK_ABI* routing)(void* user, hk_string json);
 } hk_evaluate_options;
 
 // Evaluates the newest checkpoint of the recipe's run on data with known answers. [any-thread], one call per context at
