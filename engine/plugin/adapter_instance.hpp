@@ -36,6 +36,7 @@ public:
     struct Wish {
         bool wanted = false;
         uint32_t trained = 0; // HK_TRAINS_WEIGHT, HK_TRAINS_BIAS
+        bool operator==(const Wish&) const = default;
     };
     Result<Wish> ask(const Site& site) const;
 

@@ -106,6 +106,7 @@ public:
         out.flag(request.objective);
         out.integer(request.calls);
         out.flag(request.merged);
+        out.flag(request.merge_pairs);
         out.flag(request.initial);
         HK_ASSIGN(const Message message, ask(MessageKind::build, out));
         WireReader in = answer_of(message);
