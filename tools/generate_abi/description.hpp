@@ -71,7 +71,7 @@ struct Rule {
 
 struct Header {
     std::string name, title;
-    bool draft = false; // in draft/: not part of the layout, the bindings and the umbrella header
+    bool draft = false; // in draft/: not part of the layout and the umbrella header
     std::vector<std::string> about, includes;
     std::vector<Rule> rules;
     std::vector<Item> items;

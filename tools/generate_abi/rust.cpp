@@ -75,8 +75,10 @@ std::string rust_bindings(const Description& d) {
             "{{}};\n}}\n",
             condition, m);
     }
-    for (const Header& h : d.headers) {
-        s += fmt::format("\n// ---- {}.h\n", h.name);
+    std::vector<Header> headers = d.headers;
+    headers.insert(headers.end(), d.drafts.begin(), d.drafts.end());
+    for (const Header& h : headers) {
+        s += fmt::format("\n// ---- {}{}.h\n", h.draft ? "draft/" : "", h.name);
         for (const Item& item : h.items) {
             if (item.kind != ItemKind::prelude) s += "\n";
             if (!item.about.empty()) s += wrapped(item.about, item.kind == ItemKind::constants ? "//" : "///");

@@ -79,9 +79,6 @@ Status write_plugin(const NewArguments& a, const Language& language, const fs::p
         return invalid_argument(fmt::format("'{}': expected a name of small letters, digits, - and _ that begins with "
                                             "a letter",
                                             a.name));
-    if (a.language == "rust" && (a.kind == "adapter" || a.kind == "combiner"))
-        return unsupported(fmt::format("{} is a draft, which is available in C and C++ only: choose --lang cpp or c",
-                                       a.kind == "adapter" ? "an adapter" : "a combiner"));
     std::error_code problem;
     if (fs::exists(folder, problem) && !fs::is_empty(folder, problem))
         return failed_precondition(
