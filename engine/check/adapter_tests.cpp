@@ -44,7 +44,7 @@ double relative_difference(const graph::Tensor& got, const graph::Tensor& right)
 
 Status test_merge(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
-        if (provided.interface_id != HK_ADAPTER_DRAFT) continue;
+        if (provided.interface_id != HK_ADAPTER_INTERFACE) continue;
         const std::string name = name_of(provided);
         HK_ASSIGN(const Small small, small_network(trial, provided));
         HK_ASSIGN(const std::vector<data::Field> fields,

@@ -8,7 +8,7 @@
 #include "base/nearest_name.hpp"
 #include "base/shell_word.hpp"
 #include "base/temporary_folder.hpp"
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/adapter.h"
 #include "hekla/plugin/operation.h"
 
 #include <algorithm>
@@ -141,7 +141,7 @@ bool applies(Applies to, std::string_view interface_id) {
     case Applies::architecture: return interface_id == HK_ARCHITECTURE_INTERFACE;
     case Applies::objective: return interface_id == HK_OBJECTIVE_INTERFACE;
     case Applies::head: return interface_id == HK_HEAD_INTERFACE;
-    case Applies::adapter: return interface_id == HK_ADAPTER_DRAFT;
+    case Applies::adapter: return interface_id == HK_ADAPTER_INTERFACE;
     case Applies::operation: return interface_id == HK_OPERATION_INTERFACE;
     case Applies::network: return interface_id != HK_OPERATION_INTERFACE;
     case Applies::always: break;

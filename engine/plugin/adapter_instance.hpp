@@ -4,7 +4,7 @@
 #include "plugin/inner_description.hpp"
 #include "plugin/plugin_set.hpp"
 
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/adapter.h"
 
 namespace hekla::plugin {
 

@@ -9,7 +9,7 @@
 #include "plugin/in_process_plugins.hpp"
 #include "plugin/out_of_process_plugins.hpp"
 
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -176,7 +176,7 @@ Status Composition::resolve_adapters(const Registry& registry, const Composition
     for (const AdapterSpec& one : spec.adapters) {
         Part& part = c.adapters_.emplace_back();
         part.what = what_of(one);
-        HK_ASSIGN(part.entry, registry.find(HK_ADAPTER_DRAFT, one.part.id));
+        HK_ASSIGN(part.entry, registry.find(HK_ADAPTER_INTERFACE, one.part.id));
         part.given = one.part.config;
         HK_TRY(complete(part));
         c.spec_.adapters.push_back({one.name, {one.part.id, part.values}, one.trained});
@@ -198,7 +198,7 @@ Status Composition::resolve_adapters(const Registry& registry, const Composition
     for (const std::string& id : ids) {
         Part& part = c.combiners_.emplace_back();
         part.what = fmt::format("combiner '{}'", id);
-        HK_ASSIGN(part.entry, registry.find(HK_COMBINER_DRAFT, id));
+        HK_ASSIGN(part.entry, registry.find(HK_COMBINER_INTERFACE, id));
         const auto& keys = part.entry.provided->parameters;
         // Each of several combiners gets the keys that it knows.
         for (const auto& [key, value] : spec.combination_config.items())

@@ -84,7 +84,7 @@ struct GraphPart {
     std::size_t first = 0, end = 0;
 };
 
-// The virtual tokens of adapters: see draft/adapter.h.
+// The virtual tokens of adapters: see adapter.h.
 struct VirtualTokens {
     int64_t count = 0;
     bool hidden = false; // heads and objective do not see them

@@ -5,7 +5,7 @@
 #include "graph/builder.hpp"
 #include "plugin/manifest.hpp"
 
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/adapter.h"
 
 #include <map>
 #include <optional>

@@ -1,6 +1,6 @@
 // An adapter that multiplies the result of every site by a trained number, and a combiner that adds up what its
 // branches answer, unless HEKLA_FAULT names a fault.
-#include "draft_combiner.hpp"
+#include "combiner.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -115,13 +115,7 @@ const hk_combiner* throwing_combiner() {
     return &table;
 }
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered(
-        {{HK_ADAPTER_DRAFT, "factor", throwing_adapter()}, {HK_COMBINER_DRAFT, "total", throwing_combiner()}}, draft,
-        id);
-}
-const hk_draft_offers draft_offers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &draft_offers})
+HEKLA_PLUGIN({HK_ADAPTER_INTERFACE, "factor", throwing_adapter()},
+             {HK_COMBINER_INTERFACE, "total", throwing_combiner()})

@@ -5,7 +5,7 @@
 //!     rustc --edition 2021 --crate-type cdylib -O --extern hekla_plugin=libhekla_plugin.rlib mixer.rs -o mixer.so
 //!
 //! `hekla_minor` is the manifest's abi_minor_needed. A plugin is one or more of the traits Architecture, Objective, Head,
-//! Operation, Adapter and Combiner, and one `plugin!` at the end.
+//! Operation and, from minor 1 on, Adapter and Combiner, and one `plugin!` at the end.
 //!
 //! The first error is kept: afterwards every value is empty and every call does nothing, so a build function needs no
 //! checks, and the host reports the line of the plugin with the first error.
@@ -122,33 +122,6 @@ unsafe fn elements<'a, T: 'a>(first: *const T, count: u32) -> impl Iterator<Item
     (0..if first.is_null() { 0 } else { count as usize }).map(move |i| &*element(first, i))
 }
 
-unsafe fn str_of<'a>(s: hk_string) -> &'a str {
-    std::str::from_utf8(bytes_of(s)).unwrap_or("")
-}
-
-// The host's functions for adapters, which the manifest's "drafts" must name.
-fn adapter_host() -> Result<&'static hk_adapter_host> {
-    let host = HOST.get();
-    let found = unsafe {
-        let interface = host.get_interface.map_or(std::ptr::null(), |f| f(host, text(HK_DRAFTS_INTERFACE)));
-        let door = (interface as *const hk_drafts_interface).as_ref();
-        let table = door.and_then(|d| d.get).map_or(std::ptr::null(), |f| f(host, text(HK_ADAPTER_HOST_DRAFT)));
-        (table as *const hk_adapter_host).as_ref()
-    };
-    found.ok_or_else(|| Error::unsupported(format!("the manifest's \"drafts\" do not name {}", HK_ADAPTER_HOST_DRAFT)))
-}
-
-/// Returns whether a regular expression matches the whole text. For adapters and combiners.
-pub fn matches_expression(expression: &str, whole: &str) -> Result<bool> {
-    let mut matched = 0;
-    let function = adapter_host()?.matches.expect("the host lacks matches");
-    let code = unsafe { function(text(expression), text(whole), &mut matched, std::ptr::null_mut()) };
-    if code == HK_OK {
-        return Ok(matched != 0);
-    }
-    Err(Error::new(code, format!("'{}' is not a regular expression, or takes too many steps", expression)))
-}
-
 fn say(severity: i32, message: &str) {
     if let (Some(host), Some(_)) = (HOST.find(), LOG.find()) {
         call!(LOG, write(host, severity, text(message)));
@@ -244,13 +217,6 @@ impl Graph {
     pub fn parameter_with(&self, name: &str, dims: &[i64], i: Initializer, flags: u32) -> Value<'_> {
         let rank = dims.len() as u32;
         self.value(call!(GRAPH, parameter(self.builder, text(name), dims.as_ptr(), rank, i.kind, i.a, i.b, flags)))
-    }
-    /// Returns a parameter of an adapter that begins with the values of `value`, which depends on the body's parameters
-    /// alone.
-    #[track_caller]
-    pub fn initial_parameter(&self, name: &str, value: Value<'_>) -> Result<Value<'_>> {
-        let function = adapter_host()?.initial.expect("the host lacks initial");
-        Ok(self.value(unsafe { function(self.builder, text(name), value.id) }))
     }
     /// Returns a tensor that is saved with the model and not trained.
     #[track_caller]
@@ -653,17 +619,6 @@ impl Config<'_> {
         let mut value = 0;
         let code = call!(CONFIG, get_count(self.raw, text(key), &mut value, std::ptr::null_mut()));
         self.checked(code, key, "an object or an array", value)
-    }
-    /// Returns the names of an object's members; none if the key is missing. For adapters and combiners.
-    pub fn members(&self, key: &str) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        let function = adapter_host()?.member.expect("the host lacks member");
-        for i in 0..if self.has(key) { self.count(key)? } else { 0 } {
-            let mut name = text("");
-            let code = unsafe { function(self.raw, text(key), i, &mut name, std::ptr::null_mut()) };
-            names.push(self.checked(code, key, "an object", unsafe { str_of(name) }.to_string())?);
-        }
-        Ok(names)
     }
     pub fn integer_or(&self, key: &str, otherwise: i64) -> Result<i64> {
         if self.has(key) {
@@ -1084,6 +1039,54 @@ pub trait Head: Sized + Send + Sync + 'static {
 
 // ---- adapters and combiners -----------------------------------------------------------------------------------------
 
+since_1! {
+unsafe fn str_of<'a>(s: hk_string) -> &'a str {
+    std::str::from_utf8(bytes_of(s)).unwrap_or("")
+}
+
+// The host's functions for adapters.
+fn adapter_host() -> Result<&'static hk_adapter_host> {
+    let host = HOST.get();
+    let get = |id: &str| unsafe { host.get_interface.map_or(std::ptr::null(), |f| f(host, text(id))) };
+    let found = unsafe { (get(HK_ADAPTER_HOST_INTERFACE) as *const hk_adapter_host).as_ref() };
+    found.ok_or_else(|| Error::unsupported(format!("the host lacks {}", HK_ADAPTER_HOST_INTERFACE)))
+}
+
+/// Returns whether a regular expression matches the whole text. For adapters and combiners.
+pub fn matches_expression(expression: &str, whole: &str) -> Result<bool> {
+    let mut matched = 0;
+    let function = adapter_host()?.matches.expect("the host lacks matches");
+    let code = unsafe { function(text(expression), text(whole), &mut matched, std::ptr::null_mut()) };
+    if code == HK_OK {
+        return Ok(matched != 0);
+    }
+    Err(Error::new(code, format!("'{}' is not a regular expression, or takes too many steps", expression)))
+}
+
+impl Graph {
+    /// Returns a parameter of an adapter that begins with the values of `value`, which depends on the body's parameters
+    /// alone. flags: HK_PARAMETER_*.
+    #[track_caller]
+    pub fn initial_parameter(&self, name: &str, value: Value<'_>, flags: u32) -> Result<Value<'_>> {
+        let function = adapter_host()?.initial.expect("the host lacks initial");
+        Ok(self.value(unsafe { function(self.builder, text(name), value.id, flags) }))
+    }
+}
+
+impl Config<'_> {
+    /// Returns the names of an object's members; none if the key is missing. For adapters and combiners.
+    pub fn members(&self, key: &str) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let function = adapter_host()?.member.expect("the host lacks member");
+        for i in 0..if self.has(key) { self.count(key)? } else { 0 } {
+            let mut name = text("");
+            let code = unsafe { function(self.raw, text(key), i, &mut name, std::ptr::null_mut()) };
+            names.push(self.checked(code, key, "an object", unsafe { str_of(name) }.to_string())?);
+        }
+        Ok(names)
+    }
+}
+
 /// A place of the network where an adapter acts.
 #[derive(Clone, Copy)]
 pub struct Site<'a>(&'a hk_adapter_site);
@@ -1209,9 +1212,9 @@ pub struct VirtualTokens {
 
 /// A small addition to a frozen body. wants(), trains() and virtual_tokens() are called by many threads at once.
 pub trait Adapter: Sized + Send + Sync + 'static {
-    /// true: merge() describes the weights that it stands for.
+    /// true: it has merge().
     const MERGES: bool = false;
-    /// true: write() writes PEFT's adapter_config.json.
+    /// true: it has write().
     const WRITES_CONFIG: bool = false;
 
     fn new(config: &Config) -> Result<Self>;
@@ -1262,6 +1265,7 @@ pub trait Combiner: Sized + Send + 'static {
     fn combine<'g>(
         &self, g: &'g Graph, site: Site, v: &SiteValues<'g>, branches: &[Branch<'g>],
     ) -> Result<Combined<'g>>;
+}
 }
 
 // ---- the plugin's own operations ------------------------------------------------------------------------------------
@@ -1734,6 +1738,7 @@ impl<T: Head> HeadTables<T> {
     }
 }
 
+since_1! {
 fn some<'g>(graph: &'g Graph, id: hk_value) -> Option<Value<'g>> {
     if id == 0 {
         None
@@ -1852,6 +1857,7 @@ impl<T: Combiner> CombinerTables<T> {
             Ok(())
         })
     }
+}
 }
 
 // A description in the form of the ABI. Points into itself, so it must not move, and is never freed.
@@ -2006,6 +2012,7 @@ pub fn operation_table<T: Operation>() -> *const c_void {
     table as *const hk_operation as *const c_void
 }
 
+since_1! {
 #[doc(hidden)]
 pub fn adapter_table<T: Adapter>() -> *const c_void {
     let table: &'static hk_adapter = &AdapterTables::<T>::ADAPTER;
@@ -2015,6 +2022,7 @@ pub fn adapter_table<T: Adapter>() -> *const c_void {
 pub fn combiner_table<T: Combiner>() -> *const c_void {
     let table: &'static hk_combiner = &CombinerTables::<T>::COMBINER;
     table as *const hk_combiner as *const c_void
+}
 }
 
 unsafe extern "C" fn init(host: *const hk_host, error: *mut hk_error) -> i32 {
@@ -2051,26 +2059,11 @@ unsafe extern "C" fn deinit() {
     HOST.0.store(std::ptr::null_mut(), Ordering::Release);
 }
 
-/// For `plugin!`: interface, id, and the function that returns the table.
-#[doc(hidden)]
-pub type Offer = (&'static str, &'static str, fn() -> *const c_void);
-
-fn is_draft(offer: &Offer) -> bool {
-    offer.0.contains(".draft/")
-}
-
-/// For `plugin!`: whether the host asks for the plugin's drafts, and it has some.
-#[doc(hidden)]
-pub fn are_draft_offers(interface_id: hk_string, offers: &[Offer]) -> bool {
-    let asked = unsafe { bytes_of(interface_id) };
-    asked == HK_DRAFT_OFFERS_INTERFACE.as_bytes() && offers.iter().any(is_draft)
-}
-
 /// For `plugin!`: the table of (interface, id), or null.
 #[doc(hidden)]
-pub fn offered(interface_id: hk_string, id: hk_string, offers: &[Offer], drafts: bool) -> *const c_void {
+pub fn offered(interface_id: hk_string, id: hk_string, offers: &[(&str, &str, fn() -> *const c_void)]) -> *const c_void {
     let (interface_id, id) = unsafe { (bytes_of(interface_id), bytes_of(id)) };
-    let found = offers.iter().find(|o| is_draft(o) == drafts && o.0.as_bytes() == interface_id && o.1.as_bytes() == id);
+    let found = offers.iter().find(|o| o.0.as_bytes() == interface_id && o.1.as_bytes() == id);
     found.map_or(std::ptr::null(), |offer| offer.2())
 }
 
@@ -2106,8 +2099,8 @@ macro_rules! plugin {
     (@interface objective) => { $crate::HK_OBJECTIVE_INTERFACE };
     (@interface head) => { $crate::HK_HEAD_INTERFACE };
     (@interface operation) => { $crate::HK_OPERATION_INTERFACE };
-    (@interface adapter) => { $crate::HK_ADAPTER_DRAFT };
-    (@interface combiner) => { $crate::HK_COMBINER_DRAFT };
+    (@interface adapter) => { $crate::HK_ADAPTER_INTERFACE };
+    (@interface combiner) => { $crate::HK_COMBINER_INTERFACE };
     (@table architecture $type:ty) => { $crate::architecture_table::<$type> };
     (@table objective $type:ty) => { $crate::objective_table::<$type> };
     (@table head $type:ty) => { $crate::head_table::<$type> };
@@ -2117,23 +2110,13 @@ macro_rules! plugin {
     ($($kind:ident $id:literal : $type:ty),+ $(,)?) => {
         #[no_mangle]
         pub extern "C" fn hekla_plugin_entry() -> *const $crate::hk_plugin_entry {
-            static OFFERS: &[$crate::Offer] = &[
-                $(($crate::plugin!(@interface $kind), $id,
-                   $crate::plugin!(@table $kind $type) as fn() -> *const ::std::ffi::c_void)),+
-            ];
-            unsafe extern "C" fn draft(
-                interface_id: $crate::hk_string, id: $crate::hk_string,
-            ) -> *const ::std::ffi::c_void {
-                $crate::offered(interface_id, id, OFFERS, true)
-            }
-            static DRAFTS: $crate::hk_draft_offers = $crate::hk_draft_offers { get: Some(draft) };
             unsafe extern "C" fn get(
                 interface_id: $crate::hk_string, id: $crate::hk_string,
             ) -> *const ::std::ffi::c_void {
-                if $crate::are_draft_offers(interface_id, OFFERS) {
-                    return &DRAFTS as *const $crate::hk_draft_offers as *const ::std::ffi::c_void;
-                }
-                $crate::offered(interface_id, id, OFFERS, false)
+                $crate::offered(interface_id, id, &[
+                    $(($crate::plugin!(@interface $kind), $id,
+                       $crate::plugin!(@table $kind $type) as fn() -> *const ::std::ffi::c_void)),+
+                ])
             }
             static ENTRY: $crate::Entry = $crate::Entry::new(get);
             ENTRY.get()

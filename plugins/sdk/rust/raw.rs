@@ -1,16 +1,28 @@
-// The plugin ABI 1.0, as the headers in hekla/plugin/ say it.
+// The plugin ABI 1.1, as the headers in hekla/plugin/ say it.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
 use std::os::raw::{c_char, c_void};
 
 pub const HK_ABI_MAJOR: u32 = 1;
-pub const HK_ABI_MINOR: u32 = 0;
+pub const HK_ABI_MINOR: u32 = 1;
 
 /// The oldest host minor that can run the plugin: rustc --cfg 'hekla_minor="N"'.
-#[cfg(not(any()))]
+#[cfg(not(any(hekla_minor = "1")))]
 pub const HK_TARGET_ABI_MINOR: u32 = 0;
+#[cfg(hekla_minor = "1")]
+pub const HK_TARGET_ABI_MINOR: u32 = 1;
 
 // since_N! { items }: there where the target is N or newer.
+#[cfg(any(hekla_minor = "1"))]
+#[allow(unused_macros)]
+macro_rules! since_1 {
+    ($($item:tt)*) => { $($item)* };
+}
+#[cfg(not(any(hekla_minor = "1")))]
+#[allow(unused_macros)]
+macro_rules! since_1 {
+    ($($item:tt)*) => {};
+}
 
 // ---- abi.h
 
@@ -798,54 +810,72 @@ pub struct hk_operation {
     pub reference: Option<unsafe extern "C" fn(r#use: *const hk_operation_use, error: *mut hk_error) -> i32>,
 }
 
-// ---- draft/adapter.h
+// ---- adapter.h
 
 // Kinds of sites.
 /// a linear layer: y = x W^T + bias
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_LINEAR: i32 = 0;
 /// an embedding: y = W[x]
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_EMBEDDING: i32 = 1;
 /// a layer norm or RMS norm with a gain: y = normalized(x) W + bias
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_NORM: i32 = 2;
 /// the end of a block's part: y, what the part computes, is added to the residual stream x
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_RESIDUAL: i32 = 3;
 /// keys x and values y of attention, [B, out, tokens, in]; asked for only if there are virtual tokens
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_ATTENTION: i32 = 4;
 
 // Flags of a site.
 /// it belongs to a head, not to the body
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_OF_HEAD: u32 = 1;
 /// residual: the part is attention; without it, a feed-forward network
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_OF_ATTENTION: u32 = 2;
 /// residual: the part is attention to an encoder's states
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_OF_CROSS: u32 = 4;
 /// embedding: its ids are the batch's input_ids
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_OF_TOKENS: u32 = 8;
 
 // What an adapter answers at a site.
 /// y is unchanged
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_ANSWER_NONE: i32 = 0;
 /// the value is added to y
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_ANSWER_DELTA: i32 = 1;
 /// the value replaces y
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_ANSWER_VALUE: i32 = 2;
 /// residual: the value replaces the sum of x and y, and the norm that follows it in the block
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_ANSWER_RESULT: i32 = 3;
 /// what virtual tokens have in place of what the body computes: embedding of tokens: value [count, out]; attention:
 /// keys [out, count, in] as value, values as second
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_ANSWER_VIRTUAL: i32 = 4;
 
 // Flags of virtual tokens.
 /// heads and objective do not see them: the host cuts them from the body's ports that have one element per token
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_VIRTUAL_HIDDEN: u32 = 1;
 
 // Parameters of a site that are trained with the adapter.
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_TRAINS_WEIGHT: u32 = 1;
+#[cfg(any(hekla_minor = "1"))]
 pub const HK_TRAINS_BIAS: u32 = 2;
 
 /// A place where body or head use a parameter W [out, in] (an embedding: [in, out], in is the number of rows; a norm:
 /// [out]). The host finds residual sites in graphs where a linear layer (with dropout, scales or a norm after it, if
 /// there are any) is added to values [B, T, out] on which it depends.
+#[cfg(any(hekla_minor = "1"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_adapter_site {
@@ -873,6 +903,7 @@ pub struct hk_adapter_site {
 }
 
 /// The values of a site.
+#[cfg(any(hekla_minor = "1"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_site_values {
@@ -893,6 +924,7 @@ pub struct hk_site_values {
 }
 
 /// What an adapter answers at a site; zeros before.
+#[cfg(any(hekla_minor = "1"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_site_answer {
@@ -911,8 +943,10 @@ pub struct hk_site_answer {
 }
 
 /// What an adapter needs of the host besides hekla.config/1 and hekla.graph/1.
-pub const HK_ADAPTER_HOST_DRAFT: &str = "hekla.adapter-host.draft/1";
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_ADAPTER_HOST_INTERFACE: &str = "hekla.adapter-host/1";
 
+#[cfg(any(hekla_minor = "1"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_adapter_host {
@@ -925,14 +959,16 @@ pub struct hk_adapter_host {
     /// Thread: any-thread.
     pub matches: Option<unsafe extern "C" fn(expression: hk_string, text: hk_string, matched: *mut i32, error: *mut hk_error) -> i32>,
     /// A parameter of the adapter, as parameter() of hekla.graph/1, whose initial values are those of `value`,
-    /// computed in float64 from the body's parameters. `value` is float and depends on no field of the batch. Returns
-    /// 0 after an error.
+    /// computed in float64 from the body's parameters. `value` is float and depends on no field of the batch. flags:
+    /// HK_PARAMETER_*. Returns 0 after an error.
     /// Thread: describe.
-    pub initial: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, value: hk_value) -> hk_value>,
+    pub initial: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, value: hk_value, flags: u32) -> hk_value>,
 }
 
-pub const HK_ADAPTER_DRAFT: &str = "hekla.adapter.draft/5";
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_ADAPTER_INTERFACE: &str = "hekla.adapter/1";
 
+#[cfg(any(hekla_minor = "1"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_adapter {
@@ -970,9 +1006,10 @@ pub struct hk_adapter {
     pub write_config: Option<unsafe extern "C" fn(this: *mut c_void, writer: *mut hk_config_writer, error: *mut hk_error) -> i32>,
 }
 
-// ---- draft/combiner.h
+// ---- combiner.h
 
 /// An adapter, or a combination, at a site.
+#[cfg(any(hekla_minor = "1"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_branch {
@@ -988,6 +1025,7 @@ pub struct hk_branch {
 }
 
 /// What a combiner gives; zeros before.
+#[cfg(any(hekla_minor = "1"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_combined {
@@ -1004,8 +1042,10 @@ pub struct hk_combined {
     pub loss: hk_value,
 }
 
-pub const HK_COMBINER_DRAFT: &str = "hekla.combiner.draft/2";
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_COMBINER_INTERFACE: &str = "hekla.combiner/1";
 
+#[cfg(any(hekla_minor = "1"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_combiner {
