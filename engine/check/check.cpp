@@ -8,6 +8,7 @@
 #include "base/nearest_name.hpp"
 #include "base/shell_word.hpp"
 #include "base/temporary_folder.hpp"
+#include "hekla/plugin/adapter.h"
 #include "hekla/plugin/operation.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 // What a plugin must provide for a test to apply to it.
-enum class Applies { always, architecture, objective, head, network, operation };
+enum class Applies { always, architecture, objective, head, adapter, network, operation };
 
 struct Test {
     const char* name;
@@ -92,6 +93,8 @@ const std::vector<Test>& tests() {
         {"network.decode", "rows fed in chunks give the logits of the whole row", 2, 120, test_decode_mode,
          Applies::architecture},
         {"network.gradient", "gradients match finite differences", 2, 300, test_gradient},
+        {"adapter.merge", "adapt() computes what the layer computes with the merged weight", 2, 60, test_merge,
+         Applies::adapter},
         {"operation.shapes", "any shapes give output shapes and costs, or are refused with a reason", 2, 60,
          test_operation_shapes, Applies::operation},
         {"operation.reference", "the CPU reference is repeatable and stays inside its tensors", 2, 60,
@@ -138,6 +141,7 @@ bool applies(Applies to, std::string_view interface_id) {
     case Applies::architecture: return interface_id == HK_ARCHITECTURE_INTERFACE;
     case Applies::objective: return interface_id == HK_OBJECTIVE_INTERFACE;
     case Applies::head: return interface_id == HK_HEAD_INTERFACE;
+    case Applies::adapter: return interface_id == HK_ADAPTER_INTERFACE;
     case Applies::operation: return interface_id == HK_OPERATION_INTERFACE;
     case Applies::network: return interface_id != HK_OPERATION_INTERFACE;
     case Applies::always: break;
@@ -150,6 +154,7 @@ const char* needed_text(Applies to) {
     case Applies::architecture: return "an architecture";
     case Applies::objective: return "an objective";
     case Applies::head: return "a head";
+    case Applies::adapter: return "an adapter";
     case Applies::operation: return "an operation";
     default: return "an architecture, objective, head, adapter or combiner";
     }

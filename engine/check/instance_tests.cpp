@@ -5,7 +5,7 @@
 #include "graph/text.hpp"
 #include "plugin/trace.hpp"
 
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,8 +44,8 @@ std::string difference(const std::string& a, const std::string& b) {
 json& config_of(plugin::CompositionSpec& spec, const plugin::Provided& provided) {
     return provided.interface_id == HK_ARCHITECTURE_INTERFACE ? spec.config
            : provided.interface_id == HK_HEAD_INTERFACE       ? spec.head_config
-           : provided.interface_id == HK_ADAPTER_DRAFT        ? spec.adapters.at(0).part.config
-           : provided.interface_id == HK_COMBINER_DRAFT       ? spec.combination_config
+           : provided.interface_id == HK_ADAPTER_INTERFACE    ? spec.adapters.at(0).part.config
+           : provided.interface_id == HK_COMBINER_INTERFACE   ? spec.combination_config
                                                               : spec.objective_config;
 }
 

@@ -40,6 +40,9 @@ Status test_rows_apart(Trial& trial);
 Status test_padding(Trial& trial);
 Status test_gradient(Trial& trial);
 
+// What an adapter adds against what it merges (adapter_tests.cpp).
+Status test_merge(Trial& trial);
+
 // Decode mode against the whole row (decode_mode_tests.cpp).
 Status test_decode_mode(Trial& trial);
 

@@ -4,7 +4,7 @@
 #include "base/file.hpp"
 #include "train/training_loop.hpp"
 
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 
 #include <fmt/format.h>
 #include <numeric>
@@ -91,7 +91,7 @@ Status test_learns(Trial& trial) {
     HK_ASSIGN(const auto runtime, make_runtime(trial));
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const train::Recipe recipe, small_recipe(trial, provided));
-        if (provided.interface_id == HK_ADAPTER_DRAFT || provided.interface_id == HK_COMBINER_DRAFT) {
+        if (provided.interface_id == HK_ADAPTER_INTERFACE || provided.interface_id == HK_COMBINER_INTERFACE) {
             trial.skip(name_of(provided) + ": its body is not trained here, so that an adapter cannot fit the data");
             continue;
         }

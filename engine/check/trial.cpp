@@ -7,7 +7,7 @@
 #include "train/model_spec.hpp"
 #include "train/tokenizer_choice.hpp"
 
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 
 #include <algorithm>
 #include <array>
@@ -135,7 +135,7 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
     const std::string id(provided.id);
     const bool is_body = provided.interface_id == HK_ARCHITECTURE_INTERFACE;
     const bool is_head = provided.interface_id == HK_HEAD_INTERFACE;
-    const bool is_adapter = provided.interface_id == HK_ADAPTER_DRAFT;
+    const bool is_adapter = provided.interface_id == HK_ADAPTER_INTERFACE;
     const bool causal = provided.causal == "yes";
     train::Recipe recipe;
     recipe.model.architecture = is_body ? id : check.value("architecture", causal ? "gpt2" : "bert");
@@ -143,7 +143,7 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
         is_body ? check : check_of(trial.registry(), HK_ARCHITECTURE_INTERFACE, recipe.model.architecture);
     recipe.model.config = body.value("config", json::object());
     if (is_adapter) recipe.adapter = {id, "", check.value("config", json::object())};
-    if (provided.interface_id == HK_COMBINER_DRAFT) {
+    if (provided.interface_id == HK_COMBINER_INTERFACE) {
         const json low_rank = {{"r", 2}, {"target_modules", "all-linear"}};
         recipe.adapters = {{"a", {"lora", "", true, low_rank}},
                            {"b", {"bottleneck", "", true, {{"reduction_factor", 2}}}},

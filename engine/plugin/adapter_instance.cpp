@@ -13,7 +13,7 @@ Status AdapterInstance::create(const AdapterSpec& spec, std::set<std::string>& r
     name_ = spec.name;
     trained_ = spec.trained;
     instance_.what = what_of(spec);
-    HK_TRY(open_instance(registry_, HK_ADAPTER_DRAFT, spec.part.id, instance_));
+    HK_TRY(open_instance(registry_, HK_ADAPTER_INTERFACE, spec.part.id, instance_));
     HK_TRY(create_instance(
         registry_, instance_, spec.part.config, read,
         [&](const hk_config* config, void** self, hk_error* e) { return instance_.table->create(config, self, e); }));
@@ -83,6 +83,9 @@ Result<AdapterInstance::Answer> AdapterInstance::adapt(Joint& joint, const Site&
     HK_TRY(describe_inside(registry_, instance_, view, what, "adapt", [&](hk_builder* b, hk_error* e) {
         return instance_.table->adapt(instance_.self, b, &table, &values, &answer, e);
     }));
+    if (answer.reserved != 0 || (answer.second != 0 && answer.kind != HK_ANSWER_VIRTUAL))
+        return invalid_argument(fmt::format("{}: the answer's reserved and second are {} and {}, expected 0", what,
+                                            answer.reserved, answer.second));
     if (answer.kind == HK_ANSWER_NONE) return Answer();
     const bool tokens = (site.flags & HK_SITE_OF_TOKENS) != 0 || attention;
     const bool possible = answer.kind == HK_ANSWER_VIRTUAL ? tokens && virtual_tokens_.count > 0

@@ -4,7 +4,7 @@
 #include "plugin/inner_description.hpp"
 #include "plugin/plugin_set.hpp"
 
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/adapter.h"
 
 namespace hekla::plugin {
 
@@ -36,6 +36,7 @@ public:
     struct Wish {
         bool wanted = false;
         uint32_t trained = 0; // HK_TRAINS_WEIGHT, HK_TRAINS_BIAS
+        bool operator==(const Wish&) const = default;
     };
     Result<Wish> ask(const Site& site) const;
 

@@ -54,17 +54,20 @@ Result<nlohmann::ordered_json> AdaptersInGraph::write_config() const {
     return adapters_[0]->write_config();
 }
 
-Status AdaptersInGraph::begin(Joint& joint, Described& described, int32_t mode, bool merged, TextPairs ties) {
-    if (merged && virtual_tokens_.count > 0)
+Status AdaptersInGraph::begin(Joint& joint, Described& described, int32_t mode, const BuildRequest& request,
+                              TextPairs ties) {
+    if (request.merged && virtual_tokens_.count > 0)
         return unsupported(
             fmt::format("{} cannot be merged: virtual tokens are not a change of weights; use it unmerged",
                         adapters_[with_tokens_]->what()));
     joint_ = &joint;
     described_ = &described;
     mode_ = mode;
-    merged_ = merged;
+    merged_ = request.merged;
+    merge_pairs_ = request.merge_pairs;
     ties_ = ties;
     attentions_ = 0;
+    pairs_ = 0;
     first_site_ = described.sites.size();
     wanted_.clear();
     losses_.clear();
@@ -122,6 +125,14 @@ Result<const std::vector<bool>*> AdaptersInGraph::ask(Site& site) {
         const bool asked = site.kind != HK_SITE_ATTENTION || i == with_tokens_;
         AdapterInstance::Wish wish;
         if (asked) { HK_ASSIGN(wish, adapters_[i]->ask(site)); }
+        // Of another description; sites with one name differ by kind and flags. [adapter.4]
+        const auto [before, first] = wishes_.try_emplace({i, site.kind, site.flags, site.name}, wish);
+        if (!first && before->second != wish)
+            return failed_precondition(
+                fmt::format("{}: wants() or trains() of '{}' answers {} and {:#x}, and before {} and {:#x}: the same "
+                            "site must get the same answer",
+                            adapters_[i]->what(), site.name, wish.wanted ? 1 : 0, wish.trained,
+                            before->second.wanted ? 1 : 0, before->second.trained));
         wanted.push_back(wish.wanted);
         site.wanted = site.wanted || wish.wanted;
         site.trained |= wish.trained;
@@ -246,6 +257,17 @@ Status AdaptersInGraph::merge(const Place& place, graph::ValueId y) {
     return {};
 }
 
+Status AdaptersInGraph::add_pair(const Place& place, graph::ValueId y, graph::ValueId adapted) {
+    graph::Builder& builder = joint_->builder;
+    const Site& site = place.site;
+    const Merged given{site_weight(builder, site, y), site_bias(builder.graph(), site, y)};
+    HK_ASSIGN(const Merged merged, merged_by(combination_, place, given));
+    const std::string name = fmt::format("{}.{}", pairs_++, site.name);
+    builder.output(kAdapted + name, adapted);
+    builder.output(kAlone + name, layer_with(builder, site, y, merged.weight, merged.bias));
+    return {};
+}
+
 Result<AdaptersInGraph::Merged> AdaptersInGraph::merged_by(const Combination& at, const Place& place,
                                                            const Merged& given) {
     if (!acts(at, place)) return given;
@@ -274,7 +296,9 @@ Result<graph::ValueId> AdaptersInGraph::at_layer(Site& site, graph::ValueId y) {
     if (merged_) HK_TRY(merge(place, y));
     const graph::ValueId x = joint_->builder.graph().producer(y).inputs[site.kind == HK_SITE_EMBEDDING ? 1 : 0];
     HK_ASSIGN(const Outcome made, answer(combination_, place, {x, y, graph::kNone}));
-    return made.kind == HK_ANSWER_NONE ? y : with(made, y);
+    const graph::ValueId value = made.kind == HK_ANSWER_NONE ? y : with(made, y);
+    if (merge_pairs_) HK_TRY(add_pair(place, y, value));
+    return value;
 }
 
 Result<graph::ValueId> AdaptersInGraph::at_attention(graph::ValueId y) {
@@ -296,14 +320,9 @@ Result<graph::ValueId> AdaptersInGraph::at_attention(graph::ValueId y) {
         std::vector<graph::ValueId> inputs = of.inputs;
         inputs[1] = with_virtual_tokens(k, made.value);
         inputs[2] = with_virtual_tokens(v, made.second);
-        std::vector<graph::NamedAttribute> attributes;
-        const graph::OperationInfo& known = graph::info(of);
-        for (std::size_t i = 0; i < of.attributes.size(); ++i)
-            attributes.push_back({known.attributes[i].name, of.attributes[i].value});
         // The attention that body described is not used, and must not append to the cache of the other.
         builder.mutable_graph().nodes[builder.graph().value(y).node].set("cache", std::string());
-        const std::vector<graph::ValueId> result = builder.emit(of.op, inputs, attributes);
-        return result.empty() ? graph::kNone : result[0];
+        return emit_again(builder, of, inputs);
     });
 }
 
@@ -395,9 +414,7 @@ Result<graph::ValueId> AdaptersInGraph::sum(graph::ValueId stream, graph::ValueI
     const graph::Node of = builder.graph().producer(norm);
     std::vector<graph::ValueId> inputs = of.inputs;
     inputs[0] = sum;
-    const std::vector<graph::NamedAttribute> attributes{{"epsilon", of.real("epsilon")}};
-    const std::vector<graph::ValueId> made = builder.emit(of.op, inputs, attributes);
-    return made.empty() ? graph::kNone : made[0];
+    return emit_again(builder, of, inputs);
 }
 
 void AdaptersInGraph::hide_virtual_tokens() {

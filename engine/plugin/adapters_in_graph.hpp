@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace hekla::plugin {
@@ -35,8 +36,8 @@ public:
     Result<nlohmann::ordered_json> write_config() const; // PEFT's adapter_config.json
 
     // Begins the description of a body. described: gets the sites; both outlive the description. mode: of the adapters
-    // that are trained, even if the body is frozen. merged: BuildRequest::merged. ties: of the architecture's manifest.
-    Status begin(Joint& joint, Described& described, int32_t mode, bool merged, TextPairs ties);
+    // that are trained, even if the body is frozen. ties: of the architecture's manifest.
+    Status begin(Joint& joint, Described& described, int32_t mode, const BuildRequest& request, TextPairs ties);
     // Joint::adapt, null without adapters. After an error take_problem() has it.
     const std::function<graph::ValueId(graph::ValueId)>* hook() const { return exist() ? &hook_ : nullptr; }
     Status take_problem() { return std::exchange(problem_, Status()); }
@@ -83,6 +84,8 @@ private:
 
     // Adds the outputs of BuildRequest::merged for a site.
     Status merge(const Place& place, graph::ValueId y);
+    // Adds the outputs of BuildRequest::merge_pairs for a layer's site.
+    Status add_pair(const Place& place, graph::ValueId y, graph::ValueId adapted);
     Result<Merged> merged_by(const Combination& at, const Place& place, const Merged& given);
     void add_merged(const Site& site, const std::string& parameter, graph::ValueId value);
 
@@ -104,6 +107,8 @@ private:
     Combination combination_;                                            // of one adapter: that
     VirtualTokens virtual_tokens_;
     std::size_t with_tokens_ = 0; // the adapter whose tokens these are
+    // What adapters have answered: by number of the adapter, and kind, flags and name of the site.
+    std::map<std::tuple<std::size_t, int32_t, uint32_t, std::string>, AdapterInstance::Wish> wishes_;
     std::function<graph::ValueId(graph::ValueId)> hook_;
     std::map<std::string, std::string> merged_by_; // parameter -> site, of the current description
     Status problem_; // of the current description; kept because the body's own error would hide it
@@ -111,9 +116,9 @@ private:
     Joint* joint_ = nullptr;
     Described* described_ = nullptr;
     int32_t mode_ = 0;
-    bool merged_ = false;
+    bool merged_ = false, merge_pairs_ = false;
     TextPairs ties_;
-    int64_t attentions_ = 0;
+    int64_t attentions_ = 0, pairs_ = 0;
     std::size_t first_site_ = 0;
     std::vector<std::vector<bool>> wanted_; // by site from first_site_ on, and adapter
     std::vector<graph::ValueId> losses_;

@@ -4,7 +4,7 @@ namespace hekla::plugin {
 
 Status CombinerInstance::create(const PartSpec& spec, std::set<std::string>& read) {
     instance_.what = fmt::format("combiner '{}'", spec.id);
-    HK_TRY(open_instance(registry_, HK_COMBINER_DRAFT, spec.id, instance_));
+    HK_TRY(open_instance(registry_, HK_COMBINER_INTERFACE, spec.id, instance_));
     return create_instance(
         registry_, instance_, spec.config, read,
         [&](const hk_config* config, void** self, hk_error* e) { return instance_.table->create(config, self, e); });
@@ -35,6 +35,8 @@ Result<CombinerInstance::Combined> CombinerInstance::combine(Joint& joint, const
         return instance_.table->combine(instance_.self, b, &table, &values, given.data(),
                                         static_cast<uint32_t>(given.size()), &made, e);
     }));
+    if (made.reserved != 0)
+        return invalid_argument(fmt::format("{}: the result's reserved is {}, expected 0", what, made.reserved));
     const graph::Shape shape = builder.shape(inputs.y);
     Combined combined;
     HK_ASSIGN(combined.delta, given_value(view, made.delta, shape, what));

@@ -3,7 +3,7 @@
 
 #include "plugin/adapter_instance.hpp"
 
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 
 namespace hekla::plugin {
 

@@ -9,7 +9,7 @@
 #include "plugin/in_process_plugins.hpp"
 #include "plugin/out_of_process_plugins.hpp"
 
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -177,7 +177,7 @@ Status Composition::resolve_adapters(const Registry& registry, const Composition
     for (const AdapterSpec& one : spec.adapters) {
         Part& part = c.adapters_.emplace_back();
         part.what = what_of(one);
-        HK_ASSIGN(part.entry, registry.find(HK_ADAPTER_DRAFT, one.part.id));
+        HK_ASSIGN(part.entry, registry.find(HK_ADAPTER_INTERFACE, one.part.id));
         part.given = one.part.config;
         if (const auto& keys = part.entry.provided->parameters;
             spec.adapter_rows && std::ranges::find(keys, "slots") == keys.end())
@@ -204,7 +204,7 @@ Status Composition::resolve_adapters(const Registry& registry, const Composition
     for (const std::string& id : ids) {
         Part& part = c.combiners_.emplace_back();
         part.what = fmt::format("combiner '{}'", id);
-        HK_ASSIGN(part.entry, registry.find(HK_COMBINER_DRAFT, id));
+        HK_ASSIGN(part.entry, registry.find(HK_COMBINER_INTERFACE, id));
         const auto& keys = part.entry.provided->parameters;
         // Each of several combiners gets the keys that it knows.
         for (const auto& [key, value] : spec.combination_config.items())

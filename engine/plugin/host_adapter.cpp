@@ -35,7 +35,7 @@ int32_t matches(hk_string expression, hk_string text, int32_t* matched, hk_error
     } catch (const std::exception& e) { return refuse_exception(error, e); }
 }
 
-hk_value initial(hk_builder* b, hk_string given, hk_value handle) {
+hk_value initial(hk_builder* b, hk_string given, hk_value handle, uint32_t flags) {
     graph::Builder& builder = b->joint.builder;
     try {
         if (!builder.ok()) return 0;
@@ -44,6 +44,8 @@ hk_value initial(hk_builder* b, hk_string given, hk_value handle) {
             builder.fail(invalid_argument(fmt::format("initial '{}': {}", name, message)));
             return hk_value{0};
         };
+        if ((flags & ~HK_PARAMETER_NO_DECAY) != 0)
+            return fail(fmt::format("the flags are {:#x}, expected 0 or {}", flags, HK_PARAMETER_NO_DECAY));
         if (name.empty() || !is_utf8(name)) return fail("the name is empty or not UTF-8");
         if (b->joint.prefix.empty()) return fail("only an adapter's adapt() and merge() have such parameters");
         const graph::ValueId value = value_of(b, handle, "initial");
@@ -53,7 +55,7 @@ hk_value initial(hk_builder* b, hk_string given, hk_value handle) {
             return fail("the value depends on the batch or on random numbers");
         const std::string whole = b->joint.prefix + name;
         b->joint.initial.emplace(whole, value);
-        return handle_of(b, builder.parameter(whole, builder.shape(value), HK_INITIALIZE_CONSTANT, 0.0, 0.0, 0));
+        return handle_of(b, builder.parameter(whole, builder.shape(value), HK_INITIALIZE_CONSTANT, 0.0, 0.0, flags));
     } catch (const std::exception& e) {
         try {
             builder.fail(Status(Code::out_of_memory, e.what()));

@@ -1,7 +1,7 @@
-// The host's side of hekla.adapter-host.draft/1.
+// The host's side of hekla.adapter-host/1.
 #pragma once
 
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/adapter.h"
 
 namespace hekla::plugin {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "hekla/plugin/architecture.h"
+#include "hekla/plugin/combiner.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"
 #include "hekla/plugin/operation.h"

@@ -330,7 +330,7 @@ private:
                     const std::string& whose, Described& described) {
         std::vector<GraphPart>& parts = described.parts;
         joint.mode = body_mode;
-        HK_TRY(adapters_.begin(joint, described, mode, request.merged, architecture_.provided->names.ties));
+        HK_TRY(adapters_.begin(joint, described, mode, request, architecture_.provided->names.ties));
         // Describes a part of the network, with the adapters at its sites.
         const auto build = [&](const auto& instance, const std::string& name, const char* function, auto&& f) {
             joint.adapt = adapters_.hook();

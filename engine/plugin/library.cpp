@@ -1,5 +1,6 @@
 #include "plugin/library.hpp"
 
+#include "plugin/host_adapter.hpp"
 #include "plugin/host_config.hpp"
 #include "plugin/host_error.hpp"
 #include "plugin/host_graph.hpp"
@@ -8,8 +9,8 @@
 #include "plugin/table_slots.hpp"
 #include "plugin/trace.hpp"
 
+#include "hekla/plugin/adapter.h"
 #include "hekla/plugin/architecture.h"
-#include "hekla/plugin/draft/adapter.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/log.h"
@@ -127,13 +128,15 @@ const void* Library::Shared::get_interface(const hk_host* host, hk_string id) {
     const auto* self = reinterpret_cast<const Shared*>(host);
     const std::string_view wanted = view(id);
     trace_entry(self->plugin, "host.get_interface", wanted);
-    const void* table = wanted == HK_ERROR_INTERFACE       ? static_cast<const void*>(host_error_interface())
-                        : wanted == HK_CONFIG_INTERFACE    ? host_config_interface()
-                        : wanted == HK_GRAPH_INTERFACE     ? host_graph_interface()
-                        : wanted == HK_TOKENIZER_INTERFACE ? host_tokenizer_interface()
-                        : wanted == HK_LOG_INTERFACE       ? static_cast<const void*>(&kLogTable)
-                        : wanted == HK_DRAFTS_INTERFACE && !self->drafts.empty() ? &kDraftsTable
-                                                                                 : nullptr;
+    const void* table = wanted == HK_ERROR_INTERFACE          ? static_cast<const void*>(host_error_interface())
+                        : wanted == HK_CONFIG_INTERFACE       ? host_config_interface()
+                        : wanted == HK_GRAPH_INTERFACE        ? host_graph_interface()
+                        : wanted == HK_TOKENIZER_INTERFACE    ? host_tokenizer_interface()
+                        : wanted == HK_LOG_INTERFACE          ? static_cast<const void*>(&kLogTable)
+                        : wanted == HK_ADAPTER_HOST_INTERFACE ? static_cast<const void*>(host_adapter_interface())
+                        : wanted == HK_DRAFTS_INTERFACE && !self->drafts.empty()
+                            ? static_cast<const void*>(&kDraftsTable)
+                            : nullptr;
     return traced_host_table(wanted, table);
 }
 

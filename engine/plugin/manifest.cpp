@@ -336,6 +336,14 @@ Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner
         true);
     m.provides = kept.list(provides);
     in.finish();
+    for (const Provided& p : m.provides) {
+        const uint32_t minor = minor_of_interface(p.interface_id);
+        if (reading.strict && minor > m.abi_minor_needed)
+            in.fail("abi_minor_needed",
+                    fmt::format("{} '{}' exists from plugin ABI {}.{} on, and the manifest asks for "
+                                "{}.{}: set \"abi_minor_needed\": {} and build the plugin again",
+                                p.interface_id, p.id, HK_ABI_MAJOR, minor, m.abi_major, m.abi_minor_needed, minor));
+    }
     for (const Provided& p : m.provides)
         if (is_draft(p.interface_id) && std::ranges::find(m.drafts, p.interface_id) == m.drafts.end())
             in.fail("provides", fmt::format("{} '{}' is a draft, and the manifest claims to be stable; add \"drafts\": "

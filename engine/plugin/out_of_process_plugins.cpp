@@ -10,7 +10,7 @@
 #include "plugin/worker_pool.hpp"
 
 #include "hekla/plugin/architecture.h"
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 #include "hekla/plugin/objective.h"
 
 #include <algorithm>
@@ -71,9 +71,9 @@ public:
             if (s.architecture && p.interface_id == HK_ARCHITECTURE_INTERFACE && p.id == s.architecture->id)
                 return true;
             for (const AdapterSpec& adapter : s.adapters)
-                if (p.interface_id == HK_ADAPTER_DRAFT && p.id == adapter.part.id) return true;
+                if (p.interface_id == HK_ADAPTER_INTERFACE && p.id == adapter.part.id) return true;
             for (const PartSpec& combiner : s.combiners)
-                if (p.interface_id == HK_COMBINER_DRAFT && p.id == combiner.id) return true;
+                if (p.interface_id == HK_COMBINER_INTERFACE && p.id == combiner.id) return true;
             if (s.objective && p.interface_id == HK_OBJECTIVE_INTERFACE && p.id == s.objective->id) return true;
             for (const PartsSpec::Head& head : s.heads)
                 if (p.interface_id == HK_HEAD_INTERFACE && p.id == head.part.id) return true;
@@ -106,6 +106,7 @@ public:
         out.flag(request.objective);
         out.integer(request.calls);
         out.flag(request.merged);
+        out.flag(request.merge_pairs);
         out.flag(request.initial);
         HK_ASSIGN(const Message message, ask(MessageKind::build, out));
         WireReader in = answer_of(message);

@@ -28,6 +28,9 @@ inline constexpr const char* kAdapterRows = "adapter_rows";
 inline constexpr const char* kAdapterScales = "adapter_scales";
 // Prefix of the outputs of BuildRequest::merged.
 inline constexpr const char* kMerged = "merged.";
+// Prefixes of the outputs of BuildRequest::merge_pairs.
+inline constexpr const char* kAdapted = "adapted.";
+inline constexpr const char* kAlone = "alone.";
 // Prefix of the outputs of BuildRequest::initial.
 inline constexpr const char* kInitial = "initial.";
 
@@ -81,7 +84,7 @@ struct GraphPart {
     std::size_t first = 0, end = 0;
 };
 
-// The virtual tokens of adapters: see draft/adapter.h.
+// The virtual tokens of adapters: see adapter.h.
 struct VirtualTokens {
     int64_t count = 0;
     bool hidden = false; // heads and objective do not see them
@@ -104,6 +107,10 @@ struct BuildRequest {
     // Also describes what the adapter's sites compute with when it is merged: outputs kMerged + name, for every
     // parameter of a site that it acts at. Fails if it cannot be merged.
     bool merged = false;
+    // Also describes, for every layer that the adapter acts at, its result with the adapter and that of the layer alone
+    // with the merged weight and bias: outputs kAdapted and kAlone + number of the pair + "." + name of the site. Fails
+    // if it cannot be merged.
+    bool merge_pairs = false;
     // Also describes the initial values of the adapter's parameters that depend on the body: outputs kInitial + name.
     bool initial = false;
 };

@@ -158,6 +158,7 @@ private:
             request.objective = in.flag();
             request.calls = in.integer();
             request.merged = in.flag();
+            request.merge_pairs = in.flag();
             request.initial = in.flag();
             HK_TRY(status);
             HK_TRY(in.finish("build"));

@@ -132,6 +132,23 @@ ValueId site_bias(const graph::Graph& graph, const Site& site, ValueId y) {
     return site.kind != HK_SITE_EMBEDDING && node.inputs.size() > kBias ? node.inputs[kBias] : kNone;
 }
 
+ValueId emit_again(graph::Builder& builder, const graph::Node& node, const std::vector<ValueId>& inputs) {
+    std::vector<graph::NamedAttribute> attributes;
+    const graph::OperationInfo& known = graph::info(node);
+    for (std::size_t i = 0; i < node.attributes.size(); ++i)
+        attributes.push_back({known.attributes[i].name, node.attributes[i].value});
+    const std::vector<ValueId> made = builder.emit(node.op, inputs, attributes);
+    return made.empty() ? kNone : made[0];
+}
+
+ValueId layer_with(graph::Builder& builder, const Site& site, ValueId y, ValueId weight, ValueId bias) {
+    const graph::Node of = builder.graph().producer(y);
+    std::vector<ValueId> inputs = of.inputs;
+    inputs[weight_input(site.kind)] = site.input_first ? transposed(builder, weight) : weight;
+    if (bias != kNone) inputs[kBias] = bias;
+    return emit_again(builder, of, inputs);
+}
+
 bool depends_on_parameters_alone(const graph::Graph& graph, ValueId value) {
     std::set<ValueId> seen;
     std::vector<ValueId> next{value};

@@ -5,7 +5,7 @@
 #include "graph/builder.hpp"
 #include "plugin/manifest.hpp"
 
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/adapter.h"
 
 #include <map>
 #include <optional>
@@ -44,6 +44,11 @@ graph::ValueId site_weight(graph::Builder& builder, const Site& site, graph::Val
 graph::ValueId as_parameter(graph::Builder& builder, const Site& site, graph::ValueId y, graph::ValueId weight);
 // The bias of a site, or kNone.
 graph::ValueId site_bias(const graph::Graph& graph, const Site& site, graph::ValueId y);
+// Returns what the layer that made y computes with another weight, of the shape that hk_site_values has, and bias.
+graph::ValueId layer_with(graph::Builder& builder, const Site& site, graph::ValueId y, graph::ValueId weight,
+                          graph::ValueId bias);
+// Emits an operation again, with other inputs. Returns its first output, kNone after an error.
+graph::ValueId emit_again(graph::Builder& builder, const graph::Node& node, const std::vector<graph::ValueId>& inputs);
 
 // Returns whether the value is computed from parameters, buffers and constants, without random numbers.
 bool depends_on_parameters_alone(const graph::Graph& graph, graph::ValueId value);

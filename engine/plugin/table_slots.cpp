@@ -1,7 +1,7 @@
 #include "plugin/table_slots.hpp"
 
 #include "hekla/plugin/architecture.h"
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"
@@ -13,8 +13,8 @@ namespace hekla::plugin {
 namespace {
 
 constexpr TableSlot kTableSlots[] = {
-#define HK_SLOT(interface_id, table, function, may_be_null)                                                            \
-    {interface_id, #function, offsetof(table, function), may_be_null},
+#define HK_SLOT(interface_id, table, function, may_be_null, since)                                                     \
+    {interface_id, #function, offsetof(table, function), may_be_null, since},
 #include "plugin/table_slots.inc"
 #undef HK_SLOT
 };
@@ -25,6 +25,11 @@ std::span<const TableSlot> table_slots() { return kTableSlots; }
 
 bool is_known_interface(std::string_view interface_id) {
     return std::ranges::any_of(kTableSlots, [&](const TableSlot& slot) { return slot.interface_id == interface_id; });
+}
+
+uint32_t minor_of_interface(std::string_view interface_id) {
+    const auto found = std::ranges::find(kTableSlots, interface_id, &TableSlot::interface_id);
+    return found != std::end(kTableSlots) ? found->since : 0;
 }
 
 } // namespace hekla::plugin

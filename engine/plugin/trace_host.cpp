@@ -212,7 +212,7 @@ const void* wrapped_host_table(std::string_view interface_id, const void* table)
     if (interface_id == HK_GRAPH_INTERFACE) return wrapped_host<hk_graph_interface>(table);
     if (interface_id == HK_TOKENIZER_INTERFACE) return wrapped_host<hk_tokenizer_interface>(table);
     if (interface_id == HK_LOG_INTERFACE) return wrapped_host<hk_log_interface>(table);
-    if (interface_id == HK_ADAPTER_HOST_DRAFT) return wrapped_host<hk_adapter_host>(table);
+    if (interface_id == HK_ADAPTER_HOST_INTERFACE) return wrapped_host<hk_adapter_host>(table);
     return table;
 }
 

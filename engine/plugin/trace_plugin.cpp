@@ -305,8 +305,8 @@ const void* wrapped_plugin_table(std::string_view plugin, std::string_view inter
         return wrap("architecture", static_cast<const hk_architecture*>(nullptr));
     if (interface_id == HK_OBJECTIVE_INTERFACE) return wrap("objective", static_cast<const hk_objective*>(nullptr));
     if (interface_id == HK_HEAD_INTERFACE) return wrap("head", static_cast<const hk_head*>(nullptr));
-    if (interface_id == HK_ADAPTER_DRAFT) return wrap("adapter", static_cast<const hk_adapter*>(nullptr));
-    if (interface_id == HK_COMBINER_DRAFT) return wrap("combiner", static_cast<const hk_combiner*>(nullptr));
+    if (interface_id == HK_ADAPTER_INTERFACE) return wrap("adapter", static_cast<const hk_adapter*>(nullptr));
+    if (interface_id == HK_COMBINER_INTERFACE) return wrap("combiner", static_cast<const hk_combiner*>(nullptr));
     if (interface_id == HK_OPERATION_INTERFACE) return wrap("operation", static_cast<const hk_operation*>(nullptr));
     return table;
 }

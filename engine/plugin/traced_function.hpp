@@ -2,8 +2,8 @@
 #pragma once
 
 #include "hekla/plugin/architecture.h"
+#include "hekla/plugin/combiner.h"
 #include "hekla/plugin/config.h"
-#include "hekla/plugin/draft/combiner.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/error.h"
 #include "hekla/plugin/graph.h"

@@ -2,7 +2,7 @@
 // The host reads modules_to_save.
 #pragma once
 
-#include "draft_adapter.hpp"
+#include "adapter.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,8 +1,7 @@
 # The plugin ABI. Its headers and hekla.h are plain C: each compiles alone, as C and as C++, with every warning an
 # error. The generated files match the description. The released layouts hold, for C, C++ and Rust, on Linux and
 # Windows, and as libabigail and bindgen see them. A test whose tool is not installed is skipped with a message.
-file(GLOB headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/engine/include/hekla/*.h ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/*.h
-  ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/draft/*.h)
+file(GLOB headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/engine/include/hekla/*.h ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/*.h)
 foreach(standard c11 c17 c++17 c++20)
   if(standard MATCHES "\\+")
     set(compiler ${CMAKE_CXX_COMPILER})

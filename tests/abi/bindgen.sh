@@ -17,7 +17,7 @@ while read -r word name rest; do
     struct) grep -q "pub struct $name " "$place/bound.rs" || { printf 'bindgen did not see %s\n' "$name"; exit 1; } ;;
     [0-9]*)
       slot=${rest##* }
-      [ "$slot" = type ] && slot=type_
+      case $slot in type | in) slot=${slot}_ ;; esac # words of Rust
       grep -q "pub $slot:" "$place/bound.rs" || { printf 'bindgen did not see the member %s\n' "$slot"; exit 1; } ;;
   esac
 done < <(grep -v '^#' "$root/engine/plugin/abi_layout.txt")

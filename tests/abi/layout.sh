@@ -44,8 +44,18 @@ CHANGES
 done
 [ "$count" -gt 0 ]
 
+# A released version has a golden layout; the one that is open has none yet.
+open=$(sed -n 's/^"open": true,$/yes/p' "$root/engine/plugin/abi.json")
+for minor in $(seq 0 "$newest"); do
+  if [ "$minor" = "$newest" ] && [ -n "$open" ]; then
+    [ ! -e "$root/tests/abi/golden/1.$minor.txt" ] || { printf '1.%d is open, and has a golden layout\n' "$minor"; exit 1; }
+  else
+    [ -e "$root/tests/abi/golden/1.$minor.txt" ] || { printf '1.%d has no golden layout\n' "$minor"; exit 1; }
+  fi
+done
+
 # Declarations newer than the target are hidden.
-for minor in $(seq 2 "$newest"); do
+for minor in $(seq 1 "$newest"); do
   name=$(sed -nE "s/^ .* @$minor .* ([a-z_]+)$/\1/p; s/^constant ([A-Z_0-9]+) .* @$minor$/\1/p" "$root/engine/plugin/abi_layout.txt" | sed -n 1p)
   [ -n "$name" ] || continue
   printf '#include "hekla/plugin/plugin.h"\n' | "$cc" -x c -E -dD -DHK_TARGET_ABI_MINOR=$((minor - 1)) -I"$root/engine/include" - >"$place/older.i"

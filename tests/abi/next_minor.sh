@@ -78,4 +78,20 @@ for kind in architecture objective head operation; do
   if "$place/this_host" "$place/p.$next.so" $kind $id >"$place/said.log" 2>&1; then printf 'a plugin of a newer version was not refused\n'; exit 1; fi
   grep -q 'asks for a newer host' "$place/said.log"
 done
+
+# What is real of a newer minor version: plugins of 1.1 do not compile for 1.0, and a host of 1.0 refuses them.
+"$cc" "${flags[@]}" -DHK_TARGET_ABI_MINOR=0 -I"$root/engine/include" "$root/tests/abi/mock_host.c" -o "$place/first_host" -ldl
+for kind in adapter combiner; do
+  sed "s/%NAME%/p/g" "$root/apps/hekla/templates/$kind.c" >"$place/p.c"
+  for target in 0 1; do
+    compile() {
+      "$cc" -std=c11 -O1 -fPIC -shared -DHK_TARGET_ABI_MINOR=$target -I"$root/engine/include" -I"$root/plugins/sdk" "$place/p.c" -o "$place/p.so" -lm
+    }
+    if [ $target = 1 ]; then compile; continue; fi
+    if compile 2>"$place/said.log"; then printf 'the %s of 1.1 compiles for 1.0\n' $kind; exit 1; fi
+    grep -q "hk_$kind\|HK_SITE" "$place/said.log"
+  done
+  if "$place/first_host" "$place/p.so" $kind p >"$place/said.log" 2>&1; then printf 'the %s of 1.1 was not refused\n' $kind; exit 1; fi
+  grep -q 'asks for a newer host' "$place/said.log"
+done
 printf 'the next minor version keeps every promise: %d plugins ran\n' "$ran"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# faults.sh HEKLA FOLDER [--trained]: every planted fault is found by the test for it, and the plugin without faults
-# passes.
+# faults.sh HEKLA FOLDER [--trained]: every planted fault is found by the test for it, and the plugins without faults
+# pass. Those with adapters are in FOLDER/../adapters.
 set -euo pipefail
 hekla=$1 folder=$2 level=2
 [ "${3:-}" = --trained ] && level=3
@@ -142,6 +142,32 @@ expect ignores_positions network.decode "fed token by token in decode mode, the 
 expect carries_nothing network.decode "state_read in body: the state 'layers.0' is read and never written"
 expect carries_unread network.decode "state_write in body: the state 'layers.0' is written and never read"
 expect carries_the_last network.decode "from those of the whole row"
+# Adapters and combiners. (Sites are the places of a block's parts too, and those cannot be merged.)
+adapter() { # adapter FAULT TEST MESSAGE
+  expect "$@" ../adapters/faulty_adapter
+}
+"$hekla" plugin check "$folder/../adapters/faulty_adapter.so" --level "$level" >"$report" || { cat "$report"; wrong=1; }
+grep -q "^passed  adapter.merge" "$report" && grep -q '4 sites have no weight' "$report" || { cat "$report"; wrong=1; }
+adapter merges_twice adapter.merge "'factor': at 'transformer.h."
+adapter merges_without_bias adapter.merge "adapt() and the layer with the weight and bias of merge() differ by"
+adapter merges_transposed adapter.merge "attn.c_proj'"
+adapter merges_shape adapter.merge "expected float"
+adapter throws_in_create graph.same "it does not want to"
+adapter throws_out_of_wants graph.same "thrown by wants"
+adapter throws_out_of_adapt graph.same "thrown by adapt"
+adapter odd_shape graph.same "expected float"
+adapter foreign_value graph.same "a value of another graph"
+adapter open_scope graph.same "still open"
+adapter impure_wants graph.same "the same site must get the same answer"
+adapter kills graph.same "SIGABRT"
+patience=0.05 adapter hangs graph.same "did not finish within"
+patience=0.05 adapter hangs_in_wants graph.same "did not finish within"
+adapter throws_out_of_combine graph.same "thrown by combine"
+adapter combiner_shape graph.same "expected float"
+adapter combiner_foreign_value graph.same "a value of another graph"
+adapter combiner_open_scope graph.same "still open"
+adapter combiner_impure graph.same "two graphs"
+patience=0.05 adapter combiner_hangs graph.same "did not finish within"
 # A test that a plugin cannot pass by design is waived in its manifest, with a reason; unknown names are rejected.
 waived=$(mktemp -d)
 trap 'rm -rf "$report" "$waived"' EXIT

@@ -3,7 +3,7 @@
 
 #include "graph/reference.hpp"
 #include "graph/text.hpp"
-#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/adapter.h"
 #include "plugin/compose.hpp"
 
 #include <algorithm>

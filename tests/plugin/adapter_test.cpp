@@ -294,6 +294,10 @@ TEST_CASE("adapter: what it must not do is rejected, and the error names it") {
         {"offers", "it offers a port or adds a loss or metric"},
         {"adds_metric", "it offers a port or adds a loss or metric"},
         {"open_scope", "a scope or region is still open after it"},
+        {"throws_out_of_wants",
+         "the plugin threw an exception; plugins must not (thrown by wants) in wants() of plugin"},
+        {"throws_out_of_adapt",
+         "the plugin threw an exception; plugins must not (thrown by adapt) in adapt() of plugin"},
     };
     for (const auto& [name, reason] : faults) {
         CAPTURE(name);
@@ -303,6 +307,57 @@ TEST_CASE("adapter: what it must not do is rejected, and the error names it") {
         CAPTURE(refused.message());
         CHECK(refused.message().find(reason) != std::string::npos);
         CHECK(refused.message().find("adapter 'factor'") != std::string::npos);
+    }
+}
+
+TEST_CASE("adapter: wants() that changes its mind is an error of the second description") {
+    const Registry registry = adapters();
+    const Fault fault("impure_wants");
+    const auto composition = Composition::create(registry, small_gpt2("factor"), nullptr);
+    REQUIRE_MESSAGE(composition.ok(), composition.message());
+    const auto fields = composition.value()->batch_fields(2, 5).value();
+    std::string message;
+    for (int i = 0; i < 3 && message.empty(); ++i)
+        message = composition.value()->build(HK_MODE_EVALUATE, fields).message();
+    CAPTURE(message);
+    CHECK(message.find("adapter 'factor': wants() or trains() of '") != std::string::npos);
+    CHECK(message.find("the same site must get the same answer") != std::string::npos);
+}
+
+TEST_CASE("adapter: one that throws or hangs, and such a combiner, is named and disabled") {
+    const auto spec_of = [](std::string_view fault) {
+        CompositionSpec spec = small_gpt2("factor");
+        if (fault != "combiner_hangs" && fault != "throws_out_of_combine") return spec;
+        spec.adapters = {{"a", {"factor", json::object()}}, {"b", {"factor", json::object()}}};
+        spec.combination = "total(a, b)";
+        return spec;
+    };
+    const std::tuple<const char*, const char*, const char*> faults[] = {
+        {"hangs", "timed out after 0.7 s", "adapt"},
+        {"hangs_in_wants", "timed out after 0.7 s", "wants"},
+        {"combiner_hangs", "timed out after 0.7 s", "combine"},
+        {"throws_out_of_adapt", "thrown by adapt", "adapt"},
+        {"throws_out_of_combine", "thrown by combine", "combine"},
+    };
+    for (const auto& [name, reason, function] : faults) {
+        CAPTURE(name);
+        Registry registry = adapters(Processes::Describe::child);
+        Processes processes = registry.processes();
+        processes.seconds = 0.7;
+        processes.disable_failing = true;
+        registry.set_processes(processes);
+        const std::string in = fmt::format("in {}()", function);
+        {
+            const Fault fault(name);
+            const std::string message = described(registry, spec_of(name)).message();
+            CAPTURE(message);
+            CHECK(message.find("plugin 'faulty_adapter'") != std::string::npos);
+            CHECK(message.find(reason) != std::string::npos);
+            CHECK(message.find(in) != std::string::npos);
+        }
+        const std::string after = described(registry, spec_of(name)).message();
+        CAPTURE(after);
+        CHECK(after.find("is disabled for this run") != std::string::npos);
     }
 }
 

@@ -263,6 +263,7 @@ TEST_CASE("combiners: a faulty one is named, in this process and in another") {
         {"combiner_foreign_value", "another graph"},
         {"combiner_offers", "it offers a port or adds a loss"},
         {"combiner_open_scope", "a scope or region is still open"},
+        {"throws_out_of_combine", "thrown by combine"},
     };
     for (const auto how : {Processes::Describe::in_process, Processes::Describe::child})
         for (const auto& [name, reason] : faults) {

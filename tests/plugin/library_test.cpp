@@ -265,6 +265,11 @@ TEST_CASE("library: drafts use a separate interface, for plugins that name them"
     CHECK(manifest("\"drafts\": [\"hekla.head/1\"],", HK_HEAD_INTERFACE)
               .message()
               .find("\"hekla.head/1\" is not the id of a draft") != std::string::npos);
+    // So it is with an interface that is newer than what the manifest asks for.
+    CHECK(manifest("", "hekla.adapter/1")
+              .message()
+              .find("hekla.adapter/1 'h' exists from plugin ABI 1.1 on, and the manifest asks for 1.0: set "
+                    "\"abi_minor_needed\": 1") != std::string::npos);
     // A host without exactly this draft rejects it.
     {
         const auto there = manifest(named, kDraft);

@@ -9,7 +9,7 @@
 #include "plugin/host_tokenizer.hpp"
 
 #include "hekla/plugin/architecture.h"
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"
 #include "hekla/plugin/operation.h"
@@ -278,7 +278,7 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
           }));
     names("adapter.1", broken_by([&] {
               null_self();
-              created(wrapped(HK_ADAPTER_DRAFT, kAdapter));
+              created(wrapped(HK_ADAPTER_INTERFACE, kAdapter));
           }));
     CHECK(broken_by([&] {
               plugin::Joint joint;
@@ -290,13 +290,13 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
               const hk_site_values values{sizeof(hk_site_values), 0, given, 0, 0, 0, 0};
               hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0, 0};
               hk_error error;
-              CHECK(wrapped(HK_ADAPTER_DRAFT, kAdapter).adapt(nullptr, &view, &site, &values, &answer, &error) ==
+              CHECK(wrapped(HK_ADAPTER_INTERFACE, kAdapter).adapt(nullptr, &view, &site, &values, &answer, &error) ==
                     HK_OK);
               CHECK(answer.value != 0);
           }).empty());
     names("combiner.1", broken_by([&] {
               null_self();
-              created(wrapped(HK_COMBINER_DRAFT, kCombiner));
+              created(wrapped(HK_COMBINER_INTERFACE, kCombiner));
           }));
     CHECK(broken_by([&] {
               plugin::Joint joint;
@@ -309,7 +309,7 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
               const hk_branch branch{sizeof(hk_branch), 0, words("a"), given, given};
               hk_combined combined{sizeof(hk_combined), 0, 0, 0, 0};
               hk_error error;
-              CHECK(wrapped(HK_COMBINER_DRAFT, kCombiner)
+              CHECK(wrapped(HK_COMBINER_INTERFACE, kCombiner)
                         .combine(nullptr, &view, &site, &values, &branch, 1, &combined, &error) == HK_OK);
               CHECK(combined.delta != 0);
           }).empty());

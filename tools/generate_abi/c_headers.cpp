@@ -12,7 +12,8 @@ constexpr std::size_t kWidth = 120;
 
 // What only C needs: headers, calling convention, versions.
 std::string abi_prelude(const Description& d) {
-    return fmt::format(R"(#include <stddef.h>
+    return fmt::format(
+        R"(#include <stddef.h>
 #include <stdint.h>
 
 #if defined(_WIN32)
@@ -24,7 +25,7 @@ std::string abi_prelude(const Description& d) {
 #endif
 
 // The version of these headers. A plugin that was built for one minor version loads in every later one of its major
-// version; the reference lists what a minor version may add, and there is no plan for another major one.
+// version; the reference lists what a minor version may add, and there is no plan for another major one.{}
 #define HK_ABI_MAJOR {}
 #define HK_ABI_MINOR {}
 #define HK_ABI_OLDEST_MINOR {} // that a plugin can still be built for
@@ -38,7 +39,9 @@ std::string abi_prelude(const Description& d) {
 #error "HK_TARGET_ABI_MINOR (abi_minor_needed in the manifest) asks for a plugin ABI that these headers do not have"
 #endif
 )",
-                       d.major, d.minor, d.oldest_minor);
+        d.open ? fmt::format("\n// {}.{} is open: it is not released yet, and may still be added to.", d.major, d.minor)
+               : std::string(),
+        d.major, d.minor, d.oldest_minor);
 }
 
 std::string since_begin(uint32_t since) {
@@ -149,6 +152,7 @@ std::string c_header(const Description& d, const Header& h) {
     std::transform(guard.begin(), guard.end(), guard.begin(),
                    [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
     std::string s = wrapped(h.title, "//");
+    if (h.since > 0) s += fmt::format("// Since minor {}.\n", h.since);
     if (!h.about.empty()) s += "//\n";
     for (const std::string& about : h.about) s += wrapped(about, "//");
     if (!h.rules.empty()) s += "//\n";
@@ -165,7 +169,9 @@ std::string c_header(const Description& d, const Header& h) {
         const bool of_draft = std::ranges::any_of(d.drafts, [&](const Header& one) { return one.name == include; });
         s += fmt::format("#include \"{}{}.h\"\n", h.draft && !of_draft ? "../" : "", include);
     }
-    for (const Item& item : h.items) s += "\n" + with_struct_tags(item_text(d, item), item);
+    if (h.since > 0) s += "\n" + since_begin(h.since);
+    for (const Item& item : relative(h).items) s += "\n" + with_struct_tags(item_text(d, item), item);
+    if (h.since > 0) s += "\n" + since_end(h.since);
     return s + "\n#endif\n";
 }
 
@@ -200,14 +206,17 @@ std::string traced_functions(const Description& d) {
 
 std::string table_slots(const Description& d) {
     std::string s = kAbiNotice;
-    s += "// The functions of every struct that a plugin gives: interface, struct, function, whether it may be null.\n";
+    s += "// The functions of every struct that a plugin gives: interface, struct, function, whether it may be null, "
+         "first minor "
+         "version.\n";
     for (const std::vector<Header>* headers : {&d.headers, &d.drafts})
         for (const Header& h : *headers)
             for (const Item& item : h.items) {
                 if (item.kind != ItemKind::table || item.by_host) continue;
                 for (const Member& m : item.members)
                     if (m.is_function())
-                        s += fmt::format("HK_SLOT({}, {}, {}, {})\n", item.macro, item.name, m.is.name, m.optional);
+                        s += fmt::format("HK_SLOT({}, {}, {}, {}, {})\n", item.macro, item.name, m.is.name, m.optional,
+                                         item.since);
             }
     return s;
 }

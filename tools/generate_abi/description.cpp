@@ -123,8 +123,9 @@ Member read_member(const json& j, const std::string& where) {
     return m;
 }
 
-Item read_item(const json& j, const std::string& where) {
+Item read_item(const json& j, const std::string& where, uint32_t since) {
     Item item;
+    item.since = since;
     item.about = text_of(j, "about");
     if (j.contains("prelude")) {
         item.kind = ItemKind::prelude;
@@ -138,7 +139,7 @@ Item read_item(const json& j, const std::string& where) {
             const json& value = need(c, "value", where);
             item.constants.push_back({need(c, "name", where),
                                       value.is_string() ? value.get<std::string>() : value.dump(), text_of(c, "about"),
-                                      c.value("since", 0u)});
+                                      std::max(since, c.value("since", 0u))});
         }
         return item;
     }
@@ -164,11 +165,12 @@ Item read_item(const json& j, const std::string& where) {
             item.alias = is;
         }
     }
-    uint32_t newest = 0;
-    for (const Member& m : item.members) {
+    uint32_t newest = since;
+    for (Member& m : item.members) {
+        m.since = std::max(m.since, since);
         if (m.since < newest) fail(name, fmt::format("{} is older than the members before it", m.is.name));
         newest = m.since;
-        if (m.since > 0 && item.kind == ItemKind::table && !item.by_host)
+        if (m.since > since && item.kind == ItemKind::table && !item.by_host)
             fail(name,
                  fmt::format("{}: a struct of functions that plugins give never grows; it needs a new id", m.is.name));
     }
@@ -181,6 +183,7 @@ Header read_header(const json& j, const std::set<std::string>& threads) {
     h.title = need(j, "title", h.name);
     h.about = texts(j, "about");
     h.includes = texts(j, "includes");
+    h.since = j.value("since", 0u);
     for (const json& r : j.value("rules", json::array())) {
         h.rules.push_back({need(r, "id", h.name), need(r, "text", h.name), need(r, "by", h.name), texts(r, "tests"),
                            r.value("traced", false)});
@@ -194,7 +197,7 @@ Header read_header(const json& j, const std::set<std::string>& threads) {
             fail(rule.id, fmt::format("'by' is '{}', expected host, compiler, build or author", rule.by));
     }
     for (const json& i : need(j, "items", h.name)) {
-        h.items.push_back(read_item(i, h.name));
+        h.items.push_back(read_item(i, h.name, h.since));
         for (const Member& m : h.items.back().members)
             if (!m.thread.empty() && !threads.contains(m.thread))
                 fail(h.name + ": " + m.is.name, fmt::format("there is no thread '{}'", m.thread));
@@ -282,6 +285,7 @@ Description read_description(const std::filesystem::path& repository) {
     d.major = abi.at("major");
     d.minor = abi.at("minor");
     d.oldest_minor = abi.at("oldest_minor");
+    d.open = abi.value("open", false);
     std::set<std::string> threads;
     for (const auto& [name, about] : abi.at("threads").items()) {
         d.threads.emplace_back(name, about);
@@ -307,6 +311,16 @@ Description read_description(const std::filesystem::path& repository) {
     check_references(d);
     d.operations = read_operations(read_json(repository / "engine/graph/operations.json"));
     return d;
+}
+
+Header relative(Header h) {
+    for (Item& item : h.items) {
+        for (Constant& c : item.constants)
+            if (c.since == h.since) c.since = 0;
+        for (Member& m : item.members)
+            if (m.since == h.since) m.since = 0;
+    }
+    return h;
 }
 
 std::string wrapped(std::string_view text, const std::string& prefix, std::size_t width) {

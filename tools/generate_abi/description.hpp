@@ -61,6 +61,7 @@ struct Item {
     std::string id, macro; // "hekla.graph/1", "HK_GRAPH_INTERFACE"
     bool by_host = false;
     std::vector<std::string> declares; // structs named before their header
+    uint32_t since = 0;                // that of the header
 };
 
 struct Rule {
@@ -71,7 +72,8 @@ struct Rule {
 
 struct Header {
     std::string name, title;
-    bool draft = false; // in draft/: not part of the layout, the bindings and the umbrella header
+    uint32_t since = 0; // the minor version that added it; all of it is at least as new
+    bool draft = false; // in draft/: not part of the layout and the umbrella header
     std::vector<std::string> about, includes;
     std::vector<Rule> rules;
     std::vector<Item> items;
@@ -105,6 +107,7 @@ struct Operation {
 
 struct Description {
     uint32_t major = 0, minor = 0, oldest_minor = 0;
+    bool open = false; // the newest minor version is not released yet
     std::vector<std::pair<std::string, std::string>> threads;
     std::vector<Header> headers, drafts;
     std::vector<Operation> operations;
@@ -112,6 +115,9 @@ struct Description {
 
 // Throws std::runtime_error with the location of the error.
 Description read_description(const std::filesystem::path& repository);
+
+// Returns the header without the version that holds for all of it: only what is newer has one.
+Header relative(Header header);
 
 // Wraps "a b c" into lines of at most `width` characters, each beginning with `prefix`.
 std::string wrapped(std::string_view text, const std::string& prefix, std::size_t width = 118);

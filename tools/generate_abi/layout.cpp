@@ -118,8 +118,9 @@ std::string layout(const Description& d) {
                 known.types[item.name] = known.types.at(item.alias);
                 break;
             case ItemKind::table:
-                s += fmt::format("interface {} {} {} {}\n", item.macro, item.id, item.name,
-                                 item.by_host ? "host" : "plugin");
+                s += fmt::format("interface {} {} {} {}{}\n", item.macro, item.id, item.name,
+                                 item.by_host ? "host" : "plugin",
+                                 item.since > 0 ? fmt::format(" @{}", item.since) : "");
                 [[fallthrough]];
             case ItemKind::structure: {
                 Extent whole;
@@ -157,7 +158,7 @@ std::string first_sizes(const Description& d) {
                 const Extent extent = known.of(m.is);
                 whole = {rounded(whole.size, extent.alignment) + extent.size,
                          std::max(whole.alignment, extent.alignment)};
-                if (m.since == 0) first = whole;
+                if (m.since == item.since) first = whole;
             }
             whole.size = rounded(whole.size, whole.alignment);
             known.types[item.name] = whole;
@@ -226,8 +227,10 @@ std::string asserts(const std::string& golden) {
         } else if (kind == "alias") {
             s += fmt::format("HOLDS(sizeof({0}) == sizeof({1}) && ({0})-1 > 0, \"{0}\");\n", name, entry.rest);
         } else if (kind == "interface") {
-            rest >> value;
-            s += fmt::format("HOLDS(SAME_TEXT({0}, \"{1}\"), \"{0}\");\n", name, value);
+            std::string by;
+            rest >> value >> type >> by >> at;
+            at = at.empty() ? "0" : at.substr(1);
+            s += since(at) + fmt::format("HOLDS(SAME_TEXT({0}, \"{1}\"), \"{0}\");\n", name, value) + end(at);
         } else if (kind == "struct") {
             s += fmt::format(
                 "\n#if HK_TARGET_ABI_MINOR == {1}\nHOLDS(sizeof({0}) == {2}, \"{0} has another size\");\n#endif\n",
@@ -255,8 +258,9 @@ std::string anchor(const Description& d) {
     for (const Header& h : d.headers)
         for (const Item& item : h.items)
             if (item.kind == ItemKind::structure || item.kind == ItemKind::table)
-                s += fmt::format(
-                    "HK_EXPORT const {0}* anchor_{0}(void);\nconst {0}* anchor_{0}(void) {{ return 0; }}\n", item.name);
+                s += fmt::format("#if HK_TARGET_ABI_MINOR >= {1}\nHK_EXPORT const {0}* anchor_{0}(void);\nconst {0}* "
+                                 "anchor_{0}(void) {{ return 0; }}\n#endif\n",
+                                 item.name, item.since);
     return s;
 }
 

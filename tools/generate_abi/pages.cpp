@@ -65,9 +65,13 @@ std::string tests_of(const Rule& r) {
 
 std::string page_name(const Header& h) { return fmt::format("{}{}.md", h.draft ? "draft-" : "", h.name); }
 
-std::string page(const Description& d, const Header& h) {
+std::string page(const Description& d, const Header& whole) {
+    const Header h = relative(whole);
     std::string s =
         fmt::format("{}# {}{}.h\n\n{}\n", kPagesNotice, h.draft ? "draft/" : "", h.name, linked(d, h.title));
+    if (h.since > 0)
+        s += fmt::format("\nSince {}.{}{}.\n", d.major, h.since,
+                         d.open && h.since == d.minor ? ", which is [not closed yet](README.md#compatibility)" : "");
     for (const std::string& about : h.about) s += "\n" + linked(d, about) + "\n";
     if (!h.rules.empty()) {
         s += "\n## Rules\n\n| | rule | enforced by | traced | tests |\n| --- | --- | --- | --- | --- |\n";
@@ -138,7 +142,9 @@ std::string index_page(const Description& d) {
                                 "every host of the same major version whose minor version is at least its "
                                 "`abi_minor_needed`.\n\n| header | |\n| --- | --- |\n",
                                 kPagesNotice, d.major, d.minor);
-    for (const Header& h : d.headers) s += fmt::format("| [{0}.h]({0}.md) | {1} |\n", h.name, cell(h.title));
+    for (const Header& h : d.headers)
+        s += fmt::format("| [{0}.h]({0}.md) | {1}{2} |\n", h.name, cell(h.title),
+                         h.since > 0 ? fmt::format(" Since {}.{}.", d.major, h.since) : "");
     s += "| [operations.h](operations.md) | A typed call for every operation. |\n";
     for (const Header& h : d.drafts)
         s += fmt::format("| [draft/{}.h]({}) | {} |\n", h.name, page_name(h), cell(h.title));
@@ -150,7 +156,15 @@ std::string index_page(const Description& d) {
          "| build | `hekla_add_plugin` and the flags of pkg-config |\n"
          "| author | it cannot be enforced |\n"
          "\n## Compatibility\n\n"
-         "Everything here is stable from 1.0 on, except drafts ([drafts.h](drafts.md)).\n\n"
+         "Everything here is stable from 1.0 on, except drafts ([drafts.h](drafts.md)).\n\n" +
+         (d.open
+              ? fmt::format("Version {0}.{1} is open: it is not released. Until it is closed, data structs of {0}.{1} "
+                            "may grow at their end, structs that the host gives may get more functions, and "
+                            "interfaces, constants and operations may be added; what exists stays. A plugin that "
+                            "asks for {0}.{1} needs a Hekla that is at least as new as the headers it was built "
+                            "with.\n\n",
+                            d.major, d.minor)
+              : std::string()) +
          "* A plugin that was built for 1.N runs on every host of 1.N and later, unchanged. A host of an older minor "
          "version refuses it with an error that tells what to do.\n"
          "* A minor version may add: a function at the end of a struct that the host gives; a member at the end of a "

@@ -1,6 +1,7 @@
 // plugins/sdk/rust/raw.rs and operations.rs; hekla_plugin.rs, which includes them, is written by hand.
 #include "description.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -75,9 +76,12 @@ std::string rust_bindings(const Description& d) {
             "{{}};\n}}\n",
             condition, m);
     }
-    for (const Header& h : d.headers) {
-        s += fmt::format("\n// ---- {}.h\n", h.name);
-        for (const Item& item : h.items) {
+    std::vector<Header> headers = d.headers;
+    headers.insert(headers.end(), d.drafts.begin(), d.drafts.end());
+    for (const Header& h : headers) {
+        s += fmt::format("\n// ---- {}{}.h\n", h.draft ? "draft/" : "", h.name);
+        const Header shown = relative(h);
+        for (const Item& item : shown.items) {
             if (item.kind != ItemKind::prelude) s += "\n";
             if (!item.about.empty()) s += wrapped(item.about, item.kind == ItemKind::constants ? "//" : "///");
             switch (item.kind) {
@@ -87,19 +91,22 @@ std::string rust_bindings(const Description& d) {
                     const std::string type = item.name == "size"   ? "usize"
                                              : item.name == "text" ? "&str"
                                                                    : rust_base(item.name);
-                    s += (c.about.empty() ? "" : wrapped(c.about, "///")) + since(d, c.since, "");
+                    s += (c.about.empty() ? "" : wrapped(c.about, "///")) + since(d, std::max(c.since, h.since), "");
                     s += fmt::format("pub const {}: {} = {};\n", c.name, type,
                                      item.name == "text" ? fmt::format("\"{}\"", c.value) : c.value);
                 }
                 break;
             case ItemKind::opaque:
+                s += since(d, h.since, "");
                 s += fmt::format("#[repr(C)]\npub struct {} {{\n    _private: [u8; 0],\n}}\n", item.name);
                 break;
             case ItemKind::alias: s += fmt::format("pub type {} = {};\n", item.name, rust_base(item.alias)); break;
             case ItemKind::table:
+                s += since(d, h.since, "");
                 s += fmt::format("pub const {}: &str = \"{}\";\n\n", item.macro, item.id);
                 [[fallthrough]];
             case ItemKind::structure:
+                s += since(d, h.since, "");
                 s += fmt::format("#[repr(C)]\n#[derive(Clone, Copy)]\npub struct {} {{\n", item.name);
                 for (const Member& m : item.members) {
                     if (!m.about.empty()) s += wrapped(m.about, "    ///");

@@ -1,8 +1,7 @@
 // %NAME%: a low-rank matrix that is added to every linear layer of a trained body: y + B A x (LoRA, Hu et al. 2021).
 #include "hekla_plugin.h"
 
-#include "hekla/plugin/draft/adapter.h"
-#include "hekla/plugin/drafts.h"
+#include "hekla/plugin/adapter.h"
 
 #include <stdlib.h>
 
@@ -71,9 +70,4 @@ static const hk_adapter table = {
     .merge = merge,
 };
 
-static const void* HK_ABI drafts(hk_string draft, hk_string id) {
-    return hk_same(draft, HK_ADAPTER_DRAFT) && hk_same(id, "%NAME%") ? &table : NULL;
-}
-static const hk_draft_offers draft_offers = {drafts};
-
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &draft_offers});
+HEKLA_PLUGIN({HK_ADAPTER_INTERFACE, "%NAME%", &table});

@@ -1,5 +1,5 @@
 // %NAME%: a low-rank matrix that is added to every linear layer of a trained body: y + B A x (LoRA, Hu et al. 2021).
-#include "draft_adapter.hpp"
+#include "adapter.hpp"
 
 using namespace hekla::plugin;
 
@@ -34,11 +34,6 @@ private:
     int64_t rank_;
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_ADAPTER_DRAFT, "%NAME%", adapter<%CLASS%>()}}, draft, id);
-}
-const hk_draft_offers draft_offers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &draft_offers})
+HEKLA_PLUGIN({HK_ADAPTER_INTERFACE, "%NAME%", adapter<%CLASS%>()})

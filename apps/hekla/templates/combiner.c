@@ -1,8 +1,7 @@
 // %NAME%: of several adapters, the mean of what they add, times a trained number for each channel.
 #include "hekla_plugin.h"
 
-#include "hekla/plugin/draft/combiner.h"
-#include "hekla/plugin/drafts.h"
+#include "hekla/plugin/combiner.h"
 
 #include <stdlib.h>
 
@@ -50,9 +49,4 @@ static const hk_combiner table = {
     .combine = combine,
 };
 
-static const void* HK_ABI drafts(hk_string draft, hk_string id) {
-    return hk_same(draft, HK_COMBINER_DRAFT) && hk_same(id, "%NAME%") ? &table : NULL;
-}
-static const hk_draft_offers draft_offers = {drafts};
-
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &draft_offers});
+HEKLA_PLUGIN({HK_COMBINER_INTERFACE, "%NAME%", &table});

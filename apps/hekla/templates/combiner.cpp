@@ -1,5 +1,5 @@
 // %NAME%: of several adapters, the mean of what they add, times a trained number for each channel.
-#include "draft_combiner.hpp"
+#include "combiner.hpp"
 
 using namespace hekla::plugin;
 
@@ -26,11 +26,6 @@ private:
     double begin_;
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_COMBINER_DRAFT, "%NAME%", combiner<%CLASS%>()}}, draft, id);
-}
-const hk_draft_offers draft_offers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &draft_offers})
+HEKLA_PLUGIN({HK_COMBINER_INTERFACE, "%NAME%", combiner<%CLASS%>()})

@@ -66,14 +66,12 @@ int run_list(const Globals& globals, bool as_json) {
         return fail(fmt::format("no plugins in {}: give a folder with --plugin-path",
                                 folders.empty() ? "any folder" : fmt::format("{}", fmt::join(folders, ", "))));
     }
-    for (const std::string_view kind :
-         {"architecture", "head", "objective", "operation", "adapter.draft", "combiner.draft"}) {
+    for (const std::string_view kind : {"architecture", "head", "objective", "operation", "adapter", "combiner"}) {
         bool heading = false;
         for (const plugin::Manifest& m : registry.manifests())
             for (const plugin::Provided& p : m.provides) {
                 if (kind_of(p.interface_id) != kind) continue;
-                if (!heading)
-                    fmt::print("{}s{}\n", kind.substr(0, kind.find('.')), kind.ends_with(".draft") ? " (draft)" : "");
+                if (!heading) fmt::print("{}s\n", kind);
                 heading = true;
                 fmt::print("  {:<16} {}{}\n  {:<16} {} {}, {}\n", p.id, p.about,
                            p.model_types.empty() ? "" : fmt::format(" [{}]", fmt::join(p.model_types, ", ")), "",

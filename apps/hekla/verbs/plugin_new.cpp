@@ -3,7 +3,6 @@
 
 #include "base/file.hpp"
 #include "hekla/plugin/abi.h"
-#include "hekla/plugin/draft/combiner.h"
 #include "templates_texts.hpp"
 
 #include <algorithm>
@@ -79,9 +78,6 @@ Status write_plugin(const NewArguments& a, const Language& language, const fs::p
         return invalid_argument(fmt::format("'{}': expected a name of small letters, digits, - and _ that begins with "
                                             "a letter",
                                             a.name));
-    if (a.language == "rust" && (a.kind == "adapter" || a.kind == "combiner"))
-        return unsupported(fmt::format("{} is a draft, which is available in C and C++ only: choose --lang cpp or c",
-                                       a.kind == "adapter" ? "an adapter" : "a combiner"));
     std::error_code problem;
     if (fs::exists(folder, problem) && !fs::is_empty(folder, problem))
         return failed_precondition(
@@ -99,8 +95,6 @@ Status write_plugin(const NewArguments& a, const Language& language, const fs::p
         {"%NAME%", a.name},
         {"%CLASS%", class_name(a.name)},
         {"%KIND_WITH_ARTICLE%", (a.kind == "head" || a.kind == "combiner" ? "a " : "an ") + a.kind},
-        {"%ADAPTER_DRAFT%", HK_ADAPTER_DRAFT},
-        {"%COMBINER_DRAFT%", HK_COMBINER_DRAFT},
         {"%PREFIX%", prefix.string()},
         {"%PROGRAM%", (prefix / "bin" / "hekla").string()},
         {"%VERSION%", HEKLA_VERSION},
@@ -151,8 +145,7 @@ void add_plugin_new(CLI::App& plugin, Verbs& verbs) {
     parser->add_option("name", a->name, "id of the plugin and name of the folder: small letters, digits, - and _")
         ->required();
     parser
-        ->add_option("--kind", a->kind,
-                     "kind of plugin: architecture, objective, head or operation; drafts: adapter or combiner")
+        ->add_option("--kind", a->kind, "kind of plugin: architecture, objective, head, operation, adapter or combiner")
         ->required()
         ->check(CLI::IsMember({"architecture", "objective", "head", "operation", "adapter", "combiner"}));
     parser->add_option("--lang", a->language, "language: c, cpp (C++20) or rust (1.63 or newer, without crates)")

@@ -241,11 +241,6 @@ private:
     std::vector<int64_t> leave_out_;
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_ADAPTER_DRAFT, "bottleneck", adapter<Bottleneck>()}}, draft, id);
-}
-const hk_draft_offers kDraftOffers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+HEKLA_PLUGIN({HK_ADAPTER_INTERFACE, "bottleneck", adapter<Bottleneck>()})

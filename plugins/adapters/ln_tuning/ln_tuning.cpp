@@ -39,11 +39,6 @@ private:
     bool all_ = false;
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_ADAPTER_DRAFT, "ln_tuning", adapter<LnTuning>()}}, draft, id);
-}
-const hk_draft_offers kDraftOffers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+HEKLA_PLUGIN({HK_ADAPTER_INTERFACE, "ln_tuning", adapter<LnTuning>()})

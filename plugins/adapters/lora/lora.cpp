@@ -157,11 +157,6 @@ private:
     int64_t slots_; // 0: one adapter
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_ADAPTER_DRAFT, "lora", adapter<Lora>()}}, draft, id);
-}
-const hk_draft_offers kDraftOffers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+HEKLA_PLUGIN({HK_ADAPTER_INTERFACE, "lora", adapter<Lora>()})

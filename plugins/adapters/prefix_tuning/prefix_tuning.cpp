@@ -1,6 +1,6 @@
 // Prefix tuning (Li and Liang 2021): the tokens of a row attend to trained keys and values before them, in every layer.
 // Keys and initial values are PEFT's, which stores all layers' in one tensor.
-#include "draft_adapter.hpp"
+#include "adapter.hpp"
 
 using namespace hekla::plugin;
 
@@ -35,11 +35,6 @@ private:
     int64_t count_;
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_ADAPTER_DRAFT, "prefix_tuning", adapter<PrefixTuning>()}}, draft, id);
-}
-const hk_draft_offers kDraftOffers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+HEKLA_PLUGIN({HK_ADAPTER_INTERFACE, "prefix_tuning", adapter<PrefixTuning>()})

@@ -1,6 +1,6 @@
 // Prompt tuning (Lester et al. 2021): each row begins with virtual tokens, whose embeddings are trained. Keys, names
 // and initial values are PEFT's.
-#include "draft_adapter.hpp"
+#include "adapter.hpp"
 
 using namespace hekla::plugin;
 
@@ -35,11 +35,6 @@ private:
     int64_t count_, submodules_;
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_ADAPTER_DRAFT, "prompt_tuning", adapter<PromptTuning>()}}, draft, id);
-}
-const hk_draft_offers kDraftOffers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+HEKLA_PLUGIN({HK_ADAPTER_INTERFACE, "prompt_tuning", adapter<PromptTuning>()})

@@ -1,5 +1,5 @@
 // Fixed routing: each row of a batch has the adapter that a field names.
-#include "draft_combiner.hpp"
+#include "combiner.hpp"
 
 using namespace hekla::plugin;
 
@@ -37,11 +37,6 @@ private:
     BranchWeights weights_;
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_COMBINER_DRAFT, "fixed", combiner<Fixed>()}}, draft, id);
-}
-const hk_draft_offers kDraftOffers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+HEKLA_PLUGIN({HK_COMBINER_INTERFACE, "fixed", combiner<Fixed>()})

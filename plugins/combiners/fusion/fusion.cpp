@@ -1,7 +1,7 @@
 // AdapterFusion (Pfeiffer et al. 2021): at each site, attention over what the adapters answer, with the site's value as
 // the query. Keys, names of parameters and initial values are those of AdapterHub's library (BertFusion).
 #include "block.hpp"
-#include "draft_combiner.hpp"
+#include "combiner.hpp"
 
 using namespace hekla::plugin;
 
@@ -60,11 +60,6 @@ private:
     double regularization_, dropout_;
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_COMBINER_DRAFT, "fusion", combiner<Fusion>()}}, draft, id);
-}
-const hk_draft_offers kDraftOffers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+HEKLA_PLUGIN({HK_COMBINER_INTERFACE, "fusion", combiner<Fusion>()})

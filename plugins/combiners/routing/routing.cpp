@@ -1,7 +1,7 @@
 // Routing: which adapters act on which tokens: all of them alike, or by a router that learns it, soft (a weight for
 // each adapter) or hard (the best of them).
 #include "block.hpp"
-#include "draft_combiner.hpp"
+#include "combiner.hpp"
 #include "pooling.hpp"
 
 #include <algorithm>
@@ -140,14 +140,7 @@ private:
     double balance_;
 };
 
-const void* drafts(hk_string draft, hk_string id) {
-    return offered({{HK_COMBINER_DRAFT, "average", combiner<Average>()},
-                    {HK_COMBINER_DRAFT, "soft", combiner<Soft>()},
-                    {HK_COMBINER_DRAFT, "hard", combiner<Hard>()}},
-                   draft, id);
-}
-const hk_draft_offers kDraftOffers = {drafts};
-
 } // namespace
 
-HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+HEKLA_PLUGIN({HK_COMBINER_INTERFACE, "average", combiner<Average>()}, {HK_COMBINER_INTERFACE, "soft", combiner<Soft>()},
+             {HK_COMBINER_INTERFACE, "hard", combiner<Hard>()})

@@ -4,8 +4,8 @@
 //!     rustc --edition 2021 --crate-type rlib -O --cfg 'hekla_minor="1"' hekla_plugin.rs -o libhekla_plugin.rlib
 //!     rustc --edition 2021 --crate-type cdylib -O --extern hekla_plugin=libhekla_plugin.rlib mixer.rs -o mixer.so
 //!
-//! `hekla_minor` is the manifest's abi_minor_needed. A plugin is one or more of the traits Architecture, Objective, Head
-//! and Operation, and one `plugin!` at the end.
+//! `hekla_minor` is the manifest's abi_minor_needed. A plugin is one or more of the traits Architecture, Objective, Head,
+//! Operation and, from minor 1 on, Adapter and Combiner, and one `plugin!` at the end.
 //!
 //! The first error is kept: afterwards every value is empty and every call does nothing, so a build function needs no
 //! checks, and the host reports the line of the plugin with the first error.
@@ -1037,6 +1037,237 @@ pub trait Head: Sized + Send + Sync + 'static {
     }
 }
 
+// ---- adapters and combiners -----------------------------------------------------------------------------------------
+
+since_1! {
+unsafe fn str_of<'a>(s: hk_string) -> &'a str {
+    std::str::from_utf8(bytes_of(s)).unwrap_or("")
+}
+
+// The host's functions for adapters.
+fn adapter_host() -> Result<&'static hk_adapter_host> {
+    let host = HOST.get();
+    let get = |id: &str| unsafe { host.get_interface.map_or(std::ptr::null(), |f| f(host, text(id))) };
+    let found = unsafe { (get(HK_ADAPTER_HOST_INTERFACE) as *const hk_adapter_host).as_ref() };
+    found.ok_or_else(|| Error::unsupported(format!("the host lacks {}", HK_ADAPTER_HOST_INTERFACE)))
+}
+
+/// Returns whether a regular expression matches the whole text. For adapters and combiners.
+pub fn matches_expression(expression: &str, whole: &str) -> Result<bool> {
+    let mut matched = 0;
+    let function = adapter_host()?.matches.expect("the host lacks matches");
+    let code = unsafe { function(text(expression), text(whole), &mut matched, std::ptr::null_mut()) };
+    if code == HK_OK {
+        return Ok(matched != 0);
+    }
+    Err(Error::new(code, format!("'{}' is not a regular expression, or takes too many steps", expression)))
+}
+
+impl Graph {
+    /// Returns a parameter of an adapter that begins with the values of `value`, which depends on the body's parameters
+    /// alone. flags: HK_PARAMETER_*.
+    #[track_caller]
+    pub fn initial_parameter(&self, name: &str, value: Value<'_>, flags: u32) -> Result<Value<'_>> {
+        let function = adapter_host()?.initial.expect("the host lacks initial");
+        Ok(self.value(unsafe { function(self.builder, text(name), value.id, flags) }))
+    }
+}
+
+impl Config<'_> {
+    /// Returns the names of an object's members; none if the key is missing. For adapters and combiners.
+    pub fn members(&self, key: &str) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let function = adapter_host()?.member.expect("the host lacks member");
+        for i in 0..if self.has(key) { self.count(key)? } else { 0 } {
+            let mut name = text("");
+            let code = unsafe { function(self.raw, text(key), i, &mut name, std::ptr::null_mut()) };
+            names.push(self.checked(code, key, "an object", unsafe { str_of(name) }.to_string())?);
+        }
+        Ok(names)
+    }
+}
+
+/// A place of the network where an adapter acts.
+#[derive(Clone, Copy)]
+pub struct Site<'a>(&'a hk_adapter_site);
+
+impl<'a> Site<'a> {
+    /// Returns HK_SITE_*.
+    pub fn kind(self) -> i32 {
+        self.0.kind
+    }
+    pub fn is_linear(self) -> bool {
+        self.0.kind == HK_SITE_LINEAR
+    }
+    pub fn is_embedding(self) -> bool {
+        self.0.kind == HK_SITE_EMBEDDING
+    }
+    pub fn is_norm(self) -> bool {
+        self.0.kind == HK_SITE_NORM
+    }
+    pub fn is_residual(self) -> bool {
+        self.0.kind == HK_SITE_RESIDUAL
+    }
+    pub fn is_attention(self) -> bool {
+        self.0.kind == HK_SITE_ATTENTION
+    }
+    pub fn name(self) -> &'a str {
+        unsafe { str_of(self.0.name) }
+    }
+    /// Returns the name of its parameter; empty if it has none.
+    pub fn parameter(self) -> &'a str {
+        unsafe { str_of(self.0.parameter) }
+    }
+    pub fn bias(self) -> &'a str {
+        unsafe { str_of(self.0.bias) }
+    }
+    /// Returns `in` of hk_adapter_site: the width of what a linear layer reads, the rows of an embedding's table.
+    pub fn inputs(self) -> i64 {
+        self.0.r#in
+    }
+    /// Returns `out` of hk_adapter_site.
+    pub fn outputs(self) -> i64 {
+        self.0.out
+    }
+    pub fn index(self) -> i64 {
+        self.0.index
+    }
+    pub fn of_head(self) -> bool {
+        self.0.flags & HK_SITE_OF_HEAD != 0
+    }
+    pub fn of_attention(self) -> bool {
+        self.0.flags & HK_SITE_OF_ATTENTION != 0
+    }
+    pub fn of_cross(self) -> bool {
+        self.0.flags & HK_SITE_OF_CROSS != 0
+    }
+    pub fn of_tokens(self) -> bool {
+        self.0.flags & HK_SITE_OF_TOKENS != 0
+    }
+}
+
+/// The values of a site; see hk_site_values.
+#[derive(Clone, Copy)]
+pub struct SiteValues<'g> {
+    pub x: Value<'g>,
+    pub y: Value<'g>,
+    pub weight: Option<Value<'g>>,
+    pub bias: Option<Value<'g>>,
+    pub normed: Option<Value<'g>>,
+}
+
+/// What a site computes with after merging.
+#[derive(Clone, Copy)]
+pub struct MergedSite<'g> {
+    pub weight: Value<'g>,
+    pub bias: Option<Value<'g>>,
+}
+
+/// What an adapter answers at a site.
+#[derive(Clone, Copy)]
+pub struct Answer<'g> {
+    kind: i32,
+    value: Option<Value<'g>>,
+    second: Option<Value<'g>>,
+    input: Option<Value<'g>>,
+}
+
+impl<'g> Answer<'g> {
+    fn of(kind: i32, value: Option<Value<'g>>, second: Option<Value<'g>>) -> Self {
+        Answer { kind, value, second, input: None }
+    }
+    /// Nothing changes.
+    pub fn none() -> Self {
+        Self::of(HK_ANSWER_NONE, None, None)
+    }
+    /// The value is added to y.
+    pub fn delta(value: Value<'g>) -> Self {
+        Self::of(HK_ANSWER_DELTA, Some(value), None)
+    }
+    /// The value replaces y.
+    pub fn instead(value: Value<'g>) -> Self {
+        Self::of(HK_ANSWER_VALUE, Some(value), None)
+    }
+    /// At a residual site: the value replaces the sum and its norm.
+    pub fn result(value: Value<'g>) -> Self {
+        Self::of(HK_ANSWER_RESULT, Some(value), None)
+    }
+    /// What virtual tokens have: embeddings, or keys and values.
+    pub fn at_virtual_tokens(value: Value<'g>, second: Option<Value<'g>>) -> Self {
+        Self::of(HK_ANSWER_VIRTUAL, Some(value), second)
+    }
+    /// What the answer is computed from; without it, the site's y.
+    pub fn from(mut self, input: Value<'g>) -> Self {
+        self.input = Some(input);
+        self
+    }
+}
+
+/// How many virtual tokens begin each row, and whether heads and objective do not see them.
+#[derive(Clone, Copy, Default)]
+pub struct VirtualTokens {
+    pub count: i64,
+    pub hidden: bool,
+}
+
+/// A small addition to a frozen body. wants(), trains() and virtual_tokens() are called by many threads at once.
+pub trait Adapter: Sized + Send + Sync + 'static {
+    /// true: it has merge().
+    const MERGES: bool = false;
+    /// true: it has write().
+    const WRITES_CONFIG: bool = false;
+
+    fn new(config: &Config) -> Result<Self>;
+    /// Returns whether it acts at this site; the same for the same site.
+    fn wants(&self, site: Site) -> Result<bool>;
+    /// Returns which of the site's own parameters are trained: HK_TRAINS_WEIGHT, HK_TRAINS_BIAS.
+    fn trains(&self, site: Site) -> Result<u32> {
+        let _ = site;
+        Ok(0)
+    }
+    fn virtual_tokens(&self) -> Result<VirtualTokens> {
+        Ok(VirtualTokens::default())
+    }
+    fn adapt<'g>(&self, g: &'g Graph, site: Site, v: &SiteValues<'g>) -> Result<Answer<'g>>;
+    /// Returns the weight and bias with which the layer alone computes what it computes with the adapter.
+    fn merge<'g>(
+        &self, g: &'g Graph, site: Site, weight: Value<'g>, bias: Option<Value<'g>>,
+    ) -> Result<MergedSite<'g>> {
+        let _ = (g, site, weight, bias);
+        Err(Error::unsupported("this adapter cannot be merged"))
+    }
+    fn write(&self, out: &mut ConfigWriter) -> Result<()> {
+        let _ = out;
+        Err(Error::unsupported("this adapter has no form in PEFT"))
+    }
+}
+
+/// What an adapter, or a combination of several, answers at a site.
+#[derive(Clone, Copy)]
+pub struct Branch<'g> {
+    pub name: &'g str,
+    /// What it alone would add to y; None: it does not act here.
+    pub delta: Option<Value<'g>>,
+    pub input: Option<Value<'g>>,
+}
+
+/// What a combiner gives; see hk_combined.
+#[derive(Clone, Copy)]
+pub struct Combined<'g> {
+    pub delta: Value<'g>,
+    pub weights: Option<Value<'g>>,
+    pub loss: Option<Value<'g>>,
+}
+
+/// Makes one answer of what several adapters answer at a site.
+pub trait Combiner: Sized + Send + 'static {
+    fn new(config: &Config) -> Result<Self>;
+    fn combine<'g>(
+        &self, g: &'g Graph, site: Site, v: &SiteValues<'g>, branches: &[Branch<'g>],
+    ) -> Result<Combined<'g>>;
+}
+}
+
 // ---- the plugin's own operations ------------------------------------------------------------------------------------
 
 /// GLSL with its location in the author's file, so that the compiler's messages have the right line numbers. Created by
@@ -1507,6 +1738,128 @@ impl<T: Head> HeadTables<T> {
     }
 }
 
+since_1! {
+fn some<'g>(graph: &'g Graph, id: hk_value) -> Option<Value<'g>> {
+    if id == 0 {
+        None
+    } else {
+        Some(Value { graph, id })
+    }
+}
+
+fn values_of<'g>(graph: &'g Graph, raw: &hk_site_values) -> SiteValues<'g> {
+    SiteValues {
+        x: Value { graph, id: raw.x },
+        y: Value { graph, id: raw.y },
+        weight: some(graph, raw.weight),
+        bias: some(graph, raw.bias),
+        normed: some(graph, raw.normed),
+    }
+}
+
+struct AdapterTables<T>(PhantomData<T>);
+
+impl<T: Adapter> AdapterTables<T> {
+    const ADAPTER: hk_adapter = hk_adapter {
+        create: Some(Self::create),
+        destroy: Some(destroy::<T>),
+        wants: Some(Self::wants),
+        trains: Some(Self::trains),
+        virtual_tokens: Some(Self::virtual_tokens),
+        adapt: Some(Self::adapt),
+        merge: if T::MERGES { Some(Self::merge) } else { None },
+        write_config: if T::WRITES_CONFIG { Some(Self::write_config) } else { None },
+    };
+    unsafe extern "C" fn create(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32 {
+        created(this, error, || T::new(&config_of(config)))
+    }
+    unsafe extern "C" fn wants(
+        this: *mut c_void, site: *const hk_adapter_site, wanted: *mut i32, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || {
+            *wanted = (*(this as *const T)).wants(Site(&*site))?.into();
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn trains(
+        this: *mut c_void, site: *const hk_adapter_site, trained: *mut u32, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || {
+            *trained = (*(this as *const T)).trains(Site(&*site))?;
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn virtual_tokens(
+        this: *mut c_void, count: *mut i64, flags: *mut u32, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || {
+            let tokens = (*(this as *const T)).virtual_tokens()?;
+            *count = tokens.count;
+            *flags = if tokens.hidden { HK_VIRTUAL_HIDDEN } else { 0 };
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn adapt(
+        this: *mut c_void, builder: *mut hk_builder, site: *const hk_adapter_site, values: *const hk_site_values,
+        answer: *mut hk_site_answer, error: *mut hk_error,
+    ) -> i32 {
+        built(builder, error, |g| {
+            let made = (*(this as *const T)).adapt(g, Site(&*site), &values_of(g, &*values))?;
+            (*answer).kind = made.kind;
+            (*answer).value = Value::id_or_none(made.value);
+            (*answer).second = Value::id_or_none(made.second);
+            (*answer).input = Value::id_or_none(made.input);
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn merge(
+        this: *mut c_void, builder: *mut hk_builder, site: *const hk_adapter_site, values: *const hk_site_values,
+        weight: *mut hk_value, bias: *mut hk_value, error: *mut hk_error,
+    ) -> i32 {
+        built(builder, error, |g| {
+            let given = Value { graph: g, id: (*values).weight };
+            let made = (*(this as *const T)).merge(g, Site(&*site), given, some(g, (*values).bias))?;
+            *weight = made.weight.id;
+            *bias = Value::id_or_none(made.bias);
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn write_config(
+        this: *mut c_void, writer: *mut hk_config_writer, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || (*(this as *const T)).write(&mut ConfigWriter { raw: writer, lives: PhantomData }))
+    }
+}
+
+struct CombinerTables<T>(PhantomData<T>);
+
+impl<T: Combiner> CombinerTables<T> {
+    const COMBINER: hk_combiner = hk_combiner {
+        create: Some(Self::create),
+        destroy: Some(destroy::<T>),
+        combine: Some(Self::combine),
+    };
+    unsafe extern "C" fn create(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32 {
+        created(this, error, || T::new(&config_of(config)))
+    }
+    unsafe extern "C" fn combine(
+        this: *mut c_void, builder: *mut hk_builder, site: *const hk_adapter_site, values: *const hk_site_values,
+        branches: *const hk_branch, count: u32, combined: *mut hk_combined, error: *mut hk_error,
+    ) -> i32 {
+        built(builder, error, |g| {
+            let all: Vec<Branch> = elements(branches, count)
+                .map(|b| Branch { name: str_of(b.name), delta: some(g, b.delta), input: some(g, b.input) })
+                .collect();
+            let made = (*(this as *const T)).combine(g, Site(&*site), &values_of(g, &*values), &all)?;
+            (*combined).delta = made.delta.id;
+            (*combined).weights = Value::id_or_none(made.weights);
+            (*combined).loss = Value::id_or_none(made.loss);
+            Ok(())
+        })
+    }
+}
+}
+
 // A description in the form of the ABI. Points into itself, so it must not move, and is never freed.
 struct KeptDescription {
     raw: hk_operation_description,
@@ -1659,6 +2012,19 @@ pub fn operation_table<T: Operation>() -> *const c_void {
     table as *const hk_operation as *const c_void
 }
 
+since_1! {
+#[doc(hidden)]
+pub fn adapter_table<T: Adapter>() -> *const c_void {
+    let table: &'static hk_adapter = &AdapterTables::<T>::ADAPTER;
+    table as *const hk_adapter as *const c_void
+}
+#[doc(hidden)]
+pub fn combiner_table<T: Combiner>() -> *const c_void {
+    let table: &'static hk_combiner = &CombinerTables::<T>::COMBINER;
+    table as *const hk_combiner as *const c_void
+}
+}
+
 unsafe extern "C" fn init(host: *const hk_host, error: *mut hk_error) -> i32 {
     guarded(std::ptr::null_mut(), || {
         let get = |id: &str| (*host).get_interface.map_or(std::ptr::null(), |f| f(host, text(id))) as *mut c_void;
@@ -1733,10 +2099,14 @@ macro_rules! plugin {
     (@interface objective) => { $crate::HK_OBJECTIVE_INTERFACE };
     (@interface head) => { $crate::HK_HEAD_INTERFACE };
     (@interface operation) => { $crate::HK_OPERATION_INTERFACE };
+    (@interface adapter) => { $crate::HK_ADAPTER_INTERFACE };
+    (@interface combiner) => { $crate::HK_COMBINER_INTERFACE };
     (@table architecture $type:ty) => { $crate::architecture_table::<$type> };
     (@table objective $type:ty) => { $crate::objective_table::<$type> };
     (@table head $type:ty) => { $crate::head_table::<$type> };
     (@table operation $type:ty) => { $crate::operation_table::<$type> };
+    (@table adapter $type:ty) => { $crate::adapter_table::<$type> };
+    (@table combiner $type:ty) => { $crate::combiner_table::<$type> };
     ($($kind:ident $id:literal : $type:ty),+ $(,)?) => {
         #[no_mangle]
         pub extern "C" fn hekla_plugin_entry() -> *const $crate::hk_plugin_entry {

@@ -1,16 +1,28 @@
-// The plugin ABI 1.0, as the headers in hekla/plugin/ say it.
+// The plugin ABI 1.1, as the headers in hekla/plugin/ say it.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
 use std::os::raw::{c_char, c_void};
 
 pub const HK_ABI_MAJOR: u32 = 1;
-pub const HK_ABI_MINOR: u32 = 0;
+pub const HK_ABI_MINOR: u32 = 1;
 
 /// The oldest host minor that can run the plugin: rustc --cfg 'hekla_minor="N"'.
-#[cfg(not(any()))]
+#[cfg(not(any(hekla_minor = "1")))]
 pub const HK_TARGET_ABI_MINOR: u32 = 0;
+#[cfg(hekla_minor = "1")]
+pub const HK_TARGET_ABI_MINOR: u32 = 1;
 
 // since_N! { items }: there where the target is N or newer.
+#[cfg(any(hekla_minor = "1"))]
+#[allow(unused_macros)]
+macro_rules! since_1 {
+    ($($item:tt)*) => { $($item)* };
+}
+#[cfg(not(any(hekla_minor = "1")))]
+#[allow(unused_macros)]
+macro_rules! since_1 {
+    ($($item:tt)*) => {};
+}
 
 // ---- abi.h
 
@@ -796,4 +808,258 @@ pub struct hk_operation {
     /// Computes the outputs, whose data is zeros at first. The kernel is checked against it.
     /// Thread: any-thread.
     pub reference: Option<unsafe extern "C" fn(r#use: *const hk_operation_use, error: *mut hk_error) -> i32>,
+}
+
+// ---- adapter.h
+
+// Kinds of sites.
+/// a linear layer: y = x W^T + bias
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_LINEAR: i32 = 0;
+/// an embedding: y = W[x]
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_EMBEDDING: i32 = 1;
+/// a layer norm or RMS norm with a gain: y = normalized(x) W + bias
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_NORM: i32 = 2;
+/// the end of a block's part: y, what the part computes, is added to the residual stream x
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_RESIDUAL: i32 = 3;
+/// keys x and values y of attention, [B, out, tokens, in]; asked for only if there are virtual tokens
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_ATTENTION: i32 = 4;
+
+// Flags of a site.
+/// it belongs to a head, not to the body
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_OF_HEAD: u32 = 1;
+/// residual: the part is attention; without it, a feed-forward network
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_OF_ATTENTION: u32 = 2;
+/// residual: the part is attention to an encoder's states
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_OF_CROSS: u32 = 4;
+/// embedding: its ids are the batch's input_ids
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_OF_TOKENS: u32 = 8;
+
+// What an adapter answers at a site.
+/// y is unchanged
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_ANSWER_NONE: i32 = 0;
+/// the value is added to y
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_ANSWER_DELTA: i32 = 1;
+/// the value replaces y
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_ANSWER_VALUE: i32 = 2;
+/// residual: the value replaces the sum of x and y, and the norm that follows it in the block
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_ANSWER_RESULT: i32 = 3;
+/// what virtual tokens have in place of what the body computes: embedding of tokens: value [count, out]; attention:
+/// keys [out, count, in] as value, values as second
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_ANSWER_VIRTUAL: i32 = 4;
+
+// Flags of virtual tokens.
+/// heads and objective do not see them: the host cuts them from the body's ports that have one element per token
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_VIRTUAL_HIDDEN: u32 = 1;
+
+// Parameters of a site that are trained with the adapter.
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_TRAINS_WEIGHT: u32 = 1;
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_TRAINS_BIAS: u32 = 2;
+
+/// A place where body or head use a parameter W [out, in] (an embedding: [in, out], in is the number of rows; a norm:
+/// [out]). The host finds residual sites in graphs where a linear layer (with dropout, scales or a norm after it, if
+/// there are any) is added to values [B, T, out] on which it depends.
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_adapter_site {
+    pub struct_size: u32,
+    /// HK_SITE_*
+    pub kind: i32,
+    /// the path of the module in the reference implementation, eg: "h.0.attn.c_attn"; a head that is tied to the
+    /// embedding has a name of its own, eg: "lm_head"; residual: that of the part's last linear layer, eg:
+    /// "h.0.attn.c_proj"; attention: "attention.0" and so on, in the order of description
+    pub name: hk_string,
+    /// the parameter that it uses, eg: "h.0.attn.c_attn.weight"; residual and attention: empty
+    pub parameter: hk_string,
+    /// the parameter of its bias, or empty
+    pub bias: hk_string,
+    /// norm and residual: as out; attention: width of a head
+    pub r#in: i64,
+    /// attention: number of heads of keys and values
+    pub out: i64,
+    /// attention: its number, from 0; otherwise 0
+    pub index: i64,
+    /// HK_SITE_OF_HEAD, HK_SITE_OF_ATTENTION, HK_SITE_OF_CROSS, HK_SITE_OF_TOKENS
+    pub flags: u32,
+    /// zero
+    pub reserved: u32,
+}
+
+/// The values of a site.
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_site_values {
+    pub struct_size: u32,
+    /// [..., in] float; an embedding's ids [...] int32; residual: the stream before the part
+    pub x: hk_value,
+    /// [..., out] float, bias included
+    pub y: hk_value,
+    /// W [out, in], transposed if the file has it otherwise (GPT-2); an embedding's table [in, out]; a norm's gain
+    /// [out]; residual: 0
+    pub weight: hk_value,
+    /// [out], or 0
+    pub bias: hk_value,
+    /// residual: x + y after the norm that follows in the block (BERT), or x + y if none does (GPT-2); otherwise 0
+    pub normed: hk_value,
+    /// zero
+    pub reserved: u32,
+}
+
+/// What an adapter answers at a site; zeros before.
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_site_answer {
+    /// set by the host
+    pub struct_size: u32,
+    /// HK_ANSWER_*
+    pub kind: i32,
+    /// [..., out] float [adapter.2]
+    pub value: hk_value,
+    /// HK_ANSWER_VIRTUAL at attention only
+    pub second: hk_value,
+    /// what the answer is computed from, for combiners that compare adapters by it; 0: y
+    pub input: hk_value,
+    /// zero
+    pub reserved: u32,
+}
+
+/// What an adapter needs of the host besides hekla.config/1 and hekla.graph/1.
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_ADAPTER_HOST_INTERFACE: &str = "hekla.adapter-host/1";
+
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_adapter_host {
+    /// The name of a member of an object, in the order of names; index is less than get_count(). The text is valid as
+    /// long as the config. HK_NOT_FOUND: the key is not an object, or has fewer members.
+    /// Thread: describe.
+    pub member: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, index: u64, out: *mut hk_string, error: *mut hk_error) -> i32>,
+    /// Writes 1 if the regular expression (PCRE2's syntax) matches the whole text, else 0. HK_INVALID_ARGUMENT: it is
+    /// not an expression, or takes too many steps.
+    /// Thread: any-thread.
+    pub matches: Option<unsafe extern "C" fn(expression: hk_string, text: hk_string, matched: *mut i32, error: *mut hk_error) -> i32>,
+    /// A parameter of the adapter, as parameter() of hekla.graph/1, whose initial values are those of `value`,
+    /// computed in float64 from the body's parameters. `value` is float and depends on no field of the batch. flags:
+    /// HK_PARAMETER_*. Returns 0 after an error.
+    /// Thread: describe.
+    pub initial: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, value: hk_value, flags: u32) -> hk_value>,
+}
+
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_ADAPTER_INTERFACE: &str = "hekla.adapter/1";
+
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_adapter {
+    /// Reads the configuration (a recipe's [adapter], completed by the manifest's defaults). config is valid during
+    /// the call only. [adapter.1]
+    /// Thread: any-thread.
+    pub create: Option<unsafe extern "C" fn(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32>,
+    /// Frees what create() made.
+    /// Thread: any-thread.
+    pub destroy: Option<unsafe extern "C" fn(this: *mut c_void)>,
+    /// Writes 1 if the adapter acts at this site. *wanted is 0 before. [adapter.4]
+    /// Thread: any-thread.
+    pub wants: Option<unsafe extern "C" fn(this: *mut c_void, site: *const hk_adapter_site, wanted: *mut i32, error: *mut hk_error) -> i32>,
+    /// Writes which of the site's own parameters are trained and saved with the adapter: HK_TRAINS_WEIGHT,
+    /// HK_TRAINS_BIAS. *trained is 0 before. Null: none. [adapter.4]
+    /// Thread: any-thread.
+    pub trains: Option<unsafe extern "C" fn(this: *mut c_void, site: *const hk_adapter_site, trained: *mut u32, error: *mut hk_error) -> i32>,
+    /// Writes how many virtual tokens begin each row, and HK_VIRTUAL_HIDDEN or 0. Null: none. With virtual tokens,
+    /// the names of the adapter's parameters begin with "adapter." alone, without the site's name. [adapter.4]
+    /// Thread: any-thread.
+    pub virtual_tokens: Option<unsafe extern "C" fn(this: *mut c_void, count: *mut i64, flags: *mut u32, error: *mut hk_error) -> i32>,
+    /// Describes the answer at a site that it wants. The host puts "adapter.SITE." before the names of the adapter's
+    /// parameters: "lora_A.weight" becomes "adapter.h.0.attn.c_attn.lora_A.weight". A site that is described several
+    /// times (layers that share parameters) has the same parameters each time. [adapter.2] [adapter.3] [adapter.4]
+    /// [adapter.5]
+    /// Thread: describe.
+    pub adapt: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, site: *const hk_adapter_site, values: *const hk_site_values, answer: *mut hk_site_answer, error: *mut hk_error) -> i32>,
+    /// Describes a weight and a bias with which the layer alone computes what it computes with the adapter, from the
+    /// weight and bias in `values`, whose x, y and normed are 0. *weight and *bias are the given ones before. Null:
+    /// the adapter cannot be merged. [adapter.2] [adapter.3] [adapter.6]
+    /// Thread: describe.
+    pub merge: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, site: *const hk_adapter_site, values: *const hk_site_values, weight: *mut hk_value, bias: *mut hk_value, error: *mut hk_error) -> i32>,
+    /// Writes the adapter_config.json of PEFT. Null: PEFT has no such adapter.
+    /// Thread: any-thread.
+    pub write_config: Option<unsafe extern "C" fn(this: *mut c_void, writer: *mut hk_config_writer, error: *mut hk_error) -> i32>,
+}
+
+// ---- combiner.h
+
+/// An adapter, or a combination, at a site.
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_branch {
+    pub struct_size: u32,
+    /// zero
+    pub reserved: u32,
+    /// of the adapter, eg: "sst2", or the text of the combination
+    pub name: hk_string,
+    /// [..., out] float, which the branch alone would add to y; 0: it does not act at this site
+    pub delta: hk_value,
+    /// [..., width] float, from which the branch computed delta; 0 if delta is 0
+    pub input: hk_value,
+}
+
+/// What a combiner gives; zeros before.
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_combined {
+    /// set by the host
+    pub struct_size: u32,
+    /// zero
+    pub reserved: u32,
+    /// [..., out] float, which is added to y [combiner.2]
+    pub delta: hk_value,
+    /// [..., count] float: the share of each branch, which the host offers as the port "routing.SITE"
+    /// ("routing.SITE.residual"); 0: none
+    pub weights: hk_value,
+    /// float scalar, which is added to the loss in training; 0: none
+    pub loss: hk_value,
+}
+
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_COMBINER_INTERFACE: &str = "hekla.combiner/1";
+
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_combiner {
+    /// Reads the configuration (a recipe's [combine], completed by the manifest's defaults). config is valid during
+    /// the call only. [combiner.1]
+    /// Thread: any-thread.
+    pub create: Option<unsafe extern "C" fn(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32>,
+    /// Frees what create() made.
+    /// Thread: any-thread.
+    pub destroy: Option<unsafe extern "C" fn(this: *mut c_void)>,
+    /// Describes the combination of `count` branches, in the order of the recipe, at least one of which acts at this
+    /// site. values.weight and values.bias are 0. The host puts "adapter.combine.SITE." before the names of the
+    /// combiner's parameters, and "adapter.combine.SITE.residual." at residual sites, which have the name of a linear
+    /// layer. [combiner.2] [combiner.3] [combiner.4]
+    /// Thread: describe.
+    pub combine: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, site: *const hk_adapter_site, values: *const hk_site_values, branches: *const hk_branch, count: u32, combined: *mut hk_combined, error: *mut hk_error) -> i32>,
 }

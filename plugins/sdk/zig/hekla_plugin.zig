@@ -1,10 +1,10 @@
-// The plugin ABI 1.0 in Zig: raw declarations of everything in hekla/plugin/.
+// The plugin ABI 1.1 in Zig: raw declarations of everything in hekla/plugin/.
 // NOT TESTED: made from the same description as the C headers, never compiled yet.
 // A table's functions beyond the host's minor are not there: read hk_host.abi_minor first.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
 pub const HK_ABI_MAJOR: u32 = 1;
-pub const HK_ABI_MINOR: u32 = 0;
+pub const HK_ABI_MINOR: u32 = 1;
 
 // ---- abi.h
 
@@ -704,4 +704,211 @@ pub const hk_operation = extern struct {
     // Computes the outputs, whose data is zeros at first. The kernel is checked against it.
     // [any-thread]
     @"reference": ?*const fn ([*c]const hk_operation_use, ?*hk_error) callconv(.C) i32,
+};
+
+// ---- adapter.h
+
+// Kinds of sites.
+// a linear layer: y = x W^T + bias
+pub const HK_SITE_LINEAR: i32 = 0;
+// an embedding: y = W[x]
+pub const HK_SITE_EMBEDDING: i32 = 1;
+// a layer norm or RMS norm with a gain: y = normalized(x) W + bias
+pub const HK_SITE_NORM: i32 = 2;
+// the end of a block's part: y, what the part computes, is added to the residual stream x
+pub const HK_SITE_RESIDUAL: i32 = 3;
+// keys x and values y of attention, [B, out, tokens, in]; asked for only if there are virtual tokens
+pub const HK_SITE_ATTENTION: i32 = 4;
+
+// Flags of a site.
+// it belongs to a head, not to the body
+pub const HK_SITE_OF_HEAD: u32 = 1;
+// residual: the part is attention; without it, a feed-forward network
+pub const HK_SITE_OF_ATTENTION: u32 = 2;
+// residual: the part is attention to an encoder's states
+pub const HK_SITE_OF_CROSS: u32 = 4;
+// embedding: its ids are the batch's input_ids
+pub const HK_SITE_OF_TOKENS: u32 = 8;
+
+// What an adapter answers at a site.
+// y is unchanged
+pub const HK_ANSWER_NONE: i32 = 0;
+// the value is added to y
+pub const HK_ANSWER_DELTA: i32 = 1;
+// the value replaces y
+pub const HK_ANSWER_VALUE: i32 = 2;
+// residual: the value replaces the sum of x and y, and the norm that follows it in the block
+pub const HK_ANSWER_RESULT: i32 = 3;
+// what virtual tokens have in place of what the body computes: embedding of tokens: value [count, out]; attention:
+// keys [out, count, in] as value, values as second
+pub const HK_ANSWER_VIRTUAL: i32 = 4;
+
+// Flags of virtual tokens.
+// heads and objective do not see them: the host cuts them from the body's ports that have one element per token
+pub const HK_VIRTUAL_HIDDEN: u32 = 1;
+
+// Parameters of a site that are trained with the adapter.
+pub const HK_TRAINS_WEIGHT: u32 = 1;
+pub const HK_TRAINS_BIAS: u32 = 2;
+
+// A place where body or head use a parameter W [out, in] (an embedding: [in, out], in is the number of rows; a norm:
+// [out]). The host finds residual sites in graphs where a linear layer (with dropout, scales or a norm after it, if
+// there are any) is added to values [B, T, out] on which it depends.
+pub const hk_adapter_site = extern struct {
+    @"struct_size": u32,
+    // HK_SITE_*
+    @"kind": i32,
+    // the path of the module in the reference implementation, eg: "h.0.attn.c_attn"; a head that is tied to the
+    // embedding has a name of its own, eg: "lm_head"; residual: that of the part's last linear layer, eg:
+    // "h.0.attn.c_proj"; attention: "attention.0" and so on, in the order of description
+    @"name": hk_string,
+    // the parameter that it uses, eg: "h.0.attn.c_attn.weight"; residual and attention: empty
+    @"parameter": hk_string,
+    // the parameter of its bias, or empty
+    @"bias": hk_string,
+    // norm and residual: as out; attention: width of a head
+    @"in": i64,
+    // attention: number of heads of keys and values
+    @"out": i64,
+    // attention: its number, from 0; otherwise 0
+    @"index": i64,
+    // HK_SITE_OF_HEAD, HK_SITE_OF_ATTENTION, HK_SITE_OF_CROSS, HK_SITE_OF_TOKENS
+    @"flags": u32,
+    // zero
+    @"reserved": u32,
+};
+
+// The values of a site.
+pub const hk_site_values = extern struct {
+    @"struct_size": u32,
+    // [..., in] float; an embedding's ids [...] int32; residual: the stream before the part
+    @"x": hk_value,
+    // [..., out] float, bias included
+    @"y": hk_value,
+    // W [out, in], transposed if the file has it otherwise (GPT-2); an embedding's table [in, out]; a norm's gain
+    // [out]; residual: 0
+    @"weight": hk_value,
+    // [out], or 0
+    @"bias": hk_value,
+    // residual: x + y after the norm that follows in the block (BERT), or x + y if none does (GPT-2); otherwise 0
+    @"normed": hk_value,
+    // zero
+    @"reserved": u32,
+};
+
+// What an adapter answers at a site; zeros before.
+pub const hk_site_answer = extern struct {
+    // set by the host
+    @"struct_size": u32,
+    // HK_ANSWER_*
+    @"kind": i32,
+    // [..., out] float [adapter.2]
+    @"value": hk_value,
+    // HK_ANSWER_VIRTUAL at attention only
+    @"second": hk_value,
+    // what the answer is computed from, for combiners that compare adapters by it; 0: y
+    @"input": hk_value,
+    // zero
+    @"reserved": u32,
+};
+
+// What an adapter needs of the host besides hekla.config/1 and hekla.graph/1.
+pub const HK_ADAPTER_HOST_INTERFACE = "hekla.adapter-host/1";
+pub const hk_adapter_host = extern struct {
+    // The name of a member of an object, in the order of names; index is less than get_count(). The text is valid as
+    // long as the config. HK_NOT_FOUND: the key is not an object, or has fewer members.
+    // Since minor 1. [describe]
+    @"member": ?*const fn (?*const hk_config, hk_string, u64, [*c]hk_string, ?*hk_error) callconv(.C) i32,
+    // Writes 1 if the regular expression (PCRE2's syntax) matches the whole text, else 0. HK_INVALID_ARGUMENT: it is
+    // not an expression, or takes too many steps.
+    // Since minor 1. [any-thread]
+    @"matches": ?*const fn (hk_string, hk_string, [*c]i32, ?*hk_error) callconv(.C) i32,
+    // A parameter of the adapter, as parameter() of hekla.graph/1, whose initial values are those of `value`,
+    // computed in float64 from the body's parameters. `value` is float and depends on no field of the batch. flags:
+    // HK_PARAMETER_*. Returns 0 after an error.
+    // Since minor 1. [describe]
+    @"initial": ?*const fn (?*hk_builder, hk_string, hk_value, u32) callconv(.C) hk_value,
+};
+
+pub const HK_ADAPTER_INTERFACE = "hekla.adapter/1";
+pub const hk_adapter = extern struct {
+    // Reads the configuration (a recipe's [adapter], completed by the manifest's defaults). config is valid during
+    // the call only. [adapter.1]
+    // Since minor 1. [any-thread]
+    @"create": ?*const fn (?*const hk_config, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // Frees what create() made.
+    // Since minor 1. [any-thread]
+    @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
+    // Writes 1 if the adapter acts at this site. *wanted is 0 before. [adapter.4]
+    // Since minor 1. [any-thread]
+    @"wants": ?*const fn (?*anyopaque, [*c]const hk_adapter_site, [*c]i32, ?*hk_error) callconv(.C) i32,
+    // Writes which of the site's own parameters are trained and saved with the adapter: HK_TRAINS_WEIGHT,
+    // HK_TRAINS_BIAS. *trained is 0 before. Null: none. [adapter.4]
+    // Since minor 1. [any-thread]
+    @"trains": ?*const fn (?*anyopaque, [*c]const hk_adapter_site, [*c]u32, ?*hk_error) callconv(.C) i32,
+    // Writes how many virtual tokens begin each row, and HK_VIRTUAL_HIDDEN or 0. Null: none. With virtual tokens, the
+    // names of the adapter's parameters begin with "adapter." alone, without the site's name. [adapter.4]
+    // Since minor 1. [any-thread]
+    @"virtual_tokens": ?*const fn (?*anyopaque, [*c]i64, [*c]u32, ?*hk_error) callconv(.C) i32,
+    // Describes the answer at a site that it wants. The host puts "adapter.SITE." before the names of the adapter's
+    // parameters: "lora_A.weight" becomes "adapter.h.0.attn.c_attn.lora_A.weight". A site that is described several
+    // times (layers that share parameters) has the same parameters each time. [adapter.2] [adapter.3] [adapter.4]
+    // [adapter.5]
+    // Since minor 1. [describe]
+    @"adapt": ?*const fn (?*anyopaque, ?*hk_builder, [*c]const hk_adapter_site, [*c]const hk_site_values, [*c]hk_site_answer, ?*hk_error) callconv(.C) i32,
+    // Describes a weight and a bias with which the layer alone computes what it computes with the adapter, from the
+    // weight and bias in `values`, whose x, y and normed are 0. *weight and *bias are the given ones before. Null:
+    // the adapter cannot be merged. [adapter.2] [adapter.3] [adapter.6]
+    // Since minor 1. [describe]
+    @"merge": ?*const fn (?*anyopaque, ?*hk_builder, [*c]const hk_adapter_site, [*c]const hk_site_values, [*c]hk_value, [*c]hk_value, ?*hk_error) callconv(.C) i32,
+    // Writes the adapter_config.json of PEFT. Null: PEFT has no such adapter.
+    // Since minor 1. [any-thread]
+    @"write_config": ?*const fn (?*anyopaque, ?*hk_config_writer, ?*hk_error) callconv(.C) i32,
+};
+
+// ---- combiner.h
+
+// An adapter, or a combination, at a site.
+pub const hk_branch = extern struct {
+    @"struct_size": u32,
+    // zero
+    @"reserved": u32,
+    // of the adapter, eg: "sst2", or the text of the combination
+    @"name": hk_string,
+    // [..., out] float, which the branch alone would add to y; 0: it does not act at this site
+    @"delta": hk_value,
+    // [..., width] float, from which the branch computed delta; 0 if delta is 0
+    @"input": hk_value,
+};
+
+// What a combiner gives; zeros before.
+pub const hk_combined = extern struct {
+    // set by the host
+    @"struct_size": u32,
+    // zero
+    @"reserved": u32,
+    // [..., out] float, which is added to y [combiner.2]
+    @"delta": hk_value,
+    // [..., count] float: the share of each branch, which the host offers as the port "routing.SITE"
+    // ("routing.SITE.residual"); 0: none
+    @"weights": hk_value,
+    // float scalar, which is added to the loss in training; 0: none
+    @"loss": hk_value,
+};
+
+pub const HK_COMBINER_INTERFACE = "hekla.combiner/1";
+pub const hk_combiner = extern struct {
+    // Reads the configuration (a recipe's [combine], completed by the manifest's defaults). config is valid during
+    // the call only. [combiner.1]
+    // Since minor 1. [any-thread]
+    @"create": ?*const fn (?*const hk_config, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // Frees what create() made.
+    // Since minor 1. [any-thread]
+    @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
+    // Describes the combination of `count` branches, in the order of the recipe, at least one of which acts at this
+    // site. values.weight and values.bias are 0. The host puts "adapter.combine.SITE." before the names of the
+    // combiner's parameters, and "adapter.combine.SITE.residual." at residual sites, which have the name of a linear
+    // layer. [combiner.2] [combiner.3] [combiner.4]
+    // Since minor 1. [describe]
+    @"combine": ?*const fn (?*anyopaque, ?*hk_builder, [*c]const hk_adapter_site, [*c]const hk_site_values, [*c]const hk_branch, u32, [*c]hk_combined, ?*hk_error) callconv(.C) i32,
 };

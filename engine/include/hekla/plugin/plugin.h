@@ -17,6 +17,8 @@
 #include "objective.h"
 #include "head.h"
 #include "operation.h"
+#include "adapter.h"
+#include "combiner.h"
 #include "operations.h"
 
 #endif

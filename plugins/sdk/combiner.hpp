@@ -1,15 +1,10 @@
-// C++ wrappers for the draft of combiners. The manifest lists it under "drafts".
-//
-//     const void* drafts(hk_string draft, hk_string id) {
-//         return offered({{HK_COMBINER_DRAFT, "mean", combiner<Mean>()}}, draft, id);
-//     }
-//     const hk_draft_offers kDraftOffers = {drafts};
-//     HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+// C++ wrappers for combiners: HEKLA_PLUGIN({HK_COMBINER_INTERFACE, "mean", combiner<Mean>()}). The manifest asks for
+// "abi_minor_needed": 1.
 #pragma once
 
-#include "draft_adapter.hpp"
+#include "adapter.hpp"
 
-#include "hekla/plugin/draft/combiner.h"
+#include "hekla/plugin/combiner.h"
 
 namespace hekla::plugin {
 
@@ -92,8 +87,11 @@ const hk_combiner* combiner() {
             return guarded(error, [&] {
                 Graph g(builder);
                 std::vector<Branch> all;
-                for (uint32_t i = 0; i < count; ++i)
-                    all.push_back({view(branches[i].name), {&g, branches[i].delta}, {&g, branches[i].input}});
+                for (uint32_t i = 0; i < count; ++i) {
+                    const auto& branch = *reinterpret_cast<const hk_branch*>(
+                        reinterpret_cast<const char*>(branches) + std::size_t{i} * branches->struct_size); // [abi.5]
+                    all.push_back({view(branch.name), {&g, branch.delta}, {&g, branch.input}});
+                }
                 const SiteValues given{{&g, values->x}, {&g, values->y}, {}, {}, {&g, values->normed}};
                 const Combined made = static_cast<T*>(self)->combine(g, Site(*site), given, all);
                 combined->delta = made.delta.id;

@@ -1,17 +1,10 @@
-// C++ wrappers for drafts: an adapter, and how a plugin offers unstable interfaces. The manifest lists each draft under
-// "drafts".
-//
-//     const void* drafts(hk_string draft, hk_string id) {
-//         return offered({{HK_ADAPTER_DRAFT, "lora", adapter<Lora>()}}, draft, id);
-//     }
-//     const hk_draft_offers kDraftOffers = {drafts};
-//     HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &kDraftOffers})
+// C++ wrappers for adapters: HEKLA_PLUGIN({HK_ADAPTER_INTERFACE, "lora", adapter<Lora>()}). The manifest asks for
+// "abi_minor_needed": 1.
 #pragma once
 
 #include "hekla_plugin.hpp"
 
-#include "hekla/plugin/draft/adapter.h"
-#include "hekla/plugin/drafts.h"
+#include "hekla/plugin/adapter.h"
 
 #include <concepts>
 #include <string>
@@ -23,10 +16,8 @@ namespace hekla::plugin {
 // The host's functions for adapters.
 inline const hk_adapter_host& adapter_host() {
     const hk_host* host = host_interfaces().host;
-    const auto* drafts = static_cast<const hk_drafts_interface*>(host->get_interface(host, text(HK_DRAFTS_INTERFACE)));
-    const void* table = drafts != nullptr ? drafts->get(host, text(HK_ADAPTER_HOST_DRAFT)) : nullptr;
-    if (table == nullptr)
-        throw unsupported("the manifest's \"drafts\" do not name " + std::string(HK_ADAPTER_HOST_DRAFT));
+    const void* table = host->get_interface(host, text(HK_ADAPTER_HOST_INTERFACE));
+    if (table == nullptr) throw unsupported(std::string("the host lacks ") + HK_ADAPTER_HOST_INTERFACE);
     return *static_cast<const hk_adapter_host*>(table);
 }
 
@@ -51,8 +42,8 @@ inline bool matches_expression(std::string_view expression, std::string_view who
 }
 
 // A parameter of the adapter that begins with the values of `value`, which depends on parameters of the body alone.
-inline Value initial_parameter(Graph& g, std::string_view name, Value value) {
-    const hk_value made = adapter_host().initial(g.raw(), text(name), value.id);
+inline Value initial_parameter(Graph& g, std::string_view name, Value value, uint32_t flags = 0) {
+    const hk_value made = adapter_host().initial(g.raw(), text(name), value.id, flags);
     if (made == 0) throw invalid("the parameter '" + std::string(name) + "' cannot begin with this value");
     return {&g, made};
 }
@@ -192,12 +183,6 @@ const hk_adapter* adapter() {
         return table;
     }();
     return &kTable;
-}
-
-inline const void* offered(std::initializer_list<Offer> offers, hk_string draft, hk_string id) noexcept {
-    for (const Offer& offer : offers)
-        if (view(draft) == offer.interface_id && view(id) == offer.id) return offer.table;
-    return nullptr;
 }
 
 } // namespace hekla::plugin

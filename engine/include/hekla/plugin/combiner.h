@@ -1,4 +1,5 @@
-// Draft: a combiner, which makes one answer of what several adapters answer at a site.
+// A combiner, which makes one answer of what several adapters answer at a site.
+// Since minor 1.
 //
 // Several adapters may act on one body. A recipe's [combine] specifies it with the names of adapters and combiners:
 // "stack(language, fusion(a, b))". At every site where one of its branches acts, the host asks the branches first,
@@ -17,10 +18,12 @@
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off
-#ifndef HEKLA_PLUGIN_DRAFT_COMBINER_H
-#define HEKLA_PLUGIN_DRAFT_COMBINER_H
+#ifndef HEKLA_PLUGIN_COMBINER_H
+#define HEKLA_PLUGIN_COMBINER_H
 
 #include "adapter.h"
+
+#if HK_TARGET_ABI_MINOR >= 1
 
 // An adapter, or a combination, at a site.
 typedef struct hk_branch {
@@ -43,7 +46,7 @@ typedef struct hk_combined {
     hk_value loss;        // float scalar, which is added to the loss in training; 0: none
 } hk_combined;
 
-#define HK_COMBINER_DRAFT "hekla.combiner.draft/2"
+#define HK_COMBINER_INTERFACE "hekla.combiner/1"
 
 typedef struct hk_combiner {
     // Reads the configuration (a recipe's [combine], completed by the manifest's defaults). config is valid during
@@ -63,5 +66,7 @@ typedef struct hk_combiner {
     int32_t(HK_ABI* combine)(void* self, hk_builder* builder, const hk_adapter_site* site, const hk_site_values* values,
                              const hk_branch* branches, uint32_t count, hk_combined* combined, hk_error* error);
 } hk_combiner;
+
+#endif
 
 #endif

@@ -1,4 +1,5 @@
-// Draft: an adapter, a small addition that is trained while the body stays frozen.
+// An adapter: a small addition that is trained while the body stays frozen.
+// Since minor 1.
 //
 // A trained body stays fixed, and a small addition is trained instead. While body and heads are described, the host
 // calls the adapter at sites, which it finds itself: linear layers, embeddings and norms, and the places where a
@@ -25,12 +26,14 @@
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off
-#ifndef HEKLA_PLUGIN_DRAFT_ADAPTER_H
-#define HEKLA_PLUGIN_DRAFT_ADAPTER_H
+#ifndef HEKLA_PLUGIN_ADAPTER_H
+#define HEKLA_PLUGIN_ADAPTER_H
 
-#include "../config.h"
-#include "../entry.h"
-#include "../graph.h"
+#include "config.h"
+#include "entry.h"
+#include "graph.h"
+
+#if HK_TARGET_ABI_MINOR >= 1
 
 // Kinds of sites.
 #define HK_SITE_LINEAR ((int32_t)0) // a linear layer: y = x W^T + bias
@@ -109,7 +112,7 @@ typedef struct hk_site_answer {
     uint32_t reserved;    // zero
 } hk_site_answer;
 
-#define HK_ADAPTER_HOST_DRAFT "hekla.adapter-host.draft/1"
+#define HK_ADAPTER_HOST_INTERFACE "hekla.adapter-host/1"
 
 // What an adapter needs of the host besides hekla.config/1 and hekla.graph/1.
 typedef struct hk_adapter_host {
@@ -124,13 +127,13 @@ typedef struct hk_adapter_host {
     int32_t(HK_ABI* matches)(hk_string expression, hk_string text, int32_t* matched, hk_error* error);
 
     // A parameter of the adapter, as parameter() of hekla.graph/1, whose initial values are those of `value`,
-    // computed in float64 from the body's parameters. `value` is float and depends on no field of the batch. Returns
-    // 0 after an error.
+    // computed in float64 from the body's parameters. `value` is float and depends on no field of the batch. flags:
+    // HK_PARAMETER_*. Returns 0 after an error.
     // [describe]
-    hk_value(HK_ABI* initial)(hk_builder* builder, hk_string name, hk_value value);
+    hk_value(HK_ABI* initial)(hk_builder* builder, hk_string name, hk_value value, uint32_t flags);
 } hk_adapter_host;
 
-#define HK_ADAPTER_DRAFT "hekla.adapter.draft/5"
+#define HK_ADAPTER_INTERFACE "hekla.adapter/1"
 
 typedef struct hk_adapter {
     // Reads the configuration (a recipe's [adapter], completed by the manifest's defaults). config is valid during
@@ -175,5 +178,7 @@ typedef struct hk_adapter {
     // [any-thread]
     int32_t(HK_ABI* write_config)(void* self, hk_config_writer* writer, hk_error* error);
 } hk_adapter;
+
+#endif
 
 #endif
