@@ -20,7 +20,8 @@ Status StoredAdapter::name_tensors(const std::vector<plugin::Site>& sites) {
 }
 
 Status check_one_adapter(const json& adapter_config, const fs::path& folder) {
-    if (!adapter_config.is_object() || !adapter_config.contains("slots")) return {};
+    const json slots = adapter_config.is_object() ? adapter_config.value("slots", json(0)) : json(0);
+    if (slots == 0) return {};
     return unsupported(
         fmt::format("{}: contains several adapters, which the rows of its training chose from; give one of "
                     "the folders in {}",
