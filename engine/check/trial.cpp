@@ -142,7 +142,10 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
     const json body =
         is_body ? check : check_of(trial.registry(), HK_ARCHITECTURE_INTERFACE, recipe.model.architecture);
     recipe.model.config = body.value("config", json::object());
-    if (is_adapter) recipe.adapter = {id, "", check.value("config", json::object())};
+    if (is_adapter) {
+        recipe.adapter.id = id;
+        recipe.adapter.config = check.value("config", json::object());
+    }
     if (provided.interface_id == HK_COMBINER_INTERFACE) {
         const json low_rank = {{"r", 2}, {"target_modules", "all-linear"}};
         recipe.adapters = {{"a", {"lora", "", true, low_rank}},

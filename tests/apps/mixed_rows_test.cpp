@@ -62,7 +62,7 @@ save_steps = 40
 dir = "mixed"
 )";
 
-// The recipe of an evaluation of the rows of one of them, or of nobody.
+// The recipe of an evaluation of the rows of one of them.
 std::string evaluation_of(const std::string& rows) {
     return R"([model]
 from = "body"
