@@ -91,11 +91,13 @@ uint bits_of(vec4 kept) {
     const uvec4 bits = uvec4(greaterThan(kept, vec4(0.0)));
     return bits.x | bits.y << 1 | bits.z << 2 | bits.w << 3;
 }
-// Own rows are queries. The key's word follows that of the query beside it, for neighboring lanes to read neighbors.
+// Own rows are queries, whose words are neighbors, as their columns are neighboring lanes'.
 void keep_of_keys(Record r, uvec4 key, uint b, uint h, uint first, uint j0) {
-    for (uint e = lane; e < kQuads; e += SUBGROUP)
+    [[unroll]] for (uint n = 0; n < kQuads; n += SUBGROUP) {
+        const uint e = min(n + lane, kQuads - 1);
         kept_quads[subgroup * kQuads + e] =
             bits_of(keep_four(r, key, b, h, min(first + e % ROWS, r.queries - 1), j0 + e / ROWS * 4));
+    }
     wait_for_subgroup();
 }
 float keep_of_key(uint own, uint other) {
@@ -105,9 +107,11 @@ float keep_of_key(uint own, uint other) {
 }
 // Own rows are keys.
 void keep_of_queries(Record r, uvec4 key, uint b, uint h, uint i0, uint first) {
-    for (uint e = lane; e < kQuads; e += SUBGROUP)
+    [[unroll]] for (uint n = 0; n < kQuads; n += SUBGROUP) {
+        const uint e = min(n + lane, kQuads - 1);
         kept_quads[subgroup * kQuads + e] =
             bits_of(keep_four(r, key, b, h, min(i0 + e / kOwnQuads, r.queries - 1), first + e % kOwnQuads * 4));
+    }
     wait_for_subgroup();
 }
 float keep_of_query(uint own, uint other) {
