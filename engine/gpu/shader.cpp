@@ -92,7 +92,7 @@ Status Shader::inspect() {
     std::map<uint32_t, std::array<uint32_t, 3>> vectors; // id of a three-part composite -> its parts' ids
     std::map<uint32_t, uint64_t> sizes;                  // id of a type -> its bytes; of a pointer: bytes of its target
     uint32_t workgroup_size_id = 0;
-    std::array<uint32_t, 3> sized_by{}; // ids of a workgroup's size that is no built-in constant
+    std::array<uint32_t, 3> sized_by{}; // ids of the parts of a workgroup
     uint32_t entry_points = 0;
     uint32_t last = 0;
     for (std::size_t at = 5; at < words_.size();) {
