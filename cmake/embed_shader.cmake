@@ -1,8 +1,9 @@
 # Run by the build: compiles one GLSL compute shader with one set of definitions to SPIR-V, as text for C++ to include.
-#   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DCOMMON= -DDEFINITIONS=a,b=1 -DOPTIMIZE=ON -DVALIDATE= -P embed_shader.cmake
+#   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DCOMMON= -DDEFINITIONS=a,b=1 -DSPIRV=1.5 -DVULKAN=1.2
+#   -DOPTIMIZE=ON -DVALIDATE= -P embed_shader.cmake
 # OUTPUT: comma-separated words. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
 string(REPLACE "," ";" definitions "${DEFINITIONS}")
-set(flags -fshader-stage=compute --target-env=vulkan1.2 --target-spv=spv1.5 -Werror -I "${INCLUDE}" -I "${COMMON}")
+set(flags -fshader-stage=compute --target-env=vulkan${VULKAN} --target-spv=spv${SPIRV} -Werror -I "${INCLUDE}" -I "${COMMON}")
 foreach(definition IN LISTS definitions)
   list(APPEND flags "-D${definition}")
 endforeach()
@@ -18,7 +19,7 @@ if(failed)
 endif()
 # The compiler's output is validated during the build, since drivers do not check it.
 if(VALIDATE)
-  execute_process(COMMAND "${VALIDATE}" --target-env vulkan1.2 --scalar-block-layout "${OUTPUT}.spv" RESULT_VARIABLE failed)
+  execute_process(COMMAND "${VALIDATE}" --target-env vulkan${VULKAN} --scalar-block-layout "${OUTPUT}.spv" RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR "spirv-val refuses what glslc made of ${SOURCE} [${DEFINITIONS}]")
   endif()

@@ -1,4 +1,4 @@
-# hekla_shaders(TARGET NAME FOLDER [AS_WRITTEN]): compiles every FOLDER/**/*.comp (GLSL, SPIR-V 1.5) and adds to TARGET a table
+# hekla_shaders(TARGET NAME FOLDER [AS_WRITTEN]): compiles every FOLDER/**/*.comp (GLSL, SPIR-V 1.5 unless stated) and adds to TARGET a table
 #     #include "NAME_shaders.hpp"      std::span<const hekla::gpu::EmbeddedShader> hekla::embedded::NAME();
 # A row is named by its path under FOLDER without ".comp": "matmul/tiled". #include searches the file's folder, FOLDER
 # and shaders/.
@@ -6,8 +6,10 @@
 #     //! variant f16 STORAGE=float16_t HALF    -> the row "matmul/tiled.f16", with -DSTORAGE=float16_t -DHALF
 # A file with variants has no plain row unless it has the line //! variant plain. Values contain no comma and no space.
 #     //! no-optimizer                          -> without spirv-opt (cooperative matrix, bfloat16)
-#     //! needs GL_KHR_cooperative_matrix        -> the variants after this line need this extension; a glslc that does not
-#                                                  know it leaves them out, and a status message names them
+#     //! needs GL_KHR_cooperative_matrix        -> the variants after this line need these extensions, and no others; a
+#                                                  glslc that does not know one leaves them out, and a status message
+#                                                  names them
+#     //! spirv-1.6                             -> the variants after this line are SPIR-V 1.6, for Vulkan 1.3
 # AS_WRITTEN: without spirv-opt for all of them.
 find_program(HEKLA_GLSLC glslc REQUIRED)
 find_program(HEKLA_SPIRV_VAL spirv-val)
@@ -21,7 +23,7 @@ function(hekla_glslc_knows extension result)
   if(NOT DEFINED HEKLA_GLSLC_KNOWS_${key})
     set(probe "${CMAKE_CURRENT_BINARY_DIR}/shaders/probe.comp")
     file(WRITE "${probe}" "#version 450\n#extension ${extension} : require\nvoid main() {}\n")
-    execute_process(COMMAND ${HEKLA_GLSLC} -fshader-stage=compute --target-env=vulkan1.2 -o "${probe}.spv" "${probe}"
+    execute_process(COMMAND ${HEKLA_GLSLC} -fshader-stage=compute --target-env=vulkan1.3 -o "${probe}.spv" "${probe}"
       RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
     if(failed)
       set(HEKLA_GLSLC_KNOWS_${key} OFF CACHE INTERNAL "")
@@ -54,6 +56,7 @@ function(hekla_shaders target name folder)
     set(variants)
     set(has_variants OFF)
     set(possible ON)
+    set(versions "1.5:1.2") # of SPIR-V and Vulkan
     foreach(mark IN LISTS marks)
       if(mark STREQUAL "//! no-optimizer")
         set(optimize OFF)
@@ -63,24 +66,33 @@ function(hekla_shaders target name folder)
         string(REGEX REPLACE " +" "," definitions "${definitions}")
         set(has_variants ON)
         if(possible)
-          list(APPEND variants "${variant}:${definitions}")
+          list(APPEND variants "${versions}:${variant}:${definitions}")
         endif()
-      elseif(mark MATCHES "^//! needs ([A-Za-z0-9_]+)$")
-        hekla_glslc_knows(${CMAKE_MATCH_1} possible)
-        if(NOT possible)
-          set_property(GLOBAL APPEND PROPERTY HEKLA_SHADERS_LEFT_OUT "${stem} (${CMAKE_MATCH_1})")
-        endif()
+      elseif(mark STREQUAL "//! spirv-1.6")
+        set(versions "1.6:1.3")
+      elseif(mark MATCHES "^//! needs ([A-Za-z0-9_ ]+)$")
+        string(REPLACE " " ";" extensions "${CMAKE_MATCH_1}")
+        set(possible ON)
+        foreach(extension IN LISTS extensions)
+          hekla_glslc_knows(${extension} known)
+          if(NOT known)
+            set(possible OFF)
+            set_property(GLOBAL APPEND PROPERTY HEKLA_SHADERS_LEFT_OUT "${stem} (${extension})")
+          endif()
+        endforeach()
       else()
         message(FATAL_ERROR "${folder}/${source}: not understood: ${mark}")
       endif()
     endforeach()
     if(NOT has_variants)
-      set(variants "plain:")
+      set(variants "${versions}:plain:")
     endif()
     foreach(entry IN LISTS variants)
-      string(REGEX MATCH "^([^:]*):(.*)$" entry "${entry}")
-      set(variant "${CMAKE_MATCH_1}")
-      set(definitions "${CMAKE_MATCH_2}")
+      string(REGEX MATCH "^([^:]*):([^:]*):([^:]*):(.*)$" entry "${entry}")
+      set(spirv "${CMAKE_MATCH_1}")
+      set(vulkan "${CMAKE_MATCH_2}")
+      set(variant "${CMAKE_MATCH_3}")
+      set(definitions "${CMAKE_MATCH_4}")
       set(row "${stem}")
       if(NOT variant STREQUAL "plain")
         set(row "${stem}.${variant}")
@@ -88,7 +100,7 @@ function(hekla_shaders target name folder)
       set(module "${out}/${row}.inc")
       add_custom_command(OUTPUT "${module}" "${module}.hash" "${module}.spv"
         COMMAND ${CMAKE_COMMAND} "-DGLSLC=${HEKLA_GLSLC}" "-DSOURCE=${folder}/${source}" "-DOUTPUT=${module}"
-                "-DDEPFILE=${module}.d" "-DINCLUDE=${folder}" "-DCOMMON=${hekla_SOURCE_DIR}/shaders" "-DDEFINITIONS=${definitions}" -DOPTIMIZE=${optimize}
+                "-DDEPFILE=${module}.d" "-DINCLUDE=${folder}" "-DCOMMON=${hekla_SOURCE_DIR}/shaders" "-DDEFINITIONS=${definitions}" -DSPIRV=${spirv} -DVULKAN=${vulkan} -DOPTIMIZE=${optimize}
                 "-DVALIDATE=${HEKLA_SPIRV_VAL}"
                 -P ${hekla_SOURCE_DIR}/cmake/embed_shader.cmake
         DEPENDS "${folder}/${source}" "${hekla_SOURCE_DIR}/cmake/embed_shader.cmake"

@@ -30,6 +30,8 @@ constexpr Bit kBits[] = {
     {"integer_dot_product", &Capabilities::integer_dot_product},
     {"cooperative_matrix", &Capabilities::cooperative_matrix},
     {"bfloat16_cooperative_matrix", &Capabilities::bfloat16_cooperative_matrix},
+    {"cooperative_matrix_elements", &Capabilities::cooperative_matrix_elements},
+    {"spirv_1_6", &Capabilities::spirv_1_6},
     {"subgroup_size_control", &Capabilities::subgroup_size_control},
     {"full_subgroups", &Capabilities::full_subgroups},
     {"subgroup_arithmetic", &Capabilities::subgroup_arithmetic},
@@ -175,7 +177,7 @@ const char* device_type_name(DeviceType type) {
 }
 
 Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDevice physical, uint32_t queue_family,
-                                        const Features& enabled) {
+                                        const Features& enabled, uint32_t api_version) {
     VkPhysicalDeviceProperties2 properties{};
     properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
     VkPhysicalDeviceVulkan11Properties v11{};
@@ -226,6 +228,9 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
     c.memory_model = enabled.vulkan_memory_model && enabled.vulkan_memory_model_device_scope;
     c.cooperative_matrix = enabled.cooperative_matrix && c.memory_model;
     c.bfloat16_cooperative_matrix = enabled.bfloat16_cooperative_matrix && c.cooperative_matrix;
+    c.spirv_1_6 = enabled.maintenance4 && api_version >= VK_API_VERSION_1_3;
+    c.cooperative_matrix_elements = enabled.matrix_reductions && enabled.matrix_conversions &&
+                                    enabled.matrix_element_operations && c.cooperative_matrix && c.spirv_1_6;
     c.full_subgroups = enabled.full_subgroups && enabled.subgroup_size_control;
     c.subgroup_extended_types = enabled.subgroup_extended_types;
     c.memory_budget = enabled.memory_budget;
@@ -288,7 +293,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
 
     HK_TRY(query_extensions(functions, physical, c));
     if (c.cooperative_matrix) HK_TRY(query_matrix_shapes(functions, physical, c));
-    if (!c.cooperative_matrix) c.bfloat16_cooperative_matrix = false;
+    if (!c.cooperative_matrix) c.bfloat16_cooperative_matrix = c.cooperative_matrix_elements = false;
     return c;
 }
 
@@ -312,11 +317,13 @@ Status take_away(Capabilities& capabilities, std::string_view name, std::string_
     capabilities.taken_away.push_back(fmt::format("{}: {}", name, reason));
     if (name == "memory_model") HK_TRY(take_away(capabilities, "cooperative_matrix", "needs memory_model"));
     if (name == "bfloat16") HK_TRY(take_away(capabilities, "bfloat16_cooperative_matrix", "needs bfloat16"));
+    if (name == "spirv_1_6") HK_TRY(take_away(capabilities, "cooperative_matrix_elements", "needs spirv_1_6"));
     if (name == "subgroup_size_control")
         HK_TRY(take_away(capabilities, "full_subgroups", "needs subgroup_size_control"));
     if (name == "cooperative_matrix") {
         capabilities.matrix_shapes.clear();
         HK_TRY(take_away(capabilities, "bfloat16_cooperative_matrix", "needs cooperative_matrix"));
+        HK_TRY(take_away(capabilities, "cooperative_matrix_elements", "needs cooperative_matrix"));
     }
     return {};
 }

@@ -56,6 +56,10 @@ struct Capabilities {
     bool integer_dot_product = false;
     bool cooperative_matrix = false;
     bool bfloat16_cooperative_matrix = false;
+    // Functions of a matrix's elements, sums of columns and conversions of sums to factors, in SPIR-V 1.6
+    // (VK_NV_cooperative_matrix2).
+    bool cooperative_matrix_elements = false;
+    bool spirv_1_6 = false; // Vulkan 1.3 with maintenance4, which LocalSizeId needs
     bool subgroup_size_control = false;
     bool full_subgroups = false;
     bool subgroup_arithmetic = false; // in compute shaders, as are the next two
@@ -102,15 +106,16 @@ struct CapabilityOverrides {
     std::optional<uint64_t> max_allocation_bytes;
 };
 
-// Reads properties of `physical` and combines them with what is enabled. `queue_family` determines timestamps.
+// Reads properties of `physical` and combines them with what is enabled. `queue_family` determines timestamps;
+// `api_version` is the version in use, at most the device's own.
 Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDevice physical, uint32_t queue_family,
-                                        const Features& enabled);
+                                        const Features& enabled, uint32_t api_version);
 
 std::vector<std::string_view> capability_names();
 
 // Clears one bit and records the reason; bits that depend on it are cleared too (cooperative_matrix clears
-// bfloat16_cooperative_matrix; float16 and storage_16bit clear none). Unknown names: invalid_argument, with the nearest
-// known one.
+// bfloat16_cooperative_matrix and cooperative_matrix_elements; float16 and storage_16bit clear none). Unknown names:
+// invalid_argument, with the nearest known one.
 Status take_away(Capabilities& capabilities, std::string_view name, std::string_view reason);
 // Returns what every kernel needs and this device lacks: "subgroup_shuffle", "workgroups of 128 invocations (64 are
 // possible)". Empty: it can be used.

@@ -55,6 +55,8 @@ void leave_unknown_to(uint32_t layer_version, Features& features) {
     if (layer_version < VK_MAKE_API_VERSION(0, 1, 3, 255)) features.cooperative_matrix = false;
     if (layer_version < VK_MAKE_API_VERSION(0, 1, 4, 311))
         features.bfloat16 = features.bfloat16_dot_product = features.bfloat16_cooperative_matrix = false;
+    if (layer_version < VK_MAKE_API_VERSION(0, 1, 4, 304))
+        features.matrix_reductions = features.matrix_conversions = features.matrix_element_operations = false;
 }
 
 struct Candidate {
@@ -76,10 +78,10 @@ Result<Candidate> candidate_of(const Functions& f, VkPhysicalDevice physical, ui
     if (properties.apiVersion >= VK_API_VERSION_1_2) { // an older driver does not support the following
         snapshot.queue_families = queue_families(f, physical);
         candidate.queue_family = compute_family(snapshot.queue_families).value_or(0);
-        HK_ASSIGN(candidate.features,
-                  supported_features(f, physical, std::min(properties.apiVersion, instance_version)));
+        const uint32_t version = std::min(properties.apiVersion, instance_version);
+        HK_ASSIGN(candidate.features, supported_features(f, physical, version));
         HK_ASSIGN(const Capabilities capabilities,
-                  query_capabilities(f, physical, candidate.queue_family, candidate.features));
+                  query_capabilities(f, physical, candidate.queue_family, candidate.features, version));
         snapshot.driver = capabilities.driver_name + " " + capabilities.driver_info;
         snapshot.type = capabilities.type;
         snapshot.memory_bytes = capabilities.device_memory_bytes;
@@ -306,7 +308,7 @@ Status Device::finish(const DeviceOptions& options) {
         owned_ ? messages_ != nullptr : f.vkGetInstanceProcAddr(instance_, "vkCmdBeginDebugUtilsLabelEXT") != nullptr;
     labels_ = enabled && f.vkSetDebugUtilsObjectNameEXT != nullptr && f.vkCmdBeginDebugUtilsLabelEXT != nullptr &&
               f.vkCmdEndDebugUtilsLabelEXT != nullptr;
-    HK_ASSIGN(capabilities_, query_capabilities(functions_, physical_, queue_family_, features_));
+    HK_ASSIGN(capabilities_, query_capabilities(functions_, physical_, queue_family_, features_, api_version_));
     if (options.use_quirks) {
         HK_ASSIGN(const std::vector<Quirk> quirks, built_in_quirks());
         HK_TRY(apply_quirks(capabilities_, quirks));

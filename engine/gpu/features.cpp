@@ -29,6 +29,10 @@ namespace {
     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,                                           \
              VkPhysicalDeviceShaderBfloat16FeaturesKHR, FIELD),                                                        \
         VkStructureType{}, 0, "", VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME, 0
+#define HK_MATRIX_2(FIELD)                                                                                             \
+    HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV,                                       \
+             VkPhysicalDeviceCooperativeMatrix2FeaturesNV, FIELD),                                                     \
+        VkStructureType{}, 0, "", VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME, 0
 
 constexpr Requirement kRequirements[] = {
     {&Features::buffer_device_address, true, "every kernel reads its tensors through addresses",
@@ -103,6 +107,16 @@ constexpr Requirement kRequirements[] = {
     {&Features::bfloat16_dot_product, false, "dot products in bfloat16", HK_BRAIN(shaderBFloat16DotProduct)},
     {&Features::bfloat16_cooperative_matrix, false, "matrix units in bfloat16",
      HK_BRAIN(shaderBFloat16CooperativeMatrix)},
+    {&Features::maintenance4, false, "kernels in SPIR-V 1.6",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, VkPhysicalDeviceMaintenance4Features,
+              maintenance4),
+     HK_13(maintenance4), VK_KHR_MAINTENANCE_4_EXTENSION_NAME, VK_API_VERSION_1_3},
+    {&Features::matrix_reductions, false, "attention on matrix units with less shared memory",
+     HK_MATRIX_2(cooperativeMatrixReductions)},
+    {&Features::matrix_conversions, false, "attention on matrix units with less shared memory",
+     HK_MATRIX_2(cooperativeMatrixConversions)},
+    {&Features::matrix_element_operations, false, "attention on matrix units with less shared memory",
+     HK_MATRIX_2(cooperativeMatrixPerElementOperations)},
     {&Features::memory_budget, false, "how much memory other programs left", "", VkStructureType{}, 0, "",
      VkStructureType{}, 0, "", VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, 0},
 };
@@ -114,6 +128,7 @@ constexpr Requirement kRequirements[] = {
 #undef HK_12
 #undef HK_13
 #undef HK_BRAIN
+#undef HK_MATRIX_2
 
 bool lists(std::span<const char* const> names, const char* name) {
     return std::ranges::any_of(names, [&](const char* one) { return std::string_view(one) == name; });
@@ -150,6 +165,8 @@ struct SingleFeatureStructures {
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot_product{};
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{};
     VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{};
+    VkPhysicalDeviceMaintenance4Features maintenance4{};
+    VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{};
 
     SingleFeatureStructures() {
         storage16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
@@ -166,6 +183,8 @@ struct SingleFeatureStructures {
         dot_product.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
         matrix.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
         bfloat16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR;
+        maintenance4.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES;
+        matrix2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV;
     }
 
     std::vector<VkBaseOutStructure*> all() {
@@ -173,7 +192,7 @@ struct SingleFeatureStructures {
         return {base(storage16),      base(storage8),         base(address),       base(timeline),
                 base(scalar),         base(float16_int8),     base(query_reset),   base(memory_model),
                 base(extended_types), base(synchronization2), base(subgroup_size), base(dot_product),
-                base(matrix),         base(bfloat16)};
+                base(matrix),         base(bfloat16),         base(maintenance4),  base(matrix2)};
     }
 };
 

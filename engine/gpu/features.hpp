@@ -37,6 +37,10 @@ struct Features {
     bool bfloat16 = false;
     bool bfloat16_dot_product = false;
     bool bfloat16_cooperative_matrix = false;
+    bool maintenance4 = false;
+    bool matrix_reductions = false; // these three are of VK_NV_cooperative_matrix2
+    bool matrix_conversions = false;
+    bool matrix_element_operations = false;
     // Extensions without a feature bit.
     bool memory_budget = false;
 

@@ -39,6 +39,9 @@ constexpr Needed kNeeded[] = {
     {4448, "StorageBuffer8BitAccess", &Capabilities::storage_8bit},
     {5116, "BFloat16TypeKHR", &Capabilities::bfloat16},
     {5118, "BFloat16CooperativeMatrixKHR", &Capabilities::bfloat16_cooperative_matrix},
+    {5430, "CooperativeMatrixReductionsNV", &Capabilities::cooperative_matrix_elements},
+    {5431, "CooperativeMatrixConversionsNV", &Capabilities::cooperative_matrix_elements},
+    {5432, "CooperativeMatrixPerElementOperationsNV", &Capabilities::cooperative_matrix_elements},
     {5345, "VulkanMemoryModel", &Capabilities::memory_model},
     {5346, "VulkanMemoryModelDeviceScope", &Capabilities::memory_model},
     {5347, "PhysicalStorageBufferAddresses", nullptr},
@@ -214,6 +217,7 @@ Status Pipelines::check(const PipelineDescription& d, std::array<uint32_t, 3>& w
             return refuse(fmt::format("it declares SPIR-V capability {}, which the engine never enables", number));
         if (row->bit && !(c.*(row->bit))) return refuse(fmt::format("it needs {}", row->name));
     }
+    if (d.shader.is_spirv_1_6() && !c.spirv_1_6) return refuse("it is SPIR-V 1.6");
     uint64_t invocations = 1;
     for (std::size_t i = 0; i < 3; ++i) {
         const Shader::Extent& extent = d.shader.workgroup()[i];

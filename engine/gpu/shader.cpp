@@ -11,7 +11,7 @@ namespace {
 
 // SPIR-V's numbers (unified1 specification, sections 3.2, 3.6, 3.20, 3.49).
 constexpr uint32_t kMagic = 0x07230203;
-constexpr uint32_t kNewestVersion = 0x00010500;
+constexpr uint32_t kNewestVersion = 0x00010600;
 constexpr uint32_t kOpEntryPoint = 15;
 constexpr uint32_t kOpExecutionMode = 16;
 constexpr uint32_t kOpCapability = 17;
@@ -80,16 +80,19 @@ Result<Shader> Shader::find(std::span<const EmbeddedShader> table, std::string_v
     return from_embedded(*found);
 }
 
+bool Shader::is_spirv_1_6() const { return words_[1] >= 0x00010600; }
+
 Status Shader::inspect() {
     const auto bad = [&](std::string_view why) { return corrupt(fmt::format("SPIR-V module \"{}\": {}", name_, why)); };
     if (words_.size() < 5 || words_[0] != kMagic) return bad("it has no SPIR-V header");
     if (words_[1] > kNewestVersion)
-        return bad(fmt::format("it is SPIR-V {}.{}, newer than 1.5", words_[1] >> 16, words_[1] >> 8 & 0xFF));
+        return bad(fmt::format("it is SPIR-V {}.{}, newer than 1.6", words_[1] >> 16, words_[1] >> 8 & 0xFF));
     std::map<uint32_t, uint32_t> values;                 // id of a constant -> its (default) value
     std::map<uint32_t, uint32_t> spec_ids;               // id -> constant_id
     std::map<uint32_t, std::array<uint32_t, 3>> vectors; // id of a three-part composite -> its parts' ids
     std::map<uint32_t, uint64_t> sizes;                  // id of a type -> its bytes; of a pointer: bytes of its target
     uint32_t workgroup_size_id = 0;
+    std::array<uint32_t, 3> sized_by{}; // ids of the parts of a workgroup
     uint32_t entry_points = 0;
     uint32_t last = 0;
     for (std::size_t at = 5; at < words_.size();) {
@@ -109,7 +112,9 @@ Status Shader::inspect() {
             if (length != 6) return bad("LocalSize needs three numbers");
             for (std::size_t i = 0; i < 3; ++i) workgroup_[i] = {in[3 + i], -1};
         } else if (operation == kOpExecutionModeId && length >= 3 && in[2] == kModeLocalSizeId) {
-            return bad("LocalSizeId needs maintenance4: compile it for SPIR-V 1.5 and Vulkan 1.2");
+            if (length != 6) return bad("LocalSizeId needs three numbers");
+            if (!is_spirv_1_6()) return bad("LocalSizeId needs SPIR-V 1.6: it is older");
+            sized_by = {in[3], in[4], in[5]};
         } else if (operation == kOpTypeBool && length == 2) {
             sizes[in[1]] = 4;
         } else if ((operation == kOpTypeInt || operation == kOpTypeFloat) && length >= 3) {
@@ -144,8 +149,11 @@ Status Shader::inspect() {
     if (workgroup_size_id != 0) {
         const auto vector = vectors.find(workgroup_size_id);
         if (vector == vectors.end()) return bad("its workgroup size is not a vector of three");
+        sized_by = vector->second;
+    }
+    if (sized_by[0] != 0) {
         for (std::size_t i = 0; i < 3; ++i) {
-            const uint32_t id = vector->second[i];
+            const uint32_t id = sized_by[i];
             const auto value = values.find(id);
             if (value == values.end()) return bad("its workgroup size is not a constant");
             const auto spec = spec_ids.find(id);

@@ -41,6 +41,7 @@ public:
         uint32_t value = 1;
         int64_t constant = -1;
     };
+    bool is_spirv_1_6() const; // otherwise 1.5 or older
     const std::array<Extent, 3>& workgroup() const { return workgroup_; }
     // Returns the size of a workgroup's shared variables, with the default values of specialization constants.
     uint64_t shared_bytes() const { return shared_bytes_; }

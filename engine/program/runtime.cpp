@@ -67,6 +67,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
         limits.matrix_f16 = matrix_unit(device, gpu::ComponentType::float16);
     if (built("matmul/matrix.t128_bf16") && device.bfloat16_cooperative_matrix && device.storage_16bit)
         limits.matrix_bf16 = matrix_unit(device, gpu::ComponentType::bfloat16);
+    limits.matrix_elements = device.cooperative_matrix_elements && built("attention/matrix_forward.f16_elements") &&
+                             (!limits.matrix_bf16 || built("attention/matrix_forward.bf16_elements"));
     if (own.budget_seconds <= 0) own.budget_seconds = submit_seconds(limits.cpu, device.display);
     if (own.segment_seconds <= 0) own.segment_seconds = segment_seconds(own.budget_seconds);
     const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();

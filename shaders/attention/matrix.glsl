@@ -2,10 +2,13 @@
 // are float32. A workgroup computes rows of one side, ROWS per subgroup: queries (forward, dq) or keys (dk, dv). It
 // processes the rows of the other side in blocks of OTHER, whose tiles all its subgroups read in shared memory.
 //
-// A subgroup multiplies its rows by a tile, and passes the scores [ROWS, OTHER] through its strip of shared memory,
-// because only there it is known which element is where: a lane takes SHARE neighbors of one row, and writes what the
-// second product multiplies, in 16 bits, to the same strip. As in FlashAttention-2 (Dao 2023), subgroups share no rows.
+// A subgroup multiplies its rows by a tile. What happens to the scores is in matrix_strip.glsl, or, with ELEMENTS, in
+// matrix_elements.glsl. As in FlashAttention-2 (Dao 2023), subgroups share no rows.
 #extension GL_KHR_cooperative_matrix : require
+#ifdef ELEMENTS
+#extension GL_NV_cooperative_matrix2 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int32 : require
+#endif
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -22,7 +25,7 @@ const uint kType = 1;
 
 layout(constant_id = 0) const uint D = 32;      // of queries and keys; multiples of 8
 layout(constant_id = 1) const uint DV = 32;     // of values
-layout(constant_id = 2) const uint ROWS = 16;   // of a subgroup: a multiple of MM, at most SUBGROUP
+layout(constant_id = 2) const uint ROWS = 16;   // of a subgroup: a multiple of MM (ELEMENTS: of MN), at most SUBGROUP
 layout(constant_id = 3) const uint OPTIONS = 0;
 layout(constant_id = 5) const uint OTHER = 32;  // a multiple of 8 SUBGROUP / ROWS
 layout(constant_id = 7) const uint SUBGROUP = 32;
@@ -37,20 +40,31 @@ layout(local_size_x_id = 12) in;
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer GivenEights { uvec4 v; };
 
+// A product's side along own rows, and along rows or columns of a tile.
+#ifdef ELEMENTS
+const uint kOwnSide = MN, kTileSide = MM;
+#else
+const uint kOwnSide = MM, kTileSide = MN;
+#endif
 const uint kSubgroups = THREADS / SUBGROUP;
 const uint kOwn = ROWS * kSubgroups;
-const uint kDown = ROWS / MM;
-const uint kPad = MN > MK ? MN : MK;
+const uint kDown = ROWS / kOwnSide;
+const uint kPad = kTileSide > MK ? kTileSide : MK;
 const uint kWidthD = (D + kPad - 1) / kPad * kPad, kWidthV = (DV + kPad - 1) / kPad * kPad;
-const uint kStepsD = kWidthD / MK, kStepsV = kWidthV / MK;     // products along D
-const uint kAcrossD = kWidthD / MN, kAcrossV = kWidthV / MN;   // matrices across D
+const uint kStepsD = kWidthD / MK, kStepsV = kWidthV / MK;                 // products along D
+const uint kAcrossD = kWidthD / kTileSide, kAcrossV = kWidthV / kTileSide; // matrices across D
 const uint kLanesPerRow = SUBGROUP / ROWS;
 const uint SHARE = OTHER / kLanesPerRow;
 
 // Shared memory in units of eight 16-bit or four 32-bit elements, with a unit of padding per row.
 const uint kStrideD = kWidthD / 8 + 1, kStrideV = kWidthV / 8 + 1;
 const uint kTileD = OTHER * kStrideD, kTileV = OTHER * kStrideV;
-const uint kScoreStride = OTHER / 4 + 1, kHalfStride = OTHER / 8 + 1, kOwnStride = MK / 8 + 1;
+#ifdef ELEMENTS
+const uint kPassed = kTileSide; // columns of sums that pass through a strip together
+#else
+const uint kPassed = OTHER;
+#endif
+const uint kScoreStride = kPassed / 4 + 1, kOwnStride = MK / 8 + 1;
 const uint kStrip = ROWS * (kScoreStride > kOwnStride ? kScoreStride : kOwnStride);
 shared uvec4 tile_d[kTileD]; // rows of q or k
 shared uvec4 tile_v[kTileV]; // rows of v or dy
@@ -60,12 +74,19 @@ shared uvec4 strips[kSubgroups * kStrip];
 #define lane (gl_LocalInvocationID.x % SUBGROUP)
 #define subgroup (gl_LocalInvocationID.x / SUBGROUP)
 #define strip (subgroup * kStrip)
-#define lane_row (lane % ROWS)                // the row of a lane, of the subgroup's
-#define lane_column (lane / ROWS * SHARE)     // and its first column
+#define lane_row (lane % ROWS)            // the row of a lane, of the subgroup's
+#define lane_column (lane / ROWS * SHARE) // and its first column
 
 #define MatrixA coopmat<TYPE, gl_ScopeSubgroup, MM, MK, gl_MatrixUseA>
 #define MatrixB coopmat<TYPE, gl_ScopeSubgroup, MK, MN, gl_MatrixUseB>
 #define Sums coopmat<float, gl_ScopeSubgroup, MM, MN, gl_MatrixUseAccumulator>
+#ifdef ELEMENTS
+#define Own MatrixB
+#define kOwnLayout gl_CooperativeMatrixLayoutColumnMajor
+#else
+#define Own MatrixA
+#define kOwnLayout gl_CooperativeMatrixLayoutRowMajor
+#endif
 
 // Subgroups call this in branches that others do not take. Mesa's CPU driver would wait there for the whole workgroup; a
 // subgroup is a vector there, and needs no barrier.
@@ -109,8 +130,8 @@ void store_four(uint64_t row, uint column, uint type, vec4 x) {
         tile[hekla_e / ((padded) / 8) * (stride) + hekla_e % ((padded) / 8)] = next[hekla_q];                          \
     }
 
-// Loads the subgroup's own rows: matrix i * steps + k has rows i MM and columns k MK. The strip must be free, and is
-// afterwards.
+// Loads the subgroup's own rows: matrix i * steps + k has rows i kOwnSide and columns k MK. The strip must be free, and
+// is afterwards.
 #define LOAD_OWN(own, rows, width, steps)                                                                              \
     [[unroll]] for (uint hekla_k = 0; hekla_k < (steps); ++hekla_k) {                                                  \
         [[unroll]] for (uint hekla_u = 0; hekla_u < ROWS * MK / 8; hekla_u += SUBGROUP) {                              \
@@ -120,96 +141,19 @@ void store_four(uint64_t row, uint column, uint type, vec4 x) {
         }                                                                                                              \
         wait_for_subgroup();                                                                                           \
         [[unroll]] for (uint hekla_i = 0; hekla_i < kDown; ++hekla_i)                                                  \
-            coopMatLoad(own[hekla_i * (steps) + hekla_k], strips, strip + hekla_i * MM * kOwnStride, kOwnStride,       \
-                        gl_CooperativeMatrixLayoutRowMajor);                                                           \
+            coopMatLoad(own[hekla_i * (steps) + hekla_k], strips, strip + hekla_i * kOwnSide * kOwnStride, kOwnStride, \
+                        kOwnLayout);                                                                                   \
         wait_for_subgroup();                                                                                           \
     }
 
-// Stores own . tile, of all columns, to the strip.
-#define MULTIPLY(own, tile, stride, steps)                                                                             \
-    [[unroll]] for (uint hekla_j = 0; hekla_j < OTHER / MN; ++hekla_j) {                                               \
-        Sums hekla_sum[kDown];                                                                                         \
-        [[unroll]] for (uint hekla_i = 0; hekla_i < kDown; ++hekla_i) hekla_sum[hekla_i] = Sums(0.0);                  \
-        [[unroll]] for (uint hekla_k = 0; hekla_k < (steps); ++hekla_k) {                                              \
-            MatrixB hekla_b;                                                                                           \
-            coopMatLoad(hekla_b, tile, hekla_j * MN * (stride) + hekla_k * (MK / 8), stride,                           \
-                        gl_CooperativeMatrixLayoutColumnMajor);                                                        \
-            [[unroll]] for (uint hekla_i = 0; hekla_i < kDown; ++hekla_i)                                              \
-                hekla_sum[hekla_i] = coopMatMulAdd(own[hekla_i * (steps) + hekla_k], hekla_b, hekla_sum[hekla_i]);     \
-        }                                                                                                              \
-        [[unroll]] for (uint hekla_i = 0; hekla_i < kDown; ++hekla_i)                                                  \
-            coopMatStore(hekla_sum[hekla_i], strips, strip + hekla_i * MM * kScoreStride + hekla_j * (MN / 4),         \
-                         kScoreStride, gl_CooperativeMatrixLayoutRowMajor);                                            \
-    }                                                                                                                  \
-    wait_for_subgroup();
-
-// Loads a lane's share of the strip; the strip is free afterwards.
-#define TAKE_SHARE(x)                                                                                                  \
-    [[unroll]] for (uint hekla_n = 0; hekla_n < SHARE / 4; ++hekla_n) {                                                \
-        const vec4 hekla_x =                                                                                           \
-            uintBitsToFloat(strips[strip + lane_row * kScoreStride + lane_column / 4 + hekla_n]);                      \
-        [[unroll]] for (uint hekla_c = 0; hekla_c < 4; ++hekla_c) x[hekla_n * 4 + hekla_c] = hekla_x[hekla_c];         \
-    }                                                                                                                  \
-    wait_for_subgroup();
-
-// Stores a lane's share in 16 bits for ACCUMULATE.
-#define GIVE_SHARE(x)                                                                                                  \
-    [[unroll]] for (uint hekla_n = 0; hekla_n < SHARE / 8; ++hekla_n) {                                                \
-        const uint hekla_c = hekla_n * 8;                                                                              \
-        strips[strip + lane_row * kHalfStride + lane_column / 8 + hekla_n] =                                           \
-            uvec4(pack_four(kType, vec4(x[hekla_c], x[hekla_c + 1], x[hekla_c + 2], x[hekla_c + 3])),                  \
-                  pack_four(kType, vec4(x[hekla_c + 4], x[hekla_c + 5], x[hekla_c + 6], x[hekla_c + 7])));             \
-    }                                                                                                                  \
-    wait_for_subgroup();
-
-// Adds the strip times the tile to sums: matrix i * parts + j has rows i MM and columns j MN. The strip is free afterwards.
-#define ACCUMULATE(sums, tile, stride, parts)                                                                          \
-    [[unroll]] for (uint hekla_k = 0; hekla_k < OTHER / MK; ++hekla_k) {                                               \
-        MatrixA hekla_a[kDown];                                                                                        \
-        [[unroll]] for (uint hekla_i = 0; hekla_i < kDown; ++hekla_i)                                                  \
-            coopMatLoad(hekla_a[hekla_i], strips, strip + hekla_i * MM * kHalfStride + hekla_k * (MK / 8),             \
-                        kHalfStride, gl_CooperativeMatrixLayoutRowMajor);                                              \
-        [[unroll]] for (uint hekla_j = 0; hekla_j < (parts); ++hekla_j) {                                              \
-            MatrixB hekla_b;                                                                                           \
-            coopMatLoad(hekla_b, tile, hekla_k * MK * (stride) + hekla_j * (MN / 8), stride,                           \
-                        gl_CooperativeMatrixLayoutRowMajor);                                                           \
-            [[unroll]] for (uint hekla_i = 0; hekla_i < kDown; ++hekla_i)                                              \
-                sums[hekla_i * (parts) + hekla_j] =                                                                    \
-                    coopMatMulAdd(hekla_a[hekla_i], hekla_b, sums[hekla_i * (parts) + hekla_j]);                       \
-        }                                                                                                              \
-    }                                                                                                                  \
-    wait_for_subgroup();
-
-// Passes columns `first` .. first + OTHER - 1 of sums to the strip, where a lane's share of them is then.
-#define SPREAD(sums, parts, first)                                                                                     \
-    [[unroll]] for (uint hekla_j = 0; hekla_j < OTHER / MN; ++hekla_j)                                                 \
-        [[unroll]] for (uint hekla_i = 0; hekla_i < kDown; ++hekla_i)                                                  \
-            if ((first) / MN + hekla_j < (parts))                                                                      \
-                coopMatStore(sums[hekla_i * (parts) + min((first) / MN + hekla_j, (parts) - 1)], strips,               \
-                             strip + hekla_i * MM * kScoreStride + hekla_j * (MN / 4), kScoreStride,                   \
-                             gl_CooperativeMatrixLayoutRowMajor);                                                      \
-    wait_for_subgroup();
-
-// Stores sums * factor: a lane its share of the row at address to_row, if that is in_range.
-#define STORE_SUMS(sums, parts, to_row, to_type, width, in_range, factor)                                              \
-    [[unroll]] for (uint hekla_f = 0; hekla_f < (parts) * MN; hekla_f += OTHER) {                                      \
-        SPREAD(sums, parts, hekla_f)                                                                                   \
-        [[unroll]] for (uint hekla_n = 0; hekla_n < SHARE / 4; ++hekla_n) {                                            \
-            const uint hekla_at = hekla_f + lane_column + hekla_n * 4;                                                 \
-            if ((in_range) && hekla_at < (width))                                                                      \
-                store_four(to_row, hekla_at, to_type,                                                                  \
-                           uintBitsToFloat(strips[strip + lane_row * kScoreStride + lane_column / 4 + hekla_n]) *      \
-                               (factor));                                                                              \
-        }                                                                                                              \
-        wait_for_subgroup();                                                                                           \
-    }
-
-// The sum, or the maximum, over the lanes of a row, in a fixed order; the same in all of them.
+// The sum over the lanes of a row, in a fixed order; the same in all of them.
 float sum_of_row(float x) {
     [[unroll]] for (uint step = ROWS; step < SUBGROUP; step *= 2) x += subgroupShuffleXor(x, step);
     return x;
 }
-float max_of_row(float x) {
-    [[unroll]] for (uint step = ROWS; step < SUBGROUP; step *= 2) x = max(x, subgroupShuffleXor(x, step));
-    return x;
-}
+
+#ifdef ELEMENTS
+#include "attention/matrix_elements.glsl"
+#else
+#include "attention/matrix_strip.glsl"
+#endif

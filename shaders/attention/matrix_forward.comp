@@ -5,12 +5,47 @@
 //! variant f16 STORAGE16
 //! needs GL_EXT_bfloat16
 //! variant bf16 STORAGE16 BF16
+//! spirv-1.6
+//! needs GL_NV_cooperative_matrix2
+//! variant f16_elements STORAGE16 ELEMENTS
+//! needs GL_NV_cooperative_matrix2 GL_EXT_bfloat16
+//! variant bf16_elements STORAGE16 BF16 ELEMENTS
 // Attention by matrix units: what forward.comp computes. Exponentials are relative to a score of the row that is raised, and
 // the sums are multiplied by exp(before - after), only where a score exceeds it by kRise: matrix units add to sums, but
-// cannot multiply rows, which takes a way through shared memory.
+// cannot multiply rows, which takes a way through shared memory. With ELEMENTS it is 40 multiplications.
 #include "attention/matrix.glsl"
 
 const float kRise = 8.0; // e^8 and sums of such numbers are far from the largest float16
+
+#ifdef ELEMENTS
+// Of the score of key element_other + down + j and query element_own + across + i.
+float score_of(const in uint32_t down, const in uint32_t across, const in float s, const in uint32_t j,
+               const in uint32_t i) {
+    const uint column = element_other + j + down;
+    const uint at_key = min(column, element_record.keys - 1);
+    const uint at_query = min(element_own + i + across, element_record.queries - 1);
+    // A block has the keys of one word.
+    const uint mask =
+        has(kMask) ? mask_of(element_record, element_b, element_h, at_query, element_other) >> (j + down) : ~0u;
+    const float score =
+        s * element_record.scale + extra_score(element_record, element_b, element_h, at_query, at_key);
+    return is_allowed(element_record, element_b, at_query, at_key, mask) && column < element_end ? score : -kInfinity;
+}
+float raised(const in uint32_t down, const in uint32_t across, const in float base, const in float most) {
+    return most > base + kRise ? most : base;
+}
+// 0 where there was no base: there are no sums yet.
+float rise_of(const in uint32_t down, const in uint32_t across, const in float before, const in float after) {
+    return exp_of_score(before == after ? 0.0 : before - after);
+}
+float probability_of(const in uint32_t down, const in uint32_t across, const in float s, const in float base) {
+    return exp_of_score(s - (base == -kInfinity ? 0.0 : base));
+}
+float dropped(const in uint32_t down, const in uint32_t across, const in float p, const in uint32_t j,
+              const in uint32_t i) {
+    return p * keep_of_key(i + across, j + down);
+}
+#endif
 
 void main() {
     Record r = record;
@@ -30,13 +65,26 @@ void main() {
     const uint64_t values = head_at(r.v, b, r.v_b, g, r.v_h, kTypeV);
     const uvec4 key = random_key(r);
 
-    MatrixA q[kDown * kStepsD];
+    Own q[kDown * kStepsD];
     const Rows queries = rows_from(head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ), r.q_t, first, r.queries, kTypeQ);
     LOAD_OWN(q, queries, D, kStepsD)
     Sums y[kDown * kAcrossV];
     [[unroll]] for (uint n = 0; n < kDown * kAcrossV; ++n) y[n] = Sums(0.0);
+#ifdef ELEMENTS
+    element_record = r;
+    element_b = b;
+    element_h = h;
+    element_own = first;
+    // All rows of these are equal, except that row_sums are of the elements where they stand until they are added.
+    Sums bases[kDown], row_sums[kDown];
+    [[unroll]] for (uint n = 0; n < kDown; ++n) {
+        bases[n] = Sums(-kInfinity);
+        row_sums[n] = Sums(0.0);
+    }
+#else
     float base = -kInfinity; // of the exponentials of the lane's row
     float row_sum = 0.0;     // of the lane's columns
+#endif
 
     // With default positions, causal rows end at the diagonal and a window begins there.
     uint j0 = 0;
@@ -67,6 +115,45 @@ void main() {
         FETCH(next_values, rows_from(values, r.v_t, next, r.keys, kTypeV), DV, kWidthV)
         // Nothing of a block past the diagonal is allowed.
         if (!ends_at_diagonal || j0 < first + ROWS) {
+#ifdef ELEMENTS
+            Sums s[kBlocks * kDown];
+            MULTIPLY(s, q, tile_d, kStrideD, kStepsD)
+            element_other = j0;
+            element_end = keys_end;
+            bool rises = false;
+            Sums before[kDown];
+            [[unroll]] for (uint n = 0; n < kDown; ++n) {
+                [[unroll]] for (uint t = 0; t < kBlocks; ++t)
+                    coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], score_of, t * MM, n * MN);
+                Sums most = s[n];
+                [[unroll]] for (uint t = 1; t < kBlocks; ++t)
+                    coopMatPerElementNV(most, most, larger_element, s[t * kDown + n]);
+                coopMatReduceNV(most, most, gl_CooperativeMatrixReduceColumnNV, larger);
+                before[n] = bases[n];
+                coopMatPerElementNV(bases[n], bases[n], raised, most);
+                [[unroll]] for (uint e = 0; e < most.length(); ++e)
+                    rises = rises || (bases[n][e] != before[n][e] && before[n][e] != -kInfinity);
+            }
+            if (subgroupAny(rises)) {
+                [[unroll]] for (uint n = 0; n < kDown; ++n) {
+                    Sums factor;
+                    coopMatPerElementNV(factor, before[n], rise_of, bases[n]);
+                    row_sums[n] = row_sums[n] * factor;
+                    [[unroll]] for (uint d = 0; d < kAcrossV; ++d)
+                        y[n * kAcrossV + d] = y[n * kAcrossV + d] * factor;
+                }
+            }
+            if (has(kDropout)) keep_of_keys(r, key, b, h, first, j0);
+            [[unroll]] for (uint n = 0; n < kDown; ++n)
+                [[unroll]] for (uint t = 0; t < kBlocks; ++t) {
+                    coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], probability_of, bases[n]);
+                    row_sums[n] = row_sums[n] + s[t * kDown + n];
+                    if (has(kDropout))
+                        coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], dropped, t * MM, n * MN);
+                }
+            ACCUMULATE(y, s, tile_v, kStrideV, kAcrossV)
+            if (has(kDropout)) wait_for_subgroup(); // what was kept has been read
+#else
             MULTIPLY(q, tile_d, kStrideD, kStepsD)
             float s[SHARE];
             TAKE_SHARE(s)
@@ -116,11 +203,20 @@ void main() {
             }
             GIVE_SHARE(s)
             ACCUMULATE(y, tile_v, kStrideV, kAcrossV)
+#endif
         }
         j0 += OTHER;
     } while (j0 < end);
 
+#ifdef ELEMENTS
+    [[unroll]] for (uint n = 0; n < kDown; ++n)
+        coopMatReduceNV(row_sums[n], row_sums[n], gl_CooperativeMatrixReduceColumnNV, total);
+    float base, row_sum;
+    TAKE_NUMBER(base, bases)
+    TAKE_NUMBER(row_sum, row_sums)
+#else
     row_sum = sum_of_row(row_sum);
+#endif
     const bool in_range = row < r.queries;
     const bool empty = row_sum == 0.0;
     if (has(kSplit)) {

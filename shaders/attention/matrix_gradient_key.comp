@@ -5,6 +5,11 @@
 //! variant f16 STORAGE16
 //! needs GL_EXT_bfloat16
 //! variant bf16 STORAGE16 BF16
+//! spirv-1.6
+//! needs GL_NV_cooperative_matrix2
+//! variant f16_elements STORAGE16 ELEMENTS
+//! needs GL_NV_cooperative_matrix2 GL_EXT_bfloat16
+//! variant bf16_elements STORAGE16 BF16 ELEMENTS
 // What gradient_key.comp computes, by matrix units: dk and dv. The query heads of a group are processed one after the other.
 #include "attention/matrix.glsl"
 
@@ -15,6 +20,36 @@ const bool kHasDv = (OUTPUTS & 2) != 0;
 
 shared vec4 of_queries[OTHER]; // of a block: lse in two parts, delta, and the share of a row with nothing allowed
 
+#ifdef ELEMENTS
+// The probability of key element_own + across + i for query element_other + down + j: negative if dropout removes it.
+float probability_of(const in uint32_t down, const in uint32_t across, const in float s, const in uint32_t j,
+                     const in uint32_t i) {
+    const uint column = element_other + j + down;
+    const uint at_query = min(column, element_record.queries - 1);
+    const uint at_key = min(element_own + i + across, element_record.keys - 1);
+    const vec4 numbers = of_queries[j + down];
+    const uint mask = mask_of(element_record, element_b, element_h, at_query, at_key);
+    const bool allowed = is_allowed(element_record, element_b, at_query, at_key, mask) &&
+                         column < element_record.queries && numbers.y != kEmptyRow;
+    const float score =
+        s * element_record.scale + extra_score(element_record, element_b, element_h, at_query, at_key);
+    const float p = allowed ? exp_of_score(score - numbers.x - numbers.y) : 0.0;
+    return has(kDropout) && keep_of_query(i + across, j + down) == 0.0 ? -p : p;
+}
+// What the values are multiplied by: with the share of a row with nothing allowed.
+float used_of(const in uint32_t down, const in uint32_t across, const in float p, const in uint32_t j) {
+    const float used = has(kDropout) ? max(p, 0.0) * element_record.dropout_factor : p;
+    return used + (element_other + j + down < element_record.queries ? of_queries[j + down].w : 0.0);
+}
+float gradient_of(const in uint32_t down, const in uint32_t across, const in float dp, const in float p,
+                  const in uint32_t j) {
+    const float delta = of_queries[j + down].z;
+    const float ds = has(kDropout) ? max(p, 0.0) * element_record.dropout_factor * dp - abs(p) * delta
+                                   : p * (dp - delta);
+    // Where the probability is 0, so is the gradient, whatever dp is.
+    return p == 0.0 ? 0.0 : ds;
+}
+#else
 // Returns the factors of dropout for queries i .. i + 3 and this lane's key, of the subgroup's from `first` on: of four neighboring lanes, each makes the
 // numbers of four keys for one query, and passes them on as bits.
 vec4 keep_of_queries(Record r, uvec4 key, uint b, uint h, uint i, uint first) {
@@ -27,6 +62,7 @@ vec4 keep_of_queries(Record r, uvec4 key, uint b, uint h, uint i, uint first) {
         factors[n] = (subgroupShuffle(bits, neighbor + n) >> own & 1u) != 0 ? r.dropout_factor : 0.0;
     return factors;
 }
+#endif
 
 void main() {
     Record r = record;
@@ -40,7 +76,7 @@ void main() {
     const uint j = min(row, r.keys - 1);
     const uvec4 key = random_key(r);
 
-    MatrixA k[kDown * kStepsD], v[kDown * kStepsV];
+    Own k[kDown * kStepsD], v[kDown * kStepsV];
     const uint first_loaded = min(first, r.keys - 1);
     LOAD_OWN(k, rows_from(head_at(r.k, b, r.k_b, g, r.k_h, kTypeK), r.k_t, first_loaded, r.keys, kTypeK), D, kStepsD)
     if (kHasDk)
@@ -48,6 +84,12 @@ void main() {
     Sums dk[kDown * kAcrossD], dv[kDown * kAcrossV];
     [[unroll]] for (uint n = 0; n < kDown * kAcrossD; ++n) dk[n] = Sums(0.0);
     [[unroll]] for (uint n = 0; n < kDown * kAcrossV; ++n) dv[n] = Sums(0.0);
+
+#ifdef ELEMENTS
+    element_record = r;
+    element_b = b;
+    element_own = first;
+#endif
 
     // Which queries there are, as in tiled_gradient_key.comp.
     const bool shares_empty = !has(kZeroEmpty) && (OPTIONS & 0xFFFFu & ~(kCausal | kDropout)) != 0;
@@ -96,6 +138,30 @@ void main() {
         const uint i0 = begin + block % blocks_of_head * OTHER;
         // Nothing of a block before the diagonal is allowed.
         if (computes && (!begins_at_diagonal || i0 + OTHER > first)) {
+#ifdef ELEMENTS
+            element_h = h;
+            element_other = i0;
+            if (has(kDropout)) keep_of_queries(r, key, b, h, i0, first);
+            Sums p[kBlocks * kDown], x[kBlocks * kDown];
+            MULTIPLY(p, k, tile_d, kStrideD, kStepsD)
+            [[unroll]] for (uint d = 0; d < kDown; ++d)
+                [[unroll]] for (uint t = 0; t < kBlocks; ++t)
+                    coopMatPerElementNV(p[t * kDown + d], p[t * kDown + d], probability_of, t * MM, d * MN);
+            if (kHasDv) {
+                [[unroll]] for (uint d = 0; d < kDown; ++d)
+                    [[unroll]] for (uint t = 0; t < kBlocks; ++t)
+                        coopMatPerElementNV(x[t * kDown + d], p[t * kDown + d], used_of, t * MM);
+                ACCUMULATE(dv, x, tile_v, kStrideV, kAcrossV)
+            }
+            if (kHasDk) {
+                MULTIPLY(x, v, tile_v, kStrideV, kStepsV)
+                [[unroll]] for (uint d = 0; d < kDown; ++d)
+                    [[unroll]] for (uint t = 0; t < kBlocks; ++t)
+                        coopMatPerElementNV(x[t * kDown + d], x[t * kDown + d], gradient_of, p[t * kDown + d], t * MM);
+                ACCUMULATE(dk, x, tile_d, kStrideD, kAcrossD)
+            }
+            if (has(kDropout)) wait_for_subgroup(); // what was kept has been read
+#else
             // The probabilities; negative those that dropout removes.
             float p[SHARE];
             MULTIPLY(k, tile_d, kStrideD, kStepsD)
@@ -136,6 +202,7 @@ void main() {
                 GIVE_SHARE(x)
                 ACCUMULATE(dk, tile_d, kStrideD, kAcrossD)
             }
+#endif
         }
     } while (++n <= blocks);
 

@@ -5,8 +5,44 @@
 //! variant f16 STORAGE16
 //! needs GL_EXT_bfloat16
 //! variant bf16 STORAGE16 BF16
+//! spirv-1.6
+//! needs GL_NV_cooperative_matrix2
+//! variant f16_elements STORAGE16 ELEMENTS
+//! needs GL_NV_cooperative_matrix2 GL_EXT_bfloat16
+//! variant bf16_elements STORAGE16 BF16 ELEMENTS
 // What gradient_query.comp computes, by matrix units: dq, delta and the gradient of bias.
 #include "attention/matrix.glsl"
+
+#ifdef ELEMENTS
+// The gradient of the score of key element_other + down + j and query element_own + across + i, which it stores as that of
+// the bias if that is wanted.
+float gradient_of(const in uint32_t down, const in uint32_t across, const in float s, const in float dp,
+                  const in float most, const in float logarithm, const in float delta, const in uint32_t j,
+                  const in uint32_t i) {
+    const uint column = element_other + j + down;
+    const uint row = element_own + i + across;
+    const uint at_key = min(column, element_record.keys - 1);
+    const uint at_query = min(row, element_record.queries - 1);
+    // A block has the keys of one word.
+    const uint mask =
+        has(kMask) ? mask_of(element_record, element_b, element_h, at_query, element_other) >> (j + down) : ~0u;
+    const bool allowed = is_allowed(element_record, element_b, at_query, at_key, mask) &&
+                         column < element_record.keys && logarithm != kEmptyRow;
+    const float score =
+        s * element_record.scale + extra_score(element_record, element_b, element_h, at_query, at_key);
+    const float p = allowed ? exp_of_score(score - most - logarithm) : 0.0;
+    const float kept = has(kDropout) ? keep_of_key(i + across, j + down) : 1.0;
+    // The probability is 0 where the pair is not allowed, whatever dp is.
+    const float ds = p == 0.0 ? 0.0 : p * (dp * kept - delta);
+    if (has(kBiasGradient)) {
+        const uint64_t at =
+            uint64_t((element_b * element_record.heads + element_h) * element_record.queries + at_query);
+        if (row < element_record.queries && column < element_record.keys)
+            store_float(element_record.bias_gradient, at * element_record.keys + at_key, ds, kF32);
+    }
+    return ds;
+}
+#endif
 
 void main() {
     Record r = record;
@@ -43,11 +79,22 @@ void main() {
     }
     const vec2 lse = given_pair(r.lse, at * 2);
 
-    MatrixA q[kDown * kStepsD], dy[kDown * kStepsV];
+    Own q[kDown * kStepsD], dy[kDown * kStepsV];
     LOAD_OWN(q, rows_from(head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ), r.q_t, first, r.queries, kTypeQ), D, kStepsD)
     LOAD_OWN(dy, rows_from(gradients, r.dy_t, first, r.queries, kTypeDy), DV, kStepsV)
     Sums dq[kDown * kAcrossD];
     [[unroll]] for (uint n = 0; n < kDown * kAcrossD; ++n) dq[n] = Sums(0.0);
+
+#ifdef ELEMENTS
+    element_record = r;
+    element_b = b;
+    element_h = h;
+    element_own = first;
+    Sums mosts[kDown], logarithms[kDown], deltas[kDown];
+    GIVE_NUMBER(mosts, lse.x)
+    GIVE_NUMBER(logarithms, lse.y)
+    GIVE_NUMBER(deltas, delta)
+#endif
 
     uint j0 = 0;
     uint end = r.keys;
@@ -70,6 +117,19 @@ void main() {
         FETCH(next_values, rows_from(values, r.v_t, next, r.keys, kTypeV), DV, kWidthV)
         // Nothing of a block past the diagonal is allowed.
         if (!ends_at_diagonal || j0 < first + ROWS) {
+#ifdef ELEMENTS
+            Sums s[kBlocks * kDown], dp[kBlocks * kDown];
+            MULTIPLY(s, q, tile_d, kStrideD, kStepsD)
+            MULTIPLY(dp, dy, tile_v, kStrideV, kStepsV)
+            element_other = j0;
+            if (has(kDropout)) keep_of_keys(r, key, b, h, first, j0);
+            [[unroll]] for (uint n = 0; n < kDown; ++n)
+                [[unroll]] for (uint t = 0; t < kBlocks; ++t)
+                    coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], gradient_of, dp[t * kDown + n], mosts[n],
+                                        logarithms[n], deltas[n], t * MM, n * MN);
+            ACCUMULATE(dq, s, tile_d, kStrideD, kAcrossD)
+            if (has(kDropout)) wait_for_subgroup(); // what was kept has been read
+#else
             float s[SHARE], dp[SHARE];
             MULTIPLY(q, tile_d, kStrideD, kStepsD)
             TAKE_SHARE(s)
@@ -94,6 +154,7 @@ void main() {
             }
             GIVE_SHARE(s)
             ACCUMULATE(dq, tile_d, kStrideD, kAcrossD)
+#endif
         }
         j0 += OTHER;
     } while (j0 < end);

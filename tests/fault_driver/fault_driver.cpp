@@ -129,6 +129,8 @@ constexpr FeatureField fields[] = {
              vulkanMemoryModel),
     HK_FIELD(VkPhysicalDeviceCooperativeMatrixFeaturesKHR,
              VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR, cooperativeMatrix),
+    HK_FIELD(VkPhysicalDeviceMaintenance4Features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,
+             maintenance4),
 };
 #undef HK_FIELD
 

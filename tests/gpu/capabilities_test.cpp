@@ -21,6 +21,8 @@ Capabilities some_device() {
     c.cooperative_matrix = true;
     c.bfloat16 = true;
     c.bfloat16_cooperative_matrix = true;
+    c.cooperative_matrix_elements = true;
+    c.spirv_1_6 = true;
     c.matrix_shapes.resize(2);
     c.timestamps = true;
     c.shared_memory_bytes = 49152;
@@ -81,9 +83,10 @@ TEST_SUITE("no_device") {
         REQUIRE(apply_quirks(c, quirks.value()).ok());
         CHECK_FALSE(c.cooperative_matrix);
         CHECK_FALSE(c.bfloat16_cooperative_matrix);
+        CHECK_FALSE(c.cooperative_matrix_elements);
         CHECK(c.matrix_shapes.empty());
         CHECK(c.bfloat16);
-        REQUIRE(c.taken_away.size() == 2);
+        REQUIRE(c.taken_away.size() == 3);
         CHECK(c.taken_away[0] == "cooperative_matrix: wrong (https://x)");
     }
 
@@ -235,7 +238,7 @@ TEST_SUITE("no_device") {
                 CHECK(v13.synchronization2 == VK_TRUE);
                 CHECK(info.pEnabledFeatures == nullptr);
                 CHECK(std::string_view(info.ppEnabledExtensionNames[0]) == "VK_KHR_swapchain");
-                CHECK(linked(info).size() == 4 + 2); // cooperative matrices and bfloat16 have their own structures
+                CHECK(linked(info).size() == 4 + 3); // three extensions have their own structures
             }
         }
     }

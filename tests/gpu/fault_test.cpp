@@ -192,10 +192,16 @@ TEST_CASE("a driver with little memory") {
 TEST_CASE("a smaller device: missing features are not enabled, not used, and reported") {
     FaultDriver& driver = FaultDriver::get();
     FaultPlan plan;
-    plan.hidden_features = {
-        "shaderFloat16",     "storageBuffer16BitAccess", "subgroupSizeControl",     "computeFullSubgroups",
-        "vulkanMemoryModel", "cooperativeMatrix",        "storageBuffer8BitAccess", "shaderInt8",
-        "shaderInt16"};
+    plan.hidden_features = {"shaderFloat16",
+                            "storageBuffer16BitAccess",
+                            "subgroupSizeControl",
+                            "computeFullSubgroups",
+                            "vulkanMemoryModel",
+                            "cooperativeMatrix",
+                            "storageBuffer8BitAccess",
+                            "shaderInt8",
+                            "shaderInt16",
+                            "maintenance4"};
     plan.hidden_extensions = {"VK_EXT_memory_budget"};
     plan.shared_memory_bytes = 16384;
     plan.max_groups = 65535;
@@ -208,9 +214,9 @@ TEST_CASE("a smaller device: missing features are not enabled, not used, and rep
         options.device.validation = Validation::on;
         Context context = make(options);
         const Capabilities& c = context.capabilities();
-        for (const char* name :
-             {"float16", "storage_16bit", "storage_8bit", "int8", "int16", "subgroup_size_control", "full_subgroups",
-              "memory_model", "cooperative_matrix", "memory_budget", "mapped_device_memory", "timestamps"}) {
+        for (const char* name : {"float16", "storage_16bit", "storage_8bit", "int8", "int16", "subgroup_size_control",
+                                 "full_subgroups", "memory_model", "cooperative_matrix", "spirv_1_6", "memory_budget",
+                                 "mapped_device_memory", "timestamps"}) {
             CAPTURE(name);
             CHECK_FALSE(*find_capability(c, name));
         }
@@ -222,6 +228,7 @@ TEST_CASE("a smaller device: missing features are not enabled, not used, and rep
               std::vector<float>(500, 3));
         CHECK(context.pipelines->get({shader("count.f16"), {}}).code() == Code::unsupported);
         CHECK(context.pipelines->get({shader("axpy"), {256, 0}}).code() == Code::unsupported);
+        CHECK(context.pipelines->get({shader("axpy.new"), {64, 0}}).code() == Code::unsupported);
     }
     driver.reset();
 }

@@ -20,8 +20,13 @@ TEST_SUITE("no_device") {
         CHECK(Shader::find(embedded::gpu_tests(), "nothing").code() == Code::not_found);
         for (const EmbeddedShader& row : embedded::gpu_tests()) {
             CHECK(row.source_hash.size() == 64);
-            CHECK(row.words[1] == 0x00010500);
+            CHECK(row.words[1] == (row.name == "axpy.new" ? 0x00010600 : 0x00010500));
         }
+        const Shader newer = shader("axpy.new"); // SPIR-V 1.6 has no built-in constant for the workgroup's size
+        CHECK(newer.is_spirv_1_6());
+        CHECK_FALSE(half.is_spirv_1_6());
+        CHECK(newer.workgroup()[0].constant == 0);
+        CHECK(newer.workgroup()[1].constant == -1);
     }
 
     TEST_CASE("damaged modules are rejected, or read without leaving their bounds") {
@@ -41,8 +46,8 @@ TEST_SUITE("no_device") {
         }
         CHECK(refused > 100);
         std::vector<uint32_t> newer = words;
-        newer[1] = 0x00010600;
-        CHECK(Shader::from_words("newer", newer).message().find("1.6") != std::string::npos);
+        newer[1] = 0x00010700;
+        CHECK(Shader::from_words("newer", newer).message().find("1.7") != std::string::npos);
     }
 
     TEST_CASE("GLSL at run time: compiled, cached, reported") {

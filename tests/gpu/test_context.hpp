@@ -73,7 +73,7 @@ private:
 
 // Computes y = a * x + y over n floats in one dispatch, the smallest job that uses everything. Returns y.
 inline Result<std::vector<float>> axpy(gpu::Context& context, float a, const std::vector<float>& x,
-                                       const std::vector<float>& y) {
+                                       const std::vector<float>& y, std::string_view kernel = "axpy") {
     using namespace gpu;
     struct Arguments {
         VkDeviceAddress x;
@@ -92,7 +92,7 @@ inline Result<std::vector<float>> axpy(gpu::Context& context, float a, const std
     HK_TRY(record.flush(0, sizeof arguments));
 
     PipelineDescription description;
-    HK_ASSIGN(description.shader, Shader::find(embedded::gpu_tests(), "axpy"));
+    HK_ASSIGN(description.shader, Shader::find(embedded::gpu_tests(), kernel));
     uint32_t bits = 0;
     std::memcpy(&bits, &a, sizeof bits);
     description.constants = {64, bits};

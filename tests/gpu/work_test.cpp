@@ -47,6 +47,13 @@ TEST_CASE("a dispatch through addresses") {
     check_silent(context);
 }
 
+TEST_CASE("a kernel in SPIR-V 1.6, whose workgroup's size is an id") {
+    Context context = make(validated());
+    if (!context.capabilities().spirv_1_6) return;
+    const std::vector<float> x(300, 2), y(300, 1);
+    CHECK(take(axpy(context, 3, x, y, "axpy.new")) == std::vector<float>(300, 7));
+}
+
 TEST_CASE("buffers: addresses, poison, counts, refusals") {
     Context context = make();
     {

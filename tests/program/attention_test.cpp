@@ -290,10 +290,18 @@ TEST_CASE("attention: dropout equals the interpreter's") {
     check_attention(bench, {.heads = 4, .key_heads = 2, .mask = true, .dropout = 0.5});
 }
 
-TEST_CASE("attention: tensors stored in 16 bits, and matrix units where the device has them") {
-    Bench bench;
-    if (!bench->limits().storage16 || instrumented()) return;
+namespace {
+
+// Returns what makes a device one with or without VK_NV_cooperative_matrix2.
+gpu::CapabilityOverrides with_elements(bool elements) {
+    gpu::CapabilityOverrides overrides;
+    if (!elements) overrides.disable = {"cooperative_matrix_elements"};
+    return overrides;
+}
+
+void check_16_bits(Bench& bench, bool elements) {
     for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
+        if (elements && !bench->limits().matrix_unit(storage)) continue; // as without elements
         if (!bench->limits().matrix_unit(storage))
             MESSAGE("no matrix units for ", std::string(program::storage_name(storage)));
         CAPTURE(program::storage_name(storage));
@@ -327,8 +335,7 @@ TEST_CASE("attention: tensors stored in 16 bits, and matrix units where the devi
     }
 }
 
-TEST_CASE("attention: matrix units, where scores rise from block to block") {
-    Bench bench;
+void check_rising_scores(Bench& bench) {
     for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
         if (!bench->limits().matrix_unit(storage)) continue;
         constexpr int64_t kRows = 150, kWidth = 40; // sums of 32 columns and of 8
@@ -359,6 +366,62 @@ TEST_CASE("attention: matrix units, where scores rise from block to block") {
         CHECK_MESSAGE(error <= (storage == program::Storage::f16 ? 0x1p-10 : 0x1p-7),
                       "error " << error << " at " << where);
     }
+}
+
+} // namespace
+
+TEST_CASE("attention: tensors stored in 16 bits, and matrix units where the device has them") {
+    if (instrumented()) return;
+    for (const bool elements : {false, true}) {
+        Bench bench({}, with_elements(elements));
+        if (!bench->limits().storage16) return;
+        if (elements && !bench->limits().matrix_elements) {
+            MESSAGE("no matrix units with VK_NV_cooperative_matrix2");
+            return;
+        }
+        CAPTURE(elements);
+        check_16_bits(bench, elements);
+    }
+}
+
+TEST_CASE("attention: matrix units, where scores rise from block to block") {
+    for (const bool elements : {false, true}) {
+        Bench bench({}, with_elements(elements));
+        if (elements && !bench->limits().matrix_elements) return;
+        CAPTURE(elements);
+        check_rising_scores(bench);
+    }
+}
+
+TEST_CASE("attention: which kernels of matrix units are chosen") {
+    program::Limits limits;
+    limits.shared_memory = 65536;
+    limits.subgroup_size = 32;
+    limits.storage16 = limits.matrix_elements = true;
+    limits.matrix_f16 = {16, 16, 16};
+    const Graph graph = attention_graph({.queries = 40, .keys = 40, .width = 64, .value_width = 64, .halves = true});
+    program::CompileOptions options;
+    options.precision = program::Storage::f16;
+    const auto kernels = [&] {
+        const auto lowered = program::lower(graph, limits, options);
+        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+        std::set<std::string> names;
+        for (const program::Dispatch& dispatch : lowered.value().dispatches)
+            if (dispatch.shader.starts_with("attention/")) names.insert(dispatch.shader);
+        return names;
+    };
+    const std::set<std::string> elements = {"attention/matrix_forward.f16_elements",
+                                            "attention/matrix_gradient_query.f16_elements",
+                                            "attention/matrix_gradient_key.f16_elements"};
+    const std::set<std::string> strips = {"attention/matrix_forward.f16", "attention/matrix_gradient_query.f16",
+                                          "attention/matrix_gradient_key.f16"};
+    CHECK(kernels() == elements);
+    limits.matrix_f16 = {16, 16, 8}; // sums are not as high as a factor
+    CHECK(kernels() == strips);
+    limits.matrix_f16 = {16, 8, 16};
+    CHECK(kernels() == elements);
+    limits.matrix_elements = false;
+    CHECK(kernels() == strips);
 }
 
 } // namespace attention_test

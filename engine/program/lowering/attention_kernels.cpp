@@ -19,7 +19,7 @@ constexpr std::size_t kOptionsConstant = 3; // OPTIONS of the kernels for GPUs
 
 constexpr const char* kNames[] = {"forward", "gradient_query", "gradient_key"}; // by AttentionPass
 // Names of kernels in choices; after kTiled the variant's.
-constexpr const char *kMatrix = "matrix", *kTiled = "tiled.", *kLane = "lane";
+constexpr const char *kMatrix = "matrix", *kElements = "matrix.elements", *kTiled = "tiled.", *kLane = "lane";
 
 // A variant of the kernels for GPUs, shaders/attention/tiled_*.comp: a workgroup per block of rows. The first that the
 // device can run and whose widths suffice is preferred; shaders/TRIED.md has the reasons. A width is the larger of D
@@ -108,14 +108,16 @@ constexpr int64_t kMatrixWidth = 128;   // of heads, at most: sums stay in regis
 constexpr int64_t kMatrixTogether = 64; // as TiledVariant::together_width
 
 // Returns nothing if the device has no matrix units for the storage of these tensors, or an option needs rows one after
-// the other.
-std::optional<MatrixVariant> matrix_variant(const Limits& limits, const AttentionProblem& problem) {
+// the other. elements: of the kernels of VK_NV_cooperative_matrix2, where own rows are the columns of a product.
+std::optional<MatrixVariant> matrix_variant(const Limits& limits, const AttentionProblem& problem, bool elements) {
     const AttentionSizes& sizes = problem.sizes;
     const auto& [q, k, v, y, dy, dq, dk, dv] = problem.rows;
     const bool gradient = problem.pass != AttentionPass::forward;
     if (limits.cpu || k->storage != q->storage || v->storage != q->storage) return std::nullopt;
     if (gradient && dy->storage != q->storage) return std::nullopt;
     const MatrixUnit unit = limits.matrix_unit(q->storage);
+    if (elements && (!limits.matrix_elements || unit.m != unit.k)) return std::nullopt;
+    const uint32_t own_side = elements ? unit.n : unit.m, tile_side = elements ? unit.m : unit.n;
     const int64_t width = std::max(sizes.width, sizes.value_width);
     if (!unit || width > kMatrixWidth || !rows_of_multiples(8, sizes, problem.rows)) return std::nullopt;
     if ((problem.options & (kQueryDistanceGradient | kKeyDistanceGradient | kQueryClassGradient)) != 0)
@@ -123,14 +125,17 @@ std::optional<MatrixVariant> matrix_variant(const Limits& limits, const Attentio
     const uint32_t invocations = std::max(128u, 4 * limits.subgroup_size);
     if (limits.max_group_invocations < invocations) return std::nullopt;
     // Fewer rows where a lane keeps more of them in registers.
-    const uint32_t rows = std::max(unit.m, std::min(limits.subgroup_size, gradient || width > 64 ? 16u : 32u));
-    if (rows > limits.subgroup_size || rows % unit.m != 0) return std::nullopt;
-    const uint32_t pad = std::max(unit.n, unit.k);
+    const uint32_t rows = std::max(own_side, std::min(limits.subgroup_size, gradient || width > 64 ? 16u : 32u));
+    if (rows > limits.subgroup_size || rows % own_side != 0) return std::nullopt;
+    const uint32_t pad = std::max(tile_side, unit.k);
     const auto line = [&](int64_t of) { return divide_up(of, pad) * pad / 8 + 1; };
-    const uint64_t units =
-        static_cast<uint64_t>(kMatrixOther * (line(sizes.width) + line(sizes.value_width) + 1)) +
-        uint64_t{invocations} / limits.subgroup_size * rows * std::max(kMatrixOther / 4 + 1, unit.k / 8 + 1);
-    if (units * 16 > limits.shared_memory) return std::nullopt;
+    const uint32_t subgroups = invocations / limits.subgroup_size;
+    const uint32_t passed = elements ? tile_side : kMatrixOther; // columns in a strip
+    const uint64_t units = static_cast<uint64_t>(kMatrixOther * (line(sizes.width) + line(sizes.value_width) + 1)) +
+                           uint64_t{subgroups} * rows * std::max(passed / 4 + 1, unit.k / 8 + 1);
+    const bool keeps_quads = elements && (problem.options & kDropout) != 0;
+    const uint64_t quads = keeps_quads ? uint64_t{subgroups} * rows * kMatrixOther / 4 : 1;
+    if (units * 16 + quads * 4 > limits.shared_memory) return std::nullopt;
     if (!offsets_fit(problem, 256)) return std::nullopt;
     return MatrixVariant{unit, rows, invocations};
 }
@@ -164,10 +169,12 @@ bool attention_rows_of_fours(const AttentionSizes& sizes, std::initializer_list<
 std::vector<KernelOption> attention_options(const Limits& device, const AttentionProblem& problem) {
     const Limits limits = device.with_subgroups_of(device.subgroup_of_many_registers());
     std::vector<KernelOption> options;
-    if (const auto matrix = matrix_variant(limits, problem)) {
-        KernelOption option{kMatrix};
+    for (const bool elements : {true, false}) {
+        const auto matrix = matrix_variant(limits, problem, elements);
+        if (!matrix) continue;
+        KernelOption option{elements ? kElements : kMatrix};
         for (const uint32_t size : device.subgroup_sizes(matrix->invocations))
-            if (size != limits.subgroup_size && matrix_variant(device.with_subgroups_of(size), problem))
+            if (size != limits.subgroup_size && matrix_variant(device.with_subgroups_of(size), problem, elements))
                 option.lanes.push_back(size);
         options.push_back(std::move(option));
     }
@@ -197,9 +204,12 @@ AttentionKernel attention_kernel(const Limits& device, const AttentionProblem& p
     });
     AttentionKernel kernel;
     kernel.rows = limits.subgroup_size;
-    if (const auto matrix = matrix_variant(limits, problem); matrix && choice.kernel == kMatrix) {
+    const bool elements = choice.kernel == kElements;
+    const auto matrix = matrix_variant(limits, problem, elements);
+    if (matrix && (elements || choice.kernel == kMatrix)) {
         const auto& [unit, rows, invocations] = *matrix;
-        kernel.shader = fmt::format("attention/matrix_{}.{}", name, storage_name(problem.rows[0]->storage));
+        kernel.shader = fmt::format("attention/matrix_{}.{}{}", name, storage_name(problem.rows[0]->storage),
+                                    elements ? "_elements" : "");
         kernel.constants = {width,           value_width,  rows,   problem.options,
                             problem.outputs, kMatrixOther, types,  limits.subgroup_size,
                             unit.m,          unit.n,       unit.k, limits.compiles_slowly ? 1u : 0u,

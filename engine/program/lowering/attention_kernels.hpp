@@ -41,8 +41,8 @@ struct AttentionKernel {
     int64_t part_keys = 0;      // keys of a part; the last may have fewer
 };
 
-// Returns the kernels that such a device can run, the preferred one first: "matrix", "tiled.t64x64" and others, or only
-// "lane". Never empty.
+// Returns the kernels that such a device can run, the preferred one first: "matrix.elements", "matrix", "tiled.t64x64"
+// and others, or only "lane". Never empty.
 std::vector<KernelOption> attention_options(const Limits& limits, const AttentionProblem& problem);
 // A choice that the device cannot run, or that is of another version, has a shader that does not exist.
 AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& problem, const KernelChoice& choice);

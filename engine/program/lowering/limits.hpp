@@ -28,6 +28,7 @@ struct Limits {
     bool cpu = false;                   // the device is a CPU: prefer kernels without shared memory
     bool uniform_loads = false;         // the capability of that name: kernels with such loads are preferred
     MatrixUnit matrix_f16, matrix_bf16; // for factors in this storage, if there are kernels for it
+    bool matrix_elements = false;       // attention by functions of a matrix's elements, if there are kernels for it
     bool long_kernels = true;           // the capability of that name: otherwise the shortest kernels are chosen
     bool many_registers = true;         // the capability of that name
     bool registers_at_any_width = true; // the capability of that name

@@ -1,4 +1,7 @@
 // y[i] = a * x[i] + y[i], with buffer addresses.
+//! variant plain
+//! spirv-1.6
+//! variant new
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
