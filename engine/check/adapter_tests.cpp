@@ -61,7 +61,7 @@ Status test_merge(Trial& trial) {
         }
         HK_TRY(described.status());
         const std::vector<Pair> pairs = pairs_of(described->graph);
-        std::size_t others = 0; // that act where there is no layer
+        std::size_t others = 0; // sites of residual sums and attention
         for (const plugin::Site& site : described->sites)
             others += site.wanted && (site.kind == HK_SITE_RESIDUAL || site.kind == HK_SITE_ATTENTION) ? 1 : 0;
         const std::string no_weight = fmt::format("{}: {} sites have no weight that could be merged", name, others);

@@ -160,7 +160,7 @@ Example TaskTable::row(uint64_t number) const {
     Example row;
     unpack(bytes, row.file);
     unpack(bytes, row.line);
-    row.values.resize(options_.columns.size() + others().size());
+    row.values.resize(options_.columns.size() + (options_.group.empty() ? 0 : 1) + (options_.adapter.empty() ? 0 : 1));
     for (Value& value : row.values) {
         unpack(bytes, value.present);
         unpack(bytes, value.text);

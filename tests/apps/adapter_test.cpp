@@ -1,12 +1,11 @@
 // An adapter on a trained model: which parameters are trained, what is saved, and how the folder can be used.
-#include "program.hpp"
+#include "tasks.hpp"
 
 #include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +13,7 @@ using hekla::test::has;
 using hekla::test::Place;
 using hekla::test::Ran;
 using hekla::test::succeed;
+using hekla::test::training_steps;
 using nlohmann::json;
 
 namespace {
@@ -104,15 +104,8 @@ TEST_CASE("an adapter trains with a frozen body, is saved alone and opened with 
     CHECK(has(place.read("adapted/plugins.json"), "adapter 'lora'"));
 
     // The loss falls, and the saved adapter equals that of a run that was interrupted and resumed.
-    std::ifstream log(place.path("adapted/train_log.jsonl"));
-    double first = 0.0, last = 0.0;
-    for (std::string one; std::getline(log, one);) {
-        const json entry = json::parse(one);
-        if (!entry.contains("learning_rate")) continue;
-        if (first == 0.0) first = entry["loss"].get<double>();
-        last = entry["loss"].get<double>();
-    }
-    CHECK(last < 0.8 * first);
+    const std::vector<json> steps = training_steps(place, "adapted");
+    CHECK(steps.back()["loss"].get<double>() < 0.8 * steps.front()["loss"].get<double>());
     succeed(place.run({"train", "adapter.toml", "output.dir=parts", "train.max_steps=20"}));
     succeed(place.run({"train", "adapter.toml", "output.dir=parts"}));
     CHECK(place.read("parts/model.safetensors") == saved);
@@ -172,23 +165,17 @@ TEST_CASE("a body in 16 bits: half the memory, the losses of the same rounded we
     place.write("body.toml", kBody);
     place.write("adapter.toml", kAdapter);
     succeed(place.run({"train", "body.toml", "train.max_steps=20"}));
-    const auto losses = [&](const std::string& run) {
-        std::istringstream log(place.read(run + "/train_log.jsonl"));
-        std::vector<double> all;
-        for (std::string line; std::getline(log, line);)
-            if (const json record = json::parse(line); record.contains("learning_rate")) all.push_back(record["loss"]);
-        return all;
-    };
     for (const auto& [dtype, short_name] : {std::pair{"bfloat16", "bf16"}, {"float16", "f16"}}) {
         const std::string rounded = std::string("rounded-") + short_name, run = std::string("run-") + short_name;
         succeed(place.run({"convert", "body", rounded, "--dtype", short_name}));
         const std::string same = "model.from=" + rounded, in = std::string("train.frozen_dtype=") + dtype;
         succeed(place.run({"train", "adapter.toml", same, "output.dir=" + run + "-32", "train.max_steps=20"}));
         succeed(place.run({"train", "adapter.toml", same, in, "output.dir=" + run, "train.max_steps=20"}));
-        const std::vector<double> wide = losses(run + "-32"), narrow = losses(run);
+        const std::vector<json> wide = training_steps(place, run + "-32"), narrow = training_steps(place, run);
         REQUIRE(wide.size() == 20);
         REQUIRE(narrow.size() == 20);
-        for (std::size_t i = 0; i < wide.size(); ++i) CHECK(narrow[i] == doctest::Approx(wide[i]).epsilon(1e-4));
+        for (std::size_t i = 0; i < wide.size(); ++i)
+            CHECK(narrow[i]["loss"].get<double>() == doctest::Approx(wide[i]["loss"].get<double>()).epsilon(1e-4));
         const auto weights = [&](const std::vector<std::string>& settings) {
             std::vector<std::string> all{"train", "adapter.toml", "--plan", "--json"};
             all.insert(all.end(), settings.begin(), settings.end());

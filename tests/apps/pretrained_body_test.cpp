@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 using namespace hekla::test;
 using nlohmann::json;
@@ -139,19 +138,13 @@ TEST_CASE("frozen layers below the first trained one are run once, where they ha
         settings.insert(settings.end(), no_dropout.begin(), no_dropout.end());
         return settings;
     };
-    const auto first_step = [&](const std::string& run) {
-        std::istringstream log(place.read(run + "/train_log.jsonl"));
-        for (std::string line; std::getline(log, line);)
-            if (json record = json::parse(line); record.contains("learning_rate")) return record;
-        return json();
-    };
     train(with({"output.dir=whole"}));
     const std::string lower = "train.freeze=[\"embeddings\", \"layers:0-0\"]";
     const Ran frozen = train(with({"output.dir=frozen", lower}));
     CHECK_MESSAGE(has(frozen.err, "% of a forward pass, once for 60 examples"), frozen.err);
     // The same weights and batch give the same loss, computed from what was kept.
-    CHECK(first_step("frozen")["loss"].get<double>() ==
-          doctest::Approx(first_step("whole")["loss"].get<double>()).epsilon(1e-6));
+    CHECK(training_steps(place, "frozen").at(0)["loss"].get<double>() ==
+          doctest::Approx(training_steps(place, "whole").at(0)["loss"].get<double>()).epsilon(1e-6));
     CHECK(last_evaluation(place, "frozen")["eval_loss"].get<double>() ==
           doctest::Approx(last_evaluation(place, "whole")["eval_loss"].get<double>()).epsilon(0.05));
     const std::string before = place.read("frozen/model.safetensors");

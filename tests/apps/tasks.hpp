@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace hekla::test {
 
@@ -72,6 +73,16 @@ inline void write_task(const Place& place) {
     place.write("train.tsv", rows(0, 60));
     place.write("valid.tsv", rows(100, 121));
     place.write("task.toml", std::string(kModel) + kTask);
+}
+
+// Returns the lines of a run's log that are steps of its training.
+inline std::vector<nlohmann::json> training_steps(const Place& place, const std::string& run) {
+    std::istringstream lines(place.read(run + "/train_log.jsonl"));
+    std::vector<nlohmann::json> steps;
+    for (std::string line; std::getline(lines, line);)
+        if (nlohmann::json record = nlohmann::json::parse(line); record.contains("learning_rate"))
+            steps.push_back(std::move(record));
+    return steps;
 }
 
 inline nlohmann::json last_evaluation(const Place& place, const std::string& run) {
