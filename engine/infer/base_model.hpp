@@ -13,7 +13,7 @@ namespace hekla::infer {
 Result<nlohmann::ordered_json> base_of(const std::filesystem::path& folder);
 
 // Returns base_of() as the config.json in `folder` has it: "folder" is relative to `folder`, so that both can be moved
-// together, and "absolute" is where the model was. The absolute path alone where there is no relative one.
+// together, and "absolute" is where the model was. Without a relative path (another drive), only the absolute one.
 nlohmann::ordered_json base_from(const nlohmann::ordered_json& base, const std::filesystem::path& folder);
 
 // Opens the folder that the config.json of the model at `path` names; nothing if it names none. If there is none at its

@@ -12,7 +12,7 @@ namespace hekla::plugin {
 
 // An interface that is not stable yet.
 struct Draft {
-    std::string id;              // "hekla.adapter/1"
+    std::string id;              // "hekla.rollout.draft/1"
     const void* table = nullptr; // the host's table; null for drafts that plugins provide
 };
 

@@ -94,7 +94,7 @@ struct Manifest {
     std::span<const Provided> provides;
 };
 
-// Returns whether this is the id of a draft: "hekla.adapter/1".
+// Returns whether this is the id of a draft: "hekla.rollout.draft/1".
 bool is_draft(std::string_view interface_id);
 
 // Reads and checks one manifest. Its texts and lists are stored in `kept`, some of them even after an error. Errors

@@ -56,6 +56,23 @@ MemoryNeed parameters_of(const std::vector<program::ParameterEntry>& table, cons
     return need;
 }
 
+// Returns the memory for a step: its parameters, and its graph with gradients.
+Result<MemoryNeed> memory_need_of(const std::vector<program::ParameterEntry>& table, const graph::Graph& graph,
+                                  const program::Runtime& runtime, const FitOptions& how) {
+    MemoryNeed need = parameters_of(table, how);
+    program::CompileOptions options;
+    options.outputs = {"loss"};
+    options.precision = how.precision;
+    options.parameters = program::stored_in_16_bits(table);
+    HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
+    // The total size does not depend on the block size; the second plan checks the block size of this device.
+    HK_ASSIGN(const program::MemoryPlan plan, program::plan_memory(lowering, std::numeric_limits<uint64_t>::max() / 4));
+    const Result<program::MemoryPlan> real = program::plan_memory(lowering, runtime.options().max_block_bytes);
+    need.blocks_suffice = real.ok();
+    need.a_program = plan.arena() + plan.constants + plan.inputs + plan.outputs + plan.arguments;
+    return need;
+}
+
 // Arenas are split into several allocations, tensors are not.
 Status check_tensors(const graph::Graph& described, const MemoryRoom& room, const std::string& device) {
     for (const auto& [name, value] : described.parameters()) {
@@ -105,19 +122,7 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
                                int64_t length, const FitOptions& how) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
     HK_ASSIGN(const graph::Graph graph, training_graph(described, how.frozen, how.recompute));
-    const std::vector<program::ParameterEntry> table = stored_table(described, graph, how);
-    MemoryNeed need = parameters_of(table, how);
-    program::CompileOptions options;
-    options.outputs = {"loss"};
-    options.precision = how.precision;
-    options.parameters = program::stored_in_16_bits(table);
-    HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
-    // The total size does not depend on the block size; the second plan checks the block size of this device.
-    HK_ASSIGN(const program::MemoryPlan plan, program::plan_memory(lowering, std::numeric_limits<uint64_t>::max() / 4));
-    const Result<program::MemoryPlan> real = program::plan_memory(lowering, runtime.options().max_block_bytes);
-    need.blocks_suffice = real.ok();
-    need.a_program = plan.arena() + plan.constants + plan.inputs + plan.outputs + plan.arguments;
-    return need;
+    return memory_need_of(stored_table(described, graph, how), graph, runtime, how);
 }
 
 Result<std::optional<int64_t>> largest_fitting_batch(const plugin::Composition& composition,
@@ -138,7 +143,8 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
     const std::string device = runtime.gpu().capabilities().device_name;
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
     HK_ASSIGN(const graph::Graph graph, training_graph(described, how.frozen, how.recompute));
-    const MemoryNeed lasting = parameters_of(stored_table(described, graph, how), how);
+    const std::vector<program::ParameterEntry> table = stored_table(described, graph, how);
+    const MemoryNeed lasting = parameters_of(table, how);
     const std::string of_parameters =
         fmt::format("parameters, gradients{} take {}", how.averages ? ", moments and averages" : " and moments",
                     size_text(lasting.lasting));
@@ -150,7 +156,7 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                                          grouped(static_cast<double>(lasting.parameters)), smaller_moments(how)));
 
     HK_TRY(check_tensors(described, room, device));
-    const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, how);
+    const Result<MemoryNeed> need = memory_need_of(table, graph, runtime, how);
     if (need.ok() && fits(need.value(), room)) return {};
     const std::string text =
         need.ok() ? fmt::format("the batch does not fit: a training step needs {} on {}, {} and one piece is at "
