@@ -21,7 +21,7 @@ struct GlslOptions {
     Log log;
     std::filesystem::path module; // empty: libhekla_glsl.so next to this binary or library, then by dlopen's search
     std::shared_ptr<Cache> cache; // null: none
-    bool optimize = true;         // spirv-opt; off for cooperative-matrix and bfloat16 shaders
+    bool optimize = true;         // spirv-opt
 };
 
 // A compiler from GLSL to SPIR-V. Thread: any.
