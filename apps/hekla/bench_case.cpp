@@ -12,6 +12,7 @@ constexpr BenchCase kBenchCases[] = {
     {"gpt2-124m-short", 50257, 12, 768, 12, 256, 1},
     {"gpt2-124m", 50257, 12, 768, 12, 1024, 16},
     {"smollm2-135m-lora", 49152, 30, 576, 9, 512, 1, 3, 1536, true},
+    {"smollm2-135m-slots", 49152, 30, 576, 9, 128, 16, 3, 1536, true, 16},
     {"tinyllama-1.1b-lora", 32000, 22, 2048, 32, 512, 1, 4, 5632, false},
 };
 
@@ -44,7 +45,9 @@ Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry
                        {"intermediate_size", c.inner},
                        {"max_position_embeddings", 2048},
                        {"tie_word_embeddings", c.tied}};
-        const nlohmann::json config{{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
+        nlohmann::json config{{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
+        if (c.slots > 0) config["slots"] = c.slots;
+        spec.adapter_rows = c.slots > 0;
         spec.adapters = {{"", {"lora", config}}};
         return plugin::Composition::create(registry, spec, nullptr, log);
     }
@@ -60,6 +63,16 @@ std::set<std::string, std::less<>> frozen_of(const BenchCase& c, const graph::Gr
     for (const auto& [name, value] : described.parameters())
         if (!name.starts_with(plugin::kAdapter)) frozen.insert(name);
     return frozen;
+}
+
+generate::Fields slot_fields(const BenchCase& c, int64_t rows, bool mixed) {
+    generate::Fields fields;
+    if (c.slots == 0) return fields;
+    std::vector<double> slots;
+    for (int64_t row = 0; row < rows; ++row) slots.push_back(mixed ? static_cast<double>(row % c.slots) : 0.0);
+    fields[plugin::kAdapterScales] = {graph::Kind::float32, {rows}, std::vector<double>(slots.size(), 1.0)};
+    fields[plugin::kAdapterRows] = {graph::Kind::int32, {rows}, std::move(slots)};
+    return fields;
 }
 
 train::TrainSection case_settings() {

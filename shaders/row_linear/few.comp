@@ -17,7 +17,7 @@ void along_inputs(FewRecord r, uint64_t x, uint64_t matrix, uint64_t y, uint fir
     uint64_t row[kOutputsAlong];
     PART sum[kOutputsAlong];
     [[unroll]] for (uint j = 0; j < kOutputsAlong; ++j) {
-        row[j] = matrix + uint64_t(min(first + j, r.out_ - 1)) * r.in_ * 4ul;
+        row[j] = matrix + uint64_t(min(first + j, r.out_ - 1) * r.in_) * 4ul;
         sum[j] = PART(0.0);
     }
     HEKLA_EACH_SHARE(i, r.in_, W, {
@@ -41,8 +41,8 @@ void across_outputs(FewRecord r, uint64_t x, uint64_t matrix, uint64_t y, uint f
     [[unroll]] for (uint c = 0; c < kOutputsAcross; ++c) {
         sum[c] = 0.0;
         const uint begin = min(first + c * S, r.out_ - 1);
-        row[c] = matrix + (LAYOUT == kInputFirst ? uint64_t(begin)
-                                                 : uint64_t(min(begin + gl_SubgroupInvocationID, r.out_ - 1)) * r.in_) * 4ul;
+        row[c] = matrix + uint64_t(LAYOUT == kInputFirst ? begin
+                                                         : min(begin + gl_SubgroupInvocationID, r.out_ - 1) * r.in_) * 4ul;
     }
     uint i = 0;
     do {
@@ -59,7 +59,7 @@ void across_outputs(FewRecord r, uint64_t x, uint64_t matrix, uint64_t y, uint f
                 const vec2 weight = load_pair(row[c], uint64_t(i), kF32);
                 sum[c] = fma(part.y, weight.y, fma(part.x, weight.x, sum[c]));
             } else {
-                const float weight = LAYOUT == kInputFirst ? load_consecutive(row[c] + uint64_t(i) * r.out_ * 4ul)
+                const float weight = LAYOUT == kInputFirst ? load_consecutive(row[c] + uint64_t(i * r.out_) * 4ul)
                                                            : load_float(row[c], uint64_t(i), kF32);
                 sum[c] = fma(part.x, weight, sum[c]);
             }
@@ -79,9 +79,10 @@ void main() {
     const uint token = group / r.blocks;
     const int choice = load_int(r.choice, uint64_t(token / r.tokens));
     const bool chosen = choice >= 0 && choice < int(r.matrices);
-    const uint64_t matrix = r.weights + uint64_t(chosen ? uint(choice) : 0u) * r.in_ * r.out_ * 4ul;
-    const uint64_t x = r.x + uint64_t(token) * r.x_stride * 4ul;
-    const uint64_t y = r.y + uint64_t(token) * r.out_ * 4ul;
+    // Products of 32 bits: tensors have less than 2^31 elements, and NVK does not compile those of 64 bits.
+    const uint64_t matrix = r.weights + uint64_t((chosen ? uint(choice) : 0u) * (r.in_ * r.out_)) * 4ul;
+    const uint64_t x = r.x + uint64_t(token * r.x_stride) * 4ul;
+    const uint64_t y = r.y + uint64_t(token * r.out_) * 4ul;
     if (LAYOUT == kAlongInputs)
         along_inputs(r, x, matrix, y, group % r.blocks * kOutputsAlong, chosen);
     else

@@ -4,6 +4,7 @@
 #include "drivers/rules.hpp"
 #include "reliability/process.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <doctest/doctest.h>
@@ -127,6 +128,40 @@ TEST_CASE("16-bit training and generation: no spills, enough waves, wide loads")
     check_kernels(folder, {"--case", "gpt2-124m", "--dtype", "f16"}, Kernels::training);
     check_kernels(folder, {"--case", "gpt2-124m", "--generate"}, Kernels::token);
     check_kernels(folder, {"--case", "gpt2-124m", "--generate", "--dtype", "f16"}, Kernels::token);
+}
+
+TEST_CASE("attention with VK_NV_cooperative_matrix2, which RADV has on request: no spills, enough waves") {
+    const Folder folder;
+    require_device(folder);
+    setenv("radv_cooperative_matrix2_nv", "true", 1); // other drivers do not read it
+    const json report = check_kernels(folder, {"--case", "gpt2-124m", "--dtype", "f16"}, Kernels::training);
+    unsetenv("radv_cooperative_matrix2_nv");
+    if (report.is_null()) return; // refused by name
+    const auto uses = [&](const std::string& part) {
+        return std::ranges::any_of(report["kernels"], [&](const json& kernel) {
+            return kernel["kernel"].get<std::string>().find(part) != std::string::npos;
+        });
+    };
+    // RADV has it since Mesa 26.2, for GPUs with matrix units, whose kernels are built if glslc knows the extension.
+    double version = 0.0;
+    std::sscanf(report["driver"].get<std::string>().c_str(), "radv Mesa %lf", &version);
+    if (version < 26.2 || !uses("attention/matrix_")) return;
+    for (const char* kernel : {"matrix_forward", "matrix_gradient_query", "matrix_gradient_key"})
+        CHECK(uses(std::string("attention/") + kernel + ".f16_elements"));
+}
+
+TEST_CASE("rows with 16 adapters in one batch, trained and generated: no spills, enough waves") {
+    const Folder folder;
+    require_device(folder);
+    for (const std::vector<std::string>& generate : {std::vector<std::string>{}, {"--generate"}}) {
+        std::vector<std::string> arguments{"--case", "smollm2-135m-slots"};
+        arguments.insert(arguments.end(), generate.begin(), generate.end());
+        const json report = check_kernels(folder, arguments, generate.empty() ? Kernels::training : Kernels::token);
+        if (report.is_null()) continue; // refused by name
+        CHECK(std::ranges::any_of(report["kernels"], [](const json& kernel) {
+            return kernel["kernel"].get<std::string>().starts_with("row_linear/");
+        }));
+    }
 }
 
 TEST_CASE("a training step of every fixture: no spills, enough waves") {

@@ -45,6 +45,7 @@ struct BenchArguments {
     bool profile = false;               // train: also the time of every kernel
     int64_t prompt = 1;                 // generate: tokens
     std::vector<std::string> recompute; // train: what is computed again for the gradients
+    std::string frozen_type = "f32";    // train: storage of frozen matrices
 };
 
 constexpr uint64_t kSeed = 1337;
@@ -212,13 +213,17 @@ Result<data::Batch> fixed_batch(const BenchCase& c, const graph::Graph& describe
     data::Batch batch;
     batch.length = c.context;
     for (const plugin::BatchField& field : fields) {
-        if (field.name != "input_ids" && field.name != "next_ids")
-            return internal_error(fmt::format("the objective has an unexpected field '{}'", field.name));
-        const std::size_t shift = field.name == "next_ids" ? 1 : 0;
         std::vector<int32_t> values;
-        for (int64_t row = 0; row < c.batch; ++row)
-            for (int64_t i = 0; i < c.context; ++i)
-                values.push_back(tokens[static_cast<std::size_t>(row * (c.context + 1) + i) + shift]);
+        if (field.name == "input_ids" || field.name == "next_ids") {
+            const std::size_t shift = field.name == "next_ids" ? 1 : 0;
+            for (int64_t row = 0; row < c.batch; ++row)
+                for (int64_t i = 0; i < c.context; ++i)
+                    values.push_back(tokens[static_cast<std::size_t>(row * (c.context + 1) + i) + shift]);
+        } else if (field.name == plugin::kAdapterRows) {
+            for (int64_t row = 0; row < c.batch; ++row) values.push_back(static_cast<int32_t>(row % c.slots));
+        } else {
+            return internal_error(fmt::format("the objective has an unexpected field '{}'", field.name));
+        }
         batch.fields.push_back({field.name, data::FieldKind::int32, field.shape.vector(),
                                 ResourceArray<std::byte>(std::as_bytes(std::span(values)))});
     }
@@ -284,9 +289,13 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     const std::set<std::string, std::less<>> frozen = frozen_of(c, described);
     HK_ASSIGN(const graph::Graph differentiated,
               train::training_graph(described, frozen, {.norms = again("norms"), .activations = again("activations")}));
-    HK_ASSIGN(const auto store,
-              program::ParameterStore::create(runtime, program::parameter_table(differentiated),
-                                              {.gradients = true, .moments = program::kAdamMoments, .frozen = frozen}));
+    std::vector<program::ParameterEntry> table = program::parameter_table(described);
+    program::keep_readable_in_16_bits(table, differentiated);
+    HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, std::move(table),
+                                                                {.gradients = true,
+                                                                 .moments = program::kAdamMoments,
+                                                                 .weights = storage_named(a.frozen_type),
+                                                                 .frozen = frozen}));
     HK_TRY(upload_initial(*store, described));
     program::CompileOptions options;
     options.outputs = {"loss"};
@@ -354,6 +363,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
         for (const program::ParameterEntry& entry : store->table())
             if (!frozen.contains(entry.name)) trained += entry.shape.elements();
         j["trained_parameters"] = trained;
+        j["frozen_dtype"] = long_name(storage_named(a.frozen_type));
     }
     j["dispatches"] = program->dispatches() + optimizer->program().dispatches();
     j["command_buffers"] = program->command_buffers() + optimizer->program().command_buffers();
@@ -375,28 +385,37 @@ Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Reg
               program::ParameterStore::create(runtime, program::parameter_table(described), {.weights = weights}));
     HK_TRY(upload_initial(*store, described));
     HK_ASSIGN(const auto decoder, generate::make_program_decoder(runtime, *store, *composition));
+    const int64_t rows = std::max<int64_t>(1, c.slots);
     generate::Options options;
     options.max_new_tokens = std::min<int64_t>(127, c.context - prompt);
     generate::Request request;
-    request.prompts = {std::vector<int32_t>(static_cast<std::size_t>(prompt), 0)};
-    std::vector<double> times, prompt_times;
-    for (int i = 0; i < 6; ++i) { // the first iteration compiles
+    request.prompts.assign(static_cast<std::size_t>(rows), std::vector<int32_t>(static_cast<std::size_t>(prompt), 0));
+    // With slots in turns: each row with its own adapter, and all rows with one.
+    std::vector<double> times, prompt_times, one_adapter;
+    for (int i = 0; i < (c.slots > 0 ? 12 : 6); ++i) { // the first iterations compile
+        const bool mixed = c.slots == 0 || i % 2 == 0;
+        request.fields = slot_fields(c, rows, mixed);
         const Clock::time_point one = Clock::now();
         HK_ASSIGN(const generate::Output output, generate::generate(*decoder, request, options));
-        if (output.rows.size() != 1 || static_cast<int64_t>(output.rows[0].made) != options.max_new_tokens)
+        if (static_cast<int64_t>(output.rows.size()) != rows ||
+            static_cast<int64_t>(output.rows[0].made) != options.max_new_tokens)
             return internal_error("generation ended before its length");
-        if (i == 0) continue;
-        times.push_back(prompt > 1 ? output.statistics.seconds : since(one));
-        prompt_times.push_back(output.statistics.prompt_seconds);
+        if (i < (c.slots > 0 ? 2 : 1)) continue;
+        (mixed ? times : one_adapter).push_back(prompt > 1 ? output.statistics.seconds : since(one));
+        if (mixed) prompt_times.push_back(output.statistics.prompt_seconds);
     }
+    const double made = static_cast<double>(options.max_new_tokens * rows), fed = static_cast<double>(prompt * rows);
     HK_TRY(runtime.save_caches());
-    ordered_json j{
-        {"case", c.name},
-        {"generate_tokens_per_s", rounded(static_cast<double>(options.max_new_tokens) / median(times), 10.0)}};
+    ordered_json j{{"case", c.name}, {"generate_tokens_per_s", rounded(made / median(times), 10.0)}};
     j["tokens"] = options.max_new_tokens;
+    if (c.slots > 0) {
+        j["rows"] = rows;
+        j["one_adapter_tokens_per_s"] = rounded(made / median(one_adapter), 10.0);
+        j["time_over_one_adapter"] = rounded(median(times) / median(one_adapter), 1000.0);
+    }
     if (prompt > 1) {
         j["prompt_tokens"] = prompt;
-        j["prompt_tokens_per_s"] = rounded(static_cast<double>(prompt) / median(prompt_times), 10.0);
+        j["prompt_tokens_per_s"] = rounded(fed / median(prompt_times), 10.0);
     }
     j["device"] = runtime.gpu().capabilities().device_name;
     j["dtype"] = long_name(weights);
@@ -452,6 +471,10 @@ int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure
 }
 
 int run_train(const Globals& globals, const BenchArguments& a) {
+    for (const std::string& name : a.cases)
+        if (a.frozen_type != "f32" && !find_bench_case(name)->lora())
+            return fail(fmt::format("--frozen-dtype {}: the case {} trains all parameters; expected a case with LoRA",
+                                    a.frozen_type, name));
     return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const BenchCase& c) {
         return bench_train(runtime, registry, globals.log(), c, a);
     });
@@ -502,7 +525,7 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
     }
     {
         const auto [parser, a] =
-            add("train", "Measure training steps of a GPT-2 on one fixed batch: forward, backward, clipping, AdamW.",
+            add("train", "Measure training steps on one fixed batch: forward, backward, clipping, AdamW.",
                 "Example: hekla bench train shakespeare-char-cpu --json",
                 "storage of what matrix products read; the rest is float32", run_train);
         parser->add_option("case", a->cases, "model sizes to measure")
@@ -516,14 +539,20 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
                          "compute again for the gradients, in place of keeping it (default: blocks for "
                          "LoRA, none for others)")
             ->check(CLI::IsMember({"norms", "activations", "blocks", "none"}));
+        parser
+            ->add_option("--frozen-dtype", a->frozen_type,
+                         "storage of the matrices of LoRA's body, which is not trained; needs cases with LoRA")
+            ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+            ->capture_default_str();
         parser->add_flag("--profile", a->profile, "also show the device's time by kernel, each dispatch timed alone");
     }
     {
-        const auto [parser, a] =
-            add("generate",
-                "Measure greedy generation with a cache: one row, its prompt and up to 127 tokens; median of 5.",
-                "Example: hekla bench generate shakespeare-char-cpu --json",
-                "storage of the model's matrices, keys and values; the rest is float32", run_generate);
+        const auto [parser, a] = add(
+            "generate",
+            "Measure greedy generation with a cache: one row (with slots, one for each adapter), its prompt and up to "
+            "127 tokens; median of 5.",
+            "Example: hekla bench generate shakespeare-char-cpu --json",
+            "storage of the model's matrices, keys and values; the rest is float32", run_generate);
         parser->add_option("case", a->cases, "model sizes to measure")
             ->check(CLI::IsMember(names))
             ->capture_default_str();

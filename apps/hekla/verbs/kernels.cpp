@@ -59,7 +59,7 @@ Result<program::Estimate> step_of(const BenchCase& c, const plugin::Composition&
     return estimator.finish();
 }
 
-// Of one token of a case, at its longest row.
+// Of one token of a case, at its longest row; with slots, of a row for each.
 Result<program::Estimate> token_of(const BenchCase& c, const plugin::Composition& composition,
                                    const program::Target& target, program::Storage weights) {
     const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
@@ -68,8 +68,9 @@ Result<program::Estimate> token_of(const BenchCase& c, const plugin::Composition
     program::Estimator estimator(target);
     HK_TRY(estimator.add_store(program::parameter_table(described), {.weights = weights}));
     generate::DecodeBatch batch;
-    batch.rows = 1;
+    batch.rows = std::max<int64_t>(1, c.slots);
     batch.length = c.context;
+    batch.sources = slot_fields(c, batch.rows);
     HK_TRY(generate::estimate_decoder(estimator, composition, batch));
     return estimator.finish();
 }
