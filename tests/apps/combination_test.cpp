@@ -83,8 +83,12 @@ TEST_CASE("adapters: several act on one body, their values stay, and what combin
     prepare(place);
     const std::string body = place.read("body/model.safetensors");
     const std::string mine = "transformer.h.0.mlp.c_proj.";
-    for (const char* how : {"stack(a, b)", "average(a, b)", "soft(a, b)", "hard(a, b)", "fusion(a, b)"}) {
+    const std::pair<const char*, const char*> cases[] = {
+        {"stack(a, b)", ""}, {"average(a, b)", ""}, {"soft(a, b)", ""},
+        {"hard(a, b)", ""},  {"fusion(a, b)", ""},  {"soft(a, b)", "combine.per=\"prefix\""}};
+    for (const auto& [how, option] : cases) {
         CAPTURE(how);
+        CAPTURE(option);
         const bool trains = !std::string(how).starts_with("stack") && !std::string(how).starts_with("average");
         std::vector<std::string> train = with(kBoth, {std::string("combine.how=\"") + how + "\""});
         if (!trains) {
@@ -93,6 +97,7 @@ TEST_CASE("adapters: several act on one body, their values stay, and what combin
             CHECK(has(nothing.err, "nothing is trained: the adapters stay as their folders have them"));
             train.emplace_back("adapters.b.train=true");
         }
+        if (*option != 0) train.emplace_back(option);
         const Ran ran = succeed(place.run(train));
         CHECK(has(ran.out + ran.err, "one: 8 tensors of the adapter loaded"));
         CHECK(place.read("body/model.safetensors") == body);
@@ -113,6 +118,10 @@ TEST_CASE("adapters: several act on one body, their values stay, and what combin
         }
         const std::string greedy = text_of(place, "both", {"--greedy"});
         CHECK(greedy == text_of(place, "both", {"--greedy", "--reference"}));
+        // A prompt has the text that it has alone.
+        const std::string alone =
+            succeed(place.run({"generate", "both", "--prompt", "line 4", "--max-new-tokens", "7", "--greedy"})).out;
+        CHECK(has(alone, greedy.substr(greedy.find("line 4"))));
         CHECK(text_of(place, "both", {"--beams", "3"}) == text_of(place, "both", {"--beams", "3", "--reference"}));
         const Ran inspected = succeed(place.run({"adapter", "inspect", "both", "--json"}));
         const json found = json::parse(inspected.out);

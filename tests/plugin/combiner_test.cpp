@@ -143,6 +143,21 @@ TEST_CASE("combiners: weights of a router are a port, which is a distribution ov
     }
     // One row for all tokens.
     CHECK(port_of(registry, combined("soft(a, b, c-1)", {{"per", "row"}}), port).size() == 2 * 3);
+    // By the mean of the tokens so far: a row's first token decides by itself, the last one by all of them.
+    const std::string first_site = "routing.transformer.h.0.attn.c_attn";
+    const auto by = [&](const char* per) {
+        return port_of(registry, combined("soft(a, b, c-1)", {{"per", per}, {"temperature", 0.1}}), first_site);
+    };
+    const std::vector<double> tokens = by("token"), prefixes = by("prefix"), rows = by("row");
+    REQUIRE(prefixes.size() == 2 * 5 * 3);
+    for (std::size_t row = 0; row < 2; ++row)
+        for (std::size_t i = 0; i < 3; ++i) {
+            CHECK(prefixes[row * 15 + i] == doctest::Approx(tokens[row * 15 + i]).epsilon(1e-12));
+            CHECK(std::abs(prefixes[row * 15 + 3 + i] - tokens[row * 15 + 3 + i]) > 1e-6);
+            CHECK(prefixes[row * 15 + 12 + i] == doctest::Approx(rows[row * 3 + i]).epsilon(1e-12));
+        }
+    // Two at a site, one in the other.
+    CHECK(port_of(registry, combined("soft(soft(a, b), c-1)", {{"per", "prefix"}}), "logits").size() > 0);
 }
 
 TEST_CASE("combiners: fixed routing gives each row the values of its adapter, to the bit") {

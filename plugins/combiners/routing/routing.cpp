@@ -45,22 +45,28 @@ private:
 // What soft and hard routing share: the router's probabilities.
 class Router {
 public:
-    explicit Router(const Config& config) : temperature_(config.real("temperature")) {
-        const std::string per = config.string("per");
-        if (per != "token" && per != "row") throw invalid("per is '" + per + "'; expected \"token\" or \"row\"");
-        rows_ = per == "row";
+    explicit Router(const Config& config) : temperature_(config.real("temperature")), per_(config.string("per")) {
+        if (per_ != "token" && per_ != "prefix" && per_ != "row")
+            throw invalid("per is '" + per_ + "'; expected \"token\", \"prefix\" or \"row\"");
         if (!(temperature_ > 0.0) || !std::isfinite(temperature_))
             throw invalid("temperature is not above 0; expected a positive number");
     }
     // Returns scores [..., number of branches], or [B, 1, ...] of whole rows. A branch that does not act at the site is
     // scored too: choosing it leaves y as it is.
-    Value scores(Graph& g, const std::vector<Branch>& branches) const {
+    Value scores(Graph& g, const Site& site, const std::vector<Branch>& branches) const {
         Value x = acting(branches).back().input;
-        if (rows_) {
+        if (per_ != "token" && x.rank() != 3)
+            throw unsupported("per = \"" + per_ + "\" needs values [rows, tokens, width]");
+        if (per_ == "prefix") {
+            // Of its own for sites of one name and for nested combinations.
+            std::string name = "router." + std::string(site.name) + "." + std::to_string(site.kind);
+            for (const Branch& branch : branches) name += "." + std::string(branch.name);
+            x = prefix_means(g, x, name);
+        }
+        if (per_ == "row") {
             if (g.mode() == HK_MODE_DECODE)
                 throw unsupported("per = \"row\" takes the mean over a row's tokens, which generation does not have: "
-                                  "use per = \"token\"");
-            if (x.rank() != 3) throw unsupported("per = \"row\" needs values [rows, tokens, width]");
+                                  "use per = \"token\" or \"prefix\"");
             x = reshape(pool_tokens(g, x, PoolingKind::mean, ""), {x.dim(0), 1, x.dim(2)});
         }
         return linear_layer(g, x, "router", static_cast<int64_t>(branches.size()), {.initializer = normal(0.02)}) *
@@ -68,15 +74,25 @@ public:
     }
 
 private:
+    // Returns the mean of each token and those before it, [B, T, D]; in decode mode with the sum of earlier steps.
+    static Value prefix_means(Graph& g, Value x, const std::string& name) {
+        const std::string sum_name = name + ".sum", count_name = name + ".count";
+        const Value sums = cumsum(x, 1) + state_read(g.fill({x.dim(0), 1, x.dim(2)}, 0.0), sum_name);
+        const Value counts =
+            cumsum(g.fill({x.dim(0), x.dim(1), 1}, 1.0), 1) + state_read(g.fill({x.dim(0), 1, 1}, 0.0), count_name);
+        state_write(slice(sums, 1, x.dim(1) - 1, 1), sum_name);
+        state_write(slice(counts, 1, x.dim(1) - 1, 1), count_name);
+        return sums / counts;
+    }
     double temperature_;
-    bool rows_ = false;
+    std::string per_;
 };
 
 class Soft {
 public:
     explicit Soft(const Config& config) : router_(config) {}
-    Combined combine(Graph& g, const Site&, const SiteValues&, const std::vector<Branch>& branches) const {
-        const Value weights = softmax(router_.scores(g, branches));
+    Combined combine(Graph& g, const Site& site, const SiteValues&, const std::vector<Branch>& branches) const {
+        const Value weights = softmax(router_.scores(g, site, branches));
         return {weighted_sum(branches, weights), weights};
     }
 
@@ -90,9 +106,9 @@ public:
         : router_(config), top_k_(config.integer("top_k")), straight_through_(config.boolean("straight_through")),
           gumbel_(config.boolean("gumbel")), balance_(config.real("balance")) {}
 
-    Combined combine(Graph& g, const Site&, const SiteValues&, const std::vector<Branch>& branches) const {
+    Combined combine(Graph& g, const Site& site, const SiteValues&, const std::vector<Branch>& branches) const {
         const auto count = static_cast<int64_t>(branches.size());
-        Value scores = router_.scores(g, branches);
+        Value scores = router_.scores(g, site, branches);
         if (gumbel_ && g.training()) {
             const Value uniform = clamp(random_uniform(g, scores.shape()), kSmallest, 1.0);
             scores = scores - log(clamp(-log(uniform), kSmallest, -std::log(kSmallest)));
