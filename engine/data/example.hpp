@@ -1,6 +1,8 @@
 // One example: the columns that are requested, their values, and what can be wrong with it.
 #pragma once
 
+#include "data/text_template.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +17,8 @@ struct ColumnRequest {
     bool required = true;    // an example without it, or with nothing in it, is bad; otherwise it is absent there
     bool is_list = false;    // a list of texts; else one text
     bool or_first = false;   // of a text: where the file has a list, the first item of it
+    // Of a text, in place of `source`: the first of them all of whose columns have text in the example.
+    std::vector<TextTemplate> templates = {};
 };
 
 // Errors that concern a single example.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <span>
 
 namespace hekla::data {
 namespace {
@@ -15,8 +16,10 @@ constexpr std::array<const char*, 8> kFormats = {"jsonl",  "csv",      "tsv",   
 
 class Reader final : public ExampleReader {
 public:
-    Reader(ExampleOptions options, ExampleFormat format, std::vector<std::string> files)
-        : options_(std::move(options)), format_(format), files_(std::move(files)) {}
+    // requests: the columns of the files that are read, those of the options first, then those of templates.
+    Reader(ExampleOptions options, std::vector<ColumnRequest> requests, ExampleFormat format,
+           std::vector<std::string> files)
+        : options_(std::move(options)), requests_(std::move(requests)), format_(format), files_(std::move(files)) {}
 
     const std::vector<std::string>& files() const override { return files_; }
     const Skipped& skipped() const override { return skipped_; }
@@ -41,7 +44,7 @@ public:
             return {};
         }
         HK_ASSIGN(LineReader lines, LineReader::open(files_[opened_], limit, options_.reading));
-        const Columns columns = options_.columns;
+        const Columns columns = requests_;
         switch (format_) {
         case ExampleFormat::jsonl: rows_ = json_rows(std::move(lines), columns); break;
         case ExampleFormat::csv:
@@ -68,7 +71,7 @@ private:
                 HK_TRY(open_next());
             }
             Row row;
-            row.values.resize(options_.columns.size());
+            row.values.resize(requests_.size());
             const bool parallel = format_ == ExampleFormat::parallel;
             Result<bool> found = rows_->next(row);
             const std::string& file = files_[parallel ? 0 : opened_ - 1];
@@ -77,6 +80,7 @@ private:
                 rows_.reset();
                 continue;
             }
+            if (!row.bad) row.bad = compose(row);
             if (!row.bad) row.bad = check_required(row);
             if (row.bad) {
                 std::string what = fmt::format("{}: line {}: {}", file, row.line, row.bad->why);
@@ -93,6 +97,28 @@ private:
         }
     }
 
+    // Fills in the columns with templates, and leaves only the columns of the options.
+    std::optional<BadRow> compose(Row& row) const {
+        const auto text_of = [&](std::string_view source) -> std::string_view {
+            for (std::size_t r = options_.columns.size(); r < requests_.size(); ++r)
+                if (requests_[r].source == source) return row.values[r].text;
+            return {};
+        };
+        for (std::size_t c = 0; c < options_.columns.size(); ++c) {
+            const ColumnRequest& column = options_.columns[c];
+            if (column.templates.empty()) continue;
+            std::optional<std::string> text;
+            for (std::size_t t = 0; t < column.templates.size() && !text; ++t) text = column.templates[t].fill(text_of);
+            if (!text && column.required)
+                return BadRow{Defect::missing_column,
+                              fmt::format("no template of \"{}\" has text in all of its columns ({})", column.name,
+                                          fmt::join(column.templates.back().columns(), ", "))};
+            row.values[c] = text ? Value{true, std::move(*text), {}} : Value{};
+        }
+        row.values.resize(options_.columns.size());
+        return std::nullopt;
+    }
+
     std::optional<BadRow> check_required(Row& row) const {
         for (std::size_t c = 0; c < options_.columns.size(); ++c) {
             const ColumnRequest& column = options_.columns[c];
@@ -107,6 +133,7 @@ private:
     }
 
     ExampleOptions options_;
+    std::vector<ColumnRequest> requests_;
     ExampleFormat format_;
     std::vector<std::string> files_;
     std::size_t opened_ = 0; // files opened so far
@@ -116,9 +143,21 @@ private:
 };
 
 // Checks whether the format supports such columns.
-Status check_columns(const ExampleOptions& options, ExampleFormat format) {
-    if (options.columns.empty()) return invalid_argument("no column of the examples is asked for");
-    for (const ColumnRequest& column : options.columns) {
+Status check_columns(std::span<const ColumnRequest> columns, ExampleFormat format) {
+    if (columns.empty()) return invalid_argument("no column of the examples is asked for");
+    for (const ColumnRequest& column : columns) {
+        if (!column.templates.empty()) { // its columns follow
+            if (format == ExampleFormat::parallel)
+                return invalid_argument(fmt::format("the column \"{}\" has a template, and the files of format "
+                                                    "\"parallel\" have no columns: use another format",
+                                                    column.name));
+            if (column.is_list)
+                return invalid_argument(
+                    fmt::format("the column \"{}\" has a template, which is one text, and a list of "
+                                "texts is asked for",
+                                column.name));
+            continue;
+        }
         const auto wrong = [&](std::string_view expected) {
             return invalid_argument(fmt::format("the column \"{}\" cannot be read from \"{}\" of {} files: {}",
                                                 column.name, column.source, format_name(format), expected));
@@ -210,9 +249,19 @@ Result<std::unique_ptr<ExampleReader>> open_examples(const ExampleOptions& given
         if (files.empty()) return invalid_argument("no files of examples are given");
     }
     if (!options.format) { HK_ASSIGN(options.format, format_of_file(files.front())); }
-    HK_TRY(check_columns(options, *options.format));
+    std::vector<ColumnRequest> requests = options.columns;
+    for (ColumnRequest& request : requests)
+        if (!request.templates.empty()) { // what is read for it is replaced
+            request.required = false;
+            if (!request.templates.front().columns().empty()) request.source = request.templates.front().columns()[0];
+        }
+    for (const ColumnRequest& column : options.columns)
+        for (const TextTemplate& one : column.templates)
+            for (const std::string& source : one.columns())
+                requests.push_back({source, source, false, false, false, {}});
+    HK_TRY(check_columns(requests, *options.format));
     const ExampleFormat format = *options.format;
-    auto reader = std::make_unique<Reader>(std::move(options), format, std::move(files));
+    auto reader = std::make_unique<Reader>(std::move(options), std::move(requests), format, std::move(files));
     HK_TRY(reader->open_next()); // an error about a missing column of the first file is reported before any row
     return std::unique_ptr<ExampleReader>(std::move(reader));
 }

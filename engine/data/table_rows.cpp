@@ -76,7 +76,7 @@ public:
         for (std::size_t c = 0; c < columns_.size(); ++c) {
             if (places_[c] >= width_) continue;
             row.values[c].present = true;
-            row.values[c].text = std::move(fields_[places_[c]]);
+            row.values[c].text = fields_[places_[c]]; // of which several columns may be read
         }
         return true;
     }

@@ -135,8 +135,9 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     reading.reading = options.reading;
     for (const TaskColumn& column : options.columns)
         reading.columns.push_back({column.name, column.source, !column.optional && (options.targets || !column.target),
-                                   is_list(options.columns, column), in_answers(options.columns, column)});
-    for (const std::string& other : table.others()) reading.columns.push_back({other, other, false, false, false});
+                                   is_list(options.columns, column), in_answers(options.columns, column),
+                                   column.templates});
+    for (const std::string& other : table.others()) reading.columns.push_back({other, other, false, false, false, {}});
     HK_ASSIGN(const std::unique_ptr<ExampleReader> reader, open_examples(reading));
     for (Example example;;) {
         HK_ASSIGN(const bool more, reader->next(example));

@@ -21,9 +21,10 @@ struct TaskColumn {
     std::string name; // its name in the objective
     int32_t kind = HK_COLUMN_TOKENS;
     bool optional = false;
-    bool target = false;     // to be predicted
-    std::string source;      // ColumnRequest::source
-    std::string prefix = {}; // inserted before each of its texts
+    bool target = false;                      // to be predicted
+    std::string source;                       // ColumnRequest::source
+    std::string prefix = {};                  // inserted before each of its texts
+    std::vector<TextTemplate> templates = {}; // ColumnRequest::templates
 };
 
 struct TaskTableOptions {

@@ -16,6 +16,8 @@ namespace hekla::train {
 using TextMap = std::map<std::string, std::string>;
 // Column of the objective -> column of the files: a name, a number from 1, or (parallel) the number of a file.
 struct ColumnMap : TextMap {};
+// Texts by name, one or several.
+struct TemplateMap : std::map<std::string, std::vector<std::string>> {};
 using RateList = std::vector<std::pair<std::string, double>>; // pattern of names -> learning rate, longest first
 using StepValues = std::vector<std::pair<int64_t, double>>;   // step from 1 -> value from there on, ascending
 template<class Section>

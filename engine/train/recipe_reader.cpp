@@ -193,6 +193,21 @@ void RecipeReader::read(const toml::node& node, const KeyInfo& info, TextMap& ou
     }
 }
 
+void RecipeReader::read(const toml::node& node, const KeyInfo& info, TemplateMap& out) {
+    const std::string expected = fmt::format("a table of strings or arrays of strings: {}", info.rule.example_text);
+    const auto* table = node.as_table();
+    if (table == nullptr) return wrong(node, info, expected);
+    out.clear();
+    for (const auto& [name, value] : *table) {
+        std::vector<std::string>& texts = out[std::string(name.str())];
+        if (!value.is_string() && (!value.is_array() || value.as_array()->empty())) return wrong(value, info, expected);
+        read(value, info, texts);
+        for (const std::string& text : texts)
+            if (const auto parsed = data::TextTemplate::parse(text); !parsed.ok())
+                return fail(value, info.name, parsed.message());
+    }
+}
+
 // Reads a table of names or numbers from 1, or an array of names, each for the column at its position ("" skips one).
 void RecipeReader::read(const toml::node& node, const KeyInfo& info, ColumnMap& out) {
     const std::string expected =

@@ -62,6 +62,7 @@ private:
     void read(const toml::node& node, const KeyInfo& info, std::vector<int64_t>& out);
     void read(const toml::node& node, const KeyInfo& info, TextMap& out);
     void read(const toml::node& node, const KeyInfo& info, ColumnMap& out);
+    void read(const toml::node& node, const KeyInfo& info, TemplateMap& out);
     void read(const toml::node& node, const KeyInfo& info, RateList& out);
     void read(const toml::node& node, const KeyInfo& info, StepValues& out);
     nlohmann::json json_of(const toml::node& node, std::string_view key);

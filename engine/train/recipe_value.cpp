@@ -36,6 +36,12 @@ std::string toml_text(const std::vector<std::string>& values) { return array_tex
 std::string toml_text(const std::vector<int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
 std::string toml_text(const TextMap& values) { return toml_text(json(values)); }
 
+std::string toml_text(const TemplateMap& values) {
+    json all = json::object();
+    for (const auto& [name, texts] : values) all[name] = texts.size() == 1 ? json(texts.front()) : json(texts);
+    return toml_text(all);
+}
+
 std::string toml_text(const RateList& values) {
     json rates = json::object();
     for (const auto& [pattern, rate] : values) rates[pattern] = rate;

@@ -16,6 +16,7 @@ std::string toml_text(const std::optional<bool>& value); // "" if unset
 std::string toml_text(const std::vector<std::string>& values);
 std::string toml_text(const std::vector<int64_t>& values);
 std::string toml_text(const TextMap& values);
+std::string toml_text(const TemplateMap& values);
 std::string toml_text(const RateList& values);
 std::string toml_text(const StepValues& values);
 std::string toml_text(const nlohmann::json& value);
@@ -30,6 +31,7 @@ inline const char* type_text(const std::vector<std::string>&) { return "string o
 inline const char* type_text(const std::vector<int64_t>&) { return "array of integers"; }
 inline const char* type_text(const TextMap&) { return "table of strings"; }
 inline const char* type_text(const ColumnMap&) { return "table, or array of names"; }
+inline const char* type_text(const TemplateMap&) { return "table of strings or arrays of strings"; }
 inline const char* type_text(const RateList&) { return "table of numbers"; }
 inline const char* type_text(const StepValues&) { return "array of [step, number]"; }
 

@@ -25,10 +25,23 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, const std
         sources.erase(a);
     }
     std::vector<data::TaskColumn> columns;
+    TemplateMap templates = recipe.data.templates;
     for (const plugin::ColumnNeed& need : needs) {
-        data::TaskColumn column{need.name, need.kind, need.optional, need.target, "", ""};
+        data::TaskColumn column{need.name, need.kind, need.optional, need.target, "", "", {}};
         const auto given = sources.find(need.name);
-        if (given != sources.end()) {
+        if (const auto composed = templates.find(need.name); composed != templates.end()) {
+            if (given != sources.end())
+                return invalid_argument(
+                    fmt::format("[data]: both columns and templates have '{}'; remove one", need.name));
+            if (need.kind != HK_COLUMN_TOKENS)
+                return invalid_argument(fmt::format("[data] templates: '{}' of the objective '{}' is not one text",
+                                                    need.name, recipe.objective.id));
+            for (const std::string& text : composed->second) {
+                HK_ASSIGN(data::TextTemplate parsed, data::TextTemplate::parse(text));
+                column.templates.push_back(std::move(parsed));
+            }
+            templates.erase(composed);
+        } else if (given != sources.end()) {
             column.source = given->second;
             sources.erase(given);
         } else if (need.optional && !sources.empty()) {
@@ -52,12 +65,16 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, const std
     const auto is_place = [](const std::string& source) {
         return !source.empty() && std::ranges::all_of(source, [](char c) { return c >= '0' && c <= '9'; });
     };
+    if (!templates.empty())
+        return invalid_argument(fmt::format("[data] templates: the objective '{}' has no column '{}': it reads {}",
+                                            recipe.objective.id, templates.begin()->first, fmt::join(reads, ", ")));
     for (const auto& [name, source] : sources)
         if (!is_place(source))
             return invalid_argument(fmt::format("[data] columns: the objective '{}' has no column '{}': it reads {}",
                                                 recipe.objective.id, name, fmt::join(reads, ", ")));
     for (const plugin::ColumnNeed& need : needs)
         if (!need.optional && !recipe.data.columns.empty() && !recipe.data.columns.contains(need.name) &&
+            !recipe.data.templates.contains(need.name) &&
             !(need.name == "text" && recipe.data.columns.contains("text_a"))) {
             std::vector<std::string> given;
             for (const auto& [name, source] : recipe.data.columns) given.push_back(name);

@@ -210,6 +210,36 @@ max_new_tokens = 1
     const Ran wrong = place.run({"train", "complete.toml", "data.prefix={label = \"a \"}", "output.dir=x"});
     CHECK(wrong.status == 1);
     CHECK(has(wrong.err, "the objective 'completion' reads no text column 'label'"));
+    // The same prompts and completions from other columns.
+    std::string others;
+    std::istringstream read_rows(rows);
+    for (std::string line; std::getline(read_rows, line);) {
+        const json row = json::parse(line);
+        const std::string letters = row["prompt"].get<std::string>();
+        others +=
+            json{{"a", letters.substr(0, 1)}, {"b", letters.substr(1, 1)}, {"answer", row["completion"]}}.dump() + "\n";
+    }
+    place.write("others.jsonl", others);
+    const std::vector<std::string> composed{"train",
+                                            "complete.toml",
+                                            "data.train=others.jsonl",
+                                            "data.valid=others.jsonl",
+                                            "data.group=",
+                                            "data.prefix={}",
+                                            "data.templates={prompt = \"do {a}{b}=\"}",
+                                            "data.columns={completion = \"answer\"}",
+                                            "output.dir=composed"};
+    succeed(place.run(composed));
+    CHECK(place.read("composed/model.safetensors") == place.read("run/model.safetensors"));
+    const auto refused = [&](const std::string& templates) {
+        const Ran ran = place.run({"train", "complete.toml", "data.templates=" + templates, "output.dir=x"});
+        CHECK(ran.status == 1);
+        return ran.err;
+    };
+    CHECK(has(refused("{prompt = \"{a\"}"), "character 1 is a '{' without its partner"));
+    CHECK(has(refused("{label = \"{a}\"}"), "the objective 'completion' has no column 'label'"));
+    CHECK(has(refused("{prompt = \"{a}\"}"), "rows.jsonl: line 1: no template of \"prompt\""));
+    CHECK(has(refused("{prompt = 3}"), "a table of strings or arrays of strings"));
     const Ran large = place.run({"train", "complete.toml", "data.max_bytes=20", "output.dir=x"});
     CHECK(large.status == 1);
     CHECK(has(large.err, "rows.jsonl: line 1"));

@@ -297,3 +297,43 @@ TEST_CASE("reading can be cancelled, also inside a line that never ends") {
     options.reading = {{}, StopPoll([] { return false; })};
     CHECK(must(read_all(options)) == Rows{{"a"}});
 }
+
+TEST_CASE("a text that is composed of several columns, by the first template whose columns have text") {
+    const auto templates = [](std::initializer_list<const char*> texts) {
+        std::vector<TextTemplate> all;
+        for (const char* text : texts) all.push_back(must(TextTemplate::parse(text)));
+        return all;
+    };
+    const auto column = [&](std::initializer_list<const char*> texts, bool required = true) {
+        ColumnRequest request;
+        request.name = "prompt";
+        request.required = required;
+        request.templates = templates(texts);
+        return request;
+    };
+    const char* rows = "{\"task\": \"add\", \"input\": \"1 2\", \"output\": \"3\"}\n"
+                       "{\"task\": \"greet\", \"input\": \" \", \"output\": \"hello\"}\n"
+                       "{\"input\": \"4\", \"output\": \"5\"}\n";
+    Case both("rows.jsonl", rows, {column({"{task}: { input }\n{{{task}}}=", "{task}="}, false), {"output"}});
+    CHECK(both.rows() == Rows{{"add: 1 2\n{add}=", "3"}, {"greet=", "hello"}, {"-", "5"}});
+    Case required("rows.jsonl", rows, {column({"{task}: {input}", "{task}="}), {"output"}});
+    CHECK(contains(required.error(),
+                   "rows.jsonl: line 3: no template of \"prompt\" has text in all of its columns (task)"));
+    required.options.on_bad = OnBadExample::skip;
+    CHECK(required.rows() == Rows{{"add: 1 2", "3"}, {"greet=", "hello"}});
+    Case numbers("rows.tsv", "add\t1 2\t3\n", {column({"{1} of {2}"}), {.name = "output", .source = "3"}});
+    CHECK(numbers.rows() == Rows{{"add of 1 2", "3"}});
+    Case parallel("a.txt", "x\n", {column({"{1}"})});
+    parallel.options.format = ExampleFormat::parallel;
+    CHECK(contains(parallel.error(), "the column \"prompt\" has a template"));
+    for (const auto& [text, what] : {std::pair("a {b", "character 3 is a '{' without its partner"),
+                                     {"a} b", "character 2 is a '}' without its partner"},
+                                     {"{a{b}}", "character 1 is a '{' without its partner"},
+                                     {"a {} b", "character 3 begins a column without a name"}}) {
+        CAPTURE(text);
+        const auto parsed = TextTemplate::parse(text);
+        REQUIRE(!parsed.ok());
+        CHECK(contains(parsed.message(), what));
+    }
+    CHECK(must(TextTemplate::parse("{{}} }}{{")).columns().empty());
+}
