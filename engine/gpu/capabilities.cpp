@@ -43,6 +43,7 @@ constexpr Bit kBits[] = {
     {"long_kernels", &Capabilities::long_kernels},
     {"many_registers", &Capabilities::many_registers},
     {"registers_at_any_width", &Capabilities::registers_at_any_width},
+    {"large_register_file", &Capabilities::large_register_file},
     {"timestamps", &Capabilities::timestamps},
     {"memory_budget", &Capabilities::memory_budget},
     {"mapped_device_memory", &Capabilities::mapped_device_memory},
@@ -126,6 +127,14 @@ Status query_extensions(const Functions& functions, VkPhysicalDevice physical, C
         pci.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT;
         query(pci);
         capabilities.display = has_display({pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction});
+    }
+    if (listed(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) {
+        VkPhysicalDeviceShaderCorePropertiesAMD amd{};
+        amd.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD;
+        query(amd);
+        // Mesa counts registers of 64 lanes, AMD's own driver those of 32: large GPUs of RDNA 3 and 4 have 768, or
+        // 1536; the others, and integrated ones, 512, or 1024.
+        capabilities.large_register_file = amd.vgprsPerSimd == 768 || amd.vgprsPerSimd >= 1536;
     }
     if (listed(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) {
         VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{};
@@ -277,6 +286,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
     }
 
     c.long_kernels = c.many_registers = c.registers_at_any_width = true; // the quirk table knows the others
+    c.large_register_file = true;
     c.uniform_loads = c.driver_id == VK_DRIVER_ID_MESA_LLVMPIPE;
 
     uint32_t family_count = 0;

@@ -71,6 +71,9 @@ struct Capabilities {
     bool long_kernels = false;            // the compiler handles kernels with thousands of instructions in seconds
     bool many_registers = false;          // an invocation can have 200 registers of 32 bits or more, without spills
     bool registers_at_any_width = false;  // as many in wide subgroups as in narrow ones
+    // Eight subgroups of 32 such invocations fit into the registers of a SIMD unit at the same time, or no extension
+    // tells how many registers it has.
+    bool large_register_file = false;
     bool timestamps = false;
     bool memory_budget = false;
     bool mapped_device_memory = false; // device memory is host-visible (unified memory, a CPU): no staging copies

@@ -55,6 +55,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     limits.long_kernels = device.long_kernels;
     limits.many_registers = device.many_registers;
     limits.registers_at_any_width = device.registers_at_any_width;
+    limits.large_register_file = device.large_register_file;
     limits.generated_shaders = options.generated_shaders;
     limits.compiles_slowly = device.type == gpu::DeviceType::cpu && !limits.cpu;
 

@@ -436,6 +436,9 @@ TEST_CASE("matmul: which kernels a GPU prefers") {
         return program::MatmulShape{.m = m, .n = n, .k = k, .has_16_bit = true, .factors = storage};
     };
     CHECK(preferred(halves(16384, 3072, 768, program::Storage::bf16)) == "matrix.t128"); // 32 KiB of shared memory
+    limits.large_register_file = false;
+    CHECK(preferred(halves(16384, 3072, 768, program::Storage::bf16)) == "matrix.t64");
+    limits.large_register_file = true;
     CHECK(preferred(halves(256, 768, 768, program::Storage::bf16)) == "matrix.t64");
     CHECK(preferred(halves(1, 768, 768, program::Storage::bf16)) == "vector.r1");
     CHECK(preferred(halves(16384, 3072, 768, program::Storage::f16)) == "tiled.t128");

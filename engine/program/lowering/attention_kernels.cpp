@@ -124,8 +124,9 @@ std::optional<MatrixVariant> matrix_variant(const Limits& limits, const Attentio
         return std::nullopt;
     const uint32_t invocations = std::max(128u, 4 * limits.subgroup_size);
     if (limits.max_group_invocations < invocations) return std::nullopt;
-    // Fewer rows where a lane keeps more of them in registers.
-    const uint32_t rows = std::max(own_side, std::min(limits.subgroup_size, gradient || width > 64 ? 16u : 32u));
+    // Fewer rows where a lane keeps more of them in registers, or few lanes have that many registers.
+    const bool few = gradient || width > 64 || !limits.large_register_file;
+    const uint32_t rows = std::max(own_side, std::min(limits.subgroup_size, few ? 16u : 32u));
     if (rows > limits.subgroup_size || rows % own_side != 0) return std::nullopt;
     const uint32_t pad = std::max(tile_side, unit.k);
     const auto line = [&](int64_t of) { return divide_up(of, pad) * pad / 8 + 1; };

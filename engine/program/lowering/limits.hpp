@@ -32,6 +32,7 @@ struct Limits {
     bool long_kernels = true;           // the capability of that name: otherwise the shortest kernels are chosen
     bool many_registers = true;         // the capability of that name
     bool registers_at_any_width = true; // the capability of that name
+    bool large_register_file = true;    // the capability of that name
     bool generated_shaders = true;      // runtime GLSL is available
     bool chains = true;                 // CompileOptions::chained is followed; not with kernels compiled in advance
     bool compiles_slowly = false;       // prefer less code: the kernels of GPUs on a CPU

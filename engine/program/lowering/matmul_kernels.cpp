@@ -114,7 +114,7 @@ constexpr MatmulKernel kKernels[] = {
      .tile_n = 128,
      .step = 32,
      .needs = {.gpu = true, .matrix_units = true, .invocations = 128, .shared_bytes = 20480},
-     .suits = {.least_rows = 65, .least_columns = 65, .every_core = true}},
+     .suits = {.least_rows = 65, .least_columns = 65, .every_core = true, .large_register_file = true}},
     {.name = "matrix.t64",
      .family = matrix,
      .tile_m = 64,
@@ -216,6 +216,7 @@ bool suits(const MatmulKernel& kernel, const Limits& limits, const MatmulShape& 
     const int64_t columns = kernel.columns(limits);
     const int64_t tiles = divide_up(shape.m, kernel.tile_m) * divide_up(shape.n, columns) * shape.batches;
     if (wanted.most_lanes > 0 && limits.subgroup_size > wanted.most_lanes) return false;
+    if (wanted.large_register_file && !limits.large_register_file) return false;
     if (shape.m < wanted.least_rows || (wanted.most_rows > 0 && shape.m > wanted.most_rows)) return false;
     if (shape.n < wanted.least_columns || (wanted.one_tile_across && shape.n > columns)) return false;
     if (wanted.full_tiles && shape.m % kernel.tile_m != 0 && shape.m <= 8 * kernel.tile_m) return false;

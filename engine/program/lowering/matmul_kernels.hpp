@@ -37,14 +37,15 @@ struct MatmulNeeds {
 
 // The products that a kernel suits. The first row that suits is preferred; others may still be measured.
 struct MatmulSuits {
-    uint32_t most_lanes = 0;      // of a subgroup; 0: any
-    int64_t least_rows = 0;       // M of C, at least
-    int64_t most_rows = 0;        // M of C, at most; 0: any
-    int64_t least_columns = 0;    // N of C, at least
-    bool one_tile_across = false; // N is at most a tile's columns
-    bool full_tiles = false;      // M is a multiple of a tile's rows, or more than 8 of them
-    int64_t least_tiles = 0;      // tiles of C, batches included, at least
-    bool every_core = false;      // at least a tile for every core, where splitting K adds tiles
+    uint32_t most_lanes = 0;          // of a subgroup; 0: any
+    int64_t least_rows = 0;           // M of C, at least
+    int64_t most_rows = 0;            // M of C, at most; 0: any
+    int64_t least_columns = 0;        // N of C, at least
+    bool one_tile_across = false;     // N is at most a tile's columns
+    bool full_tiles = false;          // M is a multiple of a tile's rows, or more than 8 of them
+    int64_t least_tiles = 0;          // tiles of C, batches included, at least
+    bool every_core = false;          // at least a tile for every core, where splitting K adds tiles
+    bool large_register_file = false; // Limits::large_register_file
 };
 
 struct MatmulKernel {
