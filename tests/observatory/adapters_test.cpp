@@ -4,6 +4,7 @@
 #include "models/model.hpp"
 #include "models/word_difference.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <doctest/doctest.h>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <set>
 #include <thread>
 
 namespace fs = std::filesystem;
@@ -39,7 +41,7 @@ public:
             file << "line 1 of the text, and some more\n"; // every character: the tokenizer is the body's
             for (int i = 0; i < 100; ++i) file << text;
             std::ofstream(root_ / "recipe.toml")
-                << "[model]\narchitecture = \"gpt2\"\nn_embd = 32\nn_layer = 2\nn_head = 2\nn_positions = 64\n"
+                << "[model]\narchitecture = \"gpt2\"\nn_embd = 32\nn_layer = 2\nn_head = 2\nn_positions = 256\n"
                    "[objective]\nid = \"clm\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n[train]\n"
                    "max_steps = 60\nlearning_rate = 2e-2\ncontext_length = 32\nper_device_train_batch_size = 4\n"
                    "save_steps = 0\neval_steps = 0\n";
@@ -183,7 +185,7 @@ TEST_CASE("adapters are described, and what does not fit the model is refused in
         CHECK(all[i].state == Adapter::State::failed);
         CHECK_MESSAGE(all[i].problem.find(why) != std::string::npos, all[i].problem);
     };
-    is_refused(3, "model.safetensors: the header");
+    is_refused(3, "the file is truncated");
     is_refused(4, "than those that this adapter was trained with");
     is_refused(5, "is not a folder");
     is_refused(6, "is not an adapter");
@@ -243,7 +245,8 @@ TEST_CASE("a text is written with other adapters from a token on, without anothe
     for (const char* name : {"a", "b"}) adapters.open(app.folders.at("body"), app.folders.at(name));
     app.opened(adapters);
     const std::string a = "a=" + app.folders.at("a") + ":", b = "b=" + app.folders.at("b") + ":";
-    constexpr int64_t kLong = 56; // of 64 positions
+    constexpr int64_t kLong = 230;     // of 256 positions
+    constexpr std::size_t kAhead = 24; // most tokens that the device has chosen before a change acts
     AdapterWriting writing(app.engine);
     writing.begin(adapters.all(), app.options({{"base", {0, 0}}}, kLong));
     const auto write_some = [&](std::size_t bytes) {
@@ -267,11 +270,11 @@ TEST_CASE("a text is written with other adapters from a token on, without anothe
     };
     write_some(4);
     use("a", {1, 0});
-    write_some(12);
+    write_some(44);
     use("mix", {0.5, 1.5}); // made meanwhile
-    write_some(20);
+    write_some(88);
     use("another mix", {1.5, -0.25});
-    write_some(28);
+    write_some(132);
     use("base again", {0, 0});
     const std::vector<std::string> labels{"a", "mix", "another mix", "base again"};
     app.written(writing);
@@ -279,31 +282,29 @@ TEST_CASE("a text is written with other adapters from a token on, without anothe
     REQUIRE(row.changes.size() == labels.size());
     for (std::size_t i = 0; i < labels.size(); ++i) CHECK(row.changes[i].label == labels[i]);
     REQUIRE(row.text.size() == kLong); // a character is a token
-    // Each part is what its adapters alone write after the text before it; the device may have chosen some tokens more
-    // when an adapter was exchanged.
+    // The text consists of parts, each of which is what its adapters alone write after the text before it. A part
+    // begins at its change or some tokens later, as the device may have chosen some already.
     const std::vector<std::vector<std::string>> uses{
         {}, {a + "1"}, {a + "0.5", b + "1.5"}, {a + "1.5", b + "-0.25"}, {}};
-    std::size_t at = 0;
+    std::set<std::size_t> begins{0}; // where the part can begin
     for (std::size_t part = 0; part < uses.size(); ++part) {
         CAPTURE(part);
-        const std::size_t least = part + 1 < uses.size() ? row.changes[part].at : row.text.size();
-        const std::string alone =
-            app.expected("line " + row.text.substr(0, at), static_cast<int64_t>(kLong - at), uses[part]);
-        std::size_t same = 0;
-        while (at + same < row.text.size() && row.text[at + same] == alone[same]) ++same;
-        CHECK_MESSAGE(at + same >= least, row.text << " | " << alone);
-        at = least;
-        if (part + 1 == uses.size()) break;
-        // The next part begins where its own adapters alone continue the text to the change after it.
-        const std::size_t next = part + 2 < uses.size() ? row.changes[part + 1].at : row.text.size();
-        bool found = false;
-        for (std::size_t begin = least; begin <= least + same && begin < next && !found; ++begin) {
-            const std::string rest =
-                app.expected("line " + row.text.substr(0, begin), static_cast<int64_t>(next - begin), uses[part + 1]);
-            found = row.text.substr(begin, next - begin) == rest;
-            if (found) at = begin;
+        CAPTURE(row.text);
+        const bool last = part + 1 == uses.size();
+        const std::size_t least = last ? row.text.size() : row.changes[part].at;
+        std::size_t first = row.text.size() + 1, end = 0;
+        for (const std::size_t begin : begins) {
+            const std::string alone = app.expected("line " + row.text.substr(0, begin),
+                                                   static_cast<int64_t>(row.text.size() - begin), uses[part]);
+            const std::size_t same =
+                static_cast<std::size_t>(std::ranges::mismatch(alone, row.text.substr(begin)).in1 - alone.begin());
+            if (begin + same < least) continue;
+            first = std::min(first, std::max(least, begin + 1));
+            end = std::max(end, begin + same);
         }
-        CHECK_MESSAGE(found, row.text);
+        REQUIRE(first <= row.text.size()); // else no part fits
+        begins.clear();
+        for (std::size_t begin = first; begin <= end && begin < least + kAhead; ++begin) begins.insert(begin);
     }
 }
 
@@ -320,7 +321,7 @@ TEST_CASE("words that differ") {
     CHECK(marked("a b c", "a x  c d") == "a <x>  c <d>");
     CHECK(marked("", " a\n\nb") == " <a>\n\n<b>");
     CHECK(marked("a", "").empty());
-    CHECK(marked("the cat sat on the mat", "on the mat the cat sat") == "<on> <the> <mat> the cat sat");
+    CHECK(marked("the cat sat on the mat", "on the mat the cat sat") == "on the mat <the> <cat> <sat>");
     std::string base, text;
     for (int i = 0; i < 2000; ++i) base += "w ", text += i == 1000 ? "x " : "w ";
     int differ = 0;
