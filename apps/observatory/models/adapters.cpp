@@ -90,7 +90,7 @@ void Adapters::update() {
         const auto entry = std::ranges::find(all_, read.id, &Adapter::id);
         if (entry == all_.end()) continue; // removed in the meantime
         read.scale = entry->scale;
-        read.compared = entry->compared;
+        read.chosen = entry->chosen;
         *entry = std::move(read);
     }
     opened_->entries.clear();

@@ -25,7 +25,7 @@ struct Adapter {
     double share = 0;         // parameters, as a part of the body's
     std::string slot_problem; // why it cannot be exchanged between tokens; "": it can
     float scale = 1.0F;       // multiplies what it adds
-    bool compared = true;     // has a row side by side
+    bool chosen = true;       // has a row side by side, and is in the mix
 };
 
 // Thread: the drawing thread, between frames.

@@ -80,31 +80,28 @@ std::vector<AdapterUse> AdaptersPanel::uses() const {
     const std::vector<Adapter>& all = adapters_.all();
     const AdapterUse base{"base", std::vector<double>(all.size())};
     AdapterUse mix{"mix", base.scales};
-    std::vector<AdapterUse> rows, singles;
-    bool slots = true;
-    std::size_t mixed = 0;
+    std::vector<AdapterUse> rows{base};
     for (std::size_t i = 0; i < all.size(); ++i) {
         if (all[i].state != Adapter::State::ready) continue;
         AdapterUse one{all[i].name, base.scales};
-        one.scales[i] = mix.scales[i] = static_cast<double>(all[i].scale);
-        mixed += all[i].scale != 0.0F ? 1 : 0;
-        if (choice_ == Choice::one ? all[i].id == one_ : all[i].compared) {
-            slots = slots && all[i].slot_problem.empty();
-            singles.push_back(std::move(one));
-        } else if (all[i].scale != 0.0F) {
-            slots = slots && all[i].slot_problem.empty();
-        }
+        one.scales[i] = static_cast<double>(all[i].scale);
+        if (choice_ == Choice::one && all[i].id == one_) return {one};
+        if (!all[i].chosen) continue;
+        mix.scales[i] = one.scales[i];
+        rows.push_back(std::move(one));
     }
-    switch (choice_) {
-    case Choice::base: return {base};
-    case Choice::mix: return {mix};
-    case Choice::one: return singles.empty() ? std::vector{base} : singles;
-    case Choice::compared: break;
-    }
-    rows.push_back(base);
-    rows.insert(rows.end(), singles.begin(), singles.end());
-    if (mix_too_ && mixed > 1 && slots) rows.push_back(mix);
+    if (choice_ == Choice::mix) return {mix};
+    if (choice_ != Choice::compared) return {base};
+    if (mix_too_ && rows.size() > 2 && not_in_slot() == nullptr) rows.push_back(std::move(mix));
     return rows;
+}
+
+// Returns the first chosen adapter that cannot be exchanged between tokens, or null.
+const Adapter* AdaptersPanel::not_in_slot() const {
+    const auto found = std::ranges::find_if(adapters_.all(), [](const Adapter& adapter) {
+        return adapter.chosen && adapter.state == Adapter::State::ready && !adapter.slot_problem.empty();
+    });
+    return found != adapters_.all().end() ? &*found : nullptr;
 }
 
 void AdaptersPanel::write(Observatory& app) {
@@ -159,7 +156,7 @@ void AdaptersPanel::draw_list(Observatory& app) {
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("The folder of a run with [adapter], of PEFT or of AdapterHub");
     ImGui::SameLine();
     ImGui::TextDisabled(app.model() == nullptr ? "Open a model first: the button is above."
-                                               : "Scales act between tokens, while the model writes.");
+                                               : "Changes act between tokens, while the model writes.");
     const std::vector<Adapter>& all = adapters_.all();
     app.controls.value("adapters/count", static_cast<double>(all.size()));
     uint64_t removed = 0;
@@ -179,11 +176,12 @@ void AdaptersPanel::draw_list(Observatory& app) {
             ImGui::TableNextRow();
             ImGui::TableNextColumn();
             ImGui::BeginDisabled(adapter.state != Adapter::State::ready);
-            ImGui::Checkbox(adapter.name.c_str(), &adapter.compared);
+            ImGui::Checkbox(adapter.name.c_str(), &adapter.chosen);
             ImGui::EndDisabled();
             app.controls.place(place);
             if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
-                ImGui::SetTooltip("%s\n%sChecked: it has a text side by side", adapter.folder.c_str(),
+                ImGui::SetTooltip("%s\n%sChecked: it has a text side by side, and is in the mix",
+                                  adapter.folder.c_str(),
                                   adapter.slot_problem.empty() ? "" : (adapter.slot_problem + "\n").c_str());
             ImGui::TableNextColumn();
             ImGui::TextUnformatted(adapter.state == Adapter::State::opening ? "opening..." : adapter.kind.c_str());
@@ -234,7 +232,7 @@ void AdaptersPanel::draw_choice(Observatory& app) {
     ImGui::TextUnformatted("Write with");
     next("side by side");
     if (radio("side by side", choice_ == Choice::compared, "compare",
-              "The model alone, each checked adapter and their mix, as rows of one batch"))
+              "The model alone, each checked adapter, and their mix: rows of one batch"))
         choice_ = Choice::compared;
     next("base");
     if (radio("base", choice_ == Choice::base, "base", "The model alone")) choice_ = Choice::base;
@@ -250,12 +248,20 @@ void AdaptersPanel::draw_choice(Observatory& app) {
         ImGui::PopID();
     }
     next("mix");
-    if (radio("mix", choice_ == Choice::mix, "mix", "The sum of all adapters, each times its scale"))
+    if (radio("mix", choice_ == Choice::mix, "mix", "The sum of the checked adapters, each times its scale"))
         choice_ = Choice::mix;
     if (choice_ == Choice::compared) {
+        const Adapter* without = not_in_slot();
+        ImGui::BeginDisabled(without != nullptr);
         ImGui::Checkbox("the mix, too", &mix_too_);
+        ImGui::EndDisabled();
         app.controls.place("adapters/mix too");
-        if (ImGui::IsItemHovered()) ImGui::SetTooltip("A text with the sum of all adapters, each times its scale");
+        if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) {
+            if (without != nullptr)
+                ImGui::SetTooltip("Only of adapters that can be in slots: %s", without->slot_problem.c_str());
+            else
+                ImGui::SetTooltip("A text with the sum of the checked adapters, each times its scale");
+        }
         ImGui::SameLine();
     }
     ImGui::Checkbox("changes compute earlier tokens again", &from_start_);
@@ -281,22 +287,24 @@ void AdaptersPanel::draw_controls(Observatory& app) {
     if (ImGui::Button("Stop", {100 * app.scale, 0})) writing_.stop();
     ImGui::EndDisabled();
     app.controls.place("adapters/stop");
-    const float each = 108 * app.scale;
-    ImGui::SameLine();
-    ImGui::SetNextItemWidth(each);
+    const auto slider = [&](bool next) {
+        if (next) ImGui::SameLine(250 * app.scale);
+        ImGui::SetNextItemWidth(116 * app.scale);
+    };
+    slider(true);
     ImGui::SliderInt("tokens", &tokens_, 1, 1000, "%d", ImGuiSliderFlags_Logarithmic);
     app.controls.place("adapters/tokens");
-    ImGui::SetNextItemWidth(each);
+    slider(false);
     ImGui::SliderFloat("temperature", &temperature_, 0.0F, 2.0F, temperature_ == 0.0F ? "likeliest" : "%.2f");
     app.controls.place("adapters/temperature");
     if (ImGui::IsItemHovered())
-        ImGui::SetTooltip("Above 0, rows draw different random numbers: texts side by side then differ by them, too");
-    ImGui::SameLine();
-    ImGui::SetNextItemWidth(each);
+        ImGui::SetTooltip("Above 0, each row draws other random numbers, which make texts side by side differ too");
+    ImGui::BeginDisabled(temperature_ == 0.0F);
+    slider(true);
     ImGui::SliderInt("of the likeliest", &top_k_, 0, 200, top_k_ == 0 ? "all" : "%d");
-    ImGui::SameLine();
-    ImGui::SetNextItemWidth(each);
+    slider(false);
     ImGui::InputInt("seed", &seed_);
+    ImGui::EndDisabled();
     app.controls.value("adapters/state", state_name(state));
     app.controls.value("adapters/tokens", static_cast<double>(writing_.tokens()));
     if (!writing_.problem().empty()) red_text(writing_.problem());
@@ -393,7 +401,10 @@ void AdaptersPanel::draw_texts(Observatory& app) {
         ImGui::PopStyleColor();
         ImGui::PushFont(app.gui.fonts().small);
         ImGui::TextDisabled("%s", scales_text(rows[row].use, adapters_.all()).c_str());
-        if (row > 0) ImGui::TextDisabled("%zu words that base does not have", differ);
+        if (row > 0)
+            ImGui::TextDisabled("words that base does not have: %zu", differ);
+        else
+            ImGui::TextUnformatted("");
         ImGui::PopFont();
         ImGui::PopTextWrapPos();
         ImGui::Spacing();

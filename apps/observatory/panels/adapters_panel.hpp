@@ -30,6 +30,7 @@ private:
     void take_model(Observatory& app);
     void write(Observatory& app);
     std::vector<AdapterUse> uses() const;
+    const Adapter* not_in_slot() const;
     void draw_list(Observatory& app);
     void draw_choice(Observatory& app);
     void draw_controls(Observatory& app);
