@@ -280,7 +280,7 @@ TEST_CASE("a text is written with other adapters from a token on, without anothe
     app.written(writing);
     const AdapterWriting::Row& row = writing.rows()[0];
     REQUIRE(row.changes.size() == labels.size());
-    for (std::size_t i = 0; i < labels.size(); ++i) CHECK(row.changes[i].label == labels[i]);
+    for (std::size_t i = 0; i < labels.size(); ++i) CHECK(row.changes[i].use.label == labels[i]);
     REQUIRE(row.text.size() == kLong); // a character is a token
     // The text consists of parts, each of which is what its adapters alone write after the text before it. A part
     // begins at its change or some tokens later, as the device may have chosen some already.

@@ -81,13 +81,13 @@ value() { awk -F '\t' -v name="$2" '$1 == "value" && $2 == name { print $3 }' "$
 make_adapters() {
   local i hekla=$1
   sed '/^\[tokenizer\]/,/^vocab_size/d' tiny.toml >adapter.toml
-  for i in $(seq 100); do echo 'text text of line and more text'; done >a.txt
-  for i in $(seq 100); do echo 'and some line line line of it'; done >b.txt
-  learn() { "$hekla" train "$@" train.eval_steps=0 >trained 2>&1 || fail "hekla train $*: $(cat trained)"; }
+  for i in $(seq 100); do echo 'some text, and more of the text'; done >a.txt
+  for i in $(seq 100); do echo 'line 9 of the line, and it'; done >b.txt
+  learn() { "$hekla" train "$@" train.eval_steps=0 train.max_steps=150 >trained 2>&1 || fail "hekla train $*: $(cat trained)"; }
   learn adapter.toml model.from=run data.train=a.txt adapter.id=lora adapter.r=2 'adapter.target_modules="all-linear"' output.dir=a
   learn adapter.toml model.from=run data.train=b.txt adapter.id=lora adapter.r=5 'adapter.target_modules="all-linear"' output.dir=b
   learn adapter.toml model.from=run data.train=b.txt adapter.id=ia3 output.dir=ia3
   learn adapter.toml model.from=run 'adapters.a="a"' 'adapters.b="b"' 'combine.how="soft(a, b)"' output.dir=routed
-  learn tiny.toml train.seed=7 train.max_steps=1 output.dir=another
-  learn adapter.toml model.from=another adapter.id=lora train.max_steps=1 output.dir=foreign
+  learn tiny.toml train.seed=7 output.dir=another
+  learn adapter.toml model.from=another adapter.id=lora output.dir=foreign
 }

@@ -164,7 +164,7 @@ for adapter in a b; do
 done
 click adapters/use/b
 drag budget 0.3 0.5 0.02 0.5 # slowly
-drag adapters/tokens 0.6 0.5 0.95 0.5
+drag adapters/tokens 0.3 0.5 0.95 0.5
 click adapters/write
 until_true 120 'nothing is written' at_least adapters/tokens 5
 picture 7-before
@@ -183,7 +183,7 @@ until_true 600 'the text does not end' is adapters/state 'done'
 
 # 8. Compare: the same prompt, side by side.
 drag budget 0.02 0.5 0.8 0.5
-drag adapters/tokens 0.95 0.5 0.6 0.5
+drag adapters/tokens 0.2 0.5 0.36 0.5
 click adapters/use/compare
 picture 8-before
 click adapters/write

@@ -201,7 +201,7 @@ void AdapterWriting::set_row(std::size_t row, int32_t slot, double scale, const 
         return;
     }
     rows_[row].use = use;
-    rows_[row].changes.push_back({rows_[row].text.size(), use.label});
+    rows_[row].changes.push_back({rows_[row].text.size(), use});
 }
 
 // Brings the session's rows nearer to what is wanted.

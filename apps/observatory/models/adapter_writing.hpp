@@ -35,7 +35,7 @@ public:
     // A change of what a row is written with, while it was written.
     struct Change {
         std::size_t at; // bytes of the row's text that had arrived
-        std::string label;
+        AdapterUse use;
     };
     struct Row {
         AdapterUse use; // what it is written with now

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <imgui_stdlib.h>
+#include <utility>
 
 namespace observatory {
 namespace {
@@ -347,23 +348,28 @@ void AdaptersPanel::draw_text(Observatory& app, std::size_t number, float width)
         }
         put(text, differs ? color_of(number) : color::kText, differs ? with_alpha(color_of(number), 0.14F) : 0);
     };
-    for (const Word& word : words_of(prompt_)) {
-        if (word.text == "\n")
-            at = {0, at.y + line};
-        else
-            put(word.text, color::kDim, 0);
-    }
+    const auto break_line = [&] {
+        if (at.x > 0) at = {0, at.y + line};
+    };
+    for (const Word& word : words_of(prompt_)) word.text == "\n" ? break_line() : put(word.text, color::kDim, 0);
     const std::string& text = compared_[number];
+    const auto mark_changes = [&](std::size_t end) { // the last one of those at the same place
+        for (; change < row.changes.size() && row.changes[change].at < end; ++change)
+            if (change + 1 == row.changes.size() || row.changes[change + 1].at != row.changes[change].at)
+                put("[" + scales_text(row.changes[change].use, adapters_.all()) + "]", color::kOrange, 0);
+    };
+    bool ended = false; // the line, in the text; empty lines are drawn as marks, since a text may have many
     for (const Word& word : words_[number]) {
-        const auto begin = static_cast<std::size_t>(word.text.data() - text.data());
-        for (; change < row.changes.size() && row.changes[change].at <= begin; ++change)
-            put("[" + row.changes[change].label + "]", color::kOrange, 0);
-        if (word.text == "\n")
-            at = {0, at.y + line};
-        else if (word.text.front() != ' ' || at.x > 0)
-            put_word(word.text, word.differs && !first);
+        mark_changes(static_cast<std::size_t>(word.text.data() - text.data()) + 1);
+        if (word.text == "\n") {
+            put("⏎", color::kDim, 0);
+            ended = true;
+            continue;
+        }
+        if (std::exchange(ended, false)) break_line();
+        if (word.text.front() != ' ' || at.x > 0) put_word(word.text, word.differs && !first);
     }
-    for (; change < row.changes.size(); ++change) put("[" + row.changes[change].label + "]", color::kOrange, 0);
+    mark_changes(text.size() + 1);
     ImGui::Dummy({room, at.y + line});
 }
 
@@ -402,9 +408,9 @@ void AdaptersPanel::draw_texts(Observatory& app) {
         ImGui::PushFont(app.gui.fonts().small);
         ImGui::TextDisabled("%s", scales_text(rows[row].use, adapters_.all()).c_str());
         if (row > 0)
-            ImGui::TextDisabled("words that base does not have: %zu", differ);
-        else
-            ImGui::TextUnformatted("");
+            ImGui::TextDisabled("%zu words differ", differ);
+        else if (rows.size() > 1)
+            ImGui::TextUnformatted(""); // as many lines as the others have
         ImGui::PopFont();
         ImGui::PopTextWrapPos();
         ImGui::Spacing();

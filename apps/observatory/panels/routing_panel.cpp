@@ -35,15 +35,19 @@ std::string RoutingPanel::problem(Observatory& app) {
     return app.looking.routing_problem();
 }
 
-void RoutingPanel::find_groups(const Model& model) {
+// The modules of a decoder read what was written, but those that compute keys and values of what was read. Where both
+// have the same number of tokens, the latter are taken for the former.
+void RoutingPanel::find_groups(const Looking& looking, const Model& model) {
     groups_.clear();
-    group_ = branch_ = 0;
     for (std::size_t i = 0; i < model.routing().size(); ++i) {
         const RoutingSite& site = model.routing()[i];
-        const bool decoder = model.is_encoder_decoder() && site.name.find("decoder") != std::string::npos;
-        const std::string combiner = site.combiner + (decoder ? " in the decoder" : "");
+        const std::size_t tokens = SiteWeights(looking, i, site.of.size()).tokens;
+        const bool written = model.is_encoder_decoder() && site.name.find("decoder") != std::string::npos &&
+                             (tokens == 1 || tokens == looking.written().size());
+        if (tokens != 1 && tokens != (written ? looking.written() : looking.ids()).size()) continue; // not of a text
+        const std::string combiner = site.combiner + (written ? ", of what was written" : "");
         auto group = std::ranges::find(groups_, combiner, &Group::combiner);
-        if (group == groups_.end()) group = groups_.insert(groups_.end(), {combiner, decoder, site.of, {}});
+        if (group == groups_.end()) group = groups_.insert(groups_.end(), {combiner, written, site.of, {}});
         group->sites.push_back(i);
     }
 }
@@ -58,7 +62,7 @@ void RoutingPanel::draw_pictures(Observatory& app, const Group& group) {
         tokens = std::max(tokens, SiteWeights(looking, site, group.of.size()).tokens);
         names.push_back(model.routing()[site].name);
     }
-    const std::vector<int32_t>& ids = group.decoder ? looking.written() : looking.ids();
+    const std::vector<int32_t>& ids = group.written ? looking.written() : looking.ids();
     if (tokens == 1)
         labels.emplace_back("(all)");
     else
@@ -110,10 +114,6 @@ void RoutingPanel::draw_pictures(Observatory& app, const Group& group) {
 void RoutingPanel::draw(Observatory& app) {
     if (!text_bar(app)) return;
     const Model& model = *app.model();
-    if (number_ != app.model_number()) {
-        number_ = app.model_number();
-        find_groups(model);
-    }
     app.controls.value("routing/modules", static_cast<double>(app.looking.routings()));
     if (const std::string why = problem(app); !why.empty()) {
         ImGui::PushStyleColor(ImGuiCol_Text, color::kRed);
@@ -121,14 +121,20 @@ void RoutingPanel::draw(Observatory& app) {
         ImGui::PopStyleColor();
         return;
     }
-    if (groups_.empty()) {
+    if (model.routing().empty()) {
         ImGui::TextWrapped(
             "This model has no trained combiner. Open the folder of a run whose [combine] weighs adapters with "
             "soft, hard or fusion.");
         return;
     }
     if (!app.looking.has_routing(app.frame)) return;
+    find_groups(app.looking, model);
+    if (groups_.empty()) {
+        ImGui::TextDisabled("The weights are not of tokens of the text.");
+        return;
+    }
     group_ = std::min(group_, groups_.size() - 1);
+    branch_ = std::min(branch_, groups_[group_].of.size() - 1);
     if (groups_.size() > 1) {
         ImGui::SetNextItemWidth(360 * app.scale);
         if (ImGui::BeginCombo("combiner", groups_[group_].combiner.c_str())) {
@@ -141,6 +147,7 @@ void RoutingPanel::draw(Observatory& app) {
         ImGui::TextUnformatted(groups_[group_].combiner.c_str());
     }
     app.controls.value("routing/combiner", groups_[group_].combiner);
+    app.controls.value("routing/combiners", static_cast<double>(groups_.size()));
     draw_pictures(app, groups_[group_]);
 }
 

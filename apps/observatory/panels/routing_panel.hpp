@@ -14,16 +14,15 @@ public:
     std::string problem(Observatory& app) override;
 
 private:
-    // The sites of one combiner; of an encoder-decoder, those of one of its stacks.
+    // The sites of one combiner that weigh over one text: what is read, or what an encoder-decoder has written.
     struct Group {
         std::string combiner;
-        bool decoder = false;
+        bool written = false;
         std::vector<std::string> of;
         std::vector<std::size_t> sites; // numbers in Model::routing()
     };
-    void find_groups(const Model& model);
+    void find_groups(const Looking& looking, const Model& model);
     void draw_pictures(Observatory& app, const Group& group);
-    uint64_t number_ = 0; // of the model that groups_ are of
     std::vector<Group> groups_;
     std::size_t group_ = 0, branch_ = 0;
 };

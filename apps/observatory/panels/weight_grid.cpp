@@ -63,10 +63,11 @@ std::size_t draw_weights(Observatory& app, const WeightGrid& grid, ImVec2 size) 
     const float scale = app.scale, line = font.FontSize;
     ImGui::BeginChild(grid.name, size, true, ImGuiWindowFlags_HorizontalScrollbar);
     const ImVec2 corner = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
-    const float left = width_of(grid.rows, font, std::max(room.x * 0.45F, 60.0F * scale)) + 8.0F * scale;
-    const float top = width_of(grid.columns, font, 84.0F * scale) + 8.0F * scale;
     const auto rows = static_cast<float>(grid.rows.size()), columns = static_cast<float>(grid.columns.size());
-    const float least = line + 2.0F;
+    const float least = line + 2.0F, narrow = grid.numbers ? 44.0F * scale : least;
+    const float left =
+        width_of(grid.rows, font, std::max(room.x - narrow * columns - 16.0F * scale, room.x * 0.3F)) + 8.0F * scale;
+    const float top = width_of(grid.columns, font, 84.0F * scale) + 8.0F * scale;
     const float wide = std::floor(
         std::clamp((room.x - left - 4) / std::max(columns, 1.0F), least, (grid.numbers ? 64.0F : 40.0F) * scale));
     const float high = std::floor(std::clamp((room.y - top - 4) / std::max(rows, 1.0F), least, 34.0F * scale));
