@@ -233,6 +233,8 @@ TEST_CASE("rows of one batch write what the body and each adapter write alone, a
     check({{"all", {0.5, 0.75, 2}}}, false);
     writing.begin(adapters.all(), app.options({{"small", {0, 0, 1}}, {"mix", {1, 1, 0}}}));
     CHECK_MESSAGE(writing.problem().find("'mix' has several adapters") == 0, writing.problem());
+    writing.begin(adapters.all(), app.options({{"mix", {1, 1}}, {"another mix", {1, 2}}}));
+    CHECK_MESSAGE(writing.problem().find("two rows have several adapters") == 0, writing.problem());
     // Without any adapter, the body writes.
     writing.begin({}, app.options({{"base", {}}}));
     app.written(writing);
@@ -259,7 +261,7 @@ TEST_CASE("a text is written with other adapters from a token on, without anothe
         REQUIRE_MESSAGE(writing.problem().empty(), writing.problem());
     };
     const auto use = [&](const char* label, std::vector<double> scales) {
-        writing.want({{label, std::move(scales)}}, true);
+        CHECK(writing.want({{label, std::move(scales)}}, true));
         app.frames(
             [&] {
                 writing.update();
@@ -269,6 +271,8 @@ TEST_CASE("a text is written with other adapters from a token on, without anothe
         CHECK(writing.state() == AdapterWriting::State::writing);
     };
     write_some(4);
+    CHECK(!writing.want({{"two rows", {1, 0}}, {"base", {}}}, true));
+    CHECK(!writing.want({{"an adapter that was not open", {0, 0, 1}}}, true));
     use("a", {1, 0});
     write_some(44);
     use("mix", {0.5, 1.5}); // made meanwhile
@@ -347,6 +351,15 @@ TEST_CASE("sites of combiners") {
     CHECK(routing_sites("lora", modules, {"adapter.h.0.attn.lora_A.weight"}).empty());
     for (const char* wrong : {"", "soft(a", "soft(a,)", "soft(a)b"})
         CHECK_THROWS_AS(routing_sites(wrong, {}, {}), Failure);
+}
+
+TEST_CASE("which text the modules of an encoder-decoder read") {
+    for (const char* written : {"model.decoder.layers.0.self_attn.k_proj", "model.decoder.layers.0.encoder_attn.q_proj",
+                                "model.decoder.layers.0.fc1", "decoder.block.0.layer.1.EncDecAttention.o"})
+        CHECK(reads_written_text(written));
+    for (const char* read : {"model.encoder.layers.0.self_attn.q_proj", "model.decoder.layers.0.encoder_attn.k_proj",
+                             "model.decoder.layers.0.encoder_attn.v_proj", "decoder.block.0.layer.1.EncDecAttention.v"})
+        CHECK(!reads_written_text(read));
 }
 
 TEST_CASE("adapters on the command line") {

@@ -175,6 +175,8 @@ until_true 60 'the mix did not change' at_least adapters/changes/mix 2
 scale=$(value controls adapters/a/scale)
 at_least adapters/a/scale 1.2 || fail "the scale of a is still $scale"
 until_true 60 'the mix did not follow the slider' is adapters/scales/mix "$(printf '%.2f a + 1.00 b' "$scale")"
+written=$(value controls adapters/tokens)
+until_true 60 'the text does not continue' at_least adapters/tokens $((written + 12))
 [ "$(value controls adapters/state)" = writing ] || fail 'the text ended before the mix changed'
 away
 picture 7-after

@@ -80,9 +80,15 @@ void AdapterWriting::begin(const std::vector<Adapter>& adapters, const AdapterWr
     rank_ = static_cast<int32_t>(count > 1 ? ranks : largest);
     starts_ = true;
     if (!live) return start();
-    const auto mixed = std::ranges::find_if(wanted_, [](const AdapterUse& use) { return used_by(use.scales) > 1; });
-    if (mixed == wanted_.end()) return start();
-    make_mix(mixed->scales); // then update() starts
+    const auto is_mix = [](const AdapterUse& use) { return used_by(use.scales) > 1; };
+    const auto mix = std::ranges::find_if(wanted_, is_mix);
+    if (mix == wanted_.end()) return start();
+    if (std::ranges::count_if(wanted_, is_mix) > 1) {
+        problem_ = "two rows have several adapters: one row can";
+        starts_ = false;
+        return;
+    }
+    make_mix(mix->scales); // then update() starts
 }
 
 void AdapterWriting::make_mix(const Scales& scales) {
@@ -183,15 +189,19 @@ AdapterWriting::State AdapterWriting::state() const {
     }
 }
 
-void AdapterWriting::want(const std::vector<AdapterUse>& rows, bool from_start) {
-    from_start_ = from_start;
-    if (!is_live() || rows.size() != rows_.size()) return;
-    for (const AdapterUse& use : rows) {
-        if (use.scales.size() != sources_.size()) return;
+bool AdapterWriting::want(std::vector<AdapterUse> rows, bool from_start) {
+    if (!is_live() || rows.size() != rows_.size()) return false;
+    std::size_t mixed = 0;
+    for (AdapterUse& use : rows) {
         for (std::size_t i = 0; i < use.scales.size(); ++i)
-            if (use.scales[i] != 0.0 && slot_of_[i] < 0) return;
+            if (use.scales[i] != 0.0 && (i >= slot_of_.size() || slot_of_[i] < 0)) return false;
+        use.scales.resize(sources_.size());
+        mixed += used_by(use.scales) > 1 ? 1 : 0;
     }
-    wanted_ = rows;
+    if (mixed > 1) return false;
+    from_start_ = from_start;
+    wanted_ = std::move(rows);
+    return true;
 }
 
 void AdapterWriting::set_row(std::size_t row, int32_t slot, double scale, const AdapterUse& use) {

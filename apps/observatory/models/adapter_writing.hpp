@@ -52,9 +52,10 @@ public:
     void end();
     // Stops after the current token; the text stays.
     void stop() const { session_.session().stop(); }
-    // Sets what the rows are to be written with: as many as in begin(), by the same adapters. Ignored otherwise.
-    // from_start: a row's earlier tokens are computed again with its new adapters; else they stay as they are.
-    void want(const std::vector<AdapterUse>& rows, bool from_start);
+    // Sets what the rows are to be written with. Returns false, without a change, if it cannot act between tokens:
+    // another number of rows, adapters that begin() did not have or that cannot be in slots, several mixes. from_start:
+    // a row's earlier tokens are computed again with its new adapters; else they stay as they are.
+    bool want(std::vector<AdapterUse> rows, bool from_start);
     void update(); // called once per frame: takes the text, continues changes
 
     State state() const;

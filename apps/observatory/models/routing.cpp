@@ -3,6 +3,7 @@
 #include "failure.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace observatory {
@@ -55,6 +56,19 @@ private:
 };
 
 } // namespace
+
+bool reads_written_text(const std::string& module) {
+    const auto contains = [&](std::string_view part) { return module.find(part) != std::string::npos; };
+    if (!contains("decoder")) return false;
+    constexpr std::array<std::string_view, 2> kAttentions{".encoder_attn.", ".EncDecAttention."};
+    for (const std::string_view attention : kAttentions) {
+        const std::size_t found = module.find(attention);
+        if (found == std::string::npos) continue;
+        const char first = module[found + attention.size()]; // "k_proj", "v"
+        return first != 'k' && first != 'v';
+    }
+    return true;
+}
 
 std::vector<RoutingSite> routing_sites(const std::string& combination, const std::vector<std::string>& modules,
                                        const std::vector<std::string>& parameters) {

@@ -21,4 +21,8 @@ struct RoutingSite {
 std::vector<RoutingSite> routing_sites(const std::string& combination, const std::vector<std::string>& modules,
                                        const std::vector<std::string>& parameters);
 
+// Returns whether a module of an encoder-decoder reads what the decoder has written: one of the decoder, except the
+// keys and values of its attention to the encoder, by the names of BART and T5.
+bool reads_written_text(const std::string& module);
+
 } // namespace observatory

@@ -6,7 +6,7 @@
 namespace observatory {
 namespace {
 
-constexpr std::size_t kMostCompared = 1500; // words; beyond it, words at the same position are compared
+constexpr std::size_t kMostCompared = 600; // words; beyond it, words at the same position are compared
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 

@@ -142,7 +142,7 @@ void AdaptersPanel::change(Observatory& app, bool) {
         waits_ = false;
         write(app);
     }
-    writing_.want(uses(), from_start_);
+    follows_ = writing_.want(uses(), from_start_);
     writing_.update();
 }
 
@@ -314,7 +314,7 @@ void AdaptersPanel::draw_controls(Observatory& app) {
     else if (state == AdapterWriting::State::writing)
         ImGui::TextDisabled("%lld tokens%s", static_cast<long long>(writing_.tokens()),
                             writing_.is_changing() ? ", making the next mix"
-                            : writing_.is_live()   ? ""
+                            : follows_             ? ""
                                                    : "; changes act on the next text");
 }
 

@@ -43,6 +43,7 @@ private:
     Choice choice_ = Choice::compared;
     uint64_t one_ = 0; // the adapter of Choice::one
     bool mix_too_ = true, from_start_ = true, waits_ = false;
+    bool follows_ = false; // the text that is written follows what is chosen
     std::string prompt_ = "The";
     int tokens_ = 80, top_k_ = 40, seed_ = 1;
     float temperature_ = 0.0F;

@@ -35,14 +35,12 @@ std::string RoutingPanel::problem(Observatory& app) {
     return app.looking.routing_problem();
 }
 
-// The modules of a decoder read what was written, but those that compute keys and values of what was read. Where both
-// have the same number of tokens, the latter are taken for the former.
 void RoutingPanel::find_groups(const Looking& looking, const Model& model) {
     groups_.clear();
     for (std::size_t i = 0; i < model.routing().size(); ++i) {
         const RoutingSite& site = model.routing()[i];
         const std::size_t tokens = SiteWeights(looking, i, site.of.size()).tokens;
-        const bool written = model.is_encoder_decoder() && site.name.find("decoder") != std::string::npos &&
+        const bool written = model.is_encoder_decoder() && reads_written_text(site.name) &&
                              (tokens == 1 || tokens == looking.written().size());
         if (tokens != 1 && tokens != (written ? looking.written() : looking.ids()).size()) continue; // not of a text
         const std::string combiner = site.combiner + (written ? ", of what was written" : "");
