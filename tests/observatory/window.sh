@@ -76,6 +76,7 @@ away() { xdotool mousemove 900 4 && frames 3; } # away from anything with a tool
 picture() { [ -z "$pictures" ] || import -window root "$pictures/$1.png"; }
 
 until_true 60 'the window is not there' is_there 'open model'
+frames 3
 
 # 1. Train: a recipe from the browser, its loss as it falls.
 picture 1-before

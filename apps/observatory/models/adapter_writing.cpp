@@ -35,19 +35,27 @@ std::string name_in_session(std::size_t adapter) { return "a" + std::to_string(a
 
 } // namespace
 
+AdapterWriting::TemporaryFolder::TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "hekla_observatory_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw Failure(name + ": " + std::strerror(errno));
+    path = name;
+}
+
+AdapterWriting::TemporaryFolder::~TemporaryFolder() {
+    std::error_code unimportant;
+    std::filesystem::remove_all(path, unimportant);
+}
+
 void AdapterWriting::end() {
     if (session_) engine_.remove(session_.session().c());
     session_ = {};
-    mix_.reset(); // a job that still makes it writes into a folder that is removed below, or later by the system
+    mix_.reset();
+    temporary_.reset(); // a job that still makes a mix keeps it until then
     rows_.clear();
     wanted_.clear();
-    sources_.clear();
+    folders_.clear();
     slots_ = 0;
     starts_ = changing_ = false;
-    if (folder_.empty()) return;
-    std::error_code unimportant;
-    std::filesystem::remove_all(folder_, unimportant);
-    folder_.clear();
 }
 
 void AdapterWriting::begin(const std::vector<Adapter>& adapters, const AdapterWritingOptions& options) {
@@ -62,7 +70,7 @@ void AdapterWriting::begin(const std::vector<Adapter>& adapters, const AdapterWr
     slot_of_.assign(adapters.size(), -1);
     for (std::size_t i = 0; i < adapters.size(); ++i) {
         const Adapter& adapter = adapters[i];
-        sources_.push_back({adapter.id, adapter.folder});
+        folders_.push_back(adapter.folder);
         const bool used = std::ranges::any_of(wanted_, [&](const AdapterUse& use) { return use.scales[i] != 0.0; });
         if (used && adapter.state != Adapter::State::ready)
             problem_ = "'" + adapter.name + "' is not open" + (adapter.problem.empty() ? "" : ": " + adapter.problem);
@@ -92,23 +100,22 @@ void AdapterWriting::begin(const std::vector<Adapter>& adapters, const AdapterWr
 }
 
 void AdapterWriting::make_mix(const Scales& scales) {
-    if (folder_.empty()) {
-        std::string name = (std::filesystem::temp_directory_path() / "hekla_observatory_XXXXXX").string();
-        if (mkdtemp(name.data()) == nullptr) {
-            problem_ = name + ": " + std::strerror(errno);
-            starts_ = false;
-            return;
-        }
-        folder_ = name;
+    try {
+        if (temporary_ == nullptr) temporary_ = std::make_shared<TemporaryFolder>();
+    } catch (const Failure& failure) {
+        problem_ = failure.what();
+        starts_ = false;
+        return;
     }
     mix_ = std::make_shared<Mix>();
+    mix_->parent = temporary_;
     mix_->scales = scales;
-    mix_->folder = (folder_ / std::to_string(mixes_++)).string();
+    mix_->folder = (temporary_->path / std::to_string(mixes_++)).string();
     std::vector<std::string> arguments{"adapter", "combine"};
     std::string weights;
     for (std::size_t i = 0; i < scales.size(); ++i) {
         if (scales[i] == 0.0) continue;
-        arguments.push_back(sources_[i].folder);
+        arguments.push_back(folders_[i]);
         weights += (weights.empty() ? "" : ",") + number_text(scales[i]);
     }
     arguments.insert(arguments.end(), {"--weights=" + weights, "--combination-type", "cat", "--body", options_.model,
@@ -140,12 +147,12 @@ void AdapterWriting::start() {
     options.top_k = options_.top_k;
     options.seed = options_.seed;
     const bool together = slots_ == 0 && rows_.size() == 1; // all adapters of one row
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
+    for (std::size_t i = 0; i < folders_.size(); ++i) {
         double scale = 0.0; // of all rows that use it alone
         for (const Row& row : rows_)
             if (row.use.scales[i] != 0.0 && (together || used_by(row.use.scales) == 1)) scale = row.use.scales[i];
         if (slots_ > 0 ? slot_of_[i] < 0 : scale == 0.0) continue;
-        options.adapters.push_back(name_in_session(i) + "=" + sources_[i].folder + ":" +
+        options.adapters.push_back(name_in_session(i) + "=" + folders_[i] + ":" +
                                    number_text(scale == 0.0 ? 1.0 : scale));
     }
     for (const Row& row : rows_) {
@@ -195,7 +202,7 @@ bool AdapterWriting::want(std::vector<AdapterUse> rows, bool from_start) {
     for (AdapterUse& use : rows) {
         for (std::size_t i = 0; i < use.scales.size(); ++i)
             if (use.scales[i] != 0.0 && (i >= slot_of_.size() || slot_of_[i] < 0)) return false;
-        use.scales.resize(sources_.size());
+        use.scales.resize(folders_.size());
         mixed += used_by(use.scales) > 1 ? 1 : 0;
     }
     if (mixed > 1) return false;

@@ -68,17 +68,22 @@ public:
 
 private:
     using Scales = std::vector<double>;
+    // A folder for mixes, removed with this object.
+    struct TemporaryFolder {
+        TemporaryFolder(); // throws a Failure
+        ~TemporaryFolder();
+        TemporaryFolder(const TemporaryFolder&) = delete;
+        TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+        std::filesystem::path path;
+    };
     // The sum of several adapters, which the jobs thread makes.
     struct Mix {
+        std::shared_ptr<TemporaryFolder> parent; // of `folder`
         std::mutex mutex;
         bool done = false;
         Scales scales;
         std::string folder, problem;
         hk::Adapter adapter;
-    };
-    struct Source {
-        uint64_t id;
-        std::string folder;
     };
     void make_mix(const Scales& scales);
     void start();
@@ -87,15 +92,15 @@ private:
     Engine& engine_;
     hk::Generation session_;
     AdapterWritingOptions options_;
-    std::vector<Source> sources_;       // the adapters of begin()
+    std::vector<std::string> folders_;  // of the adapters of begin()
     std::vector<int32_t> slot_of_;      // by adapter; -1: none
     int32_t slots_ = 0, next_slot_ = 0; // all slots; the one that the next mix is put into
     int32_t rank_ = 0;                  // of the slots
     std::vector<Row> rows_;
     std::vector<AdapterUse> wanted_;
     bool from_start_ = true, starts_ = false, changing_ = false;
-    std::shared_ptr<Mix> mix_;     // that is being made; null: none
-    std::filesystem::path folder_; // temporary, for mixes; "": not made yet
+    std::shared_ptr<Mix> mix_;                   // that is being made; null: none
+    std::shared_ptr<TemporaryFolder> temporary_; // null: not made yet
     int mixes_ = 0;
     std::string problem_;
 };
