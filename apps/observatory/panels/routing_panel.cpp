@@ -4,6 +4,7 @@
 #include "panels/weight_grid.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace observatory {
 namespace {
