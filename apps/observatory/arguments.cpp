@@ -10,12 +10,16 @@ bool read_arguments(int argc, char** argv, Arguments& a, int& exit_code) {
     app.add_option("MODEL", a.model, "a model: a run's folder, a checkpoint, or a Hugging Face folder");
     const std::set<std::string> panels(std::begin(kPanelNames), std::end(kPanelNames));
     app.add_option("--panel", a.panel, "the panel to show first")->check(CLI::IsMember(panels));
-    app.add_option("--text", a.text, "the text for the attention and lens panels");
+    app.add_option("--text", a.text, "the text for the panels attention, lens and routing, and the prompt of adapters");
+    app.add_option("--adapter", a.adapters,
+                   "NAME=FOLDER or NAME=FOLDER:SCALE: an adapter of the model, for the panel adapters");
+    app.add_option("--use", a.use,
+                   "what the panel adapters writes with: base, mix, the name of an adapter, or compare (default)");
     app.add_option("--recipe", a.recipe, "a recipe for the panels training and plan");
     app.add_option("--override", a.overrides, "keys of the recipe, with spaces between: \"train.max_steps=100\"");
     app.add_flag("--train", a.train, "start the recipe's training")->needs("--recipe");
     app.add_flag("--plan", a.plan, "compute the recipe's plan")->needs("--recipe");
-    app.add_flag("--write", a.write, "start generating text");
+    app.add_flag("--write", a.write, "start generating text, in the panel adapters if it is the one that is shown");
     app.add_option("--log", a.log, "show the log of a training in any process: a run's folder, or its train_log.jsonl");
     app.add_option("--budget", a.budget, "device time for Hekla in each frame, in microseconds")
         ->check(CLI::Range(1.0, 1e7));
@@ -38,6 +42,7 @@ bool read_arguments(int argc, char** argv, Arguments& a, int& exit_code) {
     app.footer("\nExamples:\n  observatory out/quickstart --panel attention --text '#include <vector>'\n"
                "  observatory --recipe apps/recipes/quickstart.toml --train\n"
                "  observatory --log out/quickstart\n"
+               "  observatory out/quickstart --panel adapters --adapter a=out/adapted --write\n"
                "  observatory out/quickstart --panel lens --headless --screenshot lens.png");
     try {
         app.parse(argc, argv);

@@ -22,7 +22,7 @@ void Observatory::open(const std::string& path) {
         std::shared_ptr<Model> model;
         std::optional<std::string> problem;
         try {
-            model = std::make_shared<Model>(engine.context(), path);
+            model = std::make_shared<Model>(engine.context(), engine.program(), path);
         } catch (const Failure& failure) { problem = failure.what(); }
         const std::lock_guard guard(mutex_);
         opened_ = std::move(model);

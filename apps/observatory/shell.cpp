@@ -1,9 +1,11 @@
 #include "shell.hpp"
 
+#include "panels/adapters_panel.hpp"
 #include "panels/attention_panel.hpp"
 #include "panels/embedding_panel.hpp"
 #include "panels/lens_panel.hpp"
 #include "panels/model_bar.hpp"
+#include "panels/routing_panel.hpp"
 #include "panels/weights_panel.hpp"
 
 #include <algorithm>
@@ -18,16 +20,22 @@ Shell::Shell(Device& device, Target& target, Engine& engine, Gui& gui, const Arg
       table_(engine) {
     auto training = std::make_unique<TrainingPanel>(arguments.recipe, arguments.overrides, arguments.log);
     auto writing = std::make_unique<WritingPanel>();
+    auto adapters = std::make_unique<AdaptersPanel>(engine, arguments.adapters, arguments.use, arguments.text);
     auto plan = std::make_unique<PlanPanel>(arguments.recipe, arguments.overrides);
     if (arguments.train) training->start(app_);
     if (arguments.plan) plan->work_out(app_);
-    if (arguments.write) writing->write_when_open();
+    if (arguments.write && arguments.panel == "adapters")
+        adapters->write_when_open();
+    else if (arguments.write)
+        writing->write_when_open();
     panels_.push_back(std::move(training));
     panels_.push_back(std::make_unique<AttentionPanel>(device, target.pass()));
     panels_.push_back(std::make_unique<EmbeddingPanel>(device, target.pass(), table_));
     panels_.push_back(std::make_unique<LensPanel>());
     panels_.push_back(std::make_unique<WeightsPanel>(device, table_));
     panels_.push_back(std::move(writing));
+    panels_.push_back(std::move(adapters));
+    panels_.push_back(std::make_unique<RoutingPanel>());
     panels_.push_back(std::move(plan));
     const auto named = std::ranges::find_if(kPanelNames, [&](const char* name) { return arguments.panel == name; });
     wanted_ = static_cast<int>(named - std::begin(kPanelNames));

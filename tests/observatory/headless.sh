@@ -4,7 +4,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/tiny.sh"
-observatory=$(cd "$1" && pwd)/bin/observatory
+programs=$(cd "$1" && pwd)/bin
+observatory=$programs/observatory
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -47,6 +48,51 @@ show write run --panel write --write --budget 100000
 show plan --panel plan --recipe tiny.toml --override output.dir=planned --plan
 [ "$(value plan.txt plan/characters)" -gt 200 ] || fail "the plan has $(value plan.txt plan/characters) characters"
 
+# Adapters: side by side, mixed, one that cannot be in a slot; and how a router weighs them.
+make_adapters "$programs/hekla"
+both=(--adapter a=a --adapter b=b:0.5 --text 'line 9')
+# writes NAME LABEL ADAPTER...: the picture's text with that label is what `hekla generate` writes.
+writes() {
+  local name=$1 label=$2 arguments=() one
+  shift 2
+  for one in "$@"; do arguments+=(--adapter "$one"); done
+  "$programs/hekla" generate run --prompt 'line 9' --greedy --max-new-tokens 80 "${arguments[@]}" >written 2>/dev/null
+  python3 - "$(value "$name.txt" "adapters/text/$label")" 'line 9' <<'CHECK' || fail "$name: '$label' writes something else"
+import sys
+shown, written = sys.argv[2] + sys.argv[1], open("written").read().replace("\n", " ").rstrip()
+sys.exit(0 if shown.rstrip() == written and len(written) > 40 else f"{shown}\n{written}")
+CHECK
+}
+show adapters run --panel adapters "${both[@]}" --write --budget 100000
+[ "$(value adapters.txt adapters/rows)" = 4 ] || fail "there are $(value adapters.txt adapters/rows) texts side by side"
+[ "$(value adapters.txt adapters/a)" = 'lora, rank 2' ] || fail "a is $(value adapters.txt adapters/a)"
+[ "$(value adapters.txt adapters/tokens)" = 320 ] || fail "$(value adapters.txt adapters/tokens) tokens were written"
+[ "$(value adapters.txt adapters/scales/mix)" = '1.00 a + 0.50 b' ] || fail "the mix is $(value adapters.txt adapters/scales/mix)"
+for label in a b mix; do
+  [ "$(value adapters.txt "adapters/differ/$label")" -gt 5 ] || fail "'$label' writes what the model alone writes"
+done
+writes adapters base
+writes adapters a a=a
+writes adapters b b=b:0.5
+writes adapters mix a=a b=b:0.5
+show mix run --panel adapters "${both[@]}" --use mix --write --budget 100000
+[ "$(value mix.txt adapters/rows)" = 1 ] || fail "the mix has $(value mix.txt adapters/rows) texts"
+writes mix mix a=a b=b:0.5
+show one run --panel adapters "${both[@]}" --adapter other=ia3:2 --use other --write --budget 100000
+[ "$(value one.txt adapters/other)" = 'ia3, rank -' ] || fail "the third adapter is $(value one.txt adapters/other)"
+writes one other other=ia3:2
+show routing routed --panel routing --text 'line 9 of the text'
+[ "$(value routing.txt routing/modules)" = 8 ] || fail "a router weighs at $(value routing.txt routing/modules) modules"
+"$programs/hekla" embed routed 'line 9 of the text' --port routing.transformer.h.0.attn.c_attn >weights.json 2>/dev/null
+python3 - "$(value routing.txt 'routing/first module/a')" "$(value routing.txt 'routing/first module/b')" <<'CHECK' \
+  || fail "the weights of the first module are not those of hekla embed"
+import json, sys
+shown = [float(x) for x in sys.argv[1:]]
+expected = json.loads(open("weights.json").read())["embedding"]
+assert len(expected) == 2 and abs(sum(shown) - 1) < 1e-5, (shown, expected)
+assert all(abs(a - b) < 1e-5 for a, b in zip(shown, expected)), (shown, expected)
+CHECK
+
 # refused STATUS WORD ARGUMENTS...
 refused() {
   local status=$1 word=$2 got=0
@@ -60,5 +106,9 @@ refused 2 attention --panel other
 refused 1 nowhere nowhere --panel lens --headless --screenshot no.png
 refused 1 train_log.jsonl --log nowhere --headless --screenshot no.png
 refused 1 'no device is called' --device NoSuchDevice --headless --screenshot no.png
+refused 1 "than those that this adapter was trained with" run --panel adapters --adapter x=foreign --headless --screenshot no.png
+refused 1 'is not an adapter' run --panel adapters --adapter x=run --headless --screenshot no.png
+refused 1 'expected NAME=FOLDER' run --adapter a --headless --screenshot no.png
+refused 1 'expected base, mix, compare or the NAME' run --adapter a=a --use b --headless --screenshot no.png
 refused 1 nowhere.toml --recipe nowhere.toml --train --headless --screenshot no.png
 "$observatory" --help | grep -q 'Examples:' || fail "--help has no examples"

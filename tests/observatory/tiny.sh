@@ -75,3 +75,19 @@ RECIPE
 
 # value FILE NAME: prints the value of NAME in the window's --controls file; nothing if there is none.
 value() { awk -F '\t' -v name="$2" '$1 == "value" && $2 == name { print $3 }' "$1"; }
+
+# make_adapters HEKLA: trains LoRA adapters of run/ into a/ and b/, an IA3 adapter into ia3/, an adapter of another model
+# into foreign/, and a router of a and b into routed/.
+make_adapters() {
+  local i hekla=$1
+  sed '/^\[tokenizer\]/,/^vocab_size/d' tiny.toml >adapter.toml
+  for i in $(seq 100); do echo 'some text, and more of the text'; done >a.txt
+  for i in $(seq 100); do echo 'line 9 of the line, and it'; done >b.txt
+  learn() { "$hekla" train "$@" train.eval_steps=0 train.max_steps=150 >trained 2>&1 || fail "hekla train $*: $(cat trained)"; }
+  learn adapter.toml model.from=run data.train=a.txt adapter.id=lora adapter.r=2 'adapter.target_modules="all-linear"' output.dir=a
+  learn adapter.toml model.from=run data.train=b.txt adapter.id=lora adapter.r=5 'adapter.target_modules="all-linear"' output.dir=b
+  learn adapter.toml model.from=run data.train=b.txt adapter.id=ia3 output.dir=ia3
+  learn adapter.toml model.from=run 'adapters.a="a"' 'adapters.b="b"' 'combine.how="soft(a, b)"' output.dir=routed
+  learn tiny.toml train.seed=7 output.dir=another
+  learn adapter.toml model.from=another adapter.id=lora output.dir=foreign
+}

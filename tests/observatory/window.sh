@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# window.sh BUILD [PICTURES]: performs the six tasks of apps/observatory/README.md in a real window, under Xvfb, with
+# window.sh BUILD [PICTURES]: performs the eight tasks of apps/observatory/README.md in a real window, under Xvfb, with
 # the mouse (xdotool) and the validation layer. PICTURES: a folder for screenshots before and after each task. Exit
 # status 77 if xdotool, Xvfb or ImageMagick are missing.
 set -euo pipefail
@@ -11,7 +11,8 @@ for program in Xvfb xdotool import; do
     exit 77
   fi
 done
-observatory=$(cd "$1" && pwd)/bin/observatory
+programs=$(cd "$1" && pwd)/bin
+observatory=$programs/observatory
 pictures=${2:-}
 [ -z "$pictures" ] || { mkdir -p "$pictures" && pictures=$(cd "$pictures" && pwd); }
 work=$(mktemp -d)
@@ -75,6 +76,7 @@ away() { xdotool mousemove 900 4 && frames 3; } # away from anything with a tool
 picture() { [ -z "$pictures" ] || import -window root "$pictures/$1.png"; }
 
 until_true 60 'the window is not there' is_there 'open model'
+frames 3
 
 # 1. Train: a recipe from the browser, its loss as it falls.
 picture 1-before
@@ -151,10 +153,53 @@ away
 picture 6-after
 until_true 600 'the text does not end' is write/state done
 
+# 7. Mix adapters while the model writes.
+make_adapters "$programs/hekla"
+click tab/Adapters
+for adapter in a b; do
+  click adapters/open
+  click browser/$adapter
+  click browser/Open
+  until_true 60 "the adapter $adapter was not opened" is_not adapters/$adapter ', rank -'
+  until_true 60 "the adapter $adapter was not opened" is_there adapters/use/$adapter
+done
+click adapters/use/b
+drag budget 0.3 0.5 0.02 0.5 # slowly
+drag adapters/tokens 0.3 0.5 0.95 0.5
+click adapters/write
+until_true 120 'nothing is written' at_least adapters/tokens 5
+picture 7-before
+click adapters/use/mix
+until_true 60 'the mix was not made' is adapters/changes/mix 1
+drag adapters/a/scale 0.67 0.5 0.9 0.5
+until_true 60 'the mix did not change' at_least adapters/changes/mix 2
+scale=$(value controls adapters/a/scale)
+at_least adapters/a/scale 1.2 || fail "the scale of a is still $scale"
+until_true 60 'the mix did not follow the slider' is adapters/scales/mix "$(printf '%.2f a + 1.00 b' "$scale")"
+written=$(value controls adapters/tokens)
+until_true 60 'the text does not continue' at_least adapters/tokens $((written + 12))
+[ "$(value controls adapters/state)" = writing ] || fail 'the text ended before the mix changed'
+away
+picture 7-after
+click adapters/stop
+until_true 600 'the text does not end' is adapters/state 'done'
+
+# 8. Compare: the same prompt, side by side.
+drag budget 0.02 0.5 0.8 0.5
+drag adapters/tokens 0.2 0.5 0.36 0.5
+click adapters/use/compare
+picture 8-before
+click adapters/write
+until_true 600 'the texts do not end' is adapters/state 'done'
+[ "$(value controls adapters/rows)" = 4 ] || fail "there are $(value controls adapters/rows) texts"
+at_least adapters/differ/a 5 || fail 'the texts do not differ'
+away
+picture 8-after
+
 kill -INT "$app"
 status=0
 wait "$app" || status=$?
 app=''
 [ "$status" = 0 ] || fail "the window ended with $status: $(cat said)"
 [ ! -s said ] || fail "it said $(cat said)"
-printf 'window.sh: six tasks were done by mouse\n'
+printf 'window.sh: eight tasks were done by mouse\n'

@@ -13,7 +13,7 @@ constexpr std::size_t kMessages = 200;
 
 } // namespace
 
-Engine::Engine(Device& device, const EngineOptions& options) : device_(device) {
+Engine::Engine(Device& device, const EngineOptions& options) : device_(device), program_(options.plugin_folders) {
     hk::ContextOptions c;
     c.plugin_folders = options.plugin_folders;
     c.cache_folder = options.cache_folder;

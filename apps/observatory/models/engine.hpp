@@ -1,6 +1,7 @@
 // Hekla on the app's device: its context, the sessions that share each frame's budget, and the time that they used.
 #pragma once
 
+#include "models/hekla_program.hpp"
 #include "models/jobs.hpp"
 #include "vulkan/device.hpp"
 #include "vulkan/target.hpp"
@@ -44,6 +45,7 @@ public:
     hk_context context() const { return context_.c(); }
     hk::Context& cpp_context() { return context_; }
     Jobs& jobs() { return jobs_; }
+    const HeklaProgram& program() const { return program_; }
 
     double budget = 4000; // microseconds per frame, for all sessions together
     // Adds or removes a session that needs frame time. Thread: the drawing thread, between frames.
@@ -70,6 +72,7 @@ private:
     mutable std::mutex mutex_; // guards messages_
     std::deque<std::string> messages_;
     hk::Context context_;
+    HeklaProgram program_;
     Jobs jobs_;
     std::vector<Guest> guests_;
     std::size_t first_ = 0; // the session that is advanced first, in rotation

@@ -2,10 +2,12 @@
 
 #include "failure.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <hekla/hekla.hpp>
+#include <nlohmann/json.hpp>
 
 namespace observatory {
 namespace {
@@ -42,7 +44,7 @@ Parameter parameter_of(const hk_parameter& p) {
     return parameter;
 }
 
-Model::Model(hk_context context, const std::string& path) : path_(path) {
+Model::Model(hk_context context, const HeklaProgram& program, const std::string& path) : path_(path) {
     hk::Error error;
     if (!error.take(hk_model_open(context, hk::view(path), &model_, error.c()))) throw Failure(error.message());
     hk_model_info info{};
@@ -58,6 +60,20 @@ Model::Model(hk_context context, const std::string& path) : path_(path) {
         static_cast<std::vector<Parameter>*>(user)->push_back(parameter_of(*p));
     };
     hk_model_parameters(model_, &parameters_, give, nullptr);
+    find_routing(program);
+}
+
+void Model::find_routing(const HeklaProgram& program) {
+    std::vector<std::string> names, modules;
+    for (const Parameter& parameter : parameters_) names.push_back(parameter.name);
+    if (std::ranges::none_of(names, [](const std::string& name) { return name.starts_with("adapter.combine."); }))
+        return;
+    try {
+        const nlohmann::json found = nlohmann::json::parse(program.run({"adapter", "inspect", path_, "--json"}));
+        for (const nlohmann::json& module : found.at("modules"))
+            modules.push_back(module.at("name").get<std::string>());
+        routing_ = routing_sites(found.at("adapter").get<std::string>(), modules, names);
+    } catch (const std::exception& failure) { routing_problem_ = failure.what(); }
 }
 
 Model::~Model() { hk_model_destroy(model_); }

@@ -1,6 +1,9 @@
 // A model folder as the panels display it: its description, tokens and parameters.
 #pragma once
 
+#include "models/hekla_program.hpp"
+#include "models/routing.hpp"
+
 #include <cstdint>
 #include <hekla/model.h>
 #include <string>
@@ -20,7 +23,7 @@ Parameter parameter_of(const hk_parameter& parameter);
 class Model {
 public:
     // Opens the folder, which is slow. Throws a Failure with Hekla's message.
-    Model(hk_context context, const std::string& path);
+    Model(hk_context context, const HeklaProgram& program, const std::string& path);
     ~Model();
     Model(const Model&) = delete;
     Model& operator=(const Model&) = delete;
@@ -28,6 +31,9 @@ public:
     const std::string& path() const { return path_; }
     const std::string& architecture() const { return architecture_; }
     const std::string& head() const { return head_; }
+    // Where combiners weigh adapters; empty if the folder has no trained combiner, or for routing_problem().
+    const std::vector<RoutingSite>& routing() const { return routing_; }
+    const std::string& routing_problem() const { return routing_problem_; }
     const std::vector<Parameter>& parameters() const { return parameters_; }
     uint64_t elements() const { return elements_; }
     int64_t vocabulary() const { return vocabulary_; } // 0: no tokenizer
@@ -46,7 +52,10 @@ private:
     std::string behind_a_letter(int32_t id) const;
     hk_model model_{};
     std::string path_, architecture_, head_;
+    void find_routing(const HeklaProgram& program);
     std::vector<Parameter> parameters_;
+    std::vector<RoutingSite> routing_;
+    std::string routing_problem_;
     uint64_t elements_ = 0;
     int64_t vocabulary_ = 0;
     bool encoder_decoder_ = false;

@@ -18,14 +18,17 @@ void Looking::forget() {
     ids_.clear();
     attention_.clear();
     lenses_.clear();
+    routings_.clear();
     begun_ = shown_ = false;
-    top_at_ = 0;
+    copied_at_ = 0;
     problem_.clear();
     lens_problem_.clear();
+    routing_problem_.clear();
 }
 
-void Looking::open(const Model& model, bool lens) {
+void Looking::open(const Model& model, bool lens, bool routing) {
     with_lens_ = lens;
+    with_routing_ = routing && !model.routing().empty();
     begun_ = shown_ = false;
     PassesOptions options;
     options.model = model.path();
@@ -34,7 +37,22 @@ void Looking::open(const Model& model, bool lens) {
     options.attention = true;
     options.lens = lens;
     if (!lens) options.ports = {"hidden"}; // a session needs at least one output
+    if (with_routing_)
+        for (const RoutingSite& site : model.routing()) options.ports.push_back(site.port);
     passes_ = std::make_unique<Passes>(engine_, options);
+}
+
+// Opens the model again, with fewer outputs. A network without layers or logits has no lens, but its attention can
+// still be displayed; and one without the expected weights of adapters has everything else.
+void Looking::open_less(const Model& model) {
+    if (with_lens_) {
+        lens_problem_ = passes_->problem();
+        return open(model, false, with_routing_);
+    }
+    if (!with_routing_) throw Failure(passes_->problem());
+    routing_problem_ = passes_->problem();
+    lens_problem_.clear();
+    open(model, true, false);
 }
 
 void Looking::look(const Model& model, const std::string& text) {
@@ -42,7 +60,7 @@ void Looking::look(const Model& model, const std::string& text) {
     try {
         ids_ = model.encode(text);
         if (ids_.empty()) throw Failure("The text is empty: type at least one character.");
-        if (!model.is_encoder_decoder()) return open(model, true);
+        if (!model.is_encoder_decoder()) return open(model, true, true);
         ids_ = model.encode_source(text);
         text_ = text;
         most_written_ = kMostWritten;
@@ -81,7 +99,7 @@ void Looking::take_writing(const Model& model) {
     if (info.state != HK_SESSION_IDLE) return;
     written_ = model.encode(writing_);
     written_.insert(written_.begin(), model.decoder_start());
-    open(model, true);
+    open(model, true, true);
 }
 
 void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t frame) {
@@ -96,15 +114,14 @@ void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t fram
     if (passes_ == nullptr || shown_) return;
     const hk::State state = passes_->state();
     try {
-        if (state == hk::State::failed && with_lens_) {
-            // A network without layers or logits has no lens, but its attention can still be displayed.
-            lens_problem_ = passes_->problem();
-            open(model, false);
-        } else if (state == hk::State::failed) {
-            throw Failure(passes_->problem());
+        if (state == hk::State::failed) {
+            open_less(model);
         } else if (state == hk::State::idle && !begun_) {
             attention_ = passes_->all("attention.");
             lenses_ = passes_->all("lens.");
+            for (const RoutingSite& site : model.routing())
+                if (const hk_tensor* weights = with_routing_ ? passes_->find(site.port) : nullptr)
+                    routings_.push_back(*weights);
             const auto is_of_tokens = [&](const hk_tensor& lens) {
                 return lens.rank == 3 && lens.dims[1] == static_cast<int64_t>(followed().size());
             };
@@ -116,9 +133,10 @@ void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t fram
             begun_ = true;
         } else if (state == hk::State::idle) {
             shown_ = true;
-            if (lenses_.empty()) return;
+            if (lenses_.empty() && routings_.empty()) return;
             top_.record(commands, lenses_);
-            top_at_ = frame;
+            if (!routings_.empty()) copies_.record(commands, routings_);
+            copied_at_ = frame;
         }
     } catch (const Failure& failure) {
         problem_ = failure.what();

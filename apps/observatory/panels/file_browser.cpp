@@ -23,6 +23,8 @@ bool has_checkpoint(const fs::path& folder) {
 const char* title_of(FileBrowser::Wanted wanted) {
     switch (wanted) {
     case FileBrowser::Wanted::model: return "Open a model: a run's folder, or a Hugging Face model's";
+    case FileBrowser::Wanted::adapter:
+        return "Open an adapter: the folder of a run with [adapter], of PEFT or of AdapterHub";
     case FileBrowser::Wanted::recipe: return "Choose a recipe: a .toml file";
     case FileBrowser::Wanted::log: return "Follow a log: a run's folder, or its train_log.jsonl";
     }
@@ -52,8 +54,12 @@ FileBrowser::Entry FileBrowser::look(const fs::directory_entry& entry) const {
     e.folder = entry.is_directory(problem);
     if (e.folder) {
         const bool model = has(entry.path(), "config.json"), log = has(entry.path(), "train_log.jsonl");
-        e.what = log ? "run" : model ? "model" : "";
-        e.fits = wanted_ == Wanted::log ? log : wanted_ == Wanted::model && (model || has_checkpoint(entry.path()));
+        const bool adapter = has(entry.path(), "adapter_config.json");
+        const bool wants_folder = wanted_ == Wanted::model || (wanted_ == Wanted::adapter && !adapter);
+        e.what = adapter ? "adapter" : log ? "run" : model ? "model" : "";
+        e.fits = wanted_ == Wanted::log ? log
+                 : wants_folder         ? model || has_checkpoint(entry.path())
+                                        : wanted_ == Wanted::adapter;
     } else if (wanted_ == Wanted::recipe) {
         e.fits = entry.path().extension() == ".toml";
         e.what = e.fits ? "recipe" : "";

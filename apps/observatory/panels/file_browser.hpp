@@ -12,7 +12,7 @@ namespace observatory {
 
 class FileBrowser {
 public:
-    enum class Wanted { model, recipe, log };
+    enum class Wanted { model, recipe, log, adapter };
     // Opens at `start` if it is a folder, else at its parent folder.
     void open(Wanted wanted, const std::string& start);
     // Called once per frame; returns the chosen path once.
