@@ -298,7 +298,7 @@ private:
 } // namespace
 
 Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition,
-                        const DecodeBatch& session) {
+                        const DecodeBatch& session, bool first_steps) {
     HK_ASSIGN(const DecoderGraphs graphs, DecoderGraphs::create(composition));
     const int64_t length = session.length + graphs.virtual_tokens();
     HK_TRY(graphs.check_length(length, session.sources));
@@ -323,6 +323,7 @@ Status estimate_decoder(program::Estimator& estimator, const plugin::Composition
         return session.prompt_chunk > 1 ? add(session.prompt_chunk, StepKind::both_sides) : Status();
     }
     for (const int64_t chunk : chunks) HK_TRY(add(chunk, StepKind::any));
+    if (!first_steps) return {};
     if (const int64_t first = first_chunk_of(graphs.first_chunks(capacity, sources), session.length); first > 0)
         HK_TRY(add(first, StepKind::first));
     return {};
