@@ -5,6 +5,7 @@
 #include "infer/exported_model.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -219,6 +220,80 @@ TEST_CASE("adapter slots: a row changes its adapter between two tokens") {
                                                                static_cast<int64_t>(24 - k));
         if (flags == HK_ADAPTER_FROM_START) CHECK(found);
         CHECK(rows.texts[1] != body);
+        hk_session_destroy(session);
+    }
+    hk_adapter_destroy(a);
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("adapter slots: an encoder reads the prompt of a row again, or not, when the row changes its adapter") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    // A body that translates two words, and an adapter of its encoder alone, which translates the first one twice.
+    const char* const words[] = {"one", "two", "three", "four", "five"};
+    const char* const others[] = {"un", "deux", "trois", "quatre", "cinq"};
+    std::ofstream pairs(place.folder / "pairs.tsv"), same(place.folder / "same.tsv");
+    for (std::size_t i = 0; i < 100; ++i) {
+        const std::size_t a = i % 5, b = i / 5 % 5;
+        pairs << words[a] << " and " << words[b] << '\t' << others[a] << " et " << others[b] << '\n';
+        same << words[a] << " and " << words[b] << '\t' << others[a] << " et " << others[a] << '\n';
+    }
+    pairs.close();
+    same.close();
+    std::ofstream(place.recipe())
+        << "[model]\narchitecture = \"t5\"\nd_model = 32\nd_kv = 16\nd_ff = 64\nnum_layers = 2\n"
+           "num_heads = 2\ndropout_rate = 0.0\n[objective]\nid = \"seq2seq\"\n[head]\n"
+           "id = \"lm\"\n[data]\ntrain = \"none\"\nformat = \"tsv\"\n"
+           "columns = [\"source\", \"target\"]\n[tokenizer]\nkind = \"words\"\n"
+           "vocab_size = 40\n[train]\nmax_steps = 300\ncontext_length = 8\n"
+           "per_device_train_batch_size = 16\nlearning_rate = 1e-2\neval_steps = 0\n"
+           "save_steps = 0\n";
+    train(context, Training(place, "body", {"data.train=" + place.at("pairs.tsv")}));
+    const std::string body = place.at("body");
+    train(context, Training(place, "a",
+                            {"data.train=" + place.at("same.tsv"), "model.from=" + body, "tokenizer.from=" + body,
+                             "adapter.id=lora", "adapter.r=8", "adapter.target_modules=\"encoder.*\""}));
+    const char* const prompts[] = {"one and four", "three and four", "five and one"};
+    const Error error;
+    const hk_loaded_adapter a = opened(place, context, "a");
+    const std::string own = alone(place, context, "", prompts[1], 24),
+                      adapted = alone(place, context, "a", prompts[1], 24);
+    REQUIRE(own == "trois et quatre");
+    REQUIRE(adapted == "trois et trois");
+    for (const int32_t flags : {HK_ADAPTER_FROM_START, HK_ADAPTER_FROM_HERE}) {
+        CAPTURE(flags);
+        Rows rows(place, 1, 0);
+        for (std::size_t row = 0; row < kRows; ++row) rows.prompts[row] = {prompts[row], std::strlen(prompts[row])};
+        hk_session session{};
+        bool asked = false;
+        uint64_t allocations = 0, pipelines = 0;
+        rows.on_text = [&](uint64_t row) { // on the session's thread, after the first word
+            if (row != 1 || std::exchange(asked, true)) return;
+            CHECK(rows.texts[1] == "trois");
+            allocations = FaultDriver::get().calls("vkAllocateMemory");
+            pipelines = FaultDriver::get().calls("vkCreateComputePipelines");
+            CHECK(hk_session_adapter_put(session, 0, a, error) == HK_OK);
+            CHECK(hk_session_adapter_row(session, 1, 0, 1.0, flags, error) == HK_OK);
+        };
+        REQUIRE_MESSAGE(hk_session_generate(context, &rows.options, nullptr, &session, error) == HK_OK,
+                        error.message());
+        const auto write = [&](const std::string& second) {
+            run_until(session, HK_SESSION_IDLE, 1000.0);
+            CHECK(std::exchange(rows.texts[0], "") == alone(place, context, "", prompts[0], 24));
+            CHECK(std::exchange(rows.texts[1], "") == second);
+            CHECK(std::exchange(rows.texts[2], "") == alone(place, context, "", prompts[2], 24));
+        };
+        run_until(session, HK_SESSION_IDLE, 1000.0);
+        CHECK(asked);
+        CHECK(FaultDriver::get().calls("vkAllocateMemory") == allocations);
+        CHECK(FaultDriver::get().calls("vkCreateComputePipelines") == pipelines);
+        write(flags == HK_ADAPTER_FROM_START ? adapted : own);
+        REQUIRE(hk_session_prompt(session, rows.prompts, kRows, error) == HK_OK);
+        write(adapted); // the next prompt is read with it
         hk_session_destroy(session);
     }
     hk_adapter_destroy(a);

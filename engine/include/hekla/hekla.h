@@ -455,7 +455,8 @@ typedef struct hk_generate_options {
     const hk_string* prompt_adapters;
     // Slots for LoRA adapters, 1 or more, of which every prompt uses one or none, and which a session can fill and choose
     // while it generates (hk_session_adapter_put). `adapters` are in the first of them. 0 (default): none; each of
-    // `adapters` has memory of its own.
+    // `adapters` has memory of its own. An exported file has the slots that it was exported with (`hekla export
+    // --adapter-slots`): this, and the next two unless they are 0 and "", are the same.
     int32_t adapter_slots;
     // Rank of the slots: the largest that an adapter may have. 0 (default): that of `adapters`, or 16 without any.
     int32_t adapter_rank;
