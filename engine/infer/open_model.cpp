@@ -33,14 +33,17 @@ Result<std::string> difference_from_record(const Model& m, const Log& log) {
     return std::string();
 }
 
+// Those that no adapter has (Model::own).
 Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& graph, const Model& m,
                                                          const model::ModelFolder& folder,
                                                          const model::ModelFolder* base, const Log& log) {
     if (!m.adapters.empty() || m.has_slots) { // the record is of the body alone
+        const auto takes = [&](const std::string& name) { return !is_of_adapter(name) && !m.own.contains(name); };
+        model::NameRules rules = plugin::model_rules(m.composition->architecture().names);
+        if (!std::ranges::all_of(m.own, is_of_adapter)) rules.ignorable.emplace_back("*"); // what an adapter replaces
         HK_ASSIGN(plugin::FoundTensors found,
-                  plugin::find_some_tensors(graph, folder.weights().tensors(), folder.weights().path().string(),
-                                            plugin::model_rules(m.composition->architecture().names),
-                                            [](const std::string& name) { return !is_of_adapter(name); }));
+                  plugin::find_some_tensors(graph, folder.weights().tensors(), folder.weights().path().string(), rules,
+                                            takes));
         return std::move(found.tensors);
     }
     HK_ASSIGN(const std::string difference, difference_from_record(m, log));
@@ -147,6 +150,64 @@ Status add_slots(Model& m, const graph::Graph& graph, std::vector<plugin::Stored
     return {};
 }
 
+// Returns whether the model has one adapter, which acts on all rows.
+bool has_one_adapter(const ModelOptions& options) {
+    return options.adapters.size() == 1 && !options.adapters_by_row && options.slots.count == 0;
+}
+// Returns whether the head matters to what the model is opened for.
+bool uses_head(const ModelOptions& options) { return options.objective || !options.head.empty(); }
+
+// The head with which the only adapter was trained, its objective, and what its config.json says about them (labels,
+// prefixes) become the model's. Error: the head is not the one that was asked for.
+Status take_head(const StoredAdapter& adapter, const ModelOptions& options, plugin::CompositionSpec& spec,
+                 nlohmann::json& config) {
+    using nlohmann::json;
+    if (!adapter.own) return {}; // PEFT and AdapterHub do not describe heads
+    const std::string file = (adapter.path / "config.json").string();
+    HK_ASSIGN(json trained, parse_json_object(adapter.own->config_json(), file));
+    json& own = trained.at("hekla"); // open_stored_adapter() has checked that it is an object
+    const auto text_of = [&](const char* key) -> Result<std::string> {
+        const json value = own.value(key, json(""));
+        if (value.is_string()) return value.get<std::string>();
+        return corrupt(fmt::format("{}: hekla.{} is {}; expected a string", file, key, value.dump()));
+    };
+    HK_ASSIGN(const std::string head, text_of("head"));
+    HK_ASSIGN(const std::string objective, text_of("objective"));
+    if (head.empty()) return {};
+    if (!options.head.empty() && head != options.head)
+        return unsupported(
+            fmt::format("{}: was trained with a head of its own, '{}', and the head '{}' is needed here; "
+                        "`hekla predict --adapter` uses its own",
+                        adapter.path.string(), head, options.head));
+    spec.head = head;
+    spec.head_config = own.value("head_config", json::object());
+    if (options.objective) {
+        spec.objective = objective;
+        spec.objective_config = own.value("objective_config", json::object());
+    }
+    for (const char* key : {"base", "adapter", "adapter_config"}) own.erase(key);
+    config = std::move(trained);
+    return {};
+}
+
+// Returns why tensors of an adapter's folder that the model does not take matter.
+Status check_unused(const StoredAdapter& adapter, const std::vector<std::string>& unused, const ModelOptions& options,
+                    const AdaptedModelParts& model) {
+    if (!uses_head(options)) return {};
+    for (const std::string& name : unused) {
+        if (has_one_adapter(options))
+            return unsupported(fmt::format("{}: contains '{}', which was trained with the adapter, but the head of {} "
+                                           "does not have it in this size: give a model with that head",
+                                           adapter.path.string(), name, model.folder));
+        if (std::ranges::find(model.tensors, name, &plugin::ModelTensor::name) != model.tensors.end())
+            return unsupported(
+                fmt::format("{}: contains '{}' of the head, which was trained with the adapter; adapters "
+                            "that are used together cannot have a head each: use it alone",
+                            adapter.path.string(), name));
+    }
+    return {};
+}
+
 // Puts the tensors of ModelOptions::adapters into `tensors`. Errors: an adapter of another body; see adapter_tensors().
 Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& options,
                     std::vector<plugin::StoredTensor>& tensors, const Log& log) {
@@ -156,6 +217,7 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
     HK_ASSIGN(parts.body, m.composition->body_parameters(request.fields));
     HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
     parts.weights = base.at("weights").get<std::string>();
+    parts.takes_head = parts.takes_body = has_one_adapter(options);
     for (std::size_t i = 0; i < m.adapters.size(); ++i) {
         StoredAdapter& adapter = m.adapters[i];
         const std::string what = fmt::format("adapter '{}'", options.adapters[i].name);
@@ -163,6 +225,7 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
         Result<std::vector<plugin::StoredTensor>> found =
             adapter_tensors(adapter, options.adapters[i].name, parts, unused);
         if (!found.ok()) return found.status().with_context(what);
+        HK_TRY(check_unused(adapter, unused, options, parts).with_context(what));
         if (!unused.empty())
             log.warning(fmt::format("{}: {}: tensors that the model does not have are not used: {}", what,
                                     adapter.path.string(), fmt::join(unused, ", ")));
@@ -194,6 +257,9 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     m.slots = std::move(used.slots);
     m.has_slots = !m.slots.empty() || options.slots.count > 0;
     m.rows_choose = m.has_slots || options.adapters_by_row;
+    if (has_one_adapter(options) && uses_head(options))
+        HK_TRY(take_head(m.adapters[0], options, spec, m.config)
+                   .with_context(fmt::format("adapter '{}'", options.adapters[0].name)));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     return m;
 }
@@ -215,11 +281,14 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
     } else {
         HK_ASSIGN(folder, model::ModelFolder::open(m.path));
         HK_ASSIGN(base, open_base(m.config, m.path));
-        HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
         if (!m.has_slots && !m.adapters.empty()) HK_TRY(add_adapters(m, graph, options, tensors, log));
+        for (const plugin::StoredTensor& of_adapter : tensors) m.own.insert(of_adapter.tensor.name);
+        HK_ASSIGN(std::vector<plugin::StoredTensor> others,
+                  folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
+        tensors.insert(tensors.end(), others.begin(), others.end());
     }
     if (m.has_slots) HK_TRY(add_slots(m, graph, tensors, made));
-    m.own = own_parameters(tensors, base ? &*base : nullptr);
+    m.own.merge(own_parameters(tensors, base ? &*base : nullptr));
     if (options.describe_only) return m;
     HK_ASSIGN(program::Runtime * runtime, device.get());
     m.runtime = runtime;
