@@ -95,6 +95,10 @@ done
 ./adapters_host model adapter model >rows 2>error || fail "$(cat error)"
 [ "$(wc -l <rows)" = 9 ] || fail "adapters_host said: $(cat rows)"
 LD_LIBRARY_PATH=shipped ./adapters_host slots.hekla adapter model >exported 2>error || fail "an exported file with slots: $(cat error)"
+# shellcheck disable=SC2086
+c++ -std=c++17 -O1 -Wall -Wextra -Wconversion -pedantic -Werror "$tests/adapter_swap_bench.cpp" -o adapter_swap_bench $flags -lvulkan
+./adapter_swap_bench model adapter 2000 256 >swaps 2>error || fail "adapter_swap_bench: $(cat error)"
+grep -q '^allocations and pipelines: 0 and 0 without swaps, 0 and 0 with 16 swaps$' swaps || fail "swaps: $(cat swaps)"
 cmp -s rows exported || fail "an exported file with slots writes another text: $(cat exported)"
 # Agents learn from the teacher while the game runs.
 ./learn_in_game lessons 200000 agents.ppm >game || fail "learn_in_game: $(cat game)"
