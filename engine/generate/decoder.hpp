@@ -82,8 +82,8 @@ public:
     virtual int64_t first_chunk(int64_t) const { return 0; }
 
     // After begin(): later steps read these fields instead, with as many rows as in the batch's `sources`. The rows
-    // `again` of `sources` begin anew: what is computed before their first step, by an encoder for example, is computed
-    // again with the new fields, and their tokens must be fed again. Other rows keep it.
+    // `again` of `sources` begin again: everything before their first step, such as an encoder's pass, is computed with
+    // the new fields, and their tokens must be fed again. Other rows keep theirs.
     virtual Status set_fields(const Fields&, std::span<const std::size_t> /*again*/) {
         return unsupported("this decoder's fields cannot change");
     }

@@ -19,7 +19,7 @@ struct ExportOptions {
                                    // graph has tables that grow with it
     std::string version;           // Hekla's, for messages
     bool allow_non_finite = false; // false: parameters that are NaN or infinite are an error
-    SlotOptions slots = {};        // count above 0: also graphs for generation with so many adapter slots
+    SlotOptions slots = {};        // count above 0: also graphs for generation with this many adapter slots
 };
 inline constexpr int64_t kUsualLength = 4096;
 

@@ -157,7 +157,7 @@ bool has_one_adapter(const ModelOptions& options) {
 // Returns whether the head matters to what the model is opened for.
 bool uses_head(const ModelOptions& options) { return options.objective || !options.head.empty(); }
 
-// The head with which the only adapter was trained, its objective, and what its config.json says about them (labels,
+// The head with which the only adapter was trained, its objective, and the members of its config.json for them (labels,
 // prefixes) become the model's. Error: the head is not the one that was asked for.
 Status take_head(const StoredAdapter& adapter, const ModelOptions& options, plugin::CompositionSpec& spec,
                  nlohmann::json& config) {
