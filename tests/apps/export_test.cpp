@@ -67,7 +67,7 @@ TEST_CASE("a model with adapter slots is exported and planned") {
     const std::vector<std::string> tune{
         "train",           "recipe.toml", "model.from=run",          "tokenizer.from=run",
         "adapter.id=lora", "adapter.r=3", "train.learning_rate=0.1", "train.max_steps=20"};
-    succeed(place.run(with(tune, {"output.dir=tuned", "adapter.target_modules=\"c_attn\""})));
+    succeed(place.run(with(tune, {"output.dir=tuned", "adapter.target_modules=[\"c_attn\"]"})));
     succeed(place.run(with(tune, {"output.dir=dora", "adapter.use_dora=true"})));
     const auto exported = [&](const std::vector<std::string>& more) {
         return place.run(with({"export", "run", "slots.hekla"}, more));
