@@ -88,18 +88,18 @@ constexpr uint64_t kSlotElements = 2 * 2 * 8 * (32 + 96 + 32 + 32 + 32 + 128 + 1
                    kSlotBytes = kSlotElements * sizeof(float) + 16384;
 
 // Exports the body to a file with two slots of rank 8.
-void export_body(const Place& place, const char* file) {
+hekla::infer::ExportReport export_body(const Place& place, const char* file, int64_t length = 0) {
     const hekla::plugin::Registry registry = hekla::plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     hekla::gpu::GlslCompiler compiler(hekla::gpu::GlslOptions{});
     hekla::infer::ExportOptions options;
     options.version = "test";
+    options.length = length;
     options.slots = {2, 8, ""};
     const hekla::Result<hekla::infer::ExportReport> report =
         hekla::infer::export_model(registry, compiler, place.at("body"), place.at(file), options, {});
     REQUIRE_MESSAGE(report.ok(), report.message());
     REQUIRE(report->slots.has_value());
-    CHECK(report->slots->modules == 8);
-    CHECK(report->slots->bytes == kSlotBytes);
+    return report.value();
 }
 
 // The plan of a generation of three rows.
@@ -259,14 +259,20 @@ TEST_CASE("adapter slots: an encoder reads the prompt of a row again, or not, wh
                              "adapter.id=lora", "adapter.r=8", "adapter.target_modules=\"encoder.*\""}));
     const char* const prompts[] = {"one and four", "three and four", "five and one"};
     const Error error;
+    export_body(place, "slots.hekla", 32);
     const hk_loaded_adapter a = opened(place, context, "a");
     const std::string own = alone(place, context, "", prompts[1], 24),
                       adapted = alone(place, context, "a", prompts[1], 24);
     REQUIRE(own == "trois et quatre");
     REQUIRE(adapted == "trois et trois");
-    for (const int32_t flags : {HK_ADAPTER_FROM_START, HK_ADAPTER_FROM_HERE}) {
+    const std::pair<int32_t, const char*> runs[] = {
+        {HK_ADAPTER_FROM_START, "body"}, {HK_ADAPTER_FROM_HERE, "body"}, {HK_ADAPTER_FROM_START, "slots.hekla"}};
+    for (const auto& run : runs) {
+        const int32_t flags = run.first;
+        const std::string model = run.second;
         CAPTURE(flags);
-        Rows rows(place, 1, 0);
+        CAPTURE(model);
+        Rows rows(place, 2, 8, model.c_str());
         for (std::size_t row = 0; row < kRows; ++row) rows.prompts[row] = {prompts[row], std::strlen(prompts[row])};
         hk_session session{};
         bool asked = false;
@@ -312,7 +318,9 @@ TEST_CASE("adapter slots: an exported file takes adapters as its folder does, wi
     train(context,
           Training(place, "of_other",
                    {"model.from=" + place.at("other"), "adapter.id=lora", "adapter.r=2", "train.max_steps=2"}));
-    export_body(place, "slots.hekla");
+    const hekla::infer::ExportReport report = export_body(place, "slots.hekla");
+    CHECK(report.slots->modules == 8);
+    CHECK(report.slots->bytes == kSlotBytes);
     std::map<std::string, std::string> expected;
     for (const char* name : {"", "a", "b"}) expected[name] = alone(place, context, name, "line ", 24);
     hk_context_destroy(context);
