@@ -79,6 +79,19 @@ private:
     Status status_;
 };
 
+// The members of an options struct that describe adapter slots.
+template<class Options>
+Status check_slots(const char* type, const Options& o) {
+    constexpr int64_t kMostSlots = 65536; // and ranks, of the plugin lora
+    return Members(type)
+        .between("adapter_slots", o.adapter_slots, 0, kMostSlots)
+        .between("adapter_rank", o.adapter_rank, 0, kMostSlots)
+        .text("adapter_targets", o.adapter_targets)
+        .expect(o.adapter_slots > 0 || (o.adapter_rank == 0 && o.adapter_targets.size == 0), "adapter_slots",
+                "is 0, but adapter_rank or adapter_targets is set: set all of them or none")
+        .status();
+}
+
 Status check_points(const char* name, const char* count_name, const hk_timeline* points, uint64_t count) {
     if (points == nullptr && count > 0)
         return invalid_argument(fmt::format("hk_advance.{} is null, but {} is {}", name, count_name, count));
@@ -244,7 +257,6 @@ Status check(const hk_predict_options* o) {
 
 Status check(const hk_generate_options* o) {
     HK_TRY(complete_input(o, "hk_generate_options"));
-    constexpr int64_t kMostSlots = 65536; // and ranks, of the plugin lora
     constexpr double kMost = std::numeric_limits<double>::max();
     return Members("hk_generate_options")
         .required("model", o->model, "the folder or file of a model")
@@ -263,11 +275,7 @@ Status check(const hk_generate_options* o) {
         .texts("adapters", o->adapters, "adapter_count", o->adapter_count)
         .texts("prompt_adapters", o->prompt_adapters, "prompt_count",
                o->prompt_adapters != nullptr ? o->prompt_count : 0)
-        .between("adapter_slots", o->adapter_slots, 0, kMostSlots)
-        .between("adapter_rank", o->adapter_rank, 0, kMostSlots)
-        .text("adapter_targets", o->adapter_targets)
-        .expect(o->adapter_slots > 0 || (o->adapter_rank == 0 && o->adapter_targets.size == 0), "adapter_slots",
-                "is 0, but adapter_rank or adapter_targets is set: set all of them or none")
+        .then([&] { return check_slots("hk_generate_options", *o); })
         .expect(o->prompt_adapters == nullptr || o->adapter_count > 0, "prompt_adapters",
                 "is not null, but there are no adapters: set adapters, or set it to null")
         .expect(o->reference == 0 || o->weights == 0, "weights",
@@ -336,7 +344,13 @@ Status check(const hk_plan_options* o) {
         .texts("ports", o->ports, "port_count", o->port_count)
         .text("recipe", o->recipe)
         .text("model", o->model)
-        .zero("reserved", o->reserved);
+        .texts("adapters", o->adapters, "adapter_count", o->adapter_count)
+        .then([&] { return check_slots("hk_plan_options", *o); })
+        .expect(generates || (o->adapter_count == 0 && o->adapter_slots == 0),
+                o->adapter_slots == 0 ? "adapters" : "adapter_slots",
+                "is set, expected none: only HK_PLAN_GENERATE has them here")
+        .expect(o->adapters_by_row == 0 || o->adapter_count > 0, "adapters_by_row",
+                "is not 0, but there are no adapters: set adapters, or set it to 0");
     if (trains)
         members.required("recipe", o->recipe, "the path of a TOML file");
     else

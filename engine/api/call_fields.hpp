@@ -85,6 +85,11 @@ void visit_fields(V& v, hk_plan_options& o) {
     v("attention", o.attention);
     v("weights", o.weights);
     v("measure", o.measure);
+    v("adapters_by_row", o.adapters_by_row);
+    v.list("adapters", o.adapters, o.adapter_count);
+    v("adapter_slots", o.adapter_slots);
+    v("adapter_rank", o.adapter_rank);
+    v("adapter_targets", o.adapter_targets);
 }
 
 template<class V>

@@ -107,7 +107,7 @@ Result<generate::Output> Generation::write(const Round& round) {
     request.length = round.length;
     request.both_sides = style_.both_sides;
     if (round.prepared) request.begun = [&] { return round.prepared(*decoder_); };
-    if (round.between && !decoder_->encoder_decoder())
+    if (round.between)
         request.changed = [&]() -> Result<std::optional<generate::FieldChange>> {
             HK_ASSIGN(std::optional<std::vector<std::size_t>> computed, round.between());
             if (!computed) return std::optional<generate::FieldChange>();

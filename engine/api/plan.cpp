@@ -230,6 +230,9 @@ Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, P
     options.describe_only = true;
     options.tokenizer_required = false;
     if (writes) options.head = "lm";
+    HK_ASSIGN(options.adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
+    options.adapters_by_row = o.adapters_by_row != 0;
+    options.slots = {o.adapter_slots, o.adapter_rank, string_of(o.adapter_targets)};
     HK_ASSIGN(infer::Model model,
               infer::open_model(context.registry(), nullptr, string_of(o.model), options, context.log()));
     HK_ASSIGN(on, planned_on(call, o));
@@ -237,6 +240,10 @@ Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, P
     report.mode = o.mode;
     report.rows = std::max<int64_t>(1, o.rows);
     report.length = o.length;
+    if (model.exported != nullptr) { // as Runtime::limits() with compiled kernels
+        on.target.limits.generated_shaders = true;
+        on.target.limits.chains = false;
+    }
     program::Estimator estimator(on.target);
     const auto weights = static_cast<program::Storage>(o.weights);
     HK_TRY(writes ? infer::estimate_generation(estimator, model, weights, report.rows, report.length)

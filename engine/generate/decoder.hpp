@@ -81,9 +81,12 @@ public:
     // caches; 0: the first step is like any other.
     virtual int64_t first_chunk(int64_t) const { return 0; }
 
-    // After begin(), for a model without an encoder: later steps read these fields, [rows] as in its `sources`,
-    // instead.
-    virtual Status set_fields(const Fields&) { return unsupported("this decoder's fields cannot change"); }
+    // After begin(): later steps read these fields instead, with as many rows as in the batch's `sources`. The rows
+    // `again` of `sources` begin again: everything before their first step, such as an encoder's pass, is computed with
+    // the new fields, and their tokens must be fed again. Other rows keep theirs.
+    virtual Status set_fields(const Fields&, std::span<const std::size_t> /*again*/) {
+        return unsupported("this decoder's fields cannot change");
+    }
 
     // Returns logits [rows, vocabulary] of each row's last valid token (undefined for rows with count 0).
     virtual Status decode(const Step& step, Logits& logits) = 0;

@@ -108,6 +108,13 @@ graph::Tensor repeat_rows(const graph::Tensor& tensor, int64_t repeats) {
     return result;
 }
 
+void copy_rows(const graph::Tensor& from, graph::Tensor& to, std::span<const std::size_t> rows, int64_t repeats) {
+    const std::size_t size = to.data.size() / static_cast<std::size_t>(to.shape[0]) * static_cast<std::size_t>(repeats);
+    for (const std::size_t row : rows)
+        std::copy_n(from.data.begin() + static_cast<std::ptrdiff_t>(row * size), size,
+                    to.data.begin() + static_cast<std::ptrdiff_t>(row * size));
+}
+
 int64_t capacity_for(int64_t length) {
     int64_t capacity = 16;
     while (capacity < length) capacity *= 2;

@@ -60,4 +60,8 @@ Result<graph::Graph> last_token_only(graph::Graph graph);
 // Returns the rows of a tensor, each `repeats` times.
 graph::Tensor repeat_rows(const graph::Tensor& tensor, int64_t repeats);
 
+// Copies rows of `from` to the same rows of `to`, of the same shape: row r means the `repeats` rows from r * repeats
+// on.
+void copy_rows(const graph::Tensor& from, graph::Tensor& to, std::span<const std::size_t> rows, int64_t repeats);
+
 } // namespace hekla::generate

@@ -101,15 +101,25 @@ public:
         prompt_chunk_ = session.prompt_chunk;
         length_ = session.length;
         sources_.clear();
-        for (const auto& [name, tensor] : session.sources) sources_[name] = repeat_rows(tensor, session.repeats);
-        HK_TRY(encode(session));
+        repeats_ = session.repeats;
+        encoder_fields_ = session.sources;
+        for (const auto& [name, tensor] : session.sources) sources_[name] = repeat_rows(tensor, repeats_);
+        HK_TRY(encode());
         for (auto& [chunk, turn] : turns_) HK_TRY(set_sources(*turn));
         return turn(1, StepKind::any).status();
     }
 
-    Status set_fields(const Fields& fields) override {
-        for (const auto& [name, tensor] : fields) sources_[name] = tensor;
+    Status set_fields(const Fields& fields, std::span<const std::size_t> again) override {
+        for (const auto& [name, tensor] : fields) {
+            sources_[name] = repeat_rows(tensor, repeats_);
+            copy_rows(tensor, encoder_fields_.at(name), again, 1);
+        }
         for (auto& [chunk, turn] : turns_) HK_TRY(set_sources(*turn));
+        if (again.empty() || !has_encoder_) return {};
+        Fields states = states_;
+        HK_TRY(encode());
+        for (auto& [name, state] : states) copy_rows(states_.at(name), state, again, repeats_);
+        states_ = std::move(states);
         return {};
     }
 
@@ -212,22 +222,22 @@ private:
 
     // Runs the encoder and stores its outputs for every step in states of the store, for each row that a source row
     // serves.
-    Status encode(const DecodeBatch& session) {
+    Status encode() {
         if (!has_encoder_) return {};
         if (!encoder_) {
-            HK_ASSIGN(const Graph graph, graphs_.encode(session.rows / session.repeats, session.sources));
+            HK_ASSIGN(const Graph graph, graphs_.encode(rows_ / repeats_, encoder_fields_));
             once_.clear();
             has_encoder_ = !graph.outputs.empty();
             if (!has_encoder_) return {};
             HK_ASSIGN(encoder_, Program::compile(runtime_, graph, store_, encoder_options(graph)));
         }
-        for (const auto& [name, tensor] : session.sources)
+        for (const auto& [name, tensor] : encoder_fields_)
             if (encoder_->has_input(name)) HK_TRY(encoder_->set_input(name, bytes_of(tensor)));
         HK_TRY(encoder_->run());
         states_.clear();
         for (const std::string& name : encoder_->output_names()) {
             HK_ASSIGN(const HostTensor host, encoder_->read_output(name));
-            Tensor tensor = repeat_rows(tensor_of(host), session.repeats);
+            Tensor tensor = repeat_rows(tensor_of(host), repeats_);
             if (name.starts_with("state.")) {
                 states_[name] = std::move(tensor);
                 continue;
@@ -281,7 +291,8 @@ private:
     program::ParameterStore& store_;
     DecoderGraphs graphs_;
     std::string key_;                         // identifies what the programs were created for
-    Fields sources_;                          // for every row
+    Fields encoder_fields_;                   // DecodeBatch::sources, for the encoder
+    Fields sources_;                          // the same for every row, for steps
     Fields states_;                           // recurrent, "state.NAME"
     std::map<std::string, std::string> once_; // "once.NAME" -> state of the store
     bool has_encoder_ = true;                 // false: no value is computed once before the steps
@@ -291,6 +302,7 @@ private:
     std::optional<int64_t> prepared_chunk_; // of steps of StepKind::first, after prepare()
     std::vector<kernels::ChooseRow> rows_state_;
     int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0, prompt_chunk_ = 0;
+    int64_t repeats_ = 1;         // of the batch
     int64_t length_ = 0;          // of the batch
     int64_t longest_checked_ = 0; // length that the model supports, with key_
 };
@@ -298,7 +310,7 @@ private:
 } // namespace
 
 Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition,
-                        const DecodeBatch& session) {
+                        const DecodeBatch& session, bool first_steps) {
     HK_ASSIGN(const DecoderGraphs graphs, DecoderGraphs::create(composition));
     const int64_t length = session.length + graphs.virtual_tokens();
     HK_TRY(graphs.check_length(length, session.sources));
@@ -323,6 +335,7 @@ Status estimate_decoder(program::Estimator& estimator, const plugin::Composition
         return session.prompt_chunk > 1 ? add(session.prompt_chunk, StepKind::both_sides) : Status();
     }
     for (const int64_t chunk : chunks) HK_TRY(add(chunk, StepKind::any));
+    if (!first_steps) return {};
     if (const int64_t first = first_chunk_of(graphs.first_chunks(capacity, sources), session.length); first > 0)
         HK_TRY(add(first, StepKind::first));
     return {};

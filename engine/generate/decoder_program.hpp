@@ -18,9 +18,10 @@ Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime,
                                                       const plugin::Composition& composition);
 
 // Adds the caches of a batch's decoder and its program of every chunk size, without the store. The unit of work is a
-// token of every row. Errors: as Decoder::begin.
+// token of every row. first_steps: with the program of first steps, which an exported model does not have. Errors: as
+// Decoder::begin.
 Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition,
-                        const DecodeBatch& session);
+                        const DecodeBatch& session, bool first_steps = true);
 
 // The same for the rows of a recorded case.
 Status estimate_recorded(program::Estimator& estimator, const plugin::Composition& composition,

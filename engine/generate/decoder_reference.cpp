@@ -56,11 +56,6 @@ public:
         return {};
     }
 
-    Status set_fields(const Fields& fields) override {
-        for (const auto& [name, tensor] : fields) feeds_.fields[name] = tensor;
-        return {};
-    }
-
     Status decode(const Step& step, Logits& logits) override {
         HK_ASSIGN(const Graph* turn, this->turn(step.chunk, step.kind));
         feeds_.fields[graphs_.token_field()] = integers(Shape{rows_, step.chunk}, step.tokens);

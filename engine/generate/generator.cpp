@@ -365,10 +365,7 @@ private:
     Status change(Rows& rows) {
         HK_ASSIGN(const std::optional<FieldChange> change, request_.changed());
         if (!change) return {};
-        Fields fields;
-        for (const auto& [name, tensor] : change->fields)
-            fields[name] = repeat_rows(tensor, static_cast<int64_t>(copies_));
-        HK_TRY(decoder_.set_fields(fields));
+        HK_TRY(decoder_.set_fields(change->fields, change->computed));
         std::vector<Ids> again(over_.size());
         for (const std::size_t prompt : change->computed)
             for (std::size_t row = prompt * copies_; row < (prompt + 1) * copies_; ++row) {

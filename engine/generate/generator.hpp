@@ -14,7 +14,7 @@ namespace hekla::generate {
 // What changes between two tokens.
 struct FieldChange {
     Fields fields;                     // new values of Request::fields
-    std::vector<std::size_t> computed; // prompts whose keys and values of earlier tokens are computed again with them
+    std::vector<std::size_t> computed; // prompts that are computed again with them, up to the token that is fed next
 };
 
 struct Request {
@@ -32,7 +32,7 @@ struct Request {
     // is such a prompt too.
     bool both_sides = false;
     std::function<Status()> begun = {}; // called before the first token is fed
-    // Called before every step after the prompts, without beams and encoder: whether fields change. May be empty.
+    // Called before every step after the prompts, without beams: whether fields change. May be empty.
     std::function<Result<std::optional<FieldChange>>()> changed = {};
 };
 

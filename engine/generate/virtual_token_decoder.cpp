@@ -34,7 +34,9 @@ public:
         return inner_->begin(longer(session));
     }
 
-    Status set_fields(const Fields& fields) override { return inner_->set_fields(fields); }
+    Status set_fields(const Fields& fields, std::span<const std::size_t> again) override {
+        return inner_->set_fields(fields, again);
+    }
 
     Status decode(const Step& step, Logits& logits) override {
         HK_ASSIGN(const Shifted shifted, feed(step, logits));

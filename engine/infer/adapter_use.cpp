@@ -25,6 +25,26 @@ Status no_module(const std::string& where, const std::string& tensor, const std:
                                near.empty() ? "" : fmt::format("; the nearest is '{}'", near)));
 }
 
+Result<std::vector<StoredAdapter>> open_adapters(std::span<const AdapterUse> uses) {
+    std::vector<StoredAdapter> adapters;
+    for (const AdapterUse& use : uses) {
+        Result<StoredAdapter> adapter = open_stored_adapter(use.folder);
+        if (!adapter.ok()) return adapter.status().with_context(fmt::format("adapter '{}'", use.name));
+        adapters.push_back(adapter.take());
+    }
+    return adapters;
+}
+
+// Sets UsedAdapters::slots.
+Status read_slots(std::span<const AdapterUse> uses, UsedAdapters& used) {
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+        Result<SlotContent> content = slot_content(used.adapters[i]);
+        if (!content.ok()) return content.status().with_context(fmt::format("adapter '{}'", uses[i].name));
+        used.slots.push_back(content.take());
+    }
+    return {};
+}
+
 } // namespace
 
 Result<AdapterUse> parse_adapter_use(std::string_view text) {
@@ -85,18 +105,10 @@ Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row,
         return unsupported(
             "the model's folder is that of an adapter; give the folder of its body as the model, and this "
             "folder as one of the adapters");
-    for (const AdapterUse& use : uses) {
-        Result<StoredAdapter> adapter = open_stored_adapter(use.folder);
-        if (!adapter.ok()) return adapter.status().with_context(fmt::format("adapter '{}'", use.name));
-        used.adapters.push_back(adapter.take());
-    }
+    HK_ASSIGN(used.adapters, open_adapters(uses));
     const auto fits = [](const StoredAdapter& adapter) { return not_in_a_slot(adapter).empty(); };
     if (slots.count > 0 || (by_row && std::ranges::all_of(used.adapters, fits))) {
-        for (std::size_t i = 0; i < uses.size(); ++i) {
-            Result<SlotContent> content = slot_content(used.adapters[i]);
-            if (!content.ok()) return content.status().with_context(fmt::format("adapter '{}'", uses[i].name));
-            used.slots.push_back(content.take());
-        }
+        HK_TRY(read_slots(uses, used));
         HK_ASSIGN(plugin::AdapterSpec one, slots_spec(used.slots, slots));
         spec.adapters = {std::move(one)};
         return used;
@@ -106,6 +118,13 @@ Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row,
     Combined together = combination_of(uses, by_row);
     spec.combination = std::move(together.how);
     spec.combination_config = std::move(together.config);
+    return used;
+}
+
+Result<UsedAdapters> read_slot_adapters(std::span<const AdapterUse> uses) {
+    UsedAdapters used;
+    HK_ASSIGN(used.adapters, open_adapters(uses));
+    HK_TRY(read_slots(uses, used));
     return used;
 }
 

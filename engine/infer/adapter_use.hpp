@@ -40,6 +40,9 @@ struct UsedAdapters {
 Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, const SlotOptions& slots,
                                   plugin::CompositionSpec& spec);
 
+// Reads the folders of adapters for slots. Errors: those of the folders; an adapter that cannot be in a slot.
+Result<UsedAdapters> read_slot_adapters(std::span<const AdapterUse> uses);
+
 // What adapters' folders are compared with.
 struct AdaptedModelParts {
     std::string folder;                       // of the body: for messages

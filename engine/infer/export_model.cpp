@@ -97,6 +97,7 @@ struct Head {
     std::vector<std::string> texts; // in the order of the families
     graph::Graph smallest;
     Status not_of_tokens;                      // why it does not read rows of tokens
+    std::optional<SlotOptions> slots;          // rows choose adapters in slots
     std::vector<plugin::StoredTensor> tensors; // of the folder
 };
 
@@ -119,6 +120,7 @@ public:
         } else {
             HK_TRY(take(generation(*heads_[0]), "generate"));
         }
+        if (options_.slots.count > 0) HK_TRY(slots(folder));
         report_.left_out.emplace_back("predict, eval and train", "what they need of plugins is code");
         if (!report_.can.empty()) return {};
         std::string why;
@@ -138,6 +140,10 @@ public:
         manifest["both_sides"] = style_.both_sides;
         manifest["begin"] = style_.begin;
         manifest["source"] = source_;
+        if (report_.slots) {
+            HK_ASSIGN(const nlohmann::ordered_json body, base_of(model.path));
+            manifest["weights"] = body.at("weights");
+        }
         HK_TRY(add_tokenizer(model, contents));
         add_graphs(contents);
         HK_TRY(add_kernels(compiler, contents));
@@ -149,10 +155,12 @@ public:
     }
 
 private:
-    Status open(const fs::path& folder, const std::string& head) {
+    Status open(const fs::path& folder, const std::string& head, const SlotOptions& slots = {}) {
         auto one = std::make_unique<Head>();
         ModelOptions options;
         options.head = head;
+        options.slots = slots;
+        if (slots.count > 0) one->slots = slots;
         options.tokenizer_required = false;
         HK_ASSIGN(one->model, describe_model(registry_, folder, options, log_));
         if (one->model.exported != nullptr)
@@ -163,6 +171,11 @@ private:
             HK_ASSIGN(base_, open_base(one->model.config, one->model.path));
         }
         const plugin::NameRules& names = one->model.composition->architecture().names;
+        if (one->slots) { // no folder has their matrices, and the others were found before
+            one->not_of_tokens = add_smallest(*one);
+            heads_.push_back(std::move(one));
+            return {};
+        }
         HK_ASSIGN(one->tensors, base_ ? find_with_base(one->smallest, folder_->weights(), base_->weights(), names)
                                       : plugin::find_tensors(one->smallest, folder_->weights(), names));
         for (const plugin::StoredTensor& tensor : one->tensors) {
@@ -234,6 +247,53 @@ private:
         });
     }
 
+    // Adds the graphs of generation whose rows choose adapters in slots.
+    Status slots(const fs::path& folder) {
+        if (report_.can.empty() || report_.can.back() != "generate") {
+            const auto why =
+                std::ranges::find(report_.left_out, "generate", &std::pair<std::string, std::string>::first);
+            return unsupported(fmt::format("{}: adapter slots are for generation, to which it cannot be exported: {}",
+                                           folder.string(), why->second));
+        }
+        SlotOptions all = options_.slots;
+        if (all.rank == 0) all.rank = kSlotRank;
+        if (all.targets.empty()) all.targets = kAllLinear;
+        const auto with_slots = [&]() -> Status {
+            HK_TRY(open(folder, "lm", all));
+            return generation(*heads_.back());
+        };
+        HK_TRY(with_slots().with_context(folder.string() + ": adapter slots"));
+        ExportedSlots made{all};
+        const std::vector<program::ParameterEntry> table = program::parameter_table(heads_.back()->smallest);
+        std::vector<program::ParameterEntry> body;
+        program::StoreOptions own;
+        for (const program::ParameterEntry& entry : table) {
+            if (!entry.name.starts_with(plugin::kAdapter)) {
+                body.push_back(entry);
+                continue;
+            }
+            own.own.insert(entry.name);
+            made.modules += entry.name.ends_with(".lora_A.weight") ? 1 : 0;
+        }
+        HK_TRY(check_slots_exist(folder.string(), made.modules));
+        HK_ASSIGN(const uint64_t with, weights_of(table, own));
+        HK_ASSIGN(const uint64_t without, weights_of(body, {}));
+        made.bytes = with - without;
+        report_.slots = made;
+        return {};
+    }
+
+    // Returns the device memory of parameters.
+    static Result<uint64_t> weights_of(const std::vector<program::ParameterEntry>& table,
+                                       const program::StoreOptions& options) {
+        const program::Limits limits = tiers().front();
+        HK_ASSIGN(const program::Target target,
+                  program::described_target(limits, program::speed_of(limits), uint64_t{1} << 40, true));
+        program::Estimator estimator(target);
+        HK_TRY(estimator.add_store(table, options));
+        return estimator.finish().weights;
+    }
+
     static Tensors fields_of(int64_t rows, int64_t length, bool masked) {
         const graph::Shape shape{rows, length};
         const graph::Tensor one{graph::Kind::int32, shape,
@@ -259,7 +319,7 @@ private:
             HK_ASSIGN(style_, prompt_style(registry_, head.model));
         }
         HK_ASSIGN(const int64_t length,
-                  longest([&](int64_t n) { return graphs.check_length(n, source_tensors(sources, 1, n)); }));
+                  longest([&](int64_t n) { return graphs.check_length(n, source_tensors(head, sources, 1, n)); }));
         report_.length = report_.length == 0 ? length : std::min(length, report_.length);
         HK_TRY(add_turns(head, graphs, sources));
         // Rows of different lengths get a mask if the objective creates none.
@@ -276,7 +336,7 @@ private:
                         generate::DecodeBatch session;
                         session.rows = rows;
                         session.length = std::min(capacity, report_.length);
-                        session.sources = source_tensors(sources, rows, std::min(capacity + 1, report_.length));
+                        session.sources = source_tensors(head, sources, rows, std::min(capacity + 1, report_.length));
                         if (style_.both_sides) session.prompt_chunk = session.length;
                         HK_TRY(generate::estimate_decoder(estimator, composition, session));
                         if (capacity >= report_.length) break;
@@ -297,6 +357,8 @@ private:
     Status add_turns(Head& head, const generate::DecoderGraphs& graphs, const std::vector<std::string>& sources) {
         std::vector<GraphFamily::Field> fields;
         for (const std::string& name : sources) fields.push_back({name, graph::Kind::int32, {"rows", "source"}});
+        if (head.slots)
+            for (const auto& [name, tensor] : slot_fields(1)) fields.push_back({name, tensor.kind, {"rows"}});
         fields.push_back({graphs.token_field(), graph::Kind::int32, {"rows", "tokens"}});
         std::vector<GraphFamily::Size> sizes = sizes_of_rows(report_.length);
         if (!sources.empty()) sizes.push_back({"source", 1, report_.length});
@@ -306,8 +368,10 @@ private:
         return add_family(head, HK_MODE_DECODE, fields, sizes);
     }
 
-    static generate::Fields source_tensors(const std::vector<std::string>& names, int64_t rows, int64_t length) {
+    static generate::Fields source_tensors(const Head& head, const std::vector<std::string>& names, int64_t rows,
+                                           int64_t length) {
         generate::Fields fields;
+        if (head.slots) fields = slot_fields(rows);
         for (const std::string& name : names)
             fields[name] = graph::Tensor{graph::Kind::int32, graph::Shape{rows, length},
                                          std::vector<double>(static_cast<std::size_t>(rows * length))};
@@ -459,6 +523,9 @@ private:
                 graphs.back()["text"] = at->second;
             }
             heads.push_back({{"head", head->model.composition->head()}, {"graphs", graphs}});
+            if (head->slots)
+                heads.back()["slots"] = {
+                    {"count", head->slots->count}, {"rank", head->slots->rank}, {"targets", head->slots->targets}};
         }
         report_.graphs = known.size();
     }

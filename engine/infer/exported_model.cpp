@@ -22,7 +22,9 @@ using nlohmann::json;
 //     both_sides    see PromptStyle
 //     begin         the same; absent in files of earlier versions: none
 //     source        layout_json(), of one with an encoder
-//     heads         [{head, graphs: [{text: a content, and family_json()}]}]; the first is the model's own
+//     heads         [{head, graphs: [{text: a content, and family_json()}]}]; the first is the model's own; with
+//                   slots: {count, rank, targets}, graphs for rows that choose slots
+//     weights       with slots: base_of()'s hash of the body's weights
 //     kernels       Dispatch::shader -> a content, its SPIR-V
 //     tokenizer     names of files, each a content "tokenizer/NAME"
 
@@ -54,12 +56,36 @@ Status read_tokenizer(const ExportedFile& file, std::pmr::memory_resource* memor
 Result<const json*> find_head(const ExportedFile& file, const std::string& wanted) {
     std::string names;
     for (const json& one : file.manifest().at("heads")) {
+        if (one.contains("slots")) continue;
         const auto name = one.at("head").get<std::string>();
         if (wanted.empty() || wanted == name) return &one;
         names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
     }
     return unsupported(
         fmt::format("{}: has no head '{}'; it was exported with {}", file.path().string(), wanted, names));
+}
+
+// Returns the head with slots. Errors: the file has none, or others than the options ask for.
+Result<const json*> find_slots(const ExportedFile& file, const SlotOptions& asked) {
+    const std::string where = file.path().string();
+    for (const json& one : file.manifest().at("heads")) {
+        if (!one.contains("slots")) continue;
+        const json& slots = one.at("slots");
+        const auto check = [&](const char* what, const char* option, const auto& given, const auto& none) -> Status {
+            const auto has = slots.at(what).get<std::decay_t<decltype(given)>>();
+            if (given == none || given == has) return {};
+            return invalid_argument(fmt::format("{}: its adapter slots were exported with {} {}, not {}: give that "
+                                                "or nothing, or export the model again",
+                                                where, option, has, given));
+        };
+        HK_TRY(check("count", "--adapter-slots", asked.count, int64_t{0}));
+        HK_TRY(check("rank", "--adapter-rank", asked.rank, int64_t{0}));
+        HK_TRY(check("targets", "--adapter-targets", asked.targets, std::string()));
+        return &one;
+    }
+    return unsupported(fmt::format("{}: was exported without adapter slots: `hekla export MODEL {} --adapter-slots N` "
+                                   "writes it with them; or give the model's folder",
+                                   where, file.path().filename().string()));
 }
 
 } // namespace
@@ -77,10 +103,23 @@ Result<Model> describe_exported(const plugin::Registry& registry, const fs::path
             return unsupported(fmt::format("{}: is exported already: another class ({}) needs the folder that it was "
                                            "exported from",
                                            where, options.class_name));
-        HK_ASSIGN(const json* head, find_head(*file, options.head));
+        const bool slots = options.slots.count > 0 || options.adapters_by_row;
+        if (!slots && !options.adapters.empty())
+            return unsupported(fmt::format("{}: is an exported file, where adapters are in slots that the rows of a "
+                                           "generation choose (--adapter-rows); otherwise give the model's folder",
+                                           where));
+        HK_ASSIGN(const json* head, slots ? find_slots(*file, options.slots) : find_head(*file, options.head));
         Model m;
         m.path = path;
         m.exported = file;
+        if (slots) {
+            HK_ASSIGN(UsedAdapters used, read_slot_adapters(options.adapters));
+            HK_TRY(check_slot_count(used.slots.size(), head->at("slots").at("count").get<int64_t>()));
+            m.adapters = std::move(used.adapters);
+            m.slots = std::move(used.slots);
+            m.has_slots = m.rows_choose = true;
+            m.body_weights = manifest.at("weights").get<std::string>();
+        }
         m.config = manifest.at("config");
         HK_TRY(read_tokenizer(*file, options.memory, m));
         if (m.tokenizer == nullptr && options.tokenizer_required) return m.tokenizer_problem;

@@ -7,6 +7,7 @@
 #include "infer/model.hpp"
 #include "infer/source_layout.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,11 +19,20 @@ struct ExportOptions {
                                    // graph has tables that grow with it
     std::string version;           // Hekla's, for messages
     bool allow_non_finite = false; // false: parameters that are NaN or infinite are an error
+    SlotOptions slots = {};        // count above 0: also graphs for generation with this many adapter slots
 };
 inline constexpr int64_t kUsualLength = 4096;
 
+// The adapter slots of an exported file.
+struct ExportedSlots {
+    SlotOptions options;     // as exported; none of them 0 or ""
+    std::size_t modules = 0; // that have them
+    uint64_t bytes = 0;      // of device memory for their matrices in float32
+};
+
 struct ExportReport {
     int64_t length = 0; // tokens of the longest row
+    std::optional<ExportedSlots> slots;
     std::size_t graphs = 0, kernels = 0, tensors = 0;
     uint64_t bytes = 0;                                        // of the file
     std::vector<std::string> can;                              // "generate", "embed"
@@ -30,12 +40,13 @@ struct ExportReport {
 };
 
 // Writes `file`, for any number of rows, with kernels for every kind of device. Error: unsupported, with the reason, if
-// nothing of the model can be exported.
+// nothing of the model can be exported, or if it cannot have the slots.
 Result<ExportReport> export_model(const plugin::Registry& registry, gpu::GlslCompiler& compiler,
                                   const std::filesystem::path& folder, const std::filesystem::path& file,
                                   const ExportOptions& options, const Log& log);
 
-// Describes an exported file, like describe_model() for a folder.
+// Describes an exported file, like describe_model() for a folder. With slots or adapters that rows choose: those slots
+// that it was exported with, whose number, rank and modules the options repeat or leave out.
 Result<Model> describe_exported(const plugin::Registry& registry, const std::filesystem::path& file,
                                 const ModelOptions& options);
 Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const ExportedFile& file);

@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kAllLinear = "all-linear";
 constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
 
 // "adapter.MODULE.lora_A.weight" -> "MODULE"; empty if it is another tensor.
@@ -127,12 +126,22 @@ Result<SlotContent> slot_content(const StoredAdapter& adapter) {
     return content;
 }
 
+Status check_slot_count(std::size_t adapters, int64_t slots) {
+    if (static_cast<int64_t>(adapters) <= slots) return {};
+    return invalid_argument(fmt::format("{} adapters for {} slots", adapters, slots));
+}
+
+Tensors slot_fields(int64_t rows) {
+    const graph::Shape shape{rows};
+    const auto count = static_cast<std::size_t>(rows);
+    return {{plugin::kAdapterRows, {graph::Kind::int32, shape, std::vector<double>(count, -1.0)}},
+            {plugin::kAdapterScales, {graph::Kind::float32, shape, std::vector<double>(count, 1.0)}}};
+}
+
 Result<plugin::AdapterSpec> slots_spec(std::span<const SlotContent> contents, const SlotOptions& options) {
     const auto count = options.count > 0 ? options.count : static_cast<int64_t>(contents.size());
-    if (static_cast<int64_t>(contents.size()) > count)
-        return invalid_argument(fmt::format("{} adapters for {} slots", contents.size(), count));
-    constexpr int64_t kRank = 16;
-    int64_t rank = options.rank > 0 ? options.rank : contents.empty() ? kRank : 1;
+    HK_TRY(check_slot_count(contents.size(), count));
+    int64_t rank = options.rank > 0 ? options.rank : contents.empty() ? kSlotRank : 1;
     json modules = json::array();
     for (const SlotContent& content : contents) {
         if (options.rank == 0) rank = std::max(rank, content.rank());
@@ -160,6 +169,14 @@ Result<std::vector<float>> slots_values(const plugin::ModelTensor& parameter, st
     for (std::size_t slot = 0; slot < contents.size(); ++slot)
         HK_TRY(fill(p, contents[slot], std::span(values).subspan(slot * p.size(), p.size())));
     return values;
+}
+
+Status check_slots_exist(const std::string& folder, std::size_t parameters) {
+    if (parameters > 0) return {};
+    return invalid_argument(
+        fmt::format("{}: no linear layer of the model is among the adapter targets: give ends of the names that "
+                    "`hekla inspect` lists, or \"{}\"",
+                    folder, kAllLinear));
 }
 
 Result<std::vector<float>> slot_values(const plugin::ModelTensor& parameter, const SlotContent* content) {

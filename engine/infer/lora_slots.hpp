@@ -3,6 +3,7 @@
 #pragma once
 
 #include "infer/stored_adapter.hpp"
+#include "infer/tensors.hpp"
 #include "plugin/compose.hpp"
 #include "plugin/model_names.hpp"
 
@@ -32,23 +33,33 @@ std::string not_in_a_slot(const StoredAdapter& adapter);
 // Errors: it cannot; matrices that are damaged or not finite.
 Result<SlotContent> slot_content(const StoredAdapter& adapter);
 
+inline constexpr const char* kAllLinear = "all-linear";
+inline constexpr int64_t kSlotRank = 16; // of slots without contents
+
 // Slots that are there whatever is in them first.
 struct SlotOptions {
     int64_t count = 0;   // 0: as many as contents
-    int64_t rank = 0;    // 0: the largest of the contents'; without any 16
-    std::string targets; // ends of modules' names with commas between, or "all-linear"; "": the contents' modules;
-                         // without any "all-linear"
+    int64_t rank = 0;    // 0: the largest of the contents'; without any kSlotRank
+    std::string targets; // ends of modules' names with commas between, or kAllLinear; "": the contents' modules;
+                         // without any kAllLinear
 };
+// Error: more adapters than slots.
+Status check_slot_count(std::size_t adapters, int64_t slots);
 // The adapter that has the slots. Errors: more contents than slots.
 Result<plugin::AdapterSpec> slots_spec(std::span<const SlotContent> contents, const SlotOptions& options);
+
+// Returns the fields by which rows choose slots, of rows that use none.
+Tensors slot_fields(int64_t rows);
 
 // Returns the values of a parameter of the slots, [slots, r, in] or [slots, out, r]. Errors: an adapter whose matrices
 // are of another size, or whose rank is larger.
 Result<std::vector<float>> slots_values(const plugin::ModelTensor& parameter, std::span<const SlotContent> contents);
+// Error: a model has no parameters of slots, since no linear layer is among the targets. folder: of the body.
+Status check_slots_exist(const std::string& folder, std::size_t parameters);
 // The values of one slot of it. null: zeros.
 Result<std::vector<float>> slot_values(const plugin::ModelTensor& parameter, const SlotContent* content);
-// Errors: it was trained with another body (weights, "": not compared); a module that is not among `parameters`, those of
-// the slots, with the nearest name. folder: of the body, for messages.
+// Errors: it was trained with another body (weights, "": not compared); a module that is not among `parameters`, those
+// of the slots, with the nearest name. folder: of the body, for messages.
 Status check_slot(const SlotContent& content, const std::string& weights, const std::string& folder,
                   std::span<const plugin::ModelTensor> parameters);
 

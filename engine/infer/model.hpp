@@ -14,6 +14,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 
 namespace hekla::infer {
 
@@ -55,9 +56,11 @@ struct Model {
     std::vector<StoredAdapter> adapters; // ModelOptions::adapters, in order
     std::vector<SlotContent> slots;      // UsedAdapters::slots
     bool has_slots = false;              // these, or those of ModelOptions::slots
+    bool rows_choose = false;            // each row chooses a slot or an adapter (kAdapterRows)
     std::vector<plugin::ModelTensor> slot_parameters;
     std::string body_weights;                       // with slots: the hash of the body's weights
     std::vector<program::ParameterEntry> table;     // of its parameters
+    std::set<std::string, std::less<>> own;         // parameters that are not of the body's files
     program::Runtime* runtime = nullptr;            // null: the float64 interpreter is used
     std::unique_ptr<program::ParameterStore> store; // with a runtime
     Tensors parameters;                             // and buffers; without a runtime

@@ -31,20 +31,21 @@ Result<Tensors> encoder_fields(const Model& model, int64_t rows, int64_t length)
 
 Status estimate_pass(program::Estimator& estimator, Model& model, program::Storage weights, int64_t rows,
                      int64_t length, const std::vector<std::string>& ports, bool attention) {
-    HK_TRY(estimator.add_store(model.table, {.weights = weights}));
+    HK_TRY(estimator.add_store(model.table, {.weights = weights, .own = model.own}));
     HK_ASSIGN(const Tensors fields, token_fields(model, rows, length));
     return Forward::estimate(estimator, model, fields, ports, attention);
 }
 
 Status estimate_generation(program::Estimator& estimator, Model& model, program::Storage weights, int64_t rows,
                            int64_t length) {
-    HK_TRY(estimator.add_store(model.table, {.weights = weights}));
+    HK_TRY(estimator.add_store(model.table, {.weights = weights, .own = model.own}));
     generate::DecodeBatch batch;
     batch.rows = rows;
     batch.length = length;
     HK_ASSIGN(const Tensors sources, encoder_fields(model, rows, length));
     batch.sources.insert(sources.begin(), sources.end());
-    return generate::estimate_decoder(estimator, *model.composition, batch);
+    if (model.rows_choose) batch.sources.merge(slot_fields(rows));
+    return generate::estimate_decoder(estimator, *model.composition, batch, /*first_steps=*/model.exported == nullptr);
 }
 
 } // namespace hekla::infer

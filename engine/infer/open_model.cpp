@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_of_adapter(const std::string& name) { return name.starts_with(plugin::kAdapter); }
+
 // Returns how the graph of the model's plugins differs from the one that it was made with; empty where it does not, or
 // where the folder has no record.
 Result<std::string> difference_from_record(const Model& m, const Log& log) {
@@ -31,15 +33,17 @@ Result<std::string> difference_from_record(const Model& m, const Log& log) {
     return std::string();
 }
 
+// Those that no adapter has (Model::own).
 Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& graph, const Model& m,
                                                          const model::ModelFolder& folder,
                                                          const model::ModelFolder* base, const Log& log) {
     if (!m.adapters.empty() || m.has_slots) { // the record is of the body alone
-        HK_ASSIGN(
-            plugin::FoundTensors found,
-            plugin::find_some_tensors(graph, folder.weights().tensors(), folder.weights().path().string(),
-                                      plugin::model_rules(m.composition->architecture().names),
-                                      [](const std::string& name) { return !name.starts_with(plugin::kAdapter); }));
+        const auto takes = [&](const std::string& name) { return !is_of_adapter(name) && !m.own.contains(name); };
+        model::NameRules rules = plugin::model_rules(m.composition->architecture().names);
+        if (!std::ranges::all_of(m.own, is_of_adapter)) rules.ignorable.emplace_back("*"); // what an adapter replaces
+        HK_ASSIGN(plugin::FoundTensors found,
+                  plugin::find_some_tensors(graph, folder.weights().tensors(), folder.weights().path().string(), rules,
+                                            takes));
         return std::move(found.tensors);
     }
     HK_ASSIGN(const std::string difference, difference_from_record(m, log));
@@ -55,18 +59,20 @@ Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& gra
 }
 
 // They are stored under the graph's own names.
-Result<std::vector<plugin::StoredTensor>> exported_tensors(const graph::Graph& graph, const ExportedFile& file) {
+// slots: those of adapters are of slots, which no file contains.
+Result<std::vector<plugin::StoredTensor>> exported_tensors(const graph::Graph& graph, const ExportedFile& file,
+                                                           bool slots) {
     model::NameRules rules;
     rules.ignorable = {"*"}; // another head's
-    HK_ASSIGN(plugin::FoundTensors found, plugin::find_some_tensors(graph, file.tensors(), file.path().string(), rules,
-                                                                    [](const std::string&) { return true; }));
+    HK_ASSIGN(plugin::FoundTensors found,
+              plugin::find_some_tensors(graph, file.tensors(), file.path().string(), rules,
+                                        [&](const std::string& name) { return !slots || !is_of_adapter(name); }));
     return std::move(found.tensors);
 }
 
 // What the shared weights of a model on a device are: of which files, as they are now, and which tensors of them.
-// Models of one body share it, whatever adapters they have. own: the parameters that are not shared.
-Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, const ModelOptions& options,
-                                const std::set<std::string, std::less<>>& own) {
+// Models of one body share it, whatever adapters they have.
+Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, const ModelOptions& options) {
     std::string key = fmt::format("{}", static_cast<int>(options.weights));
     std::error_code problem;
     const auto add = [&](const fs::path& file) {
@@ -88,7 +94,7 @@ Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, 
         add_folder(base != nullptr ? base->path() : m.path);
     if (problem) return io_error(fmt::format("{}: {}", m.path.string(), problem.message()));
     for (const program::ParameterEntry& entry : m.table)
-        if (!own.contains(entry.name))
+        if (!m.own.contains(entry.name))
             key += fmt::format("\n{} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits);
     return key;
 }
@@ -101,7 +107,7 @@ std::set<std::string, std::less<>> own_parameters(const std::vector<plugin::Stor
         for (const model::TensorView& tensor : base->weights().tensors()) of_base.insert(&tensor);
     std::set<std::string, std::less<>> own;
     for (const plugin::StoredTensor& found : tensors)
-        if (found.tensor.name.starts_with(plugin::kAdapter) || (base != nullptr && !of_base.contains(found.stored)))
+        if (is_of_adapter(found.tensor.name) || (base != nullptr && !of_base.contains(found.stored)))
             own.insert(found.tensor.name);
     return own;
 }
@@ -123,13 +129,15 @@ struct MadeTensors {
 
 // Sets Model::slot_parameters and body_weights, and checks Model::slots.
 Status find_slots(Model& m, const graph::Graph& graph) {
-    HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
-    m.body_weights = base.at("weights").get<std::string>();
+    if (m.exported == nullptr) { // otherwise the file has it
+        HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
+        m.body_weights = base.at("weights").get<std::string>();
+    }
     for (plugin::ModelTensor& tensor : plugin::model_tensors(graph))
-        if (tensor.name.starts_with(plugin::kAdapter)) m.slot_parameters.push_back(std::move(tensor));
+        if (is_of_adapter(tensor.name)) m.slot_parameters.push_back(std::move(tensor));
     for (const SlotContent& content : m.slots)
         HK_TRY(check_slot(content, m.body_weights, m.path.string(), m.slot_parameters));
-    return {};
+    return check_slots_exist(m.path.string(), m.slot_parameters.size());
 }
 
 // Puts the values of Model::slots into `tensors`.
@@ -138,6 +146,64 @@ Status add_slots(Model& m, const graph::Graph& graph, std::vector<plugin::Stored
     for (const plugin::ModelTensor& tensor : m.slot_parameters) {
         HK_ASSIGN(std::vector<float> values, slots_values(tensor, m.slots));
         tensors.push_back(made.add(tensor, std::move(values)));
+    }
+    return {};
+}
+
+// Returns whether the model has one adapter, which acts on all rows.
+bool has_one_adapter(const ModelOptions& options) {
+    return options.adapters.size() == 1 && !options.adapters_by_row && options.slots.count == 0;
+}
+// Returns whether the head matters to what the model is opened for.
+bool uses_head(const ModelOptions& options) { return options.objective || !options.head.empty(); }
+
+// The head with which the only adapter was trained, its objective, and the members of its config.json for them (labels,
+// prefixes) become the model's. Error: the head is not the one that was asked for.
+Status take_head(const StoredAdapter& adapter, const ModelOptions& options, plugin::CompositionSpec& spec,
+                 nlohmann::json& config) {
+    using nlohmann::json;
+    if (!adapter.own) return {}; // PEFT and AdapterHub do not describe heads
+    const std::string file = (adapter.path / "config.json").string();
+    HK_ASSIGN(json trained, parse_json_object(adapter.own->config_json(), file));
+    json& own = trained.at("hekla"); // open_stored_adapter() has checked that it is an object
+    const auto text_of = [&](const char* key) -> Result<std::string> {
+        const json value = own.value(key, json(""));
+        if (value.is_string()) return value.get<std::string>();
+        return corrupt(fmt::format("{}: hekla.{} is {}; expected a string", file, key, value.dump()));
+    };
+    HK_ASSIGN(const std::string head, text_of("head"));
+    HK_ASSIGN(const std::string objective, text_of("objective"));
+    if (head.empty()) return {};
+    if (!options.head.empty() && head != options.head)
+        return unsupported(
+            fmt::format("{}: was trained with a head of its own, '{}', and the head '{}' is needed here; "
+                        "`hekla predict --adapter` uses its own",
+                        adapter.path.string(), head, options.head));
+    spec.head = head;
+    spec.head_config = own.value("head_config", json::object());
+    if (options.objective) {
+        spec.objective = objective;
+        spec.objective_config = own.value("objective_config", json::object());
+    }
+    for (const char* key : {"base", "adapter", "adapter_config"}) own.erase(key);
+    config = std::move(trained);
+    return {};
+}
+
+// Returns why tensors of an adapter's folder that the model does not take matter.
+Status check_unused(const StoredAdapter& adapter, const std::vector<std::string>& unused, const ModelOptions& options,
+                    const AdaptedModelParts& model) {
+    if (!uses_head(options)) return {};
+    for (const std::string& name : unused) {
+        if (has_one_adapter(options))
+            return unsupported(fmt::format("{}: contains '{}', which was trained with the adapter, but the head of {} "
+                                           "does not have it in this size: give a model with that head",
+                                           adapter.path.string(), name, model.folder));
+        if (std::ranges::find(model.tensors, name, &plugin::ModelTensor::name) != model.tensors.end())
+            return unsupported(
+                fmt::format("{}: contains '{}' of the head, which was trained with the adapter; adapters "
+                            "that are used together cannot have a head each: use it alone",
+                            adapter.path.string(), name));
     }
     return {};
 }
@@ -151,6 +217,7 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
     HK_ASSIGN(parts.body, m.composition->body_parameters(request.fields));
     HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
     parts.weights = base.at("weights").get<std::string>();
+    parts.takes_head = parts.takes_body = has_one_adapter(options);
     for (std::size_t i = 0; i < m.adapters.size(); ++i) {
         StoredAdapter& adapter = m.adapters[i];
         const std::string what = fmt::format("adapter '{}'", options.adapters[i].name);
@@ -158,6 +225,7 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
         Result<std::vector<plugin::StoredTensor>> found =
             adapter_tensors(adapter, options.adapters[i].name, parts, unused);
         if (!found.ok()) return found.status().with_context(what);
+        HK_TRY(check_unused(adapter, unused, options, parts).with_context(what));
         if (!unused.empty())
             log.warning(fmt::format("{}: {}: tensors that the model does not have are not used: {}", what,
                                     adapter.path.string(), fmt::join(unused, ", ")));
@@ -171,12 +239,7 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
 Result<Model> describe_model(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
                              const Log& log) {
     std::error_code ignored;
-    if (fs::is_regular_file(given, ignored)) {
-        if (!options.adapters.empty() || options.slots.count > 0)
-            return unsupported(
-                fmt::format("{}: adapters act on the model of a folder, not of an exported file", given.string()));
-        return describe_exported(registry, given, options);
-    }
+    if (fs::is_regular_file(given, ignored)) return describe_exported(registry, given, options);
     Model m;
     HK_ASSIGN(m.path, weights_folder(given));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
@@ -193,6 +256,10 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     m.adapters = std::move(used.adapters);
     m.slots = std::move(used.slots);
     m.has_slots = !m.slots.empty() || options.slots.count > 0;
+    m.rows_choose = m.has_slots || options.adapters_by_row;
+    if (has_one_adapter(options) && uses_head(options))
+        HK_TRY(take_head(m.adapters[0], options, spec, m.config)
+                   .with_context(fmt::format("adapter '{}'", options.adapters[0].name)));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     return m;
 }
@@ -210,23 +277,25 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
     program::StoreOptions store;
     store.weights = options.weights;
     if (m.exported != nullptr) {
-        HK_ASSIGN(tensors, exported_tensors(graph, *m.exported));
+        HK_ASSIGN(tensors, exported_tensors(graph, *m.exported, m.has_slots));
     } else {
         HK_ASSIGN(folder, model::ModelFolder::open(m.path));
         HK_ASSIGN(base, open_base(m.config, m.path));
-        HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
-        if (m.has_slots)
-            HK_TRY(add_slots(m, graph, tensors, made));
-        else if (!m.adapters.empty())
-            HK_TRY(add_adapters(m, graph, options, tensors, log));
+        if (!m.has_slots && !m.adapters.empty()) HK_TRY(add_adapters(m, graph, options, tensors, log));
+        for (const plugin::StoredTensor& of_adapter : tensors) m.own.insert(of_adapter.tensor.name);
+        HK_ASSIGN(std::vector<plugin::StoredTensor> others,
+                  folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
+        tensors.insert(tensors.end(), others.begin(), others.end());
     }
+    if (m.has_slots) HK_TRY(add_slots(m, graph, tensors, made));
+    m.own.merge(own_parameters(tensors, base ? &*base : nullptr));
     if (options.describe_only) return m;
     HK_ASSIGN(program::Runtime * runtime, device.get());
     m.runtime = runtime;
     std::optional<program::WeightsPool::Loading> loading;
     if (options.pool != nullptr && runtime != nullptr) {
-        store.own = own_parameters(tensors, base ? &*base : nullptr);
-        HK_ASSIGN(const std::string key, weights_key(m, base ? &*base : nullptr, options, store.own));
+        store.own = m.own;
+        HK_ASSIGN(const std::string key, weights_key(m, base ? &*base : nullptr, options));
         HK_ASSIGN(program::WeightsPool::Found found, options.pool->find(key, options.may_wait, options.stop));
         store.shared = std::move(found.weights);
         store.share = found.loading.has_value();
@@ -237,7 +306,8 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
     for (const plugin::StoredTensor& found : tensors) {
         const bool shared = store.shared != nullptr && !found.tensor.buffer && !store.own.contains(found.tensor.name);
         if (shared) continue; // loaded by another
-        if (m.exported != nullptr) HK_TRY(m.exported->check(*found.stored));
+        if (m.exported != nullptr && !(m.has_slots && is_of_adapter(found.tensor.name)))
+            HK_TRY(m.exported->check(*found.stored));
         if (runtime != nullptr) {
             HK_TRY(upload(*m.store, found));
             continue;
@@ -259,7 +329,9 @@ Result<SlotContent> read_slot_content(const plugin::Registry& registry, const fs
     ModelOptions options;
     options.tokenizer_required = false;
     options.adapters = {{"adapter", adapter}};
-    options.slots.count = 1;
+    options.adapters_by_row = true; // an exported file has slots of its own
+    std::error_code ignored;
+    if (!fs::is_regular_file(model, ignored)) options.slots.count = 1;
     HK_ASSIGN(Model m, describe_model(registry, model, options, log));
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
     HK_TRY(find_slots(m, graph));

@@ -35,7 +35,11 @@ Result<FoundTensors> find_some_tensors(const graph::Graph& graph, std::span<cons
                                        const std::string& where, model::NameRules rules,
                                        const std::function<bool(const std::string&)>& takes) {
     std::vector<ModelTensor> wanted = model_tensors(graph);
-    std::erase_if(wanted, [&](const ModelTensor& tensor) { return !takes(tensor.name); });
+    std::erase_if(wanted, [&](const ModelTensor& tensor) {
+        if (takes(tensor.name)) return false;
+        std::erase_if(rules.ties, [&](const auto& tie) { return tie.alias == tensor.name; }); // it is not tied
+        return true;
+    });
     std::vector<model::ParameterSpec> specs;
     for (const ModelTensor& tensor : wanted) {
         if (tensor.buffer) rules.may_be_missing.push_back(tensor.name);

@@ -57,6 +57,73 @@ std::vector<std::string> generating(const std::string& model, std::vector<std::s
 
 } // namespace
 
+TEST_CASE("a model with adapter slots is exported and planned") {
+    const Place place;
+    train(place);
+    const auto with = [](std::vector<std::string> all, const std::vector<std::string>& more) {
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    };
+    const std::vector<std::string> tune{
+        "train",           "recipe.toml", "model.from=run",          "tokenizer.from=run",
+        "adapter.id=lora", "adapter.r=3", "train.learning_rate=0.1", "train.max_steps=20"};
+    succeed(place.run(with(tune, {"output.dir=tuned", "adapter.target_modules=[\"c_attn\"]"})));
+    succeed(place.run(with(tune, {"output.dir=dora", "adapter.use_dora=true"})));
+    const auto exported = [&](const std::vector<std::string>& more) {
+        return place.run(with({"export", "run", "slots.hekla"}, more));
+    };
+    const Ran made = succeed(exported({"--adapter-slots", "2", "--adapter-rank", "3", "--adapter-targets", "c_attn"}));
+    // Two layers, each A [2, 3, 16] and B [2, 48, 3] in places of 256 elements, with the guard of an allocation.
+    CHECK_MESSAGE(has(made.out, "  2 adapter slots of rank 3 at 2 linear layers: 22.0 KiB of device memory"), made.out);
+    constexpr int64_t kSlots = 2 * (256 + 512) * 4 + 16384;
+    const std::vector<std::string> rows{"--prompt",  "line ",   "--prompt",       "line ", "--greedy",
+                                        "--adapter", "a=tuned", "--adapter-rows", "a,-"};
+    const auto texts = [&](const std::string& model, const std::vector<std::string>& more) {
+        return json::parse(succeed(place.run(generating(model, more))).out)["rows"];
+    };
+    const json own = texts("run", rows);
+    CHECK(own[0] != own[1]);
+    CHECK(texts("slots.hekla", rows) == own);
+    CHECK(texts("slots.hekla", {"--prompt", "line ", "--greedy"})[0] == own[1]);
+    const auto refused = [](const Ran& ran, const char* why) {
+        CHECK(ran.status == 1);
+        CHECK_MESSAGE(has(ran.err, why), ran.err);
+    };
+    const auto refuses_to_generate = [&](const std::string& model, const std::vector<std::string>& more,
+                                         const char* why) {
+        refused(place.run(generating(model, with({"--prompt", "line "}, more))), why);
+    };
+    refuses_to_generate("slots.hekla", {"--adapter", "a=dora", "--adapter-rows", "a"},
+                        "adapter 'a': dora: it is a DoRA, which changes the lengths of weights");
+    refuses_to_generate("slots.hekla", {"--adapter", "a=tuned"},
+                        "slots.hekla: is an exported file, where adapters are in slots");
+    refused(place.run({"export", "tuned", "other.hekla", "--adapter-slots", "2"}),
+            "tuned: adapter slots: the model's folder is that of an adapter; give the folder of its body");
+    CHECK(!fs::exists(place.path("other.hekla")));
+    refused(place.run({"export", "run", "other.hekla", "--adapter-slots", "2", "--adapter-targets", "c_attm"}),
+            "run: no linear layer of the model is among the adapter targets");
+    CHECK(!fs::exists(place.path("other.hekla")));
+    succeed(place.run({"export", "run", "plain.hekla"}));
+    refuses_to_generate("plain.hekla", {"--adapter", "a=tuned", "--adapter-rows", "a"},
+                        "plain.hekla: was exported without adapter slots");
+
+    const auto weights = [&](const std::vector<std::string>& more) {
+        const std::vector<std::string> all = with(with({"generate"}, more), {"--plan", "2x20", "--json"});
+        return json::parse(succeed(place.run(all)).out)["weights"].get<int64_t>();
+    };
+    const std::vector<std::string> slots{"--adapter-slots", "2", "--adapter-rank", "3"};
+    const int64_t body = weights({"run"});
+    CHECK(weights({"slots.hekla"}) == body);
+    CHECK(weights(with({"run", "--adapter-targets", "c_attn"}, slots)) == body + kSlots);
+    CHECK(weights(with({"slots.hekla"}, slots)) == body + kSlots);
+    CHECK(weights({"slots.hekla", "--adapter", "a=tuned", "--adapter-rows", "a,-"}) == body + kSlots);
+    CHECK(weights({"run", "--adapter", "a=tuned"}) > body);
+    CHECK(weights({"run", "--adapter", "a=tuned", "--plan-for", "desktop"}) > body);
+    refused(place.run({"generate", "run", "--plan", "2"}), "--plan is '2'; expected ROWSxTOKENS");
+    refused(place.run({"generate", "slots.hekla", "--plan", "2x20", "--adapter-slots", "3"}),
+            "its adapter slots were exported with --adapter-slots 2, not 3");
+}
+
 TEST_CASE("an exported model generates and embeds like its folder, without the rest of Hekla") {
     const Place place;
     train(place);

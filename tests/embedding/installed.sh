@@ -78,11 +78,28 @@ grep -q '^line ' said || fail "embed_inference said: $(cat said)"
 grep -q 'the budget is 2000' table || fail "embed_inference has no table: $(cat table)"
 # A game ships only one exported file and the library, without plugins.
 "$work/hekla/bin/hekla" export model app.hekla >export.log 2>&1 || fail "$(cat export.log)"
+"$work/hekla/bin/hekla" export model slots.hekla --adapter-slots 2 --adapter-rank 4 >export.log 2>&1 || fail "$(cat export.log)"
 mkdir shipped && cp -P "$work"/hekla/lib/libhekla.so* shipped/
 [ "$(LD_LIBRARY_PATH=shipped ./embed_minimal app.hekla 'line ')" = "$said" ] || fail "the exported file writes another text"
 LD_LIBRARY_PATH=shipped ./embed_inference app.hekla 'line ' 2000 >exported 2>table || fail "embed_inference: $(cat table)"
 cmp -s said exported || fail "a session on the exported file writes another text: $(cat exported)"
 LD_LIBRARY_PATH=shipped ./embed_minimal model 'line ' 2>error && fail "without plugins a folder is no error"
+# Adapters in slots, through hekla.hpp: of a folder, and of an exported file without plugins.
+for i in $(seq 200); do echo "line line line of text"; done >other.txt
+"$work/hekla/bin/hekla" train recipe.toml model.from=model tokenizer.from=model data.train=other.txt adapter.id=lora adapter.r=4 \
+  train.learning_rate=2e-2 train.max_steps=60 output.dir=adapter 2>train.log || fail "$(cat train.log)"
+for standard in 17 20; do
+  # shellcheck disable=SC2086
+  c++ -std=c++$standard -Wall -Wextra -Wconversion -pedantic -Werror "$tests/adapters_host.cpp" -o adapters_host $flags
+done
+./adapters_host model adapter model >rows 2>error || fail "$(cat error)"
+[ "$(wc -l <rows)" = 9 ] || fail "adapters_host said: $(cat rows)"
+LD_LIBRARY_PATH=shipped ./adapters_host slots.hekla adapter model >exported 2>error || fail "an exported file with slots: $(cat error)"
+# shellcheck disable=SC2086
+c++ -std=c++17 -O1 -Wall -Wextra -Wconversion -pedantic -Werror "$tests/adapter_swap_bench.cpp" -o adapter_swap_bench $flags -lvulkan
+./adapter_swap_bench model adapter 2000 256 >swaps 2>error || fail "adapter_swap_bench: $(cat error)"
+grep -q '^allocations and pipelines: 0 and 0 without swaps, 0 and 0 with 16 swaps$' swaps || fail "swaps: $(cat swaps)"
+cmp -s rows exported || fail "an exported file with slots writes another text: $(cat exported)"
 # Agents learn from the teacher while the game runs.
 ./learn_in_game lessons 200000 agents.ppm >game || fail "learn_in_game: $(cat game)"
 [[ $(tail -n 1 game) =~ in\ [0-9]+\ %\ of\ their\ moves,\ at\ the\ end\ in\ (6|7|8|9|10)[0-9] ]] || fail "the agents learnt nothing: $(cat game)"

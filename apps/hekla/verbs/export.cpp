@@ -32,6 +32,11 @@ Status run_export(const Globals& globals, ExportArguments a) {
                                     a.file, size_text(report.bytes), fmt::join(report.can, " and "), report.length,
                                     report.tensors, report.graphs, report.kernels)
                             .c_str());
+    if (report.slots)
+        std::printf("%s\n", fmt::format("  {} adapter slots of rank {} at {} linear layers: {} of device memory",
+                                        report.slots->options.count, report.slots->options.rank, report.slots->modules,
+                                        size_text(report.slots->bytes))
+                                .c_str());
     for (const auto& [what, why] : report.left_out) std::printf("  without %s: %s\n", what.c_str(), why.c_str());
     return {};
 }
@@ -51,6 +56,23 @@ void add_export(CLI::App& app, const Globals& globals, Verbs& verbs) {
                                  "large tables)",
                                  infer::kUsualLength))
         ->check(CLI::Range(1, 1 << 20));
+    CLI::Option* const slots =
+        parser
+            ->add_option("--adapter-slots", a->options.slots.count,
+                         "slots for LoRA adapters, which the rows of a generation choose and exchange "
+                         "(hk_session_adapter_put); no adapter is in the file")
+            ->check(CLI::Range(1, 65536));
+    parser
+        ->add_option(
+            "--adapter-rank", a->options.slots.rank,
+            fmt::format("rank of the slots: the largest that an adapter may have (default: {})", infer::kSlotRank))
+        ->check(CLI::Range(1, 65536))
+        ->needs(slots);
+    parser
+        ->add_option("--adapter-targets", a->options.slots.targets,
+                     fmt::format("modules with slots: ends of their names, separated by commas (default: {})",
+                                 infer::kAllLinear))
+        ->needs(slots);
     parser->add_flag("--allow-non-finite", a->options.allow_non_finite,
                      "write weights that are NaN or infinite instead of refusing them");
     parser->footer("Example: hekla export out/quickstart quickstart.hekla\n"

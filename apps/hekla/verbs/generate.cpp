@@ -2,6 +2,7 @@
 #include "adapter_option.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "plan_output.hpp"
 
 #include "base/file.hpp"
 
@@ -18,6 +19,9 @@ struct GenerateArguments {
     std::vector<std::string> prompts, adapters;
     std::string adapter_rows;
     hk_generate_options options{};
+    std::string plan, plan_for; // "ROWSxTOKENS"; a device to estimate for
+    hk_plan_options slots{};    // of the plan
+    std::string targets;
     bool greedy = false, reference = false, json = false;
 };
 
@@ -27,7 +31,37 @@ struct Texts {
     bool printed = false; // something was printed
 };
 
+int weights_of(const GenerateArguments& a) { return a.dtype == "f16" ? 1 : a.dtype == "bf16" ? 2 : 0; }
+
+// Plans instead of generating.
+int run_plan(const Globals& globals, const GenerateArguments& a) {
+    hk_plan_options options = a.slots;
+    options.mode = HK_PLAN_GENERATE;
+    char after = 0;
+    long long rows = 0, length = 0;
+    if (std::sscanf(a.plan.c_str(), "%lldx%lld%c", &rows, &length, &after) != 2 || rows < 1 || length < 1)
+        return fail(fmt::format("--plan is '{}'; expected ROWSxTOKENS with the number of prompts and the longest row's "
+                                "tokens, such as 16x256",
+                                a.plan));
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error, a.plan_for.empty() ? HK_DEVICE_ON_DEMAND : HK_DEVICE_NONE);
+        code != kDone)
+        return code;
+    const std::vector<hk_string> adapters = host_strings(a.adapters);
+    options.rows = rows;
+    options.length = length;
+    options.model = text(a.model);
+    options.weights = weights_of(a);
+    options.adapters = adapters.data();
+    options.adapter_count = adapters.size();
+    options.adapters_by_row = a.adapter_rows.empty() ? 0 : 1;
+    options.adapter_targets = text(a.targets);
+    return print_plan(context.context, error, options, {a.plan_for, a.json});
+}
+
 int run_generate(const Globals& globals, const GenerateArguments& a) {
+    if (!a.plan.empty()) return run_plan(globals, a);
     std::vector<std::string> prompts = a.prompts;
     if (!a.prompt_file.empty()) {
         Result<std::string> content = read_file(a.prompt_file);
@@ -55,7 +89,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     hk_generate_options options = a.options;
     options.greedy = a.greedy ? 1 : 0;
     options.reference = a.reference ? 1 : 0;
-    options.weights = a.dtype == "f16" ? 1 : a.dtype == "bf16" ? 2 : 0;
+    options.weights = weights_of(a);
     options.model = text(a.model);
     options.echo_prompt = a.json ? 0 : 1;
     options.prompts = strings.data();
@@ -149,7 +183,25 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_adapter_option(*parser, a->adapters);
     parser->add_option("--adapter-rows", a->adapter_rows,
                        "the name of each prompt's adapter, separated by commas; \"-\" for none");
-    parser->add_flag("--json", a->json, "print the texts and the speed as JSON");
+    parser->add_flag("--json", a->json, "print the texts and the speed, or the plan, as JSON");
+    CLI::Option* const plan = parser->add_option("--plan", a->plan,
+                                                 "ROWSxTOKENS, such as 16x256: print memory, time and the most "
+                                                 "expensive operations of generating that many rows, "
+                                                 "each with its prompt, then exit");
+    parser->add_option("--plan-for", a->plan_for, "plan for a kind of device that need not be present")
+        ->check(CLI::IsMember(kPlannedDevices))
+        ->needs(plan);
+    CLI::Option* const slots =
+        parser
+            ->add_option("--adapter-slots", a->slots.adapter_slots,
+                         "plan with slots for LoRA adapters, as a session has them (hk_session_adapter_put)")
+            ->check(CLI::Range(1, 65536))
+            ->needs(plan);
+    parser->add_option("--adapter-rank", a->slots.adapter_rank, "rank of the slots")
+        ->check(CLI::Range(1, 65536))
+        ->needs(slots);
+    parser->add_option("--adapter-targets", a->targets, "ends of the names of modules with slots, separated by commas")
+        ->needs(slots);
     parser->footer(
         "Example: hekla generate out/quickstart --prompt \"namespace\" --max-new-tokens 200 --temperature 0.8\n"
         "Ctrl+C ends the text early; the exit status is 0.");

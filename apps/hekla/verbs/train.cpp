@@ -1,9 +1,9 @@
 // hekla train: trains from a recipe, through hekla.h as any host would.
 #include "command.hpp"
+#include "plan_output.hpp"
 #include "seeds.hpp"
 #include "training_progress.hpp"
 
-#include "hekla/plan.h"
 #include "train/recipe_file.hpp"
 
 #include <cmath>
@@ -24,65 +24,17 @@ struct TrainArguments {
     bool json = false;
 };
 
-nlohmann::ordered_json plan_json(const hk_plan_report& r) {
-    const char* times[] = {"estimated", "measured", "one_example"};
-    nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
-    for (uint64_t i = 0; i < r.node_count; ++i)
-        nodes.push_back({{"name", view(r.nodes[i].name)},
-                         {"dispatches", r.nodes[i].dispatches},
-                         {"microseconds", r.nodes[i].microseconds},
-                         {"flops", r.nodes[i].flops},
-                         {"bytes", r.nodes[i].bytes}});
-    return {{"weights", r.weights},
-            {"gradients", r.gradients},
-            {"optimizer", r.optimizer},
-            {"states", r.states},
-            {"activations", r.activations},
-            {"programs", r.programs},
-            {"staging", r.staging},
-            {"total", r.total},
-            {"system", r.system},
-            {"largest_allocation", r.largest},
-            {"available", r.available},
-            {"parameters", r.parameters},
-            {"rows", r.rows},
-            {"length", r.length},
-            {"steps_left", r.units},
-            {"dispatches", r.dispatches},
-            {"flops", r.flops},
-            {"bytes", r.bytes},
-            {"microseconds", r.microseconds},
-            {"time", times[r.time]},
-            {"nodes", nodes}};
-}
-
 int run_plan(hk_context context, const HostError& error, const TrainArguments& a) {
     const std::vector<hk_string> overrides = host_strings(a.overrides);
-    struct User {
-        Progress progress;
-        bool json = false;
-    } user{{}, a.json};
-    hk_device_limits limits{};
-    limits.struct_size = sizeof limits;
+    Progress progress;
     hk_plan_options options{};
-    options.struct_size = sizeof options;
     options.mode = HK_PLAN_TRAIN;
     options.recipe = text(a.recipe);
     options.overrides = overrides.data();
     options.override_count = overrides.size();
     options.measure = a.plan_for.empty() ? 1 : 0;
-    if (!a.plan_for.empty()) {
-        if (hk_device_limits_named(text(a.plan_for), &limits, error.error) != HK_OK) return error.report();
-        options.limits = &limits;
-    }
-    options.user = &user;
-    options.message = [](void* u, hk_string m) { static_cast<User*>(u)->progress.line(std::string(view(m))); };
-    options.report = [](void* u, const hk_plan_report* r) {
-        const std::string text =
-            static_cast<User*>(u)->json ? plan_json(*r).dump(1) + "\n" : std::string(view(r->text));
-        std::fwrite(text.data(), 1, text.size(), stdout);
-    };
-    return hk_plan(context, &options, error.error) == HK_OK ? kDone : error.report();
+    return print_plan(context, error, options,
+                      {a.plan_for, a.json, "steps_left", [&](const std::string& line) { progress.line(line); }});
 }
 
 // Trains one run per seed, and prints their scores together.
@@ -176,7 +128,7 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_flag("--plan", arguments->plan,
                      "print estimated memory, time and the most expensive operations, then exit");
     parser->add_option("--plan-for", arguments->plan_for, "as --plan, for a kind of device that need not be present")
-        ->check(CLI::IsMember({"cpu", "desktop", "mobile"}));
+        ->check(CLI::IsMember(kPlannedDevices));
     parser->footer(
         "Progress, on a terminal the newest step, elsewhere a line with the means of train.logging_steps steps:\n"
         "loss (mean of the step; each loss in parentheses, if there are several), norm (of all gradients,\n"

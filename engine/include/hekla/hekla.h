@@ -389,7 +389,8 @@ typedef struct hk_predict_options {
     // Called now and then while `file` is read, and between batches; nonzero ends the call with HK_CANCELLED. May be
     // null.
     int32_t(HK_ABI* stop)(void* user);
-    // Trained adapters on the model, as hk_generate_options.adapters. Null (default): none.
+    // Trained adapters on the model, as hk_generate_options.adapters; with only one from a run, its head, objective and
+    // labels are used. Null (default): none.
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;
@@ -446,7 +447,8 @@ typedef struct hk_generate_options {
     // prompt.
     int32_t echo_prompt;
     // Trained adapters on the model, "NAME=FOLDER" or "NAME=FOLDER:SCALE": the folders of runs, of PEFT or of
-    // AdapterHub; SCALE multiplies what the adapter adds. Null (default): none but those of the model's folder.
+    // AdapterHub; SCALE multiplies what the adapter adds. What was trained with the only adapter, such as a head "lm", is
+    // used too; with several it is an error. Null (default): none but those of the model's folder.
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;
@@ -455,7 +457,8 @@ typedef struct hk_generate_options {
     const hk_string* prompt_adapters;
     // Slots for LoRA adapters, 1 or more, of which every prompt uses one or none, and which a session can fill and choose
     // while it generates (hk_session_adapter_put). `adapters` are in the first of them. 0 (default): none; each of
-    // `adapters` has memory of its own.
+    // `adapters` has memory of its own. An exported file has the slots that it was exported with (`hekla export
+    // --adapter-slots`): this, and the next two unless they are 0 and "", are the same.
     int32_t adapter_slots;
     // Rank of the slots: the largest that an adapter may have. 0 (default): that of `adapters`, or 16 without any.
     int32_t adapter_rank;

@@ -88,7 +88,7 @@ typedef struct hk_plan_report {
     uint32_t struct_size;
     // HK_TIME_* of `microseconds`.
     int32_t time;
-    // Weights, in bytes.
+    // Weights, those of adapters and of slots for them included, in bytes.
     uint64_t weights;
     // Gradients, in bytes.
     uint64_t gradients;
@@ -164,8 +164,9 @@ typedef struct hk_plan_options {
     // Nonzero, for HK_PLAN_TRAIN on the context's device: makes everything and runs the first batch a few times, so
     // that times are measured. No parameter changes and no folder is left. Default 0: estimated.
     int32_t measure;
-    // Zero.
-    int32_t reserved;
+    // Nonzero, for HK_PLAN_GENERATE: each row uses one of `adapters` or none, as with hk_generate_options.prompt_adapters.
+    // Default 0: all of them act on all rows.
+    int32_t adapters_by_row;
     // Device to plan for. Null (default): the context's.
     const hk_device_limits* limits;
     // Passed to the callbacks. May be null.
@@ -174,6 +175,16 @@ typedef struct hk_plan_options {
     void(HK_ABI* report)(void* user, const hk_plan_report* report);
     // Takes lines about what was loaded. May be null.
     void(HK_ABI* message)(void* user, hk_string message);
+    // Trained adapters on the model, as hk_generate_options.adapters, for HK_PLAN_GENERATE. Null (default): none.
+    const hk_string* adapters;
+    // Number of adapters.
+    uint64_t adapter_count;
+    // Slots for LoRA adapters, as hk_generate_options.adapter_slots, for HK_PLAN_GENERATE. 0 (default): none.
+    int32_t adapter_slots;
+    // As hk_generate_options.adapter_rank.
+    int32_t adapter_rank;
+    // As hk_generate_options.adapter_targets.
+    hk_string adapter_targets;
 } hk_plan_options;
 
 // Plans a training, a generation or a pass. A plan that needs more than `available` succeeds. Errors: neither limits

@@ -95,15 +95,16 @@ typedef struct hk_loaded_adapter {
     uint64_t id;
 } hk_loaded_adapter;
 
-// Reads the folder of a LoRA adapter, of a run or of PEFT, for the model of another folder; uses no device. Errors: it is
-// damaged, of another kind, or was trained with another model. [any-thread], one call per context at a time
+// Reads the folder of a LoRA adapter, of a run or of PEFT, for the model of another folder, or for an exported file with
+// adapter slots; uses no device. Errors: it is damaged, of another kind, or was trained with another model; the file has
+// no slots. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_adapter_open(hk_context context, hk_string folder, hk_string model, hk_loaded_adapter* out,
                                   hk_error* error);
 // Destroys the adapter; slots keep what they contain. [any-thread]
 HK_EXPORT void hk_adapter_destroy(hk_loaded_adapter adapter);
 
 // What hk_session_adapter_row changes.
-#define HK_ADAPTER_FROM_START ((int32_t)0) // the row's earlier tokens are computed again with the adapter (default)
+#define HK_ADAPTER_FROM_START ((int32_t)0) // the row's prompt and tokens are computed again with the adapter (default)
 #define HK_ADAPTER_FROM_HERE ((int32_t)1)  // they stay as they are; only later tokens use the adapter
 
 // Puts an adapter into a slot of a generation with hk_generate_options.adapter_slots; null empties the slot. It is copied
@@ -112,8 +113,8 @@ HK_EXPORT void hk_adapter_destroy(hk_loaded_adapter adapter);
 // larger rank, or acts at modules without slots. [any-thread]
 HK_EXPORT int32_t hk_session_adapter_put(hk_session session, int32_t slot, hk_loaded_adapter adapter, hk_error* error);
 // Sets the slot that a row (a prompt) uses from its next token on, -1 for none, and what its change is multiplied by.
-// `flags`: HK_ADAPTER_*. Encoder-decoders use it from the next hk_session_prompt on. Errors: the session is not prepared,
-// or has no such row or slot; a scale that is not finite. [any-thread]
+// `flags`: HK_ADAPTER_*. An encoder reads the row's prompt again with HK_ADAPTER_FROM_START, and not otherwise. Errors:
+// the session is not prepared, or has no such row or slot; a scale that is not finite. [any-thread]
 HK_EXPORT int32_t hk_session_adapter_row(hk_session session, uint64_t row, int32_t slot, double scale, int32_t flags,
                                          hk_error* error);
 
