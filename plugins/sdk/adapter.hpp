@@ -99,10 +99,12 @@ template<class T>
 concept TrainsSites = requires(T& t, const Site& s) {
     { t.trains(s) } -> std::same_as<uint32_t>;
 };
-// How many virtual tokens begin each row, and whether heads and objective do not see them.
+// How many virtual tokens begin each row, whether heads and objective do not see them, and whether the row's own tokens
+// begin at position 0.
 struct VirtualTokens {
     int64_t count = 0;
     bool hidden = false;
+    bool without_positions = false;
 };
 template<class T>
 concept AddsTokens = requires(T& t) {
@@ -141,7 +143,8 @@ const hk_adapter* adapter() {
                 return guarded(error, [&] {
                     const VirtualTokens tokens = static_cast<T*>(self)->virtual_tokens();
                     *count = tokens.count;
-                    *flags = tokens.hidden ? HK_VIRTUAL_HIDDEN : 0;
+                    *flags = (tokens.hidden ? HK_VIRTUAL_HIDDEN : 0) |
+                             (tokens.without_positions ? HK_VIRTUAL_WITHOUT_POSITIONS : 0);
                 });
             };
         table.adapt = [](void* self, hk_builder* builder, const hk_adapter_site* site, const hk_site_values* values,

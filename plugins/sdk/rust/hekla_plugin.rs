@@ -1203,11 +1203,13 @@ impl<'g> Answer<'g> {
     }
 }
 
-/// How many virtual tokens begin each row, and whether heads and objective do not see them.
+/// How many virtual tokens begin each row, whether heads and objective do not see them, and whether the row's own tokens
+/// begin at position 0.
 #[derive(Clone, Copy, Default)]
 pub struct VirtualTokens {
     pub count: i64,
     pub hidden: bool,
+    pub without_positions: bool,
 }
 
 /// A small addition to a frozen body. wants(), trains() and virtual_tokens() are called by many threads at once.
@@ -1795,7 +1797,8 @@ impl<T: Adapter> AdapterTables<T> {
         guarded(error, || {
             let tokens = (*(this as *const T)).virtual_tokens()?;
             *count = tokens.count;
-            *flags = if tokens.hidden { HK_VIRTUAL_HIDDEN } else { 0 };
+            *flags = if tokens.hidden { HK_VIRTUAL_HIDDEN } else { 0 }
+                | if tokens.without_positions { HK_VIRTUAL_WITHOUT_POSITIONS } else { 0 };
             Ok(())
         })
     }

@@ -41,7 +41,8 @@
 #define HK_SITE_NORM ((int32_t)2) // a layer norm or RMS norm with a gain: y = normalized(x) W + bias
 // the end of a block's part: y, what the part computes, is added to the residual stream x
 #define HK_SITE_RESIDUAL ((int32_t)3)
-// keys x and values y of attention, [B, out, tokens, in]; asked for only if there are virtual tokens
+// keys x and values y of attention, [B, out, tokens, in]; of an encoder-decoder, the decoder's self-attention; asked
+// for only if there are virtual tokens
 #define HK_SITE_ATTENTION ((int32_t)4)
 
 // Flags of a site.
@@ -56,13 +57,15 @@
 #define HK_ANSWER_VALUE ((int32_t)2) // the value replaces y
 // residual: the value replaces the sum of x and y, and the norm that follows it in the block
 #define HK_ANSWER_RESULT ((int32_t)3)
-// what virtual tokens have in place of what the body computes: embedding of tokens: value [count, out]; attention:
-// keys [out, count, in] as value, values as second
+// what virtual tokens have in place of what the body computes: embedding of tokens, or a norm of values [B, T, out]:
+// value [count, out]; attention: keys [out, count, in] as value, values as second
 #define HK_ANSWER_VIRTUAL ((int32_t)4)
 
 // Flags of virtual tokens.
 // heads and objective do not see them: the host cuts them from the body's ports that have one element per token
 #define HK_VIRTUAL_HIDDEN ((uint32_t)1u)
+// they take no positions: the row's own tokens begin at position 0; without it, at position count
+#define HK_VIRTUAL_WITHOUT_POSITIONS ((uint32_t)2u)
 
 // Parameters of a site that are trained with the adapter.
 #define HK_TRAINS_WEIGHT ((uint32_t)1u)
@@ -154,8 +157,9 @@ typedef struct hk_adapter {
     // [any-thread]
     int32_t(HK_ABI* trains)(void* self, const hk_adapter_site* site, uint32_t* trained, hk_error* error);
 
-    // Writes how many virtual tokens begin each row, and HK_VIRTUAL_HIDDEN or 0. Null: none. With virtual tokens, the
-    // names of the adapter's parameters begin with "adapter." alone, without the site's name. [adapter.4]
+    // Writes how many virtual tokens begin each row, and HK_VIRTUAL_* flags. In an encoder-decoder, hidden ones begin
+    // the decoder's rows, others the encoder's. Null: none. With virtual tokens, the names of the adapter's
+    // parameters begin with "adapter." alone, without the site's name. [adapter.4]
     // [any-thread]
     int32_t(HK_ABI* virtual_tokens)(void* self, int64_t* count, uint32_t* flags, hk_error* error);
 
