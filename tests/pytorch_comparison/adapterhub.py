@@ -145,6 +145,16 @@ def attach_prompt(model, config, trained, saved):
     return forward
 
 
+def generated(model, prompt, count=8):
+    """A case of fixture.json: the most probable token, again and again, without a cache."""
+    ids = prompt
+    with torch.no_grad():
+        for _ in range(count):
+            ids = torch.cat([ids, model(input_ids=ids).logits[:, -1:].argmax(-1)], 1)
+    return {"prompt": prompt.tolist(), "ids": ids.tolist(),
+            "args": {"max_new_tokens": count, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}}
+
+
 def make(spec, fixtures, root):
     source, out = fixtures / spec["model"], root / spec["name"]
     out.mkdir(parents=True, exist_ok=True)
@@ -169,11 +179,13 @@ def make(spec, fixtures, root):
         indent=1, sort_keys=True) + "\n")
     inputs = load_file(source / "inputs.safetensors")
     run = {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()}
+    info = {k: v for k, v in info.items() if k != "generate"}
+    if model.config.model_type == "gpt2":
+        info["generate"] = [generated(model, inputs["input_ids"][:, :4])]
     expected = expected_of(lambda: forward(run), trained, info["adamw"])
     getattr(model, "restore", lambda: None)()
     save_file(expected, out / "expected.safetensors")
-    (out / "fixture.json").write_text(json.dumps({**{k: v for k, v in info.items() if k != "generate"},
-                                                  "adapter": spec["config"]}, indent=1) + "\n")
+    (out / "fixture.json").write_text(json.dumps({**info, "adapter": spec["config"]}, indent=1) + "\n")
     print(f"{spec['name']:28s} trains {sum(p.numel() for p in trained.values()):>6d}  loss {float(expected['loss']):.6f}")
 
 

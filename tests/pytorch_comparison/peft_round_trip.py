@@ -35,7 +35,8 @@ def check(fixture, written):
     model = peft.get_peft_model(model, config)
     found = peft.set_peft_model_state_dict(model, after)
     ours = [k for k in found.missing_keys if any(part in k for part in ("lora_", "ia3_", "ln_tuning", "modules_to_save"))]
-    assert not ours and not found.unexpected_keys, (ours, found.unexpected_keys)
+    unexpected = [k for k in found.unexpected_keys if k != "prompt_embeddings"]  # PEFT loads it apart from the others
+    assert not ours and not unexpected, (ours, unexpected)
     inputs = load_file(fixture / "inputs.safetensors")
     run = {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()}
     with torch.no_grad():
