@@ -333,6 +333,7 @@ Result<graph::ValueId> AdaptersInGraph::at_attention(graph::ValueId y) {
     Site site;
     site.kind = HK_SITE_ATTENTION;
     site.index = attentions_++;
+    if (encoder_decoder_) site.flags |= HK_SITE_OF_DECODER;
     site.name = fmt::format("attention.{}", site.index);
     site.in = builder.shape(k)[3];
     site.out = builder.shape(k)[1];

@@ -54,7 +54,7 @@ struct Site {
         : kind(site.kind), name(view(site.name)), parameter(view(site.parameter)), bias(view(site.bias)), in(site.in),
           out(site.out), index(site.index), of_head((site.flags & HK_SITE_OF_HEAD) != 0),
           of_attention((site.flags & HK_SITE_OF_ATTENTION) != 0), of_cross((site.flags & HK_SITE_OF_CROSS) != 0),
-          of_tokens((site.flags & HK_SITE_OF_TOKENS) != 0) {}
+          of_tokens((site.flags & HK_SITE_OF_TOKENS) != 0), of_decoder((site.flags & HK_SITE_OF_DECODER) != 0) {}
 
     bool linear() const { return kind == HK_SITE_LINEAR; }
     bool embedding() const { return kind == HK_SITE_EMBEDDING; }
@@ -68,6 +68,7 @@ struct Site {
     bool of_head;
     bool of_attention, of_cross; // of a residual site
     bool of_tokens;              // of an embedding
+    bool of_decoder;             // of attention: in an encoder-decoder
 };
 
 // hk_site_values.

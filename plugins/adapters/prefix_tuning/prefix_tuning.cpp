@@ -25,6 +25,9 @@ public:
 
     hekla::plugin::VirtualTokens virtual_tokens() const { return {count_, true, without_positions_}; }
     bool wants(const Site& site) const {
+        if (site.attention() && shared_ > 0 && !site.of_decoder)
+            throw unsupported("share_layers is of encoder-decoders, and the body is none: PEFT's "
+                              "num_transformer_submodules must be 1");
         return site.attention() && std::ranges::count(left_out_, site.index) == 0 &&
                (shared_ == 0 || site.index < shared_);
     }

@@ -1144,6 +1144,10 @@ impl<'a> Site<'a> {
     pub fn of_tokens(self) -> bool {
         self.0.flags & HK_SITE_OF_TOKENS != 0
     }
+    /// Attention of an encoder-decoder's decoder.
+    pub fn of_decoder(self) -> bool {
+        self.0.flags & HK_SITE_OF_DECODER != 0
+    }
 }
 
 /// The values of a site; see hk_site_values.

@@ -843,6 +843,9 @@ pub const HK_SITE_OF_CROSS: u32 = 4;
 /// embedding: its ids are the batch's input_ids
 #[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_OF_TOKENS: u32 = 8;
+/// attention: of the decoder of an encoder-decoder
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_OF_DECODER: u32 = 16;
 
 // What an adapter answers at a site.
 /// y is unchanged
@@ -900,7 +903,7 @@ pub struct hk_adapter_site {
     pub out: i64,
     /// attention: its number, from 0; otherwise 0
     pub index: i64,
-    /// HK_SITE_OF_HEAD, HK_SITE_OF_ATTENTION, HK_SITE_OF_CROSS, HK_SITE_OF_TOKENS
+    /// HK_SITE_OF_*
     pub flags: u32,
     /// zero
     pub reserved: u32,

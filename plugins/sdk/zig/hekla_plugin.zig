@@ -730,6 +730,8 @@ pub const HK_SITE_OF_ATTENTION: u32 = 2;
 pub const HK_SITE_OF_CROSS: u32 = 4;
 // embedding: its ids are the batch's input_ids
 pub const HK_SITE_OF_TOKENS: u32 = 8;
+// attention: of the decoder of an encoder-decoder
+pub const HK_SITE_OF_DECODER: u32 = 16;
 
 // What an adapter answers at a site.
 // y is unchanged
@@ -775,7 +777,7 @@ pub const hk_adapter_site = extern struct {
     @"out": i64,
     // attention: its number, from 0; otherwise 0
     @"index": i64,
-    // HK_SITE_OF_HEAD, HK_SITE_OF_ATTENTION, HK_SITE_OF_CROSS, HK_SITE_OF_TOKENS
+    // HK_SITE_OF_*
     @"flags": u32,
     // zero
     @"reserved": u32,

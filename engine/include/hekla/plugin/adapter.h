@@ -50,6 +50,7 @@
 #define HK_SITE_OF_ATTENTION ((uint32_t)2u) // residual: the part is attention; without it, a feed-forward network
 #define HK_SITE_OF_CROSS ((uint32_t)4u) // residual: the part is attention to an encoder's states
 #define HK_SITE_OF_TOKENS ((uint32_t)8u) // embedding: its ids are the batch's input_ids
+#define HK_SITE_OF_DECODER ((uint32_t)16u) // attention: of the decoder of an encoder-decoder
 
 // What an adapter answers at a site.
 #define HK_ANSWER_NONE ((int32_t)0) // y is unchanged
@@ -87,7 +88,7 @@ typedef struct hk_adapter_site {
     int64_t in;        // norm and residual: as out; attention: width of a head
     int64_t out;       // attention: number of heads of keys and values
     int64_t index;     // attention: its number, from 0; otherwise 0
-    uint32_t flags;    // HK_SITE_OF_HEAD, HK_SITE_OF_ATTENTION, HK_SITE_OF_CROSS, HK_SITE_OF_TOKENS
+    uint32_t flags;    // HK_SITE_OF_*
     uint32_t reserved; // zero
 } hk_adapter_site;
 
