@@ -111,9 +111,15 @@ Status AdaptersInGraph::place_virtual_tokens(const nlohmann::ordered_json& body_
     return {};
 }
 
-void AdaptersInGraph::end_body() {
+Status AdaptersInGraph::end_body() {
     joint_->in_body = false;
+    const auto acts = [&](const std::vector<bool>& wanted) { return wanted[with_tokens_]; };
+    if (virtual_tokens_.count > 0 && std::ranges::none_of(wanted_, acts))
+        return invalid_argument(
+            fmt::format("{}: the adapter acts nowhere: this body has no place for its virtual tokens",
+                        adapters_[with_tokens_]->what()));
     if (virtual_tokens_.hidden && joint_->virtual_tokens > 0) hide_virtual_tokens();
+    return {};
 }
 
 void AdaptersInGraph::add_loss() {

@@ -43,8 +43,9 @@ public:
     // Joint::adapt, null without adapters. After an error take_problem() has it.
     const std::function<graph::ValueId(graph::ValueId)>* hook() const { return exist() ? &hook_ : nullptr; }
     Status take_problem() { return std::exchange(problem_, Status()); }
-    // The body is complete: what follows are heads, which do not see hidden virtual tokens.
-    void end_body();
+    // The body is complete: what follows are heads, which do not see hidden virtual tokens. Errors: virtual tokens that
+    // have a value nowhere.
+    Status end_body();
     // Adds the combiners' loss. After the objective, in training.
     void add_loss();
     // A parameter that another site uses too cannot be changed for one of them.

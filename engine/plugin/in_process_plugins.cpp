@@ -345,8 +345,8 @@ private:
                   build(architecture_, architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
                       return architecture_.table->build(architecture_.self, b, e);
                   }));
-        adapters_.end_body();
         if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
+        HK_TRY(adapters_.end_body());
         std::string what = architecture_.what;
         if (adapters_.exist()) what += fmt::format(" with {}", adapters_.what());
         add_part(parts, joint, whose + what, architecture_.manifest);

@@ -286,9 +286,10 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     REQUIRE(prefix->tensors().size() == 1);
     CHECK(prefix->tensors()[0].dims == std::vector<int64_t>{3, 2 * 2 * 16});
     // Before the first step the virtual tokens are the text's characters, again and again.
-    succeed(place.run({"train", "body.toml", "model.from=body", "adapter.id=prompt_tuning",
-                       "adapter.num_virtual_tokens=3", "adapter.prompt_tuning_init=\"TEXT\"",
-                       "adapter.prompt_tuning_init_text=\"is\"", "output.dir=start", "train.max_steps=0"}));
+    succeed(
+        place.run({"train", "body.toml", "model.from=body", "adapter.id=prompt_tuning", "adapter.num_virtual_tokens=3",
+                   "adapter.prompt_tuning_init=\"TEXT\"", "adapter.prompt_tuning_init_text=\"is\"", "output.dir=start",
+                   "train.max_steps=0", "train.context_length=12", "train.eval_steps=0"}));
     const auto start = hekla::model::Weights::open(place.path("start/model.safetensors"));
     const auto body = hekla::model::Weights::open(place.path("body/model.safetensors"));
     REQUIRE_MESSAGE(start.ok(), start.message());
@@ -311,7 +312,7 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     CHECK(words["tokenizer_name_or_path"] == words["base_model_name_or_path"]);
     CHECK(has(
         place
-            .run({"train", "body.toml", "model.from=body", "adapter.id=prompt_tuning",
+            .run({"train", "body.toml", "model.from=body", "adapter.id=prompt_tuning", "train.context_length=12",
                   "adapter.prompt_tuning_init=\"TEXT\"", "adapter.prompt_tuning_init_text=\"\u00e9\"", "output.dir=no"})
             .err,
         "adapter: prompt_tuning_init_text: "));

@@ -48,6 +48,7 @@ max_steps = 60
 context_length = 8
 per_device_train_batch_size = 16
 learning_rate = 1e-2
+lr_scheduler_type = "constant"
 eval_steps = 20
 save_steps = 10
 [output]
@@ -75,7 +76,7 @@ TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, 
     place.write("exchanged.tsv", pairs(true));
     place.write("body.toml", kBody);
     succeed(place.run({"train", "body.toml"}));
-    const std::tuple<const char*, const char*, std::vector<std::string>> kinds[] = {
+    const std::tuple<std::string, std::string, std::vector<std::string>> kinds[] = {
         {"prompt", "prompt_tuning", {}},
         {"prefix", "prefix_tuning", {}},
         {"shared", "prefix_tuning", {"adapter.share_layers=2"}},
@@ -88,16 +89,16 @@ TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, 
                                        "model.from=body",
                                        "data.train=exchanged.tsv",
                                        "data.valid=exchanged.tsv",
-                                       "adapter.id=" + std::string(id),
+                                       "adapter.id=" + id,
                                        "adapter.num_virtual_tokens=4",
-                                       "output.dir=" + std::string(name)};
+                                       "output.dir=" + name};
         train.insert(train.end(), keys.begin(), keys.end());
         std::vector<std::string> half = train;
         half.emplace_back("train.max_steps=30");
         half.emplace_back("output.dir=half");
         succeed(place.run(train));
         std::vector<double> losses;
-        std::istringstream log(place.read(std::string(name) + "/train_log.jsonl"));
+        std::istringstream log(place.read(name + "/train_log.jsonl"));
         for (std::string line; std::getline(log, line);)
             if (const json record = json::parse(line); record.contains("eval_loss"))
                 losses.push_back(record["eval_loss"].get<double>());
@@ -107,7 +108,8 @@ TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, 
         succeed(place.run(half));
         half[half.size() - 2] = "train.max_steps=60";
         succeed(place.run(half));
-        CHECK(place.read("half/model.safetensors") == place.read(std::string(name) + "/model.safetensors"));
+        const bool same = place.read("half/model.safetensors") == place.read(name + "/model.safetensors");
+        CHECK(same);
         fs::remove_all(place.path("half"));
 
         const auto text = [&](const std::string& folder, const std::vector<std::string>& options) {
@@ -120,9 +122,9 @@ TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, 
         const std::string greedy = text(name, {"--greedy"});
         CHECK(greedy == text(name, {"--greedy", "--reference"}));
         CHECK(text(name, {"--beams", "3"}) == text(name, {"--beams", "3", "--reference"}));
-        const std::string peft = std::string(name) + "-peft", again = std::string(name) + "-again";
+        const std::string peft = name + "-peft", again = name + "-again";
         const Ran converted = place.run({"adapter", "convert", name, "-o", peft});
-        if (std::string(name) == "prefix" || std::string(name) == "projected") {
+        if (name == "prefix" || name == "projected") {
             CHECK(converted.status == 1);
             CHECK(has(converted.err, "PEFT has no form of a prefix in which each of 2 layers of a decoder has its own "
                                      "keys and values: its layers share them, as with share_layers = 2"));
@@ -132,7 +134,7 @@ TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, 
         succeed(converted);
         const json config = json::parse(place.read(peft + "/adapter_config.json"));
         CHECK(config["task_type"] == "SEQ_2_SEQ_LM");
-        CHECK(config["num_transformer_submodules"] == (std::string(name) == "prompt" ? 1 : 2));
+        CHECK(config["num_transformer_submodules"] == (name == "prompt" ? 1 : 2));
         succeed(place.run({"adapter", "convert", peft, "-o", again, "--format", "hekla", "--body", "body"}));
         CHECK(greedy == text(again, {"--greedy"}));
     }

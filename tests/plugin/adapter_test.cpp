@@ -173,7 +173,9 @@ TEST_CASE("adapter: virtual tokens lengthen the rows of body and head, or of the
         {"prefix_tuning", {{"leave_out", {0, 1}}}, "the adapter acts nowhere"},
     };
     for (const auto& [id, config, reason] : wrong) {
-        const std::string message = described(registry, small_gpt2(id, config)).message();
+        json short_one = config;
+        short_one["num_virtual_tokens"] = 2;
+        const std::string message = described(registry, small_gpt2(id, short_one)).message();
         CAPTURE(message);
         CHECK(message.find(reason) != std::string::npos);
     }

@@ -36,7 +36,7 @@ std::vector<std::string> arguments(const std::string& dir, int steps) {
             "train.max_steps=" + std::to_string(steps),
             "train.eval_steps=0",
             "train.save_steps=1",
-            "train.save_total_limit=0",
+            "train.save_total_limit=100",
             "output.dir=" + dir};
 }
 
@@ -86,14 +86,15 @@ void survives(int kills) {
     fs::remove_all(folder.path("timed"));
     succeeds(run(folder, arguments("timed", 8)));
     const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_time).count();
+    double latest = whole; // moment of a kill, in seconds: adapts to other load of the machine
 
     std::mt19937 random(20261125);
     int killed = 0, resumed = 0, ended = 0, folders = 0, steps = 8;
     while (killed < kills) {
         REQUIRE(ended < 4 * kills + 8); // the kills come too late
         Process process(folder, arguments("run", steps));
-        std::this_thread::sleep_for(std::chrono::duration<double>(
-            std::uniform_real_distribution<double>(0.3 * whole, std::max(0.1, 1.1 * whole))(random)));
+        std::this_thread::sleep_for(
+            std::chrono::duration<double>(std::uniform_real_distribution<double>(0.3 * latest, latest)(random)));
         process.send(SIGKILL);
         const Ended one = process.wait();
         CAPTURE(one.err);
@@ -103,10 +104,12 @@ void survives(int kills) {
         CHECK((kill || one.status == 0));
         if (kill) {
             ++killed;
+            latest *= 1.05;
             folders += check_folders(folder, possible);
             continue;
         }
         ++ended;
+        latest = std::max(0.1, 0.8 * latest);
         if (steps == 16) { // start over
             CHECK(content_of(folder, "run") == possible.at("").at(1));
             fs::remove_all(folder.path("run"));
