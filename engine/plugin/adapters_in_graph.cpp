@@ -119,6 +119,7 @@ Status AdaptersInGraph::end_body() {
             fmt::format("{}: the adapter acts nowhere: this body has no place for its virtual tokens",
                         adapters_[with_tokens_]->what()));
     if (virtual_tokens_.hidden && joint_->virtual_tokens > 0) hide_virtual_tokens();
+    if (in_attention_) joint_->position_shift = 0; // heads see the rows alone
     return {};
 }
 

@@ -12,7 +12,8 @@
 // folder contains only these and names the folder of the body.
 // An adapter may put virtual tokens before each row, whose embeddings (prompt tuning, Lester et al. 2021) or keys and
 // values (prefix tuning, Li and Liang 2021) it trains. The host gives the plugins longer rows: fields of tokens begin
-// with `count` placeholders, which are attended to and have no labels.
+// with `count` placeholders, which are attended to and have no labels. Only attention has more keys and values where
+// virtual tokens are hidden and take no positions, or begin the rows of an encoder-decoder's decoder.
 //
 // - create() may be called many times, in many processes; instances share no state. After HK_OK *self is not null;
 //   destroy() is called with it once. [adapter.1]
