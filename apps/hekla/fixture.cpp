@@ -73,8 +73,8 @@ void rename_for_adapter(Fixture& f) {
     f.expected = std::move(expected);
 }
 
-// Divides what is expected of a prefix as its tensor is divided: by layers.
-void divide_prefix(Fixture& f, std::size_t layers) {
+// Divides what is expected of a prefix as its tensor is divided: by layers, of which `tensors` has those that are used.
+void divide_prefix(Fixture& f, std::size_t layers, std::span<const model::TensorView> tensors) {
     for (const char* kind : {"grad.", "adamw."}) {
         const std::string name = fmt::format("{}{}prompt_embeddings", kind, plugin::kAdapter);
         const auto found = f.expected.find(name);
@@ -88,7 +88,9 @@ void divide_prefix(Fixture& f, std::size_t layers) {
                 const auto from = all.data.begin() + (row * all.shape[1] + static_cast<int64_t>(layer) * width);
                 part.data.insert(part.data.end(), from, from + width);
             }
-            f.expected.emplace(fmt::format("{}.{}", name, layer), std::move(part));
+            const std::string of_layer = fmt::format("{}prompt_embeddings.{}", plugin::kAdapter, layer);
+            if (std::ranges::count(tensors, of_layer, &model::TensorView::name) > 0)
+                f.expected.emplace(kind + of_layer, std::move(part));
         }
     }
 }
@@ -140,7 +142,8 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
     if (infer::is_adapter_folder(folder / kAdapterFolder)) {
         rename_for_adapter(f);
         HK_ASSIGN(const infer::AdapterFolder adapter, infer::read_adapter_folder(folder / kAdapterFolder));
-        divide_prefix(f, adapter.parts.size());
+        const auto shared = adapter.config.value("share_layers", std::size_t{0});
+        divide_prefix(f, shared > 0 ? shared : adapter.parts.size(), adapter.tensors);
     }
     try {
         f.class_name = info.at("class").get<std::string>();

@@ -19,7 +19,10 @@ public:
     // Returns whether a state is carried from token to token, in which case every step takes one token per row.
     bool recurrent() const { return recurrent_; }
     // Returns the number of virtual tokens, of an adapter, with which every row of the decoder begins.
-    int64_t virtual_tokens() const { return encoder_decoder_ ? 0 : composition_->virtual_tokens().count; }
+    int64_t virtual_tokens() const {
+        const plugin::VirtualTokens tokens = composition_->virtual_tokens();
+        return encoder_decoder_ && !tokens.hidden ? 0 : tokens.count;
+    }
     // Returns the field for generated tokens.
     const char* token_field() const { return encoder_decoder_ ? "decoder_input_ids" : "input_ids"; }
 

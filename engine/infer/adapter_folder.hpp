@@ -22,4 +22,12 @@ struct AdapterFolder {
     std::vector<std::vector<std::byte>> parts = {}; // of tensors that were divided
 };
 
+// Returns a configuration's value as text, for messages.
+std::string as_text(const nlohmann::json& value);
+
+// Adds `columns` columns from `first` on of a tensor, read as [rows, ...], to the adapter's tensors. The column's place
+// must be inside the tensor.
+void add_columns(AdapterFolder& adapter, const model::TensorView& all, int64_t rows, int64_t first, int64_t columns,
+                 std::string name);
+
 } // namespace hekla::infer

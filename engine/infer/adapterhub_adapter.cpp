@@ -1,6 +1,7 @@
 #include "infer/adapterhub_adapter.hpp"
 
 #include "infer/adapterhub_lora.hpp"
+#include "infer/adapterhub_virtual_tokens.hpp"
 #include "plugin/plugin_set.hpp"
 
 #include <algorithm>
@@ -48,25 +49,26 @@ const Site* site_of_module(std::string_view module, const std::vector<Site>& sit
 } // namespace
 
 Result<AdapterFolder> read_adapterhub_adapter(const fs::path& folder, const json& config, const std::string& file) {
-    const auto shown = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
     const json& given = config.at("config");
     if (!given.is_object())
         return unsupported(
-            fmt::format("{}: \"config\" is {}; expected an object of BnConfig's keys", file, shown(given)));
+            fmt::format("{}: \"config\" is {}; expected an object of BnConfig's keys", file, as_text(given)));
     const json kind = given.value("architecture", json());
     if (kind == "lora") return read_adapterhub_lora(folder, config, file);
+    if (kind == "prefix_tuning") return read_adapterhub_prefix(folder, config, file);
+    if (kind == "prompt_tuning") return read_adapterhub_prompt(folder, config, file);
     if (!kind.is_null())
         return unsupported(
-            fmt::format("{}: architecture is {}; of AdapterHub's adapters, bottleneck adapters (null) and "
-                        "\"lora\" are supported",
-                        file, shown(kind)));
+            fmt::format("{}: architecture is {}; of AdapterHub's adapters, bottleneck adapters (null), \"lora\", "
+                        "\"prefix_tuning\" and \"prompt_tuning\" are supported",
+                        file, as_text(kind)));
     json own = {{"preset", "seq_bn"}, {"original_ln_before", false}};
     for (const auto& [key, value] : given.items()) {
         if (std::ranges::count(kKeys, key) > 0) {
             if (!value.is_null()) own[key] = value;
         } else if (const bool off = value.is_null() || value == false;
                    !off && (key == "phm_layer" || key == "inv_adapter")) {
-            return unsupported(fmt::format("{}: '{}' is {}: this option is not supported", file, key, shown(value)));
+            return unsupported(fmt::format("{}: '{}' is {}: this option is not supported", file, key, as_text(value)));
         }
     }
     HK_ASSIGN(model::Weights weights, open_adapterhub_weights(folder));
@@ -77,7 +79,7 @@ Result<AdapterFolder> read_adapterhub_adapter(const fs::path& folder, const json
 }
 
 Status name_adapterhub_tensors(AdapterFolder& adapter, const std::vector<Site>& sites) {
-    if (adapter.id != "bottleneck") return {}; // LoRA's names have the modules' names
+    if (adapter.id != "bottleneck") return {}; // of others, the names were converted when they were read
     for (model::TensorView& tensor : adapter.tensors) {
         const std::string where = adapter.weights.path().string();
         const std::size_t at = tensor.name.find(kAdapters);

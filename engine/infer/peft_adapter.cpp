@@ -48,7 +48,8 @@ constexpr std::string_view kIgnoredKeys[] = {
     "fan_in_fan_out", "init_lora_weights", "init_ia3_weights", "megatron_core", "qalora_group_size", "runtime_config",
     // Of prompts, whose tensors are stored as they are used.
     "num_transformer_submodules", "token_dim", "num_attention_heads", "num_layers", "encoder_hidden_size",
-    "prefix_projection", "prompt_tuning_init", "prompt_tuning_init_text", "tokenizer_name_or_path", "tokenizer_kwargs"};
+    "prefix_projection", "init_weights", "prompt_tuning_init", "prompt_tuning_init_text", "tokenizer_name_or_path",
+    "tokenizer_kwargs"};
 constexpr const char* kPrompt = "prompt_embeddings";
 // What the names of an adapter's own tensors contain.
 constexpr std::string_view kOwnTensors[] = {
@@ -79,25 +80,20 @@ Result<json> own_config(const AdapterKind& kind, const json& config, const std::
             if (value.is_null()) continue;
             own[key] = is_in(kListKeys, key) && !value.is_array() ? json::array({value}) : value;
         } else if (!is_in(kIgnoredKeys, key) && !is_off(value)) {
-            return unsupported(fmt::format("{}: '{}' is {}: this option of PEFT is not supported", file, key,
-                                           value.dump(-1, ' ', false, json::error_handler_t::replace)));
+            return unsupported(
+                fmt::format("{}: '{}' is {}: this option of PEFT is not supported", file, key, as_text(value)));
         }
     }
     if (const json start = config.value("init_lora_weights", json(true));
         !start.is_boolean() && !(start.is_string() && is_in(kPlainStarts, start.get<std::string>())))
         return unsupported(fmt::format("{}: init_lora_weights is {}: it changes the body's weights, which is not "
                                        "supported; convert the adapter to a LoRA with PEFT first",
-                                       file, start.dump(-1, ' ', false, json::error_handler_t::replace)));
+                                       file, as_text(start)));
     if (kind.id == "lora")
         for (const char* key : {"r", "lora_alpha"})
             if (!own.contains(key) || !own[key].is_number())
                 return corrupt(fmt::format("{}: '{}' is missing or not a number", file, key));
     if (kind.id == "prompt_tuning" || kind.id == "prefix_tuning") {
-        const json submodules = config.value("num_transformer_submodules", json(1));
-        if (kind.id == "prefix_tuning" && submodules != 1)
-            return unsupported(fmt::format("{}: num_transformer_submodules is {}: prefixes of encoder-decoders are not "
-                                           "supported",
-                                           file, submodules.dump(-1, ' ', false, json::error_handler_t::replace)));
         if (!own.contains("num_virtual_tokens"))
             return corrupt(fmt::format("{}: 'num_virtual_tokens' is missing", file));
         return own;
@@ -124,22 +120,12 @@ Status divide_prefix(AdapterFolder& adapter, const model::TensorView& all, const
     const int64_t layers = stated.is_number_integer() ? stated.get<int64_t>() : 0;
     if (layers < 1 || all.dims.size() != 2 || all.dims[1] % layers != 0)
         return corrupt(fmt::format("{}: num_layers is {}, and {} is {}; expected [tokens, layers * width]", file,
-                                   stated.dump(-1, ' ', false, json::error_handler_t::replace), kPrompt,
-                                   model::format_dims(all.dims)));
-    const auto rows = static_cast<std::size_t>(all.dims[0]), parts = static_cast<std::size_t>(layers);
-    const std::size_t bytes = rows > 0 ? all.bytes.size() / rows / parts : 0; // of a row of a layer
-    for (std::size_t layer = 0; layer < parts; ++layer) {
-        std::vector<std::byte>& part = adapter.parts.emplace_back();
-        for (std::size_t row = 0; row < rows; ++row) {
-            const std::span<const std::byte> of = all.bytes.subspan((row * parts + layer) * bytes, bytes);
-            part.insert(part.end(), of.begin(), of.end());
-        }
-        model::TensorView view = all;
-        view.name = fmt::format("{}.{}", all.name, layer);
-        view.dims = {all.dims[0], all.dims[1] / layers};
-        view.bytes = part;
-        adapter.tensors.push_back(std::move(view));
-    }
+                                   as_text(stated), kPrompt, model::format_dims(all.dims)));
+    const int64_t width = all.dims[1] / layers;
+    const bool decoder = config.value("num_transformer_submodules", json(1)) == 2;
+    if (decoder) adapter.config["share_layers"] = layers;
+    for (int64_t layer = 0; layer < layers; layer += decoder && layers % 2 == 0 ? 2 : 1) // the others are not used
+        add_columns(adapter, all, all.dims[0], layer * width, width, fmt::format("{}.{}", all.name, layer));
     return {};
 }
 
@@ -178,7 +164,7 @@ Result<AdapterFolder> read_peft_adapter(const fs::path& folder, const json& conf
     if (kind == std::end(kAdapterKinds))
         return unsupported(fmt::format("{}: peft_type is {}; supported are \"LORA\", \"IA3\", \"LN_TUNING\", "
                                        "\"PROMPT_TUNING\" and \"PREFIX_TUNING\"",
-                                       file, type.dump(-1, ' ', false, json::error_handler_t::replace)));
+                                       file, as_text(type)));
     HK_ASSIGN(json own, own_config(*kind, config, file));
     HK_ASSIGN(model::Weights weights, model::Weights::open(folder, "adapter_model"));
     AdapterFolder adapter{"PEFT", std::string(kind->id), std::move(own), "", std::move(weights), {}};

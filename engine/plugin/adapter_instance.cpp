@@ -87,7 +87,8 @@ Result<AdapterInstance::Answer> AdapterInstance::adapt(Joint& joint, const Site&
         return invalid_argument(fmt::format("{}: the answer's reserved and second are {} and {}, expected 0", what,
                                             answer.reserved, answer.second));
     if (answer.kind == HK_ANSWER_NONE) return Answer();
-    const bool tokens = (site.flags & HK_SITE_OF_TOKENS) != 0 || attention;
+    const bool of_rows = site.kind == HK_SITE_NORM && builder.shape(inputs.y).rank() == 3;
+    const bool tokens = site.of_tokens() || of_rows || attention;
     const bool possible = answer.kind == HK_ANSWER_VIRTUAL ? tokens && virtual_tokens_.count > 0
                           : answer.kind == HK_ANSWER_RESULT
                               ? residual
@@ -147,10 +148,12 @@ Status AdapterInstance::read_virtual_tokens() {
         return instance_.table->virtual_tokens(instance_.self, &virtual_tokens_.count, &flags, e);
     }));
     virtual_tokens_.hidden = (flags & HK_VIRTUAL_HIDDEN) != 0;
+    virtual_tokens_.without_positions = (flags & HK_VIRTUAL_WITHOUT_POSITIONS) != 0;
     constexpr int64_t kMost = 1 << 16;
-    if (virtual_tokens_.count < 0 || virtual_tokens_.count > kMost || (flags & ~HK_VIRTUAL_HIDDEN) != 0)
-        return invalid_argument(fmt::format("{}: {} tokens and flags {:#x}; expected 0 to {}, and flags 0 or 1", what,
-                                            virtual_tokens_.count, flags, kMost));
+    constexpr uint32_t kKnown = HK_VIRTUAL_HIDDEN | HK_VIRTUAL_WITHOUT_POSITIONS;
+    if (virtual_tokens_.count < 0 || virtual_tokens_.count > kMost || (flags & ~kKnown) != 0)
+        return invalid_argument(fmt::format("{}: {} tokens and flags {:#x}; expected 0 to {}, and flags {:#x} at most",
+                                            what, virtual_tokens_.count, flags, kMost, kKnown));
     return {};
 }
 

@@ -55,7 +55,7 @@ Result<nlohmann::ordered_json> AdaptersInGraph::write_config() const {
 }
 
 Status AdaptersInGraph::begin(Joint& joint, Described& described, int32_t mode, const BuildRequest& request,
-                              TextPairs ties) {
+                              TextPairs ties, const nlohmann::ordered_json& body_config) {
     if (request.merged && virtual_tokens_.count > 0)
         return unsupported(
             fmt::format("{} cannot be merged: virtual tokens are not a change of weights; use it unmerged",
@@ -74,8 +74,7 @@ Status AdaptersInGraph::begin(Joint& joint, Described& described, int32_t mode, 
     residuals_ = {};
     before_norms_.clear();
     merged_by_.clear();
-    // In decode mode they are fed like other tokens, before those of the prompt.
-    joint.virtual_tokens = mode == HK_MODE_DECODE ? 0 : virtual_tokens_.count;
+    HK_TRY(place_virtual_tokens(body_config));
     joint.in_body = true;
     hook_ = [this](graph::ValueId y) {
         const Result<graph::ValueId> value = adapted(y);
@@ -87,9 +86,41 @@ Status AdaptersInGraph::begin(Joint& joint, Described& described, int32_t mode, 
     return {};
 }
 
-void AdaptersInGraph::end_body() {
+Status AdaptersInGraph::place_virtual_tokens(const nlohmann::ordered_json& body_config) {
+    const auto [count, hidden, without_positions] = virtual_tokens_;
+    const auto is_set = [&](const char* key) {
+        return body_config.is_object() && body_config.value(key, nlohmann::ordered_json()) == true;
+    };
+    encoder_decoder_ = count > 0 && is_set("is_encoder_decoder");
+    if (encoder_decoder_ && without_positions)
+        return unsupported(fmt::format("{}: virtual tokens without positions are not supported in encoder-decoders",
+                                       adapters_[with_tokens_]->what()));
+    if (encoder_decoder_ && !hidden && is_set("scale_embedding"))
+        return unsupported(fmt::format("{}: virtual tokens are not supported in a body that scales its embeddings "
+                                       "(scale_embedding), which scales no virtual ones",
+                                       adapters_[with_tokens_]->what()));
+    // A decoder is fed virtual tokens like other tokens, before those of the prompt.
+    const bool fed = mode_ == HK_MODE_DECODE && (hidden || !encoder_decoder_);
+    in_attention_ = !fed && hidden && (encoder_decoder_ || without_positions);
+    joint_->virtual_tokens = fed || in_attention_ ? 0 : count;
+    joint_->virtual_without_positions = without_positions;
+    joint_->encoder_decoder = encoder_decoder_;
+    joint_->position_shift = 0;
+    if (without_positions && !in_attention_) joint_->position_shift = -count;
+    if (!without_positions && in_attention_) joint_->position_shift = count;
+    return {};
+}
+
+Status AdaptersInGraph::end_body() {
     joint_->in_body = false;
+    const auto acts = [&](const std::vector<bool>& wanted) { return wanted[with_tokens_]; };
+    if (virtual_tokens_.count > 0 && std::ranges::none_of(wanted_, acts))
+        return invalid_argument(
+            fmt::format("{}: the adapter acts nowhere: this body has no place for its virtual tokens",
+                        adapters_[with_tokens_]->what()));
     if (virtual_tokens_.hidden && joint_->virtual_tokens > 0) hide_virtual_tokens();
+    if (in_attention_) joint_->position_shift = 0; // heads see the rows alone
+    return {};
 }
 
 void AdaptersInGraph::add_loss() {
@@ -304,10 +335,12 @@ Result<graph::ValueId> AdaptersInGraph::at_layer(Site& site, graph::ValueId y) {
 Result<graph::ValueId> AdaptersInGraph::at_attention(graph::ValueId y) {
     graph::Builder& builder = joint_->builder;
     const graph::Node of = builder.graph().producer(y);
+    if (encoder_decoder_ && of.integer("causal") == 0) return y; // of the encoder, or to its states
     const graph::ValueId k = of.inputs[1], v = of.inputs[2];
     Site site;
     site.kind = HK_SITE_ATTENTION;
     site.index = attentions_++;
+    if (encoder_decoder_) site.flags |= HK_SITE_OF_DECODER;
     site.name = fmt::format("attention.{}", site.index);
     site.in = builder.shape(k)[3];
     site.out = builder.shape(k)[1];
@@ -317,6 +350,7 @@ Result<graph::ValueId> AdaptersInGraph::at_attention(graph::ValueId y) {
     return inside(adapter.prefix(site), mode_, "adapter", [&]() -> Result<graph::ValueId> {
         HK_ASSIGN(const AdapterInstance::Answer made, adapter.adapt(*joint_, site, {k, v, graph::kNone}, graph::kNone));
         if (made.kind == HK_ANSWER_NONE) return y;
+        if (in_attention_) return prefixed(of, made.value, made.second);
         std::vector<graph::ValueId> inputs = of.inputs;
         inputs[1] = with_virtual_tokens(k, made.value);
         inputs[2] = with_virtual_tokens(v, made.second);
@@ -324,6 +358,83 @@ Result<graph::ValueId> AdaptersInGraph::at_attention(graph::ValueId y) {
         builder.mutable_graph().nodes[builder.graph().value(y).node].set("cache", std::string());
         return emit_again(builder, of, inputs);
     });
+}
+
+graph::ValueId AdaptersInGraph::before(graph::ValueId own, graph::ValueId y, int axis) const {
+    using graph::Op;
+    graph::Builder& builder = joint_->builder;
+    graph::Shape front = builder.shape(y);
+    front[axis] = virtual_tokens_.count;
+    std::vector<int64_t> one = builder.shape(own).vector();
+    one.insert(one.begin(), static_cast<std::size_t>(front.rank()) - one.size(), 1);
+    const graph::ValueId first =
+        builder(Op::broadcast, {builder(Op::reshape, {own}, {{"shape", one}})}, {{"shape", front.vector()}});
+    return builder(Op::concat, {first, y}, {{"axis", int64_t{axis}}});
+}
+
+Result<graph::ValueId> AdaptersInGraph::prefixed(const graph::Node& of, graph::ValueId keys,
+                                                 graph::ValueId values) const {
+    using graph::Op;
+    graph::Builder& builder = joint_->builder;
+    const auto integer = [&](int64_t n) { return builder.fill(graph::Kind::int32, {}, static_cast<double>(n)); };
+    std::vector<graph::ValueId> inputs = of.inputs;
+    const std::vector<graph::InputInfo>& known = graph::info(of).inputs;
+    inputs.resize(known.size(), graph::kNone);
+    const auto at = [&](std::string_view name) -> graph::ValueId& {
+        const auto found = std::ranges::find(known, name, [](const graph::InputInfo& one) { return one.name; });
+        return inputs[static_cast<std::size_t>(found - known.begin())];
+    };
+    for (const char* name :
+         {"query_distance", "key_distance", "query_class", "q_class", "k_class", "q_group", "k_group"})
+        if (at(name) != graph::kNone)
+            return unsupported(fmt::format("{}: a prefix without positions, or of an encoder-decoder, is not supported "
+                                           "for attention with the input {}",
+                                           adapters_[with_tokens_]->what(), name));
+    const int64_t count = virtual_tokens_.count, batch = builder.shape(inputs[1])[0];
+    const auto counted = [&](graph::ValueId given, int64_t tokens) { // from the first virtual token
+        if (given != graph::kNone) return builder(Op::add, {given, integer(count)});
+        const std::vector<int64_t> row{1, tokens}, all{batch, tokens};
+        return builder(Op::broadcast, {builder(Op::reshape, {builder.iota(tokens, count, 1)}, {{"shape", row}})},
+                       {{"shape", all}});
+    };
+    const bool placed = of.integer("causal") != 0 || of.integer("window") != 0 || at("distance_bias") != graph::kNone ||
+                        at("prefix") != graph::kNone;
+    if (placed) {
+        at("q_position") = counted(at("q_position"), builder.shape(inputs[0])[2]);
+        at("k_position") = before(builder.iota(count, 0, 1), counted(at("k_position"), builder.shape(inputs[1])[2]), 1);
+    }
+    inputs[1] = before(keys, inputs[1], 2);
+    inputs[2] = before(values, inputs[2], 2);
+    if (graph::ValueId& padding = at("key_padding"); padding != graph::kNone) padding = before(integer(1), padding, 1);
+    if (graph::ValueId& mask = at("mask"); mask != graph::kNone) mask = before(integer(1), mask, 3);
+    if (graph::ValueId& bias = at("bias"); bias != graph::kNone)
+        bias = before(builder.fill(graph::Kind::float32, {}, 0.0), bias, 3);
+    if (graph::ValueId& prefix = at("prefix"); prefix != graph::kNone)
+        prefix = builder(Op::add, {prefix, integer(count)});
+    return emit_again(builder, of, inputs);
+}
+
+Status AdaptersInGraph::check_positions(graph::ValueId y) const {
+    using graph::Op;
+    const graph::Graph& graph = joint_->builder.graph();
+    const graph::Node& of = graph.producer(y);
+    if (of.op != Op::embedding && of.op != Op::gather) return {};
+    int64_t most = -1;
+    for (graph::ValueId ids = of.inputs[1];;) {
+        const graph::Node& node = graph.producer(ids);
+        if (node.op == Op::positions) {
+            most += node.integer("length");
+            break;
+        }
+        if (node.op != Op::add || graph.producer(node.inputs[1]).op != Op::fill) return {};
+        most += static_cast<int64_t>(graph.producer(node.inputs[1]).real("value"));
+        ids = node.inputs[0];
+    }
+    const int64_t rows = graph.shape(of.inputs[0])[0];
+    if (most < rows) return {};
+    return invalid_argument(fmt::format("{}: with {} virtual tokens the rows of the decoder take {} positions, the "
+                                        "body's table has {}: use shorter rows or fewer virtual tokens",
+                                        adapters_[with_tokens_]->what(), virtual_tokens_.count, most + 1, rows));
 }
 
 graph::ValueId AdaptersInGraph::with_virtual_tokens(graph::ValueId y, graph::ValueId own) const {
@@ -334,17 +445,10 @@ graph::ValueId AdaptersInGraph::with_virtual_tokens(graph::ValueId y, graph::Val
     const bool heads = shape.rank() == 4;
     const int axis = heads ? 2 : 1;
     const int64_t batch = shape[0], tokens = shape[axis], width = shape[axis + 1];
-    if (joint_->mode != HK_MODE_DECODE) {
-        graph::Shape front = shape;
-        front[axis] = count;
-        std::vector<int64_t> one = builder.shape(own).vector();
-        one.insert(one.begin(), 1);
-        const graph::ValueId first =
-            builder(Op::broadcast, {builder(Op::reshape, {own}, {{"shape", one}})}, {{"shape", front.vector()}});
-        const graph::ValueId rest =
-            builder(Op::slice, {y}, {{"axis", int64_t{axis}}, {"start", count}, {"length", tokens - count}});
-        return builder(Op::concat, {first, rest}, {{"axis", int64_t{axis}}});
-    }
+    if (joint_->virtual_tokens > 0)
+        return before(own,
+                      builder(Op::slice, {y}, {{"axis", int64_t{axis}}, {"start", count}, {"length", tokens - count}}),
+                      axis);
     // The tokens at positions 0 to count - 1 are the virtual ones.
     const graph::ValueId position = builder.positions(batch, tokens);
     const graph::ValueId last = builder.fill(graph::Kind::int32, {}, static_cast<double>(count - 1));
@@ -370,6 +474,12 @@ graph::ValueId AdaptersInGraph::with_virtual_tokens(graph::ValueId y, graph::Val
 Result<graph::ValueId> AdaptersInGraph::adapted(graph::ValueId y) {
     graph::Builder& builder = joint_->builder;
     const graph::ValueId given = y;
+    if (joint_->position_shift > 0) HK_TRY(check_positions(y));
+    if (joint_->virtual_without_positions && joint_->virtual_tokens > 0 &&
+        builder.graph().producer(y).op == graph::Op::cumsum)
+        return unsupported(fmt::format("{}: virtual tokens without positions are not supported in a body that counts "
+                                       "positions from its tokens, as RoBERTa does",
+                                       adapters_[with_tokens_]->what()));
     if (builder.graph().producer(y).op == graph::Op::attention && virtual_tokens_.count > 0) {
         HK_ASSIGN(y, at_attention(y));
     } else if (std::optional<Site> site = site_of(builder.graph(), y, ties_)) {

@@ -36,13 +36,16 @@ public:
     Result<nlohmann::ordered_json> write_config() const; // PEFT's adapter_config.json
 
     // Begins the description of a body. described: gets the sites; both outlive the description. mode: of the adapters
-    // that are trained, even if the body is frozen. ties: of the architecture's manifest.
-    Status begin(Joint& joint, Described& described, int32_t mode, const BuildRequest& request, TextPairs ties);
+    // that are trained, even if the body is frozen. ties: of the architecture's manifest. body_config: what the
+    // architecture writes, read if there are virtual tokens.
+    Status begin(Joint& joint, Described& described, int32_t mode, const BuildRequest& request, TextPairs ties,
+                 const nlohmann::ordered_json& body_config);
     // Joint::adapt, null without adapters. After an error take_problem() has it.
     const std::function<graph::ValueId(graph::ValueId)>* hook() const { return exist() ? &hook_ : nullptr; }
     Status take_problem() { return std::exchange(problem_, Status()); }
-    // The body is complete: what follows are heads, which do not see hidden virtual tokens.
-    void end_body();
+    // The body is complete: what follows are heads, which do not see hidden virtual tokens. Errors: virtual tokens that
+    // have a value nowhere.
+    Status end_body();
     // Adds the combiners' loss. After the objective, in training.
     void add_loss();
     // A parameter that another site uses too cannot be changed for one of them.
@@ -66,6 +69,8 @@ private:
         graph::ValueId norm = graph::kNone;  // of a residual site: the norm of the sum, if it follows
     };
     Status check_virtual_tokens(const Combination& at, bool in_combiner);
+    // Decides where the virtual tokens of the current description are.
+    Status place_virtual_tokens(const nlohmann::ordered_json& body_config);
     // Asks the adapters what they do at the site, or finds what they have answered before.
     Result<const std::vector<bool>*> ask(Site& site);
     // Calls f with this prefix of parameters, in this mode, in a scope of this name, without adapters.
@@ -94,6 +99,12 @@ private:
     Result<graph::ValueId> adapted(graph::ValueId y);
     Result<graph::ValueId> at_layer(Site& site, graph::ValueId y);
     Result<graph::ValueId> at_attention(graph::ValueId y);
+    // Returns attention `of` with virtual keys and values [H, count, D] before those of the rows, which have none.
+    Result<graph::ValueId> prefixed(const graph::Node& of, graph::ValueId keys, graph::ValueId values) const;
+    // Returns the virtual tokens' [...] broadcast to `shape` before y, along the axis.
+    graph::ValueId before(graph::ValueId own, graph::ValueId y, int axis) const;
+    // Checks that shifted positions are rows of the table that y is looked up in.
+    Status check_positions(graph::ValueId y) const;
     Result<graph::ValueId> at_residual(ResidualFinder::Found& found, graph::ValueId result, graph::ValueId norm);
     // Returns y with `own` at the virtual tokens: embeddings y [B, T, D], own [count, D]; keys or values y [B, H, T,
     // D], own [H, count, D].
@@ -107,6 +118,8 @@ private:
     Combination combination_;                                            // of one adapter: that
     VirtualTokens virtual_tokens_;
     std::size_t with_tokens_ = 0; // the adapter whose tokens these are
+    bool encoder_decoder_ = false;
+    bool in_attention_ = false; // of the current description: rows have no virtual tokens, attention has their keys
     // What adapters have answered: by number of the adapter, and kind, flags and name of the site.
     std::map<std::tuple<std::size_t, int32_t, uint32_t, std::string>, AdapterInstance::Wish> wishes_;
     std::function<graph::ValueId(graph::ValueId)> hook_;

@@ -93,6 +93,16 @@ std::string names_of(const auto& things, auto name) {
     return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Returns positions as the body sees them, with an adapter's virtual tokens.
+ValueId shifted_positions(Joint& joint, int64_t batch, int64_t length) {
+    graph::Builder& builder = joint.builder;
+    const ValueId counted = builder.positions(batch, length);
+    if (joint.position_shift == 0) return counted;
+    const auto number = [&](int64_t n) { return builder.fill(Kind::int32, {}, static_cast<double>(n)); };
+    const ValueId shifted = builder(graph::Op::add, {counted, number(joint.position_shift)});
+    return joint.position_shift > 0 ? shifted : builder(graph::Op::maximum, {shifted, number(0)});
+}
+
 // Returns a field of the batch with an adapter's virtual tokens at the beginning of each row.
 ValueId with_virtual_tokens(Joint& joint, const BatchField& field, ValueId value) {
     graph::Builder& builder = joint.builder;
@@ -108,8 +118,20 @@ ValueId with_virtual_tokens(Joint& joint, const BatchField& field, ValueId value
     const auto filled = [&](int64_t columns, double with) {
         return builder.fill(field.kind, {field.shape[0], columns}, with);
     };
-    if (joint.in_body && (field.name == "labels" || field.name.starts_with("decoder_"))) {
-        builder.fail(unsupported("input: an adapter with virtual tokens does not support encoder-decoders"));
+    const bool of_decoder = field.name == "labels" || field.name.starts_with("decoder_");
+    if (joint.encoder_decoder) {
+        const auto decodes = [](const BatchField& one) {
+            return one.name == "decoder_input_ids" || (one.name == "labels" && one.shape.rank() == 2);
+        };
+        if (field.name == "input_ids" && joint.in_body && joint.mode != HK_MODE_ENCODE &&
+            std::ranges::none_of(joint.fields, decodes)) {
+            builder.fail(unsupported("input: virtual tokens in an encoder need a batch with labels of tokens or "
+                                     "decoder_input_ids"));
+            return kNone;
+        }
+        if (of_decoder || field.name == "next_ids") return value;
+    } else if (joint.in_body && of_decoder) {
+        builder.fail(unsupported("input: an adapter with virtual tokens does not support this encoder-decoder"));
         return kNone;
     }
     if (field.name == "prefix_length")
@@ -120,6 +142,7 @@ ValueId with_virtual_tokens(Joint& joint, const BatchField& field, ValueId value
             return after(filled(count, 0.0));
         if (field.name == "attention_mask") return after(filled(count, 1.0));
         if (field.name == "labels") return after(filled(count, -100.0));
+        if (field.name == "position_ids" && joint.virtual_without_positions) return after(filled(count, 0.0));
         if (field.name == "position_ids") {
             const ValueId shifted =
                 builder(graph::Op::add, {value, builder.fill(Kind::int32, {}, static_cast<double>(count))});
@@ -288,7 +311,7 @@ const hk_graph_interface* host_graph_interface() {
         },
         [](hk_builder* b, int64_t batch, int64_t length) {
             return call(b, hk_value{0},
-                        [&](graph::Builder& builder) { return handle_of(b, builder.positions(batch, length)); });
+                        [&](graph::Builder&) { return handle_of(b, shifted_positions(b->joint, batch, length)); });
         },
         [](hk_builder* b, hk_string name, double initial) {
             return call(b, hk_value{0}, [&](graph::Builder& builder) {

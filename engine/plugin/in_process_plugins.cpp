@@ -330,7 +330,9 @@ private:
                     const std::string& whose, Described& described) {
         std::vector<GraphPart>& parts = described.parts;
         joint.mode = body_mode;
-        HK_TRY(adapters_.begin(joint, described, mode, request, architecture_.provided->names.ties));
+        nlohmann::ordered_json body_config;
+        if (adapters_.virtual_tokens().count > 0) { HK_ASSIGN(body_config, write_config()); }
+        HK_TRY(adapters_.begin(joint, described, mode, request, architecture_.provided->names.ties, body_config));
         // Describes a part of the network, with the adapters at its sites.
         const auto build = [&](const auto& instance, const std::string& name, const char* function, auto&& f) {
             joint.adapt = adapters_.hook();
@@ -343,8 +345,8 @@ private:
                   build(architecture_, architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
                       return architecture_.table->build(architecture_.self, b, e);
                   }));
-        adapters_.end_body();
         if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
+        HK_TRY(adapters_.end_body());
         std::string what = architecture_.what;
         if (adapters_.exist()) what += fmt::format(" with {}", adapters_.what());
         add_part(parts, joint, whose + what, architecture_.manifest);

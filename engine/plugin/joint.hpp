@@ -36,6 +36,9 @@ struct Joint {
     const std::function<graph::ValueId(graph::ValueId)>* adapt = nullptr;
     std::map<std::string, graph::ValueId> initial; // an adapter's parameters that do not start from constants or draws
     int64_t virtual_tokens = 0;                    // of an adapter, that begin each row of the fields that plugins see
+    bool virtual_without_positions = false;        // they take no positions
+    bool encoder_decoder = false;                  // virtual tokens begin the rows of the encoder
+    int64_t position_shift = 0;                    // added to positions that count from 0; the result is 0 at least
     bool in_body = false;                          // the body is being described, not a head or objective
     graph::ValueId token_ids = graph::kNone;       // the field input_ids, as plugins see it
     int64_t calls_left = -1; // calls of the graph's functions until one fails as if out of memory; -1: none fails

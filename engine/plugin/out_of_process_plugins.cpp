@@ -167,7 +167,7 @@ public:
 
     Result<VirtualTokens> virtual_tokens() override {
         HK_ASSIGN(const int64_t code, ask_integer(MessageKind::virtual_tokens, WireWriter()));
-        return VirtualTokens{code >> 1, (code & 1) != 0};
+        return VirtualTokens{code >> 2, (code & 1) != 0, (code & 2) != 0};
     }
 
     Result<std::vector<std::string>> decode_ports() override {

@@ -87,7 +87,8 @@ struct GraphPart {
 // The virtual tokens of adapters: see adapter.h.
 struct VirtualTokens {
     int64_t count = 0;
-    bool hidden = false; // heads and objective do not see them
+    bool hidden = false;            // heads and objective do not see them
+    bool without_positions = false; // the row's own tokens begin at position 0
 };
 
 struct Described {

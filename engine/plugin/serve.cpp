@@ -193,7 +193,7 @@ private:
         }
         case MessageKind::virtual_tokens: {
             HK_ASSIGN(const VirtualTokens tokens, parts_->virtual_tokens());
-            out.integer(tokens.count << 1 | (tokens.hidden ? 1 : 0));
+            out.integer(tokens.count << 2 | (tokens.without_positions ? 2 : 0) | (tokens.hidden ? 1 : 0));
             return {};
         }
         case MessageKind::decode_ports: {

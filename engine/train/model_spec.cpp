@@ -40,6 +40,22 @@ void complete_ids(const plugin::Provided& architecture, const text::Tokenizer& t
     set("decoder_start_token_id", architecture.id == "t5" && pad ? pad : start ? start : pad);
 }
 
+// Writes the ids of an adapter's prompt_tuning_init_text, with the tokens that the tokenizer has around a text, to
+// prompt_tuning_init_ids: plugins of adapters see no tokenizer. An adapter that was trained before has them.
+Status divide_prompt_text(const text::Tokenizer& tokenizer, json& config) {
+    const char *text_key = "prompt_tuning_init_text", *ids_key = "prompt_tuning_init_ids";
+    if (!config.is_object() || lacks(config, text_key) || !config[text_key].is_string()) return {};
+    const std::string text = config[text_key].get<std::string>();
+    if (text.empty() || (!lacks(config, ids_key) && !config[ids_key].empty())) return {};
+    Result<std::vector<int32_t>> words = tokenizer.encode(text);
+    if (!words.ok()) return words.status().with_context(text_key);
+    std::vector<int32_t> ids = tokenizer.frame().before;
+    ids.insert(ids.end(), words->begin(), words->end());
+    ids.insert(ids.end(), tokenizer.frame().after.begin(), tokenizer.frame().after.end());
+    config[ids_key] = ids;
+    return {};
+}
+
 bool grows(const Recipe& recipe) { return !recipe.tokenizer.add.empty() || !recipe.tokenizer.add_roles.empty(); }
 
 // Sets the number of layers that remain after model.layers.
@@ -169,7 +185,10 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     complete_ids(*architecture.provided, tokenizer, !classes.empty() || numbers, spec.config);
 
     HK_ASSIGN(const std::vector<RecipeAdapter> adapters, read_adapters(recipe));
-    for (const RecipeAdapter& adapter : adapters) spec.adapters.push_back(adapter.spec);
+    for (const RecipeAdapter& adapter : adapters) {
+        spec.adapters.push_back(adapter.spec);
+        HK_TRY(divide_prompt_text(tokenizer, spec.adapters.back().part.config).with_context(adapter.key));
+    }
     spec.adapter_rows = !recipe.adapter.names.empty();
     spec.combination = recipe.combine.how;
     if (spec.combination.empty() && !recipe.adapters.empty()) spec.combination = recipe.adapters.begin()->first;

@@ -54,7 +54,7 @@ struct Site {
         : kind(site.kind), name(view(site.name)), parameter(view(site.parameter)), bias(view(site.bias)), in(site.in),
           out(site.out), index(site.index), of_head((site.flags & HK_SITE_OF_HEAD) != 0),
           of_attention((site.flags & HK_SITE_OF_ATTENTION) != 0), of_cross((site.flags & HK_SITE_OF_CROSS) != 0),
-          of_tokens((site.flags & HK_SITE_OF_TOKENS) != 0) {}
+          of_tokens((site.flags & HK_SITE_OF_TOKENS) != 0), of_decoder((site.flags & HK_SITE_OF_DECODER) != 0) {}
 
     bool linear() const { return kind == HK_SITE_LINEAR; }
     bool embedding() const { return kind == HK_SITE_EMBEDDING; }
@@ -68,6 +68,7 @@ struct Site {
     bool of_head;
     bool of_attention, of_cross; // of a residual site
     bool of_tokens;              // of an embedding
+    bool of_decoder;             // of attention: in an encoder-decoder
 };
 
 // hk_site_values.
@@ -99,10 +100,12 @@ template<class T>
 concept TrainsSites = requires(T& t, const Site& s) {
     { t.trains(s) } -> std::same_as<uint32_t>;
 };
-// How many virtual tokens begin each row, and whether heads and objective do not see them.
+// How many virtual tokens begin each row, whether heads and objective do not see them, and whether the row's own tokens
+// begin at position 0.
 struct VirtualTokens {
     int64_t count = 0;
     bool hidden = false;
+    bool without_positions = false;
 };
 template<class T>
 concept AddsTokens = requires(T& t) {
@@ -141,7 +144,8 @@ const hk_adapter* adapter() {
                 return guarded(error, [&] {
                     const VirtualTokens tokens = static_cast<T*>(self)->virtual_tokens();
                     *count = tokens.count;
-                    *flags = tokens.hidden ? HK_VIRTUAL_HIDDEN : 0;
+                    *flags = (tokens.hidden ? HK_VIRTUAL_HIDDEN : 0) |
+                             (tokens.without_positions ? HK_VIRTUAL_WITHOUT_POSITIONS : 0);
                 });
             };
         table.adapt = [](void* self, hk_builder* builder, const hk_adapter_site* site, const hk_site_values* values,

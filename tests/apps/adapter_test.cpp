@@ -1,6 +1,8 @@
 // An adapter on a trained model: which parameters are trained, what is saved, and how the folder can be used.
 #include "tasks.hpp"
 
+#include "model/weights.hpp"
+
 #include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
@@ -219,22 +221,30 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     place.write("text.txt", "is there a line of 7 or 9? there is none.\nline 42 of a text that is long enough.\n");
     place.write("body.toml", kBody);
     succeed(place.run({"train", "body.toml", "train.max_steps=40", "train.context_length=12", "train.eval_steps=0"}));
-    const std::vector<std::pair<std::string, std::vector<std::string>>> kinds{
+    const std::vector<std::tuple<std::string, std::string, std::vector<std::string>>> kinds{
         {"lora",
+         "lora",
          {"adapter.use_dora=true", "adapter.bias=\"lora_only\"", "adapter.rank_pattern={\"h.0.attn.c_attn\"=2}"}},
-        {"ia3", {}},
-        {"ln_tuning", {}},
-        {"prompt_tuning", {"adapter.num_virtual_tokens=3"}},
-        {"prefix_tuning", {"adapter.num_virtual_tokens=3"}},
-        {"bottleneck", {"adapter.preset=\"double_seq_bn\"", "adapter.reduction_factor=4"}},
+        {"ia3", "ia3", {}},
+        {"ln_tuning", "ln_tuning", {}},
+        {"prompt_tuning", "prompt_tuning", {"adapter.num_virtual_tokens=3"}},
+        {"text",
+         "prompt_tuning",
+         {"adapter.num_virtual_tokens=3", "adapter.prompt_tuning_init=\"TEXT\"",
+          "adapter.prompt_tuning_init_text=\"is\""}},
+        {"prefix_tuning", "prefix_tuning", {"adapter.num_virtual_tokens=3"}},
+        {"projected",
+         "prefix_tuning",
+         {"adapter.num_virtual_tokens=3", "adapter.prefix_projection=true", "adapter.encoder_hidden_size=5"}},
+        {"bottleneck", "bottleneck", {"adapter.preset=\"double_seq_bn\"", "adapter.reduction_factor=4"}},
     };
-    for (const auto& [id, keys] : kinds) {
-        CAPTURE(id);
+    for (const auto& [name, id, keys] : kinds) {
+        CAPTURE(name);
         std::vector<std::string> train{"train",
                                        "body.toml",
                                        "model.from=body",
                                        "adapter.id=" + id,
-                                       "output.dir=" + id,
+                                       "output.dir=" + name,
                                        "train.max_steps=12",
                                        "train.context_length=12",
                                        "train.eval_steps=0"};
@@ -247,26 +257,66 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
             const std::string out = succeed(place.run(arguments)).out;
             return out.substr(out.find("--- 1")); // without the speed
         };
-        const std::string greedy = text(id, {"--greedy"});
-        CHECK(greedy == text(id, {"--greedy", "--reference"}));
-        CHECK(text(id, {"--beams", "3"}) == text(id, {"--beams", "3", "--reference"}));
-        if (id == "bottleneck") continue; // PEFT has none
-        succeed(place.run({"adapter", "convert", id, "-o", id + "-peft"}));
+        const std::string greedy = text(name, {"--greedy"});
+        CHECK(greedy == text(name, {"--greedy", "--reference"}));
+        CHECK(text(name, {"--beams", "3"}) == text(name, {"--beams", "3", "--reference"}));
+        if (name == "bottleneck") continue; // PEFT has none
+        succeed(place.run({"adapter", "convert", name, "-o", name + "-peft"}));
         succeed(place.run(
-            {"adapter", "convert", id + "-peft", "-o", id + "-again", "--format", "hekla", "--body", "body"}));
-        CHECK(greedy == text(id + "-again", {"--greedy"}));
-        succeed(place.run({"adapter", "convert", id + "-again", "-o", id + "-peft-2"}));
-        CHECK(place.read(id + "-peft/adapter_model.safetensors") ==
-              place.read(id + "-peft-2/adapter_model.safetensors"));
-        const Ran merged = place.run({"adapter", "merge", id, "-o", id + "-merged"});
+            {"adapter", "convert", name + "-peft", "-o", name + "-again", "--format", "hekla", "--body", "body"}));
+        CHECK(greedy == text(name + "-again", {"--greedy"}));
+        succeed(place.run({"adapter", "convert", name + "-again", "-o", name + "-peft-2"}));
+        CHECK(place.read(name + "-peft/adapter_model.safetensors") ==
+              place.read(name + "-peft-2/adapter_model.safetensors"));
+        const Ran merged = place.run({"adapter", "merge", name, "-o", name + "-merged"});
         const bool tokens = id == "prompt_tuning" || id == "prefix_tuning";
         CHECK(merged.status == (tokens ? 1 : 0));
         if (tokens)
             CHECK(has(merged.err, "virtual tokens are not a change of weights"));
         else
-            CHECK(greedy == text(id + "-merged", {"--greedy"}));
-        CHECK(has(succeed(place.run({"adapter", "inspect", id})).out, "parameters, "));
+            CHECK(greedy == text(name + "-merged", {"--greedy"}));
+        CHECK(has(succeed(place.run({"adapter", "inspect", name})).out, "parameters, "));
     }
+    // PEFT stores what the projection makes.
+    const json peft = json::parse(place.read("projected-peft/adapter_config.json"));
+    CHECK(peft["prefix_projection"] == true);
+    CHECK(peft["encoder_hidden_size"] == 5);
+    const auto prefix = hekla::model::Weights::open(place.path("projected-peft/adapter_model.safetensors"));
+    REQUIRE_MESSAGE(prefix.ok(), prefix.message());
+    REQUIRE(prefix->tensors().size() == 1);
+    CHECK(prefix->tensors()[0].dims == std::vector<int64_t>{3, 2 * 2 * 16});
+    // Before the first step the virtual tokens are the text's characters, again and again.
+    succeed(
+        place.run({"train", "body.toml", "model.from=body", "adapter.id=prompt_tuning", "adapter.num_virtual_tokens=3",
+                   "adapter.prompt_tuning_init=\"TEXT\"", "adapter.prompt_tuning_init_text=\"is\"", "output.dir=start",
+                   "train.max_steps=0", "train.context_length=12", "train.eval_steps=0"}));
+    const auto start = hekla::model::Weights::open(place.path("start/model.safetensors"));
+    const auto body = hekla::model::Weights::open(place.path("body/model.safetensors"));
+    REQUIRE_MESSAGE(start.ok(), start.message());
+    REQUIRE_MESSAGE(body.ok(), body.message());
+    const auto bytes_of = [](const hekla::model::TensorView& tensor, std::size_t row) {
+        const std::size_t size = tensor.bytes.size() / static_cast<std::size_t>(tensor.dims[0]);
+        return std::string(reinterpret_cast<const char*>(tensor.bytes.data()) + row * size, size);
+    };
+    const json own = json::parse(place.read("start/config.json"))["hekla"]["adapter_config"];
+    const auto ids = own["prompt_tuning_init_ids"].get<std::vector<std::size_t>>();
+    REQUIRE(ids.size() == 2);
+    const hekla::model::TensorView* prompt = start->find("adapter.prompt_embeddings");
+    const hekla::model::TensorView* table = body->find("transformer.wte.weight");
+    REQUIRE(prompt != nullptr);
+    REQUIRE(table != nullptr);
+    for (std::size_t row = 0; row < 3; ++row) CHECK(bytes_of(*prompt, row) == bytes_of(*table, ids[row % 2]));
+    const json words = json::parse(place.read("text-peft/adapter_config.json"));
+    CHECK(words["prompt_tuning_init"] == "TEXT");
+    CHECK(words["prompt_tuning_init_text"] == "is");
+    CHECK(words["tokenizer_name_or_path"] == words["base_model_name_or_path"]);
+    CHECK(has(
+        place
+            .run({"train", "body.toml", "model.from=body", "adapter.id=prompt_tuning", "train.context_length=12",
+                  "adapter.prompt_tuning_init=\"TEXT\"", "adapter.prompt_tuning_init_text=\"\u00e9\"", "output.dir=no"})
+            .err,
+        "adapter: prompt_tuning_init_text: "));
+
     CHECK(has(place.run({"adapter", "merge", "bottleneck", "-o", "no"}).err, "cannot be merged"));
     CHECK(has(place.run({"adapter", "convert", "bottleneck", "-o", "no"}).err, "has no form in PEFT"));
     CHECK(has(place.run({"export", "prompt_tuning", "no.hekla"}).err, "virtual tokens"));
@@ -369,7 +419,7 @@ TEST_CASE("a damaged or unsupported folder of an adapter is one error that names
          {std::tuple{"num_layers", json(3), "num_layers is 3"},
           {"num_virtual_tokens", json(0), "num_virtual_tokens is 0"},
           {"num_virtual_tokens", json(4), "the adapter is of another size or body"},
-          {"num_transformer_submodules", json(2), "prefixes of encoder-decoders are not supported"}}) {
+          {"num_transformer_submodules", json(2), "share_layers is of encoder-decoders"}}) {
         CAPTURE(key);
         json changed = config;
         changed[key] = value;

@@ -163,9 +163,112 @@ TEST_CASE("adapter: virtual tokens lengthen the rows of body and head, or of the
     CHECK(described(registry, small_gpt2("prompt_tuning", {{"num_virtual_tokens", 0}}))
               .message()
               .find("num_virtual_tokens is 0, expected from 1") != std::string::npos);
-    CHECK(described(registry, small_gpt2("prompt_tuning", {{"prompt_tuning_init", "TEXT"}}))
+    const std::tuple<const char*, json, const char*> wrong[] = {
+        {"prompt_tuning", {{"prompt_tuning_init", "SAMPLE_VOCAB"}}, "prompt_tuning_init is 'SAMPLE_VOCAB'; expected"},
+        {"prompt_tuning", {{"prompt_tuning_init", "TEXT"}}, "\"TEXT\" needs prompt_tuning_init_text"},
+        {"prompt_tuning", {{"prompt_tuning_init_text", "a"}}, "needs prompt_tuning_init = \"TEXT\""},
+        {"prompt_tuning", {{"after_embeddings", true}}, "the adapter acts nowhere"},
+        {"prefix_tuning", {{"encoder_hidden_size", 3}}, "encoder_hidden_size needs prefix_projection = true"},
+        {"prefix_tuning", {{"share_layers", 2}}, "share_layers is of encoder-decoders"},
+        {"prefix_tuning", {{"leave_out", {0, 1}}}, "the adapter acts nowhere"},
+    };
+    for (const auto& [id, config, reason] : wrong) {
+        json short_one = config;
+        short_one["num_virtual_tokens"] = 2;
+        const std::string message = described(registry, small_gpt2(id, short_one)).message();
+        CAPTURE(message);
+        CHECK(message.find(reason) != std::string::npos);
+    }
+}
+
+TEST_CASE("adapter: a projected prefix and one without positions leave the rows as they are") {
+    const Registry registry = adapters();
+    const json config{{"num_virtual_tokens", 3},
+                      {"prefix_projection", true},
+                      {"encoder_hidden_size", 5},
+                      {"leave_out", {0}},
+                      {"without_positions", true}};
+    const auto composition = Composition::create(registry, small_gpt2("prefix_tuning", config), nullptr);
+    REQUIRE_MESSAGE(composition.ok(), composition.message());
+    BuildRequest request;
+    request.mode = HK_MODE_EVALUATE;
+    for (const int64_t length : {5, 11, 12}) { // the virtual tokens take no positions
+        request.fields = composition.value()->batch_fields(2, length).value();
+        const auto made = composition.value()->describe(request);
+        CHECK(made.ok() == (length <= 11));
+        if (made.ok())
+            CHECK(of_adapter(made->graph) ==
+                  std::set<std::string>{"adapter.embedding.weight", "adapter.transform.0.bias",
+                                        "adapter.transform.0.weight", "adapter.transform.2.bias.1",
+                                        "adapter.transform.2.weight.1"});
+    }
+}
+
+TEST_CASE(
+    "adapter: virtual tokens of encoder-decoders are in the rows of the encoder, or before those of the decoder") {
+    const Registry registry = adapters();
+    const auto small_bart = [](const std::string& adapter, const json& config) {
+        CompositionSpec spec;
+        spec.architecture = "bart";
+        spec.config = {{"vocab_size", 11},
+                       {"d_model", 8},
+                       {"encoder_layers", 1},
+                       {"encoder_ffn_dim", 8},
+                       {"decoder_layers", 3},
+                       {"decoder_ffn_dim", 8},
+                       {"encoder_attention_heads", 2},
+                       {"decoder_attention_heads", 2},
+                       {"max_position_embeddings", 8}};
+        spec.adapters = {{"", {adapter, config}}};
+        spec.head = "lm";
+        spec.objective = "seq2seq";
+        return spec;
+    };
+    const auto describe = [&](const CompositionSpec& spec, int64_t source, int64_t target) {
+        const auto composition = Composition::create(registry, spec, nullptr);
+        REQUIRE_MESSAGE(composition.ok(), composition.message());
+        BuildRequest request;
+        request.mode = HK_MODE_EVALUATE;
+        request.objective = false;
+        request.ports = {"logits"};
+        request.fields = {{"input_ids", graph::Kind::int32, graph::Shape{2, source}},
+                          {"attention_mask", graph::Kind::int32, graph::Shape{2, source}},
+                          {"labels", graph::Kind::int32, graph::Shape{2, target}}};
+        if (target == 0) request.fields.pop_back();
+        return composition.value()->describe(request);
+    };
+    const json three{{"num_virtual_tokens", 3}};
+    // Rows of the encoder have three tokens more, and the decoder's are those of the labels, even if both are as long.
+    for (const int64_t source : {4, 5, 6}) {
+        const auto made = describe(small_bart("prompt_tuning", three), source, 5);
+        CHECK(made.ok() == (source <= 5));
+        if (made.ok()) CHECK(made->graph.shape(made->graph.outputs.at("logits")) == graph::Shape{2, 5, 11});
+        if (!made.ok()) CHECK(made.message().find("max_position_embeddings = 8") != std::string::npos);
+    }
+    CHECK(describe(small_bart("prompt_tuning", three), 4, 0).message().find("need a batch with labels of tokens") !=
+          std::string::npos);
+    // Positions of the decoder begin after them.
+    for (const int64_t target : {4, 5, 6}) {
+        const auto made = describe(small_bart("prefix_tuning", three), 8, target);
+        CHECK(made.ok() == (target <= 5));
+        if (!made.ok()) {
+            CHECK(made.message().find("with 3 virtual tokens the rows of the decoder take") != std::string::npos);
+            continue;
+        }
+        CHECK(made->graph.shape(made->graph.outputs.at("logits")) == graph::Shape{2, target, 11});
+        CHECK(of_adapter(made->graph) == std::set<std::string>{"adapter.prompt_embeddings.0",
+                                                               "adapter.prompt_embeddings.1",
+                                                               "adapter.prompt_embeddings.2"});
+    }
+    const auto shared = describe(small_bart("prefix_tuning", {{"num_virtual_tokens", 3}, {"share_layers", 2}}), 4, 4);
+    REQUIRE_MESSAGE(shared.ok(), shared.message());
+    CHECK(of_adapter(shared->graph) == std::set<std::string>{"adapter.prompt_embeddings.0"});
+    CHECK(describe(small_bart("prefix_tuning", {{"without_positions", true}}), 4, 4)
               .message()
-              .find("prompt_tuning_init is 'TEXT'") != std::string::npos);
+              .find("without positions are not supported in encoder-decoders") != std::string::npos);
+    CompositionSpec scaled = small_bart("prompt_tuning", three);
+    scaled.config["scale_embedding"] = true;
+    CHECK(describe(scaled, 4, 4).message().find("scales its embeddings") != std::string::npos);
 }
 
 TEST_CASE("adapter: parameters of the body that are trained, ranks of single modules, and bottlenecks") {
@@ -249,7 +352,8 @@ TEST_CASE("adapter: out of process it describes the same graph, is named in erro
     for (const CompositionSpec& spec :
          {small_gpt2("lora", {{"use_dora", true}, {"rank_pattern", {{"c_attn", 2}}}}), small_gpt2("factor"),
           small_gpt2("bottleneck"), small_gpt2("prompt_tuning", {{"num_virtual_tokens", 3}}),
-          small_gpt2("prefix_tuning", {{"num_virtual_tokens", 3}})}) {
+          small_gpt2("prefix_tuning", {{"num_virtual_tokens", 3}}),
+          small_gpt2("prefix_tuning", {{"num_virtual_tokens", 3}, {"without_positions", true}})}) {
         CAPTURE(spec.adapters[0].part.id);
         const auto one = described(here, spec, HK_MODE_TRAIN), other = described(apart, spec, HK_MODE_TRAIN);
         REQUIRE_MESSAGE(other.ok(), other.message());

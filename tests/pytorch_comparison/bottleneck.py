@@ -136,6 +136,29 @@ def f32(t):
     return t.detach().to(torch.float32).contiguous().clone()
 
 
+def expected_of(forward, named, a):
+    """Returns outputs, loss, gradients and AdamW steps of the named parameters. forward() returns logits and loss."""
+    result = forward()
+    expected = {"out.logits": f32(result.logits), "loss": f32(result.loss)}
+    result.loss.backward()
+    expected |= {f"grad.{n}": f32(p.grad) for n, p in named.items()}
+    parameters = list(named.values())
+    optimizer = torch.optim.AdamW(
+        [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": a["weight_decay"]},
+         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}],
+        lr=a["lr"], betas=tuple(a["betas"]), eps=a["eps"])
+    losses = []
+    for _ in range(a["steps"]):
+        optimizer.zero_grad()
+        loss = forward().loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, a["clip_grad_norm"])
+        optimizer.step()
+        losses.append(loss.detach())
+    expected["adamw.loss"] = f32(torch.stack(losses))
+    return expected | {f"adamw.{n}": f32(p) for n, p in named.items()}
+
+
 def make(spec, fixtures, root):
     source, out = fixtures / spec["model"], root / spec["name"]
     out.mkdir(parents=True, exist_ok=True)
@@ -174,32 +197,13 @@ def make(spec, fixtures, root):
         "version": "adapters.1.3.0"}, indent=1, sort_keys=True) + "\n")
     inputs = load_file(source / "inputs.safetensors")
     run = {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()}
-    result = model(**run)
-    expected = {"out.logits": f32(result.logits), "loss": f32(result.loss)}
     # A norm before the adapter is stored under two names, of which the first is kept.
     named = {n: p for n, p in trained.items() if not (config["ln_before"] and ".adapter_down.0." in n)}
-    result.loss.backward()
-    expected |= {f"grad.{n}": f32(p.grad) for n, p in named.items()}
-    a = info["adamw"]
-    parameters = list(named.values())
-    optimizer = torch.optim.AdamW(
-        [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": a["weight_decay"]},
-         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}],
-        lr=a["lr"], betas=tuple(a["betas"]), eps=a["eps"])
-    losses = []
-    for _ in range(a["steps"]):
-        optimizer.zero_grad()
-        loss = model(**run).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, a["clip_grad_norm"])
-        optimizer.step()
-        losses.append(loss.detach())
-    expected["adamw.loss"] = f32(torch.stack(losses))
-    expected |= {f"adamw.{n}": f32(p) for n, p in named.items()}
+    expected = expected_of(lambda: model(**run), named, info["adamw"])
     save_file(expected, out / "expected.safetensors")
     (out / "fixture.json").write_text(json.dumps({**{k: v for k, v in info.items() if k != "generate"},
                                                   "adapter": spec["config"]}, indent=1) + "\n")
-    print(f"{spec['name']:28s} trains {sum(p.numel() for p in parameters):>6d}  loss {float(expected['loss']):.6f}")
+    print(f"{spec['name']:28s} trains {sum(p.numel() for p in named.values()):>6d}  loss {float(expected['loss']):.6f}")
 
 
 def main():

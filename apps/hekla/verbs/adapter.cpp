@@ -8,6 +8,7 @@
 #include "lora_model.hpp"
 #include "model/dtype.hpp"
 #include "output.hpp"
+#include "peft_prefix.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -92,52 +93,13 @@ bool is_trained_at_site(const AdaptedModel& m, const std::string& name) {
     return std::ranges::any_of(m.described.sites, [&](const plugin::Site& site) { return site.trains(name); });
 }
 
-// Joins the layers' parts of a prefix [tokens, width] as PEFT stores them, [tokens, layers * width], and completes the
-// configuration.
-Status join_prefix(const AdaptedModel& m, model::ModelContents& contents, ordered_json& config) {
-    const std::string own = fmt::format("{}prompt_embeddings", plugin::kAdapter);
-    std::vector<const model::TensorView*> parts;
-    for (std::size_t layer = 0;; ++layer) {
-        const auto found =
-            std::ranges::find(m.adapter_tensors, fmt::format("{}.{}", own, layer), &model::TensorView::name);
-        if (found == m.adapter_tensors.end()) break;
-        parts.push_back(&*found);
-    }
-    if (parts.empty()) return {};
-    const auto site = std::ranges::find(m.described.sites, HK_SITE_ATTENTION, &plugin::Site::kind);
-    if (site == m.described.sites.end()) return corrupt("the adapter's model has no attention");
-    const int64_t layers = static_cast<int64_t>(parts.size()), tokens = parts[0]->dims[0], width = parts[0]->dims[1];
-    for (const model::TensorView* part : parts)
-        if (part->dims != parts[0]->dims)
-            return unsupported("PEFT has no form of a prefix whose layers are of several sizes");
-    model::TensorSource all;
-    all.name = "prompt_embeddings";
-    all.dtype = parts[0]->dtype;
-    all.dims = {tokens, layers * width};
-    all.stream = [parts](const model::Sink& sink) -> Status {
-        const auto rows = static_cast<std::size_t>(parts[0]->dims[0]);
-        for (std::size_t row = 0; row < rows; ++row)
-            for (const model::TensorView* part : parts) {
-                const std::size_t bytes = part->bytes.size() / rows;
-                HK_TRY(sink(part->bytes.subspan(row * bytes, bytes)));
-            }
-        return {};
-    };
-    contents.tensors.push_back(std::move(all));
-    config["num_layers"] = layers;
-    config["num_attention_heads"] = site->out;
-    config["token_dim"] = width / 2;
-    config["encoder_hidden_size"] = width / 2;
-    return {};
-}
-
 Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
     HK_ASSIGN(ordered_json config, m.composition->adapter_config());
     model::ModelContents contents;
     std::set<std::string> whole;
-    HK_TRY(join_prefix(m, contents, config));
+    HK_TRY(add_peft_prefix(m, contents, config));
     for (const model::TensorView& tensor : m.adapter_tensors) {
-        if (tensor.name.starts_with(fmt::format("{}prompt_embeddings.", plugin::kAdapter))) continue;
+        if (is_of_prefix(m, tensor.name)) continue;
         contents.tensors.push_back(
             model::converted_source(infer::peft_name(tensor.name, m.described.sites), tensor, tensor.dtype));
         if (!tensor.name.starts_with(plugin::kAdapter) && !is_trained_at_site(m, tensor.name))
@@ -161,7 +123,10 @@ Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
     config["base_model_name_or_path"] = fs::weakly_canonical(m.body.path(), problem).string();
     config["inference_mode"] = true;
     config["task_type"] = nullptr;
-    if (tokens && m.spec.head == "lm") config["task_type"] = "CAUSAL_LM"; // PEFT needs it for virtual tokens
+    if (tokens && m.spec.head == "lm") // PEFT needs it for virtual tokens
+        config["task_type"] = m.config.value("is_encoder_decoder", json()) == true ? "SEQ_2_SEQ_LM" : "CAUSAL_LM";
+    if (config.value("prompt_tuning_init", ordered_json()) == "TEXT") // which PEFT reads before new training alone
+        config["tokenizer_name_or_path"] = config["base_model_name_or_path"];
     contents.config_json = config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     return contents;
 }

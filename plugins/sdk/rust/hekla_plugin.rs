@@ -1144,6 +1144,10 @@ impl<'a> Site<'a> {
     pub fn of_tokens(self) -> bool {
         self.0.flags & HK_SITE_OF_TOKENS != 0
     }
+    /// Attention of an encoder-decoder's decoder.
+    pub fn of_decoder(self) -> bool {
+        self.0.flags & HK_SITE_OF_DECODER != 0
+    }
 }
 
 /// The values of a site; see hk_site_values.
@@ -1203,11 +1207,13 @@ impl<'g> Answer<'g> {
     }
 }
 
-/// How many virtual tokens begin each row, and whether heads and objective do not see them.
+/// How many virtual tokens begin each row, whether heads and objective do not see them, and whether the row's own tokens
+/// begin at position 0.
 #[derive(Clone, Copy, Default)]
 pub struct VirtualTokens {
     pub count: i64,
     pub hidden: bool,
+    pub without_positions: bool,
 }
 
 /// A small addition to a frozen body. wants(), trains() and virtual_tokens() are called by many threads at once.
@@ -1795,7 +1801,8 @@ impl<T: Adapter> AdapterTables<T> {
         guarded(error, || {
             let tokens = (*(this as *const T)).virtual_tokens()?;
             *count = tokens.count;
-            *flags = if tokens.hidden { HK_VIRTUAL_HIDDEN } else { 0 };
+            *flags = if tokens.hidden { HK_VIRTUAL_HIDDEN } else { 0 }
+                | if tokens.without_positions { HK_VIRTUAL_WITHOUT_POSITIONS } else { 0 };
             Ok(())
         })
     }

@@ -825,7 +825,8 @@ pub const HK_SITE_NORM: i32 = 2;
 /// the end of a block's part: y, what the part computes, is added to the residual stream x
 #[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_RESIDUAL: i32 = 3;
-/// keys x and values y of attention, [B, out, tokens, in]; asked for only if there are virtual tokens
+/// keys x and values y of attention, [B, out, tokens, in]; of an encoder-decoder, the decoder's self-attention; asked
+/// for only if there are virtual tokens
 #[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_ATTENTION: i32 = 4;
 
@@ -842,6 +843,9 @@ pub const HK_SITE_OF_CROSS: u32 = 4;
 /// embedding: its ids are the batch's input_ids
 #[cfg(any(hekla_minor = "1"))]
 pub const HK_SITE_OF_TOKENS: u32 = 8;
+/// attention: of the decoder of an encoder-decoder
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_SITE_OF_DECODER: u32 = 16;
 
 // What an adapter answers at a site.
 /// y is unchanged
@@ -856,8 +860,8 @@ pub const HK_ANSWER_VALUE: i32 = 2;
 /// residual: the value replaces the sum of x and y, and the norm that follows it in the block
 #[cfg(any(hekla_minor = "1"))]
 pub const HK_ANSWER_RESULT: i32 = 3;
-/// what virtual tokens have in place of what the body computes: embedding of tokens: value [count, out]; attention:
-/// keys [out, count, in] as value, values as second
+/// what virtual tokens have in place of what the body computes: embedding of tokens, or a norm of values [B, T, out]:
+/// value [count, out]; attention: keys [out, count, in] as value, values as second
 #[cfg(any(hekla_minor = "1"))]
 pub const HK_ANSWER_VIRTUAL: i32 = 4;
 
@@ -865,6 +869,9 @@ pub const HK_ANSWER_VIRTUAL: i32 = 4;
 /// heads and objective do not see them: the host cuts them from the body's ports that have one element per token
 #[cfg(any(hekla_minor = "1"))]
 pub const HK_VIRTUAL_HIDDEN: u32 = 1;
+/// they take no positions: the row's own tokens begin at position 0; without it, at position count
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_VIRTUAL_WITHOUT_POSITIONS: u32 = 2;
 
 // Parameters of a site that are trained with the adapter.
 #[cfg(any(hekla_minor = "1"))]
@@ -896,7 +903,7 @@ pub struct hk_adapter_site {
     pub out: i64,
     /// attention: its number, from 0; otherwise 0
     pub index: i64,
-    /// HK_SITE_OF_HEAD, HK_SITE_OF_ATTENTION, HK_SITE_OF_CROSS, HK_SITE_OF_TOKENS
+    /// HK_SITE_OF_*
     pub flags: u32,
     /// zero
     pub reserved: u32,
@@ -986,8 +993,9 @@ pub struct hk_adapter {
     /// HK_TRAINS_BIAS. *trained is 0 before. Null: none. [adapter.4]
     /// Thread: any-thread.
     pub trains: Option<unsafe extern "C" fn(this: *mut c_void, site: *const hk_adapter_site, trained: *mut u32, error: *mut hk_error) -> i32>,
-    /// Writes how many virtual tokens begin each row, and HK_VIRTUAL_HIDDEN or 0. Null: none. With virtual tokens,
-    /// the names of the adapter's parameters begin with "adapter." alone, without the site's name. [adapter.4]
+    /// Writes how many virtual tokens begin each row, and HK_VIRTUAL_* flags. In an encoder-decoder, hidden ones
+    /// begin the decoder's rows, others the encoder's. Null: none. With virtual tokens, the names of the adapter's
+    /// parameters begin with "adapter." alone, without the site's name. [adapter.4]
     /// Thread: any-thread.
     pub virtual_tokens: Option<unsafe extern "C" fn(this: *mut c_void, count: *mut i64, flags: *mut u32, error: *mut hk_error) -> i32>,
     /// Describes the answer at a site that it wants. The host puts "adapter.SITE." before the names of the adapter's

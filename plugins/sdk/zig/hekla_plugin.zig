@@ -717,7 +717,8 @@ pub const HK_SITE_EMBEDDING: i32 = 1;
 pub const HK_SITE_NORM: i32 = 2;
 // the end of a block's part: y, what the part computes, is added to the residual stream x
 pub const HK_SITE_RESIDUAL: i32 = 3;
-// keys x and values y of attention, [B, out, tokens, in]; asked for only if there are virtual tokens
+// keys x and values y of attention, [B, out, tokens, in]; of an encoder-decoder, the decoder's self-attention; asked
+// for only if there are virtual tokens
 pub const HK_SITE_ATTENTION: i32 = 4;
 
 // Flags of a site.
@@ -729,6 +730,8 @@ pub const HK_SITE_OF_ATTENTION: u32 = 2;
 pub const HK_SITE_OF_CROSS: u32 = 4;
 // embedding: its ids are the batch's input_ids
 pub const HK_SITE_OF_TOKENS: u32 = 8;
+// attention: of the decoder of an encoder-decoder
+pub const HK_SITE_OF_DECODER: u32 = 16;
 
 // What an adapter answers at a site.
 // y is unchanged
@@ -739,13 +742,15 @@ pub const HK_ANSWER_DELTA: i32 = 1;
 pub const HK_ANSWER_VALUE: i32 = 2;
 // residual: the value replaces the sum of x and y, and the norm that follows it in the block
 pub const HK_ANSWER_RESULT: i32 = 3;
-// what virtual tokens have in place of what the body computes: embedding of tokens: value [count, out]; attention:
-// keys [out, count, in] as value, values as second
+// what virtual tokens have in place of what the body computes: embedding of tokens, or a norm of values [B, T, out]:
+// value [count, out]; attention: keys [out, count, in] as value, values as second
 pub const HK_ANSWER_VIRTUAL: i32 = 4;
 
 // Flags of virtual tokens.
 // heads and objective do not see them: the host cuts them from the body's ports that have one element per token
 pub const HK_VIRTUAL_HIDDEN: u32 = 1;
+// they take no positions: the row's own tokens begin at position 0; without it, at position count
+pub const HK_VIRTUAL_WITHOUT_POSITIONS: u32 = 2;
 
 // Parameters of a site that are trained with the adapter.
 pub const HK_TRAINS_WEIGHT: u32 = 1;
@@ -772,7 +777,7 @@ pub const hk_adapter_site = extern struct {
     @"out": i64,
     // attention: its number, from 0; otherwise 0
     @"index": i64,
-    // HK_SITE_OF_HEAD, HK_SITE_OF_ATTENTION, HK_SITE_OF_CROSS, HK_SITE_OF_TOKENS
+    // HK_SITE_OF_*
     @"flags": u32,
     // zero
     @"reserved": u32,
@@ -846,8 +851,9 @@ pub const hk_adapter = extern struct {
     // HK_TRAINS_BIAS. *trained is 0 before. Null: none. [adapter.4]
     // Since minor 1. [any-thread]
     @"trains": ?*const fn (?*anyopaque, [*c]const hk_adapter_site, [*c]u32, ?*hk_error) callconv(.C) i32,
-    // Writes how many virtual tokens begin each row, and HK_VIRTUAL_HIDDEN or 0. Null: none. With virtual tokens, the
-    // names of the adapter's parameters begin with "adapter." alone, without the site's name. [adapter.4]
+    // Writes how many virtual tokens begin each row, and HK_VIRTUAL_* flags. In an encoder-decoder, hidden ones begin
+    // the decoder's rows, others the encoder's. Null: none. With virtual tokens, the names of the adapter's
+    // parameters begin with "adapter." alone, without the site's name. [adapter.4]
     // Since minor 1. [any-thread]
     @"virtual_tokens": ?*const fn (?*anyopaque, [*c]i64, [*c]u32, ?*hk_error) callconv(.C) i32,
     // Describes the answer at a site that it wants. The host puts "adapter.SITE." before the names of the adapter's

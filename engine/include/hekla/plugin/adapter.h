@@ -12,7 +12,8 @@
 // folder contains only these and names the folder of the body.
 // An adapter may put virtual tokens before each row, whose embeddings (prompt tuning, Lester et al. 2021) or keys and
 // values (prefix tuning, Li and Liang 2021) it trains. The host gives the plugins longer rows: fields of tokens begin
-// with `count` placeholders, which are attended to and have no labels.
+// with `count` placeholders, which are attended to and have no labels. Only attention has more keys and values where
+// virtual tokens are hidden and take no positions, or begin the rows of an encoder-decoder's decoder.
 //
 // - create() may be called many times, in many processes; instances share no state. After HK_OK *self is not null;
 //   destroy() is called with it once. [adapter.1]
@@ -41,7 +42,8 @@
 #define HK_SITE_NORM ((int32_t)2) // a layer norm or RMS norm with a gain: y = normalized(x) W + bias
 // the end of a block's part: y, what the part computes, is added to the residual stream x
 #define HK_SITE_RESIDUAL ((int32_t)3)
-// keys x and values y of attention, [B, out, tokens, in]; asked for only if there are virtual tokens
+// keys x and values y of attention, [B, out, tokens, in]; of an encoder-decoder, the decoder's self-attention; asked
+// for only if there are virtual tokens
 #define HK_SITE_ATTENTION ((int32_t)4)
 
 // Flags of a site.
@@ -49,6 +51,7 @@
 #define HK_SITE_OF_ATTENTION ((uint32_t)2u) // residual: the part is attention; without it, a feed-forward network
 #define HK_SITE_OF_CROSS ((uint32_t)4u) // residual: the part is attention to an encoder's states
 #define HK_SITE_OF_TOKENS ((uint32_t)8u) // embedding: its ids are the batch's input_ids
+#define HK_SITE_OF_DECODER ((uint32_t)16u) // attention: of the decoder of an encoder-decoder
 
 // What an adapter answers at a site.
 #define HK_ANSWER_NONE ((int32_t)0) // y is unchanged
@@ -56,13 +59,15 @@
 #define HK_ANSWER_VALUE ((int32_t)2) // the value replaces y
 // residual: the value replaces the sum of x and y, and the norm that follows it in the block
 #define HK_ANSWER_RESULT ((int32_t)3)
-// what virtual tokens have in place of what the body computes: embedding of tokens: value [count, out]; attention:
-// keys [out, count, in] as value, values as second
+// what virtual tokens have in place of what the body computes: embedding of tokens, or a norm of values [B, T, out]:
+// value [count, out]; attention: keys [out, count, in] as value, values as second
 #define HK_ANSWER_VIRTUAL ((int32_t)4)
 
 // Flags of virtual tokens.
 // heads and objective do not see them: the host cuts them from the body's ports that have one element per token
 #define HK_VIRTUAL_HIDDEN ((uint32_t)1u)
+// they take no positions: the row's own tokens begin at position 0; without it, at position count
+#define HK_VIRTUAL_WITHOUT_POSITIONS ((uint32_t)2u)
 
 // Parameters of a site that are trained with the adapter.
 #define HK_TRAINS_WEIGHT ((uint32_t)1u)
@@ -84,7 +89,7 @@ typedef struct hk_adapter_site {
     int64_t in;        // norm and residual: as out; attention: width of a head
     int64_t out;       // attention: number of heads of keys and values
     int64_t index;     // attention: its number, from 0; otherwise 0
-    uint32_t flags;    // HK_SITE_OF_HEAD, HK_SITE_OF_ATTENTION, HK_SITE_OF_CROSS, HK_SITE_OF_TOKENS
+    uint32_t flags;    // HK_SITE_OF_*
     uint32_t reserved; // zero
 } hk_adapter_site;
 
@@ -154,8 +159,9 @@ typedef struct hk_adapter {
     // [any-thread]
     int32_t(HK_ABI* trains)(void* self, const hk_adapter_site* site, uint32_t* trained, hk_error* error);
 
-    // Writes how many virtual tokens begin each row, and HK_VIRTUAL_HIDDEN or 0. Null: none. With virtual tokens, the
-    // names of the adapter's parameters begin with "adapter." alone, without the site's name. [adapter.4]
+    // Writes how many virtual tokens begin each row, and HK_VIRTUAL_* flags. In an encoder-decoder, hidden ones begin
+    // the decoder's rows, others the encoder's. Null: none. With virtual tokens, the names of the adapter's
+    // parameters begin with "adapter." alone, without the site's name. [adapter.4]
     // [any-thread]
     int32_t(HK_ABI* virtual_tokens)(void* self, int64_t* count, uint32_t* flags, hk_error* error);
 
