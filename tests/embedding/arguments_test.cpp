@@ -417,6 +417,7 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     HK_REFUSES_TEXTS(plan, ports, port_count);
     HK_REFUSES(plan, weights, 1, "is 1, expected 0 to 0");
     HK_REFUSES(plan, measure, 1, "is 1, expected 0: only HK_PLAN_TRAIN measures");
+    HK_REFUSES_TEXTS(plan, adapters, adapter_count);
     HK_REFUSES(plan, adapters_by_row, 1, "is not 0, but there are no adapters");
     HK_REFUSES(plan, adapter_slots, -1, "is -1, expected 0 to 65536");
     HK_REFUSES(plan, adapter_slots, 1, "is set, expected none: only HK_PLAN_GENERATE has them here");
