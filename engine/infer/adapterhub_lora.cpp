@@ -129,9 +129,9 @@ Result<AdapterFolder> read_adapterhub_lora(const fs::path& folder, const json& c
         const bool is_a = matrix == "lora_A";
         const int64_t rank = adapter.config["r"].get<int64_t>() * (merged && is_a ? std::ssize(thirds) : 1);
         if (tensor.dims.size() != 2 || tensor.dims[is_a ? 0 : 1] != rank)
-            return unsupported(fmt::format("{}: tensor {} is {}; expected a matrix of rank {}, by r and attn_matrices",
-                                           where, model::in_quotes(tensor.name), model::format_dims(tensor.dims),
-                                           rank));
+            return unsupported(
+                fmt::format("{}: tensor {} is {}; expected a matrix of rank {}, by 'r' and 'attn_matrices'", where,
+                            model::in_quotes(tensor.name), model::format_dims(tensor.dims), rank));
         const std::string module = tensor.name.substr(0, at);
         modules.insert(module);
         tensor.name = fmt::format("{}{}.{}.weight", plugin::kAdapter, module, matrix);
