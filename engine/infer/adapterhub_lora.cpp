@@ -24,9 +24,9 @@ constexpr std::string_view kLoras = ".loras.";
 // Returns whether the library's version is one before 1.1.0, which trained as if alpha were r.
 bool ignores_alpha(const json& config) {
     const json version = config.value("version", json());
-    constexpr std::string_view library = "adapters.";
-    if (!version.is_string() || !version.get<std::string>().starts_with(library)) return false;
-    const std::string numbers = version.get<std::string>().substr(library.size());
+    constexpr std::string_view kLibrary = "adapters.";
+    if (!version.is_string() || !version.get<std::string>().starts_with(kLibrary)) return false;
+    const std::string numbers = version.get<std::string>().substr(kLibrary.size());
     int major = 0, minor = 0;
     const char* const end = numbers.data() + numbers.size();
     const auto [dot, problem] = std::from_chars(numbers.data(), end, major);
