@@ -5,15 +5,15 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+using hekla::test::Arguments;
 using hekla::test::has;
+using hekla::test::joined;
 using hekla::test::Place;
 using hekla::test::Ran;
 using hekla::test::succeed;
 using nlohmann::json;
 
 namespace {
-
-using Arguments = std::vector<std::string>;
 
 const char* const kText = R"([model]
 architecture = "gpt2"
@@ -36,11 +36,6 @@ eval_batches = 3
 [output]
 dir = "body"
 )";
-
-Arguments joined(Arguments all, const Arguments& more) {
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-}
 
 // Returns the scores that hekla eval prints, as text.
 std::string scores(const Place& place, const Arguments& more) {

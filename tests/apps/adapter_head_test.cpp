@@ -6,19 +6,14 @@
 
 namespace adapter_head_test {
 
+using hekla::test::Arguments;
 using hekla::test::has;
+using hekla::test::joined;
 using hekla::test::Place;
 using hekla::test::Ran;
 using hekla::test::succeed;
 
 namespace {
-
-using Arguments = std::vector<std::string>;
-
-Arguments joined(Arguments all, const Arguments& more) {
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-}
 
 std::string predicted(const Place& place, const Arguments& model) {
     return succeed(place.run(joined(joined({"predict"}, model),

@@ -11,7 +11,9 @@
 #include <tuple>
 #include <utility>
 
+using hekla::test::generated_texts;
 using hekla::test::has;
+using hekla::test::joined;
 using hekla::test::Place;
 using hekla::test::Ran;
 using hekla::test::succeed;
@@ -251,11 +253,8 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
         train.insert(train.end(), keys.begin(), keys.end());
         succeed(place.run(train));
         const auto text = [&](const std::string& folder, const std::vector<std::string>& options) {
-            std::vector<std::string> arguments{"generate", folder,   "--prompt",         "is",
-                                               "--prompt", "line 4", "--max-new-tokens", "7"};
-            arguments.insert(arguments.end(), options.begin(), options.end());
-            const std::string out = succeed(place.run(arguments)).out;
-            return out.substr(out.find("--- 1")); // without the speed
+            return generated_texts(
+                place, joined({folder, "--prompt", "is", "--prompt", "line 4", "--max-new-tokens", "7"}, options));
         };
         const std::string greedy = text(name, {"--greedy"});
         CHECK(greedy == text(name, {"--greedy", "--reference"}));

@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+using hekla::test::generated_texts;
 using hekla::test::has;
+using hekla::test::joined;
 using hekla::test::Place;
 using hekla::test::Ran;
 using hekla::test::succeed;
@@ -48,20 +50,12 @@ void prepare(const Place& place) {
                        "train.max_steps=10", "train.seed=2"}));
 }
 
-std::vector<std::string> with(std::vector<std::string> all, const std::vector<std::string>& more) {
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-}
-
 const std::vector<std::string> kBoth{"train",          "body.toml",          "model.from=body", "adapters.a=one",
                                      "adapters.b=two", "train.max_steps=12", "output.dir=both", "train.save_steps=6"};
 
 std::string text_of(const Place& place, const std::string& folder, const std::vector<std::string>& options) {
-    const std::string out =
-        succeed(place.run(with({"generate", folder, "--prompt", "is", "--prompt", "line 4", "--max-new-tokens", "7"},
-                               options)))
-            .out;
-    return out.substr(out.find("--- 1")); // without the speed
+    return generated_texts(place,
+                           joined({folder, "--prompt", "is", "--prompt", "line 4", "--max-new-tokens", "7"}, options));
 }
 
 // Returns the tensor's bytes in a safetensors file, or nothing.
@@ -90,7 +84,7 @@ TEST_CASE("adapters: several act on one body, their values stay, and what combin
         CAPTURE(how);
         CAPTURE(option);
         const bool trains = !std::string(how).starts_with("stack") && !std::string(how).starts_with("average");
-        std::vector<std::string> train = with(kBoth, {std::string("combine.how=\"") + how + "\""});
+        std::vector<std::string> train = joined(kBoth, {std::string("combine.how=\"") + how + "\""});
         if (!trains) {
             const Ran nothing = place.run(train);
             CHECK(nothing.status == 1);
@@ -147,7 +141,7 @@ TEST_CASE("adapters: a wrong combination, folder or section is one error") {
     const Place place;
     prepare(place);
     const auto refused = [&](const std::vector<std::string>& more) {
-        const Ran ran = place.run(with({"train", "body.toml", "model.from=body", "output.dir=bad"}, more));
+        const Ran ran = place.run(joined({"train", "body.toml", "model.from=body", "output.dir=bad"}, more));
         CHECK(ran.status == 1);
         CHECK_FALSE(std::filesystem::exists(place.path("bad/model.safetensors")));
         return ran.err;
@@ -173,7 +167,7 @@ TEST_CASE("adapters: a wrong combination, folder or section is one error") {
     succeed(place.run(
         {"train", "body.toml", "model.from=body", "adapter.id=ln_tuning", "output.dir=norms", "train.max_steps=2"}));
     CHECK(has(refused({"adapters.a=norms", "adapters.b=two", how}), "used together cannot have a body each"));
-    succeed(place.run(with(kBoth, {how})));
+    succeed(place.run(joined(kBoth, {how})));
     CHECK(has(refused({"adapters.a=both", "adapters.b=two", how}), "contains several adapters"));
 }
 
@@ -181,24 +175,24 @@ TEST_CASE("adapters: each prompt of a batch has its own, or none, and gets what 
     const Place place;
     prepare(place);
     const auto rows_of = [&](const std::vector<std::string>& options) {
-        const Ran ran = succeed(place.run(with({"generate", "body", "--prompt", "is", "--prompt", "line 4", "--prompt",
-                                                "is", "--max-new-tokens", "7", "--json"},
-                                               options)));
+        const Ran ran = succeed(place.run(joined({"generate", "body", "--prompt", "is", "--prompt", "line 4",
+                                                  "--prompt", "is", "--max-new-tokens", "7", "--json"},
+                                                 options)));
         return json::parse(ran.out)["rows"];
     };
     for (const std::vector<std::string>& how :
          {std::vector<std::string>{"--greedy"}, {"--beams", "3"}, {"--greedy", "--reference"}}) {
         CAPTURE(how[0]);
-        const json none = rows_of(how), a = rows_of(with(how, {"--adapter", "a=one"})),
-                   b = rows_of(with(how, {"--adapter", "b=two"}));
-        const std::vector<std::string> both = with(how, {"--adapter", "a=one", "--adapter", "b=two"});
-        CHECK(rows_of(with(both, {"--adapter-rows", "a,b,-"})) == json::array({a[0], b[1], none[2]}));
+        const json none = rows_of(how), a = rows_of(joined(how, {"--adapter", "a=one"})),
+                   b = rows_of(joined(how, {"--adapter", "b=two"}));
+        const std::vector<std::string> both = joined(how, {"--adapter", "a=one", "--adapter", "b=two"});
+        CHECK(rows_of(joined(both, {"--adapter-rows", "a,b,-"})) == json::array({a[0], b[1], none[2]}));
         if (how.size() > 1) continue;
         CHECK(a != b);
-        CHECK(rows_of(with(both, {"--adapter-rows", "-,a,b"})) == json::array({none[0], a[1], b[2]}));
-        CHECK(rows_of(with(both, {"--adapter-rows", "-,-,-"})) == none);
-        CHECK(rows_of(with(how, {"--adapter", "a=one:0"})) == none);
-        CHECK(rows_of(with(how, {"--adapter", "a=one", "--adapter", "b=two:0"})) == a);
+        CHECK(rows_of(joined(both, {"--adapter-rows", "-,a,b"})) == json::array({none[0], a[1], b[2]}));
+        CHECK(rows_of(joined(both, {"--adapter-rows", "-,-,-"})) == none);
+        CHECK(rows_of(joined(how, {"--adapter", "a=one:0"})) == none);
+        CHECK(rows_of(joined(how, {"--adapter", "a=one", "--adapter", "b=two:0"})) == a);
     }
     // PEFT's folder is the same adapter; features and predictions have it too.
     succeed(place.run({"adapter", "convert", "two", "-o", "peft"}));
@@ -209,7 +203,7 @@ TEST_CASE("adapters: each prompt of a batch has its own, or none, and gets what 
     CHECK(succeed(place.run({"embed", "body", "is", "--adapter", "a=one"})).out != plain);
 
     const auto refused = [&](const std::vector<std::string>& options) {
-        const Ran ran = place.run(with({"generate", "body", "--prompt", "is", "--prompt", "a"}, options));
+        const Ran ran = place.run(joined({"generate", "body", "--prompt", "is", "--prompt", "a"}, options));
         CHECK(ran.status == 1);
         return ran.err;
     };

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 using hekla::test::has;
+using hekla::test::joined;
 using hekla::test::Place;
 using hekla::test::Ran;
 using hekla::test::succeed;
@@ -60,17 +61,13 @@ std::vector<std::string> generating(const std::string& model, std::vector<std::s
 TEST_CASE("a model with adapter slots is exported and planned") {
     const Place place;
     train(place);
-    const auto with = [](std::vector<std::string> all, const std::vector<std::string>& more) {
-        all.insert(all.end(), more.begin(), more.end());
-        return all;
-    };
     const std::vector<std::string> tune{
         "train",           "recipe.toml", "model.from=run",          "tokenizer.from=run",
         "adapter.id=lora", "adapter.r=3", "train.learning_rate=0.1", "train.max_steps=20"};
-    succeed(place.run(with(tune, {"output.dir=tuned", "adapter.target_modules=[\"c_attn\"]"})));
-    succeed(place.run(with(tune, {"output.dir=dora", "adapter.use_dora=true"})));
+    succeed(place.run(joined(tune, {"output.dir=tuned", "adapter.target_modules=[\"c_attn\"]"})));
+    succeed(place.run(joined(tune, {"output.dir=dora", "adapter.use_dora=true"})));
     const auto exported = [&](const std::vector<std::string>& more) {
-        return place.run(with({"export", "run", "slots.hekla"}, more));
+        return place.run(joined({"export", "run", "slots.hekla"}, more));
     };
     const Ran made = succeed(exported({"--adapter-slots", "2", "--adapter-rank", "3", "--adapter-targets", "c_attn"}));
     // Two layers, each A [2, 3, 16] and B [2, 48, 3] in places of 256 elements, with the guard of an allocation.
@@ -91,7 +88,7 @@ TEST_CASE("a model with adapter slots is exported and planned") {
     };
     const auto refuses_to_generate = [&](const std::string& model, const std::vector<std::string>& more,
                                          const char* why) {
-        refused(place.run(generating(model, with({"--prompt", "line "}, more))), why);
+        refused(place.run(generating(model, joined({"--prompt", "line "}, more))), why);
     };
     refuses_to_generate("slots.hekla", {"--adapter", "a=dora", "--adapter-rows", "a"},
                         "adapter 'a': dora: it is a DoRA, which changes the lengths of weights");
@@ -108,14 +105,14 @@ TEST_CASE("a model with adapter slots is exported and planned") {
                         "plain.hekla: was exported without adapter slots");
 
     const auto weights = [&](const std::vector<std::string>& more) {
-        const std::vector<std::string> all = with(with({"generate"}, more), {"--plan", "2x20", "--json"});
+        const std::vector<std::string> all = joined(joined({"generate"}, more), {"--plan", "2x20", "--json"});
         return json::parse(succeed(place.run(all)).out)["weights"].get<int64_t>();
     };
     const std::vector<std::string> slots{"--adapter-slots", "2", "--adapter-rank", "3"};
     const int64_t body = weights({"run"});
     CHECK(weights({"slots.hekla"}) == body);
-    CHECK(weights(with({"run", "--adapter-targets", "c_attn"}, slots)) == body + kSlots);
-    CHECK(weights(with({"slots.hekla"}, slots)) == body + kSlots);
+    CHECK(weights(joined({"run", "--adapter-targets", "c_attn"}, slots)) == body + kSlots);
+    CHECK(weights(joined({"slots.hekla"}, slots)) == body + kSlots);
     CHECK(weights({"slots.hekla", "--adapter", "a=tuned", "--adapter-rows", "a,-"}) == body + kSlots);
     CHECK(weights({"run", "--adapter", "a=tuned"}) > body);
     CHECK(weights({"run", "--adapter", "a=tuned", "--plan-for", "desktop"}) > body);

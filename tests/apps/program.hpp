@@ -15,6 +15,12 @@ Ran succeed(const Ran& ran); // requires exit status 0
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+using Arguments = std::vector<std::string>;
+inline Arguments joined(Arguments all, const Arguments& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
 // A temporary folder for one test case, used as the program's current folder. Caches are kept for the whole test run,
 // so that kernels are compiled only once.
 class Place {
@@ -49,5 +55,8 @@ private:
     Ran run_program(const Run& run) const;
     std::filesystem::path folder_;
 };
+
+// Returns the texts that `hekla generate ARGUMENTS` writes for two or more prompts, without the speed.
+std::string generated_texts(const Place& place, const Arguments& arguments);
 
 } // namespace hekla::test

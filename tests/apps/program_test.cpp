@@ -29,6 +29,11 @@ Ran succeed(const Ran& ran) {
     return ran;
 }
 
+std::string generated_texts(const Place& place, const Arguments& arguments) {
+    const std::string out = succeed(place.run(joined({"generate"}, arguments))).out;
+    return out.substr(out.find("--- 1"));
+}
+
 Place::Place() {
     static std::atomic<int> counter{0};
     folder_ =

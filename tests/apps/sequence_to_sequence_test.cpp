@@ -10,34 +10,8 @@ using nlohmann::json;
 
 TEST_CASE("sequence to sequence: scored by what it writes; generate writes the same, without what it read") {
     const Place place;
-    std::string pairs;
-    const char* const numbers[] = {"one", "two", "three", "four", "five"};
-    const char* const others[] = {"un", "deux", "trois", "quatre", "cinq"};
-    for (int i = 0; i < 100; ++i)
-        pairs += std::string(numbers[i % 5]) + " and " + numbers[i / 5 % 5] + "\t" + others[i % 5] + " et " +
-                 others[i / 5 % 5] + "\n";
-    place.write("pairs.tsv", pairs);
-    place.write("translate.toml", R"([model]
-architecture = "t5"
-d_model = 32
-d_kv = 16
-d_ff = 64
-num_layers = 2
-num_heads = 2
-dropout_rate = 0.0
-[objective]
-id = "seq2seq"
-[head]
-id = "lm"
-[data]
-train = "pairs.tsv"
-valid = "pairs.tsv"
-format = "tsv"
-columns = ["source", "target"]
-[tokenizer]
-kind = "words"
-vocab_size = 40
-[train]
+    place.write("pairs.tsv", translations());
+    place.write("translate.toml", std::string(kTranslator) + R"([train]
 max_steps = 240
 context_length = 8
 per_device_train_batch_size = 16

@@ -58,6 +58,42 @@ kind = "char"
 dir = "run"
 )";
 
+// A small encoder-decoder that translates translations(); [train] and [output] follow.
+inline constexpr const char* kTranslator = R"([model]
+architecture = "t5"
+d_model = 32
+d_kv = 16
+d_ff = 64
+num_layers = 2
+num_heads = 2
+dropout_rate = 0.0
+[objective]
+id = "seq2seq"
+[head]
+id = "lm"
+[data]
+train = "pairs.tsv"
+valid = "pairs.tsv"
+format = "tsv"
+columns = ["source", "target"]
+[tokenizer]
+kind = "words"
+vocab_size = 40
+)";
+
+// Pairs of numbers and their translations; exchanged: the last is translated first.
+inline std::string translations(bool exchanged = false) {
+    const char* const numbers[] = {"one", "two", "three", "four", "five"};
+    const char* const others[] = {"un", "deux", "trois", "quatre", "cinq"};
+    std::string text;
+    for (int i = 0; i < 100; ++i) {
+        const std::string first = others[i % 5], second = others[i / 5 % 5];
+        text += std::string(numbers[i % 5]) + " and " + numbers[i / 5 % 5] + "\t" +
+                (exchanged ? second + " et " + first : first + " et " + second) + "\n";
+    }
+    return text;
+}
+
 // Sentences in which one word decides the label.
 inline std::string rows(int begin, int end) {
     std::string text;

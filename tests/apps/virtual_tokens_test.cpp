@@ -1,6 +1,6 @@
 // Prefixes and prompts of an encoder-decoder: trained, scored, generated with, written for PEFT and read again. And
 // AdapterHub's folders that are damaged or not supported.
-#include "program.hpp"
+#include "tasks.hpp"
 
 #include <doctest/doctest.h>
 #include <filesystem>
@@ -13,7 +13,9 @@
 namespace virtual_tokens_test {
 
 namespace fs = std::filesystem;
+using hekla::test::generated_texts;
 using hekla::test::has;
+using hekla::test::joined;
 using hekla::test::Place;
 using hekla::test::Ran;
 using hekla::test::succeed;
@@ -23,27 +25,7 @@ namespace {
 
 const fs::path kFixtures = HEKLA_SOURCE_DIR "/tests/fixtures/adapters";
 
-const char* const kBody = R"([model]
-architecture = "t5"
-d_model = 32
-d_kv = 16
-d_ff = 64
-num_layers = 2
-num_heads = 2
-dropout_rate = 0.0
-[objective]
-id = "seq2seq"
-[head]
-id = "lm"
-[data]
-train = "pairs.tsv"
-valid = "pairs.tsv"
-format = "tsv"
-columns = ["source", "target"]
-[tokenizer]
-kind = "words"
-vocab_size = 40
-[train]
+const std::string kBody = std::string(hekla::test::kTranslator) + R"([train]
 max_steps = 60
 context_length = 8
 per_device_train_batch_size = 16
@@ -55,25 +37,12 @@ save_steps = 10
 dir = "body"
 )";
 
-// Pairs of numbers and their translations; exchanged: the last is translated first, which the body has not learned.
-std::string pairs(bool exchanged) {
-    const char* const numbers[] = {"one", "two", "three", "four", "five"};
-    const char* const others[] = {"un", "deux", "trois", "quatre", "cinq"};
-    std::string text;
-    for (int i = 0; i < 100; ++i) {
-        const std::string first = others[i % 5], second = others[i / 5 % 5];
-        text += std::string(numbers[i % 5]) + " and " + numbers[i / 5 % 5] + "\t" +
-                (exchanged ? second + " et " + first : first + " et " + second) + "\n";
-    }
-    return text;
-}
-
 } // namespace
 
 TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, and PEFT's form of them is the same") {
     const Place place;
-    place.write("pairs.tsv", pairs(false));
-    place.write("exchanged.tsv", pairs(true));
+    place.write("pairs.tsv", hekla::test::translations(false));
+    place.write("exchanged.tsv", hekla::test::translations(true));
     place.write("body.toml", kBody);
     succeed(place.run({"train", "body.toml"}));
     const std::tuple<std::string, std::string, std::vector<std::string>> kinds[] = {
@@ -113,11 +82,9 @@ TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, 
         fs::remove_all(place.path("half"));
 
         const auto text = [&](const std::string& folder, const std::vector<std::string>& options) {
-            std::vector<std::string> arguments{"generate", folder, "--prompt",         "two and three",
-                                               "--prompt", "four", "--max-new-tokens", "5"};
-            arguments.insert(arguments.end(), options.begin(), options.end());
-            const std::string out = succeed(place.run(arguments)).out;
-            return out.substr(out.find("--- 1")); // without the speed
+            return generated_texts(
+                place,
+                joined({folder, "--prompt", "two and three", "--prompt", "four", "--max-new-tokens", "5"}, options));
         };
         const std::string greedy = text(name, {"--greedy"});
         CHECK(greedy == text(name, {"--greedy", "--reference"}));
