@@ -1,5 +1,7 @@
 #include "bench_case.hpp"
 
+#include "infer/lora_slots.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -66,12 +68,11 @@ std::set<std::string, std::less<>> frozen_of(const BenchCase& c, const graph::Gr
 }
 
 generate::Fields slot_fields(const BenchCase& c, int64_t rows, bool mixed) {
-    generate::Fields fields;
-    if (c.slots == 0) return fields;
-    std::vector<double> slots;
-    for (int64_t row = 0; row < rows; ++row) slots.push_back(mixed ? static_cast<double>(row % c.slots) : 0.0);
-    fields[plugin::kAdapterScales] = {graph::Kind::float32, {rows}, std::vector<double>(slots.size(), 1.0)};
-    fields[plugin::kAdapterRows] = {graph::Kind::int32, {rows}, std::move(slots)};
+    if (c.slots == 0) return {};
+    generate::Fields fields = infer::slot_fields(rows);
+    std::vector<double>& slots = fields.at(plugin::kAdapterRows).data;
+    for (int64_t row = 0; row < rows; ++row)
+        slots[static_cast<std::size_t>(row)] = mixed ? static_cast<double>(row % c.slots) : 0.0;
     return fields;
 }
 

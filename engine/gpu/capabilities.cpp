@@ -135,6 +135,7 @@ Status query_extensions(const Functions& functions, VkPhysicalDevice physical, C
         // Mesa counts registers of 64 lanes, AMD's own driver those of 32: large GPUs of RDNA 3 and 4 have 768, or
         // 1536; the others, and integrated ones, 512, or 1024.
         capabilities.large_register_file = amd.vgprsPerSimd == 768 || amd.vgprsPerSimd >= 1536;
+        capabilities.cores = amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
     }
     if (listed(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) {
         VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{};
@@ -146,11 +147,6 @@ Status query_extensions(const Functions& functions, VkPhysicalDevice physical, C
         amd.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD;
         query(amd);
         capabilities.cores = amd.activeComputeUnitCount;
-    } else if (listed(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) {
-        VkPhysicalDeviceShaderCorePropertiesAMD amd{};
-        amd.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD;
-        query(amd);
-        capabilities.cores = amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
     } else if (listed(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME)) {
         VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm{};
         arm.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM;

@@ -220,7 +220,8 @@ Result<data::Batch> fixed_batch(const BenchCase& c, const graph::Graph& describe
                 for (int64_t i = 0; i < c.context; ++i)
                     values.push_back(tokens[static_cast<std::size_t>(row * (c.context + 1) + i) + shift]);
         } else if (field.name == plugin::kAdapterRows) {
-            for (int64_t row = 0; row < c.batch; ++row) values.push_back(static_cast<int32_t>(row % c.slots));
+            for (const double slot : slot_fields(c, c.batch).at(plugin::kAdapterRows).data)
+                values.push_back(static_cast<int32_t>(slot));
         } else {
             return internal_error(fmt::format("the objective has an unexpected field '{}'", field.name));
         }

@@ -50,7 +50,7 @@ public:
     const hk_tensor& routing(std::size_t site) const { return routings_[site]; }
     std::span<const float> routing_values(std::size_t site) const { return copies_.values(site); }
     bool has_routing(uint64_t frame) const { return !routings_.empty() && is_copied(frame); }
-    const std::string& routing_problem() const { return routing_problem_; } // why there are no weights of adapters
+    const std::string& routing_problem() const { return routing_problem_; } // the reason if the weights are missing
 
 private:
     bool is_copied(uint64_t frame) const {

@@ -94,11 +94,12 @@ std::size_t draw_weights(Observatory& app, const WeightGrid& grid, ImVec2 size) 
         for (std::size_t column = 0; column < grid.columns.size(); ++column) {
             const float x = low.x + static_cast<float>(column) * wide, weight = grid.weight(row, column);
             list.AddRectFilled({x, y}, {x + wide - 1, y + high - 1}, heat_of(weight));
+            if (!grid.numbers) continue;
             std::array<char, 16> text{};
             std::snprintf(text.data(), text.size(), "%.2f", static_cast<double>(weight));
             const float width = font.CalcTextSizeA(line, FLT_MAX, 0.0F, text.data()).x;
             constexpr float kPale = 0.7F; // from here on numbers are dark
-            if (grid.numbers && width + 4 < wide)
+            if (width + 4 < wide)
                 list.AddText(&font, line, {x + (wide - width) / 2, y + (high - line) / 2},
                              weight > kPale ? IM_COL32(20, 20, 26, 255) : color::kText, text.data());
         }
