@@ -49,15 +49,10 @@ struct Tile {
     uint m0, n0, k0, k1;
 };
 
-// Groups count splits fastest, then columns, rows, batches, so that neighbors share A.
-Tile tile_of(Record r, uint group, uint tile_m, uint tile_n) {
+Tile tile_at(Record r, uint row, uint column, uint split, uint batch, uint tile_m, uint tile_n) {
     Tile tile;
-    uint split = group % r.splits;
-    uint rest = group / r.splits;
-    tile.n0 = (rest % r.tiles_n) * tile_n;
-    rest /= r.tiles_n;
-    tile.m0 = (rest % r.tiles_m) * tile_m;
-    uint batch = rest / r.tiles_m;
+    tile.m0 = row * tile_m;
+    tile.n0 = column * tile_n;
     uint inner = batch % r.batch_inner, outer = batch / r.batch_inner;
     tile.a = r.a + (uint64_t(outer) * r.a_outer + uint64_t(inner) * r.a_inner) * bytes_of(kA);
     tile.b = r.b + (uint64_t(outer) * r.b_outer + uint64_t(inner) * r.b_inner) * bytes_of(kB);
@@ -66,4 +61,21 @@ Tile tile_of(Record r, uint group, uint tile_m, uint tile_n) {
     tile.k0 = split * r.k_split;
     tile.k1 = min(tile.k0 + r.k_split, r.k);
     return tile;
+}
+
+// Groups count splits fastest, then columns, rows, batches, so that neighbors share A.
+Tile tile_of(Record r, uint group, uint tile_m, uint tile_n) {
+    uint split = group % r.splits, rest = group / r.splits;
+    uint column = rest % r.tiles_n;
+    rest /= r.tiles_n;
+    return tile_at(r, rest % r.tiles_m, column, split, rest / r.tiles_m, tile_m, tile_n);
+}
+
+// Groups count rows fastest, then columns, splits, batches, so that neighbors share a split of B's columns, which then
+// stays in a CPU's cache.
+Tile tile_by_rows(Record r, uint group, uint tile_m, uint tile_n) {
+    uint row = group % r.tiles_m, rest = group / r.tiles_m;
+    uint column = rest % r.tiles_n;
+    rest /= r.tiles_n;
+    return tile_at(r, row, column, rest % r.splits, rest / r.splits, tile_m, tile_n);
 }

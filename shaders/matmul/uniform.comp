@@ -17,14 +17,15 @@
 layout(constant_id = 1) const uint TA = 0;   // A is stored [K, M]
 layout(constant_id = 2) const uint MAIN = 1; // K is KU or more
 layout(constant_id = 3) const uint REST = 1; // the K of a split is not always a multiple of KU
-layout(constant_id = 4) const uint EPILOGUE = 0;
+layout(constant_id = 4) const uint BY_ROWS = 0; // the order of the tiles
+layout(constant_id = 5) const uint EPILOGUE = 0;
 
 void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
     const uint M = r.m, N = r.n, K = r.k;
     const uint lane = gl_SubgroupInvocationID;
-    const Tile tile = tile_of(r, group, TM, S * TN);
+    const Tile tile = BY_ROWS != 0 ? tile_by_rows(r, group, TM, S * TN) : tile_of(r, group, TM, S * TN);
     const uint64_t a_step = TA == 0 ? 4ul : uint64_t(r.lda) * 4ul;
     const uint64_t b_step = uint64_t(r.ldb) * 4ul;
 

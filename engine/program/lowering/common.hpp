@@ -63,6 +63,10 @@ void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t ch
 // Computes to (dense) = the sum of from over the marked dimensions, in row-major order.
 void reduce_sum(Lowering& lowering, const View& from, const std::vector<bool>& reduced, const View& to);
 
+// Returns b [N, K] transposed, dense, if the product of as many rows with its transpose would transpose it first: for
+// several such products. Otherwise a view without a resource.
+View transposed_for_products(Lowering& lowering, const View& b, int64_t rows);
+
 // Computes c [M, N] (rows are dense) = a [M, K], or its transpose, times b [K, N], or its transpose, plus bias [N] if
 // given; or adds that product to c, without a bias.
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,

@@ -25,8 +25,9 @@ struct Loss {
     float smoothing = 0;
     int32_t ignore = 0;
     int64_t rows = 0, classes = 0, chunk = 0;
-    View logits;  // of a chunk: [chunk, V], with aligned rows; then their gradients
-    View dbiases; // the bias's gradients of every chunk: [chunks, V]
+    View logits;          // of a chunk: [chunk, V], with aligned rows; then their gradients
+    View dbiases;         // the bias's gradients of every chunk: [chunks, V]
+    View weight_by_input; // [C, V], a copy of the weight for the logits of several chunks; or without a resource
 
     int64_t height_from(int64_t first) const { return std::min(chunk, rows - first); }
 };
@@ -90,11 +91,20 @@ View part_of_weight(const View& weight, const Loss& l, int64_t first, int64_t wi
     return slice_of(weight, l.input_first ? 1 : 0, first, width);
 }
 
+// Kernels for CPUs transpose a weight [V, C] for each product: here once for all chunks.
+void transpose_weight(Lowering& lowering, Loss& l) {
+    if (l.input_first || l.chunk >= l.rows) return;
+    l.weight_by_input = transposed_for_products(lowering, l.weight, l.chunk);
+}
+
 void compute_logits(Lowering& lowering, const Loss& l, const View& x) {
     const View y = rows_of(l.logits, 0, x.shape[0]);
+    const bool copied = l.weight_by_input.resource != 0;
     each_part(l, [&](int64_t first, int64_t width) {
-        multiply(lowering, x, false, part_of_weight(l.weight, l, first, width), !l.input_first,
-                 slice_of(y, 1, first, width), l.bias.resource == 0 ? View{} : slice_of(l.bias, 0, first, width));
+        const View weight =
+            copied ? slice_of(l.weight_by_input, 1, first, width) : part_of_weight(l.weight, l, first, width);
+        multiply(lowering, x, false, weight, !l.input_first && !copied, slice_of(y, 1, first, width),
+                 l.bias.resource == 0 ? View{} : slice_of(l.bias, 0, first, width));
     });
 }
 
@@ -204,6 +214,7 @@ void by_chunks(Lowering& lowering, Loss& l) {
     if (l.dbias.resource != 0)
         l.dbiases =
             lowering.allocate({divide_up(l.rows, l.chunk), l.classes}, Storage::f32, "gradients of a bias by chunks");
+    transpose_weight(lowering, l);
     for (int64_t first = 0; first < l.rows; first += l.chunk) {
         const int64_t count = l.height_from(first);
         const View x = rows_of(l.x, first, count);

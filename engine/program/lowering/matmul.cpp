@@ -105,6 +105,7 @@ struct Tiling {
     int64_t splits = 1, split_length = 0; // of K
     bool chosen_splits = false;           // not by rule
     bool has_sums = false;                // the kernel computes Problem::sums
+    bool by_rows = false;                 // neighboring tiles share B
     std::vector<uint32_t> constants;      // the last is the epilogue
     uint32_t subgroup = 0;                // required size; 0: any
 };
@@ -185,7 +186,8 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
     const uint32_t vectors = vectors_of(p, tiling.splits > 1), sums = tiling.has_sums ? p.sums.which : 0;
     switch (tiling.kernel->family) {
     case MatmulFamily::uniform:
-        return {limits.subgroup_size, transpose_a, p.k >= 16 ? 1u : 0u, p.k % 16 != 0 ? 1u : 0u, epilogue};
+        return {limits.subgroup_size,     transpose_a, p.k >= 16 ? 1u : 0u, p.k % 16 != 0 ? 1u : 0u,
+                tiling.by_rows ? 1u : 0u, epilogue};
     case MatmulFamily::dot: {
         const bool pairs = pairs_of_a(p) && pairs_of_b(p);
         const uint32_t span = limits.subgroup_size * (pairs && p.b.view.storage != Storage::f32 ? 2 : 1);
@@ -219,6 +221,11 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
     }
     return {};
 }
+
+// Rows of a tile's columns of B, 256 bytes each with 16 lanes, that a core's cache holds with A.
+constexpr int64_t kCachedRows = 4096;
+// Elements of a B that stays in a core's cache as a whole.
+constexpr int64_t kCachedElements = int64_t{1} << 16;
 
 Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     const Limits& device = lowering.limits;
@@ -269,6 +276,9 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
         const int64_t wanted = small ? 1 : 4;
         const int64_t shortest = 256;
         tiling.splits = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(tiles, 1), p.k / shortest), 1, 64);
+        // A tile's columns of B stay in the cache for the rows below, if they fit in it.
+        if (p.m > tiling.tile_m && p.k > kCachedRows)
+            tiling.splits = std::clamp<int64_t>(divide_up(p.k, kCachedRows / 4), tiling.splits, 64);
     } else {
         tiling.splits = gpu_splits(limits, *tiling.kernel, tiles, p.k);
     }
@@ -276,6 +286,8 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     tiling.split_length = divide_up(divide_up(p.k, tiling.splits), step) * step;
     tiling.splits = std::max<int64_t>(1, divide_up(p.k, tiling.split_length));
     tiling.has_sums = can_sum(limits, p, *tiling.kernel);
+    tiling.by_rows = tiling.kernel->family == MatmulFamily::uniform && p.m > tiling.tile_m &&
+                     (p.k * p.n > kCachedElements || tiling.splits > 1);
     tiling.constants = constants_of(tiling, limits, p);
     return tiling;
 }
@@ -635,6 +647,26 @@ void lower_product(Lowering& lowering, const graph::Node& node) {
 }
 
 } // namespace
+
+View transposed_for_products(Lowering& lowering, const View& b, int64_t rows) {
+    const Limits& limits = lowering.limits;
+    const MatmulKernel* const uniform = find_matmul_kernel("uniform.t6x4");
+    const Matrix matrix = matrix_of(b, true);
+    Problem p;
+    p.k = matrix.view.shape[0];
+    p.n = matrix.view.shape[1];
+    const MatmulShape shape{1, rows, p.n, p.k, false, true, b.storage != Storage::f32};
+    const std::vector<const MatmulKernel*> candidates = matmul_candidates(limits, shape);
+    if (candidates.front() != uniform || matrix.row_stride != 1) return {};
+    p.b = operand_of(lowering, matrix);
+    transpose_b(lowering, p);
+    View made = p.b.view; // [1, 1, K, N]
+    made.shape = graph::Shape{p.k, p.n};
+    made.strides.fill(0);
+    made.strides[0] = p.n;
+    made.strides[1] = 1;
+    return made;
+}
 
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
               const View& bias, bool accumulate) {
