@@ -80,6 +80,24 @@ uint64_t arena_bytes(const Graph& graph) {
 
 } // namespace
 
+TEST_CASE("cross entropy by chunks of many rows: a CPU transposes the weight once") {
+    Bench bench;
+    for (const int64_t classes : {65, 130})
+        for (const bool bias : {false, true}) {
+            CAPTURE(classes);
+            const Case c{.rows = 29, .width = 17, .classes = classes, .chunk = 12, .bias = bias};
+            check_kernel(bench, folded_model(c), 2e-6);
+            const auto simple = graph::simplify(folded_model(c));
+            REQUIRE_MESSAGE(simple.ok(), simple.message());
+            const auto lowered = program::lower(simple.value(), bench->limits(), {.outputs = {"loss"}});
+            REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+            const auto transposes = std::ranges::count_if(lowered->dispatches, [&](const program::Dispatch& one) {
+                return one.shader == "matmul/transpose" && one.bytes >= static_cast<double>(2 * 4 * 17 * classes);
+            });
+            if (bench->limits().cpu) CHECK(transposes <= 2); // forward and backward
+        }
+}
+
 TEST_CASE("cross entropy by chunks: values and gradients, every option, at odd sizes") {
     Bench bench;
     int n = 0;

@@ -71,6 +71,20 @@ TEST_CASE("matmul: few tiles and a long K are split, and summed in order") {
     }
 }
 
+TEST_CASE("matmul: a second factor that a CPU's cache does not hold, at odd sizes") {
+    Bench bench;
+    for (const auto& [batches, m, n, k] :
+         {std::array<int64_t, 4>{1, 7, 1101, 71}, {2, 19, 997, 83}, {1, 13, 71, 4101}, {1, 20, 130, 8195}})
+        for (const bool ta : {false, true})
+            for (const bool tb : {false, true}) {
+                CAPTURE(m);
+                CAPTURE(ta);
+                CAPTURE(tb);
+                const Shape a = ta ? Shape{batches, k, m} : Shape{batches, m, k};
+                check_kernel(bench, product(a, tb ? Shape{n, k} : Shape{k, n}, ta, tb), k > 4096 ? 5e-6 : kTolerance);
+            }
+}
+
 TEST_CASE("linear: both weight layouts, with and without bias, and its gradients") {
     Bench bench;
     for (int variant = 0; variant < 4; ++variant) {
