@@ -31,6 +31,7 @@ constexpr std::string_view kLoraKeys[] = {"r",
                                           "exclude_modules",
                                           "layers_to_transform",
                                           "layers_pattern",
+                                          plugin::kInvocationTokens,
                                           "modules_to_save"};
 constexpr std::string_view kIa3Keys[] = {"target_modules", "exclude_modules", "feedforward_modules", "modules_to_save"};
 constexpr std::string_view kLnTuningKeys[] = {"target_modules", "exclude_modules", "modules_to_save"};

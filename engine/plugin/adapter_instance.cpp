@@ -9,6 +9,28 @@ std::string what_of(const AdapterSpec& adapter) {
                                 : fmt::format("adapter '{}' ({})", adapter.name, adapter.part.id);
 }
 
+Result<Invocation> invocation_of(const AdapterSpec& adapter) {
+    Invocation invocation{adapter.name.empty() ? kAdapterStart : fmt::format("{}.{}", kAdapterStart, adapter.name), {}};
+    const nlohmann::json given = adapter.part.config.value(kInvocationTokens, nlohmann::json());
+    if (given.is_null()) return invocation;
+    const auto refuse = [&] {
+        return invalid_argument(fmt::format("{}: {} is {}; expected a list of at least one token id", what_of(adapter),
+                                            kInvocationTokens,
+                                            given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+    };
+    if (!given.is_array() || given.empty()) return refuse();
+    for (const nlohmann::json& id : given) {
+        if (!id.is_number_integer() || id < 0 || id >= kNeverStarts) return refuse();
+        invocation.tokens.push_back(id.get<int32_t>());
+    }
+    return invocation;
+}
+
+int64_t last_invocation(std::span<const int32_t> row, std::span<const int32_t> tokens) {
+    const auto found = std::ranges::find_end(row, tokens);
+    return found.empty() ? -1 : found.begin() - row.begin();
+}
+
 Status AdapterInstance::create(const AdapterSpec& spec, std::set<std::string>& read) {
     name_ = spec.name;
     trained_ = spec.trained;
@@ -24,6 +46,7 @@ Status AdapterInstance::create(const AdapterSpec& spec, std::set<std::string>& r
                                             instance_.what,
                                             saved.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
     read.insert("modules_to_save");
+    HK_ASSIGN(invocation_, invocation_of(spec));
     return read_virtual_tokens();
 }
 

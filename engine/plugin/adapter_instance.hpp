@@ -28,6 +28,7 @@ public:
     bool trained() const { return trained_; }
     const Manifest* manifest() const { return instance_.manifest; }
     const VirtualTokens& virtual_tokens() const { return virtual_tokens_; }
+    const Invocation& invocation() const { return invocation_; }
     Result<nlohmann::ordered_json> write_config() const; // PEFT's adapter_config.json
     // What the names of its parameters at a site begin with.
     std::string prefix(const Site& site) const;
@@ -63,6 +64,7 @@ private:
     std::string name_;
     bool trained_ = true;
     VirtualTokens virtual_tokens_;
+    Invocation invocation_;
 };
 
 } // namespace hekla::plugin

@@ -186,6 +186,8 @@ Status Composition::resolve_adapters(const Registry& registry, const Composition
                                            part.what));
         HK_TRY(complete(part));
         c.spec_.adapters.push_back({one.name, {one.part.id, part.values}, one.trained});
+        HK_ASSIGN(Invocation invocation, invocation_of(c.spec_.adapters.back()));
+        if (!invocation.tokens.empty()) c.invocations_.push_back(std::move(invocation));
         if (spec.adapters.size() > 1 || !one.name.empty()) HK_TRY(check_adapter_name(one.name));
         if (std::ranges::find(names, one.name) != names.end())
             return invalid_argument(fmt::format("two adapters have the name '{}'", one.name));

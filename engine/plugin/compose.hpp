@@ -113,6 +113,8 @@ public:
 
     // The virtual tokens of the adapters, which begin every row that generation feeds.
     VirtualTokens virtual_tokens() const { return virtual_tokens_; }
+    // The fields that generation computes for adapters that act from an invocation on.
+    const std::vector<Invocation>& invocations() const { return invocations_; }
 
     const Registry& registry() const { return *registry_; }
     bool body_frozen() const { return body_frozen_; }
@@ -159,6 +161,7 @@ private:
     bool recompute_ = false, body_frozen_ = false, adapter_rows_ = false, refuse_unknown_keys_ = true;
     bool describes_apart_ = false, isolated_ = false, can_collate_ = false;
     VirtualTokens virtual_tokens_;
+    std::vector<Invocation> invocations_;
     int32_t example_kind_ = HK_EXAMPLE_WINDOW;
     nlohmann::json config_;
     PartsSpec spec_;
