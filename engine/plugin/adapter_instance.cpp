@@ -102,7 +102,7 @@ Result<AdapterInstance::Answer> AdapterInstance::adapt(Joint& joint, const Site&
         handle_of(&view, inputs.normed),
         0,
     };
-    hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0, 0};
+    hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0, 0, 0, 0};
     HK_TRY(describe_inside(registry_, instance_, view, what, "adapt", [&](hk_builder* b, hk_error* e) {
         return instance_.table->adapt(instance_.self, b, &table, &values, &answer, e);
     }));
@@ -128,6 +128,18 @@ Result<AdapterInstance::Answer> AdapterInstance::adapt(Joint& joint, const Site&
     if (attention) {
         shape[2] = builder.shape(inputs.y)[3];
         HK_ASSIGN(given.second, given_value(view, answer.second, shape, what));
+    }
+    if (answer.a != 0 || answer.b != 0) {
+        if (site.kind != HK_SITE_LINEAR || answer.kind != HK_ANSWER_DELTA)
+            return invalid_argument(
+                fmt::format("{}: a and b are given; expected 0 but for what is added at a linear layer", what));
+        given.a = value_of(&view, answer.a, "the plugin");
+        given.b = value_of(&view, answer.b, "the plugin");
+        if (!builder.ok()) return builder.status().with_context(what);
+        const graph::Shape a = builder.shape(given.a), b = builder.shape(given.b);
+        if (a.rank() != 2 || b.rank() != 2 || a[0] != b[1] || a[1] != site.in || b[0] != site.out)
+            return invalid_argument(fmt::format("{}: a and b are {} and {}, expected [r, {}] and [{}, r]", what,
+                                                a.text(), b.text(), site.in, site.out));
     }
     given.input = inputs.y;
     if (answer.input != 0) {

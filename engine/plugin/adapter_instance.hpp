@@ -45,6 +45,7 @@ public:
         int32_t kind = HK_ANSWER_NONE;
         graph::ValueId value = graph::kNone, second = graph::kNone; // second: of HK_ANSWER_VIRTUAL at attention
         graph::ValueId input = graph::kNone;                        // what it is computed from
+        graph::ValueId a = graph::kNone, b = graph::kNone;          // of a low-rank change of a linear layer
     };
     // layer: the value of the site's own layer, whose weight and bias the adapter sees; kNone at residual sites and
     // attention.

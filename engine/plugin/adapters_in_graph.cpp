@@ -240,7 +240,8 @@ Result<AdaptersInGraph::Outcome> AdaptersInGraph::answer_of_adapter(const Adapte
     return inside(adapter.prefix(place.site), mode, scope, [&]() -> Result<Outcome> {
         joint_->invocation = &adapter.invocation();
         HK_ASSIGN(const AdapterInstance::Answer made, adapter.adapt(*joint_, place.site, inputs, place.layer));
-        if (made.kind != HK_ANSWER_VIRTUAL) return Outcome{made.kind, made.value, graph::kNone, made.input};
+        if (made.kind != HK_ANSWER_VIRTUAL)
+            return Outcome{made.kind, made.value, graph::kNone, made.input, made.a, made.b};
         return Outcome{HK_ANSWER_VALUE, with_virtual_tokens(inputs.y, made.value), graph::kNone, inputs.y};
     });
 }
@@ -294,6 +295,8 @@ Result<AdaptersInGraph::Outcome> AdaptersInGraph::answer_of_combiner(const Combi
                        : one.delta != graph::kNone ? one.delta
                                                    : builder(graph::Op::sub, {one.value, inputs.y});
         branch.input = input = one.input;
+        branch.a = one.a;
+        branch.b = one.b;
     }
     if (input == graph::kNone) return Outcome();
     const CombinerInstance& combiner = *combiners_.at(at.combiner);

@@ -62,6 +62,7 @@ private:
         graph::ValueId value = graph::kNone;
         graph::ValueId delta = graph::kNone; // of VALUE, if it is known
         graph::ValueId input = graph::kNone;
+        graph::ValueId a = graph::kNone, b = graph::kNone; // AdapterInstance::Answer
     };
     // A site that is being described.
     struct Place {

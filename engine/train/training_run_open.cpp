@@ -306,10 +306,15 @@ Status TrainingRun::freeze_for_adapters(const plugin::CompositionSpec& spec, con
     }
     for (const std::string& name : names)
         if (loaded.contains(name)) rules_.frozen.insert(name);
-    if (rules_.frozen.size() == names.size())
+    for (const graph::Node& node : described_.nodes)
+        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_INITIAL_FIXED) != 0)
+            rules_.frozen.insert(node.text("name"));
+    // A run without steps writes the folder of adapters that are combined as they are.
+    if (rules_.frozen.size() == names.size() && recipe_.train.max_steps != 0)
         return invalid_argument(
             "nothing is trained: the adapters stay as their folders have them, and what combines them "
-            "has no parameters; set adapters.NAME.train = true for one");
+            "has no parameters to train; set adapters.NAME.train = true for one, or "
+            "train.max_steps = 0 to combine them without training");
     of_base_ = std::move(loaded);
     return {};
 }

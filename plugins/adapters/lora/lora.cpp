@@ -63,7 +63,7 @@ public:
                                            : linear(embedding(transpose(a, {1, 0}), x), b) * scale(site);
         const Value in = site.linear() ? v.x : Value{}; // ids cannot be compared with
         if (!invocation_.empty()) return delta(change * invoked(g, site, v.x), in);
-        if (!dora_) return delta(change, in);
+        if (!dora_) return site.linear() ? low_rank_delta(change, in, a, b) : delta(change, in);
         const Value factor = magnitude(g, site, v) / stop_gradient(lengths(site, v.weight + product(site, a, b)));
         const Value plain = drops ? linear(x, v.weight) : v.bias ? v.y - v.bias : v.y;
         return delta((factor - 1.0) * plain + factor * change, in);
