@@ -22,8 +22,8 @@ struct CompositionSpec {
     std::vector<AdapterSpec> adapters;
     std::string combination;
     nlohmann::json combination_config = nlohmann::json::object();
-    bool adapter_rows = false; // batches have the field kAdapterRows, by which each row chooses its adapter
-    std::string head;          // "" for none; several heads: "mlm+span_boundary"
+    int64_t adapter_rows = 0; // N above 0: batches have kAdapterRows, by which each row chooses one of N
+    std::string head;         // "" for none; several heads: "mlm+span_boundary"
     nlohmann::json head_config = nlohmann::json::object();
     std::string objective; // "" for none
     nlohmann::json objective_config = nlohmann::json::object();

@@ -204,10 +204,14 @@ Status TrainingRun::describe() {
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
-    if (!spec.adapter_rows && described_.find_leaf(graph::Op::input, plugin::kAdapterRows) != graph::kNone)
-        return unsupported(fmt::format("combine.how = {}: 'fixed' lets each row choose its adapter, which the rows of "
-                                       "training do not; train the adapters one by one, or join them by a router",
-                                       recipe_.combine.how));
+    if (spec.adapter_rows == 0 && described_.find_leaf(graph::Op::input, plugin::kAdapterRows) != graph::kNone)
+        return unsupported(
+            recipe_.combine.how.empty()
+                ? std::string("[adapter]: each row has its own adapter or task: set `names` and `route_by`, the column "
+                              "that has the name of a row's")
+                : fmt::format("combine.how = {}: 'fixed' lets each row choose its adapter, which the rows of training "
+                              "do not; train the adapters one by one, or join them by a router",
+                              recipe_.combine.how));
     HK_ASSIGN(scalars_, StepScalars::create(recipe_.schedules, described_));
     std::vector<std::string> names;
     std::vector<std::string> teacher;

@@ -208,6 +208,70 @@ TEST_CASE("adapter: aLoRA acts from the last invocation in a row on") {
     CHECK(described(registry, translator).message().find("is not supported in encoder-decoders") != std::string::npos);
 }
 
+TEST_CASE("adapter: Poly gives each row the LoRA of its task, which is merged where all rows have one") {
+    const Registry registry = adapters();
+    const json config{
+        {"r", 2}, {"n_tasks", 3}, {"n_skills", 3}, {"n_splits", 2}, {"target_modules", {"c_attn", "c_fc"}}};
+    const auto with = [&](const char* key, const json& value) {
+        json changed = config;
+        changed[key] = value;
+        return small_gpt2("poly", changed);
+    };
+    const auto logits = [&](const CompositionSpec& spec, const std::vector<double>& rows) {
+        const auto graph = described(registry, spec);
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        graph::Feeds feeds = feeds_of(graph.value(), 0.0);
+        feeds.fields["adapter_rows"] = {graph::Kind::int32, graph::Shape{2}, rows};
+        const std::vector<graph::ValueId> wanted{graph->outputs.at("logits")};
+        const auto values = graph::evaluate(graph.value(), feeds, wanted);
+        REQUIRE_MESSAGE(values.ok(), values.message());
+        return values.value()[0].data;
+    };
+    const auto same_row = [](std::size_t row, const std::vector<double>& a, const std::vector<double>& b) {
+        double worst = 0.0;
+        for (std::size_t i = row * 55; i < (row + 1) * 55; ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
+        return worst < 1e-12;
+    };
+    const CompositionSpec by_row = small_gpt2("poly", config);
+    const std::vector<double> mixed = logits(by_row, {-1, 2}), body = logits(small_gpt2(""), {});
+    CHECK(std::equal(mixed.begin(), mixed.begin() + 55, body.begin())); // -1: the body, to the last bit
+    CHECK(same_row(1, mixed, logits(with("task", 2), {})));
+    CHECK_FALSE(same_row(1, mixed, logits(with("task", 1), {})));
+    CHECK(same_row(0, logits(by_row, {1, 0}), logits(with("task", 1), {})));
+    // The weights of skills are drawn in training.
+    const auto draws = [&](const CompositionSpec& spec, int32_t mode) {
+        const auto graph = described(registry, spec, mode);
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        return std::ranges::any_of(graph->nodes,
+                                   [](const graph::Node& node) { return node.op == graph::Op::random_uniform; });
+    };
+    CHECK(draws(by_row, HK_MODE_TRAIN));
+    CHECK_FALSE(draws(by_row, HK_MODE_EVALUATE));
+    CompositionSpec plain = with("sample", false);
+    plain.config["embd_pdrop"] = plain.config["attn_pdrop"] = plain.config["resid_pdrop"] = 0.0;
+    CHECK_FALSE(draws(plain, HK_MODE_TRAIN));
+    for (const bool one : {false, true}) {
+        const auto composition = Composition::create(registry, one ? with("task", 0) : by_row, nullptr);
+        REQUIRE_MESSAGE(composition.ok(), composition.message());
+        BuildRequest request;
+        request.mode = HK_MODE_EVALUATE;
+        request.fields = composition.value()->batch_fields(2, 5).value();
+        request.merged = true;
+        const auto merged = composition.value()->describe(request);
+        CHECK(merged.ok() == one);
+        if (!one) CHECK(merged.message().find("several tasks cannot be merged") != std::string::npos);
+    }
+    for (const auto& [key, value, reason] : {std::tuple{"task", json(3), "task is 3; expected 0 to 2"},
+                                             {"task", json(-2), "task is -2, expected -1 or more"},
+                                             {"n_splits", json(3), "n_splits = 3 does not divide"},
+                                             {"n_skills", json(0), "n_skills is 0, expected from 1"},
+                                             {"poly_type", json("c_poly"), "poly_type is 'c_poly'"}}) {
+        const std::string message = described(registry, with(key, value)).message();
+        CAPTURE(message);
+        CHECK(message.find(reason) != std::string::npos);
+    }
+}
+
 TEST_CASE("adapter: virtual tokens lengthen the rows of body and head, or of the body alone") {
     const Registry registry = adapters();
     for (const bool hidden : {false, true}) {
