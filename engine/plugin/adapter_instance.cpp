@@ -13,12 +13,15 @@ Result<Invocation> invocation_of(const AdapterSpec& adapter) {
     Invocation invocation{adapter.name.empty() ? kAdapterStart : fmt::format("{}.{}", kAdapterStart, adapter.name), {}};
     const nlohmann::json given = adapter.part.config.value(kInvocationTokens, nlohmann::json());
     if (given.is_null()) return invocation;
+    constexpr std::size_t kMost = 1024;
     const auto refuse = [&] {
-        return invalid_argument(fmt::format("{}: {} is {}; expected a list of at least one token id", what_of(adapter),
-                                            kInvocationTokens,
-                                            given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+        const std::string shown = given.size() > kMost
+                                      ? fmt::format("a list of {}", given.size())
+                                      : given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        return invalid_argument(fmt::format("{}: {} is {}; expected a list of 1 to {} token ids", what_of(adapter),
+                                            kInvocationTokens, shown, kMost));
     };
-    if (!given.is_array() || given.empty()) return refuse();
+    if (!given.is_array() || given.empty() || given.size() > kMost) return refuse();
     for (const nlohmann::json& id : given) {
         if (!id.is_number_integer() || id < 0 || id >= kNeverStarts) return refuse();
         invocation.tokens.push_back(id.get<int32_t>());

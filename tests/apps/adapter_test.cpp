@@ -348,6 +348,8 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
         CHECK(has(gguf, text));
     CHECK(place.run({"adapter", "convert", "plain", "-o", "plain.gguf", "--format", "gguf"}).status == 1); // it exists
 
+    CHECK(has(place.run({"generate", "body", "--plan", "2x16", "--adapter-slots", "2", "--adapter", "a=alora"}).err,
+              "alora: it acts from its alora_invocation_tokens on (aLoRA)"));
     // aLoRA: the key of llama.cpp, an array (9) of two uint32 (4); and rows of a batch, each with its own adapter.
     succeed(place.run({"adapter", "convert", "alora", "-o", "alora.gguf", "--format", "gguf"}));
     std::string key("adapter.alora.invocation_tokens\x09\0\0\0\x04\0\0\0\x02\0\0\0\0\0\0\0", 31 + 16);

@@ -175,8 +175,9 @@ TEST_CASE("adapter: aLoRA acts from the last invocation in a row on") {
 
     const std::pair<json, const char*> wrong[] = {
         {{{"alora_invocation_tokens", json::array()}},
-         "alora_invocation_tokens is []; expected a list of at least one"},
+         "alora_invocation_tokens is []; expected a list of 1 to 1024 token ids"},
         {{{"alora_invocation_tokens", {1, 11}}}, "has the id 11; expected ids from 0 to 10, the body's vocabulary"},
+        {{{"alora_invocation_tokens", std::vector<int>(1025, 1)}}, "is a list of 1025; expected a list of 1 to 1024"},
         {{{"alora_invocation_tokens", {-1}}}, "alora_invocation_tokens is [-1]; expected a list"},
         {{{"alora_invocation_tokens", {1.5}}}, "alora_invocation_tokens is [1.5]; expected a list"},
         {{{"alora_invocation_tokens", "one"}}, "alora_invocation_tokens is \"one\"; expected a list"},

@@ -257,7 +257,8 @@ TEST_CASE("combiners: the loss is that of training alone") {
 
 TEST_CASE("combiners: out of process they describe the same graph") {
     const Registry here = adapters(), apart = adapters(Processes::Describe::child);
-    for (const char* how : {"fusion(a, b, c-1)", "stack(a, hard(b, c-1))", "total(a, average(b, c-1))"}) {
+    for (const char* how :
+         {"fusion(a, b, c-1)", "stack(a, hard(b, c-1))", "arrow(a, b, c-1)", "total(a, average(b, c-1))"}) {
         CAPTURE(how);
         const auto one = described(here, combined(how), HK_MODE_TRAIN);
         const auto other = described(apart, combined(how), HK_MODE_TRAIN);
