@@ -104,7 +104,7 @@ Status add_adapters(const Fixture& fixture, std::span<const model::TensorView> t
         if (value == graph::kNone || m.graph.shape(value) != tensor.shape)
             return corrupt(fmt::format("{}: the adapter's tensor {} {} matches no parameter of the model",
                                        fixture.folder.string(), view.name, tensor.shape.text()));
-        m.frozen.erase(view.name);
+        if ((m.graph.producer(value).integer("flags") & HK_INITIAL_FIXED) == 0) m.frozen.erase(view.name);
         m.parameters.insert_or_assign(view.name, std::move(tensor));
     }
     for (const auto& [name, value] : m.graph.parameters())

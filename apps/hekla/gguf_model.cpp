@@ -323,11 +323,14 @@ Status write_gguf_adapter(const AdaptedModel& m, const fs::path& to) {
             for (float& value : out) value = static_cast<float>(static_cast<double>(value) * scale);
         }));
     }
-    const model::GgufKeys keys{{"general.architecture", gpt2 ? "gpt2" : "llama"},
-                               {"general.type", "adapter"},
-                               {"general.name", fs::absolute(to).stem().string()},
-                               {"adapter.type", "lora"},
-                               {"adapter.lora.alpha", static_cast<float>(alpha)}};
+    model::GgufKeys keys{{"general.architecture", gpt2 ? "gpt2" : "llama"},
+                         {"general.type", "adapter"},
+                         {"general.name", fs::absolute(to).stem().string()},
+                         {"adapter.type", "lora"},
+                         {"adapter.lora.alpha", static_cast<float>(alpha)}};
+    for (const plugin::Invocation& invocation : m.composition->invocations())
+        keys.emplace_back("adapter.alora.invocation_tokens",
+                          std::vector<uint32_t>(invocation.tokens.begin(), invocation.tokens.end()));
     return model::write_gguf_file(to, keys, tensors).status();
 }
 

@@ -147,10 +147,12 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
         recipe.adapter.config = check.value("config", json::object());
     }
     if (provided.interface_id == HK_COMBINER_INTERFACE) {
-        const json low_rank = {{"r", 2}, {"target_modules", "all-linear"}};
-        recipe.adapters = {{"a", {"lora", "", true, low_rank}},
-                           {"b", {"bottleneck", "", true, {{"reduction_factor", 2}}}},
-                           {"c", {"lora", "", true, low_rank}}};
+        const train::AdaptersSection low_rank{"lora", "", true, {{"r", 2}, {"target_modules", "all-linear"}}};
+        const bool alike = check.value("branches", "") == "lora";
+        recipe.adapters = {
+            {"a", low_rank},
+            {"b", alike ? low_rank : train::AdaptersSection{"bottleneck", "", true, {{"reduction_factor", 2}}}},
+            {"c", low_rank}};
         recipe.combine = {id + "(a, b, c)", check.value("config", json::object())};
     }
     recipe.objective.id = provided.interface_id == HK_OBJECTIVE_INTERFACE

@@ -6,6 +6,7 @@
 #include "base/resource_allocator.hpp"
 #include "generate/options.hpp"
 #include "graph/reference.hpp"
+#include "plugin/plugin_set.hpp"
 
 #include <map>
 #include <span>
@@ -69,6 +70,9 @@ public:
 
     // Returns the greatest length of a row, up to the batch's, that the model supports. Error: it supports none.
     virtual Result<int64_t> longest(const DecodeBatch& session) const = 0;
+
+    // The fields, [rows] int32, with the place in each row from which an adapter acts: in the sources of begin().
+    virtual std::span<const plugin::Invocation> invocations() const { return {}; }
 
     // Starts with empty caches, and runs the encoder if there is one. Errors: the model does not support rows of that
     // length (the architecture's message), missing fields.

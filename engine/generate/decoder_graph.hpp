@@ -23,6 +23,7 @@ public:
         const plugin::VirtualTokens tokens = composition_->virtual_tokens();
         return encoder_decoder_ && !tokens.hidden ? 0 : tokens.count;
     }
+    std::span<const plugin::Invocation> invocations() const { return composition_->invocations(); }
     // Returns the field for generated tokens.
     const char* token_field() const { return encoder_decoder_ ? "decoder_input_ids" : "input_ids"; }
 

@@ -72,6 +72,7 @@ public:
 
     bool encoder_decoder() const override { return graphs_.encoder_decoder(); }
     int64_t vocabulary() const override { return vocabulary_; }
+    std::span<const plugin::Invocation> invocations() const override { return graphs_.invocations(); }
     int64_t capacity() const override { return capacity_; }
     const std::vector<int64_t>& chunks() const override { return chunks_; }
     std::pmr::memory_resource* host_memory() const override { return store_.host_memory(); }

@@ -26,6 +26,7 @@ public:
 
     bool encoder_decoder() const override { return graphs_.encoder_decoder(); }
     int64_t vocabulary() const override { return vocabulary_; }
+    std::span<const plugin::Invocation> invocations() const override { return graphs_.invocations(); }
     int64_t capacity() const override { return capacity_; }
     const std::vector<int64_t>& chunks() const override { return chunks_; }
 
@@ -37,6 +38,7 @@ public:
         HK_TRY(graphs_.check_length(session.length, session.sources));
         rows_ = session.rows;
         capacity_ = capacity_for(session.length);
+        repeats_ = session.repeats;
         HK_ASSIGN(chunks_, graphs_.chunks(capacity_, session.sources));
         turns_.clear();
         caches_.clear();
@@ -53,6 +55,12 @@ public:
             feeds_.fields[name] = repeat_rows(values[i++], session.repeats);
         HK_ASSIGN(const Graph* turn, this->turn(1, StepKind::any));
         vocabulary_ = turn->shape(turn->outputs.at("logits"))[2];
+        return {};
+    }
+
+    Status set_fields(const Fields& fields, std::span<const std::size_t> again) override {
+        if (!again.empty()) return Decoder::set_fields(fields, again);
+        for (const auto& [name, tensor] : fields) feeds_.fields[name] = repeat_rows(tensor, repeats_);
         return {};
     }
 
@@ -114,7 +122,7 @@ private:
     std::map<std::string, Tensor> caches_;
     std::map<std::pair<int64_t, StepKind>, Graph> turns_; // by chunk, and whether attention is bidirectional
     std::vector<int64_t> chunks_;
-    int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0;
+    int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0, repeats_ = 1;
 };
 
 } // namespace

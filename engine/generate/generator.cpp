@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <utility>
 
 namespace hekla::generate {
 namespace {
@@ -241,15 +242,20 @@ public:
                         fmt::format("the field '{}' is {}, expected [{}], a number for each prompt: this model has no "
                                     "encoder to read other fields",
                                     name, tensor.shape.text(), request_.prompts.size()));
-            session.sources = request_.fields;
-            if (!session.sources.empty()) session.repeats = static_cast<int64_t>(copies_);
             starts_ = request_.prompts;
+            session.sources = request_.fields;
+            find_invocations();
+            session.sources.merge(adapter_starts()); // fit_context() needs the fields
+            if (!session.sources.empty()) session.repeats = static_cast<int64_t>(copies_);
         }
         std::size_t longest = 0;
         for (const Ids& ids : starts_) longest = std::max(longest, ids.size());
         // The last token is never fed.
         session.length = std::max(request_.length, static_cast<int64_t>(longest) + options_.max_new_tokens - 1);
         HK_TRY(fit_context(session));
+        for (std::size_t i = 0; i < starts_.size() && context_ > 0; ++i)
+            if (starts_[i].size() > context_) drop_tokens(i, starts_[i].size() - last_half(starts_[i]).size());
+        for (auto& [name, tensor] : adapter_starts()) session.sources[name] = tensor;
         if (request_.both_sides && !decoder_.encoder_decoder()) HK_TRY(make_room_for_prompts(session, longest));
         Clock::time_point start = Clock::now();
         if (const Status status = decoder_.begin(session); !status.ok())
@@ -291,6 +297,31 @@ private:
     // Returns the tokens that a row continues from when nothing more fits after `ids`.
     Ids last_half(const Ids& ids) const {
         return {ids.end() - static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, context_ / 2)), ids.end()};
+    }
+
+    // Finds where each prompt invokes the adapters that wait for it. What is generated invokes none, as in PEFT and
+    // llama.cpp.
+    void find_invocations() {
+        for (const plugin::Invocation& invocation : decoder_.invocations()) {
+            std::vector<int64_t>& places = invoked_at_.emplace_back();
+            for (const Ids& prompt : starts_) places.push_back(plugin::last_invocation(prompt, invocation.tokens));
+        }
+    }
+    Fields adapter_starts() const {
+        Fields fields;
+        for (std::size_t i = 0; i < invoked_at_.size(); ++i) {
+            graph::Tensor& tensor = fields[decoder_.invocations()[i].field];
+            tensor = {graph::Kind::int32, graph::Shape{static_cast<int64_t>(starts_.size())}, {}};
+            for (const int64_t place : invoked_at_[i])
+                tensor.data.push_back(static_cast<double>(place < 0 ? plugin::kNeverStarts : place));
+        }
+        return fields;
+    }
+    // A prompt's rows have lost their first tokens. An adapter that they invoked stays.
+    void drop_tokens(std::size_t prompt, std::size_t tokens) {
+        for (std::vector<int64_t>& places : invoked_at_)
+            if (places[prompt] >= 0)
+                places[prompt] = std::max<int64_t>(0, places[prompt] - static_cast<int64_t>(tokens));
     }
 
     Status check_ids() const {
@@ -449,16 +480,21 @@ private:
         if (context_ == 0) return rows.feed(tokens_, over_, logits);
         std::vector<char> waits = over_;
         std::vector<Ids> restarts(over_.size());
+        std::vector<char> shortened(starts_.size()); // copies of a prompt are full at once
         bool some_full = false;
         for (std::size_t row = 0; row < over_.size(); ++row) {
             if (over_[row] || rows.length(row) < context_) continue;
             some_full = true;
             waits[row] = 1;
             restarts[row] = last_half(output_.rows[row].ids);
+            const std::size_t prompt = row / copies_;
+            // The chosen token is not in the cache yet.
+            if (!std::exchange(shortened[prompt], 1)) drop_tokens(prompt, rows.length(row) + 1 - restarts[row].size());
             rows.forget(row);
         }
         if (std::ranges::any_of(waits, [](char w) { return w == 0; })) HK_TRY(rows.feed(tokens_, waits, logits));
         if (!some_full) return {};
+        if (!invoked_at_.empty()) HK_TRY(decoder_.set_fields(adapter_starts(), {}));
         HK_ASSIGN(const bool fed, rows.feed_prompts(restarts, logits, stop_));
         output_.stopped = !fed;
         return {};
@@ -496,10 +532,11 @@ private:
     const OnToken& on_token_;
     const StopPoll& stop_;
     std::size_t copies_ = 1;
-    std::size_t context_ = 0; // maximum tokens per row if rows may exceed it; 0: all fit
-    std::vector<Ids> starts_; // initial tokens of each row of the decoder, prompt by prompt
-    std::vector<char> over_;  // rows that have ended, without beams
-    Ids tokens_;              // chosen last, not fed yet
+    std::size_t context_ = 0;                      // maximum tokens per row if rows may exceed it; 0: all fit
+    std::vector<Ids> starts_;                      // initial tokens of each row of the decoder, prompt by prompt
+    std::vector<std::vector<int64_t>> invoked_at_; // by invocation of the decoder and prompt; -1: not invoked
+    std::vector<char> over_;                       // rows that have ended, without beams
+    Ids tokens_;                                   // chosen last, not fed yet
     Output output_;
 };
 

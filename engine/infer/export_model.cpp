@@ -165,6 +165,9 @@ private:
         HK_ASSIGN(one->model, describe_model(registry_, folder, options, log_));
         if (one->model.exported != nullptr)
             return invalid_argument(fmt::format("{}: is exported already: give the model's folder", folder.string()));
+        if (!one->model.composition->invocations().empty())
+            return unsupported(fmt::format("{}: the adapter has {}, and a file has no form of it", folder.string(),
+                                           plugin::kInvocationTokens));
         HK_ASSIGN(one->smallest, describe_smallest(one->model));
         if (!folder_) {
             HK_ASSIGN(folder_, model::ModelFolder::open(one->model.path));

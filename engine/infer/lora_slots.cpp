@@ -83,6 +83,8 @@ std::string not_in_a_slot(const StoredAdapter& adapter) {
         return "it is a folder of AdapterHub, which names its modules otherwise";
     if (adapter.config.value("use_dora", false)) return "it is a DoRA, which changes the lengths of weights";
     if (adapter.config.value("slots", 0) != 0) return "it has slots itself";
+    if (!adapter.config.value(plugin::kInvocationTokens, json()).is_null())
+        return fmt::format("it acts from its {} on (aLoRA)", plugin::kInvocationTokens);
     for (const model::TensorView& tensor : adapter.tensors())
         if (module_of(tensor.name, kA).empty() && module_of(tensor.name, kB).empty())
             return fmt::format("it contains '{}', which is not a matrix of a linear layer", tensor.name);

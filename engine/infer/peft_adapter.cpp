@@ -31,12 +31,17 @@ constexpr std::string_view kLoraKeys[] = {"r",
                                           "exclude_modules",
                                           "layers_to_transform",
                                           "layers_pattern",
+                                          plugin::kInvocationTokens,
                                           "modules_to_save"};
+// `task` is Hekla's.
+constexpr std::string_view kPolyKeys[] = {"r",    "poly_type",      "n_tasks",         "n_skills",       "n_splits",
+                                          "task", "target_modules", "exclude_modules", "modules_to_save"};
 constexpr std::string_view kIa3Keys[] = {"target_modules", "exclude_modules", "feedforward_modules", "modules_to_save"};
 constexpr std::string_view kLnTuningKeys[] = {"target_modules", "exclude_modules", "modules_to_save"};
 constexpr std::string_view kPromptKeys[] = {"num_virtual_tokens", "num_transformer_submodules", "modules_to_save"};
 constexpr std::string_view kPrefixKeys[] = {"num_virtual_tokens", "modules_to_save"};
 constexpr AdapterKind kAdapterKinds[] = {{"LORA", "lora", kLoraKeys},
+                                         {"POLY", "poly", kPolyKeys},
                                          {"IA3", "ia3", kIa3Keys},
                                          {"LN_TUNING", "ln_tuning", kLnTuningKeys},
                                          {"PROMPT_TUNING", "prompt_tuning", kPromptKeys},
@@ -53,7 +58,8 @@ constexpr std::string_view kIgnoredKeys[] = {
 constexpr const char* kPrompt = "prompt_embeddings";
 // What the names of an adapter's own tensors contain.
 constexpr std::string_view kOwnTensors[] = {
-    ".lora_A.", ".lora_B.", ".lora_embedding_A", ".lora_embedding_B", ".lora_magnitude_vector", ".ia3_l"};
+    ".lora_A.", ".lora_B.",     ".lora_embedding_A", ".lora_embedding_B", ".lora_magnitude_vector",
+    ".ia3_l",   ".poly_lora_A", ".poly_lora_B",      ".poly_router."};
 // Where a module is that the adapter replaced, and whose own parameters are trained.
 constexpr std::string_view kBaseLayer = ".base_layer.", kTunedNorm = ".ln_tuning_layers.";
 // With bias = "all", a module that is saved whole is stored a second time under the first name, and as it was in the
@@ -162,8 +168,8 @@ Result<AdapterFolder> read_peft_adapter(const fs::path& folder, const json& conf
     const auto kind =
         std::ranges::find_if(kAdapterKinds, [&](const AdapterKind& k) { return type == std::string(k.peft_type); });
     if (kind == std::end(kAdapterKinds))
-        return unsupported(fmt::format("{}: peft_type is {}; supported are \"LORA\", \"IA3\", \"LN_TUNING\", "
-                                       "\"PROMPT_TUNING\" and \"PREFIX_TUNING\"",
+        return unsupported(fmt::format("{}: peft_type is {}; supported are \"LORA\", \"POLY\", \"IA3\", "
+                                       "\"LN_TUNING\", \"PROMPT_TUNING\" and \"PREFIX_TUNING\"",
                                        file, as_text(type)));
     HK_ASSIGN(json own, own_config(*kind, config, file));
     HK_ASSIGN(model::Weights weights, model::Weights::open(folder, "adapter_model"));

@@ -20,8 +20,15 @@ Status StoredAdapter::name_tensors(const std::vector<plugin::Site>& sites) {
 }
 
 Status check_one_adapter(const json& adapter_config, const fs::path& folder) {
-    const json slots = adapter_config.is_object() ? adapter_config.value("slots", json(0)) : json(0);
-    if (slots == 0) return {};
+    if (!adapter_config.is_object()) return {};
+    const json tasks = adapter_config.value("n_tasks", json(1)), task = adapter_config.value("task", json(-1));
+    if (tasks.is_number_integer() && tasks > 1 && (!task.is_number_integer() || task < 0))
+        return unsupported(
+            fmt::format("{}: is trained for {} tasks, from which the rows of its training chose; give one "
+                        "of the folders in {}, or write the number of a task, from 0, as `task` into "
+                        "the adapter's configuration",
+                        folder.string(), tasks.dump(), (folder / "adapters").string()));
+    if (adapter_config.value("slots", json(0)) == 0) return {};
     return unsupported(
         fmt::format("{}: contains several adapters, which the rows of its training chose from; give one of "
                     "the folders in {}",
@@ -35,6 +42,7 @@ Result<StoredAdapter> open_stored_adapter(const fs::path& folder) {
         HK_ASSIGN(adapter.foreign, read_adapter_folder(folder));
         adapter.id = adapter.foreign->id;
         adapter.config = adapter.foreign->config;
+        HK_TRY(check_one_adapter(adapter.config, folder));
         return adapter;
     }
     HK_ASSIGN(adapter.path, weights_folder(folder));

@@ -9,6 +9,31 @@ std::string what_of(const AdapterSpec& adapter) {
                                 : fmt::format("adapter '{}' ({})", adapter.name, adapter.part.id);
 }
 
+Result<Invocation> invocation_of(const AdapterSpec& adapter) {
+    Invocation invocation{adapter.name.empty() ? kAdapterStart : fmt::format("{}.{}", kAdapterStart, adapter.name), {}};
+    const nlohmann::json given = adapter.part.config.value(kInvocationTokens, nlohmann::json());
+    if (given.is_null()) return invocation;
+    constexpr std::size_t kMost = 1024;
+    const auto refuse = [&] {
+        const std::string shown = given.size() > kMost
+                                      ? fmt::format("a list of {}", given.size())
+                                      : given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        return invalid_argument(fmt::format("{}: {} is {}; expected a list of 1 to {} token ids", what_of(adapter),
+                                            kInvocationTokens, shown, kMost));
+    };
+    if (!given.is_array() || given.empty() || given.size() > kMost) return refuse();
+    for (const nlohmann::json& id : given) {
+        if (!id.is_number_integer() || id < 0 || id >= kNeverStarts) return refuse();
+        invocation.tokens.push_back(id.get<int32_t>());
+    }
+    return invocation;
+}
+
+int64_t last_invocation(std::span<const int32_t> row, std::span<const int32_t> tokens) {
+    const auto found = std::ranges::find_end(row, tokens);
+    return found.empty() ? -1 : found.begin() - row.begin();
+}
+
 Status AdapterInstance::create(const AdapterSpec& spec, std::set<std::string>& read) {
     name_ = spec.name;
     trained_ = spec.trained;
@@ -24,6 +49,7 @@ Status AdapterInstance::create(const AdapterSpec& spec, std::set<std::string>& r
                                             instance_.what,
                                             saved.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
     read.insert("modules_to_save");
+    HK_ASSIGN(invocation_, invocation_of(spec));
     return read_virtual_tokens();
 }
 
@@ -79,7 +105,7 @@ Result<AdapterInstance::Answer> AdapterInstance::adapt(Joint& joint, const Site&
         handle_of(&view, inputs.normed),
         0,
     };
-    hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0, 0};
+    hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0, 0, 0, 0};
     HK_TRY(describe_inside(registry_, instance_, view, what, "adapt", [&](hk_builder* b, hk_error* e) {
         return instance_.table->adapt(instance_.self, b, &table, &values, &answer, e);
     }));
@@ -105,6 +131,18 @@ Result<AdapterInstance::Answer> AdapterInstance::adapt(Joint& joint, const Site&
     if (attention) {
         shape[2] = builder.shape(inputs.y)[3];
         HK_ASSIGN(given.second, given_value(view, answer.second, shape, what));
+    }
+    if (answer.a != 0 || answer.b != 0) {
+        if (site.kind != HK_SITE_LINEAR || answer.kind != HK_ANSWER_DELTA)
+            return invalid_argument(
+                fmt::format("{}: a and b are given; expected 0 but for what is added at a linear layer", what));
+        given.a = value_of(&view, answer.a, "the plugin");
+        given.b = value_of(&view, answer.b, "the plugin");
+        if (!builder.ok()) return builder.status().with_context(what);
+        const graph::Shape a = builder.shape(given.a), b = builder.shape(given.b);
+        if (a.rank() != 2 || b.rank() != 2 || a[0] != b[1] || a[1] != site.in || b[0] != site.out)
+            return invalid_argument(fmt::format("{}: a and b are {} and {}, expected [r, {}] and [{}, r]", what,
+                                                a.text(), b.text(), site.in, site.out));
     }
     given.input = inputs.y;
     if (answer.input != 0) {

@@ -28,6 +28,7 @@ public:
     bool trained() const { return trained_; }
     const Manifest* manifest() const { return instance_.manifest; }
     const VirtualTokens& virtual_tokens() const { return virtual_tokens_; }
+    const Invocation& invocation() const { return invocation_; }
     Result<nlohmann::ordered_json> write_config() const; // PEFT's adapter_config.json
     // What the names of its parameters at a site begin with.
     std::string prefix(const Site& site) const;
@@ -44,6 +45,7 @@ public:
         int32_t kind = HK_ANSWER_NONE;
         graph::ValueId value = graph::kNone, second = graph::kNone; // second: of HK_ANSWER_VIRTUAL at attention
         graph::ValueId input = graph::kNone;                        // what it is computed from
+        graph::ValueId a = graph::kNone, b = graph::kNone;          // of a low-rank change of a linear layer
     };
     // layer: the value of the site's own layer, whose weight and bias the adapter sees; kNone at residual sites and
     // attention.
@@ -63,6 +65,7 @@ private:
     std::string name_;
     bool trained_ = true;
     VirtualTokens virtual_tokens_;
+    Invocation invocation_;
 };
 
 } // namespace hekla::plugin

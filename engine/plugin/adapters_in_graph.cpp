@@ -23,7 +23,35 @@ Status AdaptersInGraph::create(const PartsSpec& spec, ReadKeys& read) {
         auto& combiner = combiners_[one.id] = std::make_unique<CombinerInstance>(registry_);
         HK_TRY(combiner->create(one, read.combiners.emplace_back()));
     }
-    return check_virtual_tokens(combination_, false);
+    HK_TRY(check_virtual_tokens(combination_, false));
+    const std::vector<const AdapterInstance*> called = invoked();
+    if (virtual_tokens_.count > 0 && !called.empty())
+        return unsupported(fmt::format("{} has {} and {} virtual tokens, which cannot be combined", called[0]->what(),
+                                       kInvocationTokens, adapters_[with_tokens_]->what()));
+    return {};
+}
+
+std::vector<const AdapterInstance*> AdaptersInGraph::invoked() const {
+    std::vector<const AdapterInstance*> found;
+    for (const auto& one : adapters_)
+        if (!one->invocation().tokens.empty()) found.push_back(one.get());
+    return found;
+}
+
+Status AdaptersInGraph::check_invocations(const nlohmann::ordered_json& body_config) const {
+    for (const AdapterInstance* adapter : invoked()) {
+        if (body_config.value("is_encoder_decoder", nlohmann::ordered_json()) == true)
+            return unsupported(
+                fmt::format("{}: {} is not supported in encoder-decoders", adapter->what(), kInvocationTokens));
+        const nlohmann::ordered_json vocabulary = body_config.value("vocab_size", nlohmann::ordered_json());
+        for (const int32_t id : adapter->invocation().tokens)
+            if (vocabulary.is_number_integer() && id >= vocabulary)
+                return invalid_argument(fmt::format("{}: {} has the id {}; expected ids from 0 to {}, the body's "
+                                                    "vocabulary",
+                                                    adapter->what(), kInvocationTokens, id,
+                                                    vocabulary.get<int64_t>() - 1));
+    }
+    return {};
 }
 
 Status AdaptersInGraph::check_virtual_tokens(const Combination& at, bool in_combiner) {
@@ -60,6 +88,7 @@ Status AdaptersInGraph::begin(Joint& joint, Described& described, int32_t mode, 
         return unsupported(
             fmt::format("{} cannot be merged: virtual tokens are not a change of weights; use it unmerged",
                         adapters_[with_tokens_]->what()));
+    HK_TRY(check_invocations(body_config));
     joint_ = &joint;
     described_ = &described;
     mode_ = mode;
@@ -184,6 +213,7 @@ auto AdaptersInGraph::inside(const std::string& prefix, int32_t mode, const std:
     joint.builder.scope_begin(scope);
     auto result = f();
     joint.builder.scope_end();
+    joint.invocation = nullptr;
     joint.prefix = prefix_before;
     joint.mode = mode_before;
     joint.adapt = hook;
@@ -208,8 +238,10 @@ Result<AdaptersInGraph::Outcome> AdaptersInGraph::answer_of_adapter(const Adapte
     const int32_t mode = !adapter.trained() && mode_ == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode_;
     const std::string scope = adapter.name().empty() ? "adapter" : "adapter." + adapter.name();
     return inside(adapter.prefix(place.site), mode, scope, [&]() -> Result<Outcome> {
+        joint_->invocation = &adapter.invocation();
         HK_ASSIGN(const AdapterInstance::Answer made, adapter.adapt(*joint_, place.site, inputs, place.layer));
-        if (made.kind != HK_ANSWER_VIRTUAL) return Outcome{made.kind, made.value, graph::kNone, made.input};
+        if (made.kind != HK_ANSWER_VIRTUAL)
+            return Outcome{made.kind, made.value, graph::kNone, made.input, made.a, made.b};
         return Outcome{HK_ANSWER_VALUE, with_virtual_tokens(inputs.y, made.value), graph::kNone, inputs.y};
     });
 }
@@ -263,6 +295,8 @@ Result<AdaptersInGraph::Outcome> AdaptersInGraph::answer_of_combiner(const Combi
                        : one.delta != graph::kNone ? one.delta
                                                    : builder(graph::Op::sub, {one.value, inputs.y});
         branch.input = input = one.input;
+        branch.a = one.a;
+        branch.b = one.b;
     }
     if (input == graph::kNone) return Outcome();
     const CombinerInstance& combiner = *combiners_.at(at.combiner);

@@ -33,11 +33,13 @@ public:
         for (const auto& [id, one] : combiners_) f(one->what(), one->manifest());
     }
     const VirtualTokens& virtual_tokens() const { return virtual_tokens_; }
+    // The adapters that act from an invocation on.
+    std::vector<const AdapterInstance*> invoked() const;
     Result<nlohmann::ordered_json> write_config() const; // PEFT's adapter_config.json
 
     // Begins the description of a body. described: gets the sites; both outlive the description. mode: of the adapters
     // that are trained, even if the body is frozen. ties: of the architecture's manifest. body_config: what the
-    // architecture writes, read if there are virtual tokens.
+    // architecture writes, read if there are virtual tokens or invocations.
     Status begin(Joint& joint, Described& described, int32_t mode, const BuildRequest& request, TextPairs ties,
                  const nlohmann::ordered_json& body_config);
     // Joint::adapt, null without adapters. After an error take_problem() has it.
@@ -60,6 +62,7 @@ private:
         graph::ValueId value = graph::kNone;
         graph::ValueId delta = graph::kNone; // of VALUE, if it is known
         graph::ValueId input = graph::kNone;
+        graph::ValueId a = graph::kNone, b = graph::kNone; // AdapterInstance::Answer
     };
     // A site that is being described.
     struct Place {
@@ -69,6 +72,7 @@ private:
         graph::ValueId norm = graph::kNone;  // of a residual site: the norm of the sum, if it follows
     };
     Status check_virtual_tokens(const Combination& at, bool in_combiner);
+    Status check_invocations(const nlohmann::ordered_json& body_config) const;
     // Decides where the virtual tokens of the current description are.
     Status place_virtual_tokens(const nlohmann::ordered_json& body_config);
     // Asks the adapters what they do at the site, or finds what they have answered before.

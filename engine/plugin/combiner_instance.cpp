@@ -29,7 +29,9 @@ Result<CombinerInstance::Combined> CombinerInstance::combine(Joint& joint, const
                          0,
                          {branch.name.data(), branch.name.size()},
                          handle_of(&view, branch.delta),
-                         handle_of(&view, branch.input)});
+                         handle_of(&view, branch.input),
+                         handle_of(&view, branch.a),
+                         handle_of(&view, branch.b)});
     hk_combined made{sizeof(hk_combined), 0, 0, 0, 0};
     HK_TRY(describe_inside(registry_, instance_, view, what, "combine", [&](hk_builder* b, hk_error* e) {
         return instance_.table->combine(instance_.self, b, &table, &values, given.data(),

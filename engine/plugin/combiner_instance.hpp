@@ -23,6 +23,7 @@ public:
     struct Branch {
         std::string name;
         graph::ValueId delta = graph::kNone, input = graph::kNone; // kNone: it does not act at the site
+        graph::ValueId a = graph::kNone, b = graph::kNone;         // of a low-rank change of a linear layer
     };
     struct Combined {
         graph::ValueId delta = graph::kNone, weights = graph::kNone, loss = graph::kNone; // kNone: none

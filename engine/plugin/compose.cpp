@@ -74,6 +74,13 @@ Status check_causal(const Provided& architecture, const Provided& objective, con
         architecture.causal.empty() ? "" : fmt::format(": set {} = true", architecture.causal)));
 }
 
+// Returns the key with the number of adapters or tasks from which rows choose; null: there is none.
+const char* key_of_rows(const Provided& adapter) {
+    for (const char* key : {"slots", "n_tasks"})
+        if (std::ranges::find(adapter.parameters, key) != adapter.parameters.end()) return key;
+    return nullptr;
+}
+
 bool goes_apart(const Registry& registry, const Manifest& manifest) {
     const Processes::Describe how = registry.processes().describe;
     return how == Processes::Describe::child || (how == Processes::Describe::automatic && !manifest.built_in);
@@ -99,7 +106,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     c->context_length_ = spec.context_length;
     c->prefix_ = spec.prefix;
     c->recompute_ = spec.recompute;
-    c->adapter_rows_ = spec.adapter_rows;
+    c->adapter_rows_ = spec.adapter_rows > 0;
     c->refuse_unknown_keys_ = spec.refuse_unknown_keys;
 
     if (spec.teacher != nullptr) {
@@ -179,13 +186,18 @@ Status Composition::resolve_adapters(const Registry& registry, const Composition
         part.what = what_of(one);
         HK_ASSIGN(part.entry, registry.find(HK_ADAPTER_INTERFACE, one.part.id));
         part.given = one.part.config;
-        if (const auto& keys = part.entry.provided->parameters;
-            spec.adapter_rows && std::ranges::find(keys, "slots") == keys.end())
-            return unsupported(fmt::format("{} cannot be another one for each row of a batch: it does not have the key "
-                                           "`slots`, as 'lora' does",
-                                           part.what));
+        if (spec.adapter_rows) {
+            const char* const key = key_of_rows(*part.entry.provided);
+            if (key == nullptr)
+                return unsupported(fmt::format("{} cannot be another one for each row of a batch: it does not have the "
+                                               "key `slots` or `n_tasks`, as 'lora' and 'poly' do",
+                                               part.what));
+            part.given[key] = spec.adapter_rows;
+        }
         HK_TRY(complete(part));
         c.spec_.adapters.push_back({one.name, {one.part.id, part.values}, one.trained});
+        HK_ASSIGN(Invocation invocation, invocation_of(c.spec_.adapters.back()));
+        if (!invocation.tokens.empty()) c.invocations_.push_back(std::move(invocation));
         if (spec.adapters.size() > 1 || !one.name.empty()) HK_TRY(check_adapter_name(one.name));
         if (std::ranges::find(names, one.name) != names.end())
             return invalid_argument(fmt::format("two adapters have the name '{}'", one.name));

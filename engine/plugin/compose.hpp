@@ -22,8 +22,8 @@ struct CompositionSpec {
     std::vector<AdapterSpec> adapters;
     std::string combination;
     nlohmann::json combination_config = nlohmann::json::object();
-    bool adapter_rows = false; // batches have the field kAdapterRows, by which each row chooses its adapter
-    std::string head;          // "" for none; several heads: "mlm+span_boundary"
+    int64_t adapter_rows = 0; // N above 0: batches have kAdapterRows, by which each row chooses one of N
+    std::string head;         // "" for none; several heads: "mlm+span_boundary"
     nlohmann::json head_config = nlohmann::json::object();
     std::string objective; // "" for none
     nlohmann::json objective_config = nlohmann::json::object();
@@ -113,6 +113,8 @@ public:
 
     // The virtual tokens of the adapters, which begin every row that generation feeds.
     VirtualTokens virtual_tokens() const { return virtual_tokens_; }
+    // The fields that generation computes for adapters that act from an invocation on.
+    const std::vector<Invocation>& invocations() const { return invocations_; }
 
     const Registry& registry() const { return *registry_; }
     bool body_frozen() const { return body_frozen_; }
@@ -159,6 +161,7 @@ private:
     bool recompute_ = false, body_frozen_ = false, adapter_rows_ = false, refuse_unknown_keys_ = true;
     bool describes_apart_ = false, isolated_ = false, can_collate_ = false;
     VirtualTokens virtual_tokens_;
+    std::vector<Invocation> invocations_;
     int32_t example_kind_ = HK_EXAMPLE_WINDOW;
     nlohmann::json config_;
     PartsSpec spec_;

@@ -44,8 +44,9 @@ hk_value initial(hk_builder* b, hk_string given, hk_value handle, uint32_t flags
             builder.fail(invalid_argument(fmt::format("initial '{}': {}", name, message)));
             return hk_value{0};
         };
-        if ((flags & ~HK_PARAMETER_NO_DECAY) != 0)
-            return fail(fmt::format("the flags are {:#x}, expected 0 or {}", flags, HK_PARAMETER_NO_DECAY));
+        constexpr uint32_t kKnown = HK_PARAMETER_NO_DECAY | HK_INITIAL_FIXED;
+        if ((flags & ~kKnown) != 0)
+            return fail(fmt::format("the flags are {:#x}, expected {:#x} at most", flags, kKnown));
         if (name.empty() || !is_utf8(name)) return fail("the name is empty or not UTF-8");
         if (b->joint.prefix.empty()) return fail("only an adapter's adapt() and merge() have such parameters");
         const graph::ValueId value = value_of(b, handle, "initial");

@@ -164,6 +164,43 @@ ValueId with_virtual_tokens(Joint& joint, const BatchField& field, ValueId value
     return kNone;
 }
 
+// Returns the field kAdapterStart of the adapter that is being described: given by the host in decode mode, which does
+// not see whole rows, otherwise computed from the rows.
+ValueId adapter_start(Joint& joint) {
+    graph::Builder& builder = joint.builder;
+    const Invocation& invocation = *joint.invocation;
+    if (const BatchField* given = find_field(joint, invocation.field))
+        return builder.input(invocation.field, given->kind, given->shape);
+    const BatchField* ids = find_field(joint, "input_ids");
+    if (ids == nullptr || ids->shape.rank() != 2) {
+        builder.fail(unsupported(
+            fmt::format("input: {} needs a batch with the field input_ids [rows, tokens]", kInvocationTokens)));
+        return kNone;
+    }
+    const auto number = [&](int64_t n) { return builder.fill(Kind::int32, {}, static_cast<double>(n)); };
+    const auto count = static_cast<int64_t>(invocation.tokens.size());
+    const int64_t places = ids->shape[1] - count + 1; // at which it may begin
+    if (places < 1) return builder.fill(Kind::int32, {ids->shape[0]}, kNeverStarts);
+    const ValueId tokens = builder.input("input_ids", ids->kind, ids->shape);
+    const auto equal = [&](ValueId a, ValueId b) {
+        return builder(graph::Op::compare, {a, b}, {{"relation", int64_t{0}}});
+    };
+    ValueId found = kNone;
+    for (int64_t i = 0; i < count; ++i) {
+        const ValueId part =
+            builder(graph::Op::slice, {tokens}, {{"axis", int64_t{1}}, {"start", i}, {"length", places}});
+        const ValueId same = equal(part, number(invocation.tokens[static_cast<std::size_t>(i)]));
+        found = i == 0 ? same : builder(graph::Op::mul, {found, same});
+    }
+    // The last place, counted from 1; 0: none.
+    const ValueId last = builder(graph::Op::max, {builder(graph::Op::mul, {found, builder.iota(places, 1, 1)})},
+                                 {{"axes", std::vector<int64_t>{1}}});
+    return builder(graph::Op::where,
+                   {equal(last, number(0)), number(kNeverStarts), builder(graph::Op::sub, {last, number(1)})});
+}
+
+bool has_invocation(const Joint& joint) { return joint.invocation != nullptr && !joint.invocation->tokens.empty(); }
+
 int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* inputs, uint32_t input_count,
              const hk_attribute* attributes, uint32_t attribute_count, hk_value* outputs, uint32_t output_count) {
     std::vector<ValueId> made;
@@ -240,11 +277,16 @@ const hk_graph_interface* host_graph_interface() {
     static const hk_graph_interface kTable = {
         [](hk_builder* b) -> int32_t { return b->joint.mode; },
         [](hk_builder* b, hk_string field) -> int32_t {
-            return call(b, 0, [&](graph::Builder&) { return find_field(b->joint, text(field)) != nullptr ? 1 : 0; });
+            return call(b, 0, [&](graph::Builder&) {
+                const std::string name = text(field);
+                if (name == kAdapterStart) return has_invocation(b->joint) ? 1 : 0;
+                return find_field(b->joint, name) != nullptr ? 1 : 0;
+            });
         },
         [](hk_builder* b, hk_string field) {
             return call(b, hk_value{0}, [&](graph::Builder& builder) {
                 const std::string name = text(field);
+                if (name == kAdapterStart && has_invocation(b->joint)) return handle_of(b, adapter_start(b->joint));
                 const BatchField* found = find_field(b->joint, name);
                 if (found == nullptr)
                     return fail(b, not_found(fmt::format(

@@ -99,7 +99,7 @@ public:
         Described described;
         joint.own = &own;
         joint.calls_left = request.calls;
-        joint.fields = with_adapter_rows(request.fields);
+        joint.fields = with_adapter_fields(request);
         const int32_t mode = request.mode;
         const bool learns =
             request.objective && objective_.table != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE);
@@ -310,18 +310,21 @@ private:
         return code;
     }
 
-    // Adds the fields that choose the adapter of each row and its scale, if there are adapters and the batch does not
-    // have them.
-    std::vector<BatchField> with_adapter_rows(std::vector<BatchField> fields) const {
+    // Adds the fields that choose the adapter of each row and its scale, and in decode mode the place where it begins
+    // to act, if there are such adapters and the batch does not have them.
+    std::vector<BatchField> with_adapter_fields(const BuildRequest& request) const {
+        std::vector<BatchField> fields = request.fields;
         const auto rows = std::ranges::find_if(fields, [](const BatchField& field) { return field.shape.rank() > 0; });
         if (!adapters_.exist() || rows == fields.end()) return fields;
         const graph::Shape shape{rows->shape[0]};
-        const auto add = [&](const char* name, graph::Kind kind) {
+        const auto add = [&](const std::string& name, graph::Kind kind) {
             if (std::ranges::find(fields, name, &BatchField::name) == fields.end())
                 fields.push_back({name, kind, shape});
         };
         add(kAdapterRows, graph::Kind::int32);
         if (objective_.table == nullptr) add(kAdapterScales, graph::Kind::float32);
+        for (const AdapterInstance* adapter : adapters_.invoked())
+            if (request.mode == HK_MODE_DECODE) add(adapter->invocation().field, graph::Kind::int32);
         return fields;
     }
 
@@ -331,7 +334,9 @@ private:
         std::vector<GraphPart>& parts = described.parts;
         joint.mode = body_mode;
         nlohmann::ordered_json body_config;
-        if (adapters_.virtual_tokens().count > 0) { HK_ASSIGN(body_config, write_config()); }
+        if (adapters_.virtual_tokens().count > 0 || !adapters_.invoked().empty()) {
+            HK_ASSIGN(body_config, write_config());
+        }
         HK_TRY(adapters_.begin(joint, described, mode, request, architecture_.provided->names.ties, body_config));
         // Describes a part of the network, with the adapters at its sites.
         const auto build = [&](const auto& instance, const std::string& name, const char* function, auto&& f) {

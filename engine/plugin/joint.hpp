@@ -13,6 +13,7 @@
 namespace hekla::plugin {
 
 class OwnOperations;
+struct Invocation;
 
 // A field of the batch that a graph is described for.
 struct BatchField {
@@ -39,8 +40,9 @@ struct Joint {
     bool virtual_without_positions = false;        // they take no positions
     bool encoder_decoder = false;                  // virtual tokens begin the rows of the encoder
     int64_t position_shift = 0;                    // added to positions that count from 0; the result is 0 at least
-    bool in_body = false;                          // the body is being described, not a head or objective
-    graph::ValueId token_ids = graph::kNone;       // the field input_ids, as plugins see it
+    const Invocation* invocation = nullptr;  // of the adapter that is being described; null or without tokens: none
+    bool in_body = false;                    // the body is being described, not a head or objective
+    graph::ValueId token_ids = graph::kNone; // the field input_ids, as plugins see it
     int64_t calls_left = -1; // calls of the graph's functions until one fails as if out of memory; -1: none fails
 };
 

@@ -202,8 +202,8 @@ void read_parameter(const json& value, const std::string& path, Reading& reading
 // Checks the keys of "check"; the tests that read their values check these.
 void check_keys_of_check(const json& value, const std::string& path, Reading& reading) {
     Reader in(value, path, reading);
-    for (const char* key : {"architecture", "attributes", "config", "head", "head_config", "integers", "learning_rate",
-                            "objective", "objective_config", "range", "shapes", "skip"})
+    for (const char* key : {"architecture", "attributes", "branches", "config", "head", "head_config", "integers",
+                            "learning_rate", "objective", "objective_config", "range", "shapes", "skip"})
         in.find(key, false);
     const json& waived = in.object("waive");
     for (const auto& [test, reason] : waived.items())

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ inline constexpr const char* kAdapter = "adapter.";
 inline constexpr const char* kAdapterRows = "adapter_rows";
 // The field that multiplies what slots add to each row, [rows] float32; without an objective.
 inline constexpr const char* kAdapterScales = "adapter_scales";
+// The key of an adapter with the tokens from which on it acts in a row, and the field with the place of the first of
+// them, [rows] int32, or a place after the row: kAdapterStart, or kAdapterStart + "." + the adapter's name.
+inline constexpr const char* kInvocationTokens = "alora_invocation_tokens";
+inline constexpr const char* kAdapterStart = "adapter_start";
 // Prefix of the outputs of BuildRequest::merged.
 inline constexpr const char* kMerged = "merged.";
 // Prefixes of the outputs of BuildRequest::merge_pairs.
@@ -55,6 +60,18 @@ struct AdapterSpec {
 };
 // Returns "adapter 'lora'", or "adapter 'french' (lora)".
 std::string what_of(const AdapterSpec& adapter);
+
+// The tokens from whose last occurrence in a row on an adapter acts, and its field kAdapterStart.
+struct Invocation {
+    std::string field;
+    std::vector<int32_t> tokens;
+};
+// Returns the adapter's kInvocationTokens; without tokens if it acts everywhere. Errors: they are not a list of ids.
+Result<Invocation> invocation_of(const AdapterSpec& adapter);
+// Returns the place of the first token of the last occurrence in the row; -1: there is none.
+int64_t last_invocation(std::span<const int32_t> row, std::span<const int32_t> tokens);
+// The value of kAdapterStart of rows without an occurrence.
+inline constexpr int32_t kNeverStarts = 0x7fffffff;
 
 struct PartsSpec {
     struct Head {

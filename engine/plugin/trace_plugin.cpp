@@ -216,7 +216,8 @@ private:
             for (const hk_value value : {given->x, given->y, given->normed}) state.values.insert(value);
             const hk_branch* branches = std::get<4>(all);
             for (uint32_t i = 0; i < std::get<5>(all); ++i)
-                for (const hk_value value : {branches[i].delta, branches[i].input}) state.values.insert(value);
+                for (const hk_value value : {branches[i].delta, branches[i].input, branches[i].a, branches[i].b})
+                    state.values.insert(value);
         }
         Trace& t = *current_trace();
         const std::scoped_lock hold(t.lock);

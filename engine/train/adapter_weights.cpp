@@ -3,20 +3,19 @@
 #include "infer/adapter_use.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
-#include "train/recipe_adapters.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 namespace hekla::train {
 
-Result<std::set<std::string>> load_adapters(const Recipe& recipe, const plugin::Composition& composition,
-                                            const graph::Graph& described, program::ParameterStore& store,
-                                            const std::function<void(const std::string&)>& message) {
-    HK_ASSIGN(std::vector<RecipeAdapter> adapters, read_adapters(recipe));
-    std::erase_if(adapters, [](const RecipeAdapter& adapter) { return !adapter.from; });
-    std::set<std::string> loaded;
-    if (adapters.empty()) return loaded;
+Result<LoadedAdapters> load_adapters(const Recipe& recipe, const plugin::Composition& composition,
+                                     const graph::Graph& described, program::ParameterStore& store,
+                                     const std::function<void(const std::string&)>& message) {
+    LoadedAdapters loaded;
+    HK_ASSIGN(loaded.adapters, read_adapters(recipe));
+    std::erase_if(loaded.adapters, [](const RecipeAdapter& adapter) { return !adapter.from; });
+    if (loaded.adapters.empty()) return loaded;
     plugin::BuildRequest request;
     request.mode = HK_MODE_EVALUATE;
     HK_ASSIGN(request.fields, composition.batch_fields(1, recipe.train.context_length));
@@ -27,7 +26,7 @@ Result<std::set<std::string>> load_adapters(const Recipe& recipe, const plugin::
     HK_ASSIGN(const nlohmann::ordered_json base, infer::base_of(recipe.model.from));
     parts.weights = base.at("weights").get<std::string>();
     const bool alone = recipe.adapters.size() <= 1;
-    for (RecipeAdapter& adapter : adapters) {
+    for (RecipeAdapter& adapter : loaded.adapters) {
         parts.takes_head = alone;
         parts.takes_body = alone && (recipe.combine.how.empty() || recipe.combine.how == adapter.spec.name);
         infer::StoredAdapter& from = *adapter.from;
@@ -37,7 +36,7 @@ Result<std::set<std::string>> load_adapters(const Recipe& recipe, const plugin::
         if (!tensors.ok()) return tensors.status().with_context(adapter.key + ".from");
         for (const plugin::StoredTensor& tensor : tensors.value()) {
             HK_TRY(infer::upload(store, tensor));
-            loaded.insert(tensor.tensor.name);
+            loaded.tensors.push_back(tensor);
         }
         const std::string rest = unused.empty() ? "" : fmt::format("; not used: {}", fmt::join(unused, ", "));
         message(fmt::format("{}: {} tensors of the adapter loaded{}", from.path.string(),

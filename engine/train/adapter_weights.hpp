@@ -3,18 +3,22 @@
 
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
-#include "train/recipe.hpp"
+#include "train/recipe_adapters.hpp"
 
 #include <functional>
-#include <set>
 #include <string>
+#include <vector>
 
 namespace hekla::train {
 
-// Uploads the values of the adapters whose section has `from`, and returns the parameters that got them. Errors: an
-// adapter of another body; its tensors are not those that its configuration means.
-Result<std::set<std::string>> load_adapters(const Recipe& recipe, const plugin::Composition& composition,
-                                            const graph::Graph& described, program::ParameterStore& store,
-                                            const std::function<void(const std::string&)>& message);
+struct LoadedAdapters {
+    std::vector<RecipeAdapter> adapters;       // whose section has `from`
+    std::vector<plugin::StoredTensor> tensors; // theirs, that are parameters of the model
+};
+// Uploads the values of the adapters whose section has `from`. Errors: an adapter of another body; its tensors are not
+// those that its configuration means.
+Result<LoadedAdapters> load_adapters(const Recipe& recipe, const plugin::Composition& composition,
+                                     const graph::Graph& described, program::ParameterStore& store,
+                                     const std::function<void(const std::string&)>& message);
 
 } // namespace hekla::train

@@ -214,9 +214,10 @@ Result<Initial> find_initial(const Recipe& recipe, const plugin::Registry& regis
     return initial;
 }
 
-// Uploads the initial values of an adapter's parameters that depend on the body, and erases them from `random`.
-Status start_from_body(const Recipe& recipe, const plugin::Composition& composition, const Initial& initial,
-                       Parameters& random, program::ParameterStore& store) {
+// Uploads the initial values of parameters that depend on the body, or on trained adapters, and erases them from
+// `random`. Those of the adapters' own folders are not there any more.
+Status start_from_others(const Recipe& recipe, const plugin::Composition& composition, const Initial& initial,
+                         const LoadedAdapters& loaded, Parameters& random, program::ParameterStore& store) {
     if (!has_adapters(recipe)) return {};
     plugin::BuildRequest request;
     request.mode = HK_MODE_EVALUATE;
@@ -224,12 +225,20 @@ Status start_from_body(const Recipe& recipe, const plugin::Composition& composit
     request.initial = true;
     HK_ASSIGN(const plugin::Described described, composition.describe(request));
     std::map<std::string, const model::TensorView*> stored;
-    for (const plugin::StoredTensor& tensor : initial.found.tensors) stored.emplace(tensor.tensor.name, tensor.stored);
+    for (const auto* tensors : {&initial.found.tensors, &loaded.tensors})
+        for (const plugin::StoredTensor& tensor : *tensors) stored.emplace(tensor.tensor.name, tensor.stored);
     for (const auto& [output, value] : described.graph.outputs) {
         if (!output.starts_with(plugin::kInitial)) continue;
         const std::string name = output.substr(std::string_view(plugin::kInitial).size());
-        HK_ASSIGN(const graph::Tensor values, infer::evaluate_stored(described.graph, value, stored));
-        HK_TRY(store.upload(name, std::vector<float>(values.data.begin(), values.data.end())));
+        if (!random.contains(name)) continue;
+        const Result<graph::Tensor> values = infer::evaluate_stored(described.graph, value, stored);
+        const std::string advice = "its initial value needs trained adapters: set adapters.NAME.from";
+        if (!values.ok()) return values.status().with_context(fmt::format("'{}': {}", name, advice));
+        if (!std::ranges::all_of(values->data, [](double one) { return std::isfinite(one); }))
+            return invalid_argument(fmt::format("'{}' would begin with a value that is not finite: {}, whose matrices "
+                                                "are not zeros",
+                                                name, advice));
+        HK_TRY(store.upload(name, std::vector<float>(values->data.begin(), values->data.end())));
         random.erase(name);
     }
     return {};
@@ -273,9 +282,9 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
         }
         random.erase(tensor.tensor.name);
     }
-    HK_TRY(start_from_body(recipe, composition, initial, random, store));
-    HK_ASSIGN(const std::set<std::string> of_adapters, load_adapters(recipe, composition, described, store, message));
-    for (const std::string& name : of_adapters) random.erase(name);
+    HK_ASSIGN(const LoadedAdapters loaded, load_adapters(recipe, composition, described, store, message));
+    for (const plugin::StoredTensor& tensor : loaded.tensors) random.erase(tensor.tensor.name);
+    HK_TRY(start_from_others(recipe, composition, initial, loaded, random, store));
     std::vector<std::string> random_names;
     for (const auto& [name, node] : random) {
         random_names.push_back(name);

@@ -189,7 +189,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         spec.adapters.push_back(adapter.spec);
         HK_TRY(divide_prompt_text(tokenizer, spec.adapters.back().part.config).with_context(adapter.key));
     }
-    spec.adapter_rows = !recipe.adapter.names.empty();
+    spec.adapter_rows = static_cast<int64_t>(recipe.adapter.names.size());
     spec.combination = recipe.combine.how;
     if (spec.combination.empty() && !recipe.adapters.empty()) spec.combination = recipe.adapters.begin()->first;
     spec.combination_config = recipe.combine.config;

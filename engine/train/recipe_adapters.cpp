@@ -29,8 +29,10 @@ Status check_names(const AdapterSection& adapter) {
                                     "adapter");
     if (!adapter.from.empty())
         return invalid_argument("[adapter] has names, of new adapters, and `from`, of one that is trained: remove one");
-    if (adapter.config.contains("slots"))
-        return invalid_argument("[adapter] has slots and names: remove `slots`, each name has one");
+    for (const char* key : {"slots", "n_tasks"})
+        if (adapter.config.contains(key))
+            return invalid_argument(
+                fmt::format("[adapter] has {} and names: remove `{}`, which is the number of names", key, key));
     for (auto name = adapter.names.begin(); name != adapter.names.end(); ++name) {
         HK_TRY(plugin::check_adapter_name(*name).with_context("adapter.names"));
         if (std::find(adapter.names.begin(), name, *name) != name)
@@ -135,7 +137,6 @@ Result<std::vector<RecipeAdapter>> read_adapters(const Recipe& recipe) {
     std::vector<RecipeAdapter> adapters;
     if (!recipe.adapter.id.empty() || !recipe.adapter.from.empty()) {
         HK_ASSIGN(RecipeAdapter adapter, read_adapter("", "adapter", recipe.adapter, true));
-        if (const std::size_t slots = recipe.adapter.names.size(); slots > 0) adapter.spec.part.config["slots"] = slots;
         adapters.push_back(std::move(adapter));
     }
     for (const auto& [name, section] : recipe.adapters) {

@@ -250,16 +250,19 @@ Result<plugin::Record> TrainingRun::make_record(int32_t mode) const {
     return *known;
 }
 
-// Saves one of several adapters (adapter.names) as the folder of a run that has it alone. all: what has all of them.
+// Saves one of several adapters or tasks (adapter.names) as the folder of a run that has it alone. all: what has all of
+// them.
 Status TrainingRun::save_slot(const fs::path& folder, std::size_t slot, const model::ModelContents& all) const {
     const fs::path target = folder / "adapters" / recipe_.adapter.names[slot];
     model::ModelContents one;
     HK_ASSIGN(const std::string text, config_text(target));
     HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(text, "config.json"));
-    config["hekla"]["adapter_config"].erase("slots");
+    nlohmann::ordered_json& own = config["hekla"]["adapter_config"];
+    const bool slots = own.erase("slots") > 0;
+    if (!slots) own["task"] = slot; // the tasks of one adapter share its tensors
     one.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
     for (model::TensorSource tensor : all.tensors) {
-        if (tensor.name.starts_with(plugin::kAdapter)) {
+        if (slots && tensor.name.starts_with(plugin::kAdapter)) {
             tensor.dims.erase(tensor.dims.begin());
             std::size_t elements = 1;
             for (const int64_t dim : tensor.dims) elements *= static_cast<std::size_t>(dim);

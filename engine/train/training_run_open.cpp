@@ -204,10 +204,14 @@ Status TrainingRun::describe() {
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
-    if (!spec.adapter_rows && described_.find_leaf(graph::Op::input, plugin::kAdapterRows) != graph::kNone)
-        return unsupported(fmt::format("combine.how = {}: 'fixed' lets each row choose its adapter, which the rows of "
-                                       "training do not; train the adapters one by one, or join them by a router",
-                                       recipe_.combine.how));
+    if (spec.adapter_rows == 0 && described_.find_leaf(graph::Op::input, plugin::kAdapterRows) != graph::kNone)
+        return unsupported(
+            recipe_.combine.how.empty()
+                ? std::string("[adapter]: each row has its own adapter or task: set `names` and `route_by`, the column "
+                              "that has the name of a row's")
+                : fmt::format("combine.how = {}: 'fixed' lets each row choose its adapter, which the rows of training "
+                              "do not; train the adapters one by one, or join them by a router",
+                              recipe_.combine.how));
     HK_ASSIGN(scalars_, StepScalars::create(recipe_.schedules, described_));
     std::vector<std::string> names;
     std::vector<std::string> teacher;
@@ -306,10 +310,15 @@ Status TrainingRun::freeze_for_adapters(const plugin::CompositionSpec& spec, con
     }
     for (const std::string& name : names)
         if (loaded.contains(name)) rules_.frozen.insert(name);
-    if (rules_.frozen.size() == names.size())
+    for (const graph::Node& node : described_.nodes)
+        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_INITIAL_FIXED) != 0)
+            rules_.frozen.insert(node.text("name"));
+    // A run without steps writes the folder of adapters that are combined as they are.
+    if (rules_.frozen.size() == names.size() && recipe_.train.max_steps != 0)
         return invalid_argument(
             "nothing is trained: the adapters stay as their folders have them, and what combines them "
-            "has no parameters; set adapters.NAME.train = true for one");
+            "has no parameters to train; set adapters.NAME.train = true for one, or "
+            "train.max_steps = 0 to combine them without training");
     of_base_ = std::move(loaded);
     return {};
 }

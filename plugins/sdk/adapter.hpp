@@ -79,10 +79,14 @@ struct SiteValues {
 // hk_site_answer: delta(v), instead(v), result(v), at_virtual_tokens(v), or {} for none.
 struct SiteAnswer {
     int32_t kind = HK_ANSWER_NONE;
-    Value value{}, second{}, input{};
+    Value value{}, second{}, input{}, a{}, b{};
 };
 // input: what the value is computed from; without it, the site's y.
 inline SiteAnswer delta(Value value, Value input = {}) { return {HK_ANSWER_DELTA, value, {}, input}; }
+// A change of a linear layer that is a number times (input A^T) B^T: a [r, in], b [out, r].
+inline SiteAnswer low_rank_delta(Value value, Value input, Value a, Value b) {
+    return {HK_ANSWER_DELTA, value, {}, input, a, b};
+}
 inline SiteAnswer instead(Value value, Value input = {}) { return {HK_ANSWER_VALUE, value, {}, input}; }
 inline SiteAnswer result(Value value) { return {HK_ANSWER_RESULT, value}; }
 inline SiteAnswer at_virtual_tokens(Value value, Value second = {}) { return {HK_ANSWER_VIRTUAL, value, second}; }
@@ -163,6 +167,8 @@ const hk_adapter* adapter() {
                     answer->value = made.value.id;
                     answer->second = made.second.id;
                     answer->input = made.input.id;
+                    answer->a = made.a.id;
+                    answer->b = made.b.id;
                 }
             });
         };

@@ -11,7 +11,7 @@ namespace hekla::plugin {
 // hk_branch.
 struct Branch {
     std::string_view name;
-    Value delta, input;
+    Value delta, input, a{}, b{};
     bool acts() const { return delta.id != 0; }
 };
 
@@ -90,7 +90,8 @@ const hk_combiner* combiner() {
                 for (uint32_t i = 0; i < count; ++i) {
                     const auto& branch = *reinterpret_cast<const hk_branch*>(
                         reinterpret_cast<const char*>(branches) + std::size_t{i} * branches->struct_size); // [abi.5]
-                    all.push_back({view(branch.name), {&g, branch.delta}, {&g, branch.input}});
+                    all.push_back(
+                        {view(branch.name), {&g, branch.delta}, {&g, branch.input}, {&g, branch.a}, {&g, branch.b}});
                 }
                 const SiteValues given{{&g, values->x}, {&g, values->y}, {}, {}, {&g, values->normed}};
                 const Combined made = static_cast<T*>(self)->combine(g, Site(*site), given, all);

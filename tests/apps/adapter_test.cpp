@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -223,10 +224,17 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     place.write("text.txt", "is there a line of 7 or 9? there is none.\nline 42 of a text that is long enough.\n");
     place.write("body.toml", kBody);
     succeed(place.run({"train", "body.toml", "train.max_steps=40", "train.context_length=12", "train.eval_steps=0"}));
+    std::istringstream encoded(succeed(place.run({"tokenize", "encode", "body", "--text", "is"})).out);
+    int first = -1, second = -1; // ids of the characters
+    encoded >> first >> second;
+    const json invocation{first, second};
     const std::vector<std::tuple<std::string, std::string, std::vector<std::string>>> kinds{
         {"lora",
          "lora",
          {"adapter.use_dora=true", "adapter.bias=\"lora_only\"", "adapter.rank_pattern={\"h.0.attn.c_attn\"=2}"}},
+        {"alora",
+         "lora",
+         {"adapter.alora_invocation_tokens=" + invocation.dump(), "adapter.target_modules=\"all-linear\""}},
         {"ia3", "ia3", {}},
         {"ln_tuning", "ln_tuning", {}},
         {"prompt_tuning", "prompt_tuning", {"adapter.num_virtual_tokens=3"}},
@@ -268,10 +276,12 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
         CHECK(place.read(name + "-peft/adapter_model.safetensors") ==
               place.read(name + "-peft-2/adapter_model.safetensors"));
         const Ran merged = place.run({"adapter", "merge", name, "-o", name + "-merged"});
-        const bool tokens = id == "prompt_tuning" || id == "prefix_tuning";
-        CHECK(merged.status == (tokens ? 1 : 0));
+        const bool tokens = id == "prompt_tuning" || id == "prefix_tuning", invoked = name == "alora";
+        CHECK(merged.status == (tokens || invoked ? 1 : 0));
         if (tokens)
             CHECK(has(merged.err, "virtual tokens are not a change of weights"));
+        else if (invoked)
+            CHECK(has(merged.err, "depends on the place in the row"));
         else
             CHECK(greedy == text(name + "-merged", {"--greedy"}));
         CHECK(has(succeed(place.run({"adapter", "inspect", name})).out, "parameters, "));
@@ -319,6 +329,8 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     CHECK(has(place.run({"adapter", "merge", "bottleneck", "-o", "no"}).err, "cannot be merged"));
     CHECK(has(place.run({"adapter", "convert", "bottleneck", "-o", "no"}).err, "has no form in PEFT"));
     CHECK(has(place.run({"export", "prompt_tuning", "no.hekla"}).err, "virtual tokens"));
+    CHECK(has(place.run({"export", "alora", "no.hekla"}).err, "alora_invocation_tokens"));
+    CHECK(has(place.run({"adapter", "combine", "alora", "alora", "-o", "no"}).err, "alora_invocation_tokens is given"));
     CHECK(has(place.run({"adapter", "convert", "lora", "-o", "no.gguf", "--format", "gguf"}).err,
               "GGUF has no form of DoRA"));
     CHECK(has(place.run({"adapter", "convert", "ia3", "-o", "no.gguf", "--format", "gguf"}).err,
@@ -335,6 +347,29 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     for (const char* text : {"adapter.lora.alpha", "blk.0.attn_qkv.weight.lora_a", "blk.1.attn_qkv.weight.lora_b"})
         CHECK(has(gguf, text));
     CHECK(place.run({"adapter", "convert", "plain", "-o", "plain.gguf", "--format", "gguf"}).status == 1); // it exists
+
+    CHECK(has(place.run({"generate", "body", "--plan", "2x16", "--adapter-slots", "2", "--adapter", "a=alora"}).err,
+              "alora: it acts from its alora_invocation_tokens on (aLoRA)"));
+    // aLoRA: the key of llama.cpp, an array (9) of two uint32 (4); and rows of a batch, each with its own adapter.
+    succeed(place.run({"adapter", "convert", "alora", "-o", "alora.gguf", "--format", "gguf"}));
+    std::string key("adapter.alora.invocation_tokens\x09\0\0\0\x04\0\0\0\x02\0\0\0\0\0\0\0", 31 + 16);
+    for (const int id : {first, second}) key += std::string{static_cast<char>(id), '\0', '\0', '\0'};
+    CHECK(has(place.read("alora.gguf"), key));
+    const json invoked = json::parse(place.read("alora-peft/adapter_config.json"));
+    CHECK(invoked["alora_invocation_tokens"] == invocation);
+    CHECK(invoked["task_type"] == "CAUSAL_LM"); // without it PEFT looks for no invocation
+    const auto rows = [&](const std::vector<std::string>& options) {
+        return succeed(place.run(joined({"generate", "body", "--greedy", "--max-new-tokens", "7", "--adapter",
+                                         "a=alora", "--adapter", "b=plain"},
+                                        options)))
+            .out;
+    };
+    std::string expected;
+    for (const auto& [prompt, adapter] : {std::pair{"is", "a"}, {"line 4", "b"}, {"no", "-"}})
+        expected += rows({"--prompt", prompt, "--adapter-rows", adapter});
+    std::string mixed = rows({"--prompt", "is", "--prompt", "line 4", "--prompt", "no", "--adapter-rows", "a,b,-"});
+    for (const std::string title : {"--- 1\n", "--- 2\n", "--- 3\n"}) mixed.erase(mixed.find(title), title.size());
+    CHECK(mixed == expected);
 }
 
 TEST_CASE("a damaged or unsupported folder of an adapter is one error that names file and key") {
@@ -371,11 +406,14 @@ TEST_CASE("a damaged or unsupported folder of an adapter is one error that names
         {"rank_pattern", json::parse("{\"c_attn\": 0}"), "rank_pattern: 0 for"},
         {"bias", "some", "bias is 'some'; expected"},
         {"bias", "all", "which the adapter trains by its configuration"},
+        {"alora_invocation_tokens", json::array(), "alora_invocation_tokens is []; expected a list"},
+        {"alora_invocation_tokens", json{1, 128}, "has the id 128; expected ids from 0 to 127, the body's vocabulary"},
+        {"peft_type", "IA3", "'alora_invocation_tokens' is [6,56]: this option of PEFT is not supported"},
     };
     for (const auto& [key, value, reason] : changes) {
         CAPTURE(key);
         CAPTURE(value.dump());
-        copy("lora-gpt2");
+        copy(value == "IA3" ? "alora-gpt2" : "lora-gpt2");
         json config = json::parse(place.read("it/adapter/adapter_config.json"));
         config[key] = value;
         place.write("it/adapter/adapter_config.json", config.dump());

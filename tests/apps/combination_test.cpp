@@ -137,6 +137,39 @@ TEST_CASE("adapters: several act on one body, their values stay, and what combin
     CHECK(bytes_of(place.read("again/model.safetensors"), name) == bytes_of(place.read("two/model.safetensors"), name));
 }
 
+TEST_CASE("adapters: arrow routes trained LoRAs without training") {
+    const Place place;
+    prepare(place);
+    succeed(place.run({"train", "body.toml", "model.from=body", "adapter.id=lora", "adapter.r=3", "output.dir=three",
+                       "train.max_steps=10", "train.seed=3"}));
+    const auto train = [&](const std::string& output, const std::vector<std::string>& more) {
+        return place.run(joined({"train", "body.toml", "model.from=body", "adapters.a=two", "adapters.b=three",
+                                 "combine.how=\"arrow(a, b)\"", "combine.top_k=1", "output.dir=" + output},
+                                more));
+    };
+    CHECK(has(train("no", {}).err, "or train.max_steps = 0 to combine them without training"));
+    succeed(train("arrow", {"train.max_steps=0"}));
+    const std::string greedy = text_of(place, "arrow", {"--greedy"});
+    CHECK(greedy == text_of(place, "arrow", {"--greedy", "--reference"}));
+    CHECK(has(place.run({"adapter", "merge", "arrow", "-o", "no"}).err, "'arrow(a,b)' cannot be merged"));
+    // Prototypes stay where a LoRA learns, also in a run that is continued.
+    succeed(train("learns", {"train.max_steps=6", "train.save_steps=3", "adapters.b.train=true"}));
+    succeed(train("again", {"train.max_steps=3", "train.save_steps=3", "adapters.b.train=true"}));
+    succeed(train("again", {"train.max_steps=6", "train.save_steps=3", "adapters.b.train=true"}));
+    CHECK(place.read("learns/model.safetensors") == place.read("again/model.safetensors"));
+    const std::string name = "adapter.combine.transformer.h.0.attn.c_attn.prototypes";
+    const std::string prototypes = bytes_of(place.read("arrow/model.safetensors"), name);
+    CHECK(prototypes.size() == 16 * sizeof(float)); // b alone acts there
+    CHECK(prototypes == bytes_of(place.read("learns/model.safetensors"), name));
+    // Without trained matrices there is nothing to compare.
+    CHECK(has(train("no", {"adapters.c.id=lora", "combine.how=\"arrow(a, b, c)\""}).err,
+              "its initial value needs trained adapters: set adapters.NAME.from"));
+    succeed(place.run(
+        {"train", "body.toml", "model.from=body", "adapter.id=lora", "output.dir=zeros", "train.max_steps=0"}));
+    CHECK(has(train("no", {"adapters.b=zeros", "train.max_steps=0"}).err, "whose matrices are not zeros"));
+    CHECK_FALSE(place.exists("no/model.safetensors"));
+}
+
 TEST_CASE("adapters: a wrong combination, folder or section is one error") {
     const Place place;
     prepare(place);

@@ -8,6 +8,7 @@
 namespace mixed_rows_test {
 
 using hekla::test::has;
+using hekla::test::joined;
 using hekla::test::Place;
 using hekla::test::Ran;
 using hekla::test::succeed;
@@ -146,6 +147,82 @@ TEST_CASE("each row of a batch trains the adapter that it names, and each adapte
     CHECK(has(together.err, "mixed/adapters"));
 }
 
+TEST_CASE("each row of a batch trains the task that it names, and each task is an adapter") {
+    const Place place;
+    write(place);
+    const std::vector<std::string> train{"train",
+                                         "mixed.toml",
+                                         "adapter.id=poly",
+                                         "adapter.n_skills=3",
+                                         "adapter.n_splits=2",
+                                         "train.max_steps=160",
+                                         "train.lr_scheduler_type=constant"};
+    succeed(place.run(train));
+    for (const std::string name : {"alice", "bob"}) {
+        const json among =
+            json::parse(succeed(place.run(joined({"eval", "mixed.toml", "--json", "data.valid=" + name + ".jsonl"},
+                                                 {train.begin() + 2, train.end()})))
+                            .out);
+        const json alone = scores_with(place, name, name);
+        CHECK(alone["loss"].get<double>() == doctest::Approx(among["loss"].get<double>()).epsilon(1e-6));
+        CHECK(scores_with(place, name, name == "bob" ? "alice" : "bob")["loss"].get<double>() >
+              alone["loss"].get<double>() + 0.2);
+    }
+    // Interrupted and resumed, with the same bits: the draws are those of the step.
+    succeed(place.run(joined(train, {"output.dir=again"})));
+    std::filesystem::remove_all(place.path("again/checkpoint-160"));
+    succeed(place.run(joined(train, {"output.dir=again"})));
+    CHECK(place.read("again/model.safetensors") == place.read("mixed/model.safetensors"));
+    CHECK(place.read("again/adapters/bob/model.safetensors") == place.read("mixed/model.safetensors"));
+    CHECK(json::parse(place.read("mixed/adapters/bob/config.json"))["hekla"]["adapter_config"]["task"] == 1);
+    // A task is used, mixed with others, merged and written for PEFT like any adapter.
+    const auto text = [&](const std::vector<std::string>& options) {
+        return succeed(place.run(joined(joined({"generate"}, options), {"--max-new-tokens", "4", "--greedy"}))).out;
+    };
+    const std::vector<std::string> prompt{"body", "--prompt", "color 1:"};
+    const std::string alice = text(joined(prompt, {"--adapter", "a=mixed/adapters/alice"})),
+                      bob = text(joined(prompt, {"--adapter", "b=mixed/adapters/bob"}));
+    CHECK(alice != bob);
+    CHECK(bob == text(joined(prompt, {"--adapter", "b=mixed/adapters/bob", "--reference"})));
+    const std::string both =
+        text(joined(prompt, {"--adapter", "a=mixed/adapters/alice", "--adapter", "b=mixed/adapters/bob",
+                             "--adapter-rows", "b,a", "--prompt", "color 1:"}));
+    CHECK(both == "--- 1\n" + bob + "--- 2\n" + alice);
+    succeed(place.run({"adapter", "convert", "mixed/adapters/alice", "-o", "peft"}));
+    const json peft = json::parse(place.read("peft/adapter_config.json"));
+    CHECK(peft["peft_type"] == "POLY");
+    CHECK(peft["n_tasks"] == 2);
+    CHECK(peft["task_type"] == "CAUSAL_LM"); // without it PEFT hands on no tasks
+    CHECK_FALSE(peft.contains("task"));
+    CHECK(has(place.run({"adapter", "convert", "mixed/adapters/alice", "-o", "no", "--format", "gguf"}).err,
+              "GGUF has no form of the adapter 'poly'"));
+    // Several tasks are not one adapter.
+    const std::vector<std::string> used{"generate", "body", "--adapter", "a=peft", "--prompt", "color 1:"};
+    for (const Ran& ran : {place.run({"generate", "mixed", "--prompt", "color 1:"}), place.run(used)}) {
+        CHECK(ran.status == 1);
+        CHECK_MESSAGE(has(ran.err, "is trained for 2 tasks, from which the rows of its training chose"), ran.err);
+    }
+    json chosen = peft;
+    chosen["task"] = 0;
+    place.write("peft/adapter_config.json", chosen.dump());
+    CHECK(alice == text(joined(prompt, {"--adapter", "a=peft"})));
+    succeed(place.run({"adapter", "merge", "peft", "-o", "merged"}));
+    CHECK(alice == text({"merged", "--prompt", "color 1:"}));
+    chosen["task"] = 2;
+    place.write("peft/adapter_config.json", chosen.dump());
+    CHECK(has(place.run(used).err, "task is 2; expected 0 to 1, or -1: each row has its own"));
+    const auto refused = [&](std::vector<std::string> settings, const std::string& reason) {
+        const Ran ran = place.run(joined(train, joined({"output.dir=none"}, settings)));
+        CHECK(ran.status == 1);
+        CHECK_MESSAGE(has(ran.err, reason), ran.err);
+    };
+    refused({"adapter.n_tasks=2"}, "remove `n_tasks`");
+    refused({"adapter.n_splits=3"}, "which n_splits = 3 does not divide");
+    refused({"adapter.poly_type=other"}, "poly_type is 'other'; expected \"poly\"");
+    refused({"adapter.names=[]", "adapter.route_by=", "adapter.n_tasks=2"},
+            "each row has its own adapter or task: set `names` and `route_by`");
+}
+
 TEST_CASE("rows and names that do not fit are one error") {
     const Place place;
     write(place);
@@ -166,7 +243,7 @@ TEST_CASE("rows and names that do not fit are one error") {
     says(refused({R"(adapter.names=["../x", "bob"])"}), "adapter.names");
     says(refused({"adapter.slots=2"}), "remove `slots`");
     says(refused({"adapter.use_dora=true"}), "use_dora = false");
-    says(refused({"adapter.id=ia3"}), "does not have the key `slots`");
+    says(refused({"adapter.id=ia3"}), "does not have the key `slots` or `n_tasks`");
     says(refused({"objective.id=clm"}), "reads plain text, which has no columns");
 }
 

@@ -109,6 +109,47 @@ TEST_CASE("generator: a row that fills the context continues from its last half,
     CHECK(all->rows[0].ids == greedy(prompt_of(3, 1, 50), 41, 50));
 }
 
+TEST_CASE("generator: adapters begin at the last invocation of a prompt, also where rows lose their first tokens") {
+    class Invoked final : public HistoryDecoder {
+    public:
+        explicit Invoked(int64_t context) : HistoryDecoder(50) { set_context(context); }
+        std::span<const plugin::Invocation> invocations() const override { return invocations_; }
+        Status begin(const DecodeBatch& session) override {
+            HK_TRY(HistoryDecoder::begin(session));
+            CHECK(session.repeats * session.sources.at("adapter_start").shape[0] == session.rows);
+            return set_fields(session.sources, {});
+        }
+        Status set_fields(const Fields& fields, std::span<const std::size_t> again) override {
+            CHECK(again.empty());
+            for (const auto& [name, tensor] : fields) starts[name].push_back(tensor.data);
+            return {};
+        }
+        std::map<std::string, std::vector<std::vector<double>>> starts;
+
+    private:
+        std::vector<plugin::Invocation> invocations_{{"adapter_start", {7, 8}}, {"adapter_start.b", {9}}};
+    };
+    constexpr double kNever = plugin::kNeverStarts;
+    Invoked decoder(8);
+    Request request;
+    request.prompts = {{1, 7, 8, 2}, {7, 8, 7, 8}, {1, 2, 7}, {7, 8, 1, 2, 3, 4, 5, 6, 9, 3}, {1, 2, 3, 4, 5, 6, 7, 8}};
+    Options o;
+    o.max_new_tokens = 2;
+    o.slide_context = true;
+    o.sequences = 2;
+    o.sample = true;
+    REQUIRE(generate::generate(decoder, request, o).ok());
+    // The fourth prompt keeps its last 4 tokens, the last one those and the first new token.
+    using Starts = std::vector<std::vector<double>>;
+    CHECK(decoder.starts["adapter_start"] == Starts{{1, 2, kNever, 0, 6}, {1, 2, kNever, 0, 1}});
+    CHECK(decoder.starts["adapter_start.b"] ==
+          Starts{{kNever, kNever, kNever, 2, kNever}, {kNever, kNever, kNever, 2, kNever}});
+    o.max_new_tokens = 20;
+    REQUIRE(generate::generate(decoder, request, o).ok());
+    CHECK(decoder.starts["adapter_start"].back() == std::vector<double>{0, 0, kNever, 0, 0});
+    CHECK(plugin::last_invocation(Ids{1}, Ids{1, 1}) == -1);
+}
+
 TEST_CASE("generator: a prompt is processed in few steps") {
     HistoryDecoder decoder(50);
     Options o;

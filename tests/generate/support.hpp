@@ -25,7 +25,7 @@ inline std::vector<float> scores_after(std::span<const int32_t> history, int64_t
     return scores;
 }
 
-class HistoryDecoder final : public generate::Decoder {
+class HistoryDecoder : public generate::Decoder {
 public:
     explicit HistoryDecoder(int64_t vocabulary, std::vector<int64_t> chunks = {1, 16, 128})
         : vocabulary_(vocabulary), chunks_(std::move(chunks)) {}

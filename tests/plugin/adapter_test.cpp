@@ -131,6 +131,148 @@ TEST_CASE("adapter: DoRA begins with the lengths of the weight's rows, and then 
     CHECK(worst < 1e-12);
 }
 
+TEST_CASE("adapter: aLoRA acts from the last invocation in a row on") {
+    const Registry registry = adapters();
+    const auto logits = [&](const json& config, const std::vector<double>& ids) {
+        const auto graph = described(registry, config.is_null() ? small_gpt2("") : small_gpt2("lora", config));
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        graph::Feeds feeds = feeds_of(graph.value(), 0.3);
+        feeds.fields["input_ids"].data = ids;
+        const std::vector<graph::ValueId> wanted{graph->outputs.at("logits")};
+        const auto values = graph::evaluate(graph.value(), feeds, wanted);
+        REQUIRE_MESSAGE(values.ok(), values.message());
+        return values.value()[0].data;
+    };
+    // Returns the first token of each row of 5 whose 11 logits are not the body's; 5: none.
+    const auto first_changed = [&](const std::vector<int>& invocation, const std::vector<double>& ids) {
+        const std::vector<double> with =
+            logits({{"alora_invocation_tokens", invocation}, {"target_modules", "all-linear"}}, ids);
+        const std::vector<double> without = logits(json(), ids);
+        std::vector<std::size_t> first;
+        for (std::size_t row = 0; row < 2; ++row) {
+            const auto begin = static_cast<std::ptrdiff_t>(row * 55);
+            const auto end = with.begin() + begin + 55;
+            const auto found = std::mismatch(with.begin() + begin, end, without.begin() + begin).first;
+            first.push_back(static_cast<std::size_t>(found - with.begin() - begin) / 11);
+        }
+        return first;
+    };
+    using Places = std::vector<std::size_t>;
+    CHECK(first_changed({7, 8}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) == Places{5, 1});
+    CHECK(first_changed({1, 2}, {1, 2, 1, 2, 5, 1, 2, 1, 1, 1}) == Places{2, 0});
+    CHECK(first_changed({2, 2}, {2, 2, 2, 1, 1, 1, 1, 1, 2, 2}) == Places{1, 3});
+    CHECK(first_changed({1}, {1, 1, 1, 1, 1, 2, 2, 2, 2, 1}) == Places{4, 4});
+    CHECK(first_changed({1, 2, 1, 2, 5}, {1, 2, 1, 2, 5, 2, 1, 2, 5, 1}) == Places{0, 5});
+    CHECK(first_changed({1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}) == Places{5, 5}); // longer than a row
+    // In decode mode the host names the place.
+    const auto decoding =
+        Composition::create(registry, small_gpt2("lora", {{"alora_invocation_tokens", {3}}}), nullptr);
+    REQUIRE_MESSAGE(decoding.ok(), decoding.message());
+    const std::vector<BatchField> step{{"input_ids", graph::Kind::int32, graph::Shape{2, 1}}};
+    const auto graph = decoding.value()->build(HK_MODE_DECODE, step);
+    REQUIRE_MESSAGE(graph.ok(), graph.message());
+    CHECK(graph->shape(graph->find_leaf(graph::Op::input, "adapter_start")) == graph::Shape{2});
+
+    const std::pair<json, const char*> wrong[] = {
+        {{{"alora_invocation_tokens", json::array()}},
+         "alora_invocation_tokens is []; expected a list of 1 to 1024 token ids"},
+        {{{"alora_invocation_tokens", {1, 11}}}, "has the id 11; expected ids from 0 to 10, the body's vocabulary"},
+        {{{"alora_invocation_tokens", std::vector<int>(1025, 1)}}, "is a list of 1025; expected a list of 1 to 1024"},
+        {{{"alora_invocation_tokens", {-1}}}, "alora_invocation_tokens is [-1]; expected a list"},
+        {{{"alora_invocation_tokens", {1.5}}}, "alora_invocation_tokens is [1.5]; expected a list"},
+        {{{"alora_invocation_tokens", "one"}}, "alora_invocation_tokens is \"one\"; expected a list"},
+        {{{"alora_invocation_tokens", {1}}, {"use_dora", true}}, "needs use_dora = false"},
+        {{{"alora_invocation_tokens", {1}}, {"bias", "all"}}, "bias = \"none\""},
+        {{{"alora_invocation_tokens", {1}}, {"slots", 2}}, "slots = 0"},
+        {{{"alora_invocation_tokens", {1}}, {"target_modules", {"wte"}}}, "'transformer.wte' is an embedding"},
+    };
+    for (const auto& [config, reason] : wrong) {
+        const std::string message = described(registry, small_gpt2("lora", config)).message();
+        CAPTURE(message);
+        CHECK(message.find(reason) != std::string::npos);
+    }
+    BuildRequest merged;
+    merged.mode = HK_MODE_EVALUATE;
+    merged.fields = decoding.value()->batch_fields(2, 5).value();
+    merged.merged = true;
+    CHECK(decoding.value()->describe(merged).message().find("depends on the place in the row") != std::string::npos);
+    CompositionSpec two = small_gpt2("lora", {{"alora_invocation_tokens", {1}}});
+    two.adapters[0].name = "a";
+    two.adapters.push_back({"b", {"prompt_tuning", {{"num_virtual_tokens", 2}}}});
+    two.combination = "stack(a, b)";
+    CHECK(described(registry, two).message().find("virtual tokens, which cannot be combined") != std::string::npos);
+    CompositionSpec translator = small_gpt2("lora", {{"alora_invocation_tokens", {1}}});
+    translator.architecture = "t5";
+    translator.config = {{"vocab_size", 11}, {"d_model", 8},    {"d_kv", 4},
+                         {"d_ff", 8},        {"num_layers", 1}, {"num_heads", 2}};
+    translator.objective = "seq2seq";
+    CHECK(described(registry, translator).message().find("is not supported in encoder-decoders") != std::string::npos);
+}
+
+TEST_CASE("adapter: Poly gives each row the LoRA of its task, which is merged where all rows have one") {
+    const Registry registry = adapters();
+    const json config{
+        {"r", 2}, {"n_tasks", 3}, {"n_skills", 3}, {"n_splits", 2}, {"target_modules", {"c_attn", "c_fc"}}};
+    const auto with = [&](const char* key, const json& value) {
+        json changed = config;
+        changed[key] = value;
+        return small_gpt2("poly", changed);
+    };
+    const auto logits = [&](const CompositionSpec& spec, const std::vector<double>& rows) {
+        const auto graph = described(registry, spec);
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        graph::Feeds feeds = feeds_of(graph.value(), 0.0);
+        feeds.fields["adapter_rows"] = {graph::Kind::int32, graph::Shape{2}, rows};
+        const std::vector<graph::ValueId> wanted{graph->outputs.at("logits")};
+        const auto values = graph::evaluate(graph.value(), feeds, wanted);
+        REQUIRE_MESSAGE(values.ok(), values.message());
+        return values.value()[0].data;
+    };
+    const auto same_row = [](std::size_t row, const std::vector<double>& a, const std::vector<double>& b) {
+        double worst = 0.0;
+        for (std::size_t i = row * 55; i < (row + 1) * 55; ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
+        return worst < 1e-12;
+    };
+    const CompositionSpec by_row = small_gpt2("poly", config);
+    const std::vector<double> mixed = logits(by_row, {-1, 2}), body = logits(small_gpt2(""), {});
+    CHECK(std::equal(mixed.begin(), mixed.begin() + 55, body.begin())); // -1: the body, to the last bit
+    CHECK(same_row(1, mixed, logits(with("task", 2), {})));
+    CHECK_FALSE(same_row(1, mixed, logits(with("task", 1), {})));
+    CHECK(same_row(0, logits(by_row, {1, 0}), logits(with("task", 1), {})));
+    // The weights of skills are drawn in training.
+    const auto draws = [&](const CompositionSpec& spec, int32_t mode) {
+        const auto graph = described(registry, spec, mode);
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        return std::ranges::any_of(graph->nodes,
+                                   [](const graph::Node& node) { return node.op == graph::Op::random_uniform; });
+    };
+    CHECK(draws(by_row, HK_MODE_TRAIN));
+    CHECK_FALSE(draws(by_row, HK_MODE_EVALUATE));
+    CompositionSpec plain = with("sample", false);
+    plain.config["embd_pdrop"] = plain.config["attn_pdrop"] = plain.config["resid_pdrop"] = 0.0;
+    CHECK_FALSE(draws(plain, HK_MODE_TRAIN));
+    for (const bool one : {false, true}) {
+        const auto composition = Composition::create(registry, one ? with("task", 0) : by_row, nullptr);
+        REQUIRE_MESSAGE(composition.ok(), composition.message());
+        BuildRequest request;
+        request.mode = HK_MODE_EVALUATE;
+        request.fields = composition.value()->batch_fields(2, 5).value();
+        request.merged = true;
+        const auto merged = composition.value()->describe(request);
+        CHECK(merged.ok() == one);
+        if (!one) CHECK(merged.message().find("several tasks cannot be merged") != std::string::npos);
+    }
+    for (const auto& [key, value, reason] : {std::tuple{"task", json(3), "task is 3; expected 0 to 2"},
+                                             {"task", json(-2), "task is -2, expected -1 or more"},
+                                             {"n_splits", json(3), "n_splits = 3 does not divide"},
+                                             {"n_skills", json(0), "n_skills is 0, expected from 1"},
+                                             {"poly_type", json("c_poly"), "poly_type is 'c_poly'"}}) {
+        const std::string message = described(registry, with(key, value)).message();
+        CAPTURE(message);
+        CHECK(message.find(reason) != std::string::npos);
+    }
+}
+
 TEST_CASE("adapter: virtual tokens lengthen the rows of body and head, or of the body alone") {
     const Registry registry = adapters();
     for (const bool hidden : {false, true}) {

@@ -4,6 +4,7 @@
 #include "plugin/combination.hpp"
 
 #include <cmath>
+#include <fmt/format.h>
 #include <tuple>
 
 namespace combiner_test {
@@ -179,6 +180,65 @@ TEST_CASE("combiners: fixed routing gives each row the values of its adapter, to
     CHECK(chosen(1, 1, {{"weights", {1, 0, 1}}}) == all[0]);
 }
 
+TEST_CASE("combiners: arrow compares a token with what each LoRA's change makes longest") {
+    const Registry registry = adapters();
+    const auto composition = Composition::create(registry, combined("arrow(a, b, c-1)", {{"top_k", 2}}), nullptr);
+    REQUIRE_MESSAGE(composition.ok(), composition.message());
+    BuildRequest request;
+    request.mode = HK_MODE_EVALUATE;
+    request.fields = composition.value()->batch_fields(2, 5).value();
+    request.ports = {"routing.transformer.h.0.attn.c_attn"};
+    request.initial = true;
+    const auto made = composition.value()->describe(request);
+    REQUIRE_MESSAGE(made.ok(), made.message());
+    const std::string site = "transformer.h.0.attn.c_attn", own = "adapter.combine." + site + ".prototypes";
+    graph::Feeds feeds = feeds_of(made->graph, 0.0);
+    for (auto& [name, tensor] : feeds.parameters) // b's B has one column alone
+        for (std::size_t i = 0; name.ends_with("lora_B.weight") && i < tensor.data.size(); ++i)
+            if (!name.starts_with("adapter.b.") || i % 3 == 1)
+                tensor.data[i] = std::sin(static_cast<double>(i * i + name.size()));
+    const std::vector<graph::ValueId> wanted{made->graph.outputs.at(kInitial + own)};
+    const auto prototypes = graph::evaluate(made->graph, feeds, wanted);
+    REQUIRE_MESSAGE(prototypes.ok(), prototypes.message());
+    const graph::Tensor& found = prototypes.value()[0];
+    REQUIRE(found.shape == graph::Shape{3, 8});
+    for (std::size_t branch = 0; branch < 3; ++branch) {
+        const std::string prefix = fmt::format("adapter.{}.{}.", kNames[branch], site);
+        const graph::Tensor &a = feeds.parameters.at(prefix + "lora_A.weight"),
+                            &b = feeds.parameters.at(prefix + "lora_B.weight");
+        const auto rank = static_cast<std::size_t>(a.shape[0]);
+        std::vector<double> v{1, -0.5, 0.25, 2, 0.1, 0.7, -1, 0.3}; // power iteration with the whole matrix
+        for (int step = 0; step < 5000; ++step) {
+            std::vector<double> next(8);
+            for (std::size_t out = 0; out < 24; ++out) {
+                double y = 0.0;
+                for (std::size_t k = 0; k < rank; ++k)
+                    for (std::size_t in = 0; in < 8; ++in) y += b.data[out * rank + k] * a.data[k * 8 + in] * v[in];
+                for (std::size_t k = 0; k < rank; ++k)
+                    for (std::size_t in = 0; in < 8; ++in) next[in] += b.data[out * rank + k] * a.data[k * 8 + in] * y;
+            }
+            double length = 0.0;
+            for (const double x : next) length += x * x;
+            for (std::size_t in = 0; in < 8; ++in) v[in] = next[in] / std::sqrt(length);
+        }
+        const auto largest = std::ranges::max_element(v, {}, [](double x) { return std::abs(x); });
+        const double sign = *largest > 0.0 ? 1.0 : -1.0;
+        for (std::size_t in = 0; in < 8; ++in) CHECK(std::abs(found.data[branch * 8 + in] - sign * v[in]) < 1e-9);
+    }
+    // They are not trained, and two adapters act on each token.
+    CHECK((made->graph.producer(made->graph.find_leaf(graph::Op::parameter, own)).integer("flags") &
+           HK_INITIAL_FIXED) != 0);
+    feeds.parameters.at(own) = found;
+    const std::vector<graph::ValueId> port{made->graph.outputs.at(request.ports[0])};
+    const auto weights = graph::evaluate(made->graph, feeds, port);
+    REQUIRE_MESSAGE(weights.ok(), weights.message());
+    for (std::size_t token = 0; token < 10; ++token) {
+        const auto of = weights.value()[0].data.begin() + static_cast<std::ptrdiff_t>(token * 3);
+        CHECK(std::count(of, of + 3, 0.0) == 1);
+        CHECK(std::abs(of[0] + of[1] + of[2] - 1.0) < 1e-12);
+    }
+}
+
 TEST_CASE("combiners: the loss is that of training alone") {
     const Registry registry = adapters();
     const auto losses = [&](const CompositionSpec& spec, int32_t mode) {
@@ -197,7 +257,8 @@ TEST_CASE("combiners: the loss is that of training alone") {
 
 TEST_CASE("combiners: out of process they describe the same graph") {
     const Registry here = adapters(), apart = adapters(Processes::Describe::child);
-    for (const char* how : {"fusion(a, b, c-1)", "stack(a, hard(b, c-1))", "total(a, average(b, c-1))"}) {
+    for (const char* how :
+         {"fusion(a, b, c-1)", "stack(a, hard(b, c-1))", "arrow(a, b, c-1)", "total(a, average(b, c-1))"}) {
         CAPTURE(how);
         const auto one = described(here, combined(how), HK_MODE_TRAIN);
         const auto other = described(apart, combined(how), HK_MODE_TRAIN);
@@ -240,6 +301,10 @@ TEST_CASE("combiners: what is wrong in a combination is one error that names it"
         {"average(a, b, c-1)", {{"weights", {1, 2}}}, "weights has 2 numbers; expected one for each of the 3"},
         {"average(a, b, c-1)", {{"weights", {1, -1, 0}}}, "the sum of weights is not finite, or 0"},
         {"fixed(a, b, c-1)", {{"weights", {1.0}}}, "weights has 1 numbers; expected one for each of the 3"},
+        {"arrow(a, b, c-1)", {{"top_k", 0}}, "top_k is 0, expected 1 or more"},
+        {"arrow(a, b, c-1)", {{"router_temperature", 0}}, "router_temperature is not above 0"},
+        {"arrow(a, b, c-1)", {{"use_gks", true}}, "does not know the key 'use_gks'"},
+        {"arrow(a, stack(b, c-1))", json::object(), "'stack(b,c-1)' at 'transformer.h.0.attn.c_attn' has none"},
         {"fusion(a, b, c-1)", {{"query", false}}, "query = false needs values as wide as the result of"},
     };
     for (const auto& [how, config, reason] : wrong) {
@@ -261,6 +326,16 @@ TEST_CASE("combiners: what is wrong in a combination is one error that names it"
     CHECK(refusal(spec).empty());
     spec.adapters[1].part = spec.adapters[2].part;
     CHECK(refusal(spec).find("both have virtual tokens") != std::string::npos);
+    spec = combined("arrow(a, b, c-1)");
+    for (const PartSpec& other :
+         {PartSpec{"bottleneck", {{"reduction_factor", 2}}}, PartSpec{"ia3", json::object()},
+          PartSpec{"lora", {{"use_dora", true}}}, PartSpec{"lora", {{"alora_invocation_tokens", {1}}}},
+          PartSpec{"lora", {{"target_modules", {"wte"}}}}}) {
+        spec.adapters[1].part = other;
+        const std::string message = refusal(spec);
+        CAPTURE(message);
+        CHECK(message.find("arrow compares LoRA's matrices at linear layers, and 'b' at") != std::string::npos);
+    }
     spec = combined("average(a, b, c-1)");
     spec.adapters[1].part = {"bottleneck", {{"preset", "adapter_plus"}, {"reduction_factor", 2}}};
     CHECK(refusal(spec).find("'b' replaces the residual sum, which cannot be combined") != std::string::npos);

@@ -288,7 +288,7 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
               const hk_adapter_site site{
                   sizeof(hk_adapter_site), HK_SITE_LINEAR, words("w"), words("w.weight"), words(""), 3, 2, 0, 0, 0};
               const hk_site_values values{sizeof(hk_site_values), 0, given, 0, 0, 0, 0};
-              hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0, 0};
+              hk_site_answer answer{sizeof(hk_site_answer), HK_ANSWER_NONE, 0, 0, 0, 0, 0, 0};
               hk_error error;
               CHECK(wrapped(HK_ADAPTER_INTERFACE, kAdapter).adapt(nullptr, &view, &site, &values, &answer, &error) ==
                     HK_OK);
@@ -306,7 +306,7 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
               const hk_adapter_site site{
                   sizeof(hk_adapter_site), HK_SITE_LINEAR, words("w"), words("w.weight"), words(""), 3, 2, 0, 0, 0};
               const hk_site_values values{sizeof(hk_site_values), given, given, 0, 0, 0, 0};
-              const hk_branch branch{sizeof(hk_branch), 0, words("a"), given, given};
+              const hk_branch branch{sizeof(hk_branch), 0, words("a"), given, given, 0, 0};
               hk_combined combined{sizeof(hk_combined), 0, 0, 0, 0};
               hk_error error;
               CHECK(wrapped(HK_COMBINER_INTERFACE, kCombiner)

@@ -123,7 +123,9 @@ Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
     config["base_model_name_or_path"] = fs::weakly_canonical(m.body.path(), problem).string();
     config["inference_mode"] = true;
     config["task_type"] = nullptr;
-    if (tokens && m.spec.head == "lm") // PEFT needs it for virtual tokens
+    // PEFT needs it for virtual tokens, and looks for invocations and tasks with it alone.
+    const bool needed = tokens || !m.composition->invocations().empty() || config["peft_type"] == "POLY";
+    if (needed && m.spec.head == "lm")
         config["task_type"] = m.config.value("is_encoder_decoder", json()) == true ? "SEQ_2_SEQ_LM" : "CAUSAL_LM";
     if (config.value("prompt_tuning_init", ordered_json()) == "TEXT") // which PEFT reads before new training alone
         config["tokenizer_name_or_path"] = config["base_model_name_or_path"];

@@ -42,6 +42,8 @@ Result<Opened> open_for_combining(const plugin::Registry& registry, const std::s
     if (!opened.model.is_lora())
         return refuse(fmt::format("the adapter is '{}', expected 'lora'", opened.model.adapter_text()));
     if (config.value("use_dora", false)) return refuse("use_dora is true (DoRA)");
+    if (!opened.model.composition->invocations().empty())
+        return refuse(fmt::format("{} is given (aLoRA)", plugin::kInvocationTokens));
     if (const std::string bias = config.value("bias", "none"); bias != "none")
         return refuse(fmt::format("bias is \"{}\", expected \"none\"", bias));
     for (const model::TensorView& tensor : opened.model.adapter_tensors)

@@ -2,6 +2,9 @@
 // B is initialized to zeros, so the model is unchanged before the first step. DoRA (Liu et al. 2024) trains the length
 // of each row of the weight as well. Keys, names and initial values are PEFT's.
 //
+// With `alora_invocation_tokens` (aLoRA, Greenewald et al. 2025) it acts from the last occurrence of these tokens in a
+// row on, and the tokens before, and rows without them, are the body's.
+//
 // With `slots` it is several adapters at once: the matrices have one more dimension, and each row of the batch uses the
 // slot that the field adapter_rows names (-1: none), times adapter_scales.
 #include "target_modules.hpp"
@@ -19,7 +22,8 @@ public:
         : targets_(config), r_(config.integer("r")), alpha_(config.real("lora_alpha")),
           dropout_(config.real("lora_dropout")), ranks_(config, "rank_pattern"), alphas_(config, "alpha_pattern"),
           bias_(config.string("bias")), rank_stabilized_(config.boolean("use_rslora")),
-          dora_(config.boolean("use_dora")), gaussian_(is_gaussian(config)), slots_(config.integer("slots")) {
+          dora_(config.boolean("use_dora")), gaussian_(is_gaussian(config)), slots_(config.integer("slots")),
+          invocation_(invocation_tokens(config)) {
         for (const auto& [former, now] :
              {std::pair{"rank", "r"}, {"alpha", "lora_alpha"}, {"targets", "target_modules"}})
             if (config.has(former)) throw invalid(std::string("the key '") + former + "' is called '" + now + "' now");
@@ -34,6 +38,10 @@ public:
             if (!std::isfinite(alpha)) throw invalid("alpha_pattern: the number for '" + module + "' is not finite");
         if (slots_ > 0 && (dora_ || bias_ != "none"))
             throw unsupported("slots need use_dora = false and bias = \"none\": only A and B can differ by row");
+        if (!invocation_.empty() && (dora_ || bias_ != "none" || slots_ > 0))
+            throw unsupported(
+                "alora_invocation_tokens needs use_dora = false, bias = \"none\" and slots = 0: the tokens "
+                "before the invocation are the body's");
     }
 
     bool wants(const Site& site) const { return (site.linear() || site.embedding()) && targets_.wants(site); }
@@ -45,13 +53,17 @@ public:
 
     SiteAnswer adapt(Graph& g, const Site& site, const SiteValues& v) {
         if (slots_ > 0) return adapt_by_row(g, site, v);
+        if (!invocation_.empty() && !site.linear())
+            throw unsupported("alora_invocation_tokens: '" + std::string(site.name) +
+                              "' is an embedding; expected linear layers");
         const auto [a, b] = matrices(g, site);
         const bool drops = site.linear() && g.training() && dropout_ > 0.0;
         const Value x = drops ? dropout(v.x, dropout_) : v.x;
         const Value change = site.linear() ? linear(linear(x, a), b) * scale(site)
                                            : linear(embedding(transpose(a, {1, 0}), x), b) * scale(site);
         const Value in = site.linear() ? v.x : Value{}; // ids cannot be compared with
-        if (!dora_) return delta(change, in);
+        if (!invocation_.empty()) return delta(change * invoked(g, site, v.x), in);
+        if (!dora_) return site.linear() ? low_rank_delta(change, in, a, b) : delta(change, in);
         const Value factor = magnitude(g, site, v) / stop_gradient(lengths(site, v.weight + product(site, a, b)));
         const Value plain = drops ? linear(x, v.weight) : v.bias ? v.y - v.bias : v.y;
         return delta((factor - 1.0) * plain + factor * change, in);
@@ -59,6 +71,9 @@ public:
 
     MergedSite merge(Graph& g, const Site& site, const SiteValues& v) {
         if (slots_ > 0) throw unsupported("slots cannot be merged: the rows of a batch use different ones");
+        if (!invocation_.empty())
+            throw unsupported("alora_invocation_tokens: what it adds depends on the place in the row, which no weight "
+                              "does; use it unmerged");
         const auto [a, b] = matrices(g, site);
         const Value changed = v.weight + product(site, a, b);
         if (!dora_) return {changed, v.bias};
@@ -79,6 +94,7 @@ public:
             out.set("init_lora_weights", "gaussian");
         else
             out.set("init_lora_weights", true);
+        if (!invocation_.empty()) out.set("alora_invocation_tokens", invocation_);
         targets_.write(out);
     }
 
@@ -97,6 +113,26 @@ private:
         }
         if (config.string(key) != "gaussian") refuse();
         return true;
+    }
+    // The host checks that they are ids.
+    static std::vector<int64_t> invocation_tokens(const Config& config) {
+        const std::string key = "alora_invocation_tokens";
+        std::vector<int64_t> ids;
+        for (uint64_t i = 0, count = config.has(key) ? config.count(key) : 0; i < count; ++i)
+            ids.push_back(config.integer(key + "." + std::to_string(i)));
+        return ids;
+    }
+    // Returns 1 for the tokens from the invocation on, and 0 for the others: [B, T, 1].
+    static Value invoked(Graph& g, const Site& site, Value x) {
+        const Value start = g.input("adapter_start");
+        const bool of_tokens = x.rank() == 3 && start.rank() == 1 && x.dim(0) == start.dim(0) &&
+                               (!g.has_field("input_ids") || x.dim(1) == g.input("input_ids").dim(1));
+        if (!of_tokens)
+            throw unsupported("alora_invocation_tokens: the values of '" + std::string(site.name) +
+                              "' are not [rows, tokens, width]");
+        const Value place = g.positions(x.dim(0), x.dim(1));
+        const Value before = cast(less(place, reshape(start, {start.dim(0), 1})), HK_KIND_FLOAT);
+        return reshape(1.0 - before, {x.dim(0), x.dim(1), 1});
     }
     SiteAnswer adapt_by_row(Graph& g, const Site& site, const SiteValues& v) const {
         if (!site.linear())
@@ -154,7 +190,8 @@ private:
     NumbersByModule<double> alphas_;
     std::string bias_;
     bool rank_stabilized_, dora_, gaussian_;
-    int64_t slots_; // 0: one adapter
+    int64_t slots_;                   // 0: one adapter
+    std::vector<int64_t> invocation_; // empty: it acts on all tokens
 };
 
 } // namespace

@@ -1,5 +1,5 @@
 // Routing: which adapters act on which tokens: all of them alike, or by a router that learns it, soft (a weight for
-// each adapter) or hard (the best of them).
+// each adapter) or hard (the best of them); or by the adapters' own matrices.
 #include "block.hpp"
 #include "combiner.hpp"
 #include "pooling.hpp"
@@ -100,6 +100,18 @@ private:
     Router router_;
 };
 
+// Returns 1 for the `count` best of the scores [..., branches], else 0.
+Value best_of(Graph& g, Value scores, int64_t count) {
+    const Value best = top_k(scores, count).indices;
+    const Value number = g.iota(scores.dim(-1));
+    Value chosen;
+    for (int64_t i = 0; i < count; ++i) {
+        const Value one = cast(equal(slice(best, -1, i, 1), number), HK_KIND_FLOAT);
+        chosen = i == 0 ? one : chosen + one;
+    }
+    return chosen;
+}
+
 class Hard {
 public:
     explicit Hard(const Config& config)
@@ -115,13 +127,7 @@ public:
         }
         const Value soft = softmax(scores);
         if (top_k_ >= count) return {weighted_sum(branches, soft), soft};
-        const Value best = top_k(scores, top_k_).indices;
-        const Value number = g.iota(count);
-        Value chosen;
-        for (int64_t i = 0; i < top_k_; ++i) {
-            const Value one = cast(equal(slice(best, -1, i, 1), number), HK_KIND_FLOAT);
-            chosen = i == 0 ? one : chosen + one;
-        }
+        const Value chosen = best_of(g, scores, top_k_);
         const Value kept = chosen * soft;
         const Value hard = kept / sum(kept, {-1}, {.keep = 1});
         // The value of `hard`, the gradient of `soft`.
@@ -156,7 +162,69 @@ private:
     double balance_;
 };
 
+// Arrow (Ostapenko et al. 2024): routing without training. The prototype of a LoRA at a layer is the input that its
+// change B A of the weight makes longest; a token uses the LoRAs whose prototypes its input is most along. Keys and
+// computation are PEFT's, but for the prototypes, which PEFT approximates by 15 iterations from a random vector.
+class Arrow {
+public:
+    explicit Arrow(const Config& config)
+        : top_k_(config.integer("top_k")), temperature_(config.real("router_temperature")) {
+        if (!(temperature_ > 0.0) || !std::isfinite(temperature_))
+            throw invalid("router_temperature is not above 0; expected a positive number");
+    }
+
+    Combined combine(Graph& g, const Site& site, const SiteValues&, const std::vector<Branch>& branches) const {
+        const std::vector<Branch> found = acting(branches);
+        for (const Branch& branch : found)
+            if (!branch.a || !branch.b)
+                throw unsupported("arrow compares LoRA's matrices at linear layers, and '" + std::string(branch.name) +
+                                  "' at '" + std::string(site.name) +
+                                  "' has none: expected LoRA, without DoRA, aLoRA "
+                                  "or slots, and no combination");
+        const Value prototypes = initial_parameter(g, "prototypes", directions(found), HK_INITIAL_FIXED);
+        const Value scores = abs(linear(found.back().input, prototypes));
+        Value weights = softmax(scores * (1.0 / temperature_));
+        if (top_k_ < static_cast<int64_t>(found.size())) {
+            const Value kept = best_of(g, scores, top_k_) * weights;
+            weights = kept / sum(kept, {-1}, {.keep = 1});
+        }
+        return {weighted_sum(found, weights), weights_of_all(g, branches, weights)};
+    }
+
+private:
+    // Returns the first right singular vectors of the branches' B A, [branches, in]: A^T u, with the first eigenvector
+    // u of B^T B A A^T, all of whose columns become its multiples as the matrix is squared again and again. The largest
+    // element of a vector is positive.
+    static Value directions(const std::vector<Branch>& branches) {
+        int64_t rank = 1;
+        for (const Branch& branch : branches) rank = std::max(rank, branch.a.dim(0));
+        std::vector<Value> as, bs;
+        const auto count = static_cast<int64_t>(branches.size());
+        for (const Branch& branch : branches) {
+            const Value a = pad(branch.a, 0, {.after = rank - branch.a.dim(0)});
+            const Value b = pad(branch.b, 1, {.after = rank - branch.b.dim(1)});
+            as.push_back(reshape(a, {1, rank, a.dim(1)}));
+            bs.push_back(reshape(b, {1, b.dim(0), rank}));
+        }
+        const Value a = concat(as, 0), b = concat(bs, 0);
+        Value power = matmul(matmul(b, b, {.transpose_a = 1}), matmul(a, a, {.transpose_b = 1}));
+        for (int i = 0; i < kSquarings; ++i) {
+            power = power / max(abs(power), {1, 2}, {.keep = 1});
+            power = matmul(power, power);
+        }
+        const Value longest = reshape(argmax(sum(power * power, {1})), {count, 1});
+        const Value u = gather(transpose(power, {0, 2, 1}), longest, {.batch_dimensions = 1}); // [branches, 1, rank]
+        const Value v = reshape(matmul(u, a), {count, a.dim(2)});
+        const Value largest = gather(v, reshape(argmax(abs(v)), {count, 1}), {.batch_dimensions = 1});
+        return v * sign(largest) / sqrt(sum(v * v, {1}, {.keep = 1}));
+    }
+    static constexpr int kSquarings = 14;
+
+    int64_t top_k_;
+    double temperature_;
+};
+
 } // namespace
 
 HEKLA_PLUGIN({HK_COMBINER_INTERFACE, "average", combiner<Average>()}, {HK_COMBINER_INTERFACE, "soft", combiner<Soft>()},
-             {HK_COMBINER_INTERFACE, "hard", combiner<Hard>()})
+             {HK_COMBINER_INTERFACE, "hard", combiner<Hard>()}, {HK_COMBINER_INTERFACE, "arrow", combiner<Arrow>()})

@@ -1174,11 +1174,12 @@ pub struct Answer<'g> {
     value: Option<Value<'g>>,
     second: Option<Value<'g>>,
     input: Option<Value<'g>>,
+    matrices: Option<(Value<'g>, Value<'g>)>,
 }
 
 impl<'g> Answer<'g> {
     fn of(kind: i32, value: Option<Value<'g>>, second: Option<Value<'g>>) -> Self {
-        Answer { kind, value, second, input: None }
+        Answer { kind, value, second, input: None, matrices: None }
     }
     /// Nothing changes.
     pub fn none() -> Self {
@@ -1199,6 +1200,11 @@ impl<'g> Answer<'g> {
     /// What virtual tokens have: embeddings, or keys and values.
     pub fn at_virtual_tokens(value: Value<'g>, second: Option<Value<'g>>) -> Self {
         Self::of(HK_ANSWER_VIRTUAL, Some(value), second)
+    }
+    /// The delta is a number times (input A^T) B^T, with a [r, in] and b [out, r].
+    pub fn of_matrices(mut self, a: Value<'g>, b: Value<'g>) -> Self {
+        self.matrices = Some((a, b));
+        self
     }
     /// What the answer is computed from; without it, the site's y.
     pub fn from(mut self, input: Value<'g>) -> Self {
@@ -1255,6 +1261,9 @@ pub struct Branch<'g> {
     /// What it alone would add to y; None: it does not act here.
     pub delta: Option<Value<'g>>,
     pub input: Option<Value<'g>>,
+    /// Of a low-rank change: A [r, in] and B [out, r].
+    pub a: Option<Value<'g>>,
+    pub b: Option<Value<'g>>,
 }
 
 /// What a combiner gives; see hk_combined.
@@ -1816,6 +1825,8 @@ impl<T: Adapter> AdapterTables<T> {
             (*answer).value = Value::id_or_none(made.value);
             (*answer).second = Value::id_or_none(made.second);
             (*answer).input = Value::id_or_none(made.input);
+            (*answer).a = Value::id_or_none(made.matrices.map(|m| m.0));
+            (*answer).b = Value::id_or_none(made.matrices.map(|m| m.1));
             Ok(())
         })
     }
@@ -1855,7 +1866,13 @@ impl<T: Combiner> CombinerTables<T> {
     ) -> i32 {
         built(builder, error, |g| {
             let all: Vec<Branch> = elements(branches, count)
-                .map(|b| Branch { name: str_of(b.name), delta: some(g, b.delta), input: some(g, b.input) })
+                .map(|one| Branch {
+                    name: str_of(one.name),
+                    delta: some(g, one.delta),
+                    input: some(g, one.input),
+                    a: some(g, one.a),
+                    b: some(g, one.b),
+                })
                 .collect();
             let made = (*(this as *const T)).combine(g, Site(&*site), &values_of(g, &*values), &all)?;
             (*combined).delta = made.delta.id;

@@ -879,6 +879,11 @@ pub const HK_TRAINS_WEIGHT: u32 = 1;
 #[cfg(any(hekla_minor = "1"))]
 pub const HK_TRAINS_BIAS: u32 = 2;
 
+// Flags of initial(), with those of parameters.
+/// it is saved and not trained
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_INITIAL_FIXED: u32 = 2;
+
 /// A place where body or head use a parameter W [out, in] (an embedding: [in, out], in is the number of rows; a norm:
 /// [out]). The host finds residual sites in graphs where a linear layer (with dropout, scales or a norm after it, if
 /// there are any) is added to values [B, T, out] on which it depends.
@@ -947,6 +952,11 @@ pub struct hk_site_answer {
     pub input: hk_value,
     /// zero
     pub reserved: u32,
+    /// A [r, in] if value is a number times (x A^T) B^T at a linear layer, for combiners that compare adapters by
+    /// their matrices; otherwise 0
+    pub a: hk_value,
+    /// B [out, r], or 0
+    pub b: hk_value,
 }
 
 /// What an adapter needs of the host besides hekla.config/1 and hekla.graph/1.
@@ -966,8 +976,9 @@ pub struct hk_adapter_host {
     /// Thread: any-thread.
     pub matches: Option<unsafe extern "C" fn(expression: hk_string, text: hk_string, matched: *mut i32, error: *mut hk_error) -> i32>,
     /// A parameter of the adapter, as parameter() of hekla.graph/1, whose initial values are those of `value`,
-    /// computed in float64 from the body's parameters. `value` is float and depends on no field of the batch. flags:
-    /// HK_PARAMETER_*. Returns 0 after an error.
+    /// computed in float64 from parameters of the body, for a combiner also from those of adapters that folders have.
+    /// `value` is float and depends on no field of the batch. flags: HK_PARAMETER_*, HK_INITIAL_*. Returns 0 after an
+    /// error.
     /// Thread: describe.
     pub initial: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, value: hk_value, flags: u32) -> hk_value>,
 }
@@ -1030,6 +1041,10 @@ pub struct hk_branch {
     pub delta: hk_value,
     /// [..., width] float, from which the branch computed delta; 0 if delta is 0
     pub input: hk_value,
+    /// A [r, in] if delta is a number times (input A^T) B^T, otherwise 0
+    pub a: hk_value,
+    /// B [out, r], or 0
+    pub b: hk_value,
 }
 
 /// What a combiner gives; zeros before.

@@ -756,6 +756,10 @@ pub const HK_VIRTUAL_WITHOUT_POSITIONS: u32 = 2;
 pub const HK_TRAINS_WEIGHT: u32 = 1;
 pub const HK_TRAINS_BIAS: u32 = 2;
 
+// Flags of initial(), with those of parameters.
+// it is saved and not trained
+pub const HK_INITIAL_FIXED: u32 = 2;
+
 // A place where body or head use a parameter W [out, in] (an embedding: [in, out], in is the number of rows; a norm:
 // [out]). The host finds residual sites in graphs where a linear layer (with dropout, scales or a norm after it, if
 // there are any) is added to values [B, T, out] on which it depends.
@@ -815,6 +819,11 @@ pub const hk_site_answer = extern struct {
     @"input": hk_value,
     // zero
     @"reserved": u32,
+    // A [r, in] if value is a number times (x A^T) B^T at a linear layer, for combiners that compare adapters by
+    // their matrices; otherwise 0
+    @"a": hk_value,
+    // B [out, r], or 0
+    @"b": hk_value,
 };
 
 // What an adapter needs of the host besides hekla.config/1 and hekla.graph/1.
@@ -829,8 +838,9 @@ pub const hk_adapter_host = extern struct {
     // Since minor 1. [any-thread]
     @"matches": ?*const fn (hk_string, hk_string, [*c]i32, ?*hk_error) callconv(.C) i32,
     // A parameter of the adapter, as parameter() of hekla.graph/1, whose initial values are those of `value`,
-    // computed in float64 from the body's parameters. `value` is float and depends on no field of the batch. flags:
-    // HK_PARAMETER_*. Returns 0 after an error.
+    // computed in float64 from parameters of the body, for a combiner also from those of adapters that folders have.
+    // `value` is float and depends on no field of the batch. flags: HK_PARAMETER_*, HK_INITIAL_*. Returns 0 after an
+    // error.
     // Since minor 1. [describe]
     @"initial": ?*const fn (?*hk_builder, hk_string, hk_value, u32) callconv(.C) hk_value,
 };
@@ -885,6 +895,10 @@ pub const hk_branch = extern struct {
     @"delta": hk_value,
     // [..., width] float, from which the branch computed delta; 0 if delta is 0
     @"input": hk_value,
+    // A [r, in] if delta is a number times (input A^T) B^T, otherwise 0
+    @"a": hk_value,
+    // B [out, r], or 0
+    @"b": hk_value,
 };
 
 // What a combiner gives; zeros before.

@@ -73,6 +73,9 @@
 #define HK_TRAINS_WEIGHT ((uint32_t)1u)
 #define HK_TRAINS_BIAS ((uint32_t)2u)
 
+// Flags of initial(), with those of parameters.
+#define HK_INITIAL_FIXED ((uint32_t)2u) // it is saved and not trained
+
 // A place where body or head use a parameter W [out, in] (an embedding: [in, out], in is the number of rows; a norm:
 // [out]). The host finds residual sites in graphs where a linear layer (with dropout, scales or a norm after it, if
 // there are any) is added to values [B, T, out] on which it depends.
@@ -115,6 +118,10 @@ typedef struct hk_site_answer {
     hk_value second;      // HK_ANSWER_VIRTUAL at attention only
     hk_value input;       // what the answer is computed from, for combiners that compare adapters by it; 0: y
     uint32_t reserved;    // zero
+    // A [r, in] if value is a number times (x A^T) B^T at a linear layer, for combiners that compare adapters by
+    // their matrices; otherwise 0
+    hk_value a;
+    hk_value b;           // B [out, r], or 0
 } hk_site_answer;
 
 #define HK_ADAPTER_HOST_INTERFACE "hekla.adapter-host/1"
@@ -132,8 +139,9 @@ typedef struct hk_adapter_host {
     int32_t(HK_ABI* matches)(hk_string expression, hk_string text, int32_t* matched, hk_error* error);
 
     // A parameter of the adapter, as parameter() of hekla.graph/1, whose initial values are those of `value`,
-    // computed in float64 from the body's parameters. `value` is float and depends on no field of the batch. flags:
-    // HK_PARAMETER_*. Returns 0 after an error.
+    // computed in float64 from parameters of the body, for a combiner also from those of adapters that folders have.
+    // `value` is float and depends on no field of the batch. flags: HK_PARAMETER_*, HK_INITIAL_*. Returns 0 after an
+    // error.
     // [describe]
     hk_value(HK_ABI* initial)(hk_builder* builder, hk_string name, hk_value value, uint32_t flags);
 } hk_adapter_host;

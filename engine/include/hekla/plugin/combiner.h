@@ -33,6 +33,8 @@ typedef struct hk_branch {
     // [..., out] float, which the branch alone would add to y; 0: it does not act at this site
     hk_value delta;
     hk_value input;    // [..., width] float, from which the branch computed delta; 0 if delta is 0
+    hk_value a;        // A [r, in] if delta is a number times (input A^T) B^T, otherwise 0
+    hk_value b;        // B [out, r], or 0
 } hk_branch;
 
 // What a combiner gives; zeros before.
