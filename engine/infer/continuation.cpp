@@ -79,19 +79,8 @@ Result<EncodedPairs> ContinuationEncoder::pairs(std::span<const TextPair> pairs)
         row.ids.insert(row.ids.end(), whole.begin(), whole.end());
     }
     if (!encodes_ || sources.empty()) return encoded;
-    HK_ASSIGN(const SourceRows rows, source_rows(*registry_, *model_, sources));
-    const auto mask = rows.fields.find("attention_mask");
-    for (const auto& [name, tensor] : rows.fields)
-        if (name != "attention_mask")
-            return unsupported(fmt::format("this model's encoder reads the field '{}'; the likelihood of texts is "
-                                           "computed for encoders that read input_ids and attention_mask",
-                                           name));
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-        const std::size_t width = rows.ids[i].size();
-        for (std::size_t t = 0; t < width; ++t)
-            if (mask == rows.fields.end() || mask->second.data[i * width + t] != 0.0)
-                encoded.rows[i].source.push_back(rows.ids[i][t]);
-    }
+    HK_ASSIGN(std::vector<Ids> rows, source_ids(*registry_, *model_, sources));
+    for (std::size_t i = 0; i < rows.size(); ++i) encoded.rows[i].source = std::move(rows[i]);
     return encoded;
 }
 

@@ -34,11 +34,11 @@ constexpr int64_t kUnscored = -100;
 constexpr int64_t kFoldedBytes = int64_t{32} << 20; // logits that are never stored as a whole
 const std::string kLabels = "likelihood.labels", kLogProbability = "log_probability", kBest = "best";
 
-// Returns the shortest length of 8, 12, 16, 24, 32, 48, ... that holds `length`, or the model's longest.
-int64_t padded_length(int64_t length, int64_t longest) {
+// Returns the shortest length of 8, 12, 16, 24, 32, 48, ... that holds `length`.
+int64_t padded_length(int64_t length) {
     int64_t padded = 8;
     while (padded < length) padded = (padded & (padded - 1)) == 0 ? padded / 2 * 3 : padded / 3 * 4;
-    return std::min(padded, std::max(longest, length));
+    return padded;
 }
 
 // Returns the largest n from 1 to `wanted` that `check` accepts, if it accepts all below it; the error for 1 otherwise.
@@ -307,9 +307,10 @@ Result<std::vector<RowLikelihood>> Likelihood::run(std::span<const LikelihoodRow
         longest_row = std::max(longest_row, static_cast<int64_t>(row.ids.size()));
         longest_source = std::max(longest_source, static_cast<int64_t>(row.source.size()));
     }
-    HK_ASSIGN(const int64_t positions, s.longest(false, longest_row));
+    // Those of the longest padded row, so that a shorter row is padded to the same length in any company.
+    HK_ASSIGN(const int64_t positions, s.longest(false, padded_length(longest_row)));
     int64_t source_positions = 0;
-    if (s.encodes()) { HK_ASSIGN(source_positions, s.longest(true, longest_source)); }
+    if (s.encodes()) { HK_ASSIGN(source_positions, s.longest(true, padded_length(longest_source))); }
     std::map<State::PassShape, std::vector<std::size_t>> by_shape;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         HK_TRY(s.check(rows[i], i));
@@ -330,8 +331,8 @@ Result<std::vector<RowLikelihood>> Likelihood::run(std::span<const LikelihoodRow
             results[i].cut = static_cast<std::size_t>(fed - shape.length);
         }
         if (s.network.runtime != nullptr) {
-            shape.length = padded_length(shape.length, positions);
-            if (s.pads_sources) shape.source = padded_length(shape.source, source_positions);
+            shape.length = std::min(padded_length(shape.length), positions);
+            if (s.pads_sources) shape.source = std::min(padded_length(shape.source), source_positions);
         }
         by_shape[shape].push_back(i);
     }
