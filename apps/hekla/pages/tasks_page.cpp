@@ -18,10 +18,6 @@ using harness::TaskResult;
 constexpr std::size_t kShownAnswers = 100; // of a model and a task
 constexpr std::size_t kShownBytes = 2000;  // of a text
 
-std::string section(const std::string& title, const std::string& content) {
-    return "<section><h2>" + escape_markup(title) + "</h2>" + content + "</section>\n";
-}
-
 // Returns the end of a text: a prompt's demonstrations come first.
 std::string shown(const std::string& text) {
     if (text.size() <= kShownBytes) return escape_markup(text);
@@ -49,7 +45,8 @@ std::string score_table(std::span<const EvaluatedModel> models) {
             out += "</tr>";
         }
     }
-    return out + "</table><p>↑: higher is better, ↓: lower is better. ±: standard error of the mean over documents.</p>";
+    return out +
+           "</table><p>↑: higher is better, ↓: lower is better. ±: standard error of the mean over documents.</p>";
 }
 
 // Accuracy over confidence: a bar per bin, whose opacity shows how many predictions it has.
@@ -69,10 +66,10 @@ std::string reliability_svg(std::span<const Answer> answers) {
     for (const score::ConfidenceBin& bin : calibration.bins()) {
         if (bin.count == 0) continue;
         const double opacity = 0.25 + 0.75 * static_cast<double>(bin.count) / static_cast<double>(most);
-        svg.rect(x(bin.low) + 1.0, y(bin.accuracy), x(bin.high) - x(bin.low) - 2.0, y(0.0) - y(bin.accuracy),
-                 fmt::format(R"(fill="#0b6e99" fill-opacity="{:.2f}")", opacity),
-                 fmt::format("{} predictions, confidence {:.3f}, accuracy {:.3f}", bin.count, bin.confidence,
-                             bin.accuracy));
+        svg.rect(
+            x(bin.low) + 1.0, y(bin.accuracy), x(bin.high) - x(bin.low) - 2.0, y(0.0) - y(bin.accuracy),
+            fmt::format(R"(fill="#0b6e99" fill-opacity="{:.2f}")", opacity),
+            fmt::format("{} predictions, confidence {:.3f}, accuracy {:.3f}", bin.count, bin.confidence, bin.accuracy));
         svg.circle(x(bin.confidence), y(bin.accuracy), 3.0, R"(fill="#1d2733")");
     }
     svg.line(x(0.0), y(0.0), x(1.0), y(1.0), R"(stroke="#b3402a" stroke-dasharray="4 3")");
@@ -91,16 +88,17 @@ std::string reliability(std::span<const EvaluatedModel> models, std::size_t task
                            escape_markup(model.name), harness::calibration_of(answers).expected_error(),
                            brier / static_cast<double>(answers.size()), reliability_svg(answers));
     }
-    return out + "</div><p>The confidence is the probability of the predicted choice among all choices. Bars, darker with "
-                 "more predictions, and dots at their mean confidence: the share that is right. Dashed: perfect "
-                 "calibration.</p>";
+    return out +
+           "</div><p>The confidence is the probability of the predicted choice among all choices. Bars, darker with "
+           "more predictions, and dots at their mean confidence: the share that is right. Dashed: perfect "
+           "calibration.</p>";
 }
 
 std::string answer_text(const TaskResult& result, const Answer& answer) {
     switch (result.task.output_type) {
     case OutputType::multiple_choice:
-        return fmt::format("{} <span class=\"soft\">({:.3f})</span>",
-                           shown(answer.document.choices[answer.predicted]), answer.probabilities[answer.predicted]);
+        return fmt::format("{} <span class=\"soft\">({:.3f})</span>", shown(answer.document.choices[answer.predicted]),
+                           answer.probabilities[answer.predicted]);
     case OutputType::generate_until: {
         std::string out = shown(answer.responses[0]);
         for (const auto& [filter, text] : answer.filtered)
@@ -118,17 +116,18 @@ std::string answer_table(const TaskResult& result) {
     const bool rolling = result.task.output_type == OutputType::loglikelihood_rolling;
     if (!rolling) std::ranges::stable_sort(answers, {}, &Answer::correct);
     const auto wrong = static_cast<std::size_t>(std::ranges::count(answers, false, &Answer::correct));
-    std::string out = fmt::format("<p>{} of {} documents{}.</p><table><tr><th>prompt</th><th>expected</th><th>answer</th>"
-                                  "<th>place</th></tr>",
-                                  std::min(kShownAnswers, answers.size()), answers.size(),
-                                  rolling ? std::string() : fmt::format(", the {} wrong ones first", wrong));
+    std::string out =
+        fmt::format("<p>{} of {} documents{}.</p><table><tr><th>prompt</th><th>expected</th><th>answer</th>"
+                    "<th>place</th></tr>",
+                    std::min(kShownAnswers, answers.size()), answers.size(),
+                    rolling ? std::string() : fmt::format(", the {} wrong ones first", wrong));
     for (std::size_t i = 0; i < std::min(kShownAnswers, answers.size()); ++i) {
         const Answer& answer = *answers[i];
-        out += fmt::format("<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"text{}\">{}</td><td>{}</td>"
-                           "</tr>",
-                           shown(answer.context), shown(answer.document.target),
-                           rolling || answer.correct ? "" : " bad", answer_text(result, answer),
-                           escape_markup(answer.document.place));
+        out += fmt::format(
+            "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"text{}\">{}</td><td>{}</td>"
+            "</tr>",
+            shown(answer.context), shown(answer.document.target), rolling || answer.correct ? "" : " bad",
+            answer_text(result, answer), escape_markup(answer.document.place));
     }
     return out + "</table>";
 }
