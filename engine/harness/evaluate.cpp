@@ -243,12 +243,8 @@ Status Evaluator::write(const Task& task, TaskResult& result) {
 Result<TaskResult> Evaluator::run(const Task& task) {
     TaskResult result;
     result.task = task;
-    result.num_fewshot = options_.num_fewshot.value_or(task.num_fewshot);
     const bool rolling = task.output_type == OutputType::loglikelihood_rolling;
-    if (rolling && result.num_fewshot > 0)
-        return invalid_argument(fmt::format("{}: {} demonstrations were asked for, and loglikelihood_rolling has none; "
-                                            "evaluate the task without --num-fewshot",
-                                            task.file, result.num_fewshot));
+    result.num_fewshot = rolling ? 0 : options_.num_fewshot.value_or(task.num_fewshot);
     HK_ASSIGN(std::vector<Document> documents, read_documents(task, task.dataset, options_.stop));
     result.documents = documents.size();
     FewShotPool pool;

@@ -16,7 +16,7 @@
 namespace hekla::harness {
 
 struct RunOptions {
-    std::optional<int64_t> num_fewshot = {}; // none: the task's
+    std::optional<int64_t> num_fewshot = {}; // none: the task's; loglikelihood_rolling has no demonstrations
     int64_t limit = 0;                       // documents at most, the first ones; 0: all
     uint64_t seed = 1234;                    // of demonstrations and sampled texts
     StopPoll stop = {};

@@ -22,15 +22,15 @@ const std::vector<MetricInfo> kMetrics{
     {"acc", {multiple_choice, loglikelihood}, "mean"},
     {"acc_norm", {multiple_choice}, "mean"},
     {"acc_bytes", {multiple_choice}, "mean"},
-    {"brier_score", {multiple_choice}, "mean", false},
+    {"brier_score", {multiple_choice}, "brier_score", false}, // a mean
     {"ece", {multiple_choice}, "ece", false},
     {"f1", {multiple_choice, generate_until}, "f1"}, // of texts the mean
-    {"mcc", {multiple_choice}, "mcc"},
+    {"mcc", {multiple_choice}, "matthews_corrcoef"},
     {"perplexity", {loglikelihood}, "perplexity", false},
     {"word_perplexity", {loglikelihood_rolling}, "weighted_perplexity", false},
     {"byte_perplexity", {loglikelihood_rolling}, "weighted_perplexity", false},
     {"bits_per_byte", {loglikelihood_rolling}, "bits_per_byte", false},
-    {"exact_match", {loglikelihood, generate_until}, "mean"},
+    {"exact_match", {multiple_choice, loglikelihood, generate_until}, "mean"},
     {"bleu", {generate_until}, "bleu"},
     {"chrf", {generate_until}, "chrf"},
     {"rouge1", {generate_until}, "mean"},
@@ -39,7 +39,8 @@ const std::vector<MetricInfo> kMetrics{
 };
 
 bool is_mean(const std::string& metric, OutputType type) {
-    return find_metric(metric)->aggregation == "mean" || (metric == "f1" && type == generate_until);
+    return find_metric(metric)->aggregation == "mean" || metric == "brier_score" ||
+           (metric == "f1" && type == generate_until);
 }
 
 // Returns the first choice whose likelihood, divided by `size` of its text, is the largest.
@@ -95,6 +96,7 @@ double choice_metric(const std::string& metric, const Answer& answer) {
                    ? 1.0
                    : 0.0;
     if (metric == "brier_score") return score::brier(answer.probabilities, gold);
+    if (metric == "exact_match") return answer.scored[gold].greedy ? 1.0 : 0.0;
     return answer.predicted == gold ? 1.0 : 0.0;
 }
 

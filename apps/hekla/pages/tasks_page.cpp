@@ -18,7 +18,7 @@ using harness::TaskResult;
 constexpr std::size_t kShownAnswers = 100; // of a model and a task
 constexpr std::size_t kShownBytes = 2000;  // of a text
 
-// Returns the end of a text: a prompt's demonstrations come first.
+// Returns the end of a long text.
 std::string shown(const std::string& text) {
     if (text.size() <= kShownBytes) return escape_markup(text);
     std::size_t begin = text.size() - kShownBytes;
@@ -110,6 +110,13 @@ std::string answer_text(const TaskResult& result, const Answer& answer) {
     }
 }
 
+// Returns the document's own text, and the whole prompt to unfold if there is more of it.
+std::string prompt_text(const Answer& answer) {
+    const std::string own = shown(answer.document.text);
+    if (answer.context == answer.document.text || answer.context.empty()) return own;
+    return own + "<details><summary>whole prompt</summary>" + escape_markup(answer.context) + "</details>";
+}
+
 std::string answer_table(const TaskResult& result) {
     std::vector<const Answer*> answers;
     for (const Answer& answer : result.answers) answers.push_back(&answer);
@@ -126,7 +133,7 @@ std::string answer_table(const TaskResult& result) {
         out += fmt::format(
             "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"text{}\">{}</td><td>{}</td>"
             "</tr>",
-            shown(answer.context), shown(answer.document.target), rolling || answer.correct ? "" : " bad",
+            prompt_text(answer), shown(answer.document.target), rolling || answer.correct ? "" : " bad",
             answer_text(result, answer), escape_markup(answer.document.place));
     }
     return out + "</table>";

@@ -284,7 +284,9 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
                              "the tasks that follow it, or those of apps/tasks")
                 ->excludes(seeds)
                 ->excludes(test);
-        parser->add_option("--num-fewshot", a->num_fewshot, "demonstrations in a prompt, instead of the tasks' own")
+        parser
+            ->add_option("--num-fewshot", a->num_fewshot,
+                         "demonstrations in a prompt, instead of the tasks' own; loglikelihood_rolling has none")
             ->check(CLI::Range(0, 10'000))
             ->needs(tasks);
         parser->add_option("--limit", a->limit, "documents of a task, the first ones; 0: all")
