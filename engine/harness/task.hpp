@@ -6,7 +6,6 @@
 #include "data/text_template.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,7 +20,9 @@ enum class OutputType {
     loglikelihood_rolling, // the likelihood of a whole text
     generate_until,        // the text that the model writes after the prompt
 };
-const char* output_type_name(OutputType type);
+inline constexpr const char* kOutputTypes[] = {"multiple_choice", "loglikelihood", "loglikelihood_rolling",
+                                               "generate_until"}; // in the order of OutputType
+inline const char* output_type_name(OutputType type) { return kOutputTypes[static_cast<std::size_t>(type)]; }
 
 // One step from the responses of a document to the answer that is scored.
 struct Filter {
@@ -77,14 +78,5 @@ struct Task {
     std::string version = "0";
     nlohmann::ordered_json config; // the keys of the file, for results
 };
-
-// Reads a task. Errors name file, line and key, what was expected, and the nearest known name: unknown keys, filters
-// and metrics; a metric that the output type does not have; missing or contradicting keys.
-Result<Task> read_task(const std::filesystem::path& file);
-Result<Task> parse_task(std::string_view text, const std::string& name);
-
-// Returns the tasks of files and of folders (their *.toml, sorted). Errors: those of read_task(); a folder without
-// tasks; two tasks of one name.
-Result<std::vector<Task>> read_tasks(const std::vector<std::string>& paths);
 
 } // namespace hekla::harness

@@ -30,6 +30,7 @@ using graph::ValueId;
 
 constexpr int64_t kTokensOfPass = 1024; // of a pass, about
 constexpr int64_t kRowsOfPass = 64;     // of a pass
+constexpr std::size_t kPrograms = 64;   // that are kept
 constexpr int64_t kUnscored = -100;
 constexpr int64_t kFoldedBytes = int64_t{32} << 20; // logits that are never stored as a whole
 const std::string kLabels = "likelihood.labels", kLogProbability = "log_probability", kBest = "best";
@@ -94,9 +95,8 @@ struct Likelihood::State {
         }
     };
 
-    struct Pass {
-        graph::Graph graph;
-        std::unique_ptr<program::Program> program; // with a runtime
+    struct Outputs {
+        Tensor log_probability, best;
     };
 
     Network network;
@@ -106,13 +106,16 @@ struct Likelihood::State {
     int32_t decoder_start = 0;                                // of an encoder-decoder
     int64_t ids = 0, source_ids = 0;                          // of the tables that ids are looked up in; 0: in none
     std::map<int64_t, int64_t> longest_rows, longest_sources; // by the length that was wanted
-    std::map<PassShape, Pass> passes;
+    std::map<PassShape, std::unique_ptr<program::Program>> programs;
 
     bool encodes() const { return graphs.encoder_decoder(); }
     Tensors fields_of(const PassShape& shape, int64_t rows) const;
     Result<graph::Graph> graph_of(const Tensors& fields) const;
     Result<int64_t> longest(bool source, int64_t wanted);
-    Result<Pass*> pass_of(const PassShape& shape, const Tensors& fields);
+    Result<program::Program*> program_of(const PassShape& shape, const Tensors& fields);
+    Tensors filled(const PassShape& shape, int64_t rows, std::span<const std::size_t> chosen,
+                   std::span<const LikelihoodRow> all, std::span<const RowLikelihood> results) const;
+    Result<Outputs> compute(const PassShape& shape, const Tensors& fields);
     Status check(const LikelihoodRow& row, std::size_t number) const;
     Status score(const PassShape& shape, int64_t rows, std::span<const std::size_t> chosen,
                  std::span<const LikelihoodRow> all, std::vector<RowLikelihood>& results);
@@ -166,7 +169,9 @@ Tensors Likelihood::State::fields_of(const PassShape& shape, int64_t rows) const
 }
 
 Result<graph::Graph> Likelihood::State::graph_of(const Tensors& fields) const {
-    HK_ASSIGN(graph::Graph graph, network.composition->build(HK_MODE_EVALUATE, described(fields), {{"logits"}}));
+    Tensors of_model = fields;
+    of_model.erase(kLabels);
+    HK_ASSIGN(graph::Graph graph, network.composition->build(HK_MODE_EVALUATE, described(of_model), {{"logits"}}));
     const ValueId logits = graph.outputs.at("logits");
     const Shape rows = fields.at(encodes() ? "decoder_input_ids" : "input_ids").shape, shape = graph.shape(logits);
     if (shape.rank() != 3 || shape[0] != rows[0] || shape[1] != rows[1])
@@ -205,18 +210,17 @@ Result<int64_t> Likelihood::State::longest(bool source, int64_t wanted) {
     return longest;
 }
 
-Result<Likelihood::State::Pass*> Likelihood::State::pass_of(const PassShape& shape, const Tensors& fields) {
-    if (const auto found = passes.find(shape); found != passes.end()) return &found->second;
-    Pass pass;
-    HK_ASSIGN(pass.graph, graph_of(fields));
-    if (network.runtime != nullptr) {
-        program::CompileOptions compile;
-        compile.gradients = program::Gradients::ignore;
-        compile.outputs = {kLogProbability, kBest};
-        compile.equal_rows = true;
-        HK_ASSIGN(pass.program, program::Program::compile(*network.runtime, pass.graph, *network.store, compile));
-    }
-    return &passes.insert_or_assign(shape, std::move(pass)).first->second;
+Result<program::Program*> Likelihood::State::program_of(const PassShape& shape, const Tensors& fields) {
+    if (const auto found = programs.find(shape); found != programs.end()) return found->second.get();
+    if (programs.size() == kPrograms) programs.clear(); // an encoder without a mask has one per length
+    HK_ASSIGN(const graph::Graph graph, graph_of(fields));
+    program::CompileOptions compile;
+    compile.gradients = program::Gradients::ignore;
+    compile.outputs = {kLogProbability, kBest};
+    compile.equal_rows = true;
+    HK_ASSIGN(std::unique_ptr<program::Program> program,
+              program::Program::compile(*network.runtime, graph, *network.store, compile));
+    return programs.emplace(shape, std::move(program)).first->second.get();
 }
 
 Status Likelihood::State::check(const LikelihoodRow& row, std::size_t number) const {
@@ -238,61 +242,67 @@ Status Likelihood::State::check(const LikelihoodRow& row, std::size_t number) co
     return {};
 }
 
-Status Likelihood::State::score(const PassShape& shape, int64_t rows, std::span<const std::size_t> chosen,
-                                std::span<const LikelihoodRow> all, std::vector<RowLikelihood>& results) {
+Tensors Likelihood::State::filled(const PassShape& shape, int64_t rows, std::span<const std::size_t> chosen,
+                                  std::span<const LikelihoodRow> all, std::span<const RowLikelihood> results) const {
     Tensors fields = fields_of(shape, rows);
     Tensor labels = integers(rows, shape.length, kUnscored);
     Tensor& ids = fields.at(encodes() ? "decoder_input_ids" : "input_ids");
-    // Position t of a row holds the token before the one that is scored there.
-    const std::size_t before = encodes() ? 0 : 1;
     for (std::size_t r = 0; r < chosen.size(); ++r) {
         const LikelihoodRow& row = all[chosen[r]];
-        const std::size_t cut = encodes() ? 0 : results[chosen[r]].cut;
-        const std::size_t begin = r * static_cast<std::size_t>(shape.length);
-        for (std::size_t t = cut + before; t < row.ids.size(); ++t) {
-            const std::size_t at = begin + t - cut - before;
+        const std::size_t cut = results[chosen[r]].cut, first = encodes() ? 0 : cut + 1;
+        // A position holds the token before the one that is scored there.
+        for (std::size_t t = first; t < row.ids.size(); ++t) {
+            const std::size_t at = r * static_cast<std::size_t>(shape.length) + t - first;
             ids.data[at] = t > 0 ? row.ids[t - 1] : decoder_start;
             if (t >= row.from) labels.data[at] = row.ids[t];
         }
-        if (options.both_sides && !encodes()) fields.at("prefix_length").data[r] = static_cast<double>(row.from - cut);
-        if (!encodes()) continue;
-        const std::size_t from = results[chosen[r]].cut, place = r * static_cast<std::size_t>(shape.source);
-        for (std::size_t t = from; t < row.source.size(); ++t) {
-            fields.at("input_ids").data[place + t - from] = row.source[t];
-            fields.at("attention_mask").data[place + t - from] = 1.0;
+        if (!encodes()) {
+            if (options.both_sides) fields.at("prefix_length").data[r] = static_cast<double>(row.from - cut);
+            continue;
+        }
+        for (std::size_t t = cut; t < row.source.size(); ++t) {
+            const std::size_t at = r * static_cast<std::size_t>(shape.source) + t - cut;
+            fields.at("input_ids").data[at] = row.source[t];
+            fields.at("attention_mask").data[at] = 1.0;
         }
     }
-    std::vector<Tensor> values;
-    if (network.runtime == nullptr) {
-        Pass exact; // not kept: rows are not padded
-        HK_ASSIGN(exact.graph, graph_of(fields));
+    fields[kLabels] = std::move(labels);
+    return fields;
+}
+
+Result<Likelihood::State::Outputs> Likelihood::State::compute(const PassShape& shape, const Tensors& fields) {
+    if (network.runtime == nullptr) { // the graph is not kept: rows are not padded, so that lengths rarely repeat
+        HK_ASSIGN(const graph::Graph graph, graph_of(fields));
         graph::Feeds feeds;
-        feeds.fields = std::move(fields);
-        feeds.fields[kLabels] = std::move(labels);
+        feeds.fields = fields;
         feeds.parameters = *network.parameters;
         feeds.buffers = *network.parameters;
-        const ValueId wanted[] = {exact.graph.outputs.at(kLogProbability), exact.graph.outputs.at(kBest)};
-        HK_ASSIGN(values, graph::evaluate(exact.graph, feeds, wanted));
-    } else {
-        HK_ASSIGN(Pass * pass, pass_of(shape, fields));
-        fields[kLabels] = std::move(labels);
-        for (const auto& [name, tensor] : fields)
-            if (pass->program->has_input(name)) HK_TRY(pass->program->set_input(name, program::bytes_of(tensor)));
-        HK_TRY(pass->program->run());
-        for (const std::string& name : {kLogProbability, kBest}) {
-            HK_ASSIGN(const program::HostTensor host, pass->program->read_output(name));
-            values.push_back(program::tensor_of(host));
-        }
+        const ValueId wanted[] = {graph.outputs.at(kLogProbability), graph.outputs.at(kBest)};
+        HK_ASSIGN(std::vector<Tensor> values, graph::evaluate(graph, feeds, wanted));
+        return Outputs{std::move(values[0]), std::move(values[1])};
     }
+    HK_ASSIGN(program::Program * program, program_of(shape, fields));
+    for (const auto& [name, tensor] : fields)
+        if (program->has_input(name)) HK_TRY(program->set_input(name, program::bytes_of(tensor)));
+    HK_TRY(program->run());
+    HK_ASSIGN(const program::HostTensor log_probability, program->read_output(kLogProbability));
+    HK_ASSIGN(const program::HostTensor best, program->read_output(kBest));
+    return Outputs{program::tensor_of(log_probability), program::tensor_of(best)};
+}
+
+Status Likelihood::State::score(const PassShape& shape, int64_t rows, std::span<const std::size_t> chosen,
+                                std::span<const LikelihoodRow> all, std::vector<RowLikelihood>& results) {
+    HK_ASSIGN(const Outputs outputs, compute(shape, filled(shape, rows, chosen, all, results)));
     for (std::size_t r = 0; r < chosen.size(); ++r) {
         const LikelihoodRow& row = all[chosen[r]];
         RowLikelihood& result = results[chosen[r]];
-        const std::size_t cut = encodes() ? 0 : result.cut;
+        const std::size_t first = encodes() ? 0 : result.cut + 1;
         for (std::size_t t = row.from; t < row.ids.size(); ++t) {
-            const std::size_t at = r * static_cast<std::size_t>(shape.length) + t - cut - before;
-            result.log_probabilities.push_back(static_cast<float>(values[0].data[at]));
-            result.greedy.push_back(values[1].data[at] == row.ids[t] ? 1 : 0);
-            result.sum += network.runtime == nullptr ? values[0].data[at] : result.log_probabilities.back();
+            const std::size_t at = r * static_cast<std::size_t>(shape.length) + t - first;
+            const double value = outputs.log_probability.data[at];
+            result.log_probabilities.push_back(static_cast<float>(value));
+            result.greedy.push_back(outputs.best.data[at] == row.ids[t] ? 1 : 0);
+            result.sum += value;
         }
     }
     return {};

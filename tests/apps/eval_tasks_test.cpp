@@ -185,3 +185,62 @@ TEST_CASE("tasks: what cannot be evaluated is one error") {
         {"eval", (fs::path(HEKLA_SOURCE_DIR) / "tests/fixtures/models/bert-pretraining").string(), "--tasks", "tasks"});
     CHECK(bert.status == 1);
 }
+
+TEST_CASE(
+    "tasks: a large vocabulary, whose logits are never in memory as a whole, on the device as in the interpreter") {
+    const Place place;
+    std::string text;
+    for (int word = 0; word < 20000; ++word) text += "w" + std::to_string(word) + (word % 12 == 11 ? "\n" : " ");
+    place.write("text.txt", text);
+    place.write("run.toml", R"([model]
+architecture = "gpt2"
+n_embd = 8
+n_layer = 1
+n_head = 2
+n_positions = 32
+[objective]
+id = "clm"
+[head]
+id = "lm"
+[tokenizer]
+kind = "words"
+vocab_size = 20000
+[data]
+train = "text.txt"
+[train]
+max_steps = 2
+context_length = 16
+per_device_train_batch_size = 2
+eval_steps = 0
+save_steps = 0
+learning_rate = 0.1
+[output]
+dir = "run"
+)");
+    succeed(place.run({"train", "run.toml"}));
+    std::string rows;
+    for (int i = 0; i < 40; ++i) {
+        std::string words;
+        for (int k = 0; k < 1 + i % 20; ++k) words += "w" + std::to_string(i * 70 + k) + " ";
+        rows += json{{"text", words}, {"end", "w" + std::to_string(19000 - i)}}.dump() + "\n";
+    }
+    place.write("rows.jsonl", rows);
+    place.write("t.toml", R"(task = "t"
+output_type = "loglikelihood"
+dataset = "rows.jsonl"
+doc_to_text = "{{text}}"
+doc_to_target = "{{end}}"
+)");
+    const auto samples = [&](const Arguments& more) {
+        succeed(place.run(joined({"eval", "run", "--tasks", "t.toml", "--log-samples", "-o", "out"}, more)));
+        return lines_of(place.read("out/samples_t.jsonl"));
+    };
+    const std::vector<json> device = samples({}), exact = samples({"--reference"}), few = samples({"--limit", "7"});
+    REQUIRE(device.size() == 40);
+    for (std::size_t i = 0; i < device.size(); ++i) {
+        const double expected = exact[i]["filtered_resps"][0][0];
+        CHECK(device[i]["filtered_resps"][0][0].get<double>() == doctest::Approx(expected).epsilon(1e-5));
+        CHECK(device[i]["filtered_resps"][0][1] == exact[i]["filtered_resps"][0][1]);
+    }
+    for (std::size_t i = 0; i < few.size(); ++i) CHECK(few[i] == device[i]);
+}

@@ -1,7 +1,6 @@
 // Task files: what is read, and how each mistake is refused.
-#include "harness/task.hpp"
-
 #include "harness/prompt.hpp"
+#include "harness/task_file.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/stopwatch.hpp"
 #include "harness/results.hpp"
+#include "harness/task_file.hpp"
 #include "infer/open_model.hpp"
 #include "output.hpp"
 #include "pages/tasks_page.hpp"
@@ -163,7 +164,8 @@ private:
         infer::ModelOptions open;
         open.head = "lm";
         open.adapters = adapters;
-        HK_ASSIGN(infer::Model model, infer::open_model(registry_, device_.source(), path, open, globals_.log()));
+        const program::RuntimeSource source = a_.reference ? program::RuntimeSource() : device_.source();
+        HK_ASSIGN(infer::Model model, infer::open_model(registry_, source, path, open, globals_.log()));
         TaskProgress progress;
         harness::ResultsOf of;
         of.model = path;

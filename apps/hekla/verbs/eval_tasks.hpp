@@ -17,6 +17,7 @@ struct TaskArguments {
     int64_t limit = 0; // 0: all documents
     uint64_t seed = 1234;
     bool log_samples = false, json = false;
+    bool reference = false; // the float64 interpreter instead of the device
 };
 
 // Returns the exit status. `tasks` may begin with "list": then the tasks of the rest are listed.

@@ -29,7 +29,7 @@ constexpr std::size_t kAlignments = 6; // shown in a report
 struct EvalArguments {
     std::string recipe, output, report;
     std::vector<std::string> overrides, adapters, tasks;
-    bool test = false, json = false, log_samples = false;
+    bool test = false, json = false, log_samples = false, reference = false;
     int64_t seeds = 0, limit = 0;
     uint64_t seed = 1234;
     std::optional<int64_t> num_fewshot;
@@ -145,6 +145,7 @@ int run_tasks(const Globals& globals, const EvalArguments& a) {
     tasks.seed = a.seed;
     tasks.log_samples = a.log_samples;
     tasks.json = a.json;
+    tasks.reference = a.reference;
     return run_eval_tasks(globals, tasks);
 }
 
@@ -303,14 +304,18 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
             ->needs(tasks)
             ->needs(output);
         parser
+            ->add_flag("--reference", a->reference, "compute with the float64 interpreter instead of the device (slow)")
+            ->needs(tasks);
+        parser
             ->add_option("--report", a->report,
                          "HTML page to write: scores, learning curves, confusion matrix, examples, weights of "
                          "adapters that are combined")
             ->excludes(tasks);
         parser->add_flag("--json", a->json, "print the scores as JSON");
-        parser->footer("Example: hekla eval apps/recipes/quickstart.toml\n"
-                       "Tasks: hekla eval out/gpt out/other --tasks apps/tasks/copying.toml -o out/scores\n"
-                       "Tasks have the keys of lm-evaluation-harness (docs/tasks.md), and so have the results.");
+        parser->footer(
+            "Example: hekla eval apps/recipes/quickstart.toml\n"
+            "Tasks have the keys of lm-evaluation-harness, and so have the results (docs/tasks.md): hekla eval "
+            "out/gpt out/other --tasks apps/tasks -o out/scores");
         verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});
     }
     CLI::App* parser =

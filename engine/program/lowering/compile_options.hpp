@@ -42,7 +42,7 @@ struct CompileOptions {
     std::map<std::string, Storage> parameters = {};
     // Storage of the keys and values of attention over a cache. Empty: that of the store's matrices.
     std::optional<Storage> cache = {};
-    // No matrix product is computed as two of other rows each, so that a row of a batch has the same bits wherever it is.
+    // No matrix product is computed as two of other rows each, so that a row of a batch has the same bits in any place.
     bool equal_rows = false;
     bool fused = true;            // pointwise groups in one kernel each (the bits are the same)
     // The graph is a decoding step: its output "logits" [rows, 1, vocabulary] is also read by a kernel that chooses

@@ -1,4 +1,4 @@
-#include "harness/task.hpp"
+#include "harness/task_file.hpp"
 
 #include "base/file.hpp"
 #include "base/nearest_name.hpp"
@@ -19,7 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr const char* kOutputTypes[] = {"multiple_choice", "loglikelihood", "loglikelihood_rolling", "generate_until"};
 constexpr const char* kFunctions[] = {"regex", "take_first", "majority_vote"};
 
 // "; did you mean 'x'?", or the known names.
@@ -106,7 +105,7 @@ public:
         out = parsed.take();
         return true;
     }
-    // Reads a list of texts; `one`: a text stands for a list of one.
+    // Reads a list of texts; `one`: a text is read as a list of one.
     bool read(const char* key, std::vector<std::string>& out, bool one) {
         const toml::node* const node = find(key);
         if (node == nullptr) return false;
@@ -408,8 +407,6 @@ void read(Table& table, Task& task) {
 }
 
 } // namespace
-
-const char* output_type_name(OutputType type) { return kOutputTypes[static_cast<std::size_t>(type)]; }
 
 Result<Task> parse_task(std::string_view text, const std::string& name) {
     HK_ASSIGN(const toml::table parsed, train::parse_toml(text, name));
