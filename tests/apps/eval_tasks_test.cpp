@@ -1,5 +1,5 @@
 // Language models on tasks: scores, files with the harness's keys, a table of several models, and refusals.
-#include "program.hpp"
+#include "tasks.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -243,4 +243,55 @@ doc_to_target = "{{end}}"
         CHECK(device[i]["filtered_resps"][0][1] == exact[i]["filtered_resps"][0][1]);
     }
     for (std::size_t i = 0; i < few.size(); ++i) CHECK(few[i] == device[i]);
+}
+
+TEST_CASE("tasks: an encoder-decoder reads the prompt and is scored by what its decoder writes") {
+    const Place place;
+    place.write("pairs.tsv", translations());
+    place.write("run.toml", std::string(kTranslator) + R"([train]
+max_steps = 240
+context_length = 8
+per_device_train_batch_size = 16
+learning_rate = 1e-2
+eval_steps = 0
+save_steps = 0
+[output]
+dir = "run"
+)");
+    succeed(place.run({"train", "run.toml"}));
+    const std::string task = R"(dataset = "pairs.tsv"
+doc_to_text = "{{1}}"
+doc_to_target = "{{2}}"
+target_delimiter = ""
+)";
+    place.write("likely.toml", "task = \"likely\"\noutput_type = \"loglikelihood\"\n" + task);
+    place.write("written.toml", "task = \"written\"\noutput_type = \"generate_until\"\n" + task +
+                                    "generation_kwargs.max_gen_toks = 5\n");
+    place.write("choice.toml", "task = \"choice\"\noutput_type = \"multiple_choice\"\n" + task +
+                                   "doc_to_choice = [\"{{2}}\", \"cinq et cinq et cinq\"]\n");
+    const auto evaluated = [&](const Arguments& more) {
+        return json::parse(
+            succeed(place.run(joined({"eval", "run", "--tasks", "likely.toml", "written.toml", "choice.toml", "--limit",
+                                      "20", "--json", "--log-samples", "-o", "out"},
+                                     more)))
+                .out)["results"];
+    };
+    const json device = evaluated({});
+    const std::vector<json> likely = lines_of(place.read("out/samples_likely.jsonl"));
+    const std::vector<json> written = lines_of(place.read("out/samples_written.jsonl"));
+    CHECK(device["written"]["exact_match,none"].get<double>() > 0.5); // the task is learned
+    CHECK(device["choice"]["acc,none"] == 1.0);
+    const json exact = evaluated({"--reference"});
+    const std::vector<json> reference = lines_of(place.read("out/samples_likely.jsonl"));
+    REQUIRE(likely.size() == 20);
+    for (std::size_t i = 0; i < likely.size(); ++i)
+        CHECK(likely[i]["filtered_resps"][0][0].get<double>() ==
+              doctest::Approx(reference[i]["filtered_resps"][0][0].get<double>()).epsilon(1e-4));
+    CHECK(device["likely"]["acc,none"] == exact["likely"]["acc,none"]);
+    CHECK(lines_of(place.read("out/samples_written.jsonl")) == written);
+    place.write("rolling.toml", "task = \"rolling\"\noutput_type = \"loglikelihood_rolling\"\ndataset = "
+                                "\"pairs.tsv\"\ndoc_to_target = \"{{1}}\"\n");
+    const Ran refused = place.run({"eval", "run", "--tasks", "rolling.toml"});
+    CHECK(refused.status == 1);
+    CHECK(has(refused.err, "needs a language model without an encoder"));
 }
