@@ -7,6 +7,7 @@
 #include "infer/prompt_fields.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -19,13 +20,18 @@ using Ids = std::vector<int32_t>;
 constexpr int64_t kLongestWindow = 4096; // tokens, for models without a limit
 constexpr std::size_t kRowsAtOnce = 8;   // texts that are written together; fewer are filled up with copies
 
+bool is_same_file(const std::string& a, const std::string& b) {
+    std::error_code problem;
+    return a == b || std::filesystem::equivalent(a, b, problem);
+}
+
 // Returns the documents that demonstrations are drawn from.
 Result<FewShotPool> pool_of(const Task& task, const std::vector<Document>& documents, const StopPoll& stop) {
     FewShotPool pool;
     if (!task.samples.empty()) {
         pool.source = "fewshot_config.samples";
         HK_ASSIGN(pool.documents, sample_documents(task));
-    } else if (task.fewshot_dataset.empty() || task.fewshot_dataset == task.dataset) {
+    } else if (task.fewshot_dataset.empty() || is_same_file(task.fewshot_dataset, task.dataset)) {
         pool.source = task.dataset;
         pool.documents = documents;
         pool.has_document = true;

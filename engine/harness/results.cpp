@@ -79,7 +79,9 @@ std::string samples_lines(const TaskResult& result) {
         for (const Answer& answer : result.answers) {
             const Document& document = answer.document;
             ordered_json line{{"doc_id", document.id}, {"doc", document.columns}};
-            ordered_json arguments = ordered_json::object(), responses = ordered_json::array(), used = responses;
+            ordered_json arguments = ordered_json::object();
+            ordered_json responses = ordered_json::array();
+            ordered_json used = ordered_json::array();
             if (task.output_type == OutputType::multiple_choice)
                 line["target"] = document.gold;
             else

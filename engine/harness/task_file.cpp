@@ -231,7 +231,7 @@ void read_choices(Table& table, Task& task) {
     if (node->is_string()) { // "{{choices}}"
         data::TextTemplate list;
         if (!table.parse(*node, "doc_to_choice", texts[0], list)) return;
-        if (list.columns().size() != 1 || list.text([](std::string_view) { return std::string_view(); }) != "")
+        if (list.columns().size() != 1 || !list.text([](std::string_view) { return std::string_view(); }).empty())
             return table.wrong(*node, "doc_to_choice", "a list of texts, or \"{{NAME}}\" for a column that lists them");
         task.choices.column = list.columns()[0];
         return;

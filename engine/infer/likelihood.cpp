@@ -12,10 +12,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <compare>
 #include <fmt/format.h>
 #include <map>
-#include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace hekla::infer {
@@ -81,14 +80,16 @@ Network network_of(const Model& model) {
 }
 
 struct Likelihood::State {
-    State(const Network& of, LikelihoodOptions given, generate::DecoderGraphs decoder)
-        : network(of), options(std::move(given)), graphs(std::move(decoder)) {}
+    State(const Network& of, LikelihoodOptions given, const generate::DecoderGraphs& decoder)
+        : network(of), options(std::move(given)), graphs(decoder) {}
 
     // The lengths of a pass. Rows of one shape share passes.
     struct PassShape {
         int64_t source = 0; // of the encoder; 0: none
         int64_t length = 0;
-        auto operator<=>(const PassShape&) const = default;
+        bool operator<(const PassShape& other) const {
+            return std::tie(source, length) < std::tie(other.source, other.length);
+        }
         int64_t rows() const { // a power of two
             const int64_t fit = std::clamp<int64_t>(kTokensOfPass / (source + length), 1, kRowsOfPass);
             return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(fit)));
@@ -131,12 +132,12 @@ Result<int64_t> Likelihood::longest(int64_t wanted) { return state_->longest(fal
 Result<std::unique_ptr<Likelihood>> Likelihood::create(const Network& network, LikelihoodOptions options) {
     if (!std::isfinite(options.temperature) || options.temperature <= 0.0)
         return invalid_argument(fmt::format("temperature is {}, expected a number above 0", options.temperature));
-    HK_ASSIGN(generate::DecoderGraphs graphs, generate::DecoderGraphs::create(*network.composition));
+    HK_ASSIGN(const generate::DecoderGraphs graphs, generate::DecoderGraphs::create(*network.composition));
     if (graphs.virtual_tokens() > 0)
         return unsupported(
             "the likelihood of texts is not computed for an adapter with virtual tokens: use another kind "
             "of adapter, or none");
-    auto state = std::make_unique<State>(network, std::move(options), std::move(graphs));
+    auto state = std::make_unique<State>(network, std::move(options), graphs);
     const bool encodes = state->encodes();
     if (encodes) {
         HK_ASSIGN(const generate::Options generation,

@@ -149,6 +149,10 @@ TEST_CASE("tasks: several models in one table, demonstrations by seed") {
     CHECK(first[0].ends_with("\n\nthe cat"));
     CHECK(!has(first[0], "the cat sat on the mat.")); // not its own demonstration
 
+    // The same file by another path is still the data set itself.
+    place.write("tasks/choice.toml", place.read("tasks/choice.toml") + "fewshot_dataset = \"./rows.jsonl\"\n");
+    CHECK(prompts("1", "same") == first);
+
     const Ran listed = succeed(place.run({"eval", "--tasks", "list", "tasks"}));
     CHECK(has(listed.out, "loglikelihood_rolling"));
     CHECK(json::parse(succeed(place.run({"eval", "--tasks", "list", "tasks", "--json"})).out).size() == 4);
