@@ -112,7 +112,7 @@ std::string answer_text(const TaskResult& result, const Answer& answer) {
 
 // Returns the document's own text, and the whole prompt to unfold if there is more of it.
 std::string prompt_text(const Answer& answer) {
-    const std::string own = shown(answer.document.text);
+    std::string own = shown(answer.document.text);
     if (answer.context == answer.document.text || answer.context.empty()) return own;
     return own + "<details><summary>whole prompt</summary>" + escape_markup(answer.context) + "</details>";
 }
