@@ -2,7 +2,7 @@
 // reported.
 //
 // train, prune, eval, generate, predict, embed and replay-calls use the engine through hekla.h alone, as any host
-// would; the other verbs use the rooms of the engine directly.
+// would, except eval --tasks; that and the other verbs use the rooms of the engine directly.
 #pragma once
 
 #include "base/log.hpp"

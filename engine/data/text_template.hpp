@@ -16,9 +16,14 @@ public:
     // `{NAME}` is the column NAME; `{{` and `}}` are braces. Errors: a brace without its partner; a column without a
     // name.
     static Result<TextTemplate> parse(std::string_view text);
+    // `{{NAME}}` is the column NAME, and a single brace is itself. Errors: `{{` without `}}`, a name that is not
+    // letters, digits, spaces and `_`, `-`, `.`, such as an expression.
+    static Result<TextTemplate> parse_doubled(std::string_view text);
 
     const std::vector<std::string>& columns() const { return columns_; } // each once, in the order of the text
-    // Returns the text with the values that `of` returns for the columns, or nothing if one is blank.
+    // Returns the text with the values that `of` returns for the columns.
+    std::string text(const std::function<std::string_view(std::string_view column)>& of) const;
+    // Returns the same, or nothing if a value is blank.
     std::optional<std::string> fill(const std::function<std::string_view(std::string_view column)>& of) const;
 
 private:

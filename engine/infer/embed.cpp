@@ -1,5 +1,6 @@
 #include "infer/embed.hpp"
 
+#include "infer/field_tensors.hpp"
 #include "infer/forward.hpp"
 #include "model/safetensors.hpp"
 #include "model/weights.hpp"
@@ -11,7 +12,6 @@
 namespace hekla::infer {
 namespace {
 
-using graph::Kind;
 using graph::Shape;
 using graph::Tensor;
 
@@ -37,11 +37,6 @@ Tensor row_of(const Tensor& values, int64_t row, int64_t tokens, bool has_tokens
         for (int64_t i = 0; i < width; ++i) pooled[static_cast<std::size_t>(i)] += begin[t * width + i];
     for (double& x : pooled) x /= static_cast<double>(to - from);
     return {values.kind, Shape(dims), std::move(pooled)};
-}
-
-Tensor integers(int64_t rows, int64_t length, int64_t value) {
-    return {Kind::int32, Shape{rows, length},
-            std::vector<double>(static_cast<std::size_t>(rows * length), static_cast<double>(value))};
 }
 
 Status check_ids(std::span<const std::vector<int32_t>> rows, int64_t range) {

@@ -4,6 +4,7 @@
 #include "graph/logit_lens.hpp"
 #include "graph/reference.hpp"
 #include "graph/simplify.hpp"
+#include "infer/field_tensors.hpp"
 #include "program/host_tensor.hpp"
 
 #include <algorithm>
@@ -16,12 +17,6 @@ namespace {
 
 // The port with the weights of recurrent models, which do not use the attention operation.
 constexpr const char* kAttentionPort = "attention";
-
-std::vector<plugin::BatchField> described(const Tensors& fields) {
-    std::vector<plugin::BatchField> result;
-    for (const auto& [name, tensor] : fields) result.push_back({name, tensor.kind, tensor.shape});
-    return result;
-}
 
 // Returns every port of a graph that was described with all of them, and removes them from its outputs.
 std::map<std::string, graph::ValueId> take_ports(graph::Graph& graph) {

@@ -59,4 +59,22 @@ Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& mo
     return source_rows(fields);
 }
 
+Result<std::vector<std::vector<int32_t>>> source_ids(const plugin::Registry& registry, const Model& model,
+                                                     std::span<const std::string> texts) {
+    HK_ASSIGN(SourceRows rows, source_rows(registry, model, texts));
+    const auto mask = rows.fields.find("attention_mask");
+    for (const auto& [name, tensor] : rows.fields)
+        if (name != "attention_mask")
+            return unsupported(fmt::format("this model's encoder reads the field '{}', expected input_ids and "
+                                           "attention_mask only",
+                                           name));
+    for (std::size_t i = 0; i < rows.ids.size() && mask != rows.fields.end(); ++i) {
+        std::vector<int32_t> kept;
+        for (std::size_t t = 0; t < rows.ids[i].size(); ++t)
+            if (mask->second.data[i * rows.ids[i].size() + t] != 0.0) kept.push_back(rows.ids[i][t]);
+        rows.ids[i] = std::move(kept);
+    }
+    return std::move(rows.ids);
+}
+
 } // namespace hekla::infer

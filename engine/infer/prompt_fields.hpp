@@ -20,4 +20,8 @@ Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry,
 Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& model,
                                std::span<const std::string> texts);
 
+// Returns the ids of the same rows, without padding. Also unsupported: an encoder that reads more than ids and a mask.
+Result<std::vector<std::vector<int32_t>>> source_ids(const plugin::Registry& registry, const Model& model,
+                                                     std::span<const std::string> texts);
+
 } // namespace hekla::infer

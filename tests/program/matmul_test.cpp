@@ -526,4 +526,29 @@ TEST_CASE("matmul: K is split for the tiles of a last round alone, if that is fa
     }
 }
 
+TEST_CASE("matmul: with equal_rows a row has the same bits in every place") {
+    GpuKernelsBench bench;
+    const int64_t m = 5499, k = 520, n = 257; // 129 tiles on 64 cores
+    Builder b;
+    b.output("y", b(Op::matmul, {b.input("x", Kind::float_, {m, k}), b.input("w", Kind::float_, {k, n})}));
+    const Graph graph = finished(std::move(b));
+    Random random(1);
+    graph::Feeds feeds = kernel_feeds(graph, random);
+    graph::Tensor& x = feeds.fields.at("x");
+    for (std::size_t i = static_cast<std::size_t>(k); i < x.data.size(); ++i)
+        x.data[i] = x.data[i - static_cast<std::size_t>(k)]; // all rows are the first
+    // Returns the number of rows that differ from the first.
+    const auto others = [&](bool equal_rows) {
+        RunOptions options;
+        options.compile.equal_rows = equal_rows;
+        const graph::Tensor y = run_on_device(*bench, graph, feeds, options).at("y");
+        int64_t different = 0;
+        for (int64_t row = 1; row < m; ++row)
+            different += std::equal(y.data.begin(), y.data.begin() + n, y.data.begin() + row * n) ? 0 : 1;
+        return different;
+    };
+    CHECK(others(true) == 0);
+    CHECK(others(false) > 0); // the product is two, and K is split for the last rows alone
+}
+
 } // namespace matmul_test

@@ -40,6 +40,7 @@ constexpr std::array kValues{
     NamedValue{"output", "PATH", ValueKind::file},
     NamedValue{"prompt-file", "FILE", ValueKind::file},
     NamedValue{"report", "FILE", ValueKind::file},
+    NamedValue{"tasks", "PATH", ValueKind::file},
     NamedValue{"pairs", "FILE", ValueKind::file},
     NamedValue{"fields", "FILE", ValueKind::file},
     NamedValue{"capture", "FILE", ValueKind::file},

@@ -29,10 +29,6 @@ std::string shown(const ordered_json& value) {
                              : value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-std::string section(const std::string& title, const std::string& content) {
-    return content.empty() ? "" : "<section><h2>" + escape_markup(title) + "</h2>" + content + "</section>\n";
-}
-
 std::string class_tables(const ClassPairs& pairs) {
     std::set<std::string> found;
     for (const auto& [truth, predicted] : pairs) {

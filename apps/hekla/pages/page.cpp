@@ -1,5 +1,6 @@
 #include "pages/page.hpp"
 
+#include "base/markup.hpp"
 #include "pages_texts.hpp"
 
 namespace hekla::app {
@@ -25,6 +26,10 @@ std::string fill_page(std::string_view file,
         if (!replaced) out += page[at++];
     }
     return out;
+}
+
+std::string section(const std::string& title, const std::string& content) {
+    return content.empty() ? "" : "<section><h2>" + escape_markup(title) + "</h2>" + content + "</section>\n";
 }
 
 } // namespace hekla::app

@@ -13,5 +13,7 @@ std::string fill_page(std::string_view file,
                       std::initializer_list<std::pair<std::string_view, std::string_view>> values);
 // Returns a file of this folder.
 std::string_view page_file(std::string_view file);
+// Returns a card with a title, which is escaped; nothing without content.
+std::string section(const std::string& title, const std::string& content);
 
 } // namespace hekla::app

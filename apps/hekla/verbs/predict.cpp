@@ -1,4 +1,5 @@
-// hekla eval, hekla predict: scores and predictions of trained models, through hekla.h as any host would.
+// hekla eval, hekla predict: scores and predictions of trained models, through hekla.h as any host would. Tasks are in
+// eval_tasks.cpp.
 #include "adapter_option.hpp"
 #include "command.hpp"
 #include "correctness.hpp"
@@ -6,6 +7,7 @@
 #include "pages/evaluation_page.hpp"
 #include "seeds.hpp"
 #include "train/recipe_file.hpp"
+#include "verbs/eval_tasks.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +15,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <optional>
 #include <sstream>
 
 namespace hekla::app {
@@ -25,9 +28,11 @@ constexpr std::size_t kAlignments = 6; // shown in a report
 
 struct EvalArguments {
     std::string recipe, output, report;
-    std::vector<std::string> overrides, adapters;
-    bool test = false, json = false;
-    int64_t seeds = 0;
+    std::vector<std::string> overrides, adapters, tasks;
+    bool test = false, json = false, log_samples = false, reference = false;
+    int64_t seeds = 0, limit = 0;
+    uint64_t seed = 1234;
+    std::optional<int64_t> num_fewshot;
 };
 
 struct Evaluated {
@@ -124,7 +129,32 @@ Status write_report(const Globals& globals, const EvalArguments& a, const std::s
     return write_output(file, evaluation_page(page));
 }
 
+int run_tasks(const Globals& globals, const EvalArguments& a) {
+    TaskArguments tasks;
+    tasks.models = a.overrides; // the positional arguments are models here
+    if (!a.recipe.empty()) tasks.models.insert(tasks.models.begin(), a.recipe);
+    if (tasks.models.empty() && a.tasks[0] != "list") {
+        std::fprintf(stderr, "hekla: error: give the folder of a run or model before --tasks\n");
+        return kUsage;
+    }
+    tasks.tasks = a.tasks;
+    tasks.adapters = a.adapters;
+    tasks.output = a.output;
+    tasks.num_fewshot = a.num_fewshot;
+    tasks.limit = a.limit;
+    tasks.seed = a.seed;
+    tasks.log_samples = a.log_samples;
+    tasks.json = a.json;
+    tasks.reference = a.reference;
+    return run_eval_tasks(globals, tasks);
+}
+
 int run_eval(const Globals& globals, const EvalArguments& a) {
+    if (!a.tasks.empty()) return run_tasks(globals, a);
+    if (a.recipe.empty()) {
+        std::fprintf(stderr, "hekla: error: give a recipe, or a model with --tasks\n");
+        return kUsage;
+    }
     const HostError error;
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
@@ -231,10 +261,13 @@ int run_predict(const Globals& globals, const PredictArguments& a) {
 void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
     {
         CLI::App* parser = app.add_subcommand(
-            "eval", "Compute loss and scores of a recipe's newest checkpoint on its validation or test data.");
+            "eval", "Compute loss and scores of a recipe's newest checkpoint, or evaluate models on tasks.");
         const auto a = std::make_shared<EvalArguments>();
-        parser->add_option("recipe", a->recipe, "recipe file (TOML)")->required();
-        parser->add_option("overrides", a->overrides, "recipe keys to override: data.test=other.tsv");
+        parser->add_option("recipe", a->recipe,
+                           "recipe file (TOML), evaluated on its validation or test data; with --tasks the folder of a "
+                           "run or model");
+        parser->add_option("overrides", a->overrides,
+                           "recipe keys to override: data.test=other.tsv; with --tasks more models, for one table");
         CLI::Option* seeds = parser
                                  ->add_option("--seeds", a->seeds,
                                               "evaluate the N runs of `train --seeds`; prints mean and standard "
@@ -244,13 +277,45 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
                            "; instead of the recipe's own, on model.from if the recipe trains adapters, and on what "
                            "its run has trained otherwise")
             ->excludes(seeds);
-        parser->add_flag("--test", a->test, "use data.test instead of the validation data");
-        parser->add_option("-o,--output", a->output, "file for the predictions, one JSON object per example");
-        parser->add_option("--report", a->report,
-                           "HTML page to write: scores, learning curves, confusion matrix, examples, weights of "
-                           "adapters that are combined");
+        CLI::Option* test = parser->add_flag("--test", a->test, "use data.test instead of the validation data");
+        CLI::Option* tasks =
+            parser
+                ->add_option("--tasks", a->tasks,
+                             "task files (TOML) or folders of them, for language models; 'list': print "
+                             "the tasks that follow it, or those of apps/tasks")
+                ->excludes(seeds)
+                ->excludes(test);
+        parser
+            ->add_option("--num-fewshot", a->num_fewshot,
+                         "demonstrations in a prompt, instead of the tasks' own; loglikelihood_rolling has none")
+            ->check(CLI::Range(0, 10'000))
+            ->needs(tasks);
+        parser->add_option("--limit", a->limit, "documents of a task, the first ones; 0: all")
+            ->check(CLI::NonNegativeNumber)
+            ->needs(tasks);
+        parser->add_option("--seed", a->seed, "seed of demonstrations and sampled texts")
+            ->capture_default_str()
+            ->needs(tasks);
+        CLI::Option* output =
+            parser->add_option("-o,--output", a->output,
+                               "file for the predictions, one JSON object per example; with --tasks a "
+                               "folder for results.json and report.html");
+        parser->add_flag("--log-samples", a->log_samples, "also write samples_TASK.jsonl: prompts, answers and scores")
+            ->needs(tasks)
+            ->needs(output);
+        parser
+            ->add_flag("--reference", a->reference, "compute with the float64 interpreter instead of the device (slow)")
+            ->needs(tasks);
+        parser
+            ->add_option("--report", a->report,
+                         "HTML page to write: scores, learning curves, confusion matrix, examples, weights of "
+                         "adapters that are combined")
+            ->excludes(tasks);
         parser->add_flag("--json", a->json, "print the scores as JSON");
-        parser->footer("Example: hekla eval apps/recipes/quickstart.toml");
+        parser->footer(
+            "Example: hekla eval apps/recipes/quickstart.toml\n"
+            "Tasks have the keys of lm-evaluation-harness, and so have the results (docs/tasks.md): hekla eval "
+            "out/gpt out/other --tasks apps/tasks -o out/scores");
         verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});
     }
     CLI::App* parser =

@@ -42,7 +42,10 @@ struct CompileOptions {
     std::map<std::string, Storage> parameters = {};
     // Storage of the keys and values of attention over a cache. Empty: that of the store's matrices.
     std::optional<Storage> cache = {};
-    bool fused = true;            // pointwise groups in one kernel each (the bits are the same)
+    // No matrix product is cut into two that split K differently, so that a row of a batch has the same bits in every
+    // place.
+    bool equal_rows = false;
+    bool fused = true; // pointwise groups in one kernel each (the bits are the same)
     // The graph is a decoding step: its output "logits" [rows, 1, vocabulary] is also read by a kernel that chooses
     // each row's next token and writes it to the fields of the next replay; see choose.hpp.
     std::optional<ChooseFields> choose = {};

@@ -392,7 +392,7 @@ Problem part_of(const Problem& p, bool columns, int64_t first, int64_t length) {
 bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
     const int64_t batches = p.outer * p.inner;
     const Tiling tiling = choose_tiling(lowering, p);
-    const bool cuts = may_cut && batches == 1 && !tiling.chosen_splits &&
+    const bool cuts = may_cut && !lowering.options.equal_rows && batches == 1 && !tiling.chosen_splits &&
                       (tiling.kernel->family == MatmulFamily::tiled || tiling.kernel->family == MatmulFamily::matrix) &&
                       (epilogue_bits(p.epilogue) & ~kernels::matmul::kAccumulate) == 0;
     if (const ProductCut cut = cuts ? gpu_cut(lowering.limits, *tiling.kernel, p.m, p.n, p.k) : ProductCut{};

@@ -1,0 +1,244 @@
+#include "verbs/eval_tasks.hpp"
+
+#include "base/file.hpp"
+#include "base/stopwatch.hpp"
+#include "harness/results.hpp"
+#include "harness/task_file.hpp"
+#include "infer/open_model.hpp"
+#include "output.hpp"
+#include "pages/tasks_page.hpp"
+#include "training_progress.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+using harness::Task;
+using harness::TaskResult;
+using nlohmann::ordered_json;
+
+const char* const kTaskFolder = "apps/tasks";
+
+// Lines of cells, as a table in Markdown.
+std::string table_text(const std::vector<std::vector<std::string>>& lines, std::size_t texts) {
+    std::vector<std::size_t> widths(lines[0].size(), 3);
+    const auto width_of = [](const std::string& cell) { // of UTF-8
+        return static_cast<std::size_t>(
+            std::ranges::count_if(cell, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+    };
+    for (const auto& line : lines)
+        for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
+    std::string out;
+    for (std::size_t l = 0; l < lines.size(); ++l) {
+        out += "|";
+        for (std::size_t i = 0; i < lines[l].size(); ++i) {
+            const std::string space(widths[i] - width_of(lines[l][i]), ' ');
+            out += i < texts ? " " + lines[l][i] + space + " |" : " " + space + lines[l][i] + " |";
+        }
+        out += "\n";
+        if (l > 0) continue;
+        out += "|";
+        for (std::size_t i = 0; i < widths.size(); ++i)
+            out += i < texts ? std::string(widths[i] + 2, '-') + "|" : std::string(widths[i] + 1, '-') + ":|";
+        out += "\n";
+    }
+    return out;
+}
+
+std::string metrics_of(const Task& task) {
+    std::string names;
+    for (const harness::MetricUse& use : task.metrics) names += (names.empty() ? "" : ", ") + use.name;
+    return names;
+}
+
+int list_tasks(const TaskArguments& a) {
+    std::vector<std::string> paths(a.tasks.begin() + 1, a.tasks.end());
+    if (paths.empty()) paths.emplace_back(kTaskFolder);
+    const Result<std::vector<Task>> tasks = harness::read_tasks(paths);
+    if (!tasks.ok()) return fail(tasks.status());
+    std::vector<std::vector<std::string>> lines{{"task", "output type", "data", "metrics", "version", "file"}};
+    ordered_json list = ordered_json::array();
+    for (const Task& task : tasks.value()) {
+        lines.push_back(
+            {task.name, output_type_name(task.output_type), task.dataset, metrics_of(task), task.version, task.file});
+        list.push_back({{"task", task.name},
+                        {"output_type", output_type_name(task.output_type)},
+                        {"dataset", task.dataset},
+                        {"version", task.version},
+                        {"file", task.file}});
+    }
+    std::printf("%s", a.json ? (json_line(list) + "\n").c_str() : table_text(lines, lines[0].size()).c_str());
+    return kDone;
+}
+
+// Returns a name for a file from a path: the last part that has a name.
+std::string short_name(const std::string& path) {
+    const fs::path whole = fs::path(path).lexically_normal();
+    const std::string last = whole.has_filename() ? whole.filename().string() : whole.parent_path().filename().string();
+    return is_plain_file_name(last) ? last : "model";
+}
+
+// Returns the names of the models in tables and folders: short ones, numbered where they are equal.
+std::vector<std::string> names_of(const std::vector<std::string>& models) {
+    std::vector<std::string> names;
+    for (const std::string& model : models) {
+        const std::string name = short_name(model);
+        std::string unique = name;
+        for (int i = 2; std::ranges::find(names, unique) != names.end(); ++i) unique = fmt::format("{}-{}", name, i);
+        names.push_back(unique);
+    }
+    return names;
+}
+
+std::string score_table(const std::vector<EvaluatedModel>& models) {
+    std::vector<std::vector<std::string>> lines{{"task", "version", "filter", "shots", "metric", ""}};
+    for (const EvaluatedModel& model : models) lines[0].push_back(model.name);
+    for (std::size_t t = 0; t < models[0].results.size(); ++t) {
+        const TaskResult& first = models[0].results[t];
+        for (std::size_t s = 0; s < first.scores.size(); ++s) {
+            const harness::Score& score = first.scores[s];
+            auto& line = lines.emplace_back();
+            line = {first.task.name, first.task.version,
+                    score.filter,    std::to_string(first.num_fewshot),
+                    score.metric,    score.higher_is_better ? "↑" : "↓"};
+            for (const EvaluatedModel& model : models) line.push_back(score_text(model.results[t].scores[s]));
+        }
+    }
+    return table_text(lines, 6);
+}
+
+// A line on a terminal that shows how far a task is.
+class TaskProgress {
+public:
+    void show(const std::string& model, const Task& task, std::size_t done, std::size_t all) {
+        if (!terminal_) return;
+        std::fprintf(stderr, "\r\x1b[K%s: %s: %zu of %zu %s", model.c_str(), task.name.c_str(), done, all,
+                     task.output_type == harness::OutputType::generate_until ? "texts" : "rows");
+        open_ = true;
+    }
+    void end() {
+        if (open_) std::fprintf(stderr, "\r\x1b[K");
+        open_ = false;
+    }
+
+private:
+    bool terminal_ = Progress::is_terminal();
+    bool open_ = false;
+};
+
+class Run {
+public:
+    Run(const Globals& globals, const TaskArguments& arguments)
+        : globals_(globals), a_(arguments), registry_(scan_plugins(globals)) {}
+
+    Result<int> run() {
+        HK_ASSIGN(tasks_, harness::read_tasks(a_.tasks));
+        HK_ASSIGN(const std::vector<infer::AdapterUse> adapters, infer::parse_adapter_uses(a_.adapters));
+        if (!a_.output.empty()) {
+            std::error_code problem;
+            fs::create_directories(a_.output, problem);
+            if (problem) return io_error(fmt::format("{}: {}", a_.output, problem.message()));
+        }
+        const std::vector<std::string> names = names_of(a_.models);
+        watch_interrupts();
+        ordered_json all = ordered_json::object();
+        for (std::size_t i = 0; i < a_.models.size(); ++i) {
+            HK_ASSIGN(ordered_json results, evaluate(a_.models[i], names[i], adapters));
+            all[names[i]] = std::move(results);
+        }
+        if (!a_.output.empty()) HK_TRY(write_file_atomically(fs::path(a_.output) / "report.html", tasks_page(models_)));
+        const std::string text = a_.models.size() == 1 ? json_line(all.front()) : json_line({{"models", all}});
+        std::printf("%s", a_.json ? (text + "\n").c_str() : score_table(models_).c_str());
+        return kDone;
+    }
+
+private:
+    Result<ordered_json> evaluate(const std::string& path, const std::string& name,
+                                  const std::vector<infer::AdapterUse>& adapters) {
+        infer::ModelOptions open;
+        open.head = "lm";
+        open.adapters = adapters;
+        const program::RuntimeSource source = a_.reference ? program::RuntimeSource() : device_.source();
+        HK_ASSIGN(infer::Model model, infer::open_model(registry_, source, path, open, globals_.log()));
+        TaskProgress progress;
+        harness::ResultsOf of;
+        of.model = path;
+        of.options.num_fewshot = a_.num_fewshot;
+        of.options.limit = a_.limit;
+        of.options.seed = a_.seed;
+        of.options.stop = [] { return interrupted(); };
+        of.options.progress = [&](const Task& task, std::size_t done, std::size_t rows) {
+            progress.show(name, task, done, rows);
+        };
+        const auto began = std::chrono::steady_clock::now();
+        HK_ASSIGN(const std::unique_ptr<harness::Evaluator> evaluator,
+                  harness::Evaluator::create(registry_, model, of.options));
+        EvaluatedModel& evaluated = models_.emplace_back();
+        evaluated.name = name;
+        for (const Task& task : tasks_) {
+            Result<TaskResult> result = evaluator->run(task);
+            progress.end();
+            if (!result.ok()) return result.status();
+            tell(name, result.value());
+            evaluated.results.push_back(result.take());
+        }
+        of.seconds = seconds_since(began);
+        const ordered_json results = harness::results_json(of, evaluated.results);
+        if (!a_.output.empty()) HK_TRY(write(name, results, evaluated.results));
+        return results;
+    }
+
+    void tell(const std::string& name, const TaskResult& result) const {
+        const Log log = globals_.log();
+        if (result.cut > 0)
+            log.warning(fmt::format("{}: {}: {} of {} prompts lost tokens on the left, for want of positions", name,
+                                    result.task.name, result.cut, result.answers.size()));
+        if (result.joined > 0)
+            log.warning(fmt::format("{}: {}: the tokens of {} continuations may begin within the prompt, because the "
+                                    "tokenizer joins the two",
+                                    name, result.task.name, result.joined));
+    }
+
+    Status write(const std::string& name, const ordered_json& results, const std::vector<TaskResult>& tasks) const {
+        fs::path folder = a_.output;
+        if (a_.models.size() > 1) folder /= name;
+        std::error_code problem;
+        fs::create_directories(folder, problem);
+        if (problem) return io_error(fmt::format("{}: {}", folder.string(), problem.message()));
+        const std::string text = results.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+        HK_TRY(write_file_atomically(folder / "results.json", text));
+        for (const TaskResult& result : tasks)
+            if (a_.log_samples)
+                HK_TRY(write_file_atomically(folder / fmt::format("samples_{}.jsonl", result.task.name),
+                                             harness::samples_lines(result)));
+        return {};
+    }
+
+    const Globals& globals_;
+    const TaskArguments& a_;
+    std::vector<Task> tasks_;
+    plugin::Registry registry_;
+    DeviceOnDemand device_{globals_, measuring(globals_)};
+    std::vector<EvaluatedModel> models_;
+
+    static program::RuntimeOptions measuring(const Globals& globals) {
+        program::RuntimeOptions options;
+        options.measure_kernels = measure_of(globals);
+        return options;
+    }
+};
+
+} // namespace
+
+int run_eval_tasks(const Globals& globals, const TaskArguments& arguments) {
+    if (arguments.tasks[0] == "list") return list_tasks(arguments);
+    return finish(Run(globals, arguments).run());
+}
+
+} // namespace hekla::app

@@ -1,0 +1,26 @@
+// hekla eval MODEL --tasks: language models on tasks, with the metrics and files of lm-evaluation-harness.
+#pragma once
+
+#include "command.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hekla::app {
+
+struct TaskArguments {
+    std::vector<std::string> models, tasks, adapters;
+    std::string output; // folder; empty: none
+    std::optional<int64_t> num_fewshot;
+    int64_t limit = 0; // 0: all documents
+    uint64_t seed = 1234;
+    bool log_samples = false, json = false;
+    bool reference = false; // the float64 interpreter instead of the device
+};
+
+// Returns the exit status. `tasks` may begin with "list": then the tasks of the rest are listed.
+int run_eval_tasks(const Globals& globals, const TaskArguments& arguments);
+
+} // namespace hekla::app
