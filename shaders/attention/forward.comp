@@ -37,15 +37,16 @@ void main() {
     }
     do {
         float s[BLOCK];
-        vec2 k_shares[SHARES(D)];
         LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D, kTypeK)
         const uint mask = mask_of(r, b, h, i, j0);
         float new_max = row_max;
+        [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) s[jj] = 0.0;
+        [[unroll]] for (uint d = 0; d < D; ++d) {
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) s[jj] = fma(q[d], SHARED(k_shares, jj, d, D, kTypeK), s[jj]);
+        }
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
             const uint j = min(j0 + jj, r.keys - 1);
-            float dot_ = 0.0;
-            [[unroll]] for (uint d = 0; d < D; ++d) dot_ = fma(q[d], SHARED(k_shares, jj, d, D), dot_);
-            s[jj] = dot_ + extra_score(r, b, h, i, j);
+            s[jj] += extra_score(r, b, h, i, j);
             if (!(is_allowed(r, b, i, j, mask >> jj) && j0 + jj < r.keys)) s[jj] = -kInfinity;
             new_max = max(new_max, s[jj]);
         }
@@ -61,11 +62,10 @@ void main() {
         if (has(kDropout)) {
             [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) p[jj] *= keep(r, key, b, h, i, j0 + jj);
         }
-        vec2 v_shares[SHARES(DV)];
         LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV, kTypeV)
         [[unroll]] for (uint d = 0; d < DV; ++d) {
             float sum = y[d] * rescale;
-            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(p[jj], SHARED(v_shares, jj, d, DV), sum);
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(p[jj], SHARED(v_shares, jj, d, DV, kTypeV), sum);
             y[d] = sum;
         }
         j0 += BLOCK;
@@ -76,11 +76,10 @@ void main() {
         // Rows without an allowed key become the mean of all values.
         uint j = 0;
         do {
-            vec2 v_shares[SHARES(DV)];
             LOAD_SHARES(v_shares, values, r.v_t, j, r.keys, DV, kTypeV)
             [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
                 const float weight = empty && j + jj < r.keys ? 1.0 : 0.0;
-                [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = fma(weight, SHARED(v_shares, jj, d, DV), y[d]);
+                [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = fma(weight, SHARED(v_shares, jj, d, DV, kTypeV), y[d]);
             }
             j += BLOCK;
         } while (j < r.keys);

@@ -44,23 +44,26 @@ void main() {
         const uint64_t rows = (uint64_t(b) * r.heads + h) * r.queries;
         uint i0 = begin;
         do {
-            vec2 q_shares[SHARES(D)];
             LOAD_SHARES(q_shares, queries, r.q_t, i0, r.queries, D, kTypeQ)
-            vec2 dy_shares[SHARES(DV)];
             LOAD_SHARES(dy_shares, gradients, r.dy_t, i0, r.queries, DV, kTypeDy)
             const uint64_t mine = rows + min(i0 + min(gl_SubgroupInvocationID, BLOCK - 1), r.queries - 1);
             const vec2 lses = load_pair(r.lse, mine * 2, kF32);
             const float deltas = load_float(r.delta, mine, kF32);
-            float used[BLOCK];
-            float ds[BLOCK];
+            float used[BLOCK], ds[BLOCK], scores[BLOCK], dps[BLOCK];
+            [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) scores[ii] = dps[ii] = 0.0;
+            [[unroll]] for (uint d = 0; d < D; ++d) {
+                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii)
+                    scores[ii] = fma(k[d], SHARED(q_shares, ii, d, D, kTypeQ), scores[ii]);
+            }
+            [[unroll]] for (uint d = 0; d < DV; ++d) {
+                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii)
+                    dps[ii] = fma(v[d], SHARED(dy_shares, ii, d, DV, kTypeDy), dps[ii]);
+            }
             [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) {
                 const uint i = min(i0 + ii, r.queries - 1);
                 const vec2 lse = vec2(subgroupBroadcast(lses.x, ii), subgroupBroadcast(lses.y, ii));
                 const float delta = subgroupBroadcast(deltas, ii);
-                float s = 0.0;
-                [[unroll]] for (uint d = 0; d < D; ++d) s = fma(k[d], SHARED(q_shares, ii, d, D), s);
-                float dp = 0.0;
-                [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(v[d], SHARED(dy_shares, ii, d, DV), dp);
+                const float s = scores[ii], dp = dps[ii];
                 const bool query_in_range = i0 + ii < r.queries;
                 const bool allowed = is_allowed(r, b, i, j, mask_of(r, b, h, i, j)) && query_in_range && lse.y != kEmptyRow;
                 const float p = allowed ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
@@ -79,12 +82,12 @@ void main() {
             }
             [[unroll]] for (uint d = 0; d < D; ++d) {
                 float sum = dk[d];
-                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(ds[ii], SHARED(q_shares, ii, d, D), sum);
+                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(ds[ii], SHARED(q_shares, ii, d, D, kTypeQ), sum);
                 dk[d] = sum;
             }
             [[unroll]] for (uint d = 0; d < DV; ++d) {
                 float sum = dv[d];
-                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(used[ii], SHARED(dy_shares, ii, d, DV), sum);
+                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(used[ii], SHARED(dy_shares, ii, d, DV, kTypeDy), sum);
                 dv[d] = sum;
             }
             i0 += BLOCK;

@@ -45,18 +45,23 @@ void main() {
         j0 = min(j0, r.keys - 1) / BLOCK * BLOCK;
     }
     do {
-        vec2 k_shares[SHARES(D)];
         LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D, kTypeK)
-        vec2 v_shares[SHARES(DV)];
         LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV, kTypeV)
         const uint mask = mask_of(r, b, h, i, j0);
-        float ds[BLOCK];
+        float ds[BLOCK], scores[BLOCK], dps[BLOCK];
+        [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) scores[jj] = dps[jj] = 0.0;
+        [[unroll]] for (uint d = 0; d < D; ++d) {
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj)
+                scores[jj] = fma(q[d], SHARED(k_shares, jj, d, D, kTypeK), scores[jj]);
+        }
+        [[unroll]] for (uint d = 0; d < DV; ++d) {
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj)
+                dps[jj] = fma(dy[d], SHARED(v_shares, jj, d, DV, kTypeV), dps[jj]);
+        }
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
             const uint j = min(j0 + jj, r.keys - 1);
-            float s = 0.0;
-            [[unroll]] for (uint d = 0; d < D; ++d) s = fma(q[d], SHARED(k_shares, jj, d, D), s);
-            float dp = 0.0;
-            [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(dy[d], SHARED(v_shares, jj, d, DV), dp);
+            const float s = scores[jj];
+            float dp = dps[jj];
             if (has(kDropout)) dp *= keep(r, key, b, h, i, j);
             const bool allowed = is_allowed(r, b, i, j, mask >> jj) && j0 + jj < r.keys && lse.y != kEmptyRow;
             const float p = allowed ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
@@ -79,7 +84,7 @@ void main() {
         }
         [[unroll]] for (uint d = 0; d < D; ++d) {
             float sum = dq[d];
-            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(ds[jj], SHARED(k_shares, jj, d, D), sum);
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(ds[jj], SHARED(k_shares, jj, d, D, kTypeK), sum);
             dq[d] = sum;
         }
         j0 += BLOCK;

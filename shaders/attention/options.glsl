@@ -17,21 +17,31 @@ layout(constant_id = 5) const uint OPTIONS = 0;
 #define given_float(address, i) load_float(address, i, kF32)
 #include "attention/scores.glsl"
 
-// BLOCK rows of `width` elements, distributed over the lanes: element e of the block is in share e / (S W) of lane
-// (e / W) mod S. Rows past `rows` repeat the last.
+// BLOCK rows of `width` elements for all lanes. Where a load from one address is cheap (UNIFORM_LOADS, float32), the
+// elements are loaded when they are used. Otherwise they are distributed over the lanes: element e of the block is in
+// share e / (S W) of lane (e / W) mod S. Rows past `rows` repeat the last.
+#define DIRECT(type) (UNIFORM_LOADS != 0 && (type) == kF32)
 #define SHARES(width) ((BLOCK * (width) + S * W - 1) / (S * W))
 #define LOAD_SHARES(shares, address, stride, first, rows, width, type)                                                 \
-    [[unroll]] for (uint hekla_q = 0; hekla_q < SHARES(width); ++hekla_q) {                                            \
-        const uint hekla_e = min((hekla_q * S + gl_SubgroupInvocationID) * W, BLOCK * (width) - W);                    \
-        const uint64_t hekla_at =                                                                                      \
-            uint64_t(min((first) + hekla_e / (width), (rows) - 1)) * (stride) + hekla_e % (width);                     \
-        shares[hekla_q] = W == 2 ? load_pair(address, hekla_at, type) : vec2(load_float(address, hekla_at, type), 0.0); \
+    vec2 shares[SHARES(width)];                                                                                        \
+    uint64_t shares##_rows[BLOCK];                                                                                     \
+    [[unroll]] for (uint hekla_b = 0; hekla_b < BLOCK; ++hekla_b)                                                      \
+        shares##_rows[hekla_b] = (address) + uint64_t(min((first) + hekla_b, (rows) - 1) * (stride)) * 4ul;            \
+    if (!DIRECT(type)) {                                                                                               \
+        [[unroll]] for (uint hekla_q = 0; hekla_q < SHARES(width); ++hekla_q) {                                        \
+            const uint hekla_e = min((hekla_q * S + gl_SubgroupInvocationID) * W, BLOCK * (width) - W);                \
+            const uint64_t hekla_at =                                                                                  \
+                uint64_t(min((first) + hekla_e / (width), (rows) - 1)) * (stride) + hekla_e % (width);                 \
+            shares[hekla_q] =                                                                                          \
+                W == 2 ? load_pair(address, hekla_at, type) : vec2(load_float(address, hekla_at, type), 0.0);          \
+        }                                                                                                              \
     }
-#define SHARED(shares, row, column, width)                                                                             \
-    subgroupBroadcast(W == 2 && ((row) * (width) + (column)) % 2 == 1                                                  \
-                          ? shares[((row) * (width) + (column)) / (S * W)].y                                           \
-                          : shares[((row) * (width) + (column)) / (S * W)].x,                                          \
-                      (((row) * (width) + (column)) / W) % S)
+#define SHARED(shares, row, column, width, type)                                                                       \
+    (DIRECT(type) ? load_float(shares##_rows[row], uint64_t(column), kF32)                                             \
+                  : subgroupBroadcast(W == 2 && ((row) * (width) + (column)) % 2 == 1                                  \
+                                          ? shares[((row) * (width) + (column)) / (S * W)].y                           \
+                                          : shares[((row) * (width) + (column)) / (S * W)].x,                          \
+                                      (((row) * (width) + (column)) / W) % S))
 
 // Loads a row of this lane.
 #define LOAD_ROW(row, address, width, factor, type)                                                                    \
