@@ -32,7 +32,7 @@ std::string short_number(double value) {
 }
 
 std::string range_text(const Range& range) { return fmt::format("{:.4g} to {:.4g}", range.low, range.high); }
-std::string percent(double error) { return fmt::format("{:+.2f}%", 100.0 * error); }
+std::string signed_percent(double error) { return fmt::format("{:+.2f}%", 100.0 * error); }
 
 // A picture with logarithmic axes.
 class Chart {
@@ -205,7 +205,7 @@ std::string ScalingReport::table() const {
         for (const Prediction& one : predicted)
             text += fmt::format("{:<20} {:>10} {:>8.4f} {:>9.4f} {:>16} {:>8} {:>10} {:>10}\n", one.point->name,
                                 short_number(flops_of(fit, *one.point)), one.point->loss, one.loss,
-                                range_text(one.range), percent(one.error), percent(one.as_best), percent(one.as_line));
+                                range_text(one.range), signed_percent(one.error), signed_percent(one.as_best), signed_percent(one.as_line));
     }
     text += fmt::format("\n{:>10} {:>12} {:>12} {:>8} {:>16}   best size and data for as many FLOPs\n", "FLOPs",
                         "parameters", "tokens", "loss", "95%");
@@ -362,7 +362,7 @@ std::string ScalingReport::page(const std::string& title) const {
         held += fmt::format("<tr><td>{}</td>{}{}{}{}{}{}{}</tr>\n", escape_markup(one.point->name),
                             cell(short_number(flops_of(fit, *one.point))), cell(fmt::format("{:.4f}", one.point->loss)),
                             cell(fmt::format("{:.4f}", one.loss)), cell(range_text(one.range)),
-                            cell(percent(one.error)), cell(percent(one.as_best)), cell(percent(one.as_line)));
+                            cell(signed_percent(one.error)), cell(signed_percent(one.as_best)), cell(signed_percent(one.as_line)));
     if (!held.empty())
         held = "<table><tr><th>Model</th><th class=\"number\">FLOPs</th><th class=\"number\">Loss</th>"
                "<th class=\"number\">Predicted</th><th class=\"number\">95 %</th><th class=\"number\">Error</th>"

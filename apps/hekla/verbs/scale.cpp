@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 using scaling::Fit;
 using scaling::Point;
 
-constexpr const char* kResult = "scaling.csv"; // in the folder of a finished training
+constexpr const char* kPointFile = "scaling.csv"; // in the folder of a finished training
 
 struct FitArguments {
     std::string points;
@@ -100,7 +100,7 @@ int run_fit(const FitArguments& a) {
     return kDone;
 }
 
-struct PredictArguments {
+struct PredictionArguments {
     std::string fit;
     double parameters = 0.0, tokens = 0.0, flops = 0.0;
     std::string law;
@@ -108,7 +108,7 @@ struct PredictArguments {
     bool json = false;
 };
 
-Result<Fit> read_fit(const PredictArguments& a) {
+Result<Fit> read_fit(const PredictionArguments& a) {
     std::error_code problem;
     const fs::path given = a.fit, file = fs::is_directory(given, problem) ? given / "fit.json" : given;
     HK_ASSIGN(const std::string text, read_file(file));
@@ -127,7 +127,7 @@ Result<Fit> read_fit(const PredictArguments& a) {
                                  a.without_embeddings ? " over parameters without embeddings" : ""));
 }
 
-int run_predict(const PredictArguments& a) {
+int run_predict(const PredictionArguments& a) {
     const Result<Fit> fit = read_fit(a);
     if (!fit.ok()) return fail(fit.status());
     scaling::Optimum at{a.parameters, a.tokens, 0.0};
@@ -245,7 +245,7 @@ public:
 
 private:
     Result<bool> add_finished(const LadderRun& run) {
-        const fs::path file = folder(run) / kResult;
+        const fs::path file = folder(run) / kPointFile;
         std::error_code problem;
         if (!fs::exists(file, problem)) return false;
         HK_ASSIGN(const std::vector<Point> read, scaling::read_points(file.string(), {}));
@@ -302,7 +302,7 @@ private:
                 failed_precondition(fmt::format("{}: its validation loss is {}; a scaling law needs a number above 0: "
                                                 "lower train.learning_rate of this size",
                                                 run.name, point.loss)));
-        if (const Status written = write_file_atomically(folder(run) / kResult, scaling::points_csv({&point, 1}));
+        if (const Status written = write_file_atomically(folder(run) / kPointFile, scaling::points_csv({&point, 1}));
             !written.ok())
             return fail(written);
         points_.push_back(point);
@@ -469,7 +469,7 @@ void add_fit(CLI::App& scale, Verbs& verbs) {
 
 void add_predict(CLI::App& scale, Verbs& verbs) {
     CLI::App* parser = scale.add_subcommand("predict", "Predict the loss of a model that is not trained yet.");
-    const auto arguments = std::make_shared<PredictArguments>();
+    const auto arguments = std::make_shared<PredictionArguments>();
     parser->add_option("fit", arguments->fit, "fit.json, or its folder")->required();
     parser->add_option("--parameters", arguments->parameters, "N, its number of parameters")
         ->check(CLI::PositiveNumber);
