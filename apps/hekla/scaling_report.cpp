@@ -37,7 +37,9 @@ std::string signed_percent(double error) { return fmt::format("{:+.2f}%", 100.0 
 // A picture with logarithmic axes.
 class Chart {
 public:
-    Chart(const std::string& title, double height) : height_(height), svg_(kWidth, height, "sans-serif", 12) {
+    // legend: with room for a title and a legend.
+    Chart(const std::string& title, double height, bool legend = true)
+        : height_(height), top_(legend ? 78.0 : 16.0), svg_(kWidth, height, "sans-serif", 12) {
         if (!title.empty()) svg_.text(kLeft, 24, title, "font-size=\"15\" fill=\"#222\"");
     }
     void include(double x, double y) {
@@ -54,7 +56,7 @@ public:
         };
         widen(x_low_, x_high_), widen(y_low_, y_high_);
         for (const double value : marks(x_low_, x_high_)) {
-            svg_.line(x(value), kTop, x(value), height_ - kBottom, "stroke=\"#f0f0f0\"");
+            svg_.line(x(value), top_, x(value), height_ - kBottom, "stroke=\"#f0f0f0\"");
             svg_.text(x(value), height_ - kBottom + 18, short_number(value), "text-anchor=\"middle\" fill=\"#555\"");
         }
         const double step =
@@ -73,13 +75,13 @@ public:
         else
             for (double value = std::ceil(low / step) * step; value <= high; value += step) mark(value);
         svg_.text((kLeft + kWidth - kRight) / 2, height_ - 10, x_name, "text-anchor=\"middle\" fill=\"#555\"");
-        svg_.text_upwards(16, (kTop + height_ - kBottom) / 2, y_name, "text-anchor=\"middle\" fill=\"#555\"");
+        svg_.text_upwards(16, (top_ + height_ - kBottom) / 2, y_name, "text-anchor=\"middle\" fill=\"#555\"");
     }
     double x(double value) const {
         return kLeft + (std::log(value) - x_low_) / (x_high_ - x_low_) * (kWidth - kLeft - kRight);
     }
     double y(double value) const {
-        return height_ - kBottom - (scaled(value) - y_low_) / (y_high_ - y_low_) * (height_ - kTop - kBottom);
+        return height_ - kBottom - (scaled(value) - y_low_) / (y_high_ - y_low_) * (height_ - top_ - kBottom);
     }
     double least_x() const { return std::exp(x_low_); }
     double most_x() const { return std::exp(x_high_); }
@@ -102,7 +104,7 @@ public:
         for (int i = 0; i <= kPoints; ++i) {
             const double at = std::exp(std::log(from) + (std::log(to) - std::log(from)) * i / kPoints);
             const Range range = of(at);
-            const auto clamped = [&](double value) { return std::clamp(y(value), kTop, height_ - kBottom); };
+            const auto clamped = [&](double value) { return std::clamp(y(value), top_, height_ - kBottom); };
             path += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", x(at), clamped(range.high));
             back = fmt::format("L{:.1f} {:.1f}", x(at), clamped(range.low)) + back;
         }
@@ -137,7 +139,7 @@ public:
     std::string finish() { return std::move(svg_).finish(); }
 
 private:
-    static constexpr double kWidth = 860, kLeft = 68, kRight = 24, kTop = 78, kBottom = 52;
+    static constexpr double kWidth = 860, kLeft = 68, kRight = 24, kBottom = 52;
     double scaled(double value) const { return logarithmic_y_ ? (value > 0.0 ? std::log(value) : -1e300) : value; }
     // 1, 2 and 5 times powers of ten, or only powers of ten where these are many.
     static std::vector<double> marks(double low, double high) {
@@ -152,7 +154,7 @@ private:
             for (std::size_t i = 1; i < all.size(); ++i) all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
         return all;
     }
-    double height_;
+    double height_, top_;
     SvgWriter svg_;
     bool logarithmic_y_ = true, broken_ = false;
     double x_low_ = 1e300, x_high_ = -1e300, y_low_ = 1e300, y_high_ = -1e300;
@@ -163,15 +165,28 @@ double flops_of(const Fit& fit, const Point& p) {
     return p.flops > 0.0 ? p.flops : fit.cost.flops(fit.size_of(p), p.tokens);
 }
 
-std::set<double> sizes_of(const Fit& fit, const std::vector<Point>& points) {
-    std::set<double> sizes;
-    for (const Point& p : points) sizes.insert(fit.size_of(p));
-    return sizes;
-}
+// The sizes that a picture has colors for: all of a ladder's, or some of many.
+class Palette {
+public:
+    Palette(const Fit& fit, const std::vector<Point>& points) {
+        std::set<double> all;
+        for (const Point& p : points) all.insert(fit.size_of(p));
+        const std::vector<double> sorted(all.begin(), all.end());
+        const std::size_t count = std::min(sorted.size(), std::size(kColors));
+        for (std::size_t i = 0; i < count; ++i)
+            sizes_.push_back(sorted[count > 1 ? i * (sorted.size() - 1) / (count - 1) : 0]);
+    }
+    const std::vector<double>& sizes() const { return sizes_; }
+    // Returns the color of the nearest size.
+    const char* color(double size) const {
+        const auto nearest =
+            std::ranges::min_element(sizes_, {}, [&](double one) { return std::abs(std::log(one) - std::log(size)); });
+        return kColors[static_cast<std::size_t>(nearest - sizes_.begin())];
+    }
 
-const char* color_of(const std::set<double>& sizes, double size) {
-    return kColors[static_cast<std::size_t>(std::distance(sizes.begin(), sizes.find(size))) % std::size(kColors)];
-}
+private:
+    std::vector<double> sizes_;
+};
 
 const char* size_name(const Fit& fit) {
     return fit.without_embeddings ? "parameters without embeddings" : "parameters";
@@ -203,9 +218,10 @@ std::string ScalingReport::table() const {
         text += fmt::format("\n{:<20} {:>10} {:>8} {:>8} {:>16} {:>8} {:>10} {:>10}\n", "held out", "FLOPs", "loss",
                             "predicted", "95%", "error", "best loss", "line");
         for (const Prediction& one : predicted)
-            text += fmt::format("{:<20} {:>10} {:>8.4f} {:>9.4f} {:>16} {:>8} {:>10} {:>10}\n", one.point->name,
-                                short_number(flops_of(fit, *one.point)), one.point->loss, one.loss,
-                                range_text(one.range), signed_percent(one.error), signed_percent(one.as_best), signed_percent(one.as_line));
+            text +=
+                fmt::format("{:<20} {:>10} {:>8.4f} {:>9.4f} {:>16} {:>8} {:>10} {:>10}\n", one.point->name,
+                            short_number(flops_of(fit, *one.point)), one.point->loss, one.loss, range_text(one.range),
+                            signed_percent(one.error), signed_percent(one.as_best), signed_percent(one.as_line));
     }
     text += fmt::format("\n{:>10} {:>12} {:>12} {:>8} {:>16}   best size and data for as many FLOPs\n", "FLOPs",
                         "parameters", "tokens", "loss", "95%");
@@ -244,7 +260,7 @@ ordered_json ScalingReport::json() const {
 
 std::string ScalingReport::svg(const std::string& title) const {
     const Fit& fit = fits_.front();
-    const std::set<double> sizes = sizes_of(fit, points_);
+    const Palette palette(fit, points_);
     Chart chart(title, 520);
     double most = 0.0, least = 1e300;
     for (const Point& p : points_) {
@@ -266,8 +282,8 @@ std::string ScalingReport::svg(const std::string& title) const {
         least, most * 2.0, [&](double flops) { return frontier(flops).loss; },
         "stroke=\"#222\" stroke-width=\"1.6\" stroke-dasharray=\"6 4\"");
     chart.explain("best size for the operations", "#222");
-    for (const double size : sizes) {
-        const char* const color = color_of(sizes, size);
+    for (const double size : palette.sizes()) {
+        const char* const color = palette.color(size);
         chart.curve(
             chart.least_x(), chart.most_x(),
             [&](double flops) { return fit.law.loss(size, fit.cost.tokens(size, flops)); },
@@ -276,9 +292,9 @@ std::string ScalingReport::svg(const std::string& title) const {
     }
     for (const Prediction& one : predictions(fit, points_))
         if (!fit.resampled.empty())
-            chart.bar(flops_of(fit, *one.point), one.range, color_of(sizes, fit.size_of(*one.point)));
+            chart.bar(flops_of(fit, *one.point), one.range, palette.color(fit.size_of(*one.point)));
     for (const Point& p : points_)
-        chart.point(flops_of(fit, p), p.loss, color_of(sizes, fit.size_of(p)), p.held_out,
+        chart.point(flops_of(fit, p), p.loss, palette.color(fit.size_of(p)), p.held_out,
                     fmt::format("{}: {} parameters, {} tokens, loss {:.4f}{}", p.name, short_number(fit.size_of(p)),
                                 short_number(p.tokens), p.loss, p.held_out ? ", held out" : ""));
     return chart.finish();
@@ -286,7 +302,7 @@ std::string ScalingReport::svg(const std::string& title) const {
 
 std::string ScalingReport::losses_by_size() const {
     const Fit& fit = fits_.front();
-    const std::set<double> sizes = sizes_of(fit, points_);
+    const Palette palette(fit, points_);
     Chart chart("", 460);
     std::set<double> losses;
     double most = 0.0, least = 1e300;
@@ -312,22 +328,26 @@ std::string ScalingReport::losses_by_size() const {
         chart.least_x(), chart.most_x(),
         [&](double size) {
             for (std::size_t i = 1; i < path.size(); ++i)
-                if (size >= path[i - 1].parameters && size <= path[i].parameters) return path[i].tokens;
+                if (size >= path[i - 1].parameters && size <= path[i].parameters) {
+                    const double part = std::log(size / path[i - 1].parameters) /
+                                        std::max(std::log(path[i].parameters / path[i - 1].parameters), 1e-12);
+                    return path[i - 1].tokens * std::pow(path[i].tokens / path[i - 1].tokens, part);
+                }
             return std::nan("");
         },
         "stroke=\"#222\" stroke-width=\"1.6\" stroke-dasharray=\"6 4\"");
     chart.explain("equal loss", "#9aa7b5");
     chart.explain("lowest loss for the operations", "#222");
     for (const Point& p : points_)
-        chart.point(fit.size_of(p), p.tokens, color_of(sizes, fit.size_of(p)), p.held_out,
+        chart.point(fit.size_of(p), p.tokens, palette.color(fit.size_of(p)), p.held_out,
                     fmt::format("{}: loss {:.4f}", p.name, p.loss));
     return chart.finish();
 }
 
 std::string ScalingReport::residuals() const {
     const Fit& fit = fits_.front();
-    const std::set<double> sizes = sizes_of(fit, points_);
-    Chart chart("", 320);
+    const Palette palette(fit, points_);
+    Chart chart("", 280, false);
     chart.linear_y();
     const auto percent_off = [&](const Point& p) {
         return 100.0 * (p.loss / fit.law.loss(fit.size_of(p), p.tokens) - 1.0);
@@ -337,7 +357,7 @@ std::string ScalingReport::residuals() const {
     chart.draw_axes("floating-point operations of the training", "measured over fitted loss, % more");
     chart.horizontal(0.0);
     for (const Point& p : points_)
-        chart.point(flops_of(fit, p), percent_off(p), color_of(sizes, fit.size_of(p)), p.held_out,
+        chart.point(flops_of(fit, p), percent_off(p), palette.color(fit.size_of(p)), p.held_out,
                     fmt::format("{}: {:+.2f}%", p.name, percent_off(p)));
     return chart.finish();
 }
@@ -362,7 +382,8 @@ std::string ScalingReport::page(const std::string& title) const {
         held += fmt::format("<tr><td>{}</td>{}{}{}{}{}{}{}</tr>\n", escape_markup(one.point->name),
                             cell(short_number(flops_of(fit, *one.point))), cell(fmt::format("{:.4f}", one.point->loss)),
                             cell(fmt::format("{:.4f}", one.loss)), cell(range_text(one.range)),
-                            cell(signed_percent(one.error)), cell(signed_percent(one.as_best)), cell(signed_percent(one.as_line)));
+                            cell(signed_percent(one.error)), cell(signed_percent(one.as_best)),
+                            cell(signed_percent(one.as_line)));
     if (!held.empty())
         held = "<table><tr><th>Model</th><th class=\"number\">FLOPs</th><th class=\"number\">Loss</th>"
                "<th class=\"number\">Predicted</th><th class=\"number\">95 %</th><th class=\"number\">Error</th>"
