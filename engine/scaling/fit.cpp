@@ -95,7 +95,7 @@ Candidate refined(const Law& start, const Samples& samples, double delta) {
     method.minimize(x);
     const Law law = residuals.law(x);
     const double reached = objective(law, samples, delta), before = objective(start, samples, delta);
-    // Exponents that are not above 0 are no law.
+    // Exponents of a law are above 0.
     const std::size_t first = law.form == Form::chinchilla ? 3 : 2;
     const bool is_law =
         x.allFinite() && law.fitted[first] > 0.0 && (first + 1 >= law.count() || law.fitted[first + 1] > 0.0);

@@ -173,7 +173,7 @@ struct RunArguments {
     bool json = false;
 };
 
-// What a plan says of a run.
+// What a plan contains of a run.
 struct RunSize {
     double parameters = 0.0, without_embeddings = 0.0, flops = 0.0;
     int64_t tokens_per_step = 0, tokens_of_data = 0;
@@ -229,7 +229,7 @@ public:
         return hk_plan(context_, &options, error_.error) == HK_OK ? kDone : error_.report();
     }
 
-    // Returns the recipe's overrides for a run of so many steps.
+    // Returns the recipe's overrides for a run of `steps` steps.
     std::vector<std::string> overrides_of(const LadderRun& run, int64_t steps) const {
         std::vector<std::string> all = run.overrides;
         const auto assign = [&](const char* key, const std::string& value) {
@@ -461,7 +461,7 @@ void add_fit(CLI::App& scale, Verbs& verbs) {
     parser->footer(
         "chinchilla: L = E + A / N^alpha + B / D^beta; kaplan: L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D;\n"
         "N parameters, D tokens. Minimizes the Huber loss of log L (delta 1e-3). Held-out models are predicted,\n"
-        "beside two naive rules. Writes fit.json, scaling.svg and scaling.html.\n"
+        "and the errors of two naive rules are printed too. Writes fit.json, scaling.svg and scaling.html.\n"
         "\n"
         "Example: hekla scale fit runs.csv --column parameters=\"Model Size\" --column flops=\"Training FLOP\"");
     verbs.push_back({parser, [arguments] { return run_fit(*arguments); }});
