@@ -27,6 +27,8 @@ nlohmann::ordered_json plan_json(const hk_plan_report& r, const char* units) {
                                 {"largest_allocation", r.largest},
                                 {"available", r.available},
                                 {"parameters", r.parameters},
+                                {"embeddings", r.embeddings},
+                                {"examples", r.examples},
                                 {"rows", r.rows},
                                 {"length", r.length},
                                 {"dispatches", r.dispatches},

@@ -100,7 +100,8 @@ std::string time_text(double seconds) {
 struct Report {
     program::Estimate estimate;
     int32_t mode = HK_PLAN_TRAIN, time = HK_TIME_ESTIMATED;
-    int64_t rows = 0, length = 0, units = 0;
+    int64_t rows = 0, length = 0, units = 0, embeddings = 0;
+    uint64_t examples = 0;
     double seconds = 0.0; // of a unit
 
     std::string text(uint64_t available) const;
@@ -181,6 +182,8 @@ void Report::give(const hk_plan_options& options, uint64_t available) const {
     r.node_count = nodes.size();
     r.text = view(words);
     r.system = e.system;
+    r.embeddings = embeddings;
+    r.examples = examples;
     options.report(options.user, &r);
 }
 
@@ -198,6 +201,8 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
         report.rows = plan.rows;
         report.length = plan.length;
         report.units = plan.steps_left;
+        report.embeddings = plan.embeddings;
+        report.examples = plan.examples;
         report.estimate = std::move(plan.estimate);
         report.seconds = report.estimate.seconds;
     };

@@ -64,6 +64,8 @@ public:
     struct Plan {
         program::Estimate estimate;
         int64_t rows = 0, length = 0, steps_left = 0;
+        int64_t embeddings = 0; // of the parameters
+        uint64_t examples = 0;  // of an epoch
     };
     static Result<Plan> plan(const Recipe& recipe, const plugin::Registry& registry, const program::Target& target,
                              const Log& log, const TrainerEvents& events);

@@ -2,6 +2,7 @@
 #include "base/stopwatch.hpp"
 #include "graph/simplify.hpp"
 #include "program/lowering/optimizer.hpp"
+#include "train/parameter_rules.hpp"
 #include "train/training_graph.hpp"
 #include "train/training_run.hpp"
 
@@ -59,7 +60,18 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
                   MovingAverage::update_of(estimator.table(), program::parameters_reached(estimator.table(), step)));
         HK_TRY(estimator.add(average.graph, average.options, 1.0, &program::Estimate::optimizer).status());
     }
-    return Plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, s.max_steps - progress_.step};
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+              composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
+    HK_ASSIGN(const std::set<std::string> body, composition_->body_parameters(fields));
+    const std::vector<program::ParameterEntry> all = program::parameter_table(described_);
+    std::vector<std::string> names;
+    for (const program::ParameterEntry& entry : all) names.push_back(entry.name);
+    const Depth depth = depths(names, body);
+    int64_t embeddings = 0;
+    for (const program::ParameterEntry& entry : all)
+        if (depth.of.at(entry.name) == 0) embeddings += entry.shape.elements();
+    return Plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, s.max_steps - progress_.step,
+                embeddings,         data_.train().size()};
 }
 
 Result<TrainingRun::Times> TrainingRun::measure() {

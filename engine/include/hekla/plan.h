@@ -132,6 +132,10 @@ typedef struct hk_plan_report {
     hk_string text;
     // Bytes of the host's memory, not in `total`: the optimizer's moments, if train.moments_memory is "system".
     uint64_t system;
+    // Number of parameters that are embeddings of the body, positions included. 0 for a model.
+    int64_t embeddings;
+    // Examples of an epoch of the training data, windows of a text included. 0 for a model.
+    uint64_t examples;
 } hk_plan_report;
 
 // What to plan, and who takes the report.
