@@ -71,10 +71,13 @@ Status write_data(const Trial& trial, const std::vector<plugin::ColumnNeed>& nee
             continue;
         }
         json row;
+        int targets = 0; // texts to be predicted
         for (const plugin::ColumnNeed& need : needs) {
             // Start positions within a text are optional, and are left out here.
             if (need.optional && need.kind == HK_COLUMN_NUMBERS) continue;
             row[need.name] = value_of(need, of_words, words, random);
+            // Of two texts to be predicted, the other is a different one.
+            if (need.target && need.kind == HK_COLUMN_TOKENS && targets++ > 0) row[need.name] = "hen hen";
             // The correct choice.
             if (of_choices && need.kind == HK_COLUMN_CLASSES) row[need.name] = "0";
             if (of_choices && need.kind == HK_COLUMN_NUMBERS) row[need.name] = 0;

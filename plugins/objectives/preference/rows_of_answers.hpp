@@ -1,0 +1,94 @@
+// Two answers to a prompt as rows of a causal language model: the preferred answers of all rows, then the others.
+#pragma once
+
+#include "block.hpp"
+#include "collate.hpp"
+
+namespace hekla::plugin {
+
+class RowsOfAnswers {
+public:
+    RowsOfAnswers(const Config& c, const Tokens& tokens) : pad_(padding_id(c, tokens)), end_(tokens.role("eos")) {}
+
+    static std::vector<ColumnNeed> columns() {
+        return {{"prompt", HK_COLUMN_TOKENS, HK_COLUMN_OPTIONAL},
+                {"chosen", HK_COLUMN_TOKENS, HK_COLUMN_TARGET},
+                {"rejected", HK_COLUMN_TOKENS, HK_COLUMN_TARGET}};
+    }
+    // pair_labels[b]: 0 where the row counts, else -100.
+    static std::vector<Field> fields(int64_t batch, int64_t length) {
+        return {{"input_ids", HK_KIND_INT32, {2 * batch, length}},
+                {"attention_mask", HK_KIND_INT32, {2 * batch, length}},
+                {"next_ids", HK_KIND_INT32, {2 * batch, length}},
+                {"pair_labels", HK_KIND_INT32, {batch}}};
+    }
+    int64_t length(const Example& example) const {
+        std::size_t longest = 0;
+        for (const char* name : {"chosen", "rejected"})
+            if (const ColumnView answer = example.find(name)) longest = std::max(longest, answer.ids().size());
+        return static_cast<int64_t>(prompt_of(example).size() + longest);
+    }
+    void write(const FieldSet& fields, const BatchView& batch) const {
+        fields.ints("input_ids").fill_from(0, pad_);
+        fields.ints("next_ids").fill_from(0, kIgnored);
+        const FieldRows<int32_t> mask = fields.ints("attention_mask"), pairs = fields.ints("pair_labels");
+        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
+        pairs.fill_from(0, kIgnored);
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const Example example = batch[row];
+            const ColumnView chosen = example.find("chosen"), rejected = example.find("rejected");
+            if (!chosen || !rejected) continue;
+            // Equal answers have no preference, and an answer without tokens no likelihood.
+            if (chosen.ids().empty() || rejected.ids().empty() || std::ranges::equal(chosen.ids(), rejected.ids()))
+                continue;
+            const Ids prompt = prompt_of(example);
+            write_answer(fields, row, prompt, chosen.ids());
+            write_answer(fields, pairs.rows() + row, prompt, rejected.ids());
+            pairs[row][0] = 0;
+        }
+    }
+
+    static Ids prompt_of(const Example& example) {
+        const ColumnView prompt = example.find("prompt");
+        return prompt ? prompt.ids() : Ids{};
+    }
+
+private:
+    // The end token follows the answer and is scored too. A row that is too long is truncated at its beginning, since
+    // the scored part is at its end. Without a prompt the first token is not scored.
+    void write_answer(const FieldSet& fields, std::size_t row, Ids prompt, Ids answer) const {
+        std::vector<int32_t> all(prompt.begin(), prompt.end());
+        all.insert(all.end(), answer.begin(), answer.end());
+        if (end_) all.push_back(*end_);
+        const std::span<int32_t> ids = fields.ints("input_ids")[row], next = fields.ints("next_ids")[row],
+                                 mask = fields.ints("attention_mask")[row];
+        const std::size_t inputs = all.size() - 1, from = inputs > ids.size() ? inputs - ids.size() : 0;
+        const std::size_t first = prompt.empty() ? 0 : prompt.size() - 1; // predicts the answer's first token
+        for (std::size_t t = from; t < inputs; ++t) {
+            ids[t - from] = all[t];
+            mask[t - from] = 1;
+            if (t >= first) next[t - from] = all[t + 1];
+        }
+    }
+
+    int32_t pad_;
+    std::optional<int32_t> end_;
+};
+
+// Log probabilities of answers, summed over their tokens.
+struct AnswerScores {
+    Value chosen, rejected;               // [B]
+    Value chosen_tokens, rejected_tokens; // [B], their number, at least 1
+    Value nll, counted;                   // of the chosen answers, all together
+};
+
+inline AnswerScores answer_scores(Graph& g, Value logits) {
+    const Value labels = g.input("next_ids");
+    const int64_t rows = labels.dim(0) / 2;
+    const Value lost = cross_entropy(logits, labels), real = to_float32(not_equal(labels, -100.0));
+    const Value sums = -sum(lost, {1}), tokens = clamp(sum(real, {1}), 1.0, 1e9);
+    return {slice(sums, 0, 0, rows),      slice(sums, 0, rows, rows),       slice(tokens, 0, 0, rows),
+            slice(tokens, 0, rows, rows), sum_all(slice(lost, 0, 0, rows)), sum_all(slice(real, 0, 0, rows))};
+}
+
+} // namespace hekla::plugin

@@ -1,0 +1,169 @@
+// Preferences through the program: direct preference optimization against the model that it begins with, and a reward
+// model, resumed with the same bits; errors.
+#include "program.hpp"
+
+#include <cmath>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+using hekla::test::has;
+using hekla::test::Place;
+using hekla::test::Ran;
+using hekla::test::succeed;
+using nlohmann::json;
+
+namespace preference_test {
+namespace {
+
+const char* const kModel = R"([model]
+architecture = "gpt2"
+n_layer = 1
+n_head = 2
+n_embd = 16
+n_positions = 32
+resid_pdrop = 0.0
+embd_pdrop = 0.0
+attn_pdrop = 0.0
+[data]
+train = "text.txt"
+[tokenizer]
+kind = "char"
+[train]
+max_steps = 60
+context_length = 32
+per_device_train_batch_size = 8
+learning_rate = 0.01
+eval_steps = 0
+save_steps = 60
+[output]
+dir = "first"
+)";
+
+const char* const kPreference = R"([model]
+from = "first"
+[teacher]
+from = "first"
+[objective]
+id = "dpo"
+[head]
+id = "lm"
+[data]
+train = "pairs.jsonl"
+valid = "pairs.jsonl"
+[train]
+max_steps = 8
+context_length = 24
+per_device_train_batch_size = 8
+learning_rate = 0.003
+logging_steps = 1
+eval_steps = 8
+save_steps = 4
+[output]
+dir = "dpo"
+)";
+
+void write_files(const Place& place) {
+    const char* const names[] = {"sun", "moon", "cat", "dog", "tree"};
+    std::string text, pairs;
+    for (int i = 0; i < 400; ++i) {
+        const std::string name = names[i % 5];
+        text += name + " is " + (i % 2 == 0 ? "good" : "bad") + ".\n";
+        pairs += json{{"prompt", name + " is "}, {"chosen", "good."}, {"rejected", "bad."}}.dump() + "\n";
+    }
+    pairs += R"({"prompt": "sun is ", "chosen": "good.", "rejected": "good."})"
+             "\n"; // no preference
+    place.write("text.txt", text);
+    place.write("pairs.jsonl", pairs);
+    place.write("model.toml", kModel);
+    place.write("dpo.toml", kPreference);
+}
+
+// The lines of a log that have a key.
+std::vector<json> logged(const Place& place, const std::string& folder, const std::string& key) {
+    std::istringstream lines(place.read(folder + "/train_log.jsonl"));
+    std::vector<json> all;
+    for (std::string line; std::getline(lines, line);)
+        if (const json record = json::parse(line); record.contains(key)) all.push_back(record);
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("dpo: the first loss is log 2, preferences are learned, and a resumed run has the same weights") {
+    const Place place;
+    write_files(place);
+    succeed(place.run({"train", "model.toml"}));
+    const std::string body = place.read("first/model.safetensors");
+    const Ran ran = succeed(place.run({"train", "dpo.toml"}));
+    CHECK(has(ran.err, "computing the frozen layers")); // the reference is computed once for each example
+    const std::vector<json> steps = logged(place, "dpo", "grad_norm");
+    REQUIRE(steps.size() == 8);
+    CHECK(std::abs(steps[0]["loss"].get<double>() - std::log(2.0)) < 1e-6);
+    CHECK(steps[0]["metrics"]["rewards/margins"].get<double>() == 0.0);
+    const json evaluation = logged(place, "dpo", "eval_loss").back();
+    CHECK(evaluation["eval_loss"].get<double>() < 0.6);
+    CHECK(evaluation["eval_rewards/accuracies"].get<double>() == 1.0);
+    CHECK(place.read("first/model.safetensors") == body);
+
+    const std::string trained = place.read("dpo/model.safetensors");
+    std::filesystem::remove_all(place.path("dpo/checkpoint-8"));
+    CHECK(has(succeed(place.run({"train", "dpo.toml"})).err, "checkpoint-4"));
+    CHECK(logged(place, "dpo", "grad_norm").size() == 8);
+    CHECK(place.read("dpo/model.safetensors") == trained);
+    for (const char* type : {"hinge", "ipo", "robust"})
+        succeed(place.run({"train", "dpo.toml", std::string("objective.loss_type=") + type, "train.max_steps=2",
+                           std::string("output.dir=") + type}));
+    succeed(
+        place.run({"train", "dpo.toml", "objective.id=orpo", "teacher.from=", "train.max_steps=2", "output.dir=orpo"}));
+}
+
+TEST_CASE("reward: a number for each text, learned from pairs and rankings; what is refused") {
+    const Place place;
+    write_files(place);
+    succeed(place.run({"train", "model.toml", "train.max_steps=5"}));
+    const std::vector<std::string> reward{"train",
+                                          "dpo.toml",
+                                          "objective.id=reward",
+                                          "teacher.from=",
+                                          "head.id=classifier",
+                                          "model.num_labels=1",
+                                          "output.dir=reward",
+                                          "train.learning_rate=0.02",
+                                          "train.max_steps=20",
+                                          "train.eval_steps=20"};
+    succeed(place.run(reward));
+    CHECK(logged(place, "reward", "eval_loss").back()["eval_accuracy"].get<double>() == 1.0);
+    const auto value = [&](const std::string& text) {
+        return json::parse(succeed(place.run({"predict", "reward", "--text", text})).out)["value"].get<double>();
+    };
+    CHECK(value("cat is good.") > value("cat is bad."));
+
+    std::string rankings;
+    for (int i = 0; i < 40; ++i)
+        rankings += json{{"prompt", "cat is "}, {"ranking", {"good.", "so.", "bad."}}}.dump() + "\n";
+    place.write("rankings.jsonl", rankings);
+    std::vector<std::string> ranked = reward;
+    for (const char* more :
+         {"objective.ranked=3", "data.train=rankings.jsonl", "data.valid=rankings.jsonl", "output.dir=ranked"})
+        ranked.emplace_back(more);
+    succeed(place.run(ranked));
+    CHECK(logged(place, "ranked", "eval_loss").back()["eval_accuracy"].get<double>() == 1.0);
+
+    const auto refused = [&](std::vector<std::string> more, const std::string& message) {
+        more.insert(more.begin(), {"train", "dpo.toml", "output.dir=none"});
+        const Ran ran = place.run(more);
+        CHECK(ran.status == 1);
+        CHECK_MESSAGE(has(ran.err, message), ran.err);
+        CHECK_FALSE(place.exists("none"));
+    };
+    refused({"teacher.from="}, "[teacher] from");
+    refused({"objective.id=reward", "teacher.from=", "head.id=classifier"}, "model.num_labels = 1");
+    refused({"objective.loss_type=kto"}, "loss_type is not sigmoid, hinge, ipo or robust");
+    place.write("pairs.jsonl", R"({"prompt": "sun is ", "chosen": "good."})"
+                               "\n");
+    refused({}, "rejected");
+}
+
+} // namespace preference_test
