@@ -112,6 +112,25 @@ TEST_CASE("programs share one arena, and stay valid when it grows") {
     }
 }
 
+TEST_CASE("rotary of long rows against the interpreter") {
+    Bench bench;
+    for (const int64_t half : {5, 16, 20, 32}) {
+        CAPTURE(half);
+        Builder b;
+        const ValueId x = b.input("x", Kind::float_, Shape{2, 41, 4, 64});
+        const ValueId turned = b(Op::transpose, {x}, {{"permutation", std::vector<int64_t>{0, 2, 1, 3}}});
+        const ValueId positions = b.input("positions", Kind::int32, Shape{2, 41});
+        const ValueId cosine = b.input("cosine", Kind::float_, Shape{50, half});
+        const ValueId sine = b.input("sine", Kind::float_, Shape{50, half});
+        for (const int64_t inverse : {0, 1})
+            for (const bool given : {false, true})
+                b.output(
+                    fmt::format("y.{}{}", inverse, given),
+                    b(Op::rotary, {turned, cosine, sine, given ? positions : graph::kNone}, {{"inverse", inverse}}));
+        check_kernel(bench, finished(std::move(b)), 1e-6);
+    }
+}
+
 TEST_CASE("scans, top_k and rotary against the interpreter") {
     Bench bench;
     Builder b;

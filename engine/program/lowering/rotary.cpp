@@ -3,6 +3,17 @@
 #include "program/lowering/records.hpp"
 
 namespace hekla::program {
+namespace {
+
+// Fewer elements than these stay with the kernel that chains of small dispatches know.
+constexpr int64_t kLeastByRows = 16384;
+
+bool by_rows(const Lowering& lowering, const graph::Node& node, const View& x) {
+    return lowering.limits.uniform_loads && node.integer("interleaved") == 0 && x.storage == Storage::f32 &&
+           x.strides[3] == 1 && x.shape.elements() >= kLeastByRows;
+}
+
+} // namespace
 
 Status lower_rotary(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
@@ -33,6 +44,14 @@ Status lower_rotary(Lowering& lowering, graph::NodeId id) {
     for (std::size_t d = 0; d < 4; ++d) record.x_strides[d] = static_cast<int32_t>(x.strides[d]);
     dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(y.elements());
+    if (by_rows(lowering, node, x)) {
+        const uint32_t lanes = lowering.limits.subgroup_size;
+        dispatch.shader = "position/rotary_rows";
+        dispatch.constants = {lanes, dispatch.constants[1], dispatch.constants[2],
+                              x.shape[3] > 2 * cosine.shape[1] ? 1u : 0u};
+        dispatch.subgroup_size = lanes;
+        dispatch.groups = row_groups(y.elements() / x.shape[3]);
+    }
     dispatch.reads(x);
     dispatch.reads(cosine);
     dispatch.reads(sine);
