@@ -1,7 +1,9 @@
 // An objective with a tokenizer of a few characters, and fields collated from examples in the test.
 #pragma once
 
+#include "base/philox.hpp"
 #include "batch/collate.hpp"
+#include "graph/reference.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <cstring>
@@ -94,6 +96,30 @@ inline Fields collate(const Objective& objective, const std::vector<batch::Drawn
     const Status made = batch::make_fields(*objective.composition, examples, corpus, seed, batch, length, fields.all);
     REQUIRE_MESSAGE(made.ok(), made.message());
     return fields;
+}
+
+// Returns the fields as tensors, and random parameters.
+inline graph::Feeds feeds_of(const graph::Graph& graph, const std::vector<data::Field>& fields) {
+    graph::Feeds feeds;
+    for (const data::Field& field : fields) {
+        const bool real = field.kind == data::FieldKind::float32;
+        graph::Tensor tensor{real ? graph::Kind::float32 : graph::Kind::int32, graph::Shape(field.shape), {}};
+        for (std::size_t i = 0; i < field.bytes.size() / 4; ++i) {
+            int32_t value;
+            float number;
+            std::memcpy(&value, field.bytes.data() + i * 4, 4);
+            std::memcpy(&number, field.bytes.data() + i * 4, 4);
+            tensor.data.push_back(real ? static_cast<double>(number) : static_cast<double>(value));
+        }
+        feeds.fields.emplace(field.name, std::move(tensor));
+    }
+    RandomStream random(7, 1);
+    for (const auto& [name, value] : graph.parameters()) {
+        graph::Tensor tensor{graph::Kind::float32, graph.shape(value), {}};
+        for (int64_t i = 0; i < tensor.shape.elements(); ++i) tensor.data.push_back(0.4 * random.next_normal());
+        feeds.parameters.emplace(name, std::move(tensor));
+    }
+    return feeds;
 }
 
 } // namespace hekla::test

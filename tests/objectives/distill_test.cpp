@@ -1,9 +1,7 @@
 // Distillation: a student and its frozen teacher in one graph; the losses are compared with sums computed here.
 #include "bench.hpp"
 
-#include "base/philox.hpp"
 #include "graph/gradient.hpp"
-#include "graph/reference.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -38,26 +36,6 @@ Result<std::unique_ptr<plugin::Composition>> distilling(const Objective& bench, 
     spec.objective_config = std::move(config);
     spec.teacher = std::make_shared<const plugin::CompositionSpec>(small_bert(bench, 2, teacher_width));
     return plugin::Composition::create(registry(), spec, bench.tokenizer.get());
-}
-
-graph::Feeds feeds_of(const graph::Graph& graph, const std::vector<data::Field>& fields) {
-    graph::Feeds feeds;
-    for (const data::Field& field : fields) {
-        graph::Tensor tensor{graph::Kind::int32, graph::Shape(field.shape), {}};
-        for (std::size_t i = 0; i < field.bytes.size() / 4; ++i) {
-            int32_t value;
-            std::memcpy(&value, field.bytes.data() + i * 4, 4);
-            tensor.data.push_back(value);
-        }
-        feeds.fields.emplace(field.name, std::move(tensor));
-    }
-    RandomStream random(7, 1);
-    for (const auto& [name, value] : graph.parameters()) {
-        graph::Tensor tensor{graph::Kind::float32, graph.shape(value), {}};
-        for (int64_t i = 0; i < tensor.shape.elements(); ++i) tensor.data.push_back(0.4 * random.next_normal());
-        feeds.parameters.emplace(name, std::move(tensor));
-    }
-    return feeds;
 }
 
 } // namespace

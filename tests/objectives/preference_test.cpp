@@ -2,9 +2,6 @@
 // logits.
 #include "bench.hpp"
 
-#include "base/philox.hpp"
-#include "graph/reference.hpp"
-
 #include <algorithm>
 #include <cmath>
 
@@ -52,29 +49,6 @@ std::unique_ptr<plugin::Composition> compose(const Objective& bench, plugin::Com
     auto made = plugin::Composition::create(registry(), spec, bench.tokenizer.get());
     REQUIRE_MESSAGE(made.ok(), made.message());
     return made.take();
-}
-
-graph::Feeds feeds_of(const graph::Graph& graph, const std::vector<data::Field>& fields) {
-    graph::Feeds feeds;
-    for (const data::Field& field : fields) {
-        const bool real = field.kind == data::FieldKind::float32;
-        graph::Tensor tensor{real ? graph::Kind::float32 : graph::Kind::int32, graph::Shape(field.shape), {}};
-        for (std::size_t i = 0; i < field.bytes.size() / 4; ++i) {
-            int32_t value;
-            float number;
-            std::memcpy(&value, field.bytes.data() + i * 4, 4);
-            std::memcpy(&number, field.bytes.data() + i * 4, 4);
-            tensor.data.push_back(real ? static_cast<double>(number) : static_cast<double>(value));
-        }
-        feeds.fields.emplace(field.name, std::move(tensor));
-    }
-    RandomStream random(7, 1);
-    for (const auto& [name, value] : graph.parameters()) {
-        graph::Tensor tensor{graph::Kind::float32, graph.shape(value), {}};
-        for (int64_t i = 0; i < tensor.shape.elements(); ++i) tensor.data.push_back(0.4 * random.next_normal());
-        feeds.parameters.emplace(name, std::move(tensor));
-    }
-    return feeds;
 }
 
 // The values of a composition: sums and counts of its losses, and ports.
