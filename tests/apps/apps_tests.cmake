@@ -1,5 +1,10 @@
 # These tests run the program. hekla_gpu is named because the program needs a device, so these tests are not run under
 # the sanitizers.
+# In two parts, which run at the same time: adapters, and the rest.
+set(of_adapters "*/adapter*_test.cpp,*/combination_test.cpp,*/mixed_rows_test.cpp,*/virtual_tokens_test.cpp")
+set(apps_filter "--source-file-exclude=${of_adapters}")
 hekla_test(apps hekla_gpu hekla_model hekla::json)
+add_test(NAME apps_adapters COMMAND test_apps --test-suite-exclude=long "--source-file=${of_adapters}")
+set_tests_properties(apps_adapters PROPERTIES TIMEOUT 600)
 add_dependencies(test_apps hekla)
 target_compile_definitions(test_apps PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>")

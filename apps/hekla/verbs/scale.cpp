@@ -436,7 +436,9 @@ void add_run(CLI::App& scale, const Globals& globals, Verbs& verbs) {
         "Each run has its own folder in `dir`; its schedule ends with its tokens. points.csv in `dir` and on\n"
         "standard output has all finished runs: parameters with and without embeddings, tokens, FLOPs by the\n"
         "plan, validation loss. Ctrl+C saves a checkpoint; the same command resumes. Finished runs are not\n"
-        "repeated.");
+        "repeated.\n"
+        "\n"
+        "Example: hekla scale run ladder.toml --list");
     verbs.push_back({parser, [&globals, arguments] { return run_ladder(globals, *arguments); }});
 }
 
@@ -480,7 +482,9 @@ void add_predict(CLI::App& scale, Verbs& verbs) {
         ->check(CLI::IsMember({"chinchilla", "kaplan"}));
     parser->add_flag("--without-embeddings", arguments->without_embeddings, "N is without embeddings");
     parser->add_flag("--json", arguments->json, "print the result as JSON");
-    parser->footer("Give two of --parameters, --tokens and --flops, or --flops alone.");
+    parser->footer("Give two of --parameters, --tokens and --flops, or --flops alone.\n"
+                   "\n"
+                   "Example: hekla scale predict out/scaling --flops 1e15");
     verbs.push_back(
         {parser, [arguments, parser] {
              const int given = (arguments->parameters > 0.0) + (arguments->tokens > 0.0) + (arguments->flops > 0.0);
