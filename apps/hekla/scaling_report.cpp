@@ -161,10 +161,6 @@ private:
     double legend_ = kLeft, legend_row_ = 44;
 };
 
-double flops_of(const Fit& fit, const Point& p) {
-    return p.flops > 0.0 ? p.flops : fit.cost.flops(fit.size_of(p), p.tokens);
-}
-
 // The sizes that a picture has colors for: all of a ladder's, or some of many.
 class Palette {
 public:
@@ -194,10 +190,15 @@ const char* size_name(const Fit& fit) {
 
 } // namespace
 
+void ScalingReport::add(Fit fit) {
+    if (fits_.empty()) predicted_ = predictions(fit, points_);
+    fits_.push_back(std::move(fit));
+}
+
 std::vector<double> ScalingReport::budgets() const {
     double most = 0.0;
     for (const Point& p : points_)
-        if (!p.held_out) most = std::max(most, flops_of(fits_.front(), p));
+        if (!p.held_out) most = std::max(most, fits_.front().flops_of(p));
     return {most, 4.0 * most, 16.0 * most, 64.0 * most};
 }
 
@@ -214,13 +215,13 @@ std::string ScalingReport::table() const {
     }
     if (fits_.empty()) return text;
     const Fit& fit = fits_.front();
-    if (const std::vector<Prediction> predicted = predictions(fit, points_); !predicted.empty()) {
+    if (!predicted_.empty()) {
         text += fmt::format("\n{:<20} {:>10} {:>8} {:>8} {:>16} {:>8} {:>10} {:>10}\n", "held out", "FLOPs", "loss",
                             "predicted", "95%", "error", "best loss", "line");
-        for (const Prediction& one : predicted)
+        for (const Prediction& one : predicted_)
             text +=
                 fmt::format("{:<20} {:>10} {:>8.4f} {:>9.4f} {:>16} {:>8} {:>10} {:>10}\n", one.point->name,
-                            short_number(flops_of(fit, *one.point)), one.point->loss, one.loss, range_text(one.range),
+                            short_number(fit.flops_of(*one.point)), one.point->loss, one.loss, range_text(one.range),
                             signed_percent(one.error), signed_percent(one.as_best), signed_percent(one.as_line));
     }
     text += fmt::format("\n{:>10} {:>12} {:>12} {:>8} {:>16}   best size and data for as many FLOPs\n", "FLOPs",
@@ -245,16 +246,15 @@ ordered_json ScalingReport::json() const {
                           {"loss", p.loss},
                           {"held_out", p.held_out}});
     for (const Fit& fit : fits_) fits.push_back(fit_json(fit));
-    if (!fits_.empty())
-        for (const Prediction& one : predictions(fits_.front(), points_))
-            held.push_back({{"name", one.point->name},
-                            {"loss", one.point->loss},
-                            {"predicted", one.loss},
-                            {"low", one.range.low},
-                            {"high", one.range.high},
-                            {"error", one.error},
-                            {"error_of_best_loss", one.as_best},
-                            {"error_of_line", one.as_line}});
+    for (const Prediction& one : predicted_)
+        held.push_back({{"name", one.point->name},
+                        {"loss", one.point->loss},
+                        {"predicted", one.loss},
+                        {"low", one.range.low},
+                        {"high", one.range.high},
+                        {"error", one.error},
+                        {"error_of_best_loss", one.as_best},
+                        {"error_of_line", one.as_line}});
     return {{"points", std::move(points)}, {"fits", std::move(fits)}, {"held_out", std::move(held)}};
 }
 
@@ -264,8 +264,8 @@ std::string ScalingReport::svg(const std::string& title) const {
     Chart chart(title, 520);
     double most = 0.0, least = 1e300;
     for (const Point& p : points_) {
-        chart.include(flops_of(fit, p), p.loss);
-        most = std::max(most, flops_of(fit, p)), least = std::min(least, flops_of(fit, p));
+        chart.include(fit.flops_of(p), p.loss);
+        most = std::max(most, fit.flops_of(p)), least = std::min(least, fit.flops_of(p));
     }
     chart.include(most * 2.0, optimum(fit.law, fit.cost, most * 2.0).loss);
     chart.draw_axes("floating-point operations of the training", "validation loss");
@@ -290,11 +290,11 @@ std::string ScalingReport::svg(const std::string& title) const {
             fmt::format("stroke=\"{}\" stroke-width=\"1\" stroke-opacity=\"0.6\"", color));
         chart.explain(short_number(size), color);
     }
-    for (const Prediction& one : predictions(fit, points_))
+    for (const Prediction& one : predicted_)
         if (!fit.resampled.empty())
-            chart.bar(flops_of(fit, *one.point), one.range, palette.color(fit.size_of(*one.point)));
+            chart.bar(fit.flops_of(*one.point), one.range, palette.color(fit.size_of(*one.point)));
     for (const Point& p : points_)
-        chart.point(flops_of(fit, p), p.loss, palette.color(fit.size_of(p)), p.held_out,
+        chart.point(fit.flops_of(p), p.loss, palette.color(fit.size_of(p)), p.held_out,
                     fmt::format("{}: {} parameters, {} tokens, loss {:.4f}{}", p.name, short_number(fit.size_of(p)),
                                 short_number(p.tokens), p.loss, p.held_out ? ", held out" : ""));
     return chart.finish();
@@ -309,7 +309,7 @@ std::string ScalingReport::losses_by_size() const {
     for (const Point& p : points_) {
         chart.include(fit.size_of(p), p.tokens);
         losses.insert(p.loss);
-        most = std::max(most, flops_of(fit, p)), least = std::min(least, flops_of(fit, p));
+        most = std::max(most, fit.flops_of(p)), least = std::min(least, fit.flops_of(p));
     }
     chart.draw_axes(size_name(fit), "tokens");
     constexpr int kLines = 9;
@@ -352,20 +352,17 @@ std::string ScalingReport::residuals() const {
     const auto percent_off = [&](const Point& p) {
         return 100.0 * (p.loss / fit.law.loss(fit.size_of(p), p.tokens) - 1.0);
     };
-    for (const Point& p : points_) chart.include(flops_of(fit, p), percent_off(p));
-    chart.include(flops_of(fit, points_.front()), 0.0);
+    for (const Point& p : points_) chart.include(fit.flops_of(p), percent_off(p));
+    chart.include(fit.flops_of(points_.front()), 0.0);
     chart.draw_axes("floating-point operations of the training", "measured over fitted loss, % more");
     chart.horizontal(0.0);
     for (const Point& p : points_)
-        chart.point(flops_of(fit, p), percent_off(p), palette.color(fit.size_of(p)), p.held_out,
+        chart.point(fit.flops_of(p), percent_off(p), palette.color(fit.size_of(p)), p.held_out,
                     fmt::format("{}: {:+.2f}%", p.name, percent_off(p)));
     return chart.finish();
 }
 
 std::string ScalingReport::page(const std::string& title) const {
-    const auto section = [](const char* heading, const std::string& content) {
-        return fmt::format("<section><h2>{}</h2>{}</section>\n", heading, content);
-    };
     const auto cell = [](const std::string& text) { return "<td class=\"number\">" + text + "</td>"; };
     const Fit& fit = fits_.front();
     std::string constants = "<table><tr><th>Law</th><th>Over</th><th>Constant</th><th class=\"number\">Value</th>"
@@ -378,9 +375,9 @@ std::string ScalingReport::page(const std::string& title) const {
                                      cell(one.resampled.empty() ? "" : range_text(one.constant_range(i))));
     constants += "</table>";
     std::string held;
-    for (const Prediction& one : predictions(fit, points_))
+    for (const Prediction& one : predicted_)
         held += fmt::format("<tr><td>{}</td>{}{}{}{}{}{}{}</tr>\n", escape_markup(one.point->name),
-                            cell(short_number(flops_of(fit, *one.point))), cell(fmt::format("{:.4f}", one.point->loss)),
+                            cell(short_number(fit.flops_of(*one.point))), cell(fmt::format("{:.4f}", one.point->loss)),
                             cell(fmt::format("{:.4f}", one.loss)), cell(range_text(one.range)),
                             cell(signed_percent(one.error)), cell(signed_percent(one.as_best)),
                             cell(signed_percent(one.as_line)));
@@ -405,7 +402,7 @@ std::string ScalingReport::page(const std::string& title) const {
         models += fmt::format(
             "<tr><td>{}</td>{}{}{}{}{}</tr>\n", escape_markup(p.name), cell(train::grouped(p.parameters)),
             cell(p.without_embeddings > 0.0 ? train::grouped(p.without_embeddings) : ""),
-            cell(train::grouped(p.tokens)), cell(short_number(flops_of(fit, p))), cell(fmt::format("{:.4f}", p.loss)));
+            cell(train::grouped(p.tokens)), cell(short_number(fit.flops_of(p))), cell(fmt::format("{:.4f}", p.loss)));
     models += "</table>";
     return fill_page(
         "evaluation.html",

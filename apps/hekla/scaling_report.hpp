@@ -13,7 +13,7 @@ namespace hekla::app {
 class ScalingReport {
 public:
     explicit ScalingReport(const std::vector<scaling::Point>& points) : points_(points) {}
-    void add(scaling::Fit fit) { fits_.push_back(std::move(fit)); }
+    void add(scaling::Fit fit);
 
     // The constants of each fit; what the first predicts: held-out points, and the best size and data for more FLOPs.
     std::string table() const;
@@ -28,6 +28,7 @@ private:
     std::vector<double> budgets() const; // FLOPs that the optimum is given for
     const std::vector<scaling::Point>& points_;
     std::vector<scaling::Fit> fits_;
+    std::vector<scaling::Prediction> predicted_; // of the first fit
 };
 
 } // namespace hekla::app

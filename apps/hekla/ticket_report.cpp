@@ -250,9 +250,6 @@ std::string TicketReport::page(const std::string& title, const std::string& reci
                         train::grouped(static_cast<double>(point.kept)), percent(point.share()), point.mean(),
                         point.runs.size() > 1 ? fmt::format("{:.4f}", point.deviation()) : "", point.runs.size());
     rows += "</table>";
-    const auto section = [](const char* heading, const std::string& content) {
-        return fmt::format("<section><h2>{}</h2>{}</section>\n", heading, content);
-    };
     return fill_page(
         "evaluation.html",
         {{"TITLE", escape_markup(title)},

@@ -34,7 +34,7 @@ struct Filter {
     Function function = Function::take_first;
     std::string pattern;
     int64_t group_select = 0;           // which match, from 0; negative: from the end
-    std::string fallback = "[invalid]"; // where there is no such match
+    std::string fallback = "[invalid]"; // for a response without that match
 };
 
 // Steps in order, and the name of their scores.

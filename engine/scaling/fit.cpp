@@ -287,11 +287,8 @@ Result<Fit> fit(std::span<const Point> points, const FitOptions& options) {
 std::vector<Prediction> predictions(const Fit& fit, std::span<const Point> points) {
     // Log FLOPs and log loss of the fitted points.
     std::vector<std::pair<double, double>> known;
-    const auto log_flops = [&](const Point& p) {
-        return std::log(p.flops > 0.0 ? p.flops : fit.cost.flops(fit.size_of(p), p.tokens));
-    };
     for (const Point& p : points)
-        if (!p.held_out) known.emplace_back(log_flops(p), std::log(p.loss));
+        if (!p.held_out) known.emplace_back(std::log(fit.flops_of(p)), std::log(p.loss));
     if (known.empty()) return {};
     std::ranges::sort(known);
     std::vector<std::pair<double, double>> frontier;
@@ -312,7 +309,7 @@ std::vector<Prediction> predictions(const Fit& fit, std::span<const Point> point
         if (!p.held_out) continue;
         const double size = fit.size_of(p), loss = fit.law.loss(size, p.tokens);
         all.push_back({&p, loss, fit.loss_range(size, p.tokens), loss / p.loss - 1.0, best / p.loss - 1.0,
-                       std::exp(y_mean + slope * (log_flops(p) - x_mean)) / p.loss - 1.0});
+                       std::exp(y_mean + slope * (std::log(fit.flops_of(p)) - x_mean)) / p.loss - 1.0});
     }
     return all;
 }

@@ -39,6 +39,10 @@ struct Fit {
     double size_of(const Point& point) const {
         return without_embeddings ? point.without_embeddings : point.parameters;
     }
+    // The floating-point operations of its training; by the cost where they are not known.
+    double flops_of(const Point& point) const {
+        return point.flops > 0.0 ? point.flops : cost.flops(size_of(point), point.tokens);
+    }
     // The 95 % range of a constant over the bootstrap.
     Range constant_range(std::size_t i) const;
     // The range of the loss that a run has with a probability of 95 %: the laws of the bootstrap, each with a residual

@@ -247,6 +247,7 @@ private:
         std::unique_ptr<program::Program> program;
     };
     std::map<int64_t, Shorter> shorter_;
+    std::set<std::string> body_; // parameters of the body
     ParameterRules rules_;
     std::optional<WeightMask> mask_; // with prune.from_mask
     StepScalars scalars_;

@@ -96,10 +96,7 @@ Result<WeightMask> TrainingRun::prunable(const Recipe& recipe, const plugin::Reg
                                          const TrainerEvents& events) {
     TrainingRun t(recipe, registry, std::pmr::new_delete_resource(), log, events);
     HK_TRY(t.read());
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields,
-              t.composition_->batch_fields(recipe.train.per_device_train_batch_size, recipe.train.context_length));
-    HK_ASSIGN(const std::set<std::string> body, t.composition_->body_parameters(fields));
-    HK_ASSIGN(WeightMask mask, prunable_weights(recipe, t.parameters(), body));
+    HK_ASSIGN(WeightMask mask, prunable_weights(recipe, t.parameters(), t.body_));
     if (!t.mask_) return mask;
     for (const auto& [name, tensor] : t.mask_->tensors()) {
         if (mask.find(name) == nullptr)
@@ -217,9 +214,9 @@ Status TrainingRun::describe() {
     std::vector<std::string> teacher;
     for (const auto& [name, value] : described_.parameters())
         (name.starts_with(plugin::kTeacher) ? teacher : names).push_back(name);
-    HK_ASSIGN(const std::set<std::string> body, composition_->body_parameters(fields));
-    HK_ASSIGN(rules_, parameter_rules(recipe_, names, body));
-    if (!spec.adapters.empty()) HK_TRY(freeze_for_adapters(spec, names, body, fields));
+    HK_ASSIGN(body_, composition_->body_parameters(fields));
+    HK_ASSIGN(rules_, parameter_rules(recipe_, names, body_));
+    if (!spec.adapters.empty()) HK_TRY(freeze_for_adapters(spec, names, body_, fields));
     if (rules_.body_frozen) { // described in evaluation mode: a frozen body needs no dropout
         composition_->freeze_body();
         HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));

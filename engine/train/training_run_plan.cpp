@@ -60,13 +60,10 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
                   MovingAverage::update_of(estimator.table(), program::parameters_reached(estimator.table(), step)));
         HK_TRY(estimator.add(average.graph, average.options, 1.0, &program::Estimate::optimizer).status());
     }
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields,
-              composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
-    HK_ASSIGN(const std::set<std::string> body, composition_->body_parameters(fields));
     const std::vector<program::ParameterEntry> all = program::parameter_table(described_);
     std::vector<std::string> names;
     for (const program::ParameterEntry& entry : all) names.push_back(entry.name);
-    const Depth depth = depths(names, body);
+    const Depth depth = depths(names, body_);
     int64_t embeddings = 0;
     for (const program::ParameterEntry& entry : all)
         if (depth.of.at(entry.name) == 0) embeddings += entry.shape.elements();

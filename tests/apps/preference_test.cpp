@@ -1,6 +1,6 @@
 // Preferences through the program: direct preference optimization against the model that it begins with, and a reward
 // model, resumed with the same bits; errors.
-#include "program.hpp"
+#include "tasks.hpp"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -9,6 +9,7 @@
 #include <sstream>
 
 using hekla::test::has;
+using hekla::test::last_evaluation;
 using hekla::test::Place;
 using hekla::test::Ran;
 using hekla::test::succeed;
@@ -80,12 +81,12 @@ void write_files(const Place& place) {
     place.write("dpo.toml", kPreference);
 }
 
-// The lines of a log that have a key.
-std::vector<json> logged(const Place& place, const std::string& folder, const std::string& key) {
-    std::istringstream lines(place.read(folder + "/train_log.jsonl"));
+// The logged steps of a run.
+std::vector<json> logged_steps(const Place& place, const std::string& run) {
+    std::istringstream lines(place.read(run + "/train_log.jsonl"));
     std::vector<json> all;
     for (std::string line; std::getline(lines, line);)
-        if (const json record = json::parse(line); record.contains(key)) all.push_back(record);
+        if (json record = json::parse(line); record.contains("grad_norm")) all.push_back(std::move(record));
     return all;
 }
 
@@ -98,11 +99,11 @@ TEST_CASE("dpo: the first loss is log 2, preferences are learned, and a resumed 
     const std::string body = place.read("first/model.safetensors");
     const Ran ran = succeed(place.run({"train", "dpo.toml"}));
     CHECK(has(ran.err, "computing the frozen layers")); // the reference is computed once for each example
-    const std::vector<json> steps = logged(place, "dpo", "grad_norm");
+    const std::vector<json> steps = logged_steps(place, "dpo");
     REQUIRE(steps.size() == 8);
     CHECK(std::abs(steps[0]["loss"].get<double>() - std::log(2.0)) < 1e-6);
     CHECK(steps[0]["metrics"]["rewards/margins"].get<double>() == 0.0);
-    const json evaluation = logged(place, "dpo", "eval_loss").back();
+    const json evaluation = last_evaluation(place, "dpo");
     CHECK(evaluation["eval_loss"].get<double>() < 0.6);
     CHECK(evaluation["eval_rewards/accuracies"].get<double>() == 1.0);
     CHECK(place.read("first/model.safetensors") == body);
@@ -110,7 +111,7 @@ TEST_CASE("dpo: the first loss is log 2, preferences are learned, and a resumed 
     const std::string trained = place.read("dpo/model.safetensors");
     std::filesystem::remove_all(place.path("dpo/checkpoint-8"));
     CHECK(has(succeed(place.run({"train", "dpo.toml"})).err, "checkpoint-4"));
-    CHECK(logged(place, "dpo", "grad_norm").size() == 8);
+    CHECK(logged_steps(place, "dpo").size() == 8);
     CHECK(place.read("dpo/model.safetensors") == trained);
     for (const char* type : {"hinge", "ipo", "robust"})
         succeed(place.run({"train", "dpo.toml", std::string("objective.loss_type=") + type, "train.max_steps=2",
@@ -134,7 +135,7 @@ TEST_CASE("reward: a number for each text, learned from pairs and rankings; what
                                           "train.max_steps=20",
                                           "train.eval_steps=20"};
     succeed(place.run(reward));
-    CHECK(logged(place, "reward", "eval_loss").back()["eval_accuracy"].get<double>() == 1.0);
+    CHECK(last_evaluation(place, "reward")["eval_accuracy"].get<double>() == 1.0);
     const auto value = [&](const std::string& text) {
         return json::parse(succeed(place.run({"predict", "reward", "--text", text})).out)["value"].get<double>();
     };
@@ -149,7 +150,7 @@ TEST_CASE("reward: a number for each text, learned from pairs and rankings; what
          {"objective.ranked=3", "data.train=rankings.jsonl", "data.valid=rankings.jsonl", "output.dir=ranked"})
         ranked.emplace_back(more);
     succeed(place.run(ranked));
-    CHECK(logged(place, "ranked", "eval_loss").back()["eval_accuracy"].get<double>() == 1.0);
+    CHECK(last_evaluation(place, "ranked")["eval_accuracy"].get<double>() == 1.0);
 
     const auto refused = [&](std::vector<std::string> more, const std::string& message) {
         more.insert(more.begin(), {"train", "dpo.toml", "output.dir=none"});

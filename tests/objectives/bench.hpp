@@ -71,6 +71,16 @@ inline batch::DrawnExample example_of(std::vector<int32_t> ids, uint64_t index =
     return drawn;
 }
 
+// A row of a table, and a column of tokens.
+inline batch::DrawnExample row_of(std::vector<data::EncodedColumn> columns) {
+    batch::DrawnExample drawn;
+    drawn.example.columns = std::move(columns);
+    return drawn;
+}
+inline data::EncodedColumn tokens(const char* name, std::vector<int32_t> ids) {
+    return {name, HK_COLUMN_TOKENS, std::move(ids), {}, {}};
+}
+
 struct Fields {
     std::vector<data::Field> all;
 

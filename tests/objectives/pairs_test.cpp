@@ -23,15 +23,6 @@ data::EncodedExample sentences(uint64_t document, std::initializer_list<int> siz
     return example;
 }
 
-batch::DrawnExample row_of(std::vector<data::EncodedColumn> columns) {
-    batch::DrawnExample drawn;
-    drawn.example.columns = std::move(columns);
-    return drawn;
-}
-data::EncodedColumn tokens(const char* name, std::vector<int32_t> ids) {
-    return {name, HK_COLUMN_TOKENS, std::move(ids), {}, {}};
-}
-
 } // namespace
 
 TEST_CASE("mlm_nsp: half of the second texts are from elsewhere, with about the same length") {

@@ -12,14 +12,6 @@ using namespace hekla::test;
 
 namespace {
 
-data::EncodedColumn tokens(const char* name, std::vector<int32_t> ids) {
-    return {name, HK_COLUMN_TOKENS, std::move(ids), {}, {}};
-}
-batch::DrawnExample row_of(std::vector<data::EncodedColumn> columns) {
-    batch::DrawnExample drawn;
-    drawn.example.columns = std::move(columns);
-    return drawn;
-}
 batch::DrawnExample pair(const Objective& o, const char* prompt, const char* chosen, const char* rejected) {
     return row_of(
         {tokens("prompt", o.ids(prompt)), tokens("chosen", o.ids(chosen)), tokens("rejected", o.ids(rejected))});

@@ -2,10 +2,10 @@
 #include "scaling/fit.hpp"
 
 #include "base/philox.hpp"
+#include "base/temporary_folder.hpp"
 
 #include <cmath>
 #include <doctest/doctest.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 
@@ -147,9 +147,9 @@ TEST_CASE("what cannot be fitted is refused") {
 }
 
 TEST_CASE("points are written and read again; errors name file, line and column") {
-    const std::filesystem::path folder = std::filesystem::temp_directory_path() / "hekla-scaling-test";
-    std::filesystem::create_directories(folder);
-    const std::string file = (folder / "points.csv").string();
+    const auto folder = hekla::TemporaryFolder::make();
+    REQUIRE(folder.ok());
+    const std::string file = (folder->path() / "points.csv").string();
     const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
     std::vector<Point> points = ladder(chinchilla(), 0.01, 1);
     points[1].held_out = true;
@@ -186,7 +186,6 @@ TEST_CASE("points are written and read again; errors name file, line and column"
     const auto renamed = read_points(file, {{"parameters", "Model Size"}, {"flops", "Training FLOP"}});
     REQUIRE_MESSAGE(renamed.ok(), renamed.message());
     CHECK(renamed.value()[0].tokens == doctest::Approx(1e10));
-    std::filesystem::remove_all(folder);
 }
 
 } // namespace scaling_test

@@ -18,7 +18,6 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 namespace hekla::app {
 namespace {
@@ -116,7 +115,6 @@ Result<Fit> read_fit(const PredictionArguments& a) {
     if (!all.contains("fits") || !all["fits"].is_array() || all["fits"].empty())
         return corrupt(
             fmt::format("{}: is not a file that `hekla scale fit` wrote: it has no \"fits\"", file.string()));
-    std::optional<Fit> found;
     for (const nlohmann::json& one : all["fits"]) {
         HK_ASSIGN(Fit fit, scaling::fit_of_json(one, file.string()));
         if ((a.law.empty() || a.law == scaling::form_name(fit.law.form)) &&

@@ -93,11 +93,10 @@ public:
         for (uint32_t row = 0; row < batch.size(); ++row) {
             const Example example = batch[row];
             const std::vector<Ids> all = answers(example);
+            const Ids prompt = RowsOfAnswers::prompt_of(example);
             // In prediction the whole text is the prompt.
-            if (!example.find("chosen") && !example.find("ranking"))
-                layout_.write(fields, row, RowsOfAnswers::prompt_of(example), {}, false);
+            if (!example.find("chosen") && !example.find("ranking")) layout_.write(fields, row, prompt, {}, false);
             for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), labels.width()); ++i) {
-                const Ids prompt = RowsOfAnswers::prompt_of(example);
                 std::vector<int32_t> text(prompt.begin(), prompt.end());
                 text.insert(text.end(), all[i].begin(), all[i].end());
                 layout_.write(fields, i * labels.rows() + row, text, {}, false);

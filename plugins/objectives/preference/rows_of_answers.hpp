@@ -1,8 +1,8 @@
 // Two answers to a prompt as rows of a causal language model: the preferred answers of all rows, then the others.
 #pragma once
 
+#include "answer.hpp"
 #include "block.hpp"
-#include "collate.hpp"
 
 namespace hekla::plugin {
 
@@ -42,8 +42,8 @@ public:
             if (chosen.ids().empty() || rejected.ids().empty() || std::ranges::equal(chosen.ids(), rejected.ids()))
                 continue;
             const Ids prompt = prompt_of(example);
-            write_answer(fields, row, prompt, chosen.ids());
-            write_answer(fields, pairs.rows() + row, prompt, rejected.ids());
+            write_row(fields, row, prompt, chosen.ids());
+            write_row(fields, pairs.rows() + row, prompt, rejected.ids());
             pairs[row][0] = 0;
         }
     }
@@ -54,21 +54,9 @@ public:
     }
 
 private:
-    // The end token follows the answer and is scored too. A row that is too long is truncated at its beginning, since
-    // the scored part is at its end. Without a prompt the first token is not scored.
-    void write_answer(const FieldSet& fields, std::size_t row, Ids prompt, Ids answer) const {
-        std::vector<int32_t> all(prompt.begin(), prompt.end());
-        all.insert(all.end(), answer.begin(), answer.end());
-        if (end_) all.push_back(*end_);
-        const std::span<int32_t> ids = fields.ints("input_ids")[row], next = fields.ints("next_ids")[row],
-                                 mask = fields.ints("attention_mask")[row];
-        const std::size_t inputs = all.size() - 1, from = inputs > ids.size() ? inputs - ids.size() : 0;
-        const std::size_t first = prompt.empty() ? 0 : prompt.size() - 1; // predicts the answer's first token
-        for (std::size_t t = from; t < inputs; ++t) {
-            ids[t - from] = all[t];
-            mask[t - from] = 1;
-            if (t >= first) next[t - from] = all[t + 1];
-        }
+    void write_row(const FieldSet& fields, std::size_t row, Ids prompt, Ids answer) const {
+        write_answer(fields.ints("input_ids")[row], fields.ints("next_ids")[row], fields.ints("attention_mask")[row],
+                     prompt, answer, end_);
     }
 
     int32_t pad_;

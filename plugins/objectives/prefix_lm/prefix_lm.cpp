@@ -1,7 +1,7 @@
 // Language models with bidirectional attention over a prefix: the prefix LM over plain text (Raffel et al. 2020), and
 // prompts with completions, of which only the completion is trained.
+#include "answer.hpp"
 #include "block.hpp"
-#include "collate.hpp"
 
 using namespace hekla::plugin;
 
@@ -88,23 +88,10 @@ public:
         for (uint32_t row = 0; row < batch.size(); ++row) {
             const Example example = batch[row];
             const Ids prompt = example.get("prompt").ids();
-            std::vector<int32_t> all(prompt.begin(), prompt.end());
             const ColumnView completion = example.find("completion");
-            if (completion) {
-                all.insert(all.end(), completion.ids().begin(), completion.ids().end());
-                if (end_) all.push_back(*end_);
-            }
-            const std::span<int32_t> ids = fields.ints("input_ids")[row], next = fields.ints("next_ids")[row];
-            // A row that is too long is truncated at its beginning, because the trained part is at its end.
-            const std::size_t inputs = completion && !all.empty() ? all.size() - 1 : all.size();
-            const std::size_t from = inputs > ids.size() ? inputs - ids.size() : 0;
-            const std::size_t learnt =
-                prompt.empty() ? 0 : prompt.size() - 1; // the position that predicts the first token
-            for (std::size_t t = from; t < inputs; ++t) {
-                ids[t - from] = all[t];
-                mask[row][t - from] = 1;
-                if (completion && t >= learnt) next[t - from] = all[t + 1];
-            }
+            const std::size_t from =
+                write_answer(fields.ints("input_ids")[row], fields.ints("next_ids")[row], mask[row], prompt,
+                             completion ? std::optional(completion.ids()) : std::nullopt, end_);
             if (prefix_)
                 fields.ints("prefix_length")[row][0] =
                     static_cast<int32_t>(prompt.size() > from ? prompt.size() - from : 0);
