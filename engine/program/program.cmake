@@ -6,7 +6,7 @@ hekla_texts(hekla_program kernels ${hekla_SOURCE_DIR}/shaders
   attention/cached.comp attention/forward.comp attention/options.glsl attention/record.h attention/scores.glsl
   embedding/lookup.comp embedding/record.h generate/choose.comp generate/record.h matmul/direct.comp matmul/dot.comp matmul/record.h matmul/tile.glsl matmul/uniform.comp
   norm/forward.comp norm/record.h pointwise/copy.comp pointwise/copy_rows.comp pointwise/record.h position/record.h
-  position/rotary.comp reduce/record.h reduce/rows.comp softmax/forward.comp softmax/record.h
+  position/rotary.comp position/rotary_row.glsl reduce/record.h reduce/rows.comp softmax/forward.comp softmax/record.h
   pointwise/elements.glsl pointwise/operations.glsl pointwise/dropout.glsl own/frame.glsl own/storage16.glsl)
 # These files use the constants of their kernels' records without a qualifier, or have names that others have, so they are
 # compiled one by one.

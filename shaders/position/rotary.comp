@@ -1,8 +1,9 @@
 // Rotary position embedding (Su et al. 2021) of x [B, H, T, D]: the first 2 * half elements of each row are
-// rotated by the angle of the row's position.
+// rotated by the angle of the row's position. y is in the order of rotary_row().
 #version 460
 #include "pointwise/elements.glsl"
 #include "position/record.h"
+#include "position/rotary_row.glsl"
 
 layout(constant_id = 0) const uint INTERLEAVED = 0;
 layout(constant_id = 1) const uint INVERSE = 0;
@@ -15,11 +16,10 @@ void main() {
     HEKLA_EACH_ELEMENT(i, group, record.count, {
         const uint line = i / record.width;
         const uint d = i - line * record.width;
-        const uint head_line = line / record.tokens;
-        const uint t = line - head_line * record.tokens;
-        const uint b = head_line / record.heads;
-        const uint h = head_line - b * record.heads;
-        const int from = int(b) * record.x_strides[0] + int(h) * record.x_strides[1] + int(t) * record.x_strides[2];
+        const uvec3 place = rotary_row(line, record.heads, record.tokens, INVERSE);
+        const uint b = place.x;
+        const uint t = place.z;
+        const int from = int(b) * record.x_strides[0] + int(place.y) * record.x_strides[1] + int(t) * record.x_strides[2];
         int position = int(t);
         if (POSITIONS != 0u) position = IntArray(record.positions).at[b * record.tokens + t];
         const uint table_row = uint(clamp(position, 0, int(record.rows) - 1));

@@ -5,6 +5,7 @@
 #include "common.glsl"
 #include "lanes.glsl"
 #include "position/record.h"
+#include "position/rotary_row.glsl"
 
 layout(constant_id = 1) const uint INVERSE = 0;
 layout(constant_id = 2) const uint POSITIONS = 0; // given, [B, T]; otherwise the row's index
@@ -17,11 +18,10 @@ void main() {
     HEKLA_GROUP(group, r)
     const uint lane = gl_SubgroupInvocationID;
     HEKLA_EACH_ROW(row, group, r.count / r.width, {
-        const uint head_line = row / r.tokens;
-        const uint t = row - head_line * r.tokens;
-        const uint b = head_line / r.heads;
-        const uint h = head_line - b * r.heads;
-        const int from = int(b) * r.x_strides[0] + int(h) * r.x_strides[1] + int(t) * r.x_strides[2];
+        const uvec3 place = rotary_row(row, r.heads, r.tokens, INVERSE);
+        const uint b = place.x;
+        const uint t = place.z;
+        const int from = int(b) * r.x_strides[0] + int(place.y) * r.x_strides[1] + int(t) * r.x_strides[2];
         int position = int(t);
         if (POSITIONS != 0u) position = load_int(r.positions, uint64_t(b * r.tokens + t));
         const uint64_t angles = uint64_t(uint(clamp(position, 0, int(r.rows) - 1)) * r.half_turned) * 4ul;

@@ -65,6 +65,32 @@ TEST_CASE("linear: a residual is added before the result is stored") {
         }
 }
 
+TEST_CASE("linear: a sum that other operations read too is added before the result is stored") {
+    Bench bench;
+    for (const Case& c : kCases) {
+        CAPTURE(c.n);
+        Builder b;
+        const ValueId y = linear(b, c, "");
+        const ValueId sum = b(Op::add, {y, b.input("residual", Kind::float_, b.shape(y))});
+        b.output("y", b(Op::mul, {b(Op::silu, {sum}), sum}));
+        b.output("sum", sum);
+        const auto bytes = 4.0 * static_cast<double>(b.shape(sum).elements());
+        const Graph graph = finished(std::move(b));
+        Random random(7);
+        const graph::Feeds feeds = kernel_feeds(graph, random);
+        RunOptions options;
+        options.compile.outputs = {"y", "sum"};
+        const Outcome fused = run_on_device(*bench, graph, feeds, options);
+        const std::vector<program::Dispatch> dispatches = dispatches_of(bench, graph, options.compile, true);
+        options.compile.fused = false;
+        CHECK(same_bits(fused, run_on_device(*bench, graph, feeds, options)));
+        if (!bench->limits().generated_shaders) continue;
+        // The group of silu and the product reads the sum alone.
+        REQUIRE(!dispatches.back().source.empty());
+        CHECK(dispatches.back().bytes == 2 * bytes);
+    }
+}
+
 TEST_CASE("linear: activations for few rows") {
     Bench bench;
     for (const Case& c : kCases)

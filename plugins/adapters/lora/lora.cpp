@@ -1,4 +1,5 @@
 // LoRA (Hu et al. 2021): adds scale * (x A^T) B^T to a linear layer, with the small matrices A [r, in] and B [out, r].
+// The scale is applied between the two, to r numbers of a token in place of `out`, in both directions.
 // B is initialized to zeros, so the model is unchanged before the first step. DoRA (Liu et al. 2024) trains the length
 // of each row of the weight as well. Keys, names and initial values are PEFT's.
 //
@@ -59,8 +60,8 @@ public:
         const auto [a, b] = matrices(g, site);
         const bool drops = site.linear() && g.training() && dropout_ > 0.0;
         const Value x = drops ? dropout(v.x, dropout_) : v.x;
-        const Value change = site.linear() ? linear(linear(x, a), b) * scale(site)
-                                           : linear(embedding(transpose(a, {1, 0}), x), b) * scale(site);
+        const Value inside = site.linear() ? linear(x, a) : embedding(transpose(a, {1, 0}), x);
+        const Value change = linear(inside * scale(site), b);
         const Value in = site.linear() ? v.x : Value{}; // ids cannot be compared with
         if (!invocation_.empty()) return delta(change * invoked(g, site, v.x), in);
         if (!dora_) return site.linear() ? low_rank_delta(change, in, a, b) : delta(change, in);
@@ -146,11 +147,12 @@ private:
         const Value a = g.parameter("lora_A.weight", {slots_, r, site.in}, start_of_a(site, r));
         const Value b = g.parameter("lora_B.weight", {slots_, site.out, r}, zeros());
         const Value x = g.training() && dropout_ > 0.0 ? dropout(v.x, dropout_) : v.x;
-        const Value change = row_linear(row_linear(x, a, rows), b, rows);
-        if (!g.has_field("adapter_scales")) return delta(change * scale(site), v.x);
-        Dims column(static_cast<std::size_t>(change.rank()), 1);
+        const Value inside = row_linear(x, a, rows);
+        if (!g.has_field("adapter_scales")) return delta(row_linear(inside * scale(site), b, rows), v.x);
+        Dims column(static_cast<std::size_t>(inside.rank()), 1);
         column[0] = rows.dim(0);
-        return delta(change * (reshape(g.input("adapter_scales"), column) * scale(site)), v.x);
+        const Value scales = reshape(g.input("adapter_scales"), column) * scale(site);
+        return delta(row_linear(inside * scales, b, rows), v.x);
     }
     struct Matrices {
         Value a, b; // [r, in], [out, r]

@@ -35,7 +35,8 @@ public:
         const Value logits = parameter(g, "poly_router.module_logits", {tasks_, splits_ * skills_}, 1e-3);
         if (task_ >= 0) {
             const Matrices m = matrices(g, site, slice(logits, 0, task_, 1));
-            return delta(linear(linear(v.x, reshape(m.a, {r_, site.in})), reshape(m.b, {site.out, r_})) * scale(), v.x);
+            const Value inside = linear(v.x, reshape(m.a, {r_, site.in})) * scale();
+            return delta(linear(inside, reshape(m.b, {site.out, r_})), v.x);
         }
         if (!g.has_field("adapter_rows"))
             throw invalid("the batch has no field adapter_rows, which names the task of each row");
@@ -45,9 +46,9 @@ public:
         const Value zero = g.fill(rows.shape(), 0.0, HK_KIND_INT32);
         const Matrices m = matrices(g, site, embedding(logits, maximum(rows, zero)));
         const Value x = reshape(v.x, {rows.dim(0), -1, site.in});
-        const Value change = matmul(matmul(x, m.a, {.transpose_b = 1}), m.b, {.transpose_b = 1});
         const Value acts = reshape(1.0 - cast(less(rows, zero), HK_KIND_FLOAT), {rows.dim(0), 1, 1});
-        return delta(reshape(change * (acts * scale()), v.y.shape()), v.x);
+        const Value inside = matmul(x, m.a, {.transpose_b = 1}) * (acts * scale());
+        return delta(reshape(matmul(inside, m.b, {.transpose_b = 1}), v.y.shape()), v.x);
     }
 
     MergedSite merge(Graph& g, const Site& site, const SiteValues& v) const {
