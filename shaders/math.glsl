@@ -30,7 +30,9 @@ precise float exp_(float x) {
     precise float n = round(c * 1.44269504);
     precise float r = c - n * 0.693359375;  // ln 2 in two parts: the first has few bits, so that the product is exact
     r = r + n * 2.12194440e-4;
-    int whole = int(n);
+    // The integer is in the low bits of n + 1.5 * 2^23: Mesa 26's lavapipe converts lane by lane.
+    precise float shifted = n + 12582912.0;
+    int whole = floatBitsToInt(shifted) - 0x4B400000;
     int half_ = whole / 2; // in two steps: 2^128 and subnormal results cannot be reached with one factor
     precise float y = exp_reduced(r) * exponent_bits(half_) * exponent_bits(whole - half_);
     return is_nan(x) ? x : y;

@@ -80,6 +80,7 @@ void main() {
                     if (in_range) store_float(r.key_distance_gradient, at_bucket, before + ds[ii], kF32);
                 }
             }
+            FORGET_SHARES()
             [[unroll]] for (uint d = 0; d < D; ++d) {
                 float sum = dk[d];
                 [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(ds[ii], SHARED(q_shares, ii, d, D, kTypeQ), sum);

@@ -82,6 +82,7 @@ void main() {
                 same += other ? 0.0 : ds[jj];
             }
         }
+        FORGET_SHARES()
         [[unroll]] for (uint d = 0; d < D; ++d) {
             float sum = dq[d];
             [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(ds[jj], SHARED(k_shares, jj, d, D, kTypeK), sum);

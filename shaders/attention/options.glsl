@@ -43,6 +43,11 @@ layout(constant_id = 5) const uint OPTIONS = 0;
                                           : shares[((row) * (width) + (column)) / (S * W)].x,                          \
                                       (((row) * (width) + (column)) / W) % S))
 
+// Between two uses of the same shares. Otherwise a driver loads each element once and keeps all of them for the second
+// use, which is in memory: BLOCK * width vectors that are stored and loaded again, in place of loads of one element.
+#define FORGET_SHARES()                                                                                                \
+    if (UNIFORM_LOADS != 0) memoryBarrierBuffer();
+
 // Loads a row of this lane.
 #define LOAD_ROW(row, address, width, factor, type)                                                                    \
     [[unroll]] for (uint hekla_d = 0; hekla_d < (width); hekla_d += W) {                                               \
