@@ -426,15 +426,23 @@ Status Rollouts::begin(int64_t step, bool writes) {
     buffer_ = std::move(made);
     begins_ = buffer_->begins();
     if (!writes) return {};
-    const auto file_of = [&](uint64_t iteration) {
-        return context_.folder / fmt::format("rollouts-{}.jsonl", iteration + 1);
-    };
-    HK_TRY(write_file_atomically(file_of(buffer_->iteration),
+    return write_lines();
+}
+
+// Writes the rollouts for people, and removes those of other iterations.
+Status Rollouts::write_lines() const {
+    const std::string name = fmt::format("rollouts-{}.jsonl", buffer_->iteration + 1);
+    HK_TRY(write_file_atomically(context_.folder / name,
                                  buffer_->lines(context_.model.tokenizer, reward_names(), [&](uint64_t example) {
                                      return context_.data.train().place(example);
                                  })));
-    std::error_code ignored;
-    if (buffer_->iteration > 0) std::filesystem::remove(file_of(buffer_->iteration - 1), ignored);
+    std::error_code problem;
+    std::vector<std::filesystem::path> old;
+    for (const auto& entry : std::filesystem::directory_iterator(context_.folder, problem)) {
+        const std::string other = entry.path().filename().string();
+        if (other != name && other.starts_with("rollouts-") && other.ends_with(".jsonl")) old.push_back(entry.path());
+    }
+    for (const std::filesystem::path& file : old) std::filesystem::remove(file, problem);
     return {};
 }
 

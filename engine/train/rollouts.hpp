@@ -76,6 +76,7 @@ private:
     Status compute(RolloutBuffer& buffer);
     Status weigh(RolloutBuffer& buffer);
     void add_metrics(RolloutBuffer& buffer) const;
+    Status write_lines() const;
     void warn_of(const RolloutBuffer& buffer);
     std::vector<Rollout> prompts_of(const Split& split, uint64_t limit) const;
     const Recipe& recipe() const { return context_.model.recipe; }
