@@ -509,7 +509,7 @@ TEST_CASE("ppo: advantages equal the closed forms, whitened; the divergence is p
     CHECK(scaled[0] == doctest::Approx((-0.05 - mean) / std::sqrt(squares / 4.0 + 1e-8) + mean - 0.2).epsilon(1e-5));
     // A completion without a score teaches nothing.
     given.scores[1] = kNone;
-    CHECK(column(returns_of({}), "completion_mask") == std::vector<float>{1, 1, 1, 0, 0});
+    CHECK(column(returns_of(json::object()), "completion_mask") == std::vector<float>{1, 1, 1, 0, 0});
     // The controller: 20% of the rows' share of the horizon at most.
     given.scores[1] = 0.0;
     const json adaptive{{"kl_coef", kl}, {"kl_target", 0.5}, {"kl_horizon", 10.0}};

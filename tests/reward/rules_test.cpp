@@ -109,7 +109,7 @@ TEST_CASE("lexicon: weights of words from a file") {
     write("good nan\n");
     CHECK(has(refused("lexicon", config), "line 1"));
     write("good 1\nGood 2\n");
-    CHECK(has(refused("lexicon", config), "line 2: the word 'good' has a weight already"));
+    CHECK(has(refused("lexicon", config), "line 2: the word 'Good' has a weight already"));
     write("# none\n");
     CHECK(has(refused("lexicon", config), "has no word with a weight"));
     CHECK(has(refused("lexicon", {{"from", file + ".none"}}), "rewards.mine.from:"));
