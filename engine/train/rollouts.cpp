@@ -94,8 +94,8 @@ Result<std::unique_ptr<Rollouts>> Rollouts::create(const RolloutContext& context
     const plugin::RolloutNeeds& needs = context.use.needs();
     r->shape_ = iteration_shape(recipe, needs);
     r->kl_coef_ = needs.kl_coef;
-    HK_TRY(r->check_prompts(context.data.train(), "train"));
-    if (context.data.valid() != nullptr) HK_TRY(r->check_prompts(*context.data.valid(), "valid"));
+    for (const Split* split : {&context.data.train(), context.data.valid(), context.data.test()})
+        if (split != nullptr) HK_TRY(r->check_prompts(*split));
     r->sampling_.max_new_tokens = recipe.rollout.response_length;
     r->sampling_.sample = true;
     r->sampling_.temperature = recipe.rollout.temperature;
@@ -157,14 +157,14 @@ Result<uint64_t> Rollouts::estimate(program::Estimator& estimator, const Rollout
     return buffer;
 }
 
-Status Rollouts::check_prompts(const Split& split, const char* name) {
+Status Rollouts::check_prompts(const Split& split) {
     const int64_t context = recipe().train.context_length, response = recipe().rollout.response_length;
     for (uint64_t i = 0; i < split.size(); ++i) {
         HK_TRY(context_.events.stop.check("reading prompts"));
         const std::size_t length = prompt_ids(split.at(i)).size();
         if (length == 0)
-            return invalid_argument(fmt::format("{}: the prompt has no token: a model continues a text of at least one "
-                                                "(data.on_bad = \"skip\" does not skip it)",
+            return invalid_argument(fmt::format("{}: the prompt is empty, and a model continues a text of at least one "
+                                                "token: remove the row",
                                                 split.place(i)));
         if (static_cast<int64_t>(length) + response > context)
             return invalid_argument(
@@ -173,7 +173,6 @@ Status Rollouts::check_prompts(const Split& split, const char* name) {
                             split.place(i), length, response, context));
         longest_prompt_ = std::max(longest_prompt_, length);
     }
-    context_.log.debug(fmt::format("{}: prompts of at most {} tokens", name, longest_prompt_));
     return {};
 }
 

@@ -70,7 +70,7 @@ public:
 
 private:
     explicit Rollouts(const RolloutContext& context) : context_(context) {}
-    Status check_prompts(const Split& split, const char* name);
+    Status check_prompts(const Split& split);
     Status write(std::vector<Rollout>& rows, const generate::Options& given, bool checked);
     Status score(std::vector<Rollout>& rows, const Split& split) const;
     Status compute(RolloutBuffer& buffer);
