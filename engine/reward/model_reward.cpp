@@ -153,7 +153,7 @@ Result<std::unique_ptr<Reward>> make_model_reward(RewardKeys& keys, const plugin
         keys.refuse("reads", fmt::format("is '{}', expected all or completion", reads));
     HK_TRY(keys.finish());
     Result<Opened> opened = open(from, label, registry, device, log);
-    if (!opened.ok()) return opened.status().with_context("rewards");
+    if (!opened.ok()) return opened.status().with_context(keys.place("from"));
     return std::unique_ptr<Reward>(std::make_unique<ModelReward>(std::move(opened->model), std::move(opened->columns),
                                                                  opened->label, reads == "completion"));
 }

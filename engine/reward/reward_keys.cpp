@@ -15,7 +15,7 @@ const nlohmann::json* RewardKeys::find(const char* key) {
 }
 
 void RewardKeys::refuse(const char* key, const std::string& what) {
-    if (status_.ok()) status_ = invalid_argument(fmt::format("rewards.{}.{}: {}", name_, key, what));
+    if (status_.ok()) status_ = invalid_argument(fmt::format("{}: {}", place(key), what));
 }
 
 void RewardKeys::read(const char* key, std::string& to) {

@@ -24,6 +24,9 @@ public:
     // Refuses a value: "rewards.NAME.KEY: WHAT".
     void refuse(const char* key, const std::string& what);
 
+    // Returns "rewards.NAME.KEY", for messages.
+    std::string place(const char* key) const { return "rewards." + name_ + "." + key; }
+
     // Returns the first error, which includes keys that were not read.
     Status finish();
 
