@@ -14,6 +14,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -44,13 +45,17 @@ def prepare(out: pathlib.Path) -> None:
 
     subprocess.run([sys.executable, RECIPES / "make_prompts.py", out / "data"], check=True)
     data = [f"data.train={out}/data/sums.jsonl", f"data.valid={out}/data/sums_valid.jsonl", "train.eval_steps=0"]
-    run("train", str(RECIPES / "grpo-arithmetic-tuned.toml"), *data, "model.n_layer=2", "model.n_embd=64", "train.max_steps=200",
-        f"output.dir={out}/base")
+    if not (out / "base" / "model.safetensors").exists():
+        run("train", str(RECIPES / "grpo-arithmetic-tuned.toml"), *data, "model.n_layer=2", "model.n_embd=64",
+            "train.max_steps=200", f"output.dir={out}/base")
     for name, keys in OBJECTIVES.items():
         (out / name).mkdir(exist_ok=True)
         recipe = out / name / "recipe.toml"
         recipe.write_text(recipe_of(name))
         for i in range(ITERATIONS):
+            if (out / name / f"{i}" / "run" / "model.safetensors").exists():
+                continue  # prepared before
+            shutil.rmtree(out / name / f"{i}", ignore_errors=True)
             before = out / "base" if i == 0 else out / name / f"{i - 1}" / "run"
             common = [str(recipe), *data, *(key for key in keys if not key.endswith("=")), f"model.from={before}",
                       f"reference.from={out}/base", f"rollout.temperature={TEMPERATURE}", "rollout.batch=64",
