@@ -96,7 +96,6 @@ std::vector<json> logged(const Place& place, const std::string& run, bool withou
 
 double metric(const json& step, const char* name) { return step["metrics"][name].get<double>(); }
 
-const Arguments kPpo{"train", "echo.toml"};
 // A recipe without the keys of ppo.
 void write_grpo(const Place& place) {
     std::string text = kEcho;
@@ -117,9 +116,13 @@ void write_grpo(const Place& place) {
 TEST_CASE("ppo: a short run learns to repeat its prompt, and shows it") {
     const Place place;
     write_files(place);
-    const Ran ran =
-        succeed(place.run(joined(kPpo, {"train.eval_steps=240", "train.learning_rate=0.003", "rollout.batch=64",
-                                        "train.per_device_train_batch_size=32", "objective.num_ppo_epochs=4"})));
+    const Arguments quick{"echo.toml",
+                          "train.eval_steps=240",
+                          "train.learning_rate=0.003",
+                          "rollout.batch=64",
+                          "train.per_device_train_batch_size=32",
+                          "objective.num_ppo_epochs=4"};
+    const Ran ran = succeed(place.run(joined({"train"}, quick)));
     const std::vector<json> steps = logged(place, "echo");
     REQUIRE(steps.size() == 241);
     CHECK(metric(steps[0], "reward") < 0.4);
@@ -155,8 +158,8 @@ TEST_CASE("ppo: a short run learns to repeat its prompt, and shows it") {
     const std::string text = succeed(place.run({"generate", "echo", "--prompt", "ca>", "--max-new-tokens", "4"})).out;
     CHECK_MESSAGE(has(text, "ca"), text);
     // A finished run is evaluated as it was trained.
-    CHECK(has(succeed(place.run({"eval", "echo.toml"})).out, "reward"));
-    CHECK(has(succeed(place.run(joined(kPpo, {"--plan"}))).out, "completions of an iteration"));
+    CHECK(has(succeed(place.run(joined({"eval"}, quick))).out, "reward"));
+    CHECK(has(succeed(place.run(joined({"train", "--plan"}, quick))).out, "completions of an iteration"));
 }
 
 TEST_CASE("a run that stopped after any step continues with the same bits, inside an iteration and between two") {
