@@ -102,7 +102,8 @@ struct Report {
     int32_t mode = HK_PLAN_TRAIN, time = HK_TIME_ESTIMATED;
     int64_t rows = 0, length = 0, units = 0, embeddings = 0;
     uint64_t examples = 0;
-    double seconds = 0.0; // of a unit
+    uint64_t rollouts = 0; // bytes of the host's memory
+    double seconds = 0.0;  // of a unit
 
     std::string text(uint64_t available) const;
     void give(const hk_plan_options& options, uint64_t available) const;
@@ -118,6 +119,9 @@ std::string Report::text(uint64_t available) const {
         if (bytes > 0) text += fmt::format("  {:<12} {:>12}\n", name, size_text(bytes));
     if (e.system > 0)
         text += fmt::format("  {:<12} {:>12} of the host's memory: moments\n", "system", size_text(e.system));
+    if (rollouts > 0)
+        text += fmt::format("  {:<12} {:>12} of the host's memory: completions of an iteration\n", "rollouts",
+                            size_text(rollouts));
     text += fmt::format("  {} parameters; the largest allocation is {}{}\n",
                         train::grouped(static_cast<double>(e.parameters)), size_text(e.largest),
                         available > 0 ? fmt::format("; {} are free", size_text(available)) : "");
@@ -181,7 +185,7 @@ void Report::give(const hk_plan_options& options, uint64_t available) const {
     r.nodes = nodes.data();
     r.node_count = nodes.size();
     r.text = view(words);
-    r.system = e.system;
+    r.system = e.system + rollouts;
     r.embeddings = embeddings;
     r.examples = examples;
     options.report(options.user, &r);
@@ -203,6 +207,7 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
         report.units = plan.steps_left;
         report.embeddings = plan.embeddings;
         report.examples = plan.examples;
+        report.rollouts = plan.rollouts;
         report.estimate = std::move(plan.estimate);
         report.seconds = report.estimate.seconds;
     };

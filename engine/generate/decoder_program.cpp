@@ -67,8 +67,9 @@ int64_t first_chunk_of(const std::vector<int64_t>& sizes, int64_t length) {
 
 class ProgramDecoder final : public Decoder {
 public:
-    ProgramDecoder(program::Runtime& runtime, program::ParameterStore& store, DecoderGraphs graphs)
-        : runtime_(runtime), store_(store), graphs_(graphs) {}
+    ProgramDecoder(program::Runtime& runtime, program::ParameterStore& store, DecoderGraphs graphs,
+                   const DecoderOptions& options)
+        : runtime_(runtime), store_(store), graphs_(graphs), options_(options) {}
 
     bool encoder_decoder() const override { return graphs_.encoder_decoder(); }
     int64_t vocabulary() const override { return vocabulary_; }
@@ -256,6 +257,7 @@ private:
         const auto found = turns_.find({chunk, kind});
         if (found != turns_.end()) return found->second.get();
         HK_ASSIGN(Turn turn, describe_turn(graphs_, rows_, chunk, capacity_, sources_, once_, kind));
+        turn.options.equal_rows = options_.equal_rows;
         vocabulary_ = turn.graph.shape(turn.graph.outputs.at("logits"))[2];
         HK_ASSIGN(std::unique_ptr<Program> program, Program::compile(runtime_, turn.graph, store_, turn.options));
         HK_TRY(set_sources(*program));
@@ -291,6 +293,7 @@ private:
     program::Runtime& runtime_;
     program::ParameterStore& store_;
     DecoderGraphs graphs_;
+    DecoderOptions options_;
     std::string key_;                         // identifies what the programs were created for
     Fields encoder_fields_;                   // DecodeBatch::sources, for the encoder
     Fields sources_;                          // the same for every row, for steps
@@ -361,9 +364,10 @@ Status estimate_recorded(program::Estimator& estimator, const plugin::Compositio
 }
 
 Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
-                                                      const plugin::Composition& composition) {
+                                                      const plugin::Composition& composition,
+                                                      const DecoderOptions& options) {
     HK_ASSIGN(DecoderGraphs graphs, DecoderGraphs::create(composition));
-    return with_virtual_tokens(std::unique_ptr<Decoder>(new ProgramDecoder(runtime, store, graphs)),
+    return with_virtual_tokens(std::unique_ptr<Decoder>(new ProgramDecoder(runtime, store, graphs, options)),
                                graphs.virtual_tokens());
 }
 

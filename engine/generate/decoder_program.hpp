@@ -11,11 +11,16 @@
 
 namespace hekla::generate {
 
+struct DecoderOptions {
+    bool equal_rows = false; // CompileOptions::equal_rows: a row has the same bits in every place of a batch
+};
+
 // All three must outlive it; `store` holds the model's weights (and its buffers, as states). Programs are compiled when
 // a chunk size is first needed and kept for batches of the same number of rows, capacity and source shapes. Caches of
 // other shapes stay in the store.
 Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
-                                                      const plugin::Composition& composition);
+                                                      const plugin::Composition& composition,
+                                                      const DecoderOptions& options = {});
 
 // Adds the caches of a batch's decoder and its program of every chunk size, without the store. The unit of work is a
 // token of every row. first_steps: with the program of first steps, which an exported model does not have. Errors: as

@@ -19,6 +19,8 @@ std::optional<program::kernels::generate::ChooseOptions> device_choice(const Opt
     choice.dropped_share = dropped_share(o.top_p);
     choice.seed_low = static_cast<uint32_t>(o.seed);
     choice.seed_high = static_cast<uint32_t>(o.seed >> 32);
+    choice.first_row_low = static_cast<uint32_t>(o.first_row);
+    choice.first_row_high = static_cast<uint32_t>(o.first_row >> 32);
     choice.ends = static_cast<uint32_t>(o.eos.size());
     choice.suppressed = static_cast<uint32_t>(o.suppress.size());
     choice.forced = static_cast<uint32_t>(o.forced_eos.size());

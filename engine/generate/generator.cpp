@@ -33,7 +33,9 @@ public:
 
     // Feeds whole prompts (empty: the row takes no part); logits [rows, vocabulary] of the last token of each. False
     // where `stop` ended it between two chunks.
-    Result<bool> feed_prompts(const std::vector<Ids>& prompts, Logits& logits, const StopPoll& stop) {
+    // assumed: Request::prompt_length.
+    Result<bool> feed_prompts(const std::vector<Ids>& prompts, Logits& logits, const StopPoll& stop,
+                              std::size_t assumed = 0) {
         const std::size_t vocabulary = at(decoder_.vocabulary());
         logits.resize(prompts.size() * vocabulary);
         Logits some(decoder_.host_memory());
@@ -42,6 +44,7 @@ public:
             for (std::size_t row = 0; row < prompts.size(); ++row)
                 if (prompts[row].size() > length_[row]) left = std::max(left, prompts[row].size() - length_[row]);
             if (left == 0) return true;
+            left = std::max(left, assumed);
             if (stop.stopped()) return false;
             StepKind kind = prompt_chunk_ > 0 ? StepKind::both_sides : StepKind::any;
             std::size_t chunk = prompt_chunk_ > 0 ? prompt_chunk_ : chunk_for(left);
@@ -64,6 +67,7 @@ public:
                             tokens_.begin() + static_cast<std::ptrdiff_t>(row * chunk));
                 length_[row] = end;
             }
+            assumed -= std::min(assumed, chunk);
             HK_TRY(decode(chunk, kind, some));
             for (std::size_t row = 0; row < prompts.size(); ++row)
                 if (count_[row] > 0 && length_[row] == prompts[row].size())
@@ -264,7 +268,7 @@ public:
         if (request_.begun) HK_TRY(request_.begun());
         Rows rows(decoder_, starts_.size() * copies_, session.prompt_chunk);
         Logits logits(decoder_.host_memory());
-        HK_ASSIGN(const bool fed, rows.feed_prompts(first_copies(), logits, stop_));
+        HK_ASSIGN(const bool fed, rows.feed_prompts(first_copies(), logits, stop_, at(request_.prompt_length)));
         if (!fed) return stopped_before_the_first();
         share_logits(rows, logits);
         for (const Ids& ids : starts_) output_.statistics.prompt_tokens += static_cast<int64_t>(ids.size());
@@ -374,7 +378,7 @@ private:
         over_.assign(count, 0);
         tokens_.assign(count, 0);
         HK_TRY(choose(logits));
-        StepsAtOnce pace(decoder_.steps_at_once(options_));
+        StepsAtOnce pace(request_.chosen_by ? 0 : decoder_.steps_at_once(options_));
         while (!output_.stopped && !std::ranges::all_of(over_, [](char o) { return o != 0; })) {
             output_.stopped = stop_.stopped();
             if (output_.stopped) break;
@@ -434,7 +438,8 @@ private:
             const std::span<float> scores = std::span(logits).subspan(row * vocabulary, vocabulary);
             const std::size_t prompt = row / copies_;
             sampler.process({ids, static_cast<int64_t>(starts_[prompt].size()), source(prompt)}, scores);
-            HK_ASSIGN(const int32_t token, sampler.choose(row, ids.size(), scores));
+            HK_ASSIGN(const int32_t token, sampler.choose(options_.first_row + row, ids.size(), scores));
+            if (request_.chosen_by) request_.chosen_by(row, scores, token);
             if (!take(row, token)) return {};
         }
         return {};

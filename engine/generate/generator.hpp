@@ -27,11 +27,17 @@ struct Request {
     // Length of the rows to prepare, in tokens, if it is more than the prompts need, so that a later request with as
     // many rows finds everything ready. 0: the current need.
     int64_t length = 0;
+    // Prompts are fed in steps of the sizes that a prompt of this many tokens needs, if it is longer than those given.
+    // With equal sizes, and a decoder with DecoderOptions::equal_rows, a row's tokens do not depend on the other rows.
+    int64_t prompt_length = 0;
     // The model was trained with bidirectional attention over prompts (a prefix language model): each is fed in one
     // step, and the generated tokens attend to all of it. With Options::slide_context the text that a row restarts from
     // is such a prompt too.
     bool both_sides = false;
     std::function<Status()> begun = {}; // called before the first token is fed
+    // Called for every token that is drawn or chosen, without beams, with the scores that it was chosen by: after
+    // temperature, -infinity for those that were excluded. The host chooses then. May be empty.
+    std::function<void(std::size_t row, std::span<const float> scores, int32_t token)> chosen_by = {};
     // Called before every step after the prompts, without beams: whether fields change. May be empty.
     std::function<Result<std::optional<FieldChange>>()> changed = {};
 };

@@ -40,6 +40,7 @@ struct Options {
     int64_t top_k = 0;                        // 0: all
     double top_p = 1.0;                       // above 0 (Holtzman et al. 2020)
     uint64_t seed = 0;
+    uint64_t first_row = 0; // the number of the first row in draws, which depend on (seed, number, position)
     int64_t beams = 1;
     double length_penalty = 1.0; // a finished beam's score is its log probability / length ^ length_penalty
     EarlyStopping early_stopping = EarlyStopping::heuristic;

@@ -32,7 +32,8 @@ constexpr int64_t kRowsOfPass = 64;     // of a pass
 constexpr std::size_t kPrograms = 64;   // that are kept
 constexpr int64_t kUnscored = -100;
 constexpr int64_t kFoldedBytes = int64_t{32} << 20; // logits that are never stored as a whole
-const std::string kLabels = "likelihood.labels", kLogProbability = "log_probability", kBest = "best";
+const std::string kLabels = "likelihood.labels", kLogProbability = "log_probability", kBest = "best", kValues = "value",
+                  kEntropy = "entropy";
 
 // Returns the shortest length of 8, 12, 16, 24, 32, 48, ... that holds `length`.
 int64_t padded_length(int64_t length) {
@@ -96,9 +97,7 @@ struct Likelihood::State {
         }
     };
 
-    struct Outputs {
-        Tensor log_probability, best;
-    };
+    using Outputs = std::map<std::string, Tensor>; // of output_names()
 
     Network network;
     LikelihoodOptions options;
@@ -110,9 +109,16 @@ struct Likelihood::State {
     std::map<PassShape, std::unique_ptr<program::Program>> programs;
 
     bool encodes() const { return graphs.encoder_decoder(); }
+    std::vector<std::string> output_names() const {
+        std::vector<std::string> names{kLogProbability, kBest};
+        if (!options.values.empty()) names.push_back(kValues);
+        if (options.entropies) names.push_back(kEntropy);
+        return names;
+    }
     Tensors fields_of(const PassShape& shape, int64_t rows) const;
     Result<graph::Graph> graph_of(const Tensors& fields) const;
     Result<int64_t> longest(bool source, int64_t wanted);
+    program::CompileOptions compile_options() const;
     Result<program::Program*> program_of(const PassShape& shape, const Tensors& fields);
     Tensors filled(const PassShape& shape, int64_t rows, std::span<const std::size_t> chosen,
                    std::span<const LikelihoodRow> all, std::span<const RowLikelihood> results) const;
@@ -172,12 +178,18 @@ Tensors Likelihood::State::fields_of(const PassShape& shape, int64_t rows) const
 Result<graph::Graph> Likelihood::State::graph_of(const Tensors& fields) const {
     Tensors of_model = fields;
     of_model.erase(kLabels);
-    HK_ASSIGN(graph::Graph graph, network.composition->build(HK_MODE_EVALUATE, described(of_model), {{"logits"}}));
+    std::vector<std::string> ports{"logits"};
+    if (!options.values.empty()) ports.push_back(options.values);
+    HK_ASSIGN(graph::Graph graph, network.composition->build(HK_MODE_EVALUATE, described(of_model), ports));
     const ValueId logits = graph.outputs.at("logits");
+    const ValueId values = options.values.empty() ? graph::kNone : graph.outputs.at(options.values);
     const Shape rows = fields.at(encodes() ? "decoder_input_ids" : "input_ids").shape, shape = graph.shape(logits);
     if (shape.rank() != 3 || shape[0] != rows[0] || shape[1] != rows[1])
         return unsupported(fmt::format("the likelihood of tokens needs logits [{}, {}, vocabulary]; the head's are {}",
                                        rows[0], rows[1], shape.text()));
+    if (values != graph::kNone && graph.shape(values) != rows)
+        return unsupported(fmt::format("the values of tokens need a port '{}' {}; the head's is {}", options.values,
+                                       rows.text(), graph.shape(values).text()));
     graph.outputs.clear();
     Builder b(std::move(graph));
     ValueId scaled = logits;
@@ -187,6 +199,13 @@ Result<graph::Graph> Likelihood::State::graph_of(const Tensors& fields) const {
     if (b.ok()) {
         b.output(kLogProbability, b(Op::neg, {loss}));
         b.output(kBest, b(Op::argmax, {scaled}));
+        if (values != graph::kNone) b.output(kValues, values);
+        if (options.entropies) {
+            const ValueId logs = b(Op::log_softmax, {scaled});
+            const ValueId sum =
+                b(Op::sum, {b(Op::mul, {b(Op::exp, {logs}), logs})}, {{"axes", std::vector<int64_t>{2}}});
+            b.output(kEntropy, b(Op::neg, {sum}));
+        }
     }
     HK_ASSIGN(graph, b.finish());
     // Chunks of equally many rows, so that the same kernels compute each.
@@ -211,16 +230,30 @@ Result<int64_t> Likelihood::State::longest(bool source, int64_t wanted) {
     return longest;
 }
 
+program::CompileOptions Likelihood::State::compile_options() const {
+    program::CompileOptions compile;
+    compile.gradients = program::Gradients::ignore;
+    compile.outputs = output_names();
+    compile.equal_rows = true;
+    return compile;
+}
+
+Status Likelihood::estimate(program::Estimator& estimator, const plugin::Composition& composition,
+                            LikelihoodOptions options, int64_t length) {
+    HK_ASSIGN(const generate::DecoderGraphs graphs, generate::DecoderGraphs::create(composition));
+    State state({&composition, nullptr, nullptr, nullptr}, std::move(options), graphs);
+    HK_ASSIGN(const int64_t longest, state.longest(false, padded_length(length)));
+    const State::PassShape shape{graphs.encoder_decoder() ? longest : 0, longest};
+    HK_ASSIGN(const graph::Graph graph, state.graph_of(state.fields_of(shape, shape.rows())));
+    return estimator.add(graph, state.compile_options(), 0.0).status();
+}
+
 Result<program::Program*> Likelihood::State::program_of(const PassShape& shape, const Tensors& fields) {
     if (const auto found = programs.find(shape); found != programs.end()) return found->second.get();
     if (programs.size() == kPrograms) programs.clear(); // an encoder without a mask has one per length
     HK_ASSIGN(const graph::Graph graph, graph_of(fields));
-    program::CompileOptions compile;
-    compile.gradients = program::Gradients::ignore;
-    compile.outputs = {kLogProbability, kBest};
-    compile.equal_rows = true;
     HK_ASSIGN(std::unique_ptr<program::Program> program,
-              program::Program::compile(*network.runtime, graph, *network.store, compile));
+              program::Program::compile(*network.runtime, graph, *network.store, compile_options()));
     return programs.emplace(shape, std::move(program)).first->second.get();
 }
 
@@ -278,17 +311,23 @@ Result<Likelihood::State::Outputs> Likelihood::State::compute(const PassShape& s
         feeds.fields = fields;
         feeds.parameters = *network.parameters;
         feeds.buffers = *network.parameters;
-        const ValueId wanted[] = {graph.outputs.at(kLogProbability), graph.outputs.at(kBest)};
+        std::vector<ValueId> wanted;
+        for (const std::string& name : output_names()) wanted.push_back(graph.outputs.at(name));
         HK_ASSIGN(std::vector<Tensor> values, graph::evaluate(graph, feeds, wanted));
-        return Outputs{std::move(values[0]), std::move(values[1])};
+        Outputs outputs;
+        for (std::size_t i = 0; i < wanted.size(); ++i) outputs.emplace(output_names()[i], std::move(values[i]));
+        return outputs;
     }
     HK_ASSIGN(program::Program * program, program_of(shape, fields));
     for (const auto& [name, tensor] : fields)
         if (program->has_input(name)) HK_TRY(program->set_input(name, program::bytes_of(tensor)));
     HK_TRY(program->run());
-    HK_ASSIGN(const program::HostTensor log_probability, program->read_output(kLogProbability));
-    HK_ASSIGN(const program::HostTensor best, program->read_output(kBest));
-    return Outputs{program::tensor_of(log_probability), program::tensor_of(best)};
+    Outputs outputs;
+    for (const std::string& name : output_names()) {
+        HK_ASSIGN(const program::HostTensor values, program->read_output(name));
+        outputs.emplace(name, program::tensor_of(values));
+    }
+    return outputs;
 }
 
 Status Likelihood::State::score(const PassShape& shape, int64_t rows, std::span<const std::size_t> chosen,
@@ -300,9 +339,11 @@ Status Likelihood::State::score(const PassShape& shape, int64_t rows, std::span<
         const std::size_t first = encodes() ? 0 : result.cut + 1;
         for (std::size_t t = row.from; t < row.ids.size(); ++t) {
             const std::size_t at = r * static_cast<std::size_t>(shape.length) + t - first;
-            const double value = outputs.log_probability.data[at];
+            const double value = outputs.at(kLogProbability).data[at];
             result.log_probabilities.push_back(static_cast<float>(value));
-            result.greedy.push_back(outputs.best.data[at] == row.ids[t] ? 1 : 0);
+            result.greedy.push_back(outputs.at(kBest).data[at] == row.ids[t] ? 1 : 0);
+            if (!options.values.empty()) result.values.push_back(static_cast<float>(outputs.at(kValues).data[at]));
+            if (options.entropies) result.entropies.push_back(static_cast<float>(outputs.at(kEntropy).data[at]));
             result.sum += value;
         }
     }

@@ -5,6 +5,7 @@
 
 #include "base/stop_poll.hpp"
 #include "infer/model.hpp"
+#include "program/estimate.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,8 @@ struct LikelihoodRow {
 struct RowLikelihood {
     std::vector<float> log_probabilities; // of ids[from], ids[from + 1], ...: natural logarithms
     std::vector<uint8_t> greedy;          // 1: the token has the largest logit (the first of equal ones)
+    std::vector<float> values;            // LikelihoodOptions::values, where the token is predicted
+    std::vector<float> entropies;         // LikelihoodOptions::entropies: of the distribution of the token, in nats
     double sum = 0.0;                     // of log_probabilities, added in double precision from the first on
     std::size_t cut = 0;                  // tokens of the context that were left out on the left, for want of positions
     bool all_greedy() const;
@@ -32,6 +35,8 @@ struct RowLikelihood {
 
 struct LikelihoodOptions {
     double temperature = 1.0; // logits are divided by it; above 0. Except for 1, logits are stored as a whole
+    std::string values = {};  // a port [rows, tokens] of the model, such as that of the head "value"; "": none
+    bool entropies = false;   // logits are stored as a whole
     // A prefix language model: tokens before `from` attend to each other in both directions.
     bool both_sides = false;
     StopPoll stop = {};                                                   // polled between passes
@@ -53,6 +58,9 @@ class Likelihood {
 public:
     // Errors: a temperature that is not above 0; a model that does not write token by token; one with virtual tokens.
     static Result<std::unique_ptr<Likelihood>> create(const Network& network, LikelihoodOptions options = {});
+    // Adds the program for rows of up to `length` tokens to an estimate, whose store has the network's parameters.
+    static Status estimate(program::Estimator& estimator, const plugin::Composition& composition,
+                           LikelihoodOptions options, int64_t length);
     ~Likelihood();
     Likelihood(const Likelihood&) = delete;
     Likelihood& operator=(const Likelihood&) = delete;

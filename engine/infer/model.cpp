@@ -58,7 +58,7 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
         HK_ASSIGN(entry, registry.find_model_type(folder.model_type()));
     }
     spec.architecture = entry.provided->id;
-    if (!options.head.empty() && options.head != spec.head) {
+    if (!options.head.empty() && !has_head(spec.head, options.head)) {
         spec.head = options.head;
         spec.head_config = json::object();
     }
@@ -66,6 +66,15 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
 }
 
 } // namespace
+
+bool has_head(std::string_view heads, std::string_view head) {
+    for (std::size_t begin = 0; begin <= heads.size();) {
+        const std::size_t end = std::min(heads.find('+', begin), heads.size());
+        if (heads.substr(begin, end - begin) == head) return true;
+        begin = end + 1;
+    }
+    return false;
+}
 
 Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
                                             const ModelOptions& options) {

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <string_view>
 
 namespace hekla::infer {
 
@@ -37,6 +38,9 @@ struct ModelOptions {
     bool may_wait = false; // for another model that is loading the same weights
     StopPoll stop = {};    // ends the wait
 };
+
+// Returns whether a model with these heads ("lm+value") has this one.
+bool has_head(std::string_view heads, std::string_view head);
 
 // Returns the parts of a folder's model: architecture and configuration, head, and with ModelOptions::objective the
 // objective it was trained with. Errors: parts that no plugin provides, a folder without its model's type.

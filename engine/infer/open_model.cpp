@@ -174,7 +174,7 @@ Status take_head(const StoredAdapter& adapter, const ModelOptions& options, plug
     HK_ASSIGN(const std::string head, text_of("head"));
     HK_ASSIGN(const std::string objective, text_of("objective"));
     if (head.empty()) return {};
-    if (!options.head.empty() && head != options.head)
+    if (!options.head.empty() && !has_head(head, options.head))
         return unsupported(
             fmt::format("{}: was trained with a head of its own, '{}', and the head '{}' is needed here; "
                         "`hekla predict --adapter` uses its own",

@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the longest useful row for this model.
+} // namespace
+
 int64_t longest_row(const Model& model) {
     constexpr int64_t kUsual = 512;
     if (const auto own = model.config.find("hekla"); own != model.config.end() && own->is_object())
@@ -23,8 +24,6 @@ int64_t longest_row(const Model& model) {
             return std::min<int64_t>(kUsual, value->get<int64_t>());
     return kUsual;
 }
-
-} // namespace
 
 Result<std::vector<data::TaskColumn>> text_columns(const Model& model) {
     if (!model.composition->can_collate())

@@ -23,6 +23,9 @@ using PredictRow = std::function<bool(std::size_t row, const nlohmann::json& pre
 // contain the model's objective, or if that reads plain text.
 Result<std::vector<data::TaskColumn>> text_columns(const Model& model);
 
+// Returns the length of the longest useful row of a model: as it was trained, or as its configuration allows.
+int64_t longest_row(const Model& model);
+
 // Predicts for a table of rows. The model must be open with its objective. Rows of similar length share a pass, so
 // results come in any order: use `row`. Labels get names where config.json has them. Error: cancelled, when `give`
 // returns false or `stop` true.

@@ -79,7 +79,8 @@ public:
     // Like build(), with the part of each plugin and with all recompute regions.
     Result<Described> describe(const BuildRequest& request) const;
 
-    // From now on the body is described in evaluation mode, also in mode train, because none of it is trained.
+    // From now on the body is described in evaluation mode, also in mode train: none of it is trained, or it is trained
+    // without dropout.
     void freeze_body() { body_frozen_ = true; }
     // Returns the names of the body's parameters, without adapter, head and objective.
     Result<std::set<std::string>> body_parameters(std::span<const BatchField> fields) const;
@@ -121,10 +122,12 @@ public:
     const Composition* teacher() const { return teacher_.get(); } // null without one
     const std::string& head() const { return head_name_; }        // as requested in the spec
     const Provided& architecture() const { return *architecture_.entry.provided; }
-    bool recompute() const { return recompute_; }             // as requested in the spec
-    const nlohmann::json& config() const { return config_; }  // defaults included
-    bool described_apart() const { return describes_apart_; } // in another process
-    bool isolated() const { return isolated_; }               // collate and decode run in worker processes
+    bool recompute() const { return recompute_; }                                // as requested in the spec
+    const nlohmann::json& config() const { return config_; }                     // defaults included
+    const std::string& objective() const { return objective_name_; }             // "" without one
+    const nlohmann::json& objective_config() const { return objective_.values; } // defaults included
+    bool described_apart() const { return describes_apart_; }                    // in another process
+    bool isolated() const { return isolated_; } // collate and decode run in worker processes
 
 private:
     Composition() = default;

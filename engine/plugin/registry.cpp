@@ -5,6 +5,8 @@
 #include "plugin/host_adapter.hpp"
 
 #include "hekla/plugin/combiner.h"
+#include "hekla/plugin/draft/reward.h"
+#include "hekla/plugin/draft/rollout.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -19,6 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kArchitecture = "hekla.architecture/1";
+
+// Returns the drafts of this host.
+std::vector<Draft> host_drafts() { return {{HK_ROLLOUT_DRAFT, nullptr}, {HK_REWARD_DRAFT, nullptr}}; }
 
 // "hekla.architecture/1" -> "architecture"
 std::string kind_of(std::string_view interface_id) {
@@ -257,7 +262,7 @@ Result<const void*> Registry::load(const Entry& entry) const {
     const Within within(*this, entry.manifest, "load");
     auto found = libraries_.find(entry.manifest->library);
     if (found == libraries_.end()) // errors are cached too, so that init() is called once
-        found = libraries_.emplace(entry.manifest->library, Library::load(*entry.manifest, log_)).first;
+        found = libraries_.emplace(entry.manifest->library, Library::load(*entry.manifest, log_, host_drafts())).first;
     if (!found->second.ok()) return found->second.status();
     const void* table = found->second.value()->get_interface(entry.provided->interface_id, entry.provided->id);
     if (table == nullptr) // load() already checked it

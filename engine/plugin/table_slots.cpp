@@ -2,6 +2,8 @@
 
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
+#include "hekla/plugin/draft/reward.h"
+#include "hekla/plugin/draft/rollout.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"

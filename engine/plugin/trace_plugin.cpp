@@ -119,11 +119,13 @@ struct PluginCall<M> {
 
     // Returns the rule about instances of this kind of plugin.
     static const char* life_rule() {
-        return std::is_same_v<T, hk_architecture> ? "architecture.1"
-               : std::is_same_v<T, hk_objective>  ? "objective.1"
-               : std::is_same_v<T, hk_adapter>    ? "adapter.1"
-               : std::is_same_v<T, hk_combiner>   ? "combiner.1"
-                                                  : "head.1";
+        return std::is_same_v<T, hk_architecture>  ? "architecture.1"
+               : std::is_same_v<T, hk_objective>   ? "objective.1"
+               : std::is_same_v<T, hk_adapter>     ? "adapter.1"
+               : std::is_same_v<T, hk_combiner>    ? "combiner.1"
+               : std::is_same_v<T, hk_rollout_use> ? "rollout.1"
+               : std::is_same_v<T, hk_reward>      ? "reward.1"
+                                                   : "head.1";
     }
 
     static R run(Slot& slot, A... arguments) {
@@ -308,6 +310,8 @@ const void* wrapped_plugin_table(std::string_view plugin, std::string_view inter
     if (interface_id == HK_HEAD_INTERFACE) return wrap("head", static_cast<const hk_head*>(nullptr));
     if (interface_id == HK_ADAPTER_INTERFACE) return wrap("adapter", static_cast<const hk_adapter*>(nullptr));
     if (interface_id == HK_COMBINER_INTERFACE) return wrap("combiner", static_cast<const hk_combiner*>(nullptr));
+    if (interface_id == HK_ROLLOUT_DRAFT) return wrap("rollout", static_cast<const hk_rollout_use*>(nullptr));
+    if (interface_id == HK_REWARD_DRAFT) return wrap("reward", static_cast<const hk_reward*>(nullptr));
     if (interface_id == HK_OPERATION_INTERFACE) return wrap("operation", static_cast<const hk_operation*>(nullptr));
     return table;
 }

@@ -4,6 +4,8 @@
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
 #include "hekla/plugin/config.h"
+#include "hekla/plugin/draft/reward.h"
+#include "hekla/plugin/draft/rollout.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/error.h"
 #include "hekla/plugin/graph.h"

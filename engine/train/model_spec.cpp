@@ -4,6 +4,7 @@
 #include "infer/model.hpp"
 #include "infer/weights_folder.hpp"
 #include "model/folder.hpp"
+#include "plugin/rollout_use.hpp"
 #include "train/recipe_adapters.hpp"
 
 #include <algorithm>
@@ -110,6 +111,22 @@ Status balance_classes(std::span<const uint64_t> counts, json& objective_config)
     return {};
 }
 
+// Gives the objective the keys of [rollout] that its losses depend on.
+Status set_rollout_keys(const Recipe& recipe, const plugin::Registry& registry, json& objective_config) {
+    if (!plugin::learns_from_rollouts(registry, recipe.objective.id)) return {};
+    HK_ASSIGN(const plugin::Registry::Entry entry, registry.find(HK_OBJECTIVE_INTERFACE, recipe.objective.id));
+    for (const auto& [key, value] : {std::pair("temperature", json(recipe.rollout.temperature)),
+                                     std::pair("response_length", json(recipe.rollout.response_length))}) {
+        if (!knows(*entry.provided, key)) continue;
+        if (objective_config.contains(key) && objective_config[key] != value)
+            return invalid_argument(fmt::format("objective.{} = {}, and rollout.{} = {}: remove the former, it is the "
+                                                "same number",
+                                                key, objective_config[key].dump(), key, value.dump()));
+        objective_config[key] = value;
+    }
+    return {};
+}
+
 } // namespace
 
 json objective_before_data(const Recipe& recipe) {
@@ -198,6 +215,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     spec.objective = recipe.objective.id;
     spec.objective_config = recipe.objective.config;
     HK_TRY(balance_classes(class_counts, spec.objective_config));
+    HK_TRY(set_rollout_keys(recipe, registry, spec.objective_config));
     spec.context_length = recipe.train.context_length;
     spec.prefix = recipe.data.prefix;
     const int64_t labels = numbers ? 1 : static_cast<int64_t>(classes.size());

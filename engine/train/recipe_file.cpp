@@ -4,6 +4,7 @@
 #include "text/unicode/utf8.hpp"
 #include "train/recipe_adapters.hpp"
 #include "train/recipe_reader.hpp"
+#include "train/recipe_rollouts.hpp"
 #include "train/recipe_sections.hpp"
 #include "train/recipe_value.hpp"
 #include "train/recipe_visit.hpp"
@@ -80,8 +81,12 @@ Status apply_override(toml::table& root, const std::string& text) {
         if (table == nullptr) return invalid_argument(fmt::format("{}: [{}] is not a table", place, given.path[i]));
     }
     table->insert_or_assign(given.path.back(), std::move(*node));
-    // max_steps was set last, so remove the file's epochs, which would take precedence.
-    if (given.path == std::vector<std::string>{"train", "max_steps"}) table->erase("num_train_epochs");
+    // max_steps was set last, so remove the file's epochs and episodes, which would take precedence.
+    if (given.path == std::vector<std::string>{"train", "max_steps"}) {
+        table->erase("num_train_epochs");
+        if (toml::node* rollout = root.get("rollout"); rollout != nullptr && rollout->is_table())
+            rollout->as_table()->erase("total_episodes");
+    }
     return {};
 }
 
@@ -119,6 +124,7 @@ Status check(const Recipe& r) {
         return invalid_argument(
             "model.layers chooses among the layers of a trained model: set model.from to its folder");
     HK_TRY(check_adapters(r));
+    HK_TRY(check_rollout_keys(r));
     if (r.data.train.empty()) return invalid_argument("[data] needs `train`: a file, a folder or a pattern");
     if (r.output.dir.empty()) return invalid_argument("[output] needs `dir`: the folder of the run");
     if (r.data.class_balanced && r.train.group_by_length)

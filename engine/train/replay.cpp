@@ -30,8 +30,13 @@ Result<Replay> replay(TrainingRun& run, int64_t step) {
         return invalid_argument(fmt::format("step {} is outside 1 to {}", step, settings.max_steps));
     Replay result;
     HK_ASSIGN(result.from_checkpoint, load_before(run, step));
-    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, run.batches(run.step()));
+    std::unique_ptr<data::Batcher> batcher;
     for (;;) {
+        if (batcher == nullptr || run.rollouts_due()) {
+            batcher.reset();
+            HK_TRY(run.roll_out());
+            HK_ASSIGN(batcher, run.batches(run.step()));
+        }
         HK_ASSIGN(std::optional<std::vector<data::Batch>> micro, run.next_micro_batches(*batcher));
         if (!micro) return Status(Code::cancelled, "stopped while waiting for a batch");
         if (run.step() + 1 == step) {

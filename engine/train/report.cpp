@@ -45,14 +45,34 @@ std::span<const hk_score> scores_in(const hk_score* scores, uint64_t count) {
 
 } // namespace
 
+namespace {
+
+// The metrics of rollouts in a line of progress, which is short; the log has all. They come before the loss, which is
+// near 0 for a policy.
+constexpr std::pair<std::string_view, std::string_view> kOfRollouts[] = {{"reward", "reward"},
+                                                                         {"objective/kl", "kl"},
+                                                                         {"kl", "kl"},
+                                                                         {"entropy", "entropy"},
+                                                                         {"completions/mean_length", "length"}};
+
+bool has_rollouts(const hk_train_step& r) { return r.metric_count > 0 && view_of(r.metrics[0].name) == "reward"; }
+
+} // namespace
+
 std::string progress_line(const hk_train_step& r) {
-    std::string text = fmt::format("step {}/{} | loss {:.4f}", r.step, r.max_steps, r.loss);
+    const std::span<const hk_score> metrics = scores_in(r.metrics, r.metric_count);
+    std::string text = fmt::format("step {}/{}", r.step, r.max_steps);
+    if (has_rollouts(r))
+        for (const auto& [name, shown] : kOfRollouts)
+            for (const hk_score& metric : metrics)
+                if (view_of(metric.name) == name) text += fmt::format(" | {} {:.4f}", shown, metric.value);
+    text += fmt::format(" | loss {:.4f}", r.loss);
     std::string parts;
     for (const hk_score& loss : scores_in(r.losses, r.loss_count))
         parts += fmt::format("{}{} {:.4f}", parts.empty() ? "" : ", ", view_of(loss.name), loss.value);
     if (!parts.empty()) text += fmt::format(" ({})", parts);
     text += fmt::format(" | norm {:.2f}", r.gradient_norm);
-    for (const hk_score& metric : scores_in(r.metrics, r.metric_count))
+    for (const hk_score& metric : has_rollouts(r) ? std::span<const hk_score>() : metrics)
         text += fmt::format(" | {} {:.4f}", view_of(metric.name), metric.value);
     text += fmt::format(" | lr {:.1e} | {} | {} tok/s", r.learning_rate, duration_text(r.seconds),
                         grouped(r.tokens_per_second));
@@ -193,8 +213,16 @@ Status RunLog::write_curves(const std::filesystem::path& folder, const std::stri
                               {"validation loss", "#c8501e", evaluations_}};
     for (Curve& curve : curves_of(named_losses_)) losses.push_back(std::move(curve));
     HK_TRY(write_file_atomically(folder / "loss.svg", curve_svg(title, losses)));
-    return metrics_.empty() ? Status()
-                            : write_file_atomically(folder / "metrics.svg", curve_svg(title, curves_of(metrics_)));
+    if (metrics_.empty()) return {};
+    if (metrics_.front().first != "reward")
+        return write_file_atomically(folder / "metrics.svg", curve_svg(title, curves_of(metrics_)));
+    std::vector<Curve> panels; // their scales differ
+    for (const std::string_view name : {"reward", "objective/kl", "kl", "entropy", "completions/mean_length",
+                                        "policy/clipfrac_avg", "loss/value_avg"})
+        for (const auto* of : {&metrics_, &named_losses_})
+            for (const auto& [found, points] : *of)
+                if (found == name) panels.push_back({found, kColors[panels.size() % std::size(kColors)], points});
+    return write_file_atomically(folder / "rl.svg", panels_svg(title, panels));
 }
 
 std::string curve_svg(const std::string& title, const std::vector<Curve>& curves, const std::string& axis) {
@@ -251,6 +279,59 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
                  "fill=\"#333\"");
         legend += 18;
     }
+    return std::move(svg).finish();
+}
+
+std::string panels_svg(const std::string& title, const std::vector<Curve>& curves) {
+    constexpr double kWidth = 860, kPanel = 150, kLeft = 74, kRight = 24, kTop = 44, kGap = 44;
+    double first = 1e300, last = -1e300;
+    for (const Curve& curve : curves)
+        for (const auto& [step, value] : curve.points) {
+            first = std::min(first, static_cast<double>(step));
+            last = std::max(last, static_cast<double>(step));
+        }
+    SvgWriter svg(kWidth, kTop + (kPanel + kGap) * static_cast<double>(curves.size()), "sans-serif", 12);
+    svg.text(kLeft, 24, title, "font-size=\"15\" fill=\"#222\"");
+    if (first > last) {
+        svg.text(kLeft, 80, "nothing was logged yet", "fill=\"#666\"");
+        return std::move(svg).finish();
+    }
+    if (last == first) last = first + 1;
+    double top = kTop;
+    for (const Curve& curve : curves) {
+        double low = 1e300, high = -1e300;
+        for (const auto& [step, value] : curve.points) {
+            low = std::min(low, value);
+            high = std::max(high, value);
+        }
+        if (low > high) low = high = 0.0;
+        const double margin = std::max((high - low) * 0.05, 1e-9);
+        low -= margin;
+        high += margin;
+        const auto x = [&](double step) { return kLeft + (step - first) / (last - first) * (kWidth - kLeft - kRight); };
+        const auto y = [&](double value) { return top + 20 + (high - value) / (high - low) * (kPanel - 20); };
+        const double last_value = curve.points.empty() ? 0.0 : curve.points.back().second;
+        svg.text(kLeft, top + 12, fmt::format("{} ({:.4g})", curve.name, last_value),
+                 fmt::format("fill=\"{}\"", curve.color));
+        const double step_y = tidy_step(high - low, 4), step_x = std::max(1.0, tidy_step(last - first, 8));
+        for (double value = std::ceil(low / step_y) * step_y; value <= high; value += step_y) {
+            svg.line(kLeft, y(value), kWidth - kRight, y(value), "stroke=\"#e4e4e4\"");
+            svg.text(kLeft - 8, y(value) + 4, fmt::format("{:.4g}", std::abs(value) < step_y * 1e-6 ? 0.0 : value),
+                     "text-anchor=\"end\" fill=\"#555\"");
+        }
+        for (double step = std::ceil(first / step_x) * step_x; step <= last; step += step_x)
+            svg.text(x(step), top + kPanel + 16, fmt::format("{:.0f}", step), "text-anchor=\"middle\" fill=\"#555\"");
+        std::string path;
+        const std::size_t every = std::max<std::size_t>(1, curve.points.size() / 2000);
+        for (std::size_t i = 0; i < curve.points.size(); ++i)
+            if (i % every == 0 || i + 1 == curve.points.size())
+                path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L",
+                                    x(static_cast<double>(curve.points[i].first)), y(curve.points[i].second));
+        svg.path(path, fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-linejoin=\"round\"",
+                                   curve.color));
+        top += kPanel + kGap;
+    }
+    svg.text((kLeft + kWidth - kRight) / 2, top - 8, "step", "text-anchor=\"middle\" fill=\"#555\"");
     return std::move(svg).finish();
 }
 

@@ -30,7 +30,8 @@ public:
 
     Status step(const hk_train_step& report);
     Status evaluation(const hk_train_evaluation& report);
-    // Writes the curves of everything logged so far: loss.svg and, if the objective has metrics, metrics.svg.
+    // Writes the curves of everything logged so far: loss.svg and, if the objective has metrics, metrics.svg, or rl.svg
+    // if they are those of rollouts.
     Status write_curves(const std::filesystem::path& folder, const std::string& title) const;
 
 private:
@@ -51,5 +52,7 @@ struct Curve {
 };
 // Returns a self-contained SVG of curves over steps, or over the quantity `axis`, with axes, a grid and a legend.
 std::string curve_svg(const std::string& title, const std::vector<Curve>& curves, const std::string& axis = "step");
+// Returns a self-contained SVG with a panel for each curve, for quantities of different scales over steps.
+std::string panels_svg(const std::string& title, const std::vector<Curve>& curves);
 
 } // namespace hekla::train

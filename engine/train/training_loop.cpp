@@ -49,11 +49,20 @@ Result<TrainerResult> TrainingLoop::train() {
 
     TrainerResult result;
     result.run = run_.folder();
-    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, run_.batches(progress.step));
+    std::unique_ptr<data::Batcher> batcher;
     const auto stop_requested = [&] { return run_.events().stop.stopped(); };
     std::vector<data::Batch> next; // of the next step, as far as they are ready
     while (progress.step < s.max_steps && !ends_early() && !result.stopped) {
         const Clock::time_point begin = Clock::now();
+        if (batcher == nullptr || run_.rollouts_due()) {
+            batcher.reset();
+            HK_TRY(reporter_->write());
+            const Status rolled_out = run_.roll_out();
+            result.stopped = rolled_out.code() == Code::cancelled && stop_requested();
+            if (result.stopped) break;
+            HK_TRY(rolled_out);
+            HK_ASSIGN(batcher, run_.batches(progress.step));
+        }
         run_.take_ready_batches(*batcher, next);
         if (std::ssize(next) < s.gradient_accumulation_steps) HK_TRY(reporter_->write()); // the wait may be long
         HK_ASSIGN(std::optional<std::vector<data::Batch>> taken,
@@ -82,11 +91,12 @@ Result<TrainerResult> TrainingLoop::train() {
         if (s.load_best_model_at_end) HK_TRY(run_.load_best());
         HK_TRY(run_.swap_average());
         HK_TRY(run_.save_model(run_.folder()));
+        HK_TRY(run_.write_samples());
     }
     result.steps = progress.step;
     result.best_evaluation = progress.best_evaluation;
     result.best_step = progress.best_step;
-    if (result.stopped) run_.end_batches(*batcher);
+    if (result.stopped && batcher != nullptr) run_.end_batches(*batcher);
     return result;
 }
 

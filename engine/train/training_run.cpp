@@ -46,7 +46,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
         return compiled;
     HK_TRY(t->begin_or_resume());
     // Report anything that would stop an evaluation before the first step, and allocate its memory then.
-    if (purpose == Purpose::train && recipe.generate.examples_while_training > 0 && t->data_.valid() != nullptr) {
+    if (purpose == Purpose::train && recipe.generate.examples_while_training > 0 && t->data_.valid() != nullptr &&
+        t->rollouts_ == nullptr) {
         Evaluation tried;
         HK_TRY(t->add_texts(*t->data_.valid(), 1, false, tried));
     }
@@ -72,9 +73,17 @@ Status TrainingRun::start() {
     return record_choices();
 }
 
-Status TrainingRun::draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) const {
+Status TrainingRun::roll_out() {
+    if (!rollouts_due()) return {};
+    if (step() == 0 && folder_.owned()) HK_TRY(write_samples());
+    return rollouts_->begin(step(), folder_.owned());
+}
+
+Status TrainingRun::draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) {
+    HK_TRY(roll_out());
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step()));
-    const int64_t end = std::min(recipe_.train.max_steps, step() + steps);
+    int64_t end = std::min(recipe_.train.max_steps, step() + steps);
+    if (rollouts_ != nullptr) end = std::min(end, rollouts_->end_of_iteration(step()));
     for (int64_t step = this->step(); step < end; ++step) {
         HK_ASSIGN(const std::optional<std::vector<data::Batch>> micro, next_micro_batches(*batcher));
         if (!micro) return {Code::cancelled, "stopped while waiting for a batch"};
@@ -95,6 +104,8 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
     options.first_step = static_cast<uint64_t>(from_step);
     // A finished run has no next step, but measure() and rehearse() need a batch.
     options.end_step = static_cast<uint64_t>(std::max(s.max_steps, from_step + 1));
+    if (rollouts_ != nullptr)
+        options.end_step = std::min(options.end_step, static_cast<uint64_t>(rollouts_->end_of_iteration(from_step)));
     return data::Batcher::start(options, [this, rows](data::Batch& batch) -> Status {
         const TrainSection& t = recipe_.train;
         const uint64_t first = data::WindowOrder::first_number(batch.step, batch.micro_step,
@@ -103,15 +114,17 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
         std::vector<batch::DrawnExample> examples;
         int64_t needed = shorter_.empty() ? t.context_length : 1;
         for (int64_t row = 0; row < rows; ++row) {
-            examples.push_back(data_.train().draw(first + static_cast<uint64_t>(row)));
+            const uint64_t number = first + static_cast<uint64_t>(row);
+            examples.push_back(rollouts_ != nullptr ? rollouts_->draw(number) : data_.train().draw(number));
             batch.examples.push_back(examples.back().example.index);
             if (!shorter_.empty())
                 needed = std::max(needed, batch::example_length(*composition_, examples.back().example));
         }
         const auto fits = shorter_.lower_bound(needed);
         batch.length = fits != shorter_.end() ? fits->first : t.context_length;
-        HK_TRY(batch::make_fields(*composition_, examples, &data_.train().examples(), static_cast<uint64_t>(t.seed),
-                                  rows, batch.length, batch.fields, host_memory()));
+        const data::EncodedExamples* corpus = rollouts_ == nullptr ? &data_.train().examples() : nullptr;
+        HK_TRY(batch::make_fields(*composition_, examples, corpus, static_cast<uint64_t>(t.seed), rows, batch.length,
+                                  batch.fields, host_memory()));
         if (rows == t.per_device_train_batch_size) { // otherwise it is measured, not trained with
             HK_ASSIGN(batch.loss_counts, loss_counts(described(batch.length), batch.fields));
         }
@@ -202,6 +215,10 @@ Status TrainingRun::begin_step(const std::vector<data::Batch>& micro, int64_t st
 Result<TakenStep> TrainingRun::end_step() {
     HK_ASSIGN(TakenStep result, runner_->end_update());
     if (average_ != nullptr && !result.outcome.skipped) HK_TRY(average_->update(result.outcome.applied));
+    if (rollouts_ != nullptr) { // before those of the step
+        const auto& of_iteration = rollouts_->metrics();
+        result.loss.metrics.insert(result.loss.metrics.begin(), of_iteration.begin(), of_iteration.end());
+    }
     return result;
 }
 
@@ -274,12 +291,14 @@ Status TrainingRun::set_evaluation_scalars() {
 
 Result<Evaluation> TrainingRun::validate(bool whole) {
     const TrainSection& s = recipe_.train;
-    HK_TRY(set_evaluation_scalars());
+    if (rollouts_ == nullptr) HK_TRY(set_evaluation_scalars());
     const int64_t batch = evaluation_batch();
     constexpr int64_t kBatchesOfText = 50;
     const int64_t batches = s.eval_batches >= 0 ? s.eval_batches : data_.is_table() ? 0 : kBatchesOfText;
-    HK_ASSIGN(Evaluation result,
-              evaluator_->run(*data_.valid(), static_cast<uint64_t>(batches * batch), whole, data_.classes()));
+    const auto limit = static_cast<uint64_t>(batches * batch);
+    if (rollouts_ != nullptr)
+        return rollouts_->evaluate(*data_.valid(), limit, whole || recipe_.generate.examples_while_training > 0);
+    HK_ASSIGN(Evaluation result, evaluator_->run(*data_.valid(), limit, whole, data_.classes()));
     if (!whole && recipe_.generate.examples_while_training > 0)
         HK_TRY(
             add_texts(*data_.valid(), static_cast<uint64_t>(recipe_.generate.examples_while_training), true, result));
@@ -305,6 +324,7 @@ Result<Evaluation> TrainingRun::evaluate(On split) {
             start_random_.size() > 1 ? fmt::format(", like {} more", start_random_.size() - 1) : ""));
     if (recipe_.train.load_best_model_at_end) HK_TRY(load_best());
     HK_TRY(swap_average()); // this run is not trained further
+    if (rollouts_ != nullptr) return rollouts_->evaluate(*of, 0, true);
     Evaluation result;
     HK_TRY(set_evaluation_scalars());
     if (!routing_.ports().empty())
@@ -323,6 +343,7 @@ Result<Evaluation> TrainingRun::evaluate(On split) {
 
 Status TrainingRun::rehearse() {
     if (step() >= recipe_.train.max_steps) return {};
+    HK_TRY(roll_out());
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step()));
     HK_ASSIGN(const std::optional<std::vector<data::Batch>> micro, next_micro_batches(*batcher));
     if (!micro) return {Code::cancelled, "stopped while waiting for a batch"};

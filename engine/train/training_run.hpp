@@ -21,6 +21,8 @@
 #include "train/optimizer.hpp"
 #include "train/parameter_rules.hpp"
 #include "train/recipe.hpp"
+#include "train/recipe_rollouts.hpp"
+#include "train/rollouts.hpp"
 #include "train/routing_report.hpp"
 #include "train/run_data.hpp"
 #include "train/run_folder.hpp"
@@ -66,6 +68,7 @@ public:
         int64_t rows = 0, length = 0, steps_left = 0;
         int64_t embeddings = 0; // of the parameters
         uint64_t examples = 0;  // of an epoch
+        uint64_t rollouts = 0;  // bytes of the host's memory for the completions of an iteration
     };
     static Result<Plan> plan(const Recipe& recipe, const plugin::Registry& registry, const program::Target& target,
                              const Log& log, const TrainerEvents& events);
@@ -92,7 +95,8 @@ public:
     Result<Evaluation> evaluate(On split);
 
     // Passes `take` the micro-batches of each of the next `steps` steps, in order; ends with max_steps.
-    Status draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) const;
+    // With rollouts: at most those of the current iteration.
+    Status draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take);
     // Writes the current model as a folder that other programs can open; `folder` exists.
     Status save_model(const std::filesystem::path& folder) const;
 
@@ -118,7 +122,14 @@ public:
     // Writes the tokenizer, the resolved recipe and the kernel choices into the run's folder, which is kept from now
     // on. failed_precondition without Purpose::train.
     Status start();
-    // Returns batches from the first micro-batch of that step on. `this` must outlive the result.
+    // Returns whether the next step needs rollouts that do not exist yet: those of a new iteration.
+    bool rollouts_due() const { return rollouts_ != nullptr && rollouts_->due(step()); }
+    // Makes them if they are due. Batches that were started before do not have them. cancelled: asked to stop.
+    Status roll_out();
+    // Shows what the model writes now, in the run's folder; does nothing without rollouts.
+    Status write_samples() { return rollouts_ != nullptr ? rollouts_->write_samples(step()) : Status(); }
+    // Returns batches from the first micro-batch of that step on; with rollouts until the end of their iteration.
+    // `this` must outlive the result.
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step) const;
     // Returns the micro-batches of the next step, of which `ready` were taken before; nothing if the training is asked
     // to stop while it waits for them. After some seconds, logs what it waits for.
@@ -199,6 +210,9 @@ private:
     void message(const std::string& text) const {
         if (events_.message) events_.message(text);
     }
+    // Reads [rollout] where the objective learns from rollouts.
+    Status describe_rollouts();
+    RolloutContext rollout_context() const;
     std::vector<int64_t> row_lengths() const; // ascending, the recipe's context length last
     const graph::Graph& described(int64_t length) const;
     program::Program& train_program(int64_t length) const;
@@ -260,6 +274,10 @@ private:
     std::unique_ptr<Evaluator> evaluator_;  // if there is validation or test data
     RoutingReport routing_;                 // with TrainerEvents::routing
     std::unique_ptr<TextEvaluator> texts_;  // created when the first text is generated
+    bool learns_from_rollouts_ = false;
+    plugin::CompositionSpec policy_; // the model without objective and teacher, for rollouts
+    std::unique_ptr<plugin::RolloutUse> rollout_use_;
+    std::unique_ptr<Rollouts> rollouts_; // where the objective learns from them
     std::unique_ptr<Optimizer> optimizer_;
     std::unique_ptr<MovingAverage> average_; // with train.ema_decay
     std::optional<StepRunner> runner_;

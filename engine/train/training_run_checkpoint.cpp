@@ -75,6 +75,8 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
         progress_.evaluations_since_best = state.value("evaluations_since_best", int64_t{0});
         progress_.seconds = state.at("seconds").get<double>();
         scalars_.restore(state.value("scalars", json::object()));
+        if (rollouts_ != nullptr)
+            HK_TRY(rollouts_->restore(state.value("rollouts", json()), checkpoint.path, progress_.step));
         for (const json& loss : state.at("loss_window")) progress_.losses.add(loss.get<double>());
         const auto choices = state.at("kernel_choices").get<std::vector<std::string>>();
         if (folder_.owned() && choices != kernel_choices())
@@ -146,6 +148,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     state["kernels_of"] = runtime_->tuning().identity();
     state["kernel_choices"] = kernel_choices();
     state["evaluations_since_best"] = progress_.evaluations_since_best;
+    if (rollouts_ != nullptr) state["rollouts"] = rollouts_->state(step());
     HK_TRY(writer.add_text("config.json", config));
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_TRAIN));
     for (const model::NamedText& file : plugin::record_files(record)) HK_TRY(writer.add_text(file.name, file.content));
@@ -158,6 +161,9 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
         if (store_->find(tensor.name) != nullptr) tensor = model::finite_source(std::move(tensor));
     HK_TRY(writer.add_sharded("model", tensors));
     HK_TRY(writer.add_sharded("optimizer", moments));
+    if (rollouts_ != nullptr)
+        if (const std::vector<model::TensorView> tensors = rollouts_->tensors(step()); !tensors.empty())
+            HK_TRY(writer.add_sharded("rollouts", model::sources_of(tensors)));
     if (average_ != nullptr) {
         std::vector<model::TensorSource> averages = average_->tensors();
         for (model::TensorSource& tensor : averages) tensor = model::finite_source(std::move(tensor));
@@ -224,6 +230,7 @@ Status TrainingRun::restart() {
         if (store_->has(arena)) HK_TRY(store_->zero(arena));
     for (const std::string& name : Optimizer::states(recipe_.train)) HK_TRY(store_->zero_state(name));
     scalars_.restore(json::object());
+    if (rollouts_ != nullptr) rollouts_->restart();
     progress_ = RunProgress();
     return initialize_parameters();
 }

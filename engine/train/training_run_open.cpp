@@ -7,6 +7,7 @@
 #include "data/text_files.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
+#include "infer/weights_folder.hpp"
 #include "model/parameter_names.hpp"
 #include "program/lowering/half.hpp"
 #include "program/program_bench.hpp"
@@ -16,6 +17,7 @@
 #include "train/model_spec.hpp"
 #include "train/prune_weights.hpp"
 #include "train/recipe_adapters.hpp"
+#include "train/recipe_rollouts.hpp"
 #include "train/report.hpp"
 #include "train/resume_check.hpp"
 #include "train/tokenizer_choice.hpp"
@@ -51,12 +53,36 @@ std::string mask_of(const model::Checkpoint& checkpoint) {
                                                                                     : std::string();
 }
 
+// Leaves the columns that are read from the data, and adds those that rewards read.
+Status add_reward_columns(const Recipe& recipe, const plugin::Registry& registry,
+                          std::vector<plugin::ColumnNeed>& needs) {
+    std::erase_if(needs, [](const plugin::ColumnNeed& need) { return need.optional; }); // made of rollouts
+    const std::vector<reward::RewardSpec> specs = reward_specs(recipe);
+    HK_ASSIGN(const std::vector<std::string> columns, reward::columns_of_rewards(specs, registry));
+    for (const std::string& name : columns)
+        if (std::ranges::find(needs, name, &plugin::ColumnNeed::name) == needs.end())
+            needs.push_back({name, HK_COLUMN_TOKENS, false, true});
+    return {};
+}
+
+bool has_dropout(const graph::Graph& graph) {
+    return std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
+        return node.op == graph::Op::dropout || (node.op == graph::Op::attention && node.real("dropout") > 0.0);
+    });
+}
+
 } // namespace
 
 Status TrainingRun::read() {
     HK_TRY(find_checkpoint());
-    HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
+    HK_ASSIGN(std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
+    learns_from_rollouts_ = plugin::learns_from_rollouts(registry_, recipe_.objective.id);
+    if (learns_from_rollouts_) {
+        HK_TRY(add_reward_columns(recipe_, registry_, needs));
+    } else {
+        HK_TRY(check_without_rollouts(recipe_));
+    }
     HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory(), events_.stop));
     // Missing text files are reported before a tokenizer is trained on the others.
     if (!found_ && !data_.is_table())
@@ -177,6 +203,14 @@ Status TrainingRun::open_data() {
                             fmt::format("{} resumes with the tokenizer that it started with", run_.string()))
                       : opened;
     const TrainSection& s = recipe_.train;
+    if (rollout_use_ != nullptr && recipe_.rollout.total_episodes > 0) {
+        const IterationShape shape = iteration_shape(recipe_, rollout_use_->needs());
+        const int64_t iterations = (recipe_.rollout.total_episodes + shape.completions - 1) / shape.completions;
+        recipe_.train.max_steps = iterations * shape.steps();
+        message(fmt::format("{} completions: {} iterations of {}, {} steps each, {} steps",
+                            grouped(static_cast<double>(recipe_.rollout.total_episodes)), iterations, shape.completions,
+                            shape.steps(), grouped(static_cast<double>(recipe_.train.max_steps))));
+    }
     if (s.num_train_epochs > 0.0) {
         const double steps =
             std::ceil(s.num_train_epochs * static_cast<double>(data_.train().size()) /
@@ -198,9 +232,16 @@ Status TrainingRun::describe() {
         return unsupported(
             fmt::format("objective '{}' cannot make batches from text: it only measures given ones", spec.objective));
     const TrainSection& s = recipe_.train;
+    policy_ = spec;
+    if (learns_from_rollouts_) HK_TRY(describe_rollouts());
+    if (s.disable_dropout.value_or(learns_from_rollouts_)) composition_->freeze_body();
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    if (learns_from_rollouts_ && !composition_->body_frozen() && has_dropout(described_))
+        log_.warning(
+            "train.disable_dropout = false: completions are written without dropout and trained with it, so the "
+            "ratios of probabilities are not those of the policy");
     if (spec.adapter_rows == 0 && described_.find_leaf(graph::Op::input, plugin::kAdapterRows) != graph::kNone)
         return unsupported(
             recipe_.combine.how.empty()
@@ -234,7 +275,7 @@ Status TrainingRun::describe() {
         message(fmt::format("teacher {}: {} parameters, all frozen", recipe_.teacher.from, teacher.size()));
     // Rows are the same in every epoch, so the outputs of frozen layers are too, below the first one that is trained.
     cut_.reset();
-    if (composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1) {
+    if (composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1 && !learns_from_rollouts_) {
         HK_ASSIGN(cut_, graph::cut_frozen(described_, rules_.frozen, s.per_device_train_batch_size));
         if (cut_ && (cut_->share < kLeastShare ||
                      Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures))
@@ -248,6 +289,29 @@ Status TrainingRun::describe() {
         HK_ASSIGN(shorter_[length].described, composition_->build(HK_MODE_TRAIN, shorter));
     }
     return {};
+}
+
+Status TrainingRun::describe_rollouts() {
+    policy_.objective.clear();
+    policy_.objective_config = json::object();
+    policy_.teacher.reset();
+    if (!recipe_.teacher.from.empty())
+        return invalid_argument(
+            fmt::format("teacher.from = {}: objective '{}' has its frozen model in [reference]: move "
+                        "the folder there",
+                        recipe_.teacher.from, recipe_.objective.id));
+    HK_ASSIGN(rollout_use_,
+              plugin::RolloutUse::create(registry_, recipe_.objective.id, composition_->objective_config()));
+    return check_rollouts(recipe_, rollout_use_->needs());
+}
+
+RolloutContext TrainingRun::rollout_context() const {
+    return {{recipe_, registry_, *composition_, described_, policy_, *tokenizer_, runtime_, store_.get()},
+            data_,
+            *rollout_use_,
+            events_,
+            log_,
+            run_};
 }
 
 // What a run with adapters trains: the adapters, what they select of the body, a new head, and modules_to_save. All
@@ -431,7 +495,8 @@ Status TrainingRun::compile() {
         HK_ASSIGN(shorter.program, program::Program::compile(*runtime_, graph, *store_, options));
     }
     const TrainSection& settings = recipe_.train;
-    if (data_.valid() != nullptr || data_.test() != nullptr) {
+    if (learns_from_rollouts_) { HK_ASSIGN(rollouts_, Rollouts::create(rollout_context())); }
+    if (!learns_from_rollouts_ && (data_.valid() != nullptr || data_.test() != nullptr)) {
         if (events_.routing) {
             HK_ASSIGN(const std::vector<plugin::BatchField> fields,
                       composition_->batch_fields(evaluation_batch(), settings.context_length));

@@ -48,7 +48,7 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
         HK_ASSIGN(const graph::Graph graph, differentiated(shorter.described));
         HK_TRY(estimator.add(graph, options, 0.0).status());
     }
-    if (data_.valid() != nullptr || data_.test() != nullptr) {
+    if (!learns_from_rollouts_ && (data_.valid() != nullptr || data_.test() != nullptr)) {
         HK_ASSIGN(const auto programs,
                   Evaluator::describe(*composition_, evaluation_batch(), row_lengths(),
                                       EvaluatorOptions{options.precision, options.kernel_choices}));
@@ -67,8 +67,10 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
     int64_t embeddings = 0;
     for (const program::ParameterEntry& entry : all)
         if (depth.of.at(entry.name) == 0) embeddings += entry.shape.elements();
+    uint64_t rollouts = 0;
+    if (learns_from_rollouts_) { HK_ASSIGN(rollouts, Rollouts::estimate(estimator, rollout_context())); }
     return Plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, s.max_steps - progress_.step,
-                embeddings,         data_.train().size()};
+                embeddings,         data_.train().size(),          rollouts};
 }
 
 Result<TrainingRun::Times> TrainingRun::measure() {
@@ -88,6 +90,7 @@ Result<TrainingRun::Times> TrainingRun::measure() {
         HK_ASSIGN(const graph::Graph described, composition_->build(HK_MODE_TRAIN, fields));
         HK_ASSIGN(measured, differentiated(described));
     }
+    HK_TRY(roll_out());
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step(), batch));
     HK_ASSIGN(const std::optional<std::vector<data::Batch>> next, next_micro_batches(*batcher));
     if (!next) return Status(Code::cancelled, "stopped while waiting for a batch");

@@ -205,7 +205,8 @@ uint draw(ChooseScores scores, float top, uint row, uint position, ChooseOptions
         const uvec2 dropped = part_of(total_of(scores, shares), uvec2(0u, o.dropped_share));
         shares.least = find_key(kFindByShare, 32, dropped, scores, shares);
     }
-    const uvec4 words = philox(uvec4(position, 0u, row, 0u), uvec2(o.seed_low, o.seed_high));
+    const uvec2 number = add64(uvec2(o.first_row_low, o.first_row_high), uvec2(row, 0u));
+    const uvec4 words = philox(uvec4(position, 0u, number.x, number.y), uvec2(o.seed_low, o.seed_high));
     const uvec2 wanted = part_of(total_of(scores, shares), words.yx);
     const uint bits = uint(findMSB(max(scores.width - 1, 1u))) + 1;
     return find_key(kFindToken, bits + (bits & 1), wanted, scores, shares);

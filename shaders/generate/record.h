@@ -28,6 +28,8 @@ HK_BUFFER(ChooseOptions) {
     HK_U32(dropped_share); // 1 - top_p, in 2^-32; 0: none
     HK_U32(seed_low);
     HK_U32(seed_high);
+    HK_U32(first_row_low); // added to the number of a row in draws
+    HK_U32(first_row_high);
     HK_U32(ends); // number of end tokens, the first in `ids`
     HK_U32(suppressed); // after them
     HK_U32(forced);     // after these: the only tokens allowed as a row's last

@@ -10,6 +10,8 @@
 
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
+#include "hekla/plugin/draft/reward.h"
+#include "hekla/plugin/draft/rollout.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"
 #include "hekla/plugin/operation.h"
@@ -85,6 +87,19 @@ const hk_combiner kCombiner = {
         const hk_value inputs[] = {branches[0].delta, branches[count - 1].delta};
         return g.emit(builder, words("add"), 1, inputs, 2, nullptr, 0, &combined->delta, 1);
     },
+};
+const hk_rollout_use kRolloutUse = {
+    create,
+    [](void*) {},
+    [](void*, hk_rollout_needs*, hk_error*) { return HK_OK; },
+    [](void*, const hk_rollouts*, const hk_rollout_sink*, hk_error*) { return HK_OK; },
+    nullptr,
+};
+const hk_reward kReward = {
+    create,
+    [](void*) {},
+    nullptr,
+    [](void*, const hk_scored_text*, uint64_t, double*, hk_error*) { return HK_OK; },
 };
 const hk_adapter kAdapter = {create,
                              [](void*) {},
@@ -294,6 +309,14 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
                     HK_OK);
               CHECK(answer.value != 0);
           }).empty());
+    names("rollout.1", broken_by([&] {
+              null_self();
+              created(wrapped(HK_ROLLOUT_DRAFT, kRolloutUse));
+          }));
+    names("reward.1", broken_by([&] {
+              null_self();
+              created(wrapped(HK_REWARD_DRAFT, kReward));
+          }));
     names("combiner.1", broken_by([&] {
               null_self();
               created(wrapped(HK_COMBINER_INTERFACE, kCombiner));

@@ -83,7 +83,8 @@ TEST_CASE("every row of the table has a description, and its default is written 
             CHECK(key.meaning.ends_with("."));
             CHECK(names.insert(section.name + "." + key.name).second);
             const std::set<std::string> given{"architecture", "kind", "train", "dir"};
-            if (!key.fallback.empty() && section.name != "schedules.NAME" && !given.contains(key.name))
+            const bool named = section.name.ends_with(".NAME"); // there are none
+            if (!key.fallback.empty() && !named && !given.contains(key.name))
                 CHECK(has(resolved, fmt::format("\n{} = {}\n", key.name, key.fallback)));
         }
     }

@@ -130,7 +130,8 @@ typedef struct hk_plan_report {
     uint64_t node_count;
     // The whole report as text for people. Valid during the callback.
     hk_string text;
-    // Bytes of the host's memory, not in `total`: the optimizer's moments, if train.moments_memory is "system".
+    // Bytes of the host's memory, not in `total`: the optimizer's moments, if train.moments_memory is "system", and the
+    // completions that reinforcement learning keeps for an iteration.
     uint64_t system;
     // Number of parameters that are embeddings of the body, positions included. 0 for a model.
     int64_t embeddings;

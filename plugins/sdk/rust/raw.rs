@@ -1086,3 +1086,137 @@ pub struct hk_combiner {
     /// Thread: describe.
     pub combine: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, site: *const hk_adapter_site, values: *const hk_site_values, branches: *const hk_branch, count: u32, combined: *mut hk_combined, error: *mut hk_error) -> i32>,
 }
+
+// ---- draft/rollout.h
+
+// What an objective needs to know of every token of a completion.
+/// its log probability under the frozen reference
+pub const HK_ROLLOUT_REFERENCE: u32 = 1;
+/// the port "values" [B, T] at the position that predicts it
+pub const HK_ROLLOUT_VALUES: u32 = 2;
+/// the entropy of the distribution that it was drawn from
+pub const HK_ROLLOUT_ENTROPIES: u32 = 4;
+
+/// How an objective uses rollouts; zeros before.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_rollout_needs {
+    /// set by the host
+    pub struct_size: u32,
+    /// HK_ROLLOUT_*
+    pub flags: u32,
+    /// passes over the rollouts of an iteration; at least 1
+    pub epochs: i64,
+    /// completions of each prompt, at least; 0: any number
+    pub least_generations: i64,
+    /// the coefficient with which the first iteration begins; see adapt()
+    pub kl_coef: f64,
+}
+
+/// The rollouts of one iteration. The completions of one prompt are adjacent. Owned by the host, valid during the
+/// call.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_rollouts {
+    pub struct_size: u32,
+    /// completions of each prompt
+    pub generations: u32,
+    /// completions; a multiple of generations
+    pub rows: u64,
+    /// from 0
+    pub iteration: u64,
+    /// [rows + 1]: where each completion begins in the arrays of tokens below; the last one is the number of all
+    /// tokens
+    pub begins: *const u64,
+    /// log probabilities of the tokens under the model that wrote them
+    pub logps: *const f32,
+    /// the same under the reference; null without HK_ROLLOUT_REFERENCE
+    pub ref_logps: *const f32,
+    /// null without HK_ROLLOUT_VALUES
+    pub values: *const f32,
+    /// null without HK_ROLLOUT_ENTROPIES
+    pub entropies: *const f32,
+    /// [rows]: the weighted sum of the rewards; NaN: the completion could not be scored
+    pub scores: *const f64,
+    /// [rows]: 1 if the completion ends with the end token, 0 if it was cut off
+    pub ended: *const uint8_t,
+    /// the current coefficient
+    pub kl_coef: f64,
+}
+
+/// Takes the results of weigh(), which are copied.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_rollout_sink {
+    pub struct_size: u32,
+    /// zero
+    pub reserved: u32,
+    /// for the functions
+    pub context: *mut c_void,
+    /// Adds a column of numbers: one for each token of all completions, in order. [rollout.3]
+    /// Thread: worker.
+    pub column: Option<unsafe extern "C" fn(context: *mut c_void, name: hk_string, numbers: *const f32, count: u64)>,
+    /// Adds a number of the iteration to the log.
+    /// Thread: worker.
+    pub metric: Option<unsafe extern "C" fn(context: *mut c_void, name: hk_string, value: f64)>,
+}
+
+pub const HK_ROLLOUT_DRAFT: &str = "hekla.rollout.draft/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_rollout_use {
+    /// Reads the configuration of the objective. config is valid during the call only. [rollout.1]
+    /// Thread: any-thread.
+    pub create: Option<unsafe extern "C" fn(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32>,
+    /// Frees what create() made.
+    /// Thread: any-thread.
+    pub destroy: Option<unsafe extern "C" fn(this: *mut c_void)>,
+    /// Tells how rollouts are used.
+    /// Thread: any-thread.
+    pub needs: Option<unsafe extern "C" fn(this: *mut c_void, needs: *mut hk_rollout_needs, error: *mut hk_error) -> i32>,
+    /// Makes the columns of an iteration. [rollout.2]
+    /// Thread: worker.
+    pub weigh: Option<unsafe extern "C" fn(this: *mut c_void, rollouts: *const hk_rollouts, sink: *const hk_rollout_sink, error: *mut hk_error) -> i32>,
+    /// Sets the coefficient of the next iteration, after weigh(). Null: it never changes. [rollout.2]
+    /// Thread: worker.
+    pub adapt: Option<unsafe extern "C" fn(this: *mut c_void, rollouts: *const hk_rollouts, kl_coef: *mut f64, error: *mut hk_error) -> i32>,
+}
+
+// ---- draft/reward.h
+
+/// A completion to score. Owned by the host, valid during the call.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_scored_text {
+    pub struct_size: u32,
+    /// of columns()
+    pub column_count: u32,
+    pub prompt: hk_string,
+    /// without special tokens
+    pub completion: hk_string,
+    /// the texts of the row of data, in the order of columns()
+    pub columns: *const hk_string,
+}
+
+pub const HK_REWARD_DRAFT: &str = "hekla.reward.draft/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_reward {
+    /// Reads the configuration: the keys of [rewards.NAME] besides id, weight and clip. config is valid during the
+    /// call only. [reward.1]
+    /// Thread: any-thread.
+    pub create: Option<unsafe extern "C" fn(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32>,
+    /// Frees what create() made.
+    /// Thread: any-thread.
+    pub destroy: Option<unsafe extern "C" fn(this: *mut c_void)>,
+    /// Lists columns of the data whose texts it needs, besides the prompt, by calling `push` once for each, which
+    /// copies it. Null: none.
+    /// Thread: any-thread.
+    pub columns: Option<unsafe extern "C" fn(this: *mut c_void, push: Option<unsafe extern "C" fn(context: *mut c_void, column: hk_string)>, context: *mut c_void, error: *mut hk_error) -> i32>,
+    /// Writes a score for each text; NaN: it cannot be scored. Elements have the size that struct_size gives.
+    /// [reward.2]
+    /// Thread: worker.
+    pub score: Option<unsafe extern "C" fn(this: *mut c_void, texts: *const hk_scored_text, count: u64, scores: *mut f64, error: *mut hk_error) -> i32>,
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Prompts for reinforcement learning whose right answers are known.
+
+    apps/recipes/make_prompts.py data
+
+echo.jsonl, echo_valid.jsonl: four letters and ">", to be repeated: {"prompt": "cafe>", "answer": "cafe"}.
+sums.jsonl, sums_valid.jsonl: sums of two numbers from 10 to 99: {"prompt": "37+85=", "completion": "122"}. Every pair occurs
+once, and those of sums_valid.jsonl are not in sums.jsonl.
+"""
+import itertools
+import json
+import pathlib
+import random
+import sys
+
+LETTERS = "abcdef"
+
+
+def write(file: pathlib.Path, rows: list[dict]) -> None:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(1)
+    words = ["".join(letters) for letters in itertools.product(LETTERS, repeat=4)]
+    sums = [(a, b) for a in range(10, 100) for b in range(10, 100)]
+    for name, all_rows in (
+        ("echo", [{"prompt": f"{word}>", "answer": word} for word in words]),
+        ("sums", [{"prompt": f"{a}+{b}=", "completion": str(a + b)} for a, b in sums]),
+    ):
+        draw.shuffle(all_rows)
+        held_out = 200 if name == "echo" else 500
+        write(folder / f"{name}_valid.jsonl", all_rows[:held_out])
+        write(folder / f"{name}.jsonl", all_rows[held_out:])
+
+
+if __name__ == "__main__":
+    main()

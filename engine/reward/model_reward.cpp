@@ -1,0 +1,161 @@
+#include "reward/model_reward.hpp"
+
+#include "batch/collate.hpp"
+#include "infer/forward.hpp"
+#include "infer/open_model.hpp"
+#include "infer/predict.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <map>
+#include <optional>
+
+namespace hekla::reward {
+namespace {
+
+constexpr int64_t kRows = 8;   // of a pass
+constexpr int64_t kLength = 8; // rows' lengths are multiples of this, so that few programs are created
+constexpr double kNotScored = std::numeric_limits<double>::quiet_NaN();
+
+class ModelReward final : public Reward {
+public:
+    ModelReward(infer::Model model, std::vector<data::TaskColumn> columns, std::optional<std::size_t> label,
+                bool completion_alone)
+        : model_(std::move(model)), columns_(std::move(columns)), label_(label), completion_alone_(completion_alone) {}
+
+    Status score(std::span<const TextToScore> texts, std::span<double> scores) override {
+        std::map<int64_t, std::vector<std::pair<std::size_t, data::EncodedExample>>> by_length;
+        const int64_t most = infer::longest_row(model_);
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+            scores[i] = kNotScored;
+            const std::string text = completion_alone_ ? texts[i].completion : texts[i].prompt + texts[i].completion;
+            if (text.empty()) continue;
+            Result<data::EncodedExample> encoded =
+                data::encode_texts(*model_.tokenizer, columns_, {{columns_[0].name, {text}}});
+            if (encoded.code() == Code::invalid_argument) continue; // a character without a token
+            if (!encoded.ok()) return encoded.status();
+            const int64_t needed = batch::example_length(*model_.composition, encoded.value());
+            const int64_t length = needed > 0 ? (needed + kLength - 1) / kLength * kLength : most;
+            by_length[std::min(length, most)].emplace_back(i, encoded.take());
+        }
+        for (const auto& [length, rows] : by_length)
+            for (std::size_t begin = 0; begin < rows.size(); begin += kRows) {
+                const std::size_t count = std::min<std::size_t>(kRows, rows.size() - begin);
+                HK_TRY(score_rows(length, std::span(rows).subspan(begin, count), scores));
+            }
+        return {};
+    }
+
+private:
+    using Row = std::pair<std::size_t, data::EncodedExample>;
+
+    Status score_rows(int64_t length, std::span<const Row> rows, std::span<double> scores) {
+        std::vector<batch::DrawnExample> drawn;
+        for (const Row& row : rows) drawn.push_back({row.second, 0});
+        std::vector<data::Field> fields;
+        HK_TRY(batch::make_fields(*model_.composition, drawn, nullptr, 0, kRows, length, fields));
+        infer::Tensors tensors;
+        for (const data::Field& field : fields) tensors.emplace(field.name, batch::tensor_of(field));
+        std::unique_ptr<infer::Forward>& pass = passes_[length];
+        if (pass == nullptr) { HK_ASSIGN(pass, infer::Forward::create(model_, tensors, {"logits"})); }
+        HK_ASSIGN(const infer::Tensors outputs, pass->run(tensors));
+        const graph::Tensor& logits = outputs.at("logits");
+        const auto width = static_cast<std::size_t>(logits.shape[-1]);
+        for (std::size_t row = 0; row < rows.size(); ++row)
+            scores[rows[row].first] = score_of(std::span(logits.data).subspan(row * width, width));
+        return {};
+    }
+
+    double score_of(std::span<const double> logits) const {
+        if (!label_) return logits[0];
+        double highest = -std::numeric_limits<double>::infinity(), others = 0.0;
+        for (std::size_t c = 0; c < logits.size(); ++c)
+            if (c != *label_) highest = std::max(highest, logits[c]);
+        for (std::size_t c = 0; c < logits.size(); ++c)
+            if (c != *label_) others += std::exp(logits[c] - highest);
+        return logits[*label_] - highest - std::log(others);
+    }
+
+    infer::Model model_;
+    std::vector<data::TaskColumn> columns_; // the text's
+    std::optional<std::size_t> label_;      // none: the head gives one number
+    bool completion_alone_;
+    std::map<int64_t, std::unique_ptr<infer::Forward>> passes_; // by length
+};
+
+// Returns the number of logits of a text.
+Result<int64_t> logits_of(const infer::Model& model) {
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, model.composition->batch_fields(1, kLength));
+    const std::string port = "logits";
+    HK_ASSIGN(const graph::Graph graph, model.composition->build(HK_MODE_EVALUATE, fields, std::span(&port, 1)));
+    const graph::Shape shape = graph.shape(graph.outputs.at(port));
+    if (shape.rank() != 2)
+        return unsupported(fmt::format("its head gives {} for each row, expected one number or classes", shape.text()));
+    return shape[1];
+}
+
+// Returns the number of a class. Errors list the classes.
+Result<std::size_t> class_of(const infer::Model& model, const std::string& label, int64_t classes) {
+    std::vector<std::string> known;
+    const nlohmann::json names = model.config.value("id2label", nlohmann::json());
+    for (int64_t c = 0; c < classes; ++c) {
+        const auto name = names.find(fmt::format("{}", c));
+        known.push_back(name != names.end() && name->is_string() ? name->get<std::string>() : fmt::format("{}", c));
+    }
+    const auto found = std::ranges::find(known, label);
+    if (found == known.end())
+        return invalid_argument(fmt::format("the model has no class '{}': it has {}", label, fmt::join(known, ", ")));
+    return static_cast<std::size_t>(found - known.begin());
+}
+
+struct Opened {
+    infer::Model model;
+    std::vector<data::TaskColumn> columns;
+    std::optional<std::size_t> label;
+};
+Result<Opened> open(const std::string& from, const std::string& label, const plugin::Registry& registry,
+                    const program::RuntimeSource& device, const Log& log) {
+    infer::ModelOptions options;
+    options.objective = true;
+    Opened opened;
+    HK_ASSIGN(opened.model, infer::open_model(registry, device, from, options, log));
+    HK_ASSIGN(opened.columns, infer::text_columns(opened.model));
+    std::erase_if(opened.columns, [](const data::TaskColumn& column) { return column.kind != HK_COLUMN_TOKENS; });
+    if (opened.columns.empty()) return unsupported(fmt::format("{}: the model reads no text", from));
+    opened.columns.resize(1);
+    Result<int64_t> count = logits_of(opened.model);
+    if (!count.ok()) return count.status().with_context(from);
+    if (count.value() == 1 && !label.empty())
+        return invalid_argument(fmt::format("{}: the model gives one number, not classes: remove `label`", from));
+    if (count.value() == 1) return opened;
+    if (label.empty())
+        return invalid_argument(fmt::format("{}: the model has {} classes, expected one number (head.num_labels = 1): "
+                                            "name a class in `label`",
+                                            from, count.value()));
+    Result<std::size_t> found = class_of(opened.model, label, count.value());
+    if (!found.ok()) return found.status().with_context(from);
+    opened.label = found.value();
+    return opened;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Reward>> make_model_reward(RewardKeys& keys, const plugin::Registry& registry,
+                                                  const program::RuntimeSource& device, const Log& log) {
+    std::string from, label, reads = "all";
+    keys.require("from", from);
+    keys.read("label", label);
+    keys.read("reads", reads);
+    if (reads != "all" && reads != "completion")
+        keys.refuse("reads", fmt::format("is '{}', expected all or completion", reads));
+    HK_TRY(keys.finish());
+    Result<Opened> opened = open(from, label, registry, device, log);
+    if (!opened.ok()) return opened.status().with_context(keys.place("from"));
+    return std::unique_ptr<Reward>(std::make_unique<ModelReward>(std::move(opened->model), std::move(opened->columns),
+                                                                 opened->label, reads == "completion"));
+}
+
+} // namespace hekla::reward

@@ -1,0 +1,102 @@
+// Rollouts of reinforcement learning. An iteration draws prompts in the order of the training data, lets the model
+// write completions, computes log probabilities under the model and its reference, scores the completions, and lets the
+// objective weigh their tokens. The training then takes its examples for some epochs.
+//
+// Everything is a function of (seed, weights, iteration): draws are keyed by the number of the episode, so an iteration
+// that is begun again has the same bits, and so has one that writes other numbers of completions at a time.
+#pragma once
+
+#include "generate/decoder.hpp"
+#include "generate/options.hpp"
+#include "infer/likelihood.hpp"
+#include "plugin/rollout_use.hpp"
+#include "reward/reward_set.hpp"
+#include "train/evaluate.hpp"
+#include "train/recipe_rollouts.hpp"
+#include "train/reference_model.hpp"
+#include "train/rollout_buffer.hpp"
+#include "train/training_events.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace hekla::train {
+
+// What rollouts share with the run; all of it outlives them.
+struct RolloutContext {
+    TrainedModel model;
+    const RunData& data;
+    const plugin::RolloutUse& use;
+    const TrainerEvents& events;
+    const Log& log;
+    std::filesystem::path folder; // of the run
+};
+
+// Thread: one at a time, except draw(): any.
+class Rollouts {
+public:
+    // Opens reference and rewards, compiles nothing yet. Errors: rows of data without a prompt or without room for a
+    // completion, those of the parts.
+    static Result<std::unique_ptr<Rollouts>> create(const RolloutContext& context);
+
+    // Adds what an iteration allocates on a device to an estimate; returns the bytes of the buffer on the host.
+    static Result<uint64_t> estimate(program::Estimator& estimator, const RolloutContext& context);
+
+    // Returns whether the rollouts that a step trains with do not exist yet.
+    bool due(int64_t step) const;
+    // Makes the rollouts of the iteration that begins with this step, and writes them to rollouts-N.jsonl in the run's
+    // folder if `writes`. cancelled: events.stop; nothing has changed then. Errors: no completion could be scored;
+    // completions were drawn from another distribution than the one that is computed.
+    Status begin(int64_t step, bool writes);
+    // Returns the example that a run draws at position `number`, counted in rows from the first step on.
+    batch::DrawnExample draw(uint64_t number) const;
+    int64_t end_of_iteration(int64_t step) const; // the first step after it
+    // Of the current iteration.
+    const std::vector<std::pair<std::string, double>>& metrics() const { return buffer_->metrics; }
+
+    // Writes the most likely completions for the prompts of a split and scores them. The loss is the negative mean
+    // score. limit: above 0: that many, evenly spaced.
+    Result<Evaluation> evaluate(const Split& split, uint64_t limit, bool predictions);
+    // Writes and scores completions for some prompts, the same ones every time, and adds them to texts.html in the
+    // run's folder: as those before training at step 0, otherwise as those after it.
+    Status write_samples(int64_t step);
+
+    // For checkpoints. The buffer exists inside an iteration only.
+    nlohmann::json state(int64_t step) const;
+    std::vector<model::TensorView> tensors(int64_t step);
+    Status restore(const nlohmann::json& state, const std::filesystem::path& checkpoint, int64_t step);
+    void restart();
+
+private:
+    explicit Rollouts(const RolloutContext& context) : context_(context) {}
+    Status check_prompts(const Split& split);
+    Status write(std::vector<Rollout>& rows, const generate::Options& given, bool checked);
+    Status score(std::vector<Rollout>& rows, const Split& split) const;
+    Status compute(RolloutBuffer& buffer);
+    Status weigh(RolloutBuffer& buffer);
+    void add_metrics(RolloutBuffer& buffer) const;
+    Status write_lines() const;
+    void warn_of(const RolloutBuffer& buffer);
+    std::vector<Rollout> prompts_of(const Split& split, uint64_t limit) const;
+    const Recipe& recipe() const { return context_.model.recipe; }
+    std::vector<std::string> reward_names() const;
+
+    RolloutContext context_;
+    IterationShape shape_;
+    std::unique_ptr<plugin::Composition> policy_; // without an objective
+    std::unique_ptr<ReferenceModel> reference_;   // where the objective needs one
+    std::unique_ptr<generate::Decoder> decoder_;
+    std::unique_ptr<infer::Likelihood> likelihood_, reference_likelihood_;
+    reward::RewardSet rewards_;
+    generate::Options sampling_;
+    std::size_t longest_prompt_ = 1;
+    double kl_coef_ = 0.0;                   // of the next iteration
+    std::optional<RolloutBuffer> buffer_;    // of the current one
+    std::vector<uint64_t> begins_;           // of its completions
+    data::WindowOrder order_;                // of its rows
+    double drawn_apart_ = 0.0;               // largest difference of log probabilities, of the last write()
+    int equal_ = 0, cut_ = 0, negative_ = 0; // iterations in a row: equal rewards, all cut off, a negative divergence
+};
+
+} // namespace hekla::train

@@ -1,0 +1,107 @@
+// A prompt and its completion as a row of a causal language model, with numbers for each token of the completion.
+#pragma once
+
+#include "answer.hpp"
+#include "block.hpp"
+
+namespace hekla::plugin {
+
+class RowsOfRollouts {
+public:
+    // numbers: columns with a number for each token of a completion, which are fields [B, T] of the same name.
+    RowsOfRollouts(const Config& c, const Tokens& tokens, std::vector<std::string> numbers)
+        : pad_(padding_id(c, tokens)), temperature_(c.real("temperature", 1.0)), numbers_(std::move(numbers)) {
+        require(temperature_ > 0.0, "temperature is not above 0");
+    }
+
+    std::vector<ColumnNeed> columns() const {
+        std::vector<ColumnNeed> all{{"prompt", HK_COLUMN_TOKENS},
+                                    {"completion", HK_COLUMN_TOKENS, HK_COLUMN_OPTIONAL | HK_COLUMN_TARGET},
+                                    {"completion_mask", HK_COLUMN_NUMBERS, HK_COLUMN_OPTIONAL}};
+        for (const std::string& name : numbers_) all.push_back({name, HK_COLUMN_NUMBERS, HK_COLUMN_OPTIONAL});
+        return all;
+    }
+    // next_ids: the token after each one where it is of the completion and counts, else -100. row_labels[b]: 0 where
+    // there is a row, else -100.
+    std::vector<Field> fields(int64_t batch, int64_t length) const {
+        std::vector<Field> all{{"input_ids", HK_KIND_INT32, {batch, length}},
+                               {"attention_mask", HK_KIND_INT32, {batch, length}},
+                               {"next_ids", HK_KIND_INT32, {batch, length}},
+                               {"row_labels", HK_KIND_INT32, {batch}}};
+        for (const std::string& name : numbers_) all.push_back({name, HK_KIND_FLOAT32, {batch, length}});
+        return all;
+    }
+    static int64_t length(const Example& example) {
+        const ColumnView completion = example.find("completion");
+        return static_cast<int64_t>(example.get("prompt").ids().size() + (completion ? completion.ids().size() : 0));
+    }
+    void write(const FieldSet& fields, const BatchView& batch) const {
+        fields.ints("input_ids").fill_from(0, pad_);
+        fields.ints("next_ids").fill_from(0, kIgnored);
+        const FieldRows<int32_t> mask = fields.ints("attention_mask"), rows = fields.ints("row_labels");
+        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
+        rows.fill_from(0, kIgnored);
+        for (uint32_t row = 0; row < batch.size(); ++row) write_row(fields, row, batch[row]);
+    }
+
+    // Log probabilities [B, T] of the tokens of completions, at the temperature with which they were drawn; 0
+    // elsewhere.
+    Value log_probabilities(Graph& g) const {
+        const Value logits = g.ask("logits");
+        return -cross_entropy(temperature_ != 1.0 ? logits / temperature_ : logits, g.input("next_ids"));
+    }
+
+private:
+    void write_row(const FieldSet& fields, std::size_t row, const Example& example) const {
+        const Ids prompt = example.get("prompt").ids();
+        const ColumnView completion = example.find("completion");
+        if (!completion || completion.ids().empty() || prompt.empty()) return;
+        const std::span<int32_t> next = fields.ints("next_ids")[row];
+        const std::size_t cut = write_answer(fields.ints("input_ids")[row], next, fields.ints("attention_mask")[row],
+                                             prompt, completion.ids(), std::nullopt);
+        fields.ints("row_labels")[row][0] = 0;
+        // Token k of the completion is predicted at this position plus k.
+        const std::size_t first = prompt.size() - 1, count = completion.ids().size();
+        const auto each = [&](std::string_view name, auto&& f) {
+            const ColumnView column = example.find(name);
+            if (!column) return;
+            if (column.numbers().size() != count)
+                throw invalid("the column '" + std::string(name) + "' has " + std::to_string(column.numbers().size()) +
+                              " numbers, expected one for each of the " + std::to_string(count) +
+                              " tokens of the completion");
+            for (std::size_t k = 0; k < count; ++k)
+                if (first + k >= cut && first + k - cut < next.size()) f(first + k - cut, column.numbers()[k]);
+        };
+        for (const std::string& name : numbers_) {
+            const std::span<float> to = fields.floats(name)[row];
+            each(name, [&](std::size_t t, float number) { to[t] = number; });
+        }
+        each("completion_mask", [&](std::size_t t, float counts) {
+            if (counts == 0.0F) next[t] = kIgnored;
+        });
+    }
+
+    int32_t pad_;
+    double temperature_;
+    std::vector<std::string> numbers_;
+};
+
+// The ratios of the probabilities of tokens under the trained model and under the one that drew them, clipped as in PPO
+// (Schulman et al. 2017).
+struct ClippedGain {
+    Value log_probabilities, real, tokens; // [B, T]; [B, T], 1 where a token counts; their number
+    Value lost;                            // [B, T]: the larger of the losses with and without clipping, times real
+};
+inline ClippedGain clipped_gain(Graph& g, const RowsOfRollouts& rows, double low, double high) {
+    const Value logps = rows.log_probabilities(g), advantages = g.input("advantages");
+    const Value real = to_float32(not_equal(g.input("next_ids"), static_cast<double>(kIgnored)));
+    const Value tokens = sum_all(real), difference = (logps - g.input("old_logps")) * real;
+    const Value ratio = exp(difference);
+    const Value lost = -(ratio * advantages), clipped = -(clamp(ratio, 1.0 - low, 1.0 + high) * advantages);
+    g.metric("policy/approxkl_avg", sum_all(difference * difference) * 0.5, tokens);
+    g.metric("policy/clipfrac_avg", sum_all(to_float32(less(lost, clipped)) * real), tokens);
+    g.metric("val/ratio", sum_all(ratio * real), tokens);
+    return {logps, real, tokens, maximum(lost, clipped) * real};
+}
+
+} // namespace hekla::plugin
