@@ -90,6 +90,8 @@ public:
     // Evaluates a whole split, with the head's predictions; failed_precondition if the recipe has no such data.
     enum class On { valid, test };
     Result<Evaluation> evaluate(On split);
+    // Returns whether exp(loss) is a perplexity: is_token_loss() of the evaluation.
+    Result<bool> has_token_loss() const;
 
     // Passes `take` the micro-batches of each of the next `steps` steps, in order; ends with max_steps.
     Status draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) const;
@@ -118,6 +120,8 @@ public:
     // Writes the tokenizer, the resolved recipe and the kernel choices into the run's folder, which is kept from now
     // on. failed_precondition without Purpose::train.
     Status start();
+    // Writes the chat template of the data, or else of the tokenizer's folder, into the run's folder.
+    Status save_chat_template() const;
     // Returns batches from the first micro-batch of that step on. `this` must outlive the result.
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step) const;
     // Returns the micro-batches of the next step, of which `ready` were taken before; nothing if the training is asked
