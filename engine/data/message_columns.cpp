@@ -70,12 +70,15 @@ Result<Messages> common_messages(std::span<const TaskColumn> columns, std::vecto
 
 } // namespace
 
-std::vector<std::string> contents_of(const Value& value) {
+std::vector<std::string> contents_of(const Value& value, bool with_roles) {
     std::vector<std::string> contents;
     for (const Messages& message : messages_of(value)) {
-        const auto found = message.is_object() ? message.find("content") : message.end();
-        if (message.is_object() && found != message.end() && found->is_string())
-            contents.push_back(found->get<std::string>());
+        if (!message.is_object()) continue;
+        for (const char* key : {"role", "content"}) {
+            const auto found = message.find(key);
+            const bool wanted = with_roles || std::string_view(key) == "content";
+            if (wanted && found != message.end() && found->is_string()) contents.push_back(found->get<std::string>());
+        }
     }
     return contents;
 }

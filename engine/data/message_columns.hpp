@@ -13,8 +13,8 @@
 
 namespace hekla::data {
 
-// Returns the texts of the messages in a value that has messages.
-std::vector<std::string> contents_of(const Value& value);
+// Returns the texts of the messages in a value that has messages; with_roles: each after its role.
+std::vector<std::string> contents_of(const Value& value, bool with_roles = false);
 
 // Encodes the columns of a row that have messages into their places in `out`, and leaves the others.
 // * A column of the kind HK_COLUMN_MESSAGES is a whole conversation.

@@ -255,7 +255,7 @@ Status TaskTable::train(text::TokenizerTrainer& trainer) const {
                 continue;
             }
             const std::vector<std::string> contents =
-                value.is_messages ? contents_of(value) : std::vector<std::string>();
+                value.is_messages ? contents_of(value, true) : std::vector<std::string>();
             for (const std::string& text : value.is_messages ? std::span<const std::string>(contents) : texts_of(value))
                 HK_TRY(trainer.add(text, origin));
         }

@@ -203,6 +203,10 @@ DataFacts RunData::facts() const {
 Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::TokenizerTrainer& trainer) const {
     trainer.set_stop(stop_);
     if (train_table_ != nullptr) {
+        if (train_table_->has_messages() && !recipe_->data.chat_template.empty()) { // what it writes around messages
+            HK_ASSIGN(const text::ChatTemplate chat, text::chat_template_of(recipe_->data.chat_template));
+            HK_TRY(trainer.add(chat.text(), {}));
+        }
         HK_TRY(train_table_->train(trainer));
         return trainer.finish();
     }

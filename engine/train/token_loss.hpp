@@ -6,7 +6,7 @@
 namespace hekla::train {
 
 // Returns whether the only loss of a graph is the mean negative log probability of tokens: a sum of cross entropies
-// over `vocabulary` classes or more, without smoothing and weights. Classes, spans, rewards and preferences are no
+// over `vocabulary` classes or more, without smoothing and weights. Classes, spans, rewards and preferences are not
 // tokens.
 bool is_token_loss(const graph::Graph& graph, int64_t vocabulary);
 

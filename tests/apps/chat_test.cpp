@@ -73,7 +73,7 @@ TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template
     const json answered = json::parse(succeed(place.run(joined(ask, {"--json"}))).out);
     CHECK(answered["rows"][0]["text"] == "a moon");
     CHECK(answered["rows"][0]["messages"][0] == message("user", "moon"));
-    // Two prompts, and a conversation that goes on.
+    // Two prompts, and a longer conversation.
     const Ran two = succeed(place.run(joined(ask, {"--prompt", "cat", "--json"})));
     CHECK(json::parse(two.out)["rows"][1]["text"] == "a cat");
     place.write("more.json",

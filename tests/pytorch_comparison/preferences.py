@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The objectives of preferences in PyTorch, beside a run of Hekla: see `preferences`, which runs this.
+"""The objectives of preferences in PyTorch, compared with a run of Hekla: see `preferences`, which runs this.
 
     preferences.py write FOLDER                        the data
     preferences.py reference FOLDER                    the pairs with the reference's log probabilities
@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 IGNORED = -100
 NAMES = ["sun", "moon", "cat", "dog", "tree", "river", "stone"]
 GOOD = ["is good.", "is bright and kind.", "sings."]
-BAD = ["is bad.", "is a grey thing.", "falls."]
+BAD = ["is bad.", "is a gray thing.", "falls."]
 
 
 def write(folder: pathlib.Path) -> None:

@@ -170,7 +170,7 @@ TEST_CASE("chat templates: found in a folder") {
     CHECK(must(find_chat_template(FilePlace(folder.path())))->text == "y");
     folder.write("tokenizer_config.json", R"({"chat_template": 3})");
     CHECK_FALSE(find_chat_template(FilePlace(folder.path())).ok());
-    folder.write("chat_template.jinja", "z"); // goes first
+    folder.write("chat_template.jinja", "z"); // has precedence
     CHECK(must(find_chat_template(FilePlace(folder.path())))->text == "z");
 }
 

@@ -21,7 +21,7 @@ struct TableArguments {
     TaskArguments tasks;
 };
 
-// The trained models of a file of points: folders with their names beside it.
+// The trained models of a file of points: folders with their names next to it.
 Result<std::vector<std::string>> folders_of(const std::vector<Point>& points, const fs::path& file) {
     std::vector<std::string> folders;
     for (const Point& point : points) {
@@ -30,7 +30,7 @@ Result<std::vector<std::string>> folders_of(const std::vector<Point>& points, co
         if (point.name.empty() || !fs::is_directory(folder, problem))
             return not_found(
                 fmt::format("{}: the folder of the model '{}' ({}) does not exist; expected the points.csv "
-                            "that `hekla scale run` wrote beside its runs",
+                            "that `hekla scale run` wrote next to its runs",
                             file.string(), point.name, folder.string()));
         folders.push_back(folder.string());
     }

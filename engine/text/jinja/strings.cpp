@@ -31,17 +31,17 @@ bool has(std::string_view characters, std::string_view one) {
 } // namespace
 
 std::string stripped(std::string_view text, Side side, const std::optional<std::string>& characters) {
-    const auto goes = [&](std::string_view one) {
+    const auto is_removed = [&](std::string_view one) {
         return characters ? has(*characters, one) : is_white_space(first_code_point(one).value);
     };
     while (side != Side::right && !text.empty()) {
         const std::string_view one = text.substr(0, first_code_point(text).size);
-        if (!goes(one)) break;
+        if (!is_removed(one)) break;
         text.remove_prefix(one.size());
     }
     while (side != Side::left && !text.empty()) {
         const std::size_t last = last_code_point_start(text);
-        if (!goes(text.substr(last))) break;
+        if (!is_removed(text.substr(last))) break;
         text = text.substr(0, last);
     }
     return std::string(text);
