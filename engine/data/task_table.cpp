@@ -245,7 +245,7 @@ Status TaskTable::train(text::TokenizerTrainer& trainer) const {
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c) {
             const Value& value = one.values[c];
-            if (!is_text(options_.columns[c].kind) || !value.present) continue;
+            if (!value.present || (!is_text(options_.columns[c].kind) && !value.is_messages)) continue;
             text::TextOrigin origin;
             origin.name = files_[one.file];
             origin.line = one.line;
