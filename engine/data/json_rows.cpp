@@ -87,8 +87,10 @@ private:
                                            Value& value) {
         if (!column.is_list && !column.or_first)
             return BadRow{Defect::malformed,
-                          fmt::format("\"{}\" is a list, a text{} was expected", column.source,
-                                      column.or_messages ? ", or messages with \"role\" and \"content\"," : "")};
+                          column.or_messages ? fmt::format("\"{}\" is a list, expected a text, or a list of messages "
+                                                           "with \"role\" and \"content\"",
+                                                           column.source)
+                                             : fmt::format("\"{}\" is a list, a text was expected", column.source)};
         for (const Json& item : list) {
             const Json* inner = &item;
             if (!key.empty()) {

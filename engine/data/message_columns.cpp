@@ -83,6 +83,13 @@ std::vector<std::string> contents_of(const Value& value, bool with_roles) {
     return contents;
 }
 
+Status check_is_messages(const TaskColumn& column, const Value& value) {
+    if (column.kind != HK_COLUMN_MESSAGES || !value.present || value.is_messages) return {};
+    return invalid_argument(fmt::format("\"{}\" is a text, expected a list of messages, such as "
+                                        "[{{\"role\": \"user\", \"content\": \"Hello\"}}]",
+                                        column.name));
+}
+
 Status encode_messages(const text::Tokenizer& tokenizer, const text::ChatTemplate* chat,
                        std::span<const TaskColumn> columns, std::span<const Value> values,
                        std::span<std::optional<EncodedColumn>> out) {
@@ -92,10 +99,7 @@ Status encode_messages(const text::Tokenizer& tokenizer, const text::ChatTemplat
     for (std::size_t c = 0; c < columns.size(); ++c) {
         const TaskColumn& column = columns[c];
         if (values[c].present && column.kind == HK_COLUMN_MESSAGES) {
-            if (!values[c].is_messages)
-                return invalid_argument(fmt::format("\"{}\" is a text, expected a list of messages, such as "
-                                                    "[{{\"role\": \"user\", \"content\": \"Hello\"}}]",
-                                                    column.name));
+            HK_TRY(check_is_messages(column, values[c]));
             if (chat == nullptr) break; // below
             Result<EncodedColumn> encoded = encode_conversation(tokenizer, *chat, column, messages_of(values[c]));
             if (!encoded.ok()) return encoded.status().with_context(fmt::format("\"{}\"", column.name));

@@ -16,6 +16,9 @@ namespace hekla::data {
 // Returns the texts of the messages in a value that has messages; with_roles: each after its role.
 std::vector<std::string> contents_of(const Value& value, bool with_roles = false);
 
+// Checks that a value is messages where its column is of the kind HK_COLUMN_MESSAGES.
+Status check_is_messages(const TaskColumn& column, const Value& value);
+
 // Encodes the columns of a row that have messages into their places in `out`, and leaves the others.
 // * A column of the kind HK_COLUMN_MESSAGES is a whole conversation.
 // * Of the columns of tokens, the first that is not a target is the prompt, and those that are targets are answers to

@@ -149,6 +149,10 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
         for (std::size_t c = 0; c < options.columns.size(); ++c) {
             const TaskColumn& column = options.columns[c];
             table.has_messages_ = table.has_messages_ || example.values[c].is_messages;
+            // Now, because a tokenizer may be trained before rows are encoded.
+            if (const Status status = check_is_messages(column, example.values[c]);
+                !status.ok() && options.on_bad == OnBadExample::refuse)
+                return status.with_context(reader->place(example));
             if (example.values[c].is_messages && !column.prefix.empty())
                 return invalid_argument(
                     fmt::format("{}: \"{}\" has messages, and data.prefix sets a text before it; remove the prefix: "

@@ -123,7 +123,7 @@ TEST_CASE("chat: data that cannot be used is one error with its line") {
     CHECK(has(refused(good, {"data.chat_template="}), "set data.chat_template to one of chatml"));
     CHECK(has(refused(good, {"data.chat_template=nothing"}), "'nothing' is not a chat template"));
     CHECK(has(refused(good, {"tokenizer.add=[]"}), "tokenizer.add = [\"<|im_end|>\"]"));
-    CHECK(has(refused(good, {"data.prefix.messages=x"}), "[data] prefix"));
+    CHECK(has(refused(good, {"data.prefix={messages=\"x\"}"}), "[data] prefix"));
     place.write("broken.jinja", "{% for m in messages %}\n{{ m.content | nonsense }}{% endfor %}");
     CHECK(has(refused(good, {"data.chat_template=broken.jinja"}), "line 2: there is no filter 'nonsense'"));
 }

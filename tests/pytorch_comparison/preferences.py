@@ -22,6 +22,7 @@ import transformers
 from safetensors.torch import load_file
 
 IGNORED = -100
+transformers.utils.logging.disable_progress_bar()
 NAMES = ["sun", "moon", "cat", "dog", "tree", "river", "stone"]
 GOOD = ["is good.", "is bright and kind.", "sings."]
 BAD = ["is bad.", "is a gray thing.", "falls."]
