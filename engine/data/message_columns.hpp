@@ -3,7 +3,7 @@
 
 #include "data/encoded.hpp"
 #include "data/example.hpp"
-#include "data/task_table.hpp"
+#include "data/task_column.hpp"
 #include "text/chat_template.hpp"
 
 #include <optional>

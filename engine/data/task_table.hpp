@@ -5,6 +5,7 @@
 #include "data/encoded.hpp"
 #include "data/examples.hpp"
 #include "data/row_store.hpp"
+#include "data/task_column.hpp"
 #include "text/chat_template.hpp"
 #include "text/tokenizer.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -16,17 +17,6 @@
 #include <span>
 
 namespace hekla::data {
-
-// A column of the task and its source in the files.
-struct TaskColumn {
-    std::string name; // its name in the objective
-    int32_t kind = HK_COLUMN_TOKENS;
-    bool optional = false;
-    bool target = false;                      // to be predicted
-    std::string source;                       // ColumnRequest::source
-    std::string prefix = {};                  // inserted before each of its texts
-    std::vector<TextTemplate> templates = {}; // ColumnRequest::templates
-};
 
 struct TaskTableOptions {
     std::vector<std::string> inputs;

@@ -118,8 +118,8 @@ TEST_CASE("a ladder trains each size on each number of tokens, then its target a
     CHECK(has(succeed(place.run({"scale", "predict", "out", "--flops", "1e9"})).out, "the best for as many"));
 
     // Scores of a task over the models.
-    place.write("rows.jsonl", R"({"begin": "line 5 of a ", "end": "text that", "choices": ["text that", "xxet htat"]}
-{"begin": "that is long ", "end": "enough.", "choices": ["zzough.", "enough."]}
+    place.write("rows.jsonl", R"({"begin": "line 5 of a ", "end": "text that", "choices": ["text that", "txet taht"]}
+{"begin": "that is long ", "end": "enough.", "choices": ["hguone.", "enough."]}
 )");
     place.write("task.toml", R"(task = "lines"
 output_type = "multiple_choice"
