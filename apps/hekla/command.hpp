@@ -56,7 +56,7 @@ using Verbs = std::vector<Verb>;
 // Each is defined in its own file.
 void add_train(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_prune(CLI::App& app, const Globals& globals, Verbs& verbs);
-void add_scale(CLI::App& app, const Globals& globals, Verbs& verbs);   // scale run, fit, predict
+void add_scale(CLI::App& app, const Globals& globals, Verbs& verbs);   // scale run, fit, predict, table
 void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs); // eval, predict
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs);

@@ -1,6 +1,7 @@
 #include "gguf_tokenizer.hpp"
 
 #include "text/byte_bpe.hpp"
+#include "text/chat_template.hpp"
 #include "text/sentencepiece.hpp"
 
 #include <algorithm>
@@ -161,6 +162,8 @@ Status add_tokenizer_keys(const fs::path& folder, const ordered_json& config, in
         keys.emplace_back("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(*unknown));
     keys.emplace_back("tokenizer.ggml.add_bos_token", !tokenizer.frame().before.empty());
     if (!tokenizer.frame().after.empty()) keys.emplace_back("tokenizer.ggml.add_eos_token", true);
+    HK_ASSIGN(std::optional<text::ChatTemplateSource> chat, text::find_chat_template(FilePlace(folder)));
+    if (chat) keys.emplace_back("tokenizer.chat_template", std::move(chat->text));
     if (!eos)
         log.warning(
             fmt::format("{}: the tokenizer has no token that ends a text, and llama.cpp takes token 11 for one: "

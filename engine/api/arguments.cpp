@@ -281,6 +281,9 @@ Status check(const hk_generate_options* o) {
         .expect(o->reference == 0 || o->weights == 0, "weights",
                 fmt::format("is {}, expected 0: the float64 interpreter (reference) stores no weights in 16 bits",
                             o->weights))
+        .text("chat_template", o->chat_template)
+        .expect(o->chat_template.size == 0 || o->prompt_count > 0, "prompt_count",
+                "is 0, expected 1 or more: with chat_template each prompt is a list of messages")
         .status();
 }
 

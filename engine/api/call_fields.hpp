@@ -58,6 +58,7 @@ void visit_fields(V& v, hk_generate_options& o) {
     v("adapter_slots", o.adapter_slots);
     v("adapter_rank", o.adapter_rank);
     v("adapter_targets", o.adapter_targets);
+    v("chat_template", o.chat_template);
 }
 
 template<class V>

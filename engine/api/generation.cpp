@@ -1,8 +1,10 @@
 #include "api/generation.hpp"
 
 #include "api/boundary.hpp"
+#include "base/json.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
+#include "infer/chat.hpp"
 #include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
 
@@ -33,7 +35,26 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
     } else {
         HK_ASSIGN(g->decoder_, generate::make_program_decoder(*m.runtime, *m.store, *m.composition));
     }
+    HK_TRY(g->open_chat());
     return g;
+}
+
+Status Generation::open_chat() {
+    const std::string wanted = string_of(options_.chat_template);
+    if (wanted.empty()) return {};
+    if (decoder_->encoder_decoder())
+        return unsupported(
+            "hk_generate_options.chat_template is set, and the model is an encoder-decoder: it reads texts, "
+            "not conversations");
+    HK_ASSIGN(chat_, infer::chat_template_of(model_, wanted));
+    HK_ASSIGN(turn_end_, chat_->turn_end(*model_.tokenizer));
+    return {};
+}
+
+Result<std::vector<int32_t>> Generation::chat_prompt(const std::string& messages) const {
+    const nlohmann::ordered_json list = ordered_json_or_null(messages);
+    HK_ASSIGN(const std::string text, chat_->render(list, true, model_.tokenizer->vocabulary()));
+    return text::chat_ids(*model_.tokenizer, text);
 }
 
 Status Generation::read_adapters(std::vector<infer::AdapterUse>& adapters) {
@@ -88,9 +109,11 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
         request.fields.merge(adapter_fields());
         return request;
     }
-    for (const std::string& prompt : prompts) {
-        HK_ASSIGN(std::vector<int32_t> ids, infer::prompt_ids(model_, style_, prompt));
-        request.prompts.push_back(std::move(ids));
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+        Result<std::vector<int32_t>> ids =
+            chat_ ? chat_prompt(prompts[i]) : infer::prompt_ids(model_, style_, prompts[i]);
+        if (!ids.ok()) return chat_ ? ids.status().with_context(fmt::format("prompt {}", i + 1)) : ids.status();
+        request.prompts.push_back(ids.take());
     }
     if (prompts.empty()) { // the beginning of a text, or else after a line end
         Result<std::vector<int32_t>> begin = infer::prompt_ids(model_, style_, "");
@@ -128,6 +151,7 @@ Result<generate::Output> Generation::write(const Round& round) {
     options.slide_context = o.slide_context != 0;
     const bool encodes = decoder_->encoder_decoder();
     generate::end_as(options, *model_.tokenizer, encodes);
+    if (turn_end_) options.eos.push_back(*turn_end_);
     if (o.echo_prompt != 0 && !encodes && o.text != nullptr)
         for (std::size_t row = 0; row < round.prompts.size(); ++row) o.text(o.user, row, view(round.prompts[row]));
 

@@ -6,6 +6,7 @@
 #include "hekla/hekla.h"
 #include "infer/model.hpp"
 #include "infer/prompt_style.hpp"
+#include "text/chat_template.hpp"
 
 #include <functional>
 #include <memory>
@@ -45,6 +46,9 @@ public:
 private:
     Generation(const CallEnvironment& environment, const hk_generate_options& options)
         : environment_(environment), options_(options) {}
+    Status open_chat();
+    // Returns the ids of a prompt of messages.
+    Result<std::vector<int32_t>> chat_prompt(const std::string& messages) const;
     Result<generate::Request> request_of(const std::vector<std::string>& prompts) const;
     Status read_adapters(std::vector<infer::AdapterUse>& adapters);
     generate::Fields adapter_fields() const;
@@ -54,8 +58,10 @@ private:
     infer::Model model_;
     std::unique_ptr<generate::Decoder> decoder_;
     infer::PromptStyle style_;
-    std::vector<double> adapter_scale_; // of each prompt's adapter
-    std::vector<int64_t> adapter_of_;   // each prompt's number of an adapter, -1 for none; empty: not by prompt
+    std::optional<text::ChatTemplate> chat_; // writes prompts, which are messages
+    std::optional<int32_t> turn_end_;        // the token that ends an answer then
+    std::vector<double> adapter_scale_;      // of each prompt's adapter
+    std::vector<int64_t> adapter_of_;        // each prompt's number of an adapter, -1 for none; empty: not by prompt
 };
 
 } // namespace hekla::api

@@ -21,6 +21,7 @@ GenerationSession::GenerationSession(const hk_generate_options& options)
     given_.adapter_count = 0;
     given_.prompt_adapters = nullptr;
     adapter_targets_ = string_of(options.adapter_targets);
+    chat_template_ = string_of(options.chat_template);
     callbacks_.replace({.user = options.user, .text = options.text, .stop = options.stop});
 }
 
@@ -50,6 +51,7 @@ Status GenerationSession::work() {
     options.adapters = adapters.data();
     options.adapter_count = adapters.size();
     options.adapter_targets = view(adapter_targets_);
+    options.chat_template = view(chat_template_);
     options.prompt_count = rows_;
     if (!prompt_adapters.empty()) { options.prompt_adapters = prompt_adapters.data(); }
     options.user = this;

@@ -18,6 +18,7 @@
 #include "train/training_loop.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
@@ -125,6 +126,8 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
         if (o.score != nullptr) o.score(o.user, &score);
     };
     report_score("loss", result.loss);
+    HK_ASSIGN(const bool of_tokens, run->has_token_loss());
+    if (of_tokens) report_score("perplexity", std::exp(result.loss));
     for (const auto& [name, value] : result.scores) report_score(name, value);
     const train::Split* split = test ? run->data().test() : run->data().valid();
     for (std::size_t i = 0; i < result.predictions.size() && o.prediction != nullptr; ++i) {

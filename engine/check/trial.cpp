@@ -52,6 +52,8 @@ json value_of(const plugin::ColumnNeed& need, bool of_words, const std::vector<s
         return labels;
     }
     case HK_COLUMN_NUMBERS: return static_cast<double>(words.size());
+    case HK_COLUMN_MESSAGES:
+        return json{{{"role", "user"}, {"content", text}}, {{"role", "assistant"}, {"content", words.front()}}};
     case HK_COLUMN_SPANS: return words[random.next_below(words.size())];
     default: return text;
     }
@@ -89,6 +91,8 @@ Status write_data(const Trial& trial, const std::vector<plugin::ColumnNeed>& nee
     recipe.data.train = {file.string()};
     recipe.data.valid = recipe.data.train;
     if (of_choices) recipe.data.labels = {"0", "1"};
+    if (std::ranges::any_of(needs, [](const plugin::ColumnNeed& need) { return need.kind == HK_COLUMN_MESSAGES; }))
+        recipe.data.chat_template = "alpaca";
     return {};
 }
 

@@ -11,12 +11,13 @@ namespace hekla::data {
 
 // A requested column.
 struct ColumnRequest {
-    std::string name = {};   // its name in the task: "text", "label", "text_a", "words", ...
-    std::string source = {}; // its name in the file; a number from 1 in a table without names; the path of its file
-                             // in `parallel`. Empty: as `name`
-    bool required = true;    // an example without it, or with nothing in it, is bad; otherwise it is absent there
-    bool is_list = false;    // a list of texts; else one text
-    bool or_first = false;   // of a text: where the file has a list, the first item of it
+    std::string name = {};    // its name in the task: "text", "label", "text_a", "words", ...
+    std::string source = {};  // its name in the file; a number from 1 in a table without names; the path of its file
+                              // in `parallel`. Empty: as `name`
+    bool required = true;     // an example without it, or with nothing in it, is bad; otherwise it is absent there
+    bool is_list = false;     // a list of texts; else one text
+    bool or_first = false;    // of a text: where the file has a list, the first item of it
+    bool or_messages = false; // of a text: the file may have a list of messages, see Value::is_messages
     // Of a text, in place of `source`: the first of them all of whose columns have text in the example.
     std::vector<TextTemplate> templates = {};
 };
@@ -28,8 +29,9 @@ const char* defect_name(Defect defect); // "ragged", "not UTF-8", ...
 
 struct Value {
     bool present = false;
-    std::string text;
-    std::vector<std::string> items; // of a list
+    std::string text = {};
+    std::vector<std::string> items = {}; // of a list
+    bool is_messages = false;            // `text` is JSON: a list of objects with "role" and "content"
 };
 
 struct Example {

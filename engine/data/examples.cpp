@@ -113,7 +113,7 @@ private:
                 return BadRow{Defect::missing_column,
                               fmt::format("no template of \"{}\" has text in all of its columns ({})", column.name,
                                           fmt::join(column.templates.back().columns(), ", "))};
-            row.values[c] = text ? Value{true, std::move(*text), {}} : Value{};
+            row.values[c] = text ? Value{.present = true, .text = std::move(*text)} : Value{};
         }
         row.values.resize(options_.columns.size());
         return std::nullopt;

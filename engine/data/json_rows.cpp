@@ -38,11 +38,24 @@ public:
             return true;
         }
         for (std::size_t c = 0; c < columns_.size() && !row.bad; ++c)
-            row.bad = read(json.value(), columns_[c], row.values[c]);
+            row.bad = read_messages(json.value(), line->text, columns_[c], row.values[c])
+                          ? std::nullopt
+                          : read(json.value(), columns_[c], row.values[c]);
         return true;
     }
 
 private:
+    // Reads a list of messages, whose keys keep their order. Returns false if the value is something else.
+    static bool read_messages(const Json& object, std::string_view line, const ColumnRequest& column, Value& value) {
+        const auto found = column.or_messages ? object.find(column.source) : object.end();
+        if (found == object.end() || !found->is_array() || found->empty() || !found->front().is_object() ||
+            !found->front().contains("role"))
+            return false;
+        const nlohmann::ordered_json ordered = ordered_json_or_null(line);
+        value = {true, ordered[column.source].dump(), {}, true};
+        return true;
+    }
+
     static std::optional<BadRow> read(const Json& object, const ColumnRequest& column, Value& value) {
         const std::string& source = column.source;
         const Json* at = &object;
@@ -73,7 +86,11 @@ private:
     static std::optional<BadRow> read_list(const Json& list, std::string_view key, const ColumnRequest& column,
                                            Value& value) {
         if (!column.is_list && !column.or_first)
-            return BadRow{Defect::malformed, fmt::format("\"{}\" is a list, a text was expected", column.source)};
+            return BadRow{Defect::malformed,
+                          column.or_messages ? fmt::format("\"{}\" is a list, expected a text, or a list of messages "
+                                                           "with \"role\" and \"content\"",
+                                                           column.source)
+                                             : fmt::format("\"{}\" is a list, a text was expected", column.source)};
         for (const Json& item : list) {
             const Json* inner = &item;
             if (!key.empty()) {

@@ -2,6 +2,7 @@
 
 #include "base/read_real.hpp"
 #include "base/trimmed.hpp"
+#include "data/message_columns.hpp"
 #include "data/packing.hpp"
 
 #include <algorithm>
@@ -101,6 +102,7 @@ std::string packed(const Example& row) {
     pack(bytes, row.line);
     for (const Value& value : row.values) {
         pack(bytes, value.present);
+        pack(bytes, value.is_messages);
         pack(bytes, std::string_view(value.text));
         pack(bytes, static_cast<uint64_t>(value.items.size()));
         for (const std::string& item : value.items) pack(bytes, std::string_view(item));
@@ -136,14 +138,28 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     for (const TaskColumn& column : options.columns)
         reading.columns.push_back({column.name, column.source, !column.optional && (options.targets || !column.target),
                                    is_list(options.columns, column), in_answers(options.columns, column),
+                                   column.kind == HK_COLUMN_TOKENS || column.kind == HK_COLUMN_MESSAGES,
                                    column.templates});
-    for (const std::string& other : table.others()) reading.columns.push_back({other, other, false, false, false, {}});
+    for (const std::string& other : table.others())
+        reading.columns.push_back({.name = other, .source = other, .required = false});
     HK_ASSIGN(const std::unique_ptr<ExampleReader> reader, open_examples(reading));
     for (Example example;;) {
         HK_ASSIGN(const bool more, reader->next(example));
         if (!more) break;
-        for (std::size_t c = 0; c < options.columns.size(); ++c)
-            put_before(options.columns[c].prefix, example.values[c]);
+        for (std::size_t c = 0; c < options.columns.size(); ++c) {
+            const TaskColumn& column = options.columns[c];
+            table.has_messages_ = table.has_messages_ || example.values[c].is_messages;
+            // Now, because a tokenizer may be trained before rows are encoded.
+            if (const Status status = check_is_messages(column, example.values[c]);
+                !status.ok() && options.on_bad == OnBadExample::refuse)
+                return status.with_context(reader->place(example));
+            if (example.values[c].is_messages && !column.prefix.empty())
+                return invalid_argument(
+                    fmt::format("{}: \"{}\" has messages, and data.prefix sets a text before it; remove the prefix: "
+                                "the chat template writes what is around messages",
+                                reader->place(example), column.name));
+            put_before(column.prefix, example.values[c]);
+        }
         HK_TRY(table.rows_.add(packed(example)));
     }
     HK_TRY(table.rows_.finish());
@@ -164,6 +180,7 @@ Example TaskTable::row(uint64_t number) const {
     row.values.resize(options_.columns.size() + (options_.group.empty() ? 0 : 1) + (options_.adapter.empty() ? 0 : 1));
     for (Value& value : row.values) {
         unpack(bytes, value.present);
+        unpack(bytes, value.is_messages);
         unpack(bytes, value.text);
         uint64_t items = 0;
         unpack(bytes, items);
@@ -180,8 +197,11 @@ std::string TaskTable::place(uint64_t number) const {
 
 std::string TaskTable::text(uint64_t number, std::string_view column) const {
     for (std::size_t c = 0; c < options_.columns.size(); ++c)
-        if (options_.columns[c].name == column)
-            return fmt::format("{}", fmt::join(texts_of(row(number).values[c]), " "));
+        if (options_.columns[c].name == column) {
+            const Value value = row(number).values[c];
+            if (value.is_messages) return fmt::format("{}", fmt::join(contents_of(value), "\n"));
+            return fmt::format("{}", fmt::join(texts_of(value), " "));
+        }
     return {};
 }
 
@@ -229,7 +249,7 @@ Status TaskTable::train(text::TokenizerTrainer& trainer) const {
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c) {
             const Value& value = one.values[c];
-            if (!is_text(options_.columns[c].kind) || !value.present) continue;
+            if (!value.present || (!is_text(options_.columns[c].kind) && !value.is_messages)) continue;
             text::TextOrigin origin;
             origin.name = files_[one.file];
             origin.line = one.line;
@@ -238,7 +258,10 @@ Status TaskTable::train(text::TokenizerTrainer& trainer) const {
                 HK_TRY(trainer.add(fmt::format("{}", fmt::join(value.items, " ")), origin));
                 continue;
             }
-            for (const std::string& text : texts_of(value)) HK_TRY(trainer.add(text, origin));
+            const std::vector<std::string> contents =
+                value.is_messages ? contents_of(value, true) : std::vector<std::string>();
+            for (const std::string& text : value.is_messages ? std::span<const std::string>(contents) : texts_of(value))
+                HK_TRY(trainer.add(text, origin));
         }
     }
     return {};
@@ -261,14 +284,21 @@ Result<Hash128> TaskTable::hash() const {
 uint64_t TaskTable::row_key(uint64_t number) const {
     const Example one = row(number);
     std::string all;
-    for (std::size_t c = 0; c < options_.columns.size(); ++c)
-        if (!options_.columns[c].target)
+    bool has_text = false;
+    const auto add = [&](bool targets) {
+        for (std::size_t c = 0; c < options_.columns.size(); ++c) {
+            if (options_.columns[c].target != targets) continue;
             for (const std::string& text : texts_of(one.values[c])) all += fmt::format("{}:{}", text.size(), text);
+            has_text = has_text || one.values[c].present;
+        }
+    };
+    add(false);
+    if (!has_text) add(true); // answers without prompts: rows would all be equal
     return hash64(all);
 }
 
-Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
-                                             std::span<const std::string> classes) const {
+Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer, std::span<const std::string> classes,
+                                             const text::ChatTemplate* chat) const {
     std::map<std::string_view, int32_t> numbers;
     for (std::size_t i = 0; i < classes.size(); ++i) numbers.emplace(classes[i], static_cast<int32_t>(i));
     Encoded result;
@@ -282,14 +312,21 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
         example.document = number;
         Fault fault;
         std::size_t words = 0;
+        std::vector<std::optional<EncodedColumn>> chats(options_.columns.size());
+        if (const Status encoded = encode_messages(tokenizer, chat, options_.columns, given.values, chats);
+            !encoded.ok())
+            fault = {"whose messages are wrong", encoded.message()};
         for (std::size_t c = 0; c < options_.columns.size() && fault.what == nullptr; ++c) {
             const TaskColumn& column = options_.columns[c];
             const Value& value = given.values[c];
-            if (!value.present) continue;
+            if (!value.present && !chats[c]) continue;
             EncodedColumn out;
             out.name = column.name;
             out.kind = column.kind;
-            if (is_text(column.kind)) {
+            if (chats[c]) {
+                out = std::move(*chats[c]);
+                result.tokens += out.ids.size();
+            } else if (is_text(column.kind)) {
                 const Status encoded = encode_text(tokenizer, column.kind, texts_of(value), out);
                 if (!encoded.ok()) fault = {"that cannot be tokenized", encoded.message()};
                 if (encoded.ok() && out.ids.empty() && !column.optional)
@@ -326,7 +363,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
                                    : fmt::format("\"{}\": '{}' does not occur in the text", column.name, part)};
             } else {
                 for (const std::string& text : texts_of(value)) {
-                    const std::optional<double> number = number_of(text);
+                    const std::optional<double> number = text == "true" ? 1.0 : text == "false" ? 0.0 : number_of(text);
                     if (!number)
                         fault = {"with an invalid number",
                                  fmt::format("\"{}\": '{}' is not a number", column.name, text)};

@@ -5,6 +5,8 @@
 #include "data/encoded.hpp"
 #include "data/examples.hpp"
 #include "data/row_store.hpp"
+#include "data/task_column.hpp"
+#include "text/chat_template.hpp"
 #include "text/tokenizer.hpp"
 #include "text/tokenizer_trainer.hpp"
 
@@ -15,17 +17,6 @@
 #include <span>
 
 namespace hekla::data {
-
-// A column of the task and its source in the files.
-struct TaskColumn {
-    std::string name; // its name in the objective
-    int32_t kind = HK_COLUMN_TOKENS;
-    bool optional = false;
-    bool target = false;                      // to be predicted
-    std::string source;                       // ColumnRequest::source
-    std::string prefix = {};                  // inserted before each of its texts
-    std::vector<TextTemplate> templates = {}; // ColumnRequest::templates
-};
 
 struct TaskTableOptions {
     std::vector<std::string> inputs;
@@ -50,7 +41,8 @@ public:
 
     uint64_t size() const { return rows_.size(); }
     std::string place(uint64_t row) const; // "FILE: line N"
-    // Returns the text of a column, empty if the row has none; a list's items are joined by spaces.
+    // Returns the text of a column, empty if the row has none; a list's items are joined by spaces, the contents of
+    // messages by line ends.
     std::string text(uint64_t row, std::string_view column) const;
     // Returns the value in the column TaskTableOptions::group; empty if the row has none.
     std::string group(uint64_t row) const;
@@ -74,8 +66,12 @@ public:
         std::string skipped;        // "3 with an unknown label (first: ...)"; empty if none was
         uint64_t tokens = 0, unknown_tokens = 0;
     };
-    // `classes`: the valid labels. A row with another label, or with an invalid number, is bad.
-    Result<Encoded> encode(const text::Tokenizer& tokenizer, std::span<const std::string> classes) const;
+    // Returns whether a column of a row has messages, which a chat template writes as text.
+    bool has_messages() const { return has_messages_; }
+    // `classes`: the valid labels. A row with another label, or with an invalid number, is bad. chat: for messages;
+    // null only without them.
+    Result<Encoded> encode(const text::Tokenizer& tokenizer, std::span<const std::string> classes,
+                           const text::ChatTemplate* chat = nullptr) const;
     const Skipped& skipped() const { return skipped_; } // while reading
 
 private:
@@ -86,6 +82,7 @@ private:
     Records rows_;
     std::vector<std::string> files_;
     Skipped skipped_;
+    bool has_messages_ = false;
 };
 
 // Encodes one row from texts by column name, without targets.

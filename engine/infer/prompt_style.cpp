@@ -20,7 +20,11 @@ Result<PromptStyle> prompt_style(const plugin::Registry& registry, const Model& 
     if (trained.objective.empty()) return style;
     HK_ASSIGN(const auto composition, plugin::Composition::create(registry, trained, m.tokenizer.get()));
     if (!composition->can_collate()) return style;
-    if (composition->example_kind() != HK_EXAMPLE_WINDOW && m.config.contains("hekla")) style.begin.clear();
+    if (composition->example_kind() != HK_EXAMPLE_WINDOW && m.config.contains("hekla")) {
+        HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition->columns());
+        const auto is_chat = [](const plugin::ColumnNeed& need) { return need.kind == HK_COLUMN_MESSAGES; };
+        if (std::ranges::none_of(needs, is_chat)) style.begin.clear(); // a chat template begins as the model does
+    }
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(1, 32));
     style.both_sides = std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) != fields.end();
     return style;

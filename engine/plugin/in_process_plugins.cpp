@@ -208,7 +208,7 @@ public:
                 const std::optional<hk_column_need> need = struct_of(given);
                 constexpr uint32_t kKnown = HK_COLUMN_OPTIONAL | HK_COLUMN_TARGET;
                 if (!need || need->name.data == nullptr || (need->flags & ~kKnown) != 0 || need->reserved != 0 ||
-                    need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_SPANS)
+                    need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_MESSAGES)
                     into.status =
                         corrupt("it described a column with a wrong size, kind, name, flag or reserved member");
                 else

@@ -199,7 +199,7 @@ public:
             need.kind = static_cast<int32_t>(in.integer());
             need.optional = in.flag();
             need.target = in.flag();
-            if (need.kind < HK_COLUMN_TOKENS || need.kind > HK_COLUMN_SPANS)
+            if (need.kind < HK_COLUMN_TOKENS || need.kind > HK_COLUMN_MESSAGES)
                 return corrupt(fmt::format("the worker process: a column of the unknown kind {}", need.kind));
         }
         HK_TRY(in.finish("the worker process"));

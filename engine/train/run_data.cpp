@@ -3,6 +3,7 @@
 #include "base/nearest_name.hpp"
 #include "data/documents.hpp"
 #include "train/report.hpp"
+#include "train/tokenizer_choice.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -202,6 +203,10 @@ DataFacts RunData::facts() const {
 Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::TokenizerTrainer& trainer) const {
     trainer.set_stop(stop_);
     if (train_table_ != nullptr) {
+        if (train_table_->has_messages() && !recipe_->data.chat_template.empty()) { // what it writes around messages
+            HK_ASSIGN(const text::ChatTemplate chat, text::chat_template_of(recipe_->data.chat_template));
+            HK_TRY(trainer.add(chat.text(), {}));
+        }
         HK_TRY(train_table_->train(trainer));
         return trainer.finish();
     }
@@ -360,13 +365,49 @@ Status RunData::choose_adapter(const data::TaskTable& table, uint64_t row, data:
     return {};
 }
 
+Status RunData::open_chat(const text::Tokenizer& tokenizer, const std::function<void(const std::string&)>& message) {
+    const std::string& wanted = recipe_->data.chat_template;
+    const auto has_messages = [](const auto& table) { return table != nullptr && table->has_messages(); };
+    if (!has_messages(train_table_) && !has_messages(valid_table_) && !has_messages(test_table_)) {
+        if (wanted.empty()) return {};
+        return invalid_argument(
+            fmt::format("[data] chat_template = \"{}\": no row of {} has messages (a list of objects "
+                        "with \"role\" and \"content\"); remove the key, or name the column that "
+                        "has them in data.columns",
+                        wanted, fmt::join(recipe_->data.train, ", ")));
+    }
+    if (!wanted.empty()) {
+        Result<text::ChatTemplate> named = text::chat_template_of(wanted);
+        if (!named.ok()) return named.status().with_context("[data] chat_template");
+        chat_ = named.take();
+    } else {
+        const std::string folder = tokenizer_folder(*recipe_);
+        std::optional<text::ChatTemplateSource> own;
+        if (!folder.empty()) { HK_ASSIGN(own, text::find_chat_template(FilePlace(folder))); }
+        if (!own)
+            return invalid_argument(fmt::format(
+                "{} has messages, and {}; set data.chat_template to one of {}, or to a file with a template",
+                fmt::join(recipe_->data.train, ", "),
+                folder.empty() ? "no folder of a tokenizer has a chat template for them"
+                               : folder + " has no chat template (chat_template.jinja, or \"chat_template\" of "
+                                          "tokenizer_config.json)",
+                fmt::join(text::ChatTemplate::names(), ", ")));
+        HK_ASSIGN(chat_, text::ChatTemplate::parse(std::move(own->text), std::move(own->name)));
+    }
+    HK_ASSIGN(turn_end_, chat_->turn_end(tokenizer));
+    HK_ASSIGN(const std::string end, tokenizer.token(*turn_end_));
+    message(fmt::format("chat template: {}; the assistant's turn ends with '{}'", chat_->name(), end));
+    return {};
+}
+
 Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                             const std::function<void(const std::string&)>& message) {
+    HK_TRY(open_chat(tokenizer, message));
     const int64_t length = recipe_->train.context_length;
     std::unordered_set<uint64_t> trained;
     const auto open_one = [&](const std::shared_ptr<data::TaskTable>& table, const char* name,
                               const auto& belongs) -> Result<std::optional<Split>> {
-        HK_ASSIGN(data::TaskTable::Encoded encoded, table->encode(tokenizer, classes_));
+        HK_ASSIGN(data::TaskTable::Encoded encoded, table->encode(tokenizer, classes_, chat()));
         auto examples = std::make_shared<data::StoredExamples>(memory_);
         std::vector<uint64_t> rows;
         std::vector<int64_t> lengths;

@@ -65,6 +65,9 @@ public:
     const std::vector<std::string>& classes() const { return classes_; } // empty if the task has none
     DataFacts facts() const;                                             // points into this
     const std::vector<data::TaskColumn>& columns() const { return columns_; }
+    // The template that wrote the messages of the data; null where it has none, or before open().
+    const text::ChatTemplate* chat() const { return chat_ ? &*chat_ : nullptr; }
+    std::optional<int32_t> turn_end() const { return turn_end_; } // the token that ends the assistant's turn
 
     // Trains a tokenizer on the training texts.
     Result<std::unique_ptr<text::Tokenizer>> train_tokenizer(text::TokenizerTrainer& trainer) const;
@@ -90,6 +93,8 @@ private:
                           const std::function<void(const std::string&)>& message);
     Status open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                        const std::function<void(const std::string&)>& message);
+    // Chooses the chat template, if a table has messages.
+    Status open_chat(const text::Tokenizer& tokenizer, const std::function<void(const std::string&)>& message);
     // Sets the adapter of an example by the name in its row, and counts it.
     Status choose_adapter(const data::TaskTable& table, uint64_t row, data::EncodedExample& example,
                           std::vector<uint64_t>& of_adapter) const;
@@ -104,6 +109,8 @@ private:
     std::vector<uint64_t> class_counts_; // of each class in the training table
     std::shared_ptr<data::TaskTable> train_table_, valid_table_, test_table_;
     std::shared_ptr<data::Dataset> texts_; // windows
+    std::optional<text::ChatTemplate> chat_;
+    std::optional<int32_t> turn_end_;
     std::optional<Split> train_, valid_, test_;
     std::string identity_;
 };

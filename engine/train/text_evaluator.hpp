@@ -44,6 +44,9 @@ public:
                                                          const nlohmann::json& arguments, int64_t batch,
                                                          std::vector<int64_t> lengths, uint64_t seed);
 
+    // Lets a token end the texts, besides those of the model and the arguments.
+    void end_at(int32_t token) { options_.eos.push_back(token); }
+
     // Runs all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time.
     Result<WrittenTexts> run(const Split& split, uint64_t limit);
 

@@ -75,6 +75,13 @@ std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection
     return text::make_byte_bpe_trainer(options);
 }
 
+std::string tokenizer_folder(const Recipe& recipe) {
+    if (recipe.tokenizer.kind != "from") return {};
+    for (const std::string* folder : {&recipe.tokenizer.from, &recipe.model.from})
+        if (!folder->empty()) return *folder;
+    return recipe.teacher.from;
+}
+
 Result<std::unique_ptr<text::Tokenizer>> with_added_tokens(std::unique_ptr<text::Tokenizer> tokenizer,
                                                            const TokenizerSection& section) {
     if (section.add.empty() && section.add_roles.empty()) return tokenizer;

@@ -15,6 +15,10 @@ namespace hekla::train {
 std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection& section,
                                                           std::span<const std::string_view> roles);
 
+// Returns the folder or file that a recipe reads its tokenizer from: tokenizer.from, else model.from, else
+// teacher.from; empty if there is none, or if it trains one.
+std::string tokenizer_folder(const Recipe& recipe);
+
 // Returns the tokenizer with the tokens that a recipe adds. Errors: an unknown role.
 Result<std::unique_ptr<text::Tokenizer>> with_added_tokens(std::unique_ptr<text::Tokenizer> tokenizer,
                                                            const TokenizerSection& section);

@@ -8,6 +8,8 @@
 #include "train/loss_counts.hpp"
 #include "train/recipe_file.hpp"
 #include "train/report.hpp"
+#include "train/token_loss.hpp"
+#include "train/tokenizer_choice.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -68,9 +70,27 @@ Status TrainingRun::start() {
     if (!folder_.owned()) return failed_precondition("this run was opened for reading: open it with Purpose::train");
     folder_.keep();
     HK_TRY(tokenizer_->save(run_));
+    HK_TRY(save_chat_template());
     HK_TRY(write_file_atomically(run_ / "recipe.toml", write_recipe(recipe_)));
     if (mask_) HK_TRY(mask_->write(run_ / kMaskFile));
     return record_choices();
+}
+
+Result<bool> TrainingRun::has_token_loss() const {
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, row_lengths().front()));
+    HK_ASSIGN(const graph::Graph graph, composition_->build(HK_MODE_EVALUATE, fields));
+    return is_token_loss(graph, tokenizer_->vocabulary_size());
+}
+
+Status TrainingRun::save_chat_template() const {
+    std::string text;
+    if (data_.chat() != nullptr) {
+        text = data_.chat()->text();
+    } else if (const std::string folder = tokenizer_folder(recipe_); !folder.empty()) {
+        HK_ASSIGN(const std::optional<text::ChatTemplateSource> own, text::find_chat_template(FilePlace(folder)));
+        if (own) text = own->text;
+    }
+    return text.empty() ? Status() : write_file_atomically(run_ / "chat_template.jinja", text);
 }
 
 Status TrainingRun::roll_out() {
@@ -259,6 +279,7 @@ Status TrainingRun::add_texts(const Split& split, uint64_t limit, bool predictio
         HK_ASSIGN(texts_,
                   TextEvaluator::create(*runtime_, *store_, *composition_, *tokenizer_, recipe_.generate.options,
                                         evaluation_batch(), row_lengths(), static_cast<uint64_t>(recipe_.train.seed)));
+        if (const std::optional<int32_t> end = data_.turn_end()) texts_->end_at(*end);
     }
     HK_ASSIGN(WrittenTexts written, texts_->run(split, limit));
     result.scores.insert(result.scores.end(), written.scores.begin(), written.scores.end());

@@ -93,6 +93,8 @@ public:
     // Evaluates a whole split, with the head's predictions; failed_precondition if the recipe has no such data.
     enum class On { valid, test };
     Result<Evaluation> evaluate(On split);
+    // Returns whether exp(loss) is a perplexity: is_token_loss() of the evaluation.
+    Result<bool> has_token_loss() const;
 
     // Passes `take` the micro-batches of each of the next `steps` steps, in order; ends with max_steps.
     // With rollouts: at most those of the current iteration.
@@ -122,6 +124,8 @@ public:
     // Writes the tokenizer, the resolved recipe and the kernel choices into the run's folder, which is kept from now
     // on. failed_precondition without Purpose::train.
     Status start();
+    // Writes the chat template of the data, or else of the tokenizer's folder, into the run's folder.
+    Status save_chat_template() const;
     // Returns whether the next step needs rollouts that do not exist yet: those of a new iteration.
     bool rollouts_due() const { return rollouts_ != nullptr && rollouts_->due(step()); }
     // Makes them if they are due. Batches that were started before do not have them. cancelled: asked to stop.

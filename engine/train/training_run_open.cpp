@@ -153,9 +153,7 @@ Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
     // A run keeps its first tokenizer; a run without a checkpoint has not started.
     if (found_) return text::load_tokenizer(found_->path);
     if (recipe_.tokenizer.kind == "from") {
-        const std::string from = recipe_.tokenizer.from.empty()
-                                     ? recipe_.model.from.empty() ? recipe_.teacher.from : recipe_.model.from
-                                     : recipe_.tokenizer.from;
+        const std::string from = tokenizer_folder(recipe_);
         if (from.empty())
             return invalid_argument("[tokenizer] kind = \"from\" needs `from`: a folder with a tokenizer");
         HK_ASSIGN(std::unique_ptr<text::Tokenizer> stored, text::load_tokenizer(from));

@@ -56,6 +56,10 @@ struct ColumnView {
     explicit operator bool() const { return raw != nullptr; }
     Ids ids() const { return {raw->ids, static_cast<std::size_t>(raw->size)}; }
     std::span<const float> numbers() const { return {raw->numbers, static_cast<std::size_t>(raw->size)}; }
+#if HK_TARGET_ABI_MINOR >= 1
+    // Whether the data has messages there: an answer ends with the end of its turn.
+    bool is_messages() const { return raw->kind == HK_COLUMN_MESSAGES; }
+#endif
     std::size_t parts() const { return static_cast<std::size_t>(raw->part_count); }
     std::size_t part_begin(std::size_t i) const { return static_cast<std::size_t>(raw->parts[i]); }
     Ids part(std::size_t i) const {

@@ -153,6 +153,19 @@ TEST_CASE("tasks: several models in one table, demonstrations by seed") {
     place.write("tasks/choice.toml", place.read("tasks/choice.toml") + "fewshot_dataset = \"./rows.jsonl\"\n");
     CHECK(prompts("1", "same") == first);
 
+    // Several numbers of demonstrations: a row and a folder for each, and a curve; a whole text has none.
+    const Ran shots = succeed(place.run({"eval", model("add-bos"), "--tasks", "tasks/choice.toml", "tasks/rolling.toml",
+                                         "--num-fewshot", "0,1", "-o", "shots", "--json"}));
+    const json by_shots = json::parse(shots.out)["shots"];
+    CHECK(by_shots["0"]["n-shot"]["choice"] == 0);
+    CHECK(by_shots["1"]["n-shot"]["choice"] == 1);
+    CHECK(by_shots["0"]["results"].contains("rolling"));
+    CHECK_FALSE(by_shots["1"]["results"].contains("rolling"));
+    CHECK(json::parse(place.read("shots/1-shot/results.json"))["n-shot"]["choice"] == 1);
+    const std::string curve = place.read("shots/report.html");
+    CHECK(has(curve, "Score over demonstrations"));
+    CHECK(has(curve, "choice, 1 demonstrations"));
+
     const Ran listed = succeed(place.run({"eval", "--tasks", "list", "tasks"}));
     CHECK(has(listed.out, "loglikelihood_rolling"));
     CHECK(json::parse(succeed(place.run({"eval", "--tasks", "list", "tasks", "--json"})).out).size() == 4);

@@ -118,6 +118,64 @@ TEST_CASE("dpo: the first loss is log 2, preferences are learned, and a resumed 
                            std::string("output.dir=") + type}));
     succeed(
         place.run({"train", "dpo.toml", "objective.id=orpo", "teacher.from=", "train.max_steps=2", "output.dir=orpo"}));
+    // exp(loss) is a perplexity only of a mean over tokens.
+    CHECK_FALSE(has(succeed(place.run({"eval", "dpo.toml"})).out, "perplexity"));
+    CHECK(has(succeed(place.run({"eval", "model.toml", "train.eval_steps=10"})).out, "perplexity"));
+}
+
+TEST_CASE("kto: good completions become likelier than bad ones; dpo with a reference in the data loads none") {
+    const Place place;
+    write_files(place);
+    succeed(place.run({"train", "model.toml"}));
+    std::string judged, given;
+    for (int i = 0; i < 80; ++i) {
+        judged +=
+            json{{"prompt", "cat is "}, {"completion", i % 2 == 0 ? "good." : "bad."}, {"label", i % 2 == 0}}.dump() +
+            "\n";
+        given += json{{"prompt", "cat is "},
+                      {"chosen", "good."},
+                      {"rejected", "bad."},
+                      {"ref_chosen_logps", -2.5},
+                      {"ref_rejected_logps", -3.0}}
+                     .dump() +
+                 "\n";
+    }
+    place.write("judged.jsonl", judged);
+    succeed(place.run({"train", "dpo.toml", "objective.id=kto", "data.train=judged.jsonl", "data.valid=judged.jsonl",
+                       "output.dir=kto", "train.max_steps=12", "train.eval_steps=12"}));
+    const std::vector<json> steps = logged_steps(place, "kto");
+    CHECK(std::abs(steps[0]["loss"].get<double>() - 0.5) < 1e-6);
+    const json evaluation = last_evaluation(place, "kto");
+    CHECK(evaluation["eval_loss"].get<double>() < 0.5);
+    CHECK(evaluation["eval_rewards/chosen"].get<double>() > evaluation["eval_rewards/rejected"].get<double>());
+
+    place.write("given.jsonl", given);
+    const std::vector<std::string> columns{"train",
+                                           "dpo.toml",
+                                           "objective.reference_in_data=true",
+                                           "data.train=given.jsonl",
+                                           "data.valid=given.jsonl",
+                                           "train.max_steps=2",
+                                           "output.dir=given"};
+    std::vector<std::string> alone = columns;
+    alone.emplace_back("teacher.from=");
+    CHECK_FALSE(has(succeed(place.run(alone)).err, "frozen"));
+    const Ran both = place.run(columns);
+    CHECK(both.status == 1);
+    CHECK(has(both.err, "remove one of the two"));
+    alone[3] = "data.train=pairs.jsonl";
+    alone.back() = "output.dir=none";
+    alone.emplace_back("teacher.from=");
+    const Ran missing = place.run(alone);
+    CHECK(missing.status == 1);
+    CHECK(has(missing.err, "pairs.jsonl: line 1: there is no \"ref_chosen_logps\""));
+    place.write("judged.jsonl", R"({"prompt": "a", "completion": "b", "label": 2})"
+                                "\n");
+    CHECK(has(place
+                  .run({"train", "dpo.toml", "objective.id=kto", "data.train=judged.jsonl", "data.valid=judged.jsonl",
+                        "output.dir=none"})
+                  .err,
+              "expected true or false"));
 }
 
 TEST_CASE("reward: a number for each text, learned from pairs and rankings; what is refused") {

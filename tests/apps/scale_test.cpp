@@ -117,6 +117,32 @@ TEST_CASE("a ladder trains each size on each number of tokens, then its target a
     CHECK(has(place.read("out/scaling.svg"), "</svg>"));
     CHECK(has(succeed(place.run({"scale", "predict", "out", "--flops", "1e9"})).out, "the best for as many"));
 
+    // Scores of a task over the models.
+    place.write("rows.jsonl", R"({"begin": "line 5 of a ", "end": "text that", "choices": ["text that", "txet taht"]}
+{"begin": "that is long ", "end": "enough.", "choices": ["hguone.", "enough."]}
+)");
+    place.write("task.toml", R"(task = "lines"
+output_type = "multiple_choice"
+dataset = "rows.jsonl"
+doc_to_text = "{{begin}}"
+doc_to_target = "{{end}}"
+doc_to_choice = "{{choices}}"
+target_delimiter = ""
+)");
+    const Ran scored = succeed(place.run({"scale", "table", "out", "--tasks", "task.toml", "-o", "scores"}));
+    CHECK(has(scored.out, "lines: acc"));
+    const json scores = json::parse(place.read("scores/scores.json"));
+    REQUIRE(scores["models"].size() == 7);
+    CHECK(scores["models"][6]["flops"] > scores["models"][0]["flops"]);
+    CHECK(scores["scores"][0]["values"].size() == 7);
+    CHECK(has(place.read("scores/scores.html"), "Scores over size"));
+    CHECK(has(place.read("scores/lines-0-shot-acc-none.svg"), "</svg>"));
+    std::filesystem::rename(place.path("out/d8-320"), place.path("out/moved"));
+    const Ran moved = place.run({"scale", "table", "out", "--tasks", "task.toml"});
+    CHECK(moved.status == 1);
+    CHECK(has(moved.err, "the folder of the model 'd8-320'"));
+    std::filesystem::rename(place.path("out/moved"), place.path("out/d8-320"));
+
     // Another learning rate is another ladder.
     const Ran changed = place.run({"scale", "run", "ladder.toml"}, "");
     CHECK(changed.status == 0);

@@ -291,6 +291,9 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     HK_REFUSES(generate, repetition_penalty, -1.0, "is -1, expected above 0");
     HK_REFUSES(generate, no_repeat_ngram_size, -1, "is -1, expected 0 or more");
     HK_REFUSES(generate, weights, 3, "is 3, expected 0 to 2");
+    HK_REFUSES_TEXT(generate, chat_template);
+    refuses<hk_generate_options>(generate, "prompt_count", "is 0, expected 1 or more: with chat_template",
+                                 [&](auto& o) { o.chat_template = one; });
     HK_REFUSES_TEXTS(generate, adapters, adapter_count);
     refuses<hk_generate_options>(generate, "prompt_adapters", "is not null, but there are no adapters", [&](auto& o) {
         o.prompts = o.prompt_adapters = &one;

@@ -137,6 +137,7 @@ TEST_CASE("every combination of architecture, objective and head works or is rej
         {"multiple_choice", {"bert", "gpt2"}},
         {"contrastive", {"bert", "distilbert", "gpt2"}},
         {"orpo", {"openai-gpt", "gpt2", "gpt_neox", "llama", "qwen3"}},
+        {"chat", {"openai-gpt", "gpt2", "gpt_neox", "llama", "qwen3"}},
         {"extractive_qa", {"bert", "distilbert", "roberta"}},
         {"skip_gram", {"word_vectors"}},
         {"glove", {"word_vectors"}},

@@ -1,4 +1,4 @@
-// Preferences: rows of answers, and the losses of reward, dpo and orpo compared with sums computed here from the
+// Preferences: rows of answers, and the losses of reward, dpo, orpo and kto compared with sums computed here from the
 // logits.
 #include "bench.hpp"
 
@@ -213,6 +213,98 @@ TEST_CASE("dpo: the losses of all types equal the formulas, and log 2 where poli
         wrong.objective_config = config;
         CHECK_FALSE(plugin::Composition::create(registry(), wrong, bench.tokenizer.get()).ok());
     }
+}
+
+TEST_CASE("dpo: the reference's log probabilities come from the data where it has them") {
+    const Objective bench("clm", json::object(), "gpt2", "lm");
+    std::vector<batch::DrawnExample> examples{pair(bench, "ab", "cde", "f"), pair(bench, "xyz", "b", "qqqq")};
+    const float chosen[] = {-7.5F, -3.25F}, rejected[] = {-4.0F, -9.75F};
+    for (std::size_t b = 0; b < 2; ++b) {
+        examples[b].example.columns.push_back({"ref_chosen_logps", HK_COLUMN_NUMBERS, {}, {chosen[b]}, {}});
+        examples[b].example.columns.push_back({"ref_rejected_logps", HK_COLUMN_NUMBERS, {}, {rejected[b]}, {}});
+    }
+    const auto given = compose(bench, small_gpt(bench), "dpo", {{"beta", 0.3}, {"reference_in_data", true}});
+    const Computed made = compute(*given, examples, 3, 9, {"logits"});
+    const Rows own = rows_of(made.ports.at("logits"), made.fields.at("next_ids"));
+    double expected = 0.0;
+    for (std::size_t b = 0; b < 2; ++b)
+        expected -= log_sigmoid(0.3 * ((own.sums[b] - static_cast<double>(chosen[b])) -
+                                       (own.sums[3 + b] - static_cast<double>(rejected[b]))));
+    CHECK(made.sums[0] == doctest::Approx(expected).epsilon(1e-9));
+    CHECK(made.counts[0] == 2.0);
+    auto columns = given->columns();
+    REQUIRE(columns.ok());
+    for (const char* name : {"ref_chosen_logps", "ref_rejected_logps"}) {
+        const auto found = std::ranges::find(columns.value(), name, &plugin::ColumnNeed::name);
+        REQUIRE(found != columns.value().end());
+        CHECK_FALSE(found->optional); // a row without it is refused with its line
+    }
+    // A reference and the columns: which of the two is meant is unknown.
+    const auto both = compose(bench, small_gpt(bench), "dpo", {{"reference_in_data", true}}, true);
+    auto fields = both->batch_fields(2, 8);
+    REQUIRE(fields.ok());
+    const auto built = both->build(HK_MODE_TRAIN, fields.value());
+    REQUIRE_FALSE(built.ok());
+    CHECK(built.message().find("remove one of the two") != std::string::npos);
+}
+
+TEST_CASE("kto: the loss equals the formula, and rows of other completions estimate the divergence") {
+    const Objective bench("clm", json::object(), "gpt2", "lm");
+    const auto row = [&](const char* prompt, const char* completion, float label) {
+        return row_of({tokens("prompt", bench.ids(prompt)),
+                       tokens("completion", bench.ids(completion)),
+                       {"label", HK_COLUMN_NUMBERS, {}, {label}, {}}});
+    };
+    const std::vector<batch::DrawnExample> examples{row("ab", "cde", 1.0F), row("xyz", "b", 0.0F),
+                                                    row("m", "nopq", 1.0F)};
+    const std::vector<std::string> ports{"logits", "teacher.logits"};
+    const double beta = 0.3, desirable = 1.5, undesirable = 0.7;
+    const auto composition =
+        compose(bench, small_gpt(bench), "kto",
+                {{"beta", beta}, {"desirable_weight", desirable}, {"undesirable_weight", undesirable}}, true);
+    const Computed made = compute(*composition, examples, 4, 9, ports);
+    const Rows own = rows_of(made.ports.at("logits"), made.fields.at("next_ids")),
+               theirs = rows_of(made.ports.at("teacher.logits"), made.fields.at("next_ids"));
+    const auto sigmoid = [](double x) { return 1.0 / (1.0 + std::exp(-x)); };
+    double divergence = 0.0, expected = 0.0;
+    for (std::size_t b = 0; b < 3; ++b) divergence += (own.sums[4 + b] - theirs.sums[4 + b]) / 3.0;
+    divergence = std::max(divergence, 0.0);
+    for (std::size_t b = 0; b < 3; ++b) {
+        const double change = own.sums[b] - theirs.sums[b];
+        expected += b == 1 ? undesirable * (1.0 - sigmoid(beta * (divergence - change)))
+                           : desirable * (1.0 - sigmoid(beta * (change - divergence)));
+    }
+    CHECK(made.counts[0] == 3.0); // the fourth row has no example
+    CHECK(made.sums[0] == doctest::Approx(expected).epsilon(1e-9));
+    // Where policy and reference are the same, every row loses one half of its weight.
+    const Computed same = compute(*composition, examples, 4, 9, ports, true);
+    CHECK(same.sums[0] == doctest::Approx(0.5 * (2.0 * desirable + undesirable)).epsilon(1e-9));
+
+    // Each prompt with the completion of the row before; a single row has none.
+    const Objective task("orpo", json::object(), "gpt2", "lm"); // the same characters
+    std::vector<data::Field> fields;
+    REQUIRE(batch::make_fields(*composition, examples, nullptr, 3, 4, 9, fields).ok());
+    const Fields named{fields};
+    CHECK(task.text(named.row("input_ids", 4)).starts_with("abnopq<pad>"));
+    CHECK(task.text(named.row("input_ids", 5)).starts_with("xyzcde<pad>"));
+    CHECK(named.row<float>("counts", 7)[0] == 0.0F);
+    std::vector<data::Field> alone;
+    REQUIRE(batch::make_fields(*composition, std::vector{examples[0]}, nullptr, 3, 1, 9, alone).ok());
+    const Fields single{alone};
+    CHECK(single.row<float>("counts", 0)[0] == 1.0F);
+    CHECK(single.row<float>("counts", 1)[0] == 0.0F);
+    // A label that is neither.
+    CHECK_FALSE(batch::make_fields(*composition, std::vector{row("a", "b", 0.5F)}, nullptr, 3, 1, 9, alone).ok());
+}
+
+TEST_CASE("answers of messages end with their own token, and no other is added") {
+    const Objective task("orpo", json::object(), "gpt2", "lm");
+    const int32_t end = task.ids("!")[0];
+    auto chosen = tokens("chosen", task.ids("cd!")), rejected = tokens("rejected", task.ids("e!"));
+    chosen.kind = rejected.kind = HK_COLUMN_MESSAGES;
+    const Fields fields = collate(task, {row_of({tokens("prompt", task.ids("ab")), chosen, rejected})}, 1, 6);
+    CHECK(task.text(fields.row("input_ids", 0)) == "abcd<pad><pad>");
+    CHECK(fields.row("next_ids", 0) == std::vector<int32_t>{-100, task.ids("c")[0], task.ids("d")[0], end, -100, -100});
 }
 
 TEST_CASE("orpo: the losses equal the formulas") {

@@ -3,6 +3,7 @@
 #include "base/markup.hpp"
 #include "base/svg.hpp"
 #include "pages/page.hpp"
+#include "pages/score_chart.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,6 +48,41 @@ std::string score_table(std::span<const EvaluatedModel> models) {
     }
     return out +
            "</table><p>↑: higher is better, ↓: lower is better. ±: standard error of the mean over documents.</p>";
+}
+
+// Returns the place after the results of the task that begins at `first`: one for each number of demonstrations.
+std::size_t end_of_task(const EvaluatedModel& model, std::size_t first) {
+    std::size_t end = first + 1;
+    while (end < model.results.size() && model.results[end].task.name == model.results[first].task.name) ++end;
+    return end;
+}
+
+// Each score over the number of demonstrations, where there are several; empty otherwise.
+std::string scores_over_shots(std::span<const EvaluatedModel> models) {
+    std::string out;
+    for (std::size_t first = 0; first < models[0].results.size();) {
+        const std::size_t end = end_of_task(models[0], first);
+        for (std::size_t s = 0; s < models[0].results[first].scores.size() && end - first > 1; ++s) {
+            const harness::Score& score = models[0].results[first].scores[s];
+            std::vector<ScoreLine> lines;
+            for (const EvaluatedModel& model : models) {
+                ScoreLine& line = lines.emplace_back();
+                line.name = model.name;
+                for (std::size_t t = first; t < end; ++t) {
+                    const harness::Score& one = model.results[t].scores[s];
+                    line.points.push_back(
+                        {static_cast<double>(model.results[t].num_fewshot), one.value, one.error.value_or(0.0)});
+                }
+                std::ranges::sort(line.points, {}, &ScorePoint::x);
+            }
+            const std::string filter = score.filter == "none" ? "" : ", " + score.filter;
+            out += fmt::format("<figure><figcaption>{}{}</figcaption>{}</figure>",
+                               escape_markup(models[0].results[first].task.name), escape_markup(filter),
+                               score_chart(lines, {"demonstrations", score.metric}));
+        }
+        first = end;
+    }
+    return out.empty() ? out : "<div class=\"diagrams\">" + out + "</div><p>Bars: one standard error.</p>";
 }
 
 // Accuracy over confidence: a bar per bin, whose opacity shows how many predictions it has.
@@ -147,6 +183,8 @@ std::string score_text(const harness::Score& score) {
 
 std::string tasks_page(std::span<const EvaluatedModel> models) {
     std::string sections = section("Scores", score_table(models));
+    if (const std::string shots = scores_over_shots(models); !shots.empty())
+        sections += section("Score over demonstrations", shots);
     std::string names;
     for (const EvaluatedModel& model : models) names += (names.empty() ? "" : ", ") + model.name;
     for (std::size_t t = 0; t < models[0].results.size(); ++t) {
@@ -167,7 +205,12 @@ std::string tasks_page(std::span<const EvaluatedModel> models) {
             if (models.size() > 1) content += "<h3>" + escape_markup(model.name) + "</h3>";
             content += answer_table(model.results[t]);
         }
-        sections += section(first.task.name, content);
+        const bool one_of_several = std::ranges::count_if(models[0].results, [&](const TaskResult& other) {
+                                        return other.task.name == first.task.name;
+                                    }) > 1;
+        sections += section(one_of_several ? fmt::format("{}, {} demonstrations", first.task.name, first.num_fewshot)
+                                           : first.task.name,
+                            content);
     }
     return fill_page("evaluation.html", {{"TITLE", escape_markup("Tasks: " + names)},
                                          {"PAGE_CSS", page_file("page.css")},

@@ -6,7 +6,6 @@
 #include "harness/task_file.hpp"
 #include "infer/open_model.hpp"
 #include "output.hpp"
-#include "pages/tasks_page.hpp"
 #include "training_progress.hpp"
 
 #include <algorithm>
@@ -138,25 +137,31 @@ public:
         : globals_(globals), a_(arguments), registry_(scan_plugins(globals)) {}
 
     Result<int> run() {
-        HK_ASSIGN(tasks_, harness::read_tasks(a_.tasks));
-        HK_ASSIGN(const std::vector<infer::AdapterUse> adapters, infer::parse_adapter_uses(a_.adapters));
         if (!a_.output.empty()) {
             std::error_code problem;
             fs::create_directories(a_.output, problem);
             if (problem) return io_error(fmt::format("{}: {}", a_.output, problem.message()));
         }
-        const std::vector<std::string> names = names_of(a_.models);
+        HK_ASSIGN(const ordered_json all, evaluate_all(names_of(a_.models)));
+        if (!a_.output.empty()) HK_TRY(write_file_atomically(fs::path(a_.output) / "report.html", tasks_page(models_)));
+        const std::string text = a_.models.size() == 1 ? json_line(all.front()) : json_line({{"models", all}});
+        std::printf("%s", a_.json ? (text + "\n").c_str() : score_table(models_).c_str());
+        return kDone;
+    }
+
+    // Returns the results of each model by its name.
+    Result<ordered_json> evaluate_all(const std::vector<std::string>& names) {
+        HK_ASSIGN(tasks_, harness::read_tasks(a_.tasks));
+        HK_ASSIGN(const std::vector<infer::AdapterUse> adapters, infer::parse_adapter_uses(a_.adapters));
         watch_interrupts();
         ordered_json all = ordered_json::object();
         for (std::size_t i = 0; i < a_.models.size(); ++i) {
             HK_ASSIGN(ordered_json results, evaluate(a_.models[i], names[i], adapters));
             all[names[i]] = std::move(results);
         }
-        if (!a_.output.empty()) HK_TRY(write_file_atomically(fs::path(a_.output) / "report.html", tasks_page(models_)));
-        const std::string text = a_.models.size() == 1 ? json_line(all.front()) : json_line({{"models", all}});
-        std::printf("%s", a_.json ? (text + "\n").c_str() : score_table(models_).c_str());
-        return kDone;
+        return all;
     }
+    std::vector<EvaluatedModel> take_models() { return std::move(models_); }
 
 private:
     Result<ordered_json> evaluate(const std::string& path, const std::string& name,
@@ -169,29 +174,43 @@ private:
         TaskProgress progress;
         harness::ResultsOf of;
         of.model = path;
-        of.options.num_fewshot = a_.num_fewshot;
+        if (a_.num_fewshot.size() == 1) of.options.num_fewshot = a_.num_fewshot[0];
         of.options.limit = a_.limit;
         of.options.seed = a_.seed;
         of.options.stop = [] { return interrupted(); };
         of.options.progress = [&](const Task& task, std::size_t done, std::size_t rows) {
             progress.show(name, task, done, rows);
         };
-        const auto began = std::chrono::steady_clock::now();
         HK_ASSIGN(const std::unique_ptr<harness::Evaluator> evaluator,
                   harness::Evaluator::create(registry_, model, of.options));
         EvaluatedModel& evaluated = models_.emplace_back();
         evaluated.name = name;
-        for (const Task& task : tasks_) {
-            Result<TaskResult> result = evaluator->run(task);
-            progress.end();
-            if (!result.ok()) return result.status();
-            tell(name, result.value());
-            evaluated.results.push_back(result.take());
+        ordered_json by_shots = ordered_json::object();
+        const std::size_t rounds = std::max<std::size_t>(a_.num_fewshot.size(), 1);
+        for (std::size_t round = 0; round < rounds; ++round) {
+            const auto began = std::chrono::steady_clock::now();
+            std::vector<TaskResult> results;
+            for (Task task : tasks_) {
+                // A whole text has no demonstrations, and one score.
+                if (task.output_type == harness::OutputType::loglikelihood_rolling && round > 0) continue;
+                if (rounds > 1) task.num_fewshot = a_.num_fewshot[round];
+                Result<TaskResult> result = evaluator->run(task);
+                progress.end();
+                if (!result.ok()) return result.status();
+                tell(name, result.value());
+                results.push_back(result.take());
+            }
+            of.seconds = seconds_since(began);
+            const std::string shots = rounds > 1 ? std::to_string(a_.num_fewshot[round]) : std::string();
+            by_shots[shots] = harness::results_json(of, results);
+            if (!a_.output.empty()) HK_TRY(write(name, shots, by_shots[shots], results));
+            for (TaskResult& result : results) evaluated.results.push_back(std::move(result));
         }
-        of.seconds = seconds_since(began);
-        const ordered_json results = harness::results_json(of, evaluated.results);
-        if (!a_.output.empty()) HK_TRY(write(name, results, evaluated.results));
-        return results;
+        const auto place = [&](const TaskResult& result) {
+            return std::ranges::find(tasks_, result.task.name, &Task::name) - tasks_.begin();
+        };
+        std::ranges::stable_sort(evaluated.results, {}, place);
+        return rounds > 1 ? ordered_json{{"shots", by_shots}} : by_shots.front();
     }
 
     void tell(const std::string& name, const TaskResult& result) const {
@@ -205,9 +224,12 @@ private:
                                     name, result.task.name, result.joined));
     }
 
-    Status write(const std::string& name, const ordered_json& results, const std::vector<TaskResult>& tasks) const {
+    // shots: their number where there are several.
+    Status write(const std::string& name, const std::string& shots, const ordered_json& results,
+                 const std::vector<TaskResult>& tasks) const {
         fs::path folder = a_.output;
         if (a_.models.size() > 1) folder /= name;
+        if (!shots.empty()) folder /= shots + "-shot";
         std::error_code problem;
         fs::create_directories(folder, problem);
         if (problem) return io_error(fmt::format("{}: {}", folder.string(), problem.message()));
@@ -235,6 +257,13 @@ private:
 };
 
 } // namespace
+
+Result<std::vector<EvaluatedModel>> evaluate_on_tasks(const Globals& globals, const TaskArguments& arguments,
+                                                      const std::vector<std::string>& names) {
+    Run run(globals, arguments);
+    HK_TRY(run.evaluate_all(names).status());
+    return run.take_models();
+}
 
 int run_eval_tasks(const Globals& globals, const TaskArguments& arguments) {
     if (arguments.tasks[0] == "list") return list_tasks(arguments);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "command.hpp"
+#include "pages/tasks_page.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,13 +12,18 @@ namespace hekla::app {
 
 struct TaskArguments {
     std::vector<std::string> models, tasks, adapters;
-    std::string output; // folder; empty: none
-    std::optional<int64_t> num_fewshot;
-    int64_t limit = 0; // 0: all documents
+    std::string output;               // folder; empty: none
+    std::vector<int64_t> num_fewshot; // empty: the tasks' own
+    int64_t limit = 0;                // 0: all documents
     uint64_t seed = 1234;
     bool log_samples = false, json = false;
     bool reference = false; // the float64 interpreter instead of the device
 };
+
+// Evaluates the models, of which each has a name for messages, on the tasks, without writing anything. `results` of a
+// model are ordered by task, then by the number of demonstrations.
+Result<std::vector<EvaluatedModel>> evaluate_on_tasks(const Globals& globals, const TaskArguments& arguments,
+                                                      const std::vector<std::string>& names);
 
 // Returns the exit status. `tasks` may begin with "list": then the tasks of the rest are listed.
 int run_eval_tasks(const Globals& globals, const TaskArguments& arguments);

@@ -5,6 +5,7 @@
 #include "plan_output.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +19,8 @@ struct GenerateArguments {
     std::string model, prompt_file, dtype = "f32";
     std::vector<std::string> prompts, adapters;
     std::string adapter_rows;
+    std::string system, messages_file, chat_template = "auto";
+    bool chat = false;
     hk_generate_options options{};
     std::string plan, plan_for; // "ROWSxTOKENS"; a device to estimate for
     hk_plan_options slots{};    // of the plan
@@ -60,14 +63,39 @@ int run_plan(const Globals& globals, const GenerateArguments& a) {
     return print_plan(context.context, error, options, {a.plan_for, a.json});
 }
 
-int run_generate(const Globals& globals, const GenerateArguments& a) {
-    if (!a.plan.empty()) return run_plan(globals, a);
+// Returns the prompts: texts, or lists of messages as JSON.
+Result<std::vector<std::string>> prompts_of(const GenerateArguments& a) {
     std::vector<std::string> prompts = a.prompts;
     if (!a.prompt_file.empty()) {
-        Result<std::string> content = read_file(a.prompt_file);
-        if (!content.ok()) return fail(content.status());
-        prompts.push_back(content.take());
+        HK_ASSIGN(std::string content, read_file(a.prompt_file));
+        prompts.push_back(std::move(content));
     }
+    if (!a.chat) return prompts;
+    for (std::string& prompt : prompts) {
+        nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+        if (!a.system.empty()) messages.push_back({{"role", "system"}, {"content", a.system}});
+        messages.push_back({{"role", "user"}, {"content", prompt}});
+        prompt = messages.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    }
+    if (!a.messages_file.empty()) {
+        HK_ASSIGN(const std::string content, read_file(a.messages_file));
+        HK_ASSIGN(const nlohmann::json checked, parse_json(content, a.messages_file)); // with the place of an error
+        if (!checked.is_array())
+            return invalid_argument(
+                fmt::format("{}: is {}, expected a list of messages, such as [{{\"role\": \"user\", "
+                            "\"content\": \"Hello\"}}]",
+                            a.messages_file, checked.type_name()));
+        prompts.push_back(content);
+    }
+    if (prompts.empty()) return invalid_argument("--chat needs something to answer: give --prompt or --messages");
+    return prompts;
+}
+
+int run_generate(const Globals& globals, const GenerateArguments& a) {
+    if (!a.plan.empty()) return run_plan(globals, a);
+    Result<std::vector<std::string>> read = prompts_of(a);
+    if (!read.ok()) return fail(read.status());
+    const std::vector<std::string> prompts = read.take();
     std::vector<std::string> names; // of each prompt's adapter
     for (std::size_t at = 0; !a.adapter_rows.empty() && at != std::string::npos;) {
         const std::size_t comma = a.adapter_rows.find(',', at);
@@ -91,7 +119,8 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     options.reference = a.reference ? 1 : 0;
     options.weights = weights_of(a);
     options.model = text(a.model);
-    options.echo_prompt = a.json ? 0 : 1;
+    options.echo_prompt = a.json || a.chat ? 0 : 1;
+    options.chat_template = text(a.chat ? std::string_view(a.chat_template) : "");
     options.prompts = strings.data();
     options.prompt_count = strings.size();
     options.adapters = adapters.data();
@@ -118,7 +147,10 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     if (a.json) {
         nlohmann::json rows = nlohmann::json::array();
         for (std::size_t i = 0; i < texts.rows.size(); ++i)
-            rows.push_back({{"prompt", i < prompts.size() ? prompts[i] : ""}, {"text", texts.rows[i]}});
+            rows.push_back({{a.chat ? "messages" : "prompt", a.chat               ? json_or_null(prompts[i])
+                                                             : i < prompts.size() ? nlohmann::json(prompts[i])
+                                                                                  : nlohmann::json("")},
+                            {"text", texts.rows[i]}});
         const nlohmann::json j{{"rows", rows},
                                {"new_tokens", result.new_tokens},
                                {"tokens_per_s", rate},
@@ -153,6 +185,19 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--prompt", a->prompts,
                        "text to continue, or the text that an encoder reads; several prompts are one batch");
     parser->add_option("--prompt-file", a->prompt_file, "file with one more prompt");
+    CLI::Option* const chat = parser->add_flag(
+        "--chat", a->chat,
+        "each prompt is a message of a user, which the model's chat template writes; prints the assistant's answer");
+    parser->add_option("--system", a->system, "message of the system before each prompt")->needs(chat);
+    parser
+        ->add_option("--messages", a->messages_file,
+                     "file with a JSON list of messages to answer: objects with \"role\" and \"content\"")
+        ->needs(chat);
+    parser
+        ->add_option("--chat-template", a->chat_template,
+                     "chatml, llama2, llama3, zephyr, mistral, gemma, phi3, alpaca or a file; auto: the model's own")
+        ->needs(chat)
+        ->capture_default_str();
     parser->add_option("--max-new-tokens", a->options.max_new_tokens, "length limit in tokens")->capture_default_str();
     parser->add_flag("--greedy", a->greedy, "always take the most likely token");
     parser
@@ -204,6 +249,7 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->needs(slots);
     parser->footer(
         "Example: hekla generate out/quickstart --prompt \"namespace\" --max-new-tokens 200 --temperature 0.8\n"
+        "Example: hekla generate SmolLM2-135M-Instruct --chat --prompt \"What is a shader?\" --greedy\n"
         "Ctrl+C ends the text early; the exit status is 0.");
     verbs.push_back({parser, [&globals, a] { return run_generate(globals, *a); }});
 }

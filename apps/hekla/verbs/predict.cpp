@@ -32,7 +32,7 @@ struct EvalArguments {
     bool test = false, json = false, log_samples = false, reference = false;
     int64_t seeds = 0, limit = 0;
     uint64_t seed = 1234;
-    std::optional<int64_t> num_fewshot;
+    std::vector<int64_t> num_fewshot;
 };
 
 struct Evaluated {
@@ -192,10 +192,11 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
     for (const auto& [name, value] : result.scores) {
         j[name] = value;
         const bool of_group = name.starts_with(kGroupScore); // one line each, since there may be many
-        line += fmt::format("{}{} {:.4f}", line.empty() ? "" : of_group ? "\n" : ", ", name, value);
-        if (name != "loss") continue;
-        j["perplexity"] = std::exp(value);
-        line += fmt::format(", perplexity {:.3f}", std::exp(value));
+        line += fmt::format("{}{} {:.{}f}",
+                            line.empty() ? ""
+                            : of_group   ? "\n"
+                                         : ", ",
+                            name, value, name == "perplexity" ? 3 : 4);
     }
     std::printf("%s\n", a.json ? j.dump().c_str() : line.c_str());
     return kDone;
@@ -286,8 +287,11 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
                 ->excludes(seeds)
                 ->excludes(test);
         parser
-            ->add_option("--num-fewshot", a->num_fewshot,
-                         "demonstrations in a prompt, instead of the tasks' own; loglikelihood_rolling has none")
+            ->add_option(
+                "--num-fewshot", a->num_fewshot,
+                "demonstrations in a prompt, instead of the tasks' own; loglikelihood_rolling has none. Several "
+                "numbers (0,1,2,4): the scores over them")
+            ->delimiter(',')
             ->check(CLI::Range(0, 10'000))
             ->needs(tasks);
         parser->add_option("--limit", a->limit, "documents of a task, the first ones; 0: all")
@@ -313,6 +317,7 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
             ->excludes(tasks);
         parser->add_flag("--json", a->json, "print the scores as JSON");
         parser->footer(
+            "Perplexity is printed where the loss is a mean over tokens.\n"
             "Example: hekla eval apps/recipes/quickstart.toml\n"
             "Tasks have the keys of lm-evaluation-harness, and so have the results (docs/tasks.md): hekla eval "
             "out/gpt out/other --tasks apps/tasks -o out/scores");

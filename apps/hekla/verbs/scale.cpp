@@ -5,6 +5,7 @@
 #include "scaling_report.hpp"
 #include "seeds.hpp"
 #include "training_progress.hpp"
+#include "verbs/scale_table.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"
@@ -498,12 +499,13 @@ void add_predict(CLI::App& scale, Verbs& verbs) {
 } // namespace
 
 void add_scale(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser =
-        app.add_subcommand("scale", "Scaling laws: train a ladder of models, fit the loss, predict larger ones.");
+    CLI::App* parser = app.add_subcommand(
+        "scale", "Scaling laws: train a ladder of models, fit the loss, predict larger ones, score tasks over size.");
     parser->require_subcommand(1);
     add_run(*parser, globals, verbs);
     add_fit(*parser, verbs);
     add_predict(*parser, verbs);
+    add_scale_table(*parser, globals, verbs);
 }
 
 } // namespace hekla::app

@@ -465,6 +465,11 @@ typedef struct hk_generate_options {
     // Modules that have slots: ends of their names with commas between them ("c_attn,c_proj"), or "all-linear": all of
     // the body. "" (default): those of `adapters`, or "all-linear" without any.
     hk_string adapter_targets;
+    // Not "": each prompt is a JSON list of messages, [{"role": "user", "content": "Hello"}], which a chat template writes
+    // as text, and the answer of the assistant ends at the end of its turn. "auto": the model's own template
+    // (chat_template.jinja, or "chat_template" of tokenizer_config.json); otherwise a file with one, or chatml, llama2,
+    // llama3, zephyr, mistral, gemma, phi3 or alpaca. Default "": prompts are texts.
+    hk_string chat_template;
 } hk_generate_options;
 
 // How a generation ended.

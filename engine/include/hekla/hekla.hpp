@@ -164,6 +164,8 @@ struct GenerationOptions {
     int32_t adapter_rank = 0;
     // Ends of the names of modules with slots, with commas between them; "": see hk_generate_options.adapter_targets.
     std::string adapter_targets;
+    // Prompts are JSON lists of messages for this template: hk_generate_options.chat_template. "": prompts are texts.
+    std::string chat_template;
 };
 
 // A session that generates; the text is kept here until it is taken.
@@ -358,6 +360,7 @@ public:
         c.adapter_slots = options.adapter_slots;
         c.adapter_rank = options.adapter_rank;
         c.adapter_targets = view(options.adapter_targets);
+        c.chat_template = view(options.chat_template);
         c.user = made.heard_.get();
         c.text = [](void* user, uint64_t row, hk_string text) {
             auto& heard = *static_cast<Generation::Heard*>(user);

@@ -66,7 +66,7 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const FilePlace& folder) {
 }
 
 std::vector<std::string> tokenizer_files_in(const FilePlace& folder) {
-    std::vector<std::string> names{"added_tokens.json", "config.json", "special_tokens_map.json",
+    std::vector<std::string> names{"added_tokens.json", "chat_template.jinja", "config.json", "special_tokens_map.json",
                                    "tokenizer_config.json"};
     if ((folder / "tokenizer.json").exists())
         names.emplace_back("tokenizer.json");

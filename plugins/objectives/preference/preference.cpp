@@ -1,5 +1,6 @@
 // Learning from answers of which one is preferred: a reward model (Ouyang et al. 2022), direct preference optimization
-// (Rafailov et al. 2023) with its variants, and ORPO (Hong et al. 2024), which needs no reference.
+// (Rafailov et al. 2023) with its variants, and ORPO (Hong et al. 2024), which needs no reference. KTO (Ethayarajh et
+// al. 2024) learns from answers that are good or bad, each on its own.
 #include "rows.hpp"
 #include "rows_of_answers.hpp"
 
@@ -17,6 +18,22 @@ private:
     Graph& g_;
     Value counts_; // [B], 0 or 1
 };
+
+// Returns the logits of the reference, which is a part of its own.
+Value reference_logits(Graph& g, const char* objective, const char* instead, Value logits) {
+    if (!g.has_port("teacher.logits")) {
+        g.fail(std::string(objective) +
+               " needs the model that training begins with as its reference: name its folder in "
+               "[teacher] from" +
+               instead);
+        return logits;
+    }
+    const Value theirs = g.ask("teacher.logits");
+    if (theirs.dim(-1) != logits.dim(-1))
+        g.fail("the reference chooses among " + std::to_string(theirs.dim(-1)) + " tokens, the policy among " +
+               std::to_string(logits.dim(-1)) + ": both need the same tokenizer");
+    return theirs;
+}
 
 Value pair_counts(Graph& g) { return to_float32(not_equal(g.input("pair_labels"), static_cast<double>(kIgnored))); }
 
@@ -134,7 +151,8 @@ public:
 
     Dpo(const Config& c, const hk_tokenizer* tokenizer)
         : tokens_(tokenizer), rows_(c, tokens_), beta_(c.real("beta", 0.1)), loss_(c.string("loss_type", "sigmoid")),
-          smoothing_(c.real("label_smoothing", 0.0)), sft_(c.real("sft_weight", 0.0)) {
+          smoothing_(c.real("label_smoothing", 0.0)), sft_(c.real("sft_weight", 0.0)),
+          given_(c.boolean("reference_in_data", false)) {
         require(beta_ > 0.0, "beta is not above 0");
         require(loss_ == "sigmoid" || loss_ == "hinge" || loss_ == "ipo" || loss_ == "robust",
                 "loss_type is not sigmoid, hinge, ipo or robust");
@@ -143,23 +161,40 @@ public:
                 "label_smoothing is for loss_type sigmoid and robust");
         require(sft_ >= 0.0, "sft_weight is below 0");
     }
-    std::vector<ColumnNeed> columns() { return RowsOfAnswers::columns(); }
+    std::vector<ColumnNeed> columns() {
+        std::vector<ColumnNeed> all = RowsOfAnswers::columns();
+        if (given_)
+            for (const char* name : kReferenceSums) all.push_back({name, HK_COLUMN_NUMBERS, 0});
+        return all;
+    }
     int64_t example_length(const hk_example& raw) { return rows_.length(Example(raw)); }
-    std::vector<Field> fields(int64_t batch, int64_t length) { return RowsOfAnswers::fields(batch, length); }
+    // ref_chosen_logps and ref_rejected_logps [B], where the data has them.
+    std::vector<Field> fields(int64_t batch, int64_t length) {
+        std::vector<Field> all = RowsOfAnswers::fields(batch, length);
+        if (given_)
+            for (const char* name : kReferenceSums) all.push_back({name, HK_KIND_FLOAT32, {batch}});
+        return all;
+    }
     void build(Graph& g) {
         const Value logits = g.ask("logits");
-        if (!g.has_port("teacher.logits")) {
-            g.fail("dpo needs the model that training begins with as its reference: name its folder in [teacher] from");
-            return;
+        const AnswerScores own = answer_scores(g, logits);
+        Value chosen, rejected; // logarithms of policy over reference
+        if (given_) {
+            if (g.has_port("teacher.logits")) {
+                g.fail("the log probabilities of the reference are in the data (objective.reference_in_data), and "
+                       "[teacher] "
+                       "from names a reference too: remove one of the two");
+                return;
+            }
+            chosen = own.chosen - g.input(kReferenceSums[0]);
+            rejected = own.rejected - g.input(kReferenceSums[1]);
+        } else {
+            const Value theirs = reference_logits(
+                g, "dpo", ", or set objective.reference_in_data where the data has its log probabilities", logits);
+            const AnswerScores reference = answer_scores(g, theirs);
+            chosen = own.chosen - reference.chosen;
+            rejected = own.rejected - reference.rejected;
         }
-        const Value theirs = g.ask("teacher.logits");
-        if (theirs.dim(-1) != logits.dim(-1)) {
-            g.fail("the reference chooses among " + std::to_string(theirs.dim(-1)) + " tokens, the policy among " +
-                   std::to_string(logits.dim(-1)) + ": both need the same tokenizer");
-            return;
-        }
-        const AnswerScores own = answer_scores(g, logits), reference = answer_scores(g, theirs);
-        const Value chosen = own.chosen - reference.chosen, rejected = own.rejected - reference.rejected;
         const Value counts = pair_counts(g), pairs = sum_all(counts);
         g.loss("dpo", sum_all(loss_of(own, chosen, rejected) * counts), pairs);
         if (sft_ > 0.0) g.loss("sft", own.nll, own.counted, sft_);
@@ -172,10 +207,19 @@ public:
         metrics.add("logps/rejected", own.rejected);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
-        rows_.write(FieldSet(storage, count), BatchView(raw));
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        rows_.write(fields, batch);
+        if (!given_) return;
+        for (uint32_t row = 0; row < batch.size(); ++row)
+            for (const char* name : kReferenceSums)
+                if (const ColumnView sum = batch[row].find(name); sum && !sum.numbers().empty())
+                    fields.floats(name)[row][0] = sum.numbers()[0];
     }
 
 private:
+    static constexpr const char* kReferenceSums[2] = {"ref_chosen_logps", "ref_rejected_logps"}; // TRL's names
+
     // [B], with the logarithms of policy over reference.
     Value loss_of(const AnswerScores& own, Value chosen, Value rejected) const {
         if (loss_ == "ipo") { // by token, as its authors had meant it
@@ -194,6 +238,7 @@ private:
     double beta_;
     std::string loss_;
     double smoothing_, sft_;
+    bool given_; // the data has the reference's log probabilities
 };
 
 // Fine-tuning on the preferred answers with odds that are larger than those of the others.
@@ -230,7 +275,98 @@ private:
     double beta_;
 };
 
+// A policy that makes desirable completions more likely than its reference does, and others less likely, by more than
+// it changes anyway: the divergence of the two, estimated from prompts with the completions of other rows.
+class Kto {
+public:
+    static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
+
+    Kto(const Config& c, const hk_tokenizer* tokenizer)
+        : tokens_(tokenizer), pad_(padding_id(c, tokens_)), end_(tokens_.role("eos")), beta_(c.real("beta", 0.1)),
+          desirable_(c.real("desirable_weight", 1.0)), undesirable_(c.real("undesirable_weight", 1.0)) {
+        require(beta_ > 0.0, "beta is not above 0");
+        require(desirable_ >= 0.0 && undesirable_ >= 0.0, "desirable_weight or undesirable_weight is below 0");
+    }
+    std::vector<ColumnNeed> columns() {
+        return {{"prompt", HK_COLUMN_TOKENS, 0},
+                {"completion", HK_COLUMN_TOKENS, HK_COLUMN_TARGET},
+                {"label", HK_COLUMN_NUMBERS, 0}};
+    }
+    int64_t example_length(const hk_example& raw) {
+        const Example example(raw);
+        const ColumnView completion = example.find("completion");
+        return static_cast<int64_t>(example.get("prompt").ids().size() + (completion ? completion.ids().size() : 0));
+    }
+    // The completions of all rows, then those of other rows after the same prompts: [2B, T]. desirable [B]: 1 or 0.
+    // counts [2B]: 1 where a row counts.
+    std::vector<Field> fields(int64_t batch, int64_t length) {
+        return {{"input_ids", HK_KIND_INT32, {2 * batch, length}},
+                {"attention_mask", HK_KIND_INT32, {2 * batch, length}},
+                {"next_ids", HK_KIND_INT32, {2 * batch, length}},
+                {"desirable", HK_KIND_FLOAT32, {batch}},
+                {"counts", HK_KIND_FLOAT32, {2 * batch}}};
+    }
+    void build(Graph& g) {
+        const Value logits = g.ask("logits"), labels = g.input("next_ids"), counts = g.input("counts");
+        const Value desirable = g.input("desirable");
+        const Value theirs = reference_logits(g, "kto", "", logits);
+        const int64_t rows = labels.dim(0) / 2;
+        const Value own = -sum(cross_entropy(logits, labels), {1});
+        const Value ratio = own + sum(cross_entropy(theirs, labels), {1});
+        const auto half = [&](Value of, int64_t i) { return slice(of, 0, i * rows, rows); };
+        const Value real = half(counts, 0), others = half(counts, 1), change = half(ratio, 0);
+        const Value divergence =
+            stop_gradient(clamp(sum_all(half(ratio, 1) * others) / clamp(sum_all(others), 1.0, 1e9), 0.0, 1e9));
+        const Value gain = (change - divergence) * beta_ * (desirable * 2.0 - 1.0);
+        const Value weight = desirable * desirable_ + (1.0 - desirable) * undesirable_;
+        g.loss("kto", sum_all((1.0 - sigmoid(gain)) * weight * real), sum_all(real));
+        const Value good = desirable * real, bad = (1.0 - desirable) * real, logps = half(own, 0);
+        g.metric("rewards/chosen", sum_all(change * good) * beta_, sum_all(good));
+        g.metric("rewards/rejected", sum_all(change * bad) * beta_, sum_all(bad));
+        g.metric("logps/chosen", sum_all(logps * good), sum_all(good));
+        g.metric("logps/rejected", sum_all(logps * bad), sum_all(bad));
+        const Value any = clamp(sum_all(others), 0.0, 1.0);
+        g.metric("kl", divergence * any, any);
+    }
+    void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        fields.ints("input_ids").fill_from(0, pad_);
+        fields.ints("next_ids").fill_from(0, kIgnored);
+        const FieldRows<int32_t> mask = fields.ints("attention_mask");
+        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
+        const std::size_t rows = fields.floats("desirable").rows();
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const Example example = batch[row];
+            const ColumnView completion = example.find("completion"), label = example.find("label");
+            if (!completion || completion.ids().empty() || !label || label.numbers().empty()) continue;
+            const float value = label.numbers()[0];
+            if (value != 0.0F && value != 1.0F)
+                throw invalid("a label is " + std::to_string(value) + "; expected true or false, or 1 or 0");
+            const Ids prompt = example.get("prompt").ids();
+            write_row(fields, row, prompt, completion);
+            fields.floats("desirable")[row][0] = value;
+            // The completion of the row before, as TRL takes it.
+            const Example other = batch[(row + batch.size() - 1) % batch.size()];
+            if (const ColumnView theirs = other.find("completion"); batch.size() > 1 && theirs && !theirs.ids().empty())
+                write_row(fields, rows + row, prompt, theirs);
+        }
+    }
+
+private:
+    void write_row(const FieldSet& fields, std::size_t row, Ids prompt, const ColumnView& completion) const {
+        write_answer(fields.ints("input_ids")[row], fields.ints("next_ids")[row], fields.ints("attention_mask")[row],
+                     prompt, completion.ids(), completion.is_messages() ? std::nullopt : end_);
+        fields.floats("counts")[row][0] = 1.0F;
+    }
+
+    Tokens tokens_;
+    int32_t pad_;
+    std::optional<int32_t> end_;
+    double beta_, desirable_, undesirable_;
+};
+
 } // namespace
 
 HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "reward", objective<Reward>()}, {HK_OBJECTIVE_INTERFACE, "dpo", objective<Dpo>()},
-             {HK_OBJECTIVE_INTERFACE, "orpo", objective<Orpo>()})
+             {HK_OBJECTIVE_INTERFACE, "orpo", objective<Orpo>()}, {HK_OBJECTIVE_INTERFACE, "kto", objective<Kto>()})

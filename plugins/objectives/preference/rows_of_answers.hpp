@@ -42,8 +42,8 @@ public:
             if (chosen.ids().empty() || rejected.ids().empty() || std::ranges::equal(chosen.ids(), rejected.ids()))
                 continue;
             const Ids prompt = prompt_of(example);
-            write_row(fields, row, prompt, chosen.ids());
-            write_row(fields, pairs.rows() + row, prompt, rejected.ids());
+            write_row(fields, row, prompt, chosen);
+            write_row(fields, pairs.rows() + row, prompt, rejected);
             pairs[row][0] = 0;
         }
     }
@@ -54,9 +54,9 @@ public:
     }
 
 private:
-    void write_row(const FieldSet& fields, std::size_t row, Ids prompt, Ids answer) const {
+    void write_row(const FieldSet& fields, std::size_t row, Ids prompt, const ColumnView& answer) const {
         write_answer(fields.ints("input_ids")[row], fields.ints("next_ids")[row], fields.ints("attention_mask")[row],
-                     prompt, answer, end_);
+                     prompt, answer.ids(), answer.is_messages() ? std::nullopt : end_);
     }
 
     int32_t pad_;

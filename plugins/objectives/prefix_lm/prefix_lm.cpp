@@ -1,5 +1,5 @@
-// Language models with bidirectional attention over a prefix: the prefix LM over plain text (Raffel et al. 2020), and
-// prompts with completions, of which only the completion is trained.
+// Language models that learn a part of their text: the prefix LM over plain text (Raffel et al. 2020), completions of
+// prompts, and what the assistant writes in conversations.
 #include "answer.hpp"
 #include "block.hpp"
 
@@ -53,7 +53,8 @@ public:
     }
 };
 
-// Rows of prompt and completion. The end token follows the completion and is trained too.
+// Rows of prompt and completion. The end token follows the completion and is trained too; a completion of messages has
+// its own.
 class Completion {
 public:
     static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
@@ -91,7 +92,8 @@ public:
             const ColumnView completion = example.find("completion");
             const std::size_t from =
                 write_answer(fields.ints("input_ids")[row], fields.ints("next_ids")[row], mask[row], prompt,
-                             completion ? std::optional(completion.ids()) : std::nullopt, end_);
+                             completion ? std::optional(completion.ids()) : std::nullopt,
+                             completion && completion.is_messages() ? std::nullopt : end_);
             if (prefix_)
                 fields.ints("prefix_length")[row][0] =
                     static_cast<int32_t>(prompt.size() > from ? prompt.size() - from : 0);
@@ -105,7 +107,54 @@ private:
     bool prefix_;
 };
 
+// A conversation per row, of which the assistant's parts are trained: every one, with the token that ends its turn. A
+// row that is too long is truncated at its end.
+class Chat {
+public:
+    static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
+
+    Chat(const Config& c, const hk_tokenizer* tokenizer) : tokens_(tokenizer), pad_(padding_id(c, tokens_)) {}
+    std::vector<ColumnNeed> columns() { return {{"messages", HK_COLUMN_MESSAGES, 0}}; }
+    int64_t example_length(const hk_example& raw) {
+        return std::max<int64_t>(static_cast<int64_t>(Example(raw).get("messages").ids().size()) - 1, 1);
+    }
+    std::vector<Field> fields(int64_t batch, int64_t length) {
+        return {{"input_ids", HK_KIND_INT32, {batch, length}},
+                {"attention_mask", HK_KIND_INT32, {batch, length}},
+                {"next_ids", HK_KIND_INT32, {batch, length}}};
+    }
+    void build(Graph& g) { completion_loss(g, "chat", false); }
+    void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        fields.ints("input_ids").fill_from(0, pad_);
+        fields.ints("next_ids").fill_from(0, kIgnored);
+        const FieldRows<int32_t> mask = fields.ints("attention_mask");
+        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const ColumnView messages = batch[row].get("messages");
+            const Ids ids = messages.ids();
+            const std::span<int32_t> inputs = fields.ints("input_ids")[row], next = fields.ints("next_ids")[row];
+            const std::size_t n = std::min(inputs.size(), ids.empty() ? 0 : ids.size() - 1);
+            for (std::size_t t = 0; t < n; ++t) {
+                inputs[t] = ids[t];
+                mask[row][t] = 1;
+            }
+            for (std::size_t part = 1; part < messages.parts(); part += 2) { // every other one is the assistant's
+                const std::size_t begin = std::max<std::size_t>(messages.part_begin(part), 1);
+                const std::size_t end = messages.part_begin(part) + messages.part(part).size();
+                for (std::size_t t = begin; t < std::min(end, n + 1); ++t) next[t - 1] = ids[t];
+            }
+        }
+    }
+
+private:
+    Tokens tokens_;
+    int32_t pad_ = 0;
+};
+
 } // namespace
 
 HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "prefix_lm", objective<PrefixLm>()},
-             {HK_OBJECTIVE_INTERFACE, "completion", objective<Completion>()})
+             {HK_OBJECTIVE_INTERFACE, "completion", objective<Completion>()},
+             {HK_OBJECTIVE_INTERFACE, "chat", objective<Chat>()})

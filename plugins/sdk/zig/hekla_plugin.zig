@@ -393,6 +393,11 @@ pub const HK_COLUMN_NUMBERS: i32 = 4;
 // the objective names before it. The data has the part itself and, in the column of numbers that the objective names
 // after it, possibly the character of the text at which it begins; otherwise it is the first such part.
 pub const HK_COLUMN_SPANS: i32 = 5;
+// ids of a conversation as the chat template writes it, with all of its special tokens; parts: alternately what was
+// given and what the assistant writes with the end of its turn, given first. A column that asks for tokens has this
+// kind in an example whose data has messages there: ids are those of the prompt up to where the assistant begins, or
+// of an answer with the end of its turn, and there are no parts.
+pub const HK_COLUMN_MESSAGES: i32 = 6;
 
 // One column of an example. Only the members of its kind are read.
 pub const hk_column = extern struct {

@@ -19,6 +19,13 @@
 // the objective names before it. The data has the part itself and, in the column of numbers that the objective names
 // after it, possibly the character of the text at which it begins; otherwise it is the first such part.
 #define HK_COLUMN_SPANS ((int32_t)5)
+#if HK_TARGET_ABI_MINOR >= 1
+// ids of a conversation as the chat template writes it, with all of its special tokens; parts: alternately what was
+// given and what the assistant writes with the end of its turn, given first. A column that asks for tokens has this
+// kind in an example whose data has messages there: ids are those of the prompt up to where the assistant begins, or
+// of an answer with the end of its turn, and there are no parts.
+#define HK_COLUMN_MESSAGES ((int32_t)6)
+#endif
 
 // One column of an example. Only the members of its kind are read.
 typedef struct hk_column {

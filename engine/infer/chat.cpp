@@ -1,0 +1,37 @@
+#include "infer/chat.hpp"
+
+#include "infer/exported_file.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::infer {
+namespace {
+
+// Finds the template among the tokenizer's files, in the folder or in the exported file.
+Result<std::optional<text::ChatTemplateSource>> own_template(const Model& m) {
+    if (m.exported == nullptr) return text::find_chat_template(FilePlace(m.path));
+    HeldFiles files;
+    for (const char* name : {"chat_template.jinja", "tokenizer_config.json"}) {
+        const auto& names = m.exported->manifest().at("tokenizer");
+        if (std::ranges::find(names, nlohmann::json(name)) == names.end()) continue;
+        HK_ASSIGN(files[name], m.exported->content(std::string("tokenizer/") + name));
+    }
+    return text::find_chat_template(FilePlace(files, m.path));
+}
+
+} // namespace
+
+Result<text::ChatTemplate> chat_template_of(const Model& m, const std::string& wanted) {
+    if (m.tokenizer == nullptr) return m.tokenizer_problem;
+    if (wanted != "auto") return text::chat_template_of(wanted);
+    HK_ASSIGN(std::optional<text::ChatTemplateSource> own, own_template(m));
+    if (own) return text::ChatTemplate::parse(std::move(own->text), std::move(own->name));
+    return not_found(fmt::format("{}: has no chat template (chat_template.jinja, or \"chat_template\" of "
+                                 "tokenizer_config.json): it was probably not trained on conversations; otherwise name "
+                                 "the template: {}, or a file",
+                                 m.path.string(), fmt::join(text::ChatTemplate::names(), ", ")));
+}
+
+} // namespace hekla::infer

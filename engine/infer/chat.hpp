@@ -1,0 +1,15 @@
+// The chat template of a model.
+#pragma once
+
+#include "infer/model.hpp"
+#include "text/chat_template.hpp"
+
+#include <string>
+
+namespace hekla::infer {
+
+// Returns a model's chat template. wanted: "auto" for its own, or what text::chat_template_of() takes. Errors: a model
+// without a template of its own; those of reading one.
+Result<text::ChatTemplate> chat_template_of(const Model& model, const std::string& wanted);
+
+} // namespace hekla::infer

@@ -1,0 +1,29 @@
+// Python's string methods, by code points.
+#pragma once
+
+#include "text/jinja/value.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::text::jinja {
+
+enum class Side : uint8_t { left, right, both };
+// characters: those to remove. Nothing: white space.
+std::string stripped(std::string_view text, Side side, const std::optional<std::string>& characters);
+// At most `most` separators count, or all of them if it is below 0. No separator: white space, and no empty parts.
+List split(std::string_view text, const std::optional<std::string>& separator, int64_t most);
+List lines(std::string_view text);
+// Only the first `most` occurrences, or all of them if it is below 0. `from` is not empty.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to, int64_t most);
+std::string upper(std::string_view text);
+std::string lower(std::string_view text);
+// The first letter of every word in upper case, or of the text, and the other letters in lower case.
+std::string title(std::string_view text);
+std::string capitalized(std::string_view text);
+// Each code point as a text.
+std::vector<std::string> characters_of(std::string_view text);
+
+} // namespace hekla::text::jinja

@@ -1,0 +1,382 @@
+#include "text/jinja/template.hpp"
+
+#include "text/jinja/operations.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::text::jinja {
+namespace {
+
+using Kind = Expression::Kind;
+
+constexpr std::size_t kStepLimit = 2'000'000; // nodes, expressions, iterations, items of lists, 64 bytes of a text
+constexpr int kMacroDepthLimit = 50;
+
+// How a body ended.
+enum class Flow : uint8_t { done, stopped, skipped };
+
+class Renderer {
+public:
+    explicit Renderer(const Dict& variables) {
+        frames_.emplace_back();
+        for (const auto& [name, value] : variables.entries) frames_.back().set(name, value);
+    }
+
+    Result<Rendered> run(const Nodes& nodes) {
+        HK_TRY(body(nodes).status());
+        return std::move(rendered_);
+    }
+
+private:
+    static Status at(std::size_t line, const Status& status) {
+        return status.message().starts_with("line ") ? status : status.with_context(fmt::format("line {}", line));
+    }
+    static Status fail(std::size_t line, const std::string& what) { return at(line, invalid_argument(what)); }
+
+    Status count(std::size_t line, std::size_t steps = 1) {
+        steps_ += steps;
+        if (steps_ > kStepLimit) return fail(line, fmt::format("the template takes more than {} steps", kStepLimit));
+        return {};
+    }
+
+    const Value* find(std::string_view name) const {
+        for (std::size_t i = frames_.size(); i > base_; --i)
+            if (const Value* found = frames_[i - 1].find(name)) return found;
+        return frames_.front().find(name);
+    }
+
+    Status print(std::size_t line, std::string_view text) {
+        rendered_.text += text;
+        if (rendered_.text.size() > kTextLimit)
+            return fail(line, fmt::format("the text is longer than {} bytes", kTextLimit));
+        return {};
+    }
+
+    Result<Flow> body(const Nodes& nodes) {
+        for (const Node& node : nodes) {
+            HK_ASSIGN(const Flow flow, run_node(node));
+            if (flow != Flow::done) return flow;
+        }
+        return Flow::done;
+    }
+
+    Result<Flow> run_node(const Node& node) {
+        HK_TRY(count(node.line));
+        switch (node.kind) {
+        case Node::Kind::text: HK_TRY(print(node.line, node.text)); break;
+        case Node::Kind::output: {
+            HK_ASSIGN(const Value value, evaluate(*node.expression));
+            HK_TRY(print(node.line, value.text()));
+            break;
+        }
+        case Node::Kind::branches:
+            for (const Branch& branch : node.branches) {
+                bool holds = true;
+                if (branch.condition != nullptr) {
+                    HK_ASSIGN(const Value value, evaluate(*branch.condition));
+                    holds = value.is_true();
+                }
+                if (holds) return body(branch.body);
+            }
+            break;
+        case Node::Kind::loop: return loop(node);
+        case Node::Kind::set: {
+            HK_ASSIGN(Value value, evaluate(*node.expression));
+            HK_TRY(assign(node, std::move(value)));
+            break;
+        }
+        case Node::Kind::set_block: {
+            HK_ASSIGN(std::string text, captured(node.body));
+            frames_.back().set(node.names[0], std::move(text));
+            break;
+        }
+        case Node::Kind::macro: frames_.back().set(node.macro->name, Value::Held(node.macro.get())); break;
+        case Node::Kind::generation: {
+            const std::size_t begin = rendered_.text.size();
+            HK_TRY(body(node.body).status());
+            if (captures_ == 0) rendered_.generations.emplace_back(begin, rendered_.text.size());
+            break;
+        }
+        case Node::Kind::break_loop: return Flow::stopped;
+        case Node::Kind::continue_loop: return Flow::skipped;
+        }
+        return Flow::done;
+    }
+
+    // Returns the text of a body instead of printing it.
+    Result<std::string> captured(const Nodes& nodes) {
+        std::string outside = std::exchange(rendered_.text, {});
+        ++captures_;
+        const Status status = body(nodes).status();
+        --captures_;
+        std::string inside = std::exchange(rendered_.text, std::move(outside));
+        if (!status.ok()) return status;
+        return inside;
+    }
+
+    Status assign(const Node& node, Value value) {
+        if (!node.attribute.empty()) {
+            const Value* object = find(node.names[0]);
+            Dict* dict = object != nullptr ? object->dict() : nullptr;
+            if (dict == nullptr || !dict->is_namespace)
+                return fail(node.line, fmt::format("'{}' is not a namespace, and only those have attributes to set",
+                                                   node.names[0]));
+            dict->set(node.attribute, std::move(value));
+            return {};
+        }
+        return bind(node, std::move(value));
+    }
+
+    // Sets the names of a node to a value, or to its items.
+    Status bind(const Node& node, Value value) {
+        if (node.names.size() == 1) {
+            frames_.back().set(node.names[0], std::move(value));
+            return {};
+        }
+        HK_ASSIGN(List items, items_of(value));
+        if (items.size() != node.names.size())
+            return fail(node.line, fmt::format("{} names are set to {} items", node.names.size(), items.size()));
+        for (std::size_t i = 0; i < items.size(); ++i) frames_.back().set(node.names[i], std::move(items[i]));
+        return {};
+    }
+
+    Result<Flow> loop(const Node& node) {
+        HK_ASSIGN(const Value iterated, evaluate(*node.expression));
+        Result<List> all = items_of(iterated);
+        if (!all.ok()) return at(node.line, all.status());
+        frames_.emplace_back();
+        const Result<Flow> flow = loop_items(node, all.take());
+        frames_.pop_back();
+        return flow;
+    }
+
+    Result<Flow> loop_items(const Node& node, List items) {
+        if (node.condition != nullptr) {
+            List kept;
+            for (Value& item : items) {
+                HK_TRY(bind(node, item));
+                HK_ASSIGN(const Value holds, evaluate(*node.condition));
+                if (holds.is_true()) kept.push_back(std::move(item));
+            }
+            items = std::move(kept);
+        }
+        if (items.empty()) return body(node.otherwise);
+        const auto size = static_cast<int64_t>(items.size());
+        for (int64_t i = 0; i < size; ++i) {
+            const auto item = [&](int64_t n, const char* name) {
+                return n >= 0 && n < size ? items[static_cast<std::size_t>(n)] : Value::undefined(name);
+            };
+            HK_TRY(count(node.line));
+            frames_.back().entries.clear();
+            HK_TRY(bind(node, items[static_cast<std::size_t>(i)]));
+            Dict state;
+            state.entries = {{"index0", i},
+                             {"index", i + 1},
+                             {"revindex0", size - 1 - i},
+                             {"revindex", size - i},
+                             {"first", i == 0},
+                             {"last", i + 1 == size},
+                             {"length", size},
+                             {"previtem", item(i - 1, "previtem")},
+                             {"nextitem", item(i + 1, "nextitem")}};
+            frames_.back().set("loop", Value(std::move(state)));
+            HK_ASSIGN(const Flow flow, body(node.body));
+            if (flow == Flow::stopped) break;
+        }
+        return Flow::done;
+    }
+
+    Result<Value> evaluate(const Expression& e) {
+        HK_TRY(count(e.line));
+        Result<Value> value = value_of(e);
+        if (!value.ok()) return at(e.line, value.status());
+        // Texts are copied; lists are shared, unless they were made here.
+        if (const std::string* text = value.value().string()) HK_TRY(count(e.line, text->size() / 64));
+        if (e.kind != Kind::name && e.kind != Kind::attribute && value.value().list() != nullptr)
+            HK_TRY(count(e.line, value.value().list()->size()));
+        return value;
+    }
+
+    Result<Arguments> arguments_of(const Expression& e) {
+        Arguments arguments;
+        for (std::size_t i = 1; i < e.parts.size(); ++i) {
+            HK_ASSIGN(Value value, evaluate(*e.parts[i]));
+            arguments.values.push_back(std::move(value));
+        }
+        for (const auto& [name, part] : e.named) {
+            HK_ASSIGN(Value value, evaluate(*part));
+            arguments.named.set(name, std::move(value));
+        }
+        return arguments;
+    }
+
+    Result<Value> value_of(const Expression& e) {
+        switch (e.kind) {
+        case Kind::constant: return e.value;
+        case Kind::name: {
+            const Value* found = find(e.name);
+            return found != nullptr ? *found : Value::undefined(e.name);
+        }
+        case Kind::list: {
+            List items;
+            for (const ExpressionPointer& part : e.parts) {
+                HK_ASSIGN(Value item, evaluate(*part));
+                items.push_back(std::move(item));
+            }
+            return Value(std::move(items));
+        }
+        case Kind::dict: {
+            Dict dict;
+            for (std::size_t i = 0; i < e.parts.size(); i += 2) {
+                HK_ASSIGN(const Value key, evaluate(*e.parts[i]));
+                HK_ASSIGN(Value item, evaluate(*e.parts[i + 1]));
+                dict.set(key.text(), std::move(item));
+            }
+            return Value(std::move(dict));
+        }
+        case Kind::call: return call(e);
+        case Kind::conditional: {
+            HK_ASSIGN(const Value condition, evaluate(*e.parts[1]));
+            if (condition.is_true()) return evaluate(*e.parts[0]);
+            return e.parts[2] != nullptr ? evaluate(*e.parts[2]) : Value::undefined("else");
+        }
+        default: break;
+        }
+        HK_ASSIGN(const Value first, evaluate(*e.parts[0]));
+        switch (e.kind) {
+        case Kind::attribute: return attribute_of(first, e.name);
+        case Kind::item: {
+            HK_ASSIGN(const Value index, evaluate(*e.parts[1]));
+            return item_of(first, index);
+        }
+        case Kind::slice: {
+            List bounds;
+            for (std::size_t i = 1; i < 4; ++i) {
+                Value bound;
+                if (e.parts[i] != nullptr) { HK_ASSIGN(bound, evaluate(*e.parts[i])); }
+                bounds.push_back(std::move(bound));
+            }
+            return slice_of(first, bounds[0], bounds[1], bounds[2]);
+        }
+        case Kind::filter: {
+            HK_ASSIGN(const Arguments arguments, arguments_of(e));
+            return apply_filter(e.name, first, arguments);
+        }
+        case Kind::test: {
+            HK_ASSIGN(const Arguments arguments, arguments_of(e));
+            HK_ASSIGN(const bool holds, apply_test(e.name, first, arguments));
+            return Value(holds);
+        }
+        case Kind::negate: return apply_binary("-", Value(int64_t{0}), first);
+        case Kind::invert: return Value(!first.is_true());
+        default: break; // binary
+        }
+        if (e.name == "and" || e.name == "or")
+            return first.is_true() == (e.name == "or") ? first : evaluate(*e.parts[1]);
+        HK_ASSIGN(const Value second, evaluate(*e.parts[1]));
+        return apply_binary(e.name, first, second);
+    }
+
+    Result<Value> call(const Expression& e) {
+        const Expression& callee = *e.parts[0];
+        HK_ASSIGN(const Arguments arguments, arguments_of(e));
+        if (callee.kind == Kind::attribute) {
+            HK_ASSIGN(const Value object, evaluate(*callee.parts[0]));
+            return call_method(object, callee.name, arguments);
+        }
+        if (callee.kind != Kind::name) return unsupported("only a name or a method can be called");
+        if (const Value* held = find(callee.name)) {
+            if (const auto* macro = std::get_if<Value::Function>(&held->held())) return call_macro(**macro, arguments);
+            return invalid_argument(fmt::format("'{}' is {} and cannot be called", callee.name, held->type_name()));
+        }
+        return call_function(callee.name, arguments);
+    }
+
+    static Result<Value> call_function(std::string_view name, const Arguments& arguments) {
+        if (name == "raise_exception") {
+            const Value* message = arguments.get(0, "message");
+            return invalid_argument(
+                fmt::format("the template refuses these messages: {}", message != nullptr ? message->text() : ""));
+        }
+        if (name == "namespace" || name == "dict") {
+            Dict made = arguments.named;
+            made.is_namespace = name == "namespace";
+            return Value(std::move(made));
+        }
+        if (name == "range") {
+            int64_t bounds[3] = {0, 0, 1};
+            const std::size_t given = arguments.values.size();
+            for (std::size_t i = 0; i < given && i < 3; ++i) {
+                if (arguments.values[i].integer() == nullptr) return invalid_argument("'range' needs integers");
+                bounds[given == 1 ? 1 : i] = *arguments.values[i].integer();
+            }
+            if (given == 0 || given > 3 || bounds[2] == 0)
+                return invalid_argument("'range' needs one to three integers, the last of three not 0");
+            List all;
+            for (int64_t at = bounds[0]; bounds[2] > 0 ? at < bounds[1] : at > bounds[1]; at += bounds[2]) {
+                if (all.size() == kListLimit)
+                    return invalid_argument(fmt::format("a list has more than {} items", kListLimit));
+                all.emplace_back(at);
+            }
+            return Value(std::move(all));
+        }
+        if (name == "strftime_now")
+            return unsupported("the template prints today's date, so that equal messages would be different texts "
+                               "tomorrow; pass a fixed date to it, or write it into the template");
+        return invalid_argument(fmt::format("there is no function '{}' here", name));
+    }
+
+    Result<Value> call_macro(const MacroNode& macro, const Arguments& arguments) {
+        if (depth_ == kMacroDepthLimit)
+            return invalid_argument(fmt::format("macros call each other deeper than {}", kMacroDepthLimit));
+        if (arguments.values.size() > macro.parameters.size())
+            return invalid_argument(fmt::format("'{}' takes {} arguments and was given {}", macro.name,
+                                                macro.parameters.size(), arguments.values.size()));
+        for (const auto& [name, value] : arguments.named.entries)
+            if (std::ranges::none_of(macro.parameters, [&](const auto& p) { return p.first == name; }))
+                return invalid_argument(fmt::format("'{}' has no argument '{}'", macro.name, name));
+        const std::size_t base = std::exchange(base_, frames_.size());
+        frames_.emplace_back();
+        ++depth_;
+        const Result<std::string> text = macro_text(macro, arguments);
+        --depth_;
+        frames_.pop_back();
+        base_ = base;
+        if (!text.ok()) return text.status();
+        return Value(text.value());
+    }
+
+    Result<std::string> macro_text(const MacroNode& macro, const Arguments& arguments) {
+        for (std::size_t i = 0; i < macro.parameters.size(); ++i) {
+            const auto& [name, otherwise] = macro.parameters[i];
+            Value value = Value::undefined(name);
+            if (const Value* given = arguments.get(i, name)) {
+                value = *given;
+            } else if (otherwise != nullptr) {
+                HK_ASSIGN(value, evaluate(*otherwise));
+            }
+            frames_.back().set(name, std::move(value));
+        }
+        return captured(macro.body);
+    }
+
+    std::vector<Dict> frames_; // variables: of the template, then of loops and macros
+    std::size_t base_ = 0;     // the first frame that is seen, besides that of the template
+    Rendered rendered_;
+    std::size_t steps_ = 0;
+    int depth_ = 0, captures_ = 0;
+};
+
+} // namespace
+
+Result<Template> Template::parse(std::string_view text) {
+    HK_ASSIGN(Nodes nodes, jinja::parse(text));
+    Template made;
+    made.nodes_ = std::make_shared<const Nodes>(std::move(nodes));
+    return made;
+}
+
+Result<Rendered> Template::render(const Dict& variables) const { return Renderer(variables).run(*nodes_); }
+
+} // namespace hekla::text::jinja

@@ -1,0 +1,166 @@
+// Conversations through the program: training on messages, answers that end at the end of a turn, preferences of
+// messages, and errors that name what is wrong.
+#include "tasks.hpp"
+
+#include <doctest/doctest.h>
+#include <filesystem>
+
+using hekla::test::Arguments;
+using hekla::test::has;
+using hekla::test::joined;
+using hekla::test::Place;
+using hekla::test::Ran;
+using hekla::test::succeed;
+using nlohmann::json;
+
+namespace chat_test {
+namespace {
+
+const char* const kRecipe = R"([model]
+architecture = "gpt2"
+n_layer = 1
+n_head = 2
+n_embd = 32
+n_positions = 96
+resid_pdrop = 0.0
+embd_pdrop = 0.0
+attn_pdrop = 0.0
+[objective]
+id = "chat"
+[data]
+train = "talks.jsonl"
+valid = "talks.jsonl"
+chat_template = "chatml"
+[tokenizer]
+kind = "char"
+add = ["<|im_start|>", "<|im_end|>"]
+[train]
+max_steps = 120
+context_length = 64
+per_device_train_batch_size = 8
+learning_rate = 0.01
+eval_steps = 120
+save_steps = 120
+[output]
+dir = "run"
+)";
+
+json message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
+
+void write_files(const Place& place) {
+    const char* const words[] = {"sun", "moon", "cat", "tree"};
+    std::string talks;
+    for (int i = 0; i < 40; ++i)
+        talks += json{{"messages",
+                       {message("user", words[i % 4]), message("assistant", std::string("a ") + words[i % 4]),
+                        message("user", "bye"), message("assistant", "bye bye")}}}
+                     .dump() +
+                 "\n";
+    place.write("talks.jsonl", talks);
+    place.write("chat.toml", kRecipe);
+}
+
+} // namespace
+
+TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template") {
+    const Place place;
+    write_files(place);
+    const Ran trained = succeed(place.run({"train", "chat.toml"}));
+    CHECK(has(trained.err, "chat template: chatml; the assistant's turn ends with '<|im_end|>'"));
+    CHECK(has(place.read("run/chat_template.jinja"), "<|im_start|>"));
+    const Arguments ask{"generate", "run", "--chat", "--greedy", "--max-new-tokens", "40", "--prompt", "moon"};
+    CHECK(succeed(place.run(ask)).out == "a moon\n");
+    const json answered = json::parse(succeed(place.run(joined(ask, {"--json"}))).out);
+    CHECK(answered["rows"][0]["text"] == "a moon");
+    CHECK(answered["rows"][0]["messages"][0] == message("user", "moon"));
+    // Two prompts, and a longer conversation.
+    const Ran two = succeed(place.run(joined(ask, {"--prompt", "cat", "--json"})));
+    CHECK(json::parse(two.out)["rows"][1]["text"] == "a cat");
+    place.write("more.json",
+                json{message("user", "sun"), message("assistant", "a sun"), message("user", "bye")}.dump(1));
+    CHECK(succeed(place.run({"generate", "run", "--chat", "--greedy", "--messages", "more.json"})).out == "bye bye\n");
+    // The folder alone is enough for a second training, and for an exported file.
+    place.write("second.toml",
+                "[model]\nfrom = \"run\"\n[objective]\nid = \"chat\"\n[head]\nid = \"lm\"\n[data]\ntrain = "
+                "\"talks.jsonl\"\n[train]\nmax_steps = 1\ncontext_length = 64\neval_steps = 0\n[output]\n"
+                "dir = \"second\"\n");
+    succeed(place.run({"train", "second.toml"}));
+    CHECK(place.read("second/chat_template.jinja") == place.read("run/chat_template.jinja"));
+    // Perplexity is that of the assistant's tokens.
+    CHECK(has(succeed(place.run({"eval", "chat.toml"})).out, "perplexity "));
+
+    const auto refused = [&](const Arguments& arguments) {
+        const Ran ran = place.run(arguments);
+        CHECK(ran.status == 1);
+        return ran.err;
+    };
+    CHECK(has(refused({"generate", "run", "--chat"}), "give --prompt or --messages"));
+    place.write("wrong.json", R"({"role": "user"})");
+    CHECK(has(refused({"generate", "run", "--chat", "--messages", "wrong.json"}), "expected a list of messages"));
+    place.write("wrong.json", R"([{"role": "user"}])");
+    CHECK(has(refused({"generate", "run", "--chat", "--messages", "wrong.json"}), "message 1 has no \"content\""));
+    CHECK(has(refused(joined(ask, {"--chat-template", "chatlm"})), "'chatlm' is not a chat template"));
+    CHECK(has(refused(joined(ask, {"--chat-template", "llama3"})), "'<|eot_id|>' ends the assistant's turn"));
+    std::filesystem::remove(place.path("run/chat_template.jinja"));
+    CHECK(has(refused(ask), "has no chat template"));
+    CHECK(succeed(place.run(joined(ask, {"--chat-template", "chatml"}))).out == "a moon\n");
+}
+
+TEST_CASE("chat: data that cannot be used is one error with its line") {
+    const Place place;
+    write_files(place);
+    const auto refused = [&](const std::string& line, const Arguments& more = {}) {
+        place.write("bad.jsonl", line + "\n");
+        const Ran ran = place.run(joined({"train", "chat.toml", "data.train=bad.jsonl", "data.valid=bad.jsonl"}, more));
+        CHECK(ran.status == 1);
+        return ran.err;
+    };
+    const std::string good = json{{"messages", {message("user", "a"), message("assistant", "b")}}}.dump();
+    CHECK(has(refused(good + "\n" + json{{"messages", {message("user", "a")}}}.dump()),
+              "bad.jsonl: line 2: \"messages\": the conversation has no message of the role \"assistant\""));
+    CHECK(has(refused(R"({"messages": "hello"})"), "bad.jsonl: line 1: \"messages\" is a text, expected a list"));
+    CHECK(has(refused(R"({"messages": [{"from": "human", "value": "x"}]})"), "messages with \"role\" and \"content\""));
+    CHECK(has(refused(good, {"data.chat_template="}), "set data.chat_template to one of chatml"));
+    CHECK(has(refused(good, {"data.chat_template=nothing"}), "'nothing' is not a chat template"));
+    CHECK(has(refused(good, {"tokenizer.add=[]"}), "tokenizer.add = [\"<|im_end|>\"]"));
+    CHECK(has(refused(good, {"data.prefix={messages=\"x\"}"}), "[data] prefix"));
+    place.write("broken.jinja", "{% for m in messages %}\n{{ m.content | nonsense }}{% endfor %}");
+    CHECK(has(refused(good, {"data.chat_template=broken.jinja"}), "line 2: there is no filter 'nonsense'"));
+}
+
+TEST_CASE("chat: preferences of messages, with their prompt or within them") {
+    const Place place;
+    write_files(place);
+    const json user = message("user", "sun"), yes = message("assistant", "yes"), no = message("assistant", "no");
+    std::string apart, whole;
+    for (int i = 0; i < 16; ++i) {
+        apart += json{{"prompt", json::array({user})}, {"chosen", json::array({yes})}, {"rejected", json::array({no})}}
+                     .dump() +
+                 "\n";
+        whole += json{{"prompt", "sun"}, {"chosen", {user, yes}}, {"rejected", {user, no}}}.dump() + "\n";
+    }
+    place.write("apart.jsonl", apart);
+    place.write("whole.jsonl", whole);
+    const auto batches = [&](const std::string& file, const std::string& folder) {
+        succeed(
+            place.run({"batches", "chat.toml", "objective.id=orpo", "data.train=" + file, "data.valid=" + file,
+                       "train.max_steps=1", "train.eval_steps=0", "output.dir=none", "--steps", "1", "-o", folder}));
+        return place.read(folder + "/step-1.safetensors");
+    };
+    CHECK(batches("apart.jsonl", "first") == batches("whole.jsonl", "second")); // TRL's implicit prompt
+    const auto refused = [&](const json& row) {
+        place.write("bad.jsonl", row.dump() + "\n");
+        const Ran ran =
+            place.run({"train", "chat.toml", "objective.id=orpo", "data.train=bad.jsonl", "data.valid=bad.jsonl"});
+        CHECK(ran.status == 1);
+        return ran.err;
+    };
+    CHECK(has(refused({{"prompt", json::array({user})}, {"chosen", "yes"}, {"rejected", json::array({no})}}),
+              "\"prompt\" has messages and \"chosen\" is a text"));
+    CHECK(has(refused({{"prompt", "sun"}, {"chosen", json::array({yes})}, {"rejected", json::array({no})}}),
+              "do not begin like those of"));
+    CHECK(has(refused({{"prompt", {user, yes}}, {"chosen", json::array({yes})}, {"rejected", json::array({no})}}),
+              "the prompt ends with a message of the assistant"));
+}
+
+} // namespace chat_test
