@@ -6,7 +6,7 @@
 
 Five iterations of four epochs and two minibatches each. Every iteration is a run of its own that begins with the weights of the
 one before, so that both sides begin it with the same weights and a fresh optimizer. Compared are, for each token, log
-probabilities under the policy and the reference, values, advantages and returns (absolute); for each update its loss, its
+probabilities under the policy and the reference, entropies, values, advantages and returns (absolute); for each update its loss, its
 parts, the gradient norm, approxkl and clipfrac (relative, above 1; absolute below).
 """
 import argparse
@@ -84,25 +84,25 @@ def compare(out: pathlib.Path) -> None:
                 self.value.load_state_dict({"weight": tensors["v_head.summary.weight"], "bias": tensors["v_head.summary.bias"]})
 
         def forward(self, ids, labels):
-            """Log probabilities of the labels at the temperature [B, T], 0 where there is none, and values [B, T]."""
+            """Log probabilities of the labels at the temperature [B, T], 0 where there is none; values and entropies."""
             result = self.lm(input_ids=ids.long(), output_hidden_states=True)
             logs = torch.log_softmax(result.logits / TEMPERATURE, -1)
             picked = torch.gather(logs, -1, labels.long().clamp(min=0).unsqueeze(-1)).squeeze(-1)
             values = self.value(result.hidden_states[-1]).squeeze(-1) if self.value is not None else torch.zeros_like(picked)
-            return torch.where(labels >= 0, picked, torch.zeros_like(picked)), values
+            entropies = -(logs.exp() * logs).sum(-1)
+            return torch.where(labels >= 0, picked, torch.zeros_like(picked)), values, entropies
 
     def of_tokens(model, rows):
         """The same for rows of prompt and completion, one at a time."""
-        logps, values = [], []
+        logps, values, entropies = [], [], []
         with torch.no_grad():
             for row in rows:
                 prompt, completion = row["prompt_ids"], row["completion_ids"]
                 ids = torch.tensor([(prompt + completion)[:-1]])
                 labels = torch.tensor([[-100] * (len(prompt) - 1) + completion])
-                of_labels, of_states = model(ids, labels)
-                logps.append(of_labels[0, len(prompt) - 1:].tolist())
-                values.append(of_states[0, len(prompt) - 1:].tolist())
-        return logps, values
+                for to, found in zip((logps, values, entropies), model(ids, labels)):
+                    to.append(found[0, len(prompt) - 1:].tolist())
+        return logps, values, entropies
 
     def whiten(numbers):
         mean = sum(numbers) / len(numbers)
@@ -139,7 +139,7 @@ def compare(out: pathlib.Path) -> None:
         rows = sum(int((one["row_labels"] >= 0).sum()) for one in fields)
         for one in fields:
             real = (one["next_ids"] >= 0).float()
-            logps, values = model(one["input_ids"], one["next_ids"])
+            logps, values, _ = model(one["input_ids"], one["next_ids"])
             difference = (logps - one["old_logps"]) * real
             ratio = difference.exp()
             lost, clipped = -ratio * one["advantages"], -ratio.clamp(1 - CLIP, 1 + CLIP) * one["advantages"]
@@ -171,13 +171,14 @@ def compare(out: pathlib.Path) -> None:
             rows = [json.loads(line) for line in (run / "rollouts-1.jsonl").read_text().splitlines()]
             log = [json.loads(line) for line in (run / "train_log.jsonl").read_text().splitlines()]
             model = Policy(given / "model")
-            logps, values = of_tokens(model, rows)
-            ref_logps, _ = of_tokens(reference, rows)
+            logps, values, entropies = of_tokens(model, rows)
+            ref_logps, _, _ = of_tokens(reference, rows)
             advantages, returns = weighed(name, rows)
             at = 0
             for r, row in enumerate(rows):
                 for t in range(len(row["completion_ids"])):
                     note("logps", logps[r][t], row["logps"][t])
+                    note("entropies", entropies[r][t], row["entropies"][t])
                     note("ref_logps", ref_logps[r][t], row["ref_logps"][t])
                     note("advantages", advantages[at], row["advantages"][t])
                     if returns is not None:
