@@ -91,7 +91,9 @@ def dpo(fields, recipe, policy, reference):
     if weight > 0:
         loss = loss - weight * own[:pairs].sum() / (fields["next_ids"][:pairs] != IGNORED).sum()
     return loss, {"rewards/chosen": mean(beta * chosen, counts), "rewards/rejected": mean(beta * rejected, counts),
-                  "rewards/margins": mean(margin, counts), "rewards/accuracies": mean((chosen > rejected).double(), counts),
+                  "rewards/margins": mean(margin, counts),
+                  # Where policy and reference are equal, rounding decides which answer is preferred.
+                  "rewards/accuracies": mean((chosen > rejected).double(), counts) if margin.abs().min() > 1e-4 else torch.tensor(math.nan),
                   "logps/chosen": mean(own[:pairs], counts), "logps/rejected": mean(own[pairs:], counts)}
 
 
@@ -191,7 +193,7 @@ def compare(kind: str, given: pathlib.Path, run: pathlib.Path, first: pathlib.Pa
         first_loss = first_loss if first_loss is not None else log[steps]["loss"]
         note("loss", apart(log[steps]["loss"], loss.item(), 1e-6))
         for name, value in metrics.items():
-            if not math.isnan(value.item()): # no row of a kind
+            if not math.isnan(value.item()): # no row of a kind, or undecided
                 note("metrics", apart(log[steps]["metrics"][name], value.item(), 0.1))
                 names.add(name)
         own = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
