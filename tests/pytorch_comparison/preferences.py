@@ -6,8 +6,9 @@
     preferences.py compare KIND GIVEN RUN REFERENCE    one line of JSON
 
 The weights of step n are those of the run's checkpoint-(n-1), the batch is what `hekla batches` wrote, and the gradients are
-those of `hekla replay`. PyTorch computes in float64. Differences are |a - b| / max(|b|, 1e-3) of a loss or metric, and the norm
-of the difference over the norm of a parameter's gradient.
+those of `hekla replay`. PyTorch computes in float64. Differences are |a - b| / |b| of a loss, |a - b| / max(|b|, 0.1) of a
+metric, because many are small differences of log probabilities of 20 nats and more, whose rounding is 1e-6, and the norm of the
+difference over the norm of a parameter's gradient.
 """
 import json
 import math
@@ -90,7 +91,9 @@ def dpo(fields, recipe, policy, reference):
     if weight > 0:
         loss = loss - weight * own[:pairs].sum() / (fields["next_ids"][:pairs] != IGNORED).sum()
     return loss, {"rewards/chosen": mean(beta * chosen, counts), "rewards/rejected": mean(beta * rejected, counts),
-                  "rewards/margins": mean(margin, counts), "rewards/accuracies": mean((chosen > rejected).double(), counts),
+                  "rewards/margins": mean(margin, counts),
+                  # Where policy and reference are equal, rounding decides which answer is preferred.
+                  "rewards/accuracies": mean((chosen > rejected).double(), counts) if margin.abs().min() > 1e-4 else torch.tensor(math.nan),
                   "logps/chosen": mean(own[:pairs], counts), "logps/rejected": mean(own[pairs:], counts)}
 
 
@@ -173,8 +176,8 @@ def compare(kind: str, given: pathlib.Path, run: pathlib.Path, first: pathlib.Pa
     def note(what: str, difference: float) -> None:
         worst[what] = max(worst[what], difference)
 
-    def apart(a: float, b: float) -> float:
-        return abs(a - b) / max(abs(b), 1e-3)
+    def apart(a: float, b: float, least: float) -> float:
+        return abs(a - b) / max(abs(b), least)
 
     while (file := given / f"step-{steps + 1}.safetensors").exists():
         steps += 1
@@ -188,10 +191,10 @@ def compare(kind: str, given: pathlib.Path, run: pathlib.Path, first: pathlib.Pa
         loss, metrics = compute(fields, recipe, model, base)
         loss.backward()
         first_loss = first_loss if first_loss is not None else log[steps]["loss"]
-        note("loss", apart(log[steps]["loss"], loss.item()))
+        note("loss", apart(log[steps]["loss"], loss.item(), 1e-6))
         for name, value in metrics.items():
-            if not math.isnan(value.item()): # no row of a kind
-                note("metrics", apart(log[steps]["metrics"][name], value.item()))
+            if not math.isnan(value.item()): # no row of a kind, or undecided
+                note("metrics", apart(log[steps]["metrics"][name], value.item(), 0.1))
                 names.add(name)
         own = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
         theirs = load_file(run / f"replay-{steps}" / "gradients.safetensors")
