@@ -127,11 +127,13 @@ inline Value first_token(Value x, Location at = Location::here()) {
     return reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)});
 }
 
-// Returns the position of each row's last token that is not `pad` (of the last token without one): ids [B, T] -> int32
-// [B].
+// Returns the position of each row's last token that is not `pad`; without one that of attention_mask, or of the last
+// token if the batch has no such field: ids [B, T] -> int32 [B].
 inline Value last_token(Graph& g, Value ids, const std::optional<int64_t>& pad, Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t batch = ids.dim(0), length = ids.dim(1);
+    if (!pad && g.has_field("attention_mask") && g.input("attention_mask").rank() == 2)
+        return max(g.input("attention_mask") * g.iota(length), {1});
     if (!pad) return g.fill({batch}, static_cast<double>(length - 1), HK_KIND_INT32);
     return max(not_equal(ids, static_cast<double>(*pad)) * g.iota(length), {1});
 }
