@@ -16,9 +16,9 @@ std::string rust_name(const std::string& name) {
 }
 
 std::string rust_base(const std::string& base) {
-    static const std::map<std::string, std::string> kNames{{"int32_t", "i32"},  {"uint32_t", "u32"}, {"int64_t", "i64"},
-                                                           {"uint64_t", "u64"}, {"double", "f64"},   {"float", "f32"},
-                                                           {"char", "c_char"},  {"void", "c_void"}};
+    static const std::map<std::string, std::string> kNames{{"uint8_t", "u8"},  {"int32_t", "i32"},  {"uint32_t", "u32"},
+                                                           {"int64_t", "i64"}, {"uint64_t", "u64"}, {"double", "f64"},
+                                                           {"float", "f32"},   {"char", "c_char"},  {"void", "c_void"}};
     const auto found = kNames.find(base);
     return found != kNames.end() ? found->second : base;
 }

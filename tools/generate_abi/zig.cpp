@@ -9,9 +9,9 @@ namespace hekla::abi {
 namespace {
 
 std::string zig_base(const std::string& base) {
-    static const std::map<std::string, std::string> kNames{{"int32_t", "i32"},  {"uint32_t", "u32"}, {"int64_t", "i64"},
-                                                           {"uint64_t", "u64"}, {"double", "f64"},   {"float", "f32"},
-                                                           {"char", "u8"}};
+    static const std::map<std::string, std::string> kNames{{"uint8_t", "u8"},  {"int32_t", "i32"},  {"uint32_t", "u32"},
+                                                           {"int64_t", "i64"}, {"uint64_t", "u64"}, {"double", "f64"},
+                                                           {"float", "f32"},   {"char", "u8"}};
     const auto found = kNames.find(base);
     return found != kNames.end() ? found->second : base;
 }

@@ -1145,7 +1145,7 @@ pub struct hk_rollouts {
     /// [rows]: the weighted sum of the rewards; NaN: the completion could not be scored
     pub scores: *const f64,
     /// [rows]: 1 if the completion ends with the end token, 0 if it was cut off
-    pub ended: *const uint8_t,
+    pub ended: *const u8,
     /// the current coefficient
     pub kl_coef: f64,
 }
