@@ -124,7 +124,7 @@ void survives(int kills) {
 } // namespace
 
 TEST_SUITE("long") {
-    TEST_CASE("a run with rollouts killed thirty times") { survives(30); }
+    TEST_CASE("a run with rollouts killed fifty times") { survives(50); }
 }
 
 } // namespace rollout_kill_test
