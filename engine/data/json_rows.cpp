@@ -37,22 +37,26 @@ public:
             row.bad = {Defect::malformed, json.ok() ? "the line is JSON but not an object" : json.message()};
             return true;
         }
+        Ordered ordered;
         for (std::size_t c = 0; c < columns_.size() && !row.bad; ++c)
-            row.bad = read_messages(json.value(), line->text, columns_[c], row.values[c])
+            row.bad = read_messages(json.value(), line->text, ordered, columns_[c], row.values[c])
                           ? std::nullopt
                           : read(json.value(), columns_[c], row.values[c]);
         return true;
     }
 
 private:
+    using Ordered = std::optional<nlohmann::ordered_json>; // the line, once a column needs it
+
     // Reads a list of messages, whose keys keep their order. Returns false if the value is something else.
-    static bool read_messages(const Json& object, std::string_view line, const ColumnRequest& column, Value& value) {
+    static bool read_messages(const Json& object, std::string_view line, Ordered& ordered, const ColumnRequest& column,
+                              Value& value) {
         const auto found = column.or_messages ? object.find(column.source) : object.end();
         if (found == object.end() || !found->is_array() || found->empty() || !found->front().is_object() ||
             !found->front().contains("role"))
             return false;
-        const nlohmann::ordered_json ordered = ordered_json_or_null(line);
-        value = {true, ordered[column.source].dump(), {}, true};
+        if (!ordered) ordered = ordered_json_or_null(line);
+        value = {true, (*ordered)[column.source].dump(), {}, true};
         return true;
     }
 

@@ -68,12 +68,8 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
 } // namespace
 
 bool has_head(std::string_view heads, std::string_view head) {
-    for (std::size_t begin = 0; begin <= heads.size();) {
-        const std::size_t end = std::min(heads.find('+', begin), heads.size());
-        if (heads.substr(begin, end - begin) == head) return true;
-        begin = end + 1;
-    }
-    return false;
+    const std::vector<std::string_view> names = plugin::head_names(heads);
+    return std::ranges::find(names, head) != names.end();
 }
 
 Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,

@@ -25,6 +25,12 @@ int64_t longest_row(const Model& model) {
     return kUsual;
 }
 
+int64_t pass_length(const Model& model, const data::EncodedExample& example, int64_t most) {
+    constexpr int64_t kStep = 8;
+    const int64_t needed = batch::example_length(*model.composition, example);
+    return std::min(most, needed > 0 ? (needed + kStep - 1) / kStep * kStep : most);
+}
+
 Result<std::vector<data::TaskColumn>> text_columns(const Model& model) {
     if (!model.composition->can_collate())
         return unsupported(fmt::format("{}: does not say what it was trained for, so no batch can be made of texts",
@@ -51,14 +57,9 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
     HK_ASSIGN(const std::vector<std::string> ports, model.composition->decode_ports());
     if (ports.empty())
         return unsupported(fmt::format("{}: its head does not say what its outputs mean", model.path.string()));
-    constexpr int64_t kStep = 8; // rows' lengths are multiples of this, so that few programs are created
     const int64_t most = options.length > 0 ? options.length : longest_row(model);
     std::vector<batch::RowLength> all;
-    for (std::size_t i = 0; i < examples.size(); ++i) {
-        const int64_t needed = batch::example_length(*model.composition, examples[i]);
-        const int64_t length = needed > 0 ? (needed + kStep - 1) / kStep * kStep : most;
-        all.push_back({i, std::min(most, length)});
-    }
+    for (std::size_t i = 0; i < examples.size(); ++i) all.push_back({i, pass_length(model, examples[i], most)});
     const json names = model.config.value("id2label", json());
     const auto name_of = [&](const json& label) -> json {
         const auto found = label.is_number_integer() ? names.find(label.dump()) : names.end();

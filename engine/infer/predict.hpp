@@ -25,6 +25,9 @@ Result<std::vector<data::TaskColumn>> text_columns(const Model& model);
 
 // Returns the length of the longest useful row of a model: as it was trained, or as its configuration allows.
 int64_t longest_row(const Model& model);
+// Returns the length of the pass that an example needs, `most` at most: a multiple of 8, so that few programs are
+// created.
+int64_t pass_length(const Model& model, const data::EncodedExample& example, int64_t most);
 
 // Predicts for a table of rows. The model must be open with its objective. Rows of similar length share a pass, so
 // results come in any order: use `row`. Labels get names where config.json has them. Error: cancelled, when `give`

@@ -140,10 +140,8 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
         }
         return values;
     };
-    for (std::string_view rest = spec.head; !rest.empty();) {
-        const std::size_t plus = rest.find('+');
-        const std::string name(rest.substr(0, plus));
-        rest.remove_prefix(plus == std::string_view::npos ? rest.size() : plus + 1);
+    for (const std::string_view one_name : head_names(spec.head)) {
+        const std::string name(one_name);
         Part& head = c->heads_.emplace_back();
         head.what = fmt::format("head '{}'", name);
         PartsSpec::Head one{{name, json::object()}};
@@ -234,6 +232,16 @@ Status Composition::resolve_adapters(const Registry& registry, const Composition
                     ? fmt::format("the combination '{}' has no combiner with the key '{}'", spec.combination, key)
                     : fmt::format("none of the combiners {} knows the key '{}'", fmt::join(ids, ", "), key));
     return {};
+}
+
+std::vector<std::string_view> head_names(std::string_view heads) {
+    std::vector<std::string_view> names;
+    while (!heads.empty()) {
+        const std::size_t plus = heads.find('+');
+        names.push_back(heads.substr(0, plus));
+        heads.remove_prefix(plus == std::string_view::npos ? heads.size() : plus + 1);
+    }
+    return names;
 }
 
 Result<std::unique_ptr<Composition>> Composition::create(const Registry& registry, const CompositionSpec& spec,

@@ -47,6 +47,9 @@ struct CompositionSpec {
 Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, const std::string& objective,
                                                   const nlohmann::json& config);
 
+// Returns the names of heads that are joined by "+", in order.
+std::vector<std::string_view> head_names(std::string_view heads);
+
 // The composed model. Registry::processes() chooses the processes in which plugins describe, collate and decode; the
 // results are the same. A plugin that describes in another process is opened in this one when its collate or decode is
 // first used, unless they are isolated.

@@ -234,6 +234,10 @@ Result<Registry::Entry> Registry::find(std::string_view interface_id, std::strin
         fmt::format("no plugin provides the {} '{}': {}", kind_of(interface_id), id, choices_text(id, ids)));
 }
 
+bool Registry::provides(std::string_view interface_id, std::string_view id) const {
+    return std::ranges::any_of(entries(interface_id), [&](const Entry& entry) { return entry.provided->id == id; });
+}
+
 Result<Registry::Entry> Registry::find_model_type(std::string_view model_type) const {
     std::vector<std::string_view> types;
     for (const Entry& entry : entries(kArchitecture))

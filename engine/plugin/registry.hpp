@@ -53,6 +53,8 @@ public:
 
     // The error contains the nearest id and all existing ones. Thread: any.
     Result<Entry> find(std::string_view interface_id, std::string_view id) const;
+    // Returns whether a plugin provides it.
+    bool provides(std::string_view interface_id, std::string_view id) const;
     Result<Entry> find_model_type(std::string_view model_type) const;
     // Returns the architecture whose manifest lists this class of the reference implementation, and the class.
     Result<std::pair<Entry, const ReferenceClass*>> find_class(std::string_view class_name) const;

@@ -51,11 +51,7 @@ void take_metric(void* context, hk_string name, double value) {
 } // namespace
 
 bool learns_from_rollouts(const Registry& registry, std::string_view objective) {
-    return std::ranges::any_of(registry.manifests(), [&](const Manifest& manifest) {
-        return std::ranges::any_of(manifest.provides, [&](const Provided& provided) {
-            return provided.interface_id == HK_ROLLOUT_DRAFT && provided.id == objective;
-        });
-    });
+    return registry.provides(HK_ROLLOUT_DRAFT, objective);
 }
 
 RolloutUse::~RolloutUse() { destroy_instance(instance_); }

@@ -1,6 +1,7 @@
 #include "reward/model_reward.hpp"
 
 #include "batch/collate.hpp"
+#include "batch/rows_by_length.hpp"
 #include "infer/forward.hpp"
 #include "infer/open_model.hpp"
 #include "infer/predict.hpp"
@@ -16,8 +17,7 @@
 namespace hekla::reward {
 namespace {
 
-constexpr int64_t kRows = 8;   // of a pass
-constexpr int64_t kLength = 8; // rows' lengths are multiples of this, so that few programs are created
+constexpr int64_t kRows = 8; // of a pass
 constexpr double kNotScored = std::numeric_limits<double>::quiet_NaN();
 
 class ModelReward final : public Reward {
@@ -27,7 +27,8 @@ public:
         : model_(std::move(model)), columns_(std::move(columns)), label_(label), completion_alone_(completion_alone) {}
 
     Status score(std::span<const TextToScore> texts, std::span<double> scores) override {
-        std::map<int64_t, std::vector<std::pair<std::size_t, data::EncodedExample>>> by_length;
+        std::vector<Row> rows;
+        std::vector<batch::RowLength> lengths; // of `rows`
         const int64_t most = infer::longest_row(model_);
         for (std::size_t i = 0; i < texts.size(); ++i) {
             scores[i] = kNotScored;
@@ -37,24 +38,22 @@ public:
                 data::encode_texts(*model_.tokenizer, columns_, {{columns_[0].name, {text}}});
             if (encoded.code() == Code::invalid_argument) continue; // a character without a token
             if (!encoded.ok()) return encoded.status();
-            const int64_t needed = batch::example_length(*model_.composition, encoded.value());
-            const int64_t length = needed > 0 ? (needed + kLength - 1) / kLength * kLength : most;
-            by_length[std::min(length, most)].emplace_back(i, encoded.take());
+            lengths.push_back({rows.size(), infer::pass_length(model_, encoded.value(), most)});
+            rows.emplace_back(i, encoded.take());
         }
-        for (const auto& [length, rows] : by_length)
-            for (std::size_t begin = 0; begin < rows.size(); begin += kRows) {
-                const std::size_t count = std::min<std::size_t>(kRows, rows.size() - begin);
-                HK_TRY(score_rows(length, std::span(rows).subspan(begin, count), scores));
-            }
+        for (const auto& one : batch::batches_by_length(std::move(lengths), kRows))
+            HK_TRY(score_rows(rows, one, scores));
         return {};
     }
 
 private:
-    using Row = std::pair<std::size_t, data::EncodedExample>;
+    using Row = std::pair<std::size_t, data::EncodedExample>; // the number of its text
 
-    Status score_rows(int64_t length, std::span<const Row> rows, std::span<double> scores) {
+    // Scores a batch of rows of one length.
+    Status score_rows(std::span<const Row> rows, std::span<const batch::RowLength> of_batch, std::span<double> scores) {
+        const int64_t length = of_batch.front().length;
         std::vector<batch::DrawnExample> drawn;
-        for (const Row& row : rows) drawn.push_back({row.second, 0});
+        for (const batch::RowLength& one : of_batch) drawn.push_back({rows[one.row].second, 0});
         std::vector<data::Field> fields;
         HK_TRY(batch::make_fields(*model_.composition, drawn, nullptr, 0, kRows, length, fields));
         infer::Tensors tensors;
@@ -64,8 +63,8 @@ private:
         HK_ASSIGN(const infer::Tensors outputs, pass->run(tensors));
         const graph::Tensor& logits = outputs.at("logits");
         const auto width = static_cast<std::size_t>(logits.shape[-1]);
-        for (std::size_t row = 0; row < rows.size(); ++row)
-            scores[rows[row].first] = score_of(std::span(logits.data).subspan(row * width, width));
+        for (std::size_t i = 0; i < of_batch.size(); ++i)
+            scores[rows[of_batch[i].row].first] = score_of(std::span(logits.data).subspan(i * width, width));
         return {};
     }
 
@@ -88,6 +87,7 @@ private:
 
 // Returns the number of logits of a text.
 Result<int64_t> logits_of(const infer::Model& model) {
+    constexpr int64_t kLength = 8; // any
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, model.composition->batch_fields(1, kLength));
     const std::string port = "logits";
     HK_ASSIGN(const graph::Graph graph, model.composition->build(HK_MODE_EVALUATE, fields, std::span(&port, 1)));

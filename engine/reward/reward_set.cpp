@@ -24,21 +24,14 @@ constexpr std::pair<const char*, Make> kRules[] = {{"exact_match", make_exact_ma
                                                    {"arithmetic", make_arithmetic},
                                                    {"lexicon", make_lexicon}};
 
-bool is_of_plugin(const plugin::Registry& registry, std::string_view id) {
-    return std::ranges::any_of(registry.manifests(), [&](const plugin::Manifest& manifest) {
-        return std::ranges::any_of(manifest.provides, [&](const plugin::Provided& provided) {
-            return provided.interface_id == HK_REWARD_DRAFT && provided.id == id;
-        });
-    });
-}
-
 Result<std::unique_ptr<Reward>> make_reward(const RewardSpec& spec, const plugin::Registry& registry,
                                             const program::RuntimeSource& device, const Log& log) {
     RewardKeys keys(spec.name, spec.config);
     for (const auto& [id, make] : kRules)
         if (spec.id == id) return make(keys);
     if (spec.id == "model") return make_model_reward(keys, registry, device, log);
-    if (is_of_plugin(registry, spec.id)) return make_plugin_reward(spec.name, spec.id, spec.config, registry);
+    if (registry.provides(HK_REWARD_DRAFT, spec.id))
+        return make_plugin_reward(spec.name, spec.id, spec.config, registry);
     const std::vector<std::string> known = built_in_rewards();
     const std::string_view near = nearest_name(spec.id, std::span<const std::string>(known));
     return not_found(fmt::format("rewards.{}.id: there is no reward '{}'{}", spec.name, spec.id,

@@ -2,7 +2,6 @@
 
 #include "base/trimmed.hpp"
 #include "text/expression.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -43,7 +43,8 @@ Result<std::unique_ptr<ReferenceModel>> ReferenceModel::create(const TrainedMode
         return made;
     }
     plugin::CompositionSpec spec = t.spec;
-    spec.head = spec.head.substr(0, spec.head.find('+')); // values are not compared
+    if (const auto names = plugin::head_names(t.spec.head); !names.empty())
+        spec.head = names.front(); // values are not compared
     spec.adapters.clear();
     spec.combination.clear();
     spec.combination_config = nlohmann::json::object();

@@ -225,6 +225,24 @@ Status RunLog::write_curves(const std::filesystem::path& folder, const std::stri
     return write_file_atomically(folder / "rl.svg", panels_svg(title, panels));
 }
 
+namespace {
+
+// Draws the line of a curve, where x and y give the place of a step and of a value.
+template<class X, class Y>
+void draw_curve(SvgWriter& svg, const Curve& curve, const X& x, const Y& y) {
+    // More points than pixels only make the file larger.
+    const std::size_t every = std::max<std::size_t>(1, curve.points.size() / 2000);
+    std::string path;
+    for (std::size_t i = 0; i < curve.points.size(); ++i)
+        if (i % every == 0 || i + 1 == curve.points.size())
+            path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L",
+                                x(static_cast<double>(curve.points[i].first)), y(curve.points[i].second));
+    svg.path(path,
+             fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-linejoin=\"round\"", curve.color));
+}
+
+} // namespace
+
 std::string curve_svg(const std::string& title, const std::vector<Curve>& curves, const std::string& axis) {
     constexpr double kWidth = 860, kHeight = 460, kLeft = 64, kRight = 24, kTop = 48, kBottom = 48;
     double first = 1e300, last = -1e300, low = 1e300, high = -1e300;
@@ -261,15 +279,7 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
     double legend = kTop + 8;
     for (const Curve& curve : curves) {
         if (curve.points.empty()) continue;
-        // More points than pixels only make the file larger.
-        const std::size_t every = std::max<std::size_t>(1, curve.points.size() / 2000);
-        std::string path;
-        for (std::size_t i = 0; i < curve.points.size(); ++i)
-            if (i % every == 0 || i + 1 == curve.points.size())
-                path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L",
-                                    x(static_cast<double>(curve.points[i].first)), y(curve.points[i].second));
-        svg.path(path, fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-linejoin=\"round\"",
-                                   curve.color));
+        draw_curve(svg, curve, x, y);
         if (curve.points.size() < 60)
             for (const auto& [step, value] : curve.points)
                 svg.circle(x(static_cast<double>(step)), y(value), 2.6, fmt::format("fill=\"{}\"", curve.color));
@@ -321,14 +331,7 @@ std::string panels_svg(const std::string& title, const std::vector<Curve>& curve
         }
         for (double step = std::ceil(first / step_x) * step_x; step <= last; step += step_x)
             svg.text(x(step), top + kPanel + 16, fmt::format("{:.0f}", step), "text-anchor=\"middle\" fill=\"#555\"");
-        std::string path;
-        const std::size_t every = std::max<std::size_t>(1, curve.points.size() / 2000);
-        for (std::size_t i = 0; i < curve.points.size(); ++i)
-            if (i % every == 0 || i + 1 == curve.points.size())
-                path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L",
-                                    x(static_cast<double>(curve.points[i].first)), y(curve.points[i].second));
-        svg.path(path, fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-linejoin=\"round\"",
-                                   curve.color));
+        draw_curve(svg, curve, x, y);
         top += kPanel + kGap;
     }
     svg.text((kLeft + kWidth - kRight) / 2, top - 8, "step", "text-anchor=\"middle\" fill=\"#555\"");

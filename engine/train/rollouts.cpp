@@ -25,8 +25,6 @@ constexpr double kMostLogDifference =
 constexpr uint64_t kDrawSalt = 0x726f6c6c; // separates draws and the order of rows from other random numbers
 constexpr const char* kPromptColumn = "prompt";
 
-Status stopped_writing() { return {Code::cancelled, "stopped while the model wrote completions"}; }
-
 const std::vector<int32_t>& prompt_ids(const batch::DrawnExample& drawn) {
     static const std::vector<int32_t> none;
     const auto& columns = drawn.example.columns;
@@ -194,12 +192,12 @@ batch::DrawnExample Rollouts::draw(uint64_t number) const {
                             position.epoch);
 }
 
-// Lets the model complete the prompts of rows whose episodes follow each other. checked: compares the log probabilities
-// of the first draws with those that likelihood_ computes.
-Status Rollouts::write(std::vector<Rollout>& rows, const generate::Options& given, bool checked) {
+// Lets the model complete the prompts of rows whose episodes follow each other. drawn: gets, of the rows that are
+// written first, the log probability of each token as it was drawn; may be null.
+Status Rollouts::write(std::vector<Rollout>& rows, const generate::Options& given, LogProbabilities* drawn) {
     const auto at_once =
         static_cast<std::size_t>(std::min(recipe().rollout.local_rollout_forward_batch_size, shape_.completions));
-    std::vector<std::vector<double>> drawn(checked ? std::min(at_once, rows.size()) : 0);
+    if (drawn != nullptr) drawn->assign(std::min(at_once, rows.size()), {});
     for (std::size_t begin = 0; begin < rows.size(); begin += at_once) {
         const std::size_t count = std::min(at_once, rows.size() - begin);
         generate::Request request;
@@ -210,13 +208,13 @@ Status Rollouts::write(std::vector<Rollout>& rows, const generate::Options& give
         request.length = request.prompt_length + given.max_new_tokens - 1;
         generate::Options options = given;
         options.first_row = rows[begin].episode;
-        if (checked && begin == 0)
+        if (drawn != nullptr && begin == 0)
             request.chosen_by = [&](std::size_t row, std::span<const float> scores, int32_t token) {
-                if (row < drawn.size()) drawn[row].push_back(log_probability_of(scores, token));
+                if (row < drawn->size()) (*drawn)[row].push_back(log_probability_of(scores, token));
             };
         HK_ASSIGN(const generate::Output output,
                   generate::generate(*decoder_, request, options, {}, context_.events.stop));
-        if (output.stopped) return stopped_writing();
+        if (output.stopped) return Status(Code::cancelled, "stopped while the model wrote completions");
         for (std::size_t i = 0; i < count; ++i) {
             Rollout& row = rows[begin + i];
             const std::vector<int32_t>& ids = output.rows[i].ids;
@@ -225,25 +223,24 @@ Status Rollouts::write(std::vector<Rollout>& rows, const generate::Options& give
                 !row.completion.empty() && std::ranges::find(options.eos, row.completion.back()) != options.eos.end();
         }
     }
+    return {};
+}
+
+// Compares the log probabilities of draws, of the first rows, with those that were computed.
+Status Rollouts::check_draws(const LogProbabilities& drawn, const RolloutBuffer& buffer) {
     drawn_apart_ = 0.0;
-    if (drawn.empty()) return {};
-    std::vector<infer::LikelihoodRow> scored;
-    for (std::size_t i = 0; i < drawn.size(); ++i) {
-        std::vector<int32_t> ids = rows[i].prompt;
-        ids.insert(ids.end(), rows[i].completion.begin(), rows[i].completion.end());
-        scored.push_back({std::move(ids), rows[i].prompt.size()});
-    }
-    HK_ASSIGN(const std::vector<infer::RowLikelihood> computed, likelihood_->run(scored));
+    const std::vector<uint64_t> begins = buffer.begins();
     for (std::size_t i = 0; i < drawn.size(); ++i)
         for (std::size_t t = 0; t < drawn[i].size(); ++t) {
-            const double apart = std::abs(drawn[i][t] - static_cast<double>(computed[i].log_probabilities[t]));
+            const float computed = buffer.logps[static_cast<std::size_t>(begins[i]) + t];
+            const double apart = std::abs(drawn[i][t] - static_cast<double>(computed));
             drawn_apart_ = std::max(drawn_apart_, apart);
             if (!(apart > kMostLogDifference)) continue;
             return internal_error(fmt::format(
                 "the model drew token {} of a completion with log probability {:.6f}, and a pass over the whole text "
                 "gives {:.6f}: they differ by more than {:g}, so the policy's ratios would be wrong; the body "
                 "computes a token differently when it is generated",
-                t + 1, drawn[i][t], computed[i].log_probabilities[t], kMostLogDifference));
+                t + 1, drawn[i][t], computed, kMostLogDifference));
         }
     return {};
 }
@@ -317,39 +314,43 @@ Status Rollouts::weigh(RolloutBuffer& buffer) {
     return {};
 }
 
+Rollouts::Summary Rollouts::summary_of(const std::vector<Rollout>& rows) const {
+    Summary s;
+    for (const Rollout& row : rows) {
+        s.scores.push_back(row.score);
+        s.ended += row.ended ? 1.0 : 0.0;
+        s.tokens += static_cast<double>(row.completion.size());
+    }
+    for (std::size_t r = 0; r < rewards_.specs().size(); ++r) {
+        std::vector<double> own;
+        for (const Rollout& row : rows) own.push_back(row.rewards[r]);
+        s.means.emplace_back(rewards_.specs()[r].name, score_moments(own).mean);
+    }
+    return s;
+}
+
 // Puts the numbers of the iteration before those of the objective, with TRL's names.
 void Rollouts::add_metrics(RolloutBuffer& buffer) const {
-    std::vector<double> scores;
-    double ended = 0.0;
-    std::size_t tokens = 0;
-    for (const Rollout& row : buffer.rows) {
-        scores.push_back(row.score);
-        ended += row.ended ? 1.0 : 0.0;
-        tokens += row.completion.size();
-    }
+    const Summary s = summary_of(buffer.rows);
     const auto rows = static_cast<double>(buffer.rows.size());
-    const ScoreMoments all = score_moments(scores);
+    const ScoreMoments all = score_moments(s.scores);
     std::vector<std::pair<std::string, double>> m;
     m.emplace_back("reward", all.mean);
     m.emplace_back("reward_std", all.deviation);
-    for (std::size_t r = 0; r < rewards_.specs().size(); ++r) {
-        std::vector<double> own;
-        for (const Rollout& row : buffer.rows) own.push_back(row.rewards[r]);
-        m.emplace_back(fmt::format("rewards/{}/mean", rewards_.specs()[r].name), score_moments(own).mean);
-    }
+    for (const auto& [name, mean] : s.means) m.emplace_back(fmt::format("rewards/{}/mean", name), mean);
     if (!buffer.ref_logps.empty())
         m.emplace_back("objective/kl", mean_sum(buffer.logps, buffer.rows.size(), &buffer.ref_logps));
     m.emplace_back("objective/entropy", -mean_sum(buffer.logps, buffer.rows.size()));
     if (!buffer.entropies.empty()) m.emplace_back("entropy", score_moments(buffer.entropies).mean);
     if (!buffer.values.empty()) m.emplace_back("values/mean", score_moments(buffer.values).mean);
-    m.emplace_back("completions/mean_length", static_cast<double>(tokens) / rows);
-    m.emplace_back("completions/clipped_ratio", 1.0 - ended / rows);
-    m.emplace_back("val/num_eos_tokens", ended);
+    m.emplace_back("completions/mean_length", s.tokens / rows);
+    m.emplace_back("completions/clipped_ratio", 1.0 - s.ended / rows);
+    m.emplace_back("val/num_eos_tokens", s.ended);
     m.emplace_back("frac_reward_none", 1.0 - static_cast<double>(all.count) / rows);
     if (buffer.generations > 1) {
         double equal = 0.0;
-        for (std::size_t first = 0; first < scores.size(); first += buffer.generations)
-            equal += score_moments(std::span(scores).subspan(first, buffer.generations)).deviation > 0.0 ? 0.0 : 1.0;
+        for (std::size_t first = 0; first < s.scores.size(); first += buffer.generations)
+            equal += score_moments(std::span(s.scores).subspan(first, buffer.generations)).deviation > 0.0 ? 0.0 : 1.0;
         m.emplace_back("frac_reward_zero_std", equal * buffer.generations / rows);
     }
     m.emplace_back("episode", rows * static_cast<double>(buffer.iteration + 1));
@@ -401,9 +402,11 @@ Status Rollouts::begin(int64_t step, bool writes) {
     }
     const double kl_coef = kl_coef_;
     const Clock::time_point start = Clock::now();
-    HK_TRY(write(made.rows, sampling_, true));
+    LogProbabilities drawn;
+    HK_TRY(write(made.rows, sampling_, &drawn));
     const double writing = seconds_since(start);
     HK_TRY(compute(made));
+    HK_TRY(check_draws(drawn, made));
     const double computing = seconds_since(start) - writing;
     HK_TRY(score(made.rows, context_.data.train()));
     const double scoring = seconds_since(start) - writing - computing;
@@ -463,28 +466,19 @@ Result<Evaluation> Rollouts::evaluate(const Split& split, uint64_t limit, bool p
     generate::Options greedy = sampling_;
     greedy.sample = false;
     greedy.temperature = 1.0;
-    HK_TRY(write(rows, greedy, false));
+    HK_TRY(write(rows, greedy, nullptr));
     HK_TRY(score(rows, split));
-    std::vector<double> scores;
-    double ended = 0.0, tokens = 0.0;
-    for (const Rollout& row : rows) {
-        scores.push_back(row.score);
-        ended += row.ended ? 1.0 : 0.0;
-        tokens += static_cast<double>(row.completion.size());
-    }
+    const Summary s = summary_of(rows);
     Evaluation result;
-    const ScoreMoments all = score_moments(scores);
-    result.loss = -all.mean;
+    const double mean = score_moments(s.scores).mean;
+    result.loss = -mean;
     result.examples = rows.size();
-    result.scores.emplace_back("reward", all.mean);
-    for (std::size_t r = 0; r < rewards_.specs().size(); ++r) {
-        std::vector<double> own;
-        for (const Rollout& row : rows) own.push_back(row.rewards[r]);
-        result.scores.emplace_back(fmt::format("rewards/{}", rewards_.specs()[r].name), score_moments(own).mean);
-    }
+    result.scores.emplace_back("reward", mean);
+    for (const auto& [name, of_reward] : s.means)
+        result.scores.emplace_back(fmt::format("rewards/{}", name), of_reward);
     const auto count = static_cast<double>(rows.size());
-    result.scores.emplace_back("completions/mean_length", tokens / count);
-    result.scores.emplace_back("completions/clipped_ratio", 1.0 - ended / count);
+    result.scores.emplace_back("completions/mean_length", s.tokens / count);
+    result.scores.emplace_back("completions/clipped_ratio", 1.0 - s.ended / count);
     if (!predictions) return result;
     for (const Rollout& row : rows) {
         json prediction{{"text", context_.model.tokenizer.decode(row.completion, true)}};

@@ -71,7 +71,16 @@ public:
 private:
     explicit Rollouts(const RolloutContext& context) : context_(context) {}
     Status check_prompts(const Split& split);
-    Status write(std::vector<Rollout>& rows, const generate::Options& given, bool checked);
+    using LogProbabilities = std::vector<std::vector<double>>; // of the tokens of completions
+    // What is told of completions.
+    struct Summary {
+        std::vector<double> scores;
+        double ended = 0.0, tokens = 0.0;                  // sums
+        std::vector<std::pair<std::string, double>> means; // of each reward, by name
+    };
+    Summary summary_of(const std::vector<Rollout>& rows) const;
+    Status write(std::vector<Rollout>& rows, const generate::Options& given, LogProbabilities* drawn);
+    Status check_draws(const LogProbabilities& drawn, const RolloutBuffer& buffer);
     Status score(std::vector<Rollout>& rows, const Split& split) const;
     Status compute(RolloutBuffer& buffer);
     Status weigh(RolloutBuffer& buffer);
@@ -95,7 +104,7 @@ private:
     std::optional<RolloutBuffer> buffer_;    // of the current one
     std::vector<uint64_t> begins_;           // of its completions
     data::WindowOrder order_;                // of its rows
-    double drawn_apart_ = 0.0;               // largest difference of log probabilities, of the last write()
+    double drawn_apart_ = 0.0;               // largest difference of log probabilities, of the last check_draws()
     int equal_ = 0, cut_ = 0, negative_ = 0; // iterations in a row: equal rewards, all cut off, a negative divergence
 };
 

@@ -124,8 +124,6 @@ public:
     // Writes the tokenizer, the resolved recipe and the kernel choices into the run's folder, which is kept from now
     // on. failed_precondition without Purpose::train.
     Status start();
-    // Writes the chat template of the data, or else of the tokenizer's folder, into the run's folder.
-    Status save_chat_template() const;
     // Returns whether the next step needs rollouts that do not exist yet: those of a new iteration.
     bool rollouts_due() const { return rollouts_ != nullptr && rollouts_->due(step()); }
     // Makes them if they are due. Batches that were started before do not have them. cancelled: asked to stop.
@@ -214,6 +212,8 @@ private:
     void message(const std::string& text) const {
         if (events_.message) events_.message(text);
     }
+    // Writes the chat template of the data, or else of the tokenizer's folder, into the run's folder.
+    Status save_chat_template() const;
     // Reads [rollout] where the objective learns from rollouts.
     Status describe_rollouts();
     RolloutContext rollout_context() const;

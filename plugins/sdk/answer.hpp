@@ -5,6 +5,21 @@
 
 namespace hekla::plugin {
 
+// Fills the fields that write_answer() writes to: padding, and nothing is scored. Each row has one token that is seen,
+// so that one without an example has a defined result.
+inline void clear_answers(const FieldSet& fields, int32_t pad) {
+    fields.ints("input_ids").fill_from(0, pad);
+    fields.ints("next_ids").fill_from(0, kIgnored);
+    const FieldRows<int32_t> mask = fields.ints("attention_mask");
+    for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
+}
+
+// Returns the number of tokens of an example's prompt and completion.
+inline int64_t length_of_completion(const Example& example) {
+    const ColumnView completion = example.find("completion");
+    return static_cast<int64_t>(example.get("prompt").ids().size() + (completion ? completion.ids().size() : 0));
+}
+
 // Writes a row: the prompt, the answer and the end token if there is one, which is scored too. `next` gets the token
 // after each one where it is scored; `mask` gets 1 for each token. A row that is too long is truncated at its
 // beginning, since the scored part is at its end; returns the number of tokens left out. Without a prompt the answer's

@@ -132,4 +132,21 @@ inline graph::Feeds feeds_of(const graph::Graph& graph, const std::vector<data::
     return feeds;
 }
 
+// A causal model of one layer without dropout, for the tokenizer of an objective.
+inline plugin::CompositionSpec small_gpt(const Objective& bench, const std::string& head = "lm") {
+    plugin::CompositionSpec spec;
+    spec.architecture = "gpt2";
+    spec.config = {{"n_embd", 8},
+                   {"n_layer", 1},
+                   {"n_head", 2},
+                   {"n_positions", 16},
+                   {"resid_pdrop", 0.0},
+                   {"embd_pdrop", 0.0},
+                   {"attn_pdrop", 0.0},
+                   {"vocab_size", bench.tokenizer->vocabulary_size()},
+                   {"pad_token_id", bench.id_of("<pad>")}};
+    spec.head = head;
+    return spec;
+}
+
 } // namespace hekla::test

@@ -22,24 +22,8 @@ data::EncodedColumn numbers(const char* name, std::vector<float> values) {
     return {name, HK_COLUMN_NUMBERS, {}, std::move(values), {}};
 }
 
-plugin::CompositionSpec small_policy(const Objective& bench, const std::string& head) {
-    plugin::CompositionSpec spec;
-    spec.architecture = "gpt2";
-    spec.config = {{"n_embd", 8},
-                   {"n_layer", 1},
-                   {"n_head", 2},
-                   {"n_positions", 16},
-                   {"resid_pdrop", 0.0},
-                   {"embd_pdrop", 0.0},
-                   {"attn_pdrop", 0.0},
-                   {"vocab_size", bench.tokenizer->vocabulary_size()},
-                   {"pad_token_id", bench.id_of("<pad>")}};
-    spec.head = head;
-    return spec;
-}
-
 std::unique_ptr<plugin::Composition> compose(const Objective& bench, const std::string& objective, json config) {
-    plugin::CompositionSpec spec = small_policy(bench, objective == "ppo" ? "lm+value" : "lm");
+    plugin::CompositionSpec spec = small_gpt(bench, objective == "ppo" ? "lm+value" : "lm");
     spec.objective = objective;
     spec.objective_config = std::move(config);
     auto made = plugin::Composition::create(registry(), spec, bench.tokenizer.get());
@@ -397,7 +381,7 @@ TEST_CASE("ppo: losses of policy and values and their gradients equal the formul
         check_gradients(made, expected);
     }
     // Without a value head the error tells which one.
-    plugin::CompositionSpec spec = small_policy(bench, "lm");
+    plugin::CompositionSpec spec = small_gpt(bench, "lm");
     spec.objective = "ppo";
     auto wrong = plugin::Composition::create(registry(), spec, bench.tokenizer.get());
     REQUIRE(wrong.ok());
@@ -413,7 +397,7 @@ TEST_CASE("ppo: losses of policy and values and their gradients equal the formul
                                             {"grpo", {{"scale_rewards", "row"}}},
                                             {"grpo", {{"num_iterations", 0}}},
                                             {"grpo", {{"temperature", 0.0}}}}) {
-        plugin::CompositionSpec refused = small_policy(bench, "lm+value");
+        plugin::CompositionSpec refused = small_gpt(bench, "lm+value");
         refused.objective = objective;
         refused.objective_config = config;
         CHECK_FALSE(plugin::Composition::create(registry(), refused, bench.tokenizer.get()).ok());

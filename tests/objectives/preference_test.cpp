@@ -17,22 +17,6 @@ batch::DrawnExample pair(const Objective& o, const char* prompt, const char* cho
         {tokens("prompt", o.ids(prompt)), tokens("chosen", o.ids(chosen)), tokens("rejected", o.ids(rejected))});
 }
 
-plugin::CompositionSpec small_gpt(const Objective& bench) {
-    plugin::CompositionSpec spec;
-    spec.architecture = "gpt2";
-    spec.config = {{"n_embd", 8},
-                   {"n_layer", 1},
-                   {"n_head", 2},
-                   {"n_positions", 16},
-                   {"resid_pdrop", 0.0},
-                   {"embd_pdrop", 0.0},
-                   {"attn_pdrop", 0.0},
-                   {"vocab_size", bench.tokenizer->vocabulary_size()},
-                   {"pad_token_id", bench.id_of("<pad>")}};
-    spec.head = "lm";
-    return spec;
-}
-
 std::unique_ptr<plugin::Composition> compose(const Objective& bench, plugin::CompositionSpec spec,
                                              const std::string& objective, json config, bool reference = false) {
     spec.objective = objective;

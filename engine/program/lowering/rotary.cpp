@@ -1,3 +1,4 @@
+#include "program/lowering/attention.hpp"
 #include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
 #include "program/lowering/records.hpp"
@@ -13,16 +14,6 @@ bool by_rows(const Lowering& lowering, const graph::Node& node, const View& x) {
            x.strides[3] == 1 && x.shape.elements() >= kLeastByRows;
 }
 
-// Allocates [B, H, T, D], in memory [B, T, H, D] for the gradient: the product whose gradient comes next reads its rows
-// as they are.
-View result(Lowering& lowering, const graph::Shape& shape, bool inverse) {
-    if (!inverse) return lowering.allocate(shape, Storage::f32, "rotary");
-    View y = lowering.allocate({shape[0], shape[2], shape[1], shape[3]}, Storage::f32, "rotary's gradient");
-    std::swap(y.shape[1], y.shape[2]);
-    std::swap(y.strides[1], y.strides[2]);
-    return y;
-}
-
 } // namespace
 
 Status lower_rotary(Lowering& lowering, graph::NodeId id) {
@@ -32,7 +23,10 @@ Status lower_rotary(Lowering& lowering, graph::NodeId id) {
     const View sine = lowering.contiguous(View(lowering.view(node.inputs[2])));
     const bool given = node.inputs[3] != graph::kNone;
     const View positions = given ? lowering.contiguous(View(lowering.view(node.inputs[3]))) : cosine;
-    const View y = result(lowering, x.shape, node.integer("inverse") != 0);
+    // The product whose gradient follows that of the rotation reads its rows as they are.
+    const View y = node.integer("inverse") != 0 ? heads_inside(lowering, x.shape[0], x.shape[1], x.shape[2], x.shape[3],
+                                                               Storage::f32, "rotary's gradient")
+                                                : lowering.allocate(x.shape, Storage::f32, "rotary");
     lowering.views[node.outputs[0]] = y;
     if (y.elements() == 0) return {};
     if (cosine.elements() == 0) return unsupported("rotary: tables without rows or columns");

@@ -31,16 +31,9 @@ public:
         for (const std::string& name : numbers_) all.push_back({name, HK_KIND_FLOAT32, {batch, length}});
         return all;
     }
-    static int64_t length(const Example& example) {
-        const ColumnView completion = example.find("completion");
-        return static_cast<int64_t>(example.get("prompt").ids().size() + (completion ? completion.ids().size() : 0));
-    }
     void write(const FieldSet& fields, const BatchView& batch) const {
-        fields.ints("input_ids").fill_from(0, pad_);
-        fields.ints("next_ids").fill_from(0, kIgnored);
-        const FieldRows<int32_t> mask = fields.ints("attention_mask"), rows = fields.ints("row_labels");
-        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
-        rows.fill_from(0, kIgnored);
+        clear_answers(fields, pad_);
+        fields.ints("row_labels").fill_from(0, kIgnored);
         for (uint32_t row = 0; row < batch.size(); ++row) write_row(fields, row, batch[row]);
     }
 

@@ -292,11 +292,7 @@ public:
                 {"completion", HK_COLUMN_TOKENS, HK_COLUMN_TARGET},
                 {"label", HK_COLUMN_NUMBERS, 0}};
     }
-    int64_t example_length(const hk_example& raw) {
-        const Example example(raw);
-        const ColumnView completion = example.find("completion");
-        return static_cast<int64_t>(example.get("prompt").ids().size() + (completion ? completion.ids().size() : 0));
-    }
+    int64_t example_length(const hk_example& raw) { return length_of_completion(Example(raw)); }
     // The completions of all rows, then those of other rows after the same prompts: [2B, T]. desirable [B]: 1 or 0.
     // counts [2B]: 1 where a row counts.
     std::vector<Field> fields(int64_t batch, int64_t length) {
@@ -331,10 +327,7 @@ public:
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
         const FieldSet fields(storage, count);
         const BatchView batch(raw);
-        fields.ints("input_ids").fill_from(0, pad_);
-        fields.ints("next_ids").fill_from(0, kIgnored);
-        const FieldRows<int32_t> mask = fields.ints("attention_mask");
-        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
+        clear_answers(fields, pad_);
         const std::size_t rows = fields.floats("desirable").rows();
         for (uint32_t row = 0; row < batch.size(); ++row) {
             const Example example = batch[row];

@@ -29,10 +29,8 @@ public:
         return static_cast<int64_t>(prompt_of(example).size() + longest);
     }
     void write(const FieldSet& fields, const BatchView& batch) const {
-        fields.ints("input_ids").fill_from(0, pad_);
-        fields.ints("next_ids").fill_from(0, kIgnored);
-        const FieldRows<int32_t> mask = fields.ints("attention_mask"), pairs = fields.ints("pair_labels");
-        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
+        clear_answers(fields, pad_);
+        const FieldRows<int32_t> pairs = fields.ints("pair_labels");
         pairs.fill_from(0, kIgnored);
         for (uint32_t row = 0; row < batch.size(); ++row) {
             const Example example = batch[row];

@@ -66,11 +66,7 @@ public:
     std::vector<ColumnNeed> columns() {
         return {{"prompt", HK_COLUMN_TOKENS, 0}, {"completion", HK_COLUMN_TOKENS, HK_COLUMN_TARGET}};
     }
-    int64_t example_length(const hk_example& raw) {
-        const Example example(raw);
-        const ColumnView completion = example.find("completion");
-        return static_cast<int64_t>(example.get("prompt").ids().size() + (completion ? completion.ids().size() : 0));
-    }
+    int64_t example_length(const hk_example& raw) { return length_of_completion(Example(raw)); }
     std::vector<Field> fields(int64_t batch, int64_t length) {
         std::vector<Field> all{{"input_ids", HK_KIND_INT32, {batch, length}},
                                {"attention_mask", HK_KIND_INT32, {batch, length}},
@@ -82,10 +78,8 @@ public:
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
         const FieldSet fields(storage, count);
         const BatchView batch(raw);
-        fields.ints("input_ids").fill_from(0, pad_);
-        fields.ints("next_ids").fill_from(0, kIgnored);
+        clear_answers(fields, pad_);
         const FieldRows<int32_t> mask = fields.ints("attention_mask");
-        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
         for (uint32_t row = 0; row < batch.size(); ++row) {
             const Example example = batch[row];
             const Ids prompt = example.get("prompt").ids();
@@ -127,10 +121,8 @@ public:
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
         const FieldSet fields(storage, count);
         const BatchView batch(raw);
-        fields.ints("input_ids").fill_from(0, pad_);
-        fields.ints("next_ids").fill_from(0, kIgnored);
+        clear_answers(fields, pad_);
         const FieldRows<int32_t> mask = fields.ints("attention_mask");
-        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
         for (uint32_t row = 0; row < batch.size(); ++row) {
             const ColumnView messages = batch[row].get("messages");
             const Ids ids = messages.ids();
