@@ -24,7 +24,7 @@ add_dependencies(hekla_library hekla_plugins hekla-describe ${HEKLA_MODULES})
 # favor of the host's.
 set(hekla_static ${hekla_BINARY_DIR}/lib/libhekla.a)
 set(hekla_room_archives)
-set(hekla_rooms_of_library api train reward infer batch generate data score program plugin model gpu text graph base)
+set(hekla_rooms_of_library api train reward infer batch generate data score program plugin model gpu text graph exchange base)
 foreach(room ${hekla_rooms_of_library})
   list(APPEND hekla_room_archives $<TARGET_FILE:hekla_${room}>)
 endforeach()

@@ -224,7 +224,20 @@ Status check(const hk_train_options* o) {
         .zero("reserved", o->reserved)
         .required("recipe", o->recipe, "the path of a TOML file")
         .texts("overrides", o->overrides, "override_count", o->override_count)
+        .then([&] { return o->communicator != nullptr ? check(o->communicator) : Status(); })
         .status();
+}
+
+Status check(const hk_communicator* c) {
+    HK_TRY(complete_input(c, "hk_communicator"));
+    HK_TRY(Members("hk_communicator")
+               .zero("reserved", c->reserved)
+               .between("size", c->size, 1, 1 << 20)
+               .between("rank", c->rank, 0, c->size - 1)
+               .status());
+    if (c->begin == nullptr || c->test == nullptr || c->fail == nullptr)
+        return invalid_argument("hk_communicator: begin, test or fail is null, expected a function");
+    return {};
 }
 
 Status check(const hk_evaluate_options* o) {

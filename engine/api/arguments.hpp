@@ -23,6 +23,7 @@ Status check(const hk_physical_device* physical);
 Status check(const hk_vulkan_device* device);
 Status check(const hk_memory_range* range);
 Status check(const hk_train_options* options);
+Status check(const hk_communicator* communicator);
 Status check(const hk_evaluate_options* options);
 Status check(const hk_predict_options* options);
 Status check(const hk_generate_options* options);

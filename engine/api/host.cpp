@@ -8,6 +8,7 @@
 #include "api/generation.hpp"
 #include "api/training.hpp"
 #include "base/file.hpp"
+#include "exchange/thread_communicator.hpp"
 #include "graph/simplify.hpp"
 #include "infer/embed.hpp"
 #include "infer/open_model.hpp"
@@ -213,17 +214,28 @@ Status run_predict(const Context::Call& call, const hk_predict_options& o) {
 
 extern "C" {
 
+int32_t hk_communicators_create(uint32_t count, hk_communicator* communicators, hk_error* error) {
+    return api::guarded(error, [&]() -> Status {
+        constexpr uint32_t kMost = 1024;
+        if (count == 0 || count > kMost)
+            return invalid_argument(fmt::format("count is {}, expected 1 to {}", count, kMost));
+        if (communicators == nullptr) return invalid_argument("communicators is null, expected an array");
+        exchange::create_thread_communicators({communicators, count});
+        return {};
+    });
+}
+
+void hk_communicators_destroy(hk_communicator* communicators, uint32_t count) {
+    for (uint32_t i = 0; communicators != nullptr && i < count; ++i)
+        exchange::destroy_thread_communicator(communicators[i]);
+}
+
 int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
     return api::captured_call(context, "hk_train", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         const api::HeardTraining heard(options, api::capture_of(context));
         if (result != nullptr) HK_TRY(complete(result, "hk_train_result"));
-        const auto train = [&]() -> Result<train::TrainerResult> {
-            HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
-                      api::training_run_of(environment_of(call), heard.options(), train::Purpose::train));
-            return train::TrainingLoop(*run).run();
-        };
-        Result<train::TrainerResult> finished = train();
+        Result<train::TrainerResult> finished = api::train_by(environment_of(call), heard.options());
         if (finished.code() == Code::cancelled) { // by the stop callback, before the first step
             train::TrainerResult none;
             none.best_evaluation = std::numeric_limits<double>::quiet_NaN();

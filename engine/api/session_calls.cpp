@@ -106,6 +106,9 @@ int32_t hk_session_train(hk_context context, const hk_train_options* options, co
                          hk_session* out, hk_error* error) {
     return begin_session(context, "hk_session_train", options, session_options, out, error,
                          [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
+                             if (options->communicator != nullptr)
+                                 return hekla::unsupported("hk_train_options.communicator is set, expected null: a "
+                                                           "session trains alone; use hk_train for several ranks");
                              return hekla::api::TrainingSession::create(found, *options, session_options);
                          });
 }

@@ -3,6 +3,9 @@
 #include "api/boundary.hpp"
 #include "train/recipe_file.hpp"
 
+#include <limits>
+#include <new>
+
 namespace hekla::api {
 namespace {
 
@@ -22,12 +25,48 @@ train::TrainerEvents events_of(const hk_train_options& o, const CallEnvironment&
 } // namespace
 
 Result<std::unique_ptr<train::TrainingRun>> training_run_of(const CallEnvironment& place,
-                                                            const hk_train_options* options, train::Purpose purpose) {
+                                                            const hk_train_options* options, train::Purpose purpose,
+                                                            exchange::Communicator* ranks) {
     HK_TRY(complete(options, "hk_train_options"));
     HK_ASSIGN(const train::Recipe recipe,
               train::read_recipe(string_of(options->recipe), texts(options->overrides, options->override_count)));
     return train::TrainingRun::create(recipe, place.registry, place.device, place.log, events_of(*options, place),
-                                      purpose);
+                                      purpose, ranks);
+}
+
+namespace {
+
+Result<train::TrainerResult> train_with(const CallEnvironment& place, const hk_train_options* options,
+                                        exchange::Communicator& ranks) {
+    if (ranks.rank() == 0) {
+        HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
+                  training_run_of(place, options, train::Purpose::train, &ranks));
+        return train::TrainingLoop(*run).run();
+    }
+    hk_train_options silent = *options;
+    silent.step = nullptr;
+    silent.evaluation = nullptr;
+    silent.message = nullptr;
+    silent.stop = nullptr;
+    HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
+              training_run_of(place, &silent, train::Purpose::join, &ranks));
+    HK_TRY(run->serve());
+    train::TrainerResult none;
+    none.best_evaluation = std::numeric_limits<double>::quiet_NaN();
+    return none;
+}
+
+} // namespace
+
+Result<train::TrainerResult> train_by(const CallEnvironment& place, const hk_train_options* options) {
+    exchange::Communicator ranks;
+    if (options->communicator != nullptr) ranks = exchange::Communicator(*options->communicator);
+    Result<train::TrainerResult> result = internal_error("the training did not begin");
+    try {
+        result = train_with(place, options, ranks);
+    } catch (const std::bad_alloc&) { result = out_of_memory("out of memory"); }
+    if (!result.ok()) ranks.fail(result.status());
+    return result;
 }
 
 } // namespace hekla::api

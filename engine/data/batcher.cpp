@@ -113,7 +113,7 @@ private:
 
     Result<Batch> make_or_explain(uint64_t ticket) {
         const std::string where = fmt::format("batch of step {}, micro-step {}", ticket / options_.micro_steps,
-                                              ticket % options_.micro_steps);
+                                              options_.first_micro_step + ticket % options_.micro_steps);
         try {
             Result<Batch> made = make(ticket);
             return made.ok() ? std::move(made) : Result<Batch>(made.status().with_context(where));
@@ -127,7 +127,7 @@ private:
     Result<Batch> make(uint64_t ticket) const {
         Batch batch;
         batch.step = ticket / options_.micro_steps;
-        batch.micro_step = static_cast<uint32_t>(ticket % options_.micro_steps);
+        batch.micro_step = options_.first_micro_step + static_cast<uint32_t>(ticket % options_.micro_steps);
         HK_TRY(make_(batch));
         HK_TRY(check_fields(batch.fields));
         return batch;

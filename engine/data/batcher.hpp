@@ -41,6 +41,7 @@ using MakeBatch = std::function<Status(Batch& batch)>;
 
 struct BatcherOptions {
     uint32_t micro_steps = 1;                                 // per step
+    uint32_t first_micro_step = 0;                            // number of the first of them
     uint64_t first_step = 0;                                  // first step of a resumed run
     uint64_t end_step = std::numeric_limits<uint64_t>::max(); // no batch of this step or after
     unsigned threads = 1;                                     // 0: next() makes the batch on its caller's thread

@@ -124,6 +124,7 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
         runtime.sharing_[self] = {[self] { return self->evict(); }, [self] { return self->restore(); }};
     }
     store->moments_ = options.moments;
+    if (options.shard) store->shards_.emplace(store->chunks_, *options.shard);
     const bool wanted[kStoreArenas] = {true, options.gradients, options.moments.count > 0, options.moments.count > 1};
     for (std::size_t a = 0; a < kStoreArenas; ++a) {
         const auto arena = static_cast<StoreArena>(a);
@@ -135,10 +136,12 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
             if (parameters && store->shared_ != nullptr && !chunk.own) continue;
             const uint64_t size = bytes_of(store->storage_in(arena, chunk.storage));
             const bool moments = arena == StoreArena::moment1 || arena == StoreArena::moment2;
+            const uint64_t elements = moments && store->shards_ ? store->shards_->own_elements(static_cast<uint32_t>(c))
+                                                                : std::max(chunk.elements, kTensorAlignment);
+            if (elements == 0) continue;
             const auto residence =
                 moments && options.moments.in_system_memory ? gpu::Residence::system : gpu::Residence::device;
-            HK_ASSIGN(store->arenas_[a][c], memory.create_buffer(std::max(chunk.elements, kTensorAlignment) * size,
-                                                                 residence, arena_name(arena)));
+            HK_ASSIGN(store->arenas_[a][c], memory.create_buffer(elements * size, residence, arena_name(arena)));
         }
         for (const gpu::Buffer& chunk : store->arenas_[a])
             if (chunk) HK_TRY(runtime.gpu().staging->fill(chunk, 0, chunk.bytes(), 0));
@@ -217,13 +220,55 @@ Status ParameterStore::upload(std::string_view name, std::span<const float> valu
     if (values.size() != static_cast<std::size_t>(entry->shape.elements()))
         return invalid_argument(fmt::format("'{}' {} takes {} numbers; {} were given", name, entry->shape.text(),
                                             entry->shape.elements(), values.size()));
-    const gpu::Buffer& to = buffer(arena, entry->chunk);
-    if (const Storage storage = storage_in(arena, entry->storage); bytes_of(storage) == 2) {
+    if (is_sharded(arena)) return parts_only(name, arena);
+    return write(buffer(arena, entry->chunk), storage_in(arena, entry->storage), entry->offset, values);
+}
+
+Status ParameterStore::write(const gpu::Buffer& to, Storage storage, uint64_t first, std::span<const float> values) {
+    if (bytes_of(storage) == 2) {
         ResourceVector<uint16_t> halves(values.size(), host_memory());
         std::ranges::transform(values, halves.begin(), [&](float x) { return to_half(storage, x); });
-        return runtime_->gpu().staging->upload(to, entry->offset * sizeof(uint16_t), std::span<const uint16_t>(halves));
+        return runtime_->gpu().staging->upload(to, first * sizeof(uint16_t), std::span<const uint16_t>(halves));
     }
-    return runtime_->gpu().staging->upload(to, entry->offset * sizeof(float), values);
+    return runtime_->gpu().staging->upload(to, first * sizeof(float), values);
+}
+
+Status ParameterStore::read(const gpu::Buffer& from, Storage storage, uint64_t first, std::span<float> values) {
+    if (bytes_of(storage) == 2) {
+        ResourceVector<uint16_t> halves(values.size(), host_memory());
+        HK_TRY(runtime_->gpu().staging->download(from, first * sizeof(uint16_t), std::span(halves)));
+        std::ranges::transform(halves, values.begin(), [&](uint16_t x) { return from_half(storage, x); });
+        return {};
+    }
+    return runtime_->gpu().staging->download(from, first * sizeof(float), values);
+}
+
+bool ParameterStore::is_sharded(StoreArena arena) const {
+    return shards_ && shards_->ranks() > 1 && (arena == StoreArena::moment1 || arena == StoreArena::moment2);
+}
+
+Status ParameterStore::parts_only(std::string_view name, StoreArena arena) {
+    return internal_error(
+        fmt::format("the {} of '{}' are divided over the ranks of this training", arena_name(arena), name));
+}
+
+// Returns where a range is in the chunk's buffer.
+Result<uint64_t> ParameterStore::place_of(const ElementRange& range, std::size_t values, StoreArena arena) const {
+    if (range.chunk >= chunks_.size() || !chunks_[range.chunk].trained || range.count != values ||
+        range.end() > chunks_[range.chunk].elements || !has(arena, range.chunk))
+        return internal_error(fmt::format("{} numbers for elements {} to {} of chunk {} of the {}", values, range.first,
+                                          range.end(), range.chunk, arena_name(arena)));
+    return is_sharded(arena) ? shards_->place(range) : range.first;
+}
+
+Status ParameterStore::upload(const ElementRange& range, std::span<const float> values, StoreArena arena) {
+    HK_ASSIGN(const uint64_t first, place_of(range, values.size(), arena));
+    return write(buffer(arena, range.chunk), storage_in(arena, Storage::f32), first, values);
+}
+
+Status ParameterStore::download(const ElementRange& range, std::span<float> values, StoreArena arena) {
+    HK_ASSIGN(const uint64_t first, place_of(range, values.size(), arena));
+    return read(buffer(arena, range.chunk), storage_in(arena, Storage::f32), first, values);
 }
 
 Status ParameterStore::upload(std::span<const Part> parts) {
@@ -242,15 +287,9 @@ Status ParameterStore::upload(std::span<const Part> parts) {
 
 Result<ResourceArray<float>> ParameterStore::download(std::string_view name, StoreArena arena) {
     HK_ASSIGN(const ParameterEntry* entry, entry_in(name, arena));
-    const gpu::Buffer& from = buffer(arena, entry->chunk);
+    if (is_sharded(arena)) return parts_only(name, arena);
     ResourceArray<float> values(static_cast<std::size_t>(entry->shape.elements()), host_memory());
-    if (const Storage storage = storage_in(arena, entry->storage); bytes_of(storage) == 2) {
-        ResourceVector<uint16_t> halves(values.size(), host_memory());
-        HK_TRY(runtime_->gpu().staging->download(from, entry->offset * sizeof(uint16_t), std::span(halves)));
-        std::ranges::transform(halves, values.begin(), [&](uint16_t x) { return from_half(storage, x); });
-        return values;
-    }
-    HK_TRY(runtime_->gpu().staging->download(from, entry->offset * sizeof(float), std::span(values)));
+    HK_TRY(read(buffer(arena, entry->chunk), storage_in(arena, entry->storage), entry->offset, values));
     return values;
 }
 

@@ -4,10 +4,12 @@
 #include "base/resource_array.hpp"
 #include "program/lowering/parameter_table.hpp"
 #include "program/runtime.hpp"
+#include "program/shards.hpp"
 
 #include <map>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -39,6 +41,8 @@ struct StoreOptions {
     // (ParameterStore::shared), or those of such a store are used, without another upload.
     bool share = false;
     std::shared_ptr<SharedWeights> shared = nullptr;
+    // With several ranks: only the moments of the rank's own elements are stored.
+    std::optional<ShardOptions> shard = std::nullopt;
     // Parameters that are not shared then: those of adapters. The others are placed as if these did not exist.
     std::set<std::string, std::less<>> own = {};
 };
@@ -72,6 +76,7 @@ public:
     const std::vector<ParameterEntry>& table() const { return table_; }
     const ParameterEntry* find(std::string_view name) const; // null if there is none
     const std::vector<StoreChunk>& chunks() const { return chunks_; }
+    const Shards* shards() const { return shards_ ? &*shards_ : nullptr; } // null without StoreOptions::shard
     std::map<std::string, Storage> storage() const; // of those parameters that are stored in 16 bits
     // Returns whether a chunk has memory in that arena; without a chunk: whether any has.
     bool has(StoreArena arena) const;
@@ -90,6 +95,9 @@ public:
     };
     Status upload(std::span<const Part> parts);
     Result<ResourceArray<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
+    // The same for elements of a trained chunk. Of moments, only those that the rank owns, within one slice.
+    Status upload(const ElementRange& range, std::span<const float> values, StoreArena arena);
+    Status download(const ElementRange& range, std::span<float> values, StoreArena arena);
     Status zero(StoreArena arena);
 
     // States: created on first use (zeros), then found by name; another size for the same name is an error. A program
@@ -125,6 +133,13 @@ private:
     std::vector<StoreChunk> chunks_;
     std::shared_ptr<const CompiledKernels> kernels_;
     Moments moments_;
+    std::optional<Shards> shards_;
+    // Copies numbers to and from memory of the arena that is stored as `storage`, from `first` on.
+    Status write(const gpu::Buffer& to, Storage storage, uint64_t first, std::span<const float> values);
+    Status read(const gpu::Buffer& from, Storage storage, uint64_t first, std::span<float> values);
+    bool is_sharded(StoreArena arena) const; // over several ranks
+    static Status parts_only(std::string_view name, StoreArena arena);
+    Result<uint64_t> place_of(const ElementRange& range, std::size_t values, StoreArena arena) const;
     Storage storage_in(StoreArena arena, Storage of_parameter) const;
     std::vector<gpu::Buffer> arenas_[kStoreArenas]; // by chunk; null if a chunk has none
     class Shared;

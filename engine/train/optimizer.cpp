@@ -12,6 +12,7 @@ struct Optimizer::State {
     double scale = 1.0;                // of the loss, as the device has it
     uint64_t scale_known = UINT64_MAX; // ParameterStore::state_writes() when `scale` was read
     std::unique_ptr<program::Program> program;
+    std::unique_ptr<program::Program> norm, decide, update; // instead of `program`, with shards
 };
 
 program::Storage storage_of(const TrainSection& settings) {
@@ -89,14 +90,29 @@ program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry
 Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& s, const std::vector<std::string>& reached,
                                                      const OptimizerRules& rules) {
-    HK_ASSIGN(program::Lowering lowering, program::lower_optimizer(plan(store.table(), s, reached, rules),
-                                                                   store.table(), store.chunks(), runtime.limits()));
+    program::OptimizerPlan planned = plan(store.table(), s, reached, rules);
+    planned.shards = store.shards();
     std::unique_ptr<Optimizer> optimizer(new Optimizer());
-    optimizer->state_->store = &store;
-    optimizer->state_->scales = s.fp16;
-    program::CompileOptions options;
-    options.read_states = states(s);
-    HK_ASSIGN(optimizer->state_->program, program::Program::compile(runtime, lowering, store, options));
+    State& state = *optimizer->state_;
+    state.store = &store;
+    state.scales = s.fp16;
+    const auto compile = [&](program::OptimizerStage stage, std::vector<std::string> read_states,
+                             std::unique_ptr<program::Program>& to) -> Status {
+        planned.stage = stage;
+        HK_ASSIGN(const program::Lowering lowering,
+                  program::lower_optimizer(planned, store.table(), store.chunks(), runtime.limits()));
+        program::CompileOptions options;
+        options.read_states = std::move(read_states);
+        HK_ASSIGN(to, program::Program::compile(runtime, lowering, store, options));
+        return {};
+    };
+    if (store.shards() == nullptr) {
+        HK_TRY(compile(program::OptimizerStage::all, states(s), state.program));
+        return optimizer;
+    }
+    HK_TRY(compile(program::OptimizerStage::norm, {}, state.norm));
+    HK_TRY(compile(program::OptimizerStage::decide, states(s), state.decide));
+    HK_TRY(compile(program::OptimizerStage::update, {}, state.update));
     return optimizer;
 }
 
@@ -140,29 +156,84 @@ program::Program& Optimizer::program() const { return *state_->program; }
 
 Status Optimizer::set(double learning_rate) {
     HK_ASSIGN(const double scale, loss_scale());
-    HK_TRY(state_->program->set_scalar(program::kGradientScale, static_cast<float>(1.0 / scale)));
-    return state_->program->set_scalar(program::kLearningRate, static_cast<float>(learning_rate));
+    program::Program& decides = state_->decide != nullptr ? *state_->decide : *state_->program;
+    program::Program& updates = state_->update != nullptr ? *state_->update : *state_->program;
+    HK_TRY(decides.set_scalar(program::kGradientScale, static_cast<float>(1.0 / scale)));
+    return updates.set_scalar(program::kLearningRate, static_cast<float>(learning_rate));
 }
 
-Result<StepOutcome> Optimizer::outcome() {
+Result<StepOutcome> Optimizer::read_outcome(program::Program& from) {
     State& state = *state_;
-    HK_ASSIGN(const ResourceArray<std::byte> bytes, state.program->read_state(program::kOptimizerState));
+    HK_ASSIGN(const ResourceArray<std::byte> bytes, from.read_state(program::kOptimizerState));
     program::OptimizerState device;
     if (bytes.size() < sizeof device) return internal_error("the optimizer's state is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);
     const StepOutcome outcome{static_cast<double>(device.norm), device.skip != 0, device.skipped_in_row, device.applied,
                               device.skip != 0 && state.scale > 1.0};
     if (state.scales) {
-        HK_ASSIGN(const ResourceArray<std::byte> scale, state.program->read_state(program::kLossScaleState));
+        HK_ASSIGN(const ResourceArray<std::byte> scale, from.read_state(program::kLossScaleState));
         HK_ASSIGN(state.scale, scale_in(scale));
     }
     return outcome;
 }
 
+Result<StepOutcome> Optimizer::outcome() { return read_outcome(*state_->program); }
+
 Result<StepOutcome> Optimizer::step(double learning_rate) {
     HK_TRY(set(learning_rate));
-    HK_TRY(state_->program->submit());
-    return outcome();
+    if (state_->program != nullptr) {
+        HK_TRY(state_->program->submit());
+        return outcome();
+    }
+    HK_TRY(state_->norm->submit());
+    HK_TRY(state_->decide->submit());
+    HK_TRY(state_->update->submit());
+    return read_outcome(*state_->decide);
 }
+
+Result<std::vector<float>> Optimizer::own_sums() {
+    State& state = *state_;
+    HK_TRY(state.norm->run());
+    HK_ASSIGN(const ResourceArray<std::byte> bytes, state.store->download_state(program::kOptimizerSums));
+    const program::Shards& shards = *state.store->shards();
+    std::vector<float> all(bytes.size() / sizeof(float)), own;
+    std::memcpy(all.data(), bytes.data(), all.size() * sizeof(float));
+    for (const program::ElementRange& range : shards.own()) {
+        const auto first = all.begin() + static_cast<std::ptrdiff_t>(shards.sum_index(range));
+        own.insert(own.end(), first, first + static_cast<std::ptrdiff_t>(program::Shards::sums_of(range)));
+    }
+    return own;
+}
+
+Result<StepOutcome> Optimizer::decide(std::span<const float> sums, float loss) {
+    program::ParameterStore& store = *state_->store;
+    HK_TRY(store.upload_state(program::kOptimizerSums, std::as_bytes(sums)));
+    HK_TRY(store.upload_state(kLossState, std::as_bytes(std::span(&loss, 1))));
+    HK_TRY(state_->decide->submit());
+    return read_outcome(*state_->decide);
+}
+
+Result<std::vector<std::byte>> Optimizer::decision() const {
+    std::vector<std::byte> all;
+    for (const char* name : {program::kOptimizerState, program::kLossScaleState}) {
+        if (!state_->store->has_state(name)) continue;
+        HK_ASSIGN(const ResourceArray<std::byte> bytes, state_->store->download_state(name));
+        all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
+}
+
+Status Optimizer::set_decision(std::span<const std::byte> decision) {
+    for (const char* name : {program::kOptimizerState, program::kLossScaleState}) {
+        if (!state_->store->has_state(name)) continue;
+        HK_ASSIGN(const uint64_t bytes, state_->store->state_bytes(name));
+        if (decision.size() < bytes) return internal_error("rank 0 decided with a smaller state than this rank has");
+        HK_TRY(state_->store->upload_state(name, decision.first(static_cast<std::size_t>(bytes))));
+        decision = decision.subspan(static_cast<std::size_t>(bytes));
+    }
+    return {};
+}
+
+Status Optimizer::update_own() { return state_->update->submit(); }
 
 } // namespace hekla::train

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 
 namespace hekla::train {
 
@@ -39,8 +40,9 @@ struct OptimizerRules {
 class Optimizer {
 public:
     // Creates the optimizer of the parameters named in `reached` (those that a loss reaches); the others never change,
-    // not even by decay. Decay applies to parameters of rank 2 and more that are not in no_decay. Pruned weights, which
-    // are zero with zero moments, stay zero. The store must have gradients, and moments() of these settings.
+    // not even by decay. With shards of a store of several ranks, it updates the rank's own elements. Decay applies to
+    // parameters of rank 2 and more that are not in no_decay. Pruned weights, which are zero with zero moments, stay
+    // zero. The store must have gradients, and moments() of these settings.
     static Result<std::unique_ptr<Optimizer>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& settings,
                                                      const std::vector<std::string>& reached,
@@ -63,6 +65,17 @@ public:
     // Runs a step with a non-finite loss, which changes only counters, and restores those.
     Status rehearse();
 
+    // For a store with shards, the parts of a step between which ranks exchange numbers. set() comes first.
+    // Computes the sums of squares of the rank's own gradients, at their places among those of all ranks.
+    Result<std::vector<float>> own_sums();
+    // Decides about the step with the sums of all ranks and the loss of the whole step.
+    Result<StepOutcome> decide(std::span<const float> sums, float loss);
+    // The bytes of what was decided, for other ranks, which set it.
+    Result<std::vector<std::byte>> decision() const;
+    Status set_decision(std::span<const std::byte> decision);
+    // Submits the update of the rank's own parameters.
+    Status update_own();
+
     // Returns what the store must keep for these settings.
     static program::Moments moments(const TrainSection& settings);
     // Returns the states of the store that belong to a checkpoint of a run with these settings.
@@ -71,6 +84,7 @@ public:
 private:
     Optimizer();
     // Returns what create() lowers, for the tensors of a table.
+    Result<StepOutcome> read_outcome(program::Program& from);
     static program::OptimizerPlan plan(const std::vector<program::ParameterEntry>& table, const TrainSection& settings,
                                        const std::vector<std::string>& reached, const OptimizerRules& rules);
     struct State;

@@ -173,6 +173,10 @@ Status RunLog::step(const hk_train_step& r) {
     if (r.skipped != 0) record["skipped"] = true;
     record["seconds"] = r.seconds;
     record["tokens_per_second"] = r.tokens_per_second;
+    if (r.exchanged_bytes > 0) {
+        record["exchanged_bytes"] = r.exchanged_bytes;
+        record["exchange_seconds"] = r.exchange_seconds;
+    }
     note(record, r.step);
     return line(record.dump());
 }

@@ -21,17 +21,15 @@ Result<StepReporter> StepReporter::open(TrainingRun& run) {
 Status StepReporter::step(const StepResult& result) {
     const TrainSection& s = run_->recipe().train;
     RunProgress& progress = run_->progress();
-    double tokens = 0.0;
-    for (const data::Batch& batch : result.micro)
-        tokens += static_cast<double>(s.per_device_train_batch_size * batch.length);
+    const auto& [loss, outcome, tokens, exchange] = result.taken;
     average_seconds_ = average_seconds_ == 0.0 ? result.seconds : 0.9 * average_seconds_ + 0.1 * result.seconds;
     // A share above 1 means that the peak was measured while something else used the device: it is not known.
     const double share = peak_flops_ > 0.0 ? run_->flops(result.micro) / result.seconds / peak_flops_ : 0.0;
     if (share > 1.0) peak_flops_ = 0.0;
     HK_TRY(write());
     Unwritten& step = unwritten_.emplace();
-    step.loss_values = result.loss.losses;
-    step.metric_values = result.loss.metrics;
+    step.loss_values = loss.losses;
+    step.metric_values = loss.metrics;
     const auto& set = run_->scalars().values();
     step.scalar_values.assign(set.begin(), set.end());
     step.losses = scores_of(step.loss_values);
@@ -40,12 +38,12 @@ Status StepReporter::step(const StepResult& result) {
 
     hk_train_step& report = step.report;
     report.struct_size = sizeof report;
-    report.skipped = result.outcome.skipped ? 1 : 0;
+    report.skipped = outcome.skipped ? 1 : 0;
     report.step = progress.step;
     report.max_steps = s.max_steps;
-    report.loss = result.loss.total;
-    report.loss_z = progress.losses.z(result.loss.total);
-    report.gradient_norm = result.outcome.gradient_norm;
+    report.loss = loss.total;
+    report.loss_z = progress.losses.z(loss.total);
+    report.gradient_norm = outcome.gradient_norm;
     report.learning_rate = result.learning_rate;
     report.seconds = result.seconds;
     report.tokens_per_second = tokens / result.seconds;
@@ -57,8 +55,10 @@ Status StepReporter::step(const StepResult& result) {
     report.metric_count = step.metrics.size();
     report.scalars = step.scalars.data();
     report.scalar_count = step.scalars.size();
+    report.exchanged_bytes = exchange.sent + exchange.received;
+    report.exchange_seconds = exchange.seconds;
 
-    progress.losses.add(result.loss.total);
+    progress.losses.add(loss.total);
     if (run_->events().step) run_->events().step(report);
     return {};
 }

@@ -13,8 +13,7 @@ namespace hekla::train {
 // One step, as reported by the loop.
 struct StepResult {
     const std::vector<data::Batch>& micro;
-    const StepLoss& loss;
-    const StepOutcome& outcome;
+    const TakenStep& taken;
     double learning_rate = 0.0;
     double seconds = 0.0;
 };

@@ -37,6 +37,7 @@ Result<TrainerResult> TrainingLoop::train() {
     const TrainSection& s = run_.recipe().train;
     const RunProgress& progress = run_.progress();
     HK_TRY(run_.start());
+    HK_TRY(run_.synchronize());
     HK_ASSIGN(StepReporter reporter, StepReporter::open(run_));
     reporter_.emplace(std::move(reporter));
     if (run_.resumed()) saved_ = progress.step;
@@ -96,6 +97,7 @@ Result<TrainerResult> TrainingLoop::train() {
     result.steps = progress.step;
     result.best_evaluation = progress.best_evaluation;
     result.best_step = progress.best_step;
+    HK_TRY(run_.end_ranks());
     if (result.stopped && batcher != nullptr) run_.end_batches(*batcher);
     return result;
 }
@@ -109,7 +111,8 @@ Status TrainingLoop::end_step(const StepBatches& micro, double rate, Clock::time
     const TrainSection& s = run_.recipe().train;
     RunProgress& progress = run_.progress();
     HK_ASSIGN(const TakenStep result, run_.end_step());
-    const auto& [loss, outcome] = result;
+    const StepLoss& loss = result.loss;
+    const StepOutcome& outcome = result.outcome;
     ++progress.step;
     const double seconds = seconds_since(begin);
     progress.seconds += seconds;
@@ -118,7 +121,7 @@ Status TrainingLoop::end_step(const StepBatches& micro, double rate, Clock::time
         applied_ = true;
     }
     if (!outcome.skipped || !applied_) tested_ = micro;
-    HK_TRY(reporter_->step({*micro, loss, outcome, rate, seconds}));
+    HK_TRY(reporter_->step({*micro, result, rate, seconds}));
     if (outcome.scale_too_large)
         run_.log().warning(fmt::format("step {}: a gradient is too large for float16; the update was skipped, and the "
                                        "loss scale is halved",

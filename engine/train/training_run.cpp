@@ -28,17 +28,23 @@ TrainingRun::~TrainingRun() = default;
 
 Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, const plugin::Registry& registry,
                                                          const program::RuntimeSource& device, const Log& log,
-                                                         const TrainerEvents& events, Purpose purpose) {
+                                                         const TrainerEvents& events, Purpose purpose,
+                                                         exchange::Communicator* ranks) {
     std::unique_ptr<TrainingRun> t(new TrainingRun(recipe, registry, device.host_memory(), log, events));
+    if (ranks != nullptr) t->ranks_ = ranks;
+    const bool several = t->ranks_->size() > 1;
+    if (several) HK_TRY(t->greet());
+    if (purpose == Purpose::join) HK_TRY(t->receive_start());
     if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
-    t->resumes_ = purpose != Purpose::initial;
+    t->resumes_ = purpose != Purpose::initial && purpose != Purpose::join;
     HK_TRY(t->read());
     HK_ASSIGN(t->runtime_, device.get());
     program::Runtime& runtime = *t->runtime_;
-    if (recipe.train.fit) HK_TRY(t->fit());
+    if (t->recipe_.train.fit) HK_TRY(t->fit());
     HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
                       recipe.train.context_length, t->fit_options()));
     HK_TRY(t->open_data());
+    if (several && purpose == Purpose::train) HK_TRY(t->send_start());
     HK_TRY(events.stop.check_now("preparing the training"));
     if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
         return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
@@ -120,7 +126,8 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
     const TrainSection& s = recipe_.train;
     data::BatcherOptions options;
     options.threads = events_.own_threads ? 1 : 0;
-    options.micro_steps = static_cast<uint32_t>(s.gradient_accumulation_steps);
+    options.micro_steps = micro_steps();
+    if (is_sharded()) options.first_micro_step = micro_of_rank(sharded_options(), ranks_->rank(), ranks_->size()).first;
     options.first_step = static_cast<uint64_t>(from_step);
     // A finished run has no next step, but measure() and rehearse() need a batch.
     options.end_step = static_cast<uint64_t>(std::max(s.max_steps, from_step + 1));
@@ -177,7 +184,7 @@ program::Program& TrainingRun::train_program(int64_t length) const {
 Result<std::optional<std::vector<data::Batch>>> TrainingRun::next_micro_batches(data::Batcher& batcher,
                                                                                 std::vector<data::Batch> ready) const {
     std::vector<data::Batch> micro = std::move(ready);
-    const auto count = static_cast<std::size_t>(recipe_.train.gradient_accumulation_steps);
+    const std::size_t count = micro_steps();
     const BatchMaker maker = micro.size() < count ? batch_maker() : BatchMaker();
     while (micro.size() < count) {
         if (!wait_for_batch(batcher, events_, maker)) return std::optional<std::vector<data::Batch>>();
@@ -189,8 +196,7 @@ Result<std::optional<std::vector<data::Batch>>> TrainingRun::next_micro_batches(
 }
 
 void TrainingRun::take_ready_batches(data::Batcher& batcher, std::vector<data::Batch>& micro) const {
-    while (micro.size() < static_cast<std::size_t>(recipe_.train.gradient_accumulation_steps) &&
-           batcher.wait(std::chrono::milliseconds(0))) {
+    while (micro.size() < micro_steps() && batcher.wait(std::chrono::milliseconds(0))) {
         Result<std::optional<data::Batch>> batch = batcher.next();
         if (!batch.ok() || !batch.value()) return; // the last step, or an error, which every later call returns
         micro.push_back(std::move(*batch.value()));
@@ -228,12 +234,17 @@ Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, i
 }
 
 Status TrainingRun::begin_step(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
+    if (sharded_ != nullptr) {
+        HK_TRY(command_step(step, learning_rate));
+        HK_TRY(prepare_step(step));
+        return sharded_->begin(micro, step, learning_rate);
+    }
     HK_TRY(prepare_step(step));
     return runner_->begin_update(micro, step, learning_rate);
 }
 
 Result<TakenStep> TrainingRun::end_step() {
-    HK_ASSIGN(TakenStep result, runner_->end_update());
+    HK_ASSIGN(TakenStep result, sharded_ != nullptr ? sharded_->end() : runner_->end_update());
     if (average_ != nullptr && !result.outcome.skipped) HK_TRY(average_->update(result.outcome.applied));
     if (rollouts_ != nullptr) { // before those of the step
         const auto& of_iteration = rollouts_->metrics();

@@ -5,6 +5,7 @@
 
 #include "base/temporary_folder.hpp"
 #include "data/batcher.hpp"
+#include "exchange/communicator.hpp"
 #include "graph/graph.hpp"
 #include "model/checkpoint.hpp"
 #include "plugin/compose.hpp"
@@ -27,6 +28,7 @@
 #include "train/run_data.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_progress.hpp"
+#include "train/sharded_step.hpp"
 #include "train/step_runner.hpp"
 #include "train/step_scalars.hpp"
 #include "train/text_evaluator.hpp"
@@ -43,6 +45,7 @@ namespace hekla::train {
 enum class Purpose {
     train,   // a TrainingLoop follows: the run's folder is created and locked now
     read,    // plan, evaluate, replay: the run's files do not change
+    join,    // serve() follows: this is another rank than 0 of a training, and does not use the run's folder
     initial, // evaluate what the recipe's training would begin with: the run's checkpoints are not read either
 };
 
@@ -53,10 +56,13 @@ public:
     // and, if the run's folder has a complete checkpoint, loads it. Trains nothing. After an error, or if no
     // TrainingLoop starts the run, nothing is left in the folder. failed_precondition if the recipe differs from the
     // checkpoint's; cancelled if events.stop asks for it. The device is requested after the recipe's files were read
-    // and its model was described. `registry` and the runtime must outlive this.
+    // and its model was described. `ranks`: of a training by several ranks, each of which calls this, rank 0 with
+    // Purpose::train and the others with Purpose::join; null: alone. `registry`, the runtime and `ranks` must outlive
+    // this.
     static Result<std::unique_ptr<TrainingRun>> create(const Recipe& recipe, const plugin::Registry& registry,
                                                        const program::RuntimeSource& device, const Log& log,
-                                                       const TrainerEvents& events, Purpose purpose = Purpose::read);
+                                                       const TrainerEvents& events, Purpose purpose = Purpose::read,
+                                                       exchange::Communicator* ranks = nullptr);
     ~TrainingRun();
     TrainingRun(const TrainingRun&) = delete;
     TrainingRun& operator=(const TrainingRun&) = delete;
@@ -119,7 +125,16 @@ public:
     std::optional<int64_t> rewind_step() const;
     bool resumed() const { return found_.has_value(); } // from a checkpoint of its own folder
 
+    // Takes part in the training of rank 0 until that ends it (Purpose::join).
+    Status serve();
+    const exchange::Communicator& ranks() const { return *ranks_; }
+
     // For TrainingLoop and Replayer:
+
+    // Makes weights and optimizer of all ranks those of this one, rank 0. A training begins with it.
+    Status synchronize();
+    // Ends serve() of the other ranks.
+    Status end_ranks();
 
     // Writes the tokenizer, the resolved recipe and the kernel choices into the run's folder, which is kept from now
     // on. failed_precondition without Purpose::train.
@@ -170,6 +185,26 @@ public:
     Result<double> loss_scale() const { return optimizer_->loss_scale(); }
 
 private:
+    // Whether a step is computed in parts, whose gradients are added on the host.
+    bool is_sharded() const { return ranks_->size() > 1 || recipe_.distributed.parts > 1; }
+    ShardedStep::Options sharded_options() const;
+    uint32_t micro_steps() const; // of this rank in a step
+    // Chooses distributed.parts if the recipe does not. of_checkpoint: those of the run so far; 0: it starts.
+    Status settle_parts(int64_t of_checkpoint);
+    // What ranks exchange before a training.
+    Status greet();
+    Status send_start();
+    Status receive_start();
+    Status send_choices();
+    Result<nlohmann::json> receive_choices() const;
+    Status command_step(int64_t step, double learning_rate);
+    // A moment of a parameter, wherever it is.
+    Result<ResourceArray<float>> moment(const program::ParameterEntry& entry, program::StoreArena arena) const;
+    Status set_moment(const program::ParameterEntry& entry, program::StoreArena arena, std::span<const float> values);
+    bool has_moment(program::StoreArena arena) const;
+    model::TensorSource moment_source(const program::ParameterEntry& entry, program::StoreArena arena,
+                                      const std::string& name) const;
+
     // Sets the values of the step scalars and, before the first step, computes the outputs of frozen layers.
     Status prepare_step(int64_t step);
     TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
@@ -179,7 +214,7 @@ private:
     Result<Plan> plan(const program::Target& target) const;
     Status find_checkpoint();
     // Returns an error for another model, tokenizer or optimizer; warns of other settings that affect the bits.
-    Status same_run(const model::Checkpoint& checkpoint) const;
+    Status same_run(const model::Checkpoint& checkpoint);
     Result<std::unique_ptr<text::Tokenizer>> find_tokenizer();
     Status open_tokenizer();
     std::pmr::memory_resource* host_memory() const { return host_memory_; }
@@ -243,6 +278,8 @@ private:
     const plugin::Registry& registry_;
     program::Runtime* runtime_ = nullptr; // null while files are read, and for an estimate
     std::pmr::memory_resource* host_memory_;
+    exchange::Communicator alone_;
+    exchange::Communicator* ranks_ = &alone_;
     Log log_;
     TrainerEvents events_;
     Recipe recipe_;
@@ -250,7 +287,9 @@ private:
     RunFolder folder_;                         // Purpose::train
     std::optional<TemporaryFolder> temporary_; // Purpose::read: tokenized text, if the run has no folder for it;
                                                // declared before data_, whose files are in it
-    bool resumes_ = true;                      // not with Purpose::initial
+    std::optional<TemporaryFolder> joined_;    // Purpose::join: the tokenizer of rank 0
+    nlohmann::json choices_of_rank_0_;         // Purpose::join
+    bool resumes_ = true;                      // not with Purpose::initial and join
     std::optional<model::Checkpoint> found_;   // to resume from
     std::unique_ptr<text::Tokenizer> tokenizer_;
     RunData data_;
@@ -285,6 +324,7 @@ private:
     std::unique_ptr<Optimizer> optimizer_;
     std::unique_ptr<MovingAverage> average_; // with train.ema_decay
     std::optional<StepRunner> runner_;
+    std::unique_ptr<ShardedStep> sharded_; // if is_sharded()
     RunProgress progress_;
     double peak_flops_ = 0.0;
 };

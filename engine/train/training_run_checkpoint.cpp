@@ -24,20 +24,6 @@ constexpr const char* kAverages = "ema"; // file of a checkpoint
 constexpr std::pair<const char*, program::StoreArena> kMoments[] = {{"exp_avg.", program::StoreArena::moment1},
                                                                     {"exp_avg_sq.", program::StoreArena::moment2}};
 
-// Returns a source that downloads a moment of the store when it is written; an error if it is not finite.
-model::TensorSource source(program::ParameterStore& store, const program::ParameterEntry& entry,
-                           program::StoreArena arena, const std::string& name) {
-    model::TensorSource s;
-    s.name = name;
-    s.dtype = model::DType::f32;
-    s.dims = entry.shape.vector();
-    s.stream = [&store, parameter = entry.name, arena](const model::Sink& sink) -> Status {
-        HK_ASSIGN(const ResourceArray<float> values, store.download(parameter, arena));
-        return sink(std::as_bytes(std::span(values)));
-    };
-    return model::finite_source(std::move(s));
-}
-
 } // namespace
 
 Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
@@ -100,7 +86,7 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
                                  where, difference));
     HK_ASSIGN(const model::Weights optimizer, model::Weights::open(checkpoint.path, "optimizer"));
     for (const auto& [prefix, arena] : kMoments)
-        if (store_->has(arena)) HK_TRY(load_arena(checkpoint.path, optimizer, prefix, arena));
+        if (has_moment(arena)) HK_TRY(load_arena(checkpoint.path, optimizer, prefix, arena));
     for (const std::string& name : Optimizer::states(recipe_.train)) {
         // A float32 run that resumes in float16 starts from the initial loss scale.
         if (name == program::kLossScaleState && optimizer.find("state." + name) == nullptr) continue;
@@ -110,14 +96,32 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
     return {};
 }
 
+bool TrainingRun::has_moment(program::StoreArena arena) const {
+    return Optimizer::moments(recipe_.train).count > (arena == program::StoreArena::moment2 ? 1u : 0u);
+}
+
+// Returns a source that reads a moment when it is written; an error if it is not finite.
+model::TensorSource TrainingRun::moment_source(const program::ParameterEntry& entry, program::StoreArena arena,
+                                               const std::string& name) const {
+    model::TensorSource s;
+    s.name = name;
+    s.dtype = model::DType::f32;
+    s.dims = entry.shape.vector();
+    s.stream = [this, &entry, arena](const model::Sink& sink) -> Status {
+        HK_ASSIGN(const ResourceArray<float> values, moment(entry, arena));
+        return sink(std::as_bytes(std::span(values)));
+    };
+    return model::finite_source(std::move(s));
+}
+
 Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     HK_ASSIGN(model::CheckpointWriter writer, model::CheckpointWriter::create(run_, step()));
     std::vector<model::TensorSource> moments;
     for (const program::ParameterEntry& entry : store_->table()) {
         if (!entry.trained) continue;
         for (const auto& [prefix, arena] : kMoments)
-            if (store_->has(arena))
-                moments.push_back(source(*store_, entry, arena, fmt::format("{}{}", prefix, entry.name)));
+            if (has_moment(arena))
+                moments.push_back(moment_source(entry, arena, fmt::format("{}{}", prefix, entry.name)));
     }
     for (const std::string& name : Optimizer::states(recipe_.train)) {
         HK_ASSIGN(const uint64_t bytes, store_->state_bytes(name));
@@ -204,7 +208,8 @@ Status TrainingRun::load_arena(const fs::path& folder, const model::Weights& wei
                                        finite.message()));
         std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
         HK_TRY(model::load_float32(*tensor, values));
-        HK_TRY(store_->upload(entry.name, values, arena));
+        HK_TRY(arena == program::StoreArena::parameters ? store_->upload(entry.name, values, arena)
+                                                        : set_moment(entry, arena, values));
     }
     return {};
 }

@@ -78,6 +78,11 @@ Status TrainingRun::read() {
     HK_ASSIGN(std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
     learns_from_rollouts_ = plugin::learns_from_rollouts(registry_, recipe_.objective.id);
+    if (learns_from_rollouts_ && is_sharded())
+        return unsupported(
+            fmt::format("objective '{}' learns from rollouts, which one rank makes: train on one device, "
+                        "without distributed.parts",
+                        recipe_.objective.id));
     if (learns_from_rollouts_) {
         HK_TRY(add_reward_columns(recipe_, registry_, needs));
     } else {
@@ -135,21 +140,23 @@ Result<WeightMask> TrainingRun::prunable(const Recipe& recipe, const plugin::Reg
 }
 
 Status TrainingRun::find_checkpoint() {
-    if (!resumes_) return {};
+    if (!resumes_) return settle_parts(0);
     HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
     for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
     found_ = std::move(search.found);
-    return found_ ? same_run(*found_) : Status();
+    return found_ ? same_run(*found_) : settle_parts(0);
 }
 
-Status TrainingRun::same_run(const model::Checkpoint& checkpoint) const {
+Status TrainingRun::same_run(const model::Checkpoint& checkpoint) {
     const std::string where = checkpoint.path.string();
     HK_ASSIGN(const std::string text, read_file(checkpoint.file("recipe.toml")));
     HK_ASSIGN(const Recipe before, parse_resolved_recipe(text, checkpoint.file("recipe.toml").string()));
+    HK_TRY(settle_parts(std::max<int64_t>(before.distributed.parts, 1)));
     return check_resume(before, recipe_, where, folder_.owned(), log_);
 }
 
 Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
+    if (joined_) return text::load_tokenizer(joined_->path());
     // A run keeps its first tokenizer; a run without a checkpoint has not started.
     if (found_) return text::load_tokenizer(found_->path);
     if (recipe_.tokenizer.kind == "from") {
@@ -390,7 +397,8 @@ FitOptions TrainingRun::fit_options() const {
 
 Status TrainingRun::fit() {
     TrainSection& s = recipe_.train;
-    const int64_t whole = s.per_device_train_batch_size * s.gradient_accumulation_steps;
+    const int64_t parts = recipe_.distributed.parts;
+    const int64_t whole = s.per_device_train_batch_size * s.gradient_accumulation_steps / parts; // rows of a part
     const auto choose = [&] {
         return largest_fitting_batch(*composition_, *runtime_, whole, s.context_length, fit_options());
     };
@@ -403,18 +411,20 @@ Status TrainingRun::fit() {
     if (!batch) return {}; // check_fits() reports what is missing
     const bool other = *batch != s.per_device_train_batch_size;
     s.per_device_train_batch_size = *batch;
-    s.gradient_accumulation_steps = whole / *batch;
+    s.gradient_accumulation_steps = whole / *batch * parts;
     message(fmt::format("fits: micro-batches of {}, {} per step{}", *batch, s.gradient_accumulation_steps,
                         s.gradient_checkpointing ? ", activations of blocks are recomputed" : ""));
     return other ? describe() : Status();
 }
 
-// Returns the kernels that the run started with, from the checkpoint or the run's folder, if device and version are the
-// same.
+// Returns the kernels that the run started with, from the checkpoint, the run's folder or rank 0, if device and version
+// are the same.
 std::map<std::string, std::string> TrainingRun::recorded_choices() const {
-    const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
-    const Result<std::string> text = read_file(file);
-    const json record = text.ok() ? json_or_null(text.value()) : json();
+    json record = choices_of_rank_0_;
+    if (!joined_) {
+        const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
+        if (const Result<std::string> text = read_file(file); text.ok()) record = json_or_null(text.value());
+    }
     std::map<std::string, std::string> choices;
     if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_->tuning().identity()))
         return choices;
@@ -445,7 +455,11 @@ program::StoreOptions TrainingRun::store_options() const {
     return {.gradients = true,
             .moments = Optimizer::moments(recipe_.train),
             .weights = frozen_storage_of(recipe_.train),
-            .frozen = rules_.frozen};
+            .frozen = rules_.frozen,
+            .shard = is_sharded() ? std::optional(program::ShardOptions{
+                                        static_cast<uint32_t>(ranks_->rank()), static_cast<uint32_t>(ranks_->size()),
+                                        static_cast<uint64_t>(recipe_.distributed.bucket) << 20})
+                                  : std::nullopt};
 }
 
 program::CompileOptions TrainingRun::train_options(std::map<std::string, std::string> choices) const {
@@ -478,6 +492,7 @@ Result<graph::Graph> TrainingRun::differentiated(const graph::Graph& described) 
 
 Status TrainingRun::compile() {
     message("compiling kernels");
+    if (joined_) { HK_ASSIGN(choices_of_rank_0_, receive_choices()); }
     std::map<std::string, std::string> choices = recorded_choices();
     program::CompileOptions options = train_options(choices);
     {
@@ -494,7 +509,7 @@ Status TrainingRun::compile() {
     }
     const TrainSection& settings = recipe_.train;
     if (learns_from_rollouts_) { HK_ASSIGN(rollouts_, Rollouts::create(rollout_context())); }
-    if (!learns_from_rollouts_ && (data_.valid() != nullptr || data_.test() != nullptr)) {
+    if (!learns_from_rollouts_ && !joined_ && (data_.valid() != nullptr || data_.test() != nullptr)) {
         if (events_.routing) {
             HK_ASSIGN(const std::vector<plugin::BatchField> fields,
                       composition_->batch_fields(evaluation_batch(), settings.context_length));
@@ -508,7 +523,7 @@ Status TrainingRun::compile() {
     }
     HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
                                             optimizer_rules()));
-    if (recipe_.train.ema_decay > 0.0) {
+    if (recipe_.train.ema_decay > 0.0 && !joined_) {
         HK_ASSIGN(average_,
                   MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
     }
@@ -520,13 +535,17 @@ Status TrainingRun::compile() {
         HK_TRY(scalars_.apply(program));
         return features_ ? features_->set(program, batch.examples) : Status();
     };
+    if (is_sharded())
+        sharded_ = std::make_unique<ShardedStep>(described_, *store_, *optimizer_, *ranks_, steps, sharded_options());
     runner_.emplace(described_, *optimizer_, std::move(steps));
+    if (ranks_->size() > 1 && !joined_) HK_TRY(send_choices());
     // Without the cache the next start compiles again, so this is not an error.
     if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());
     return measure_peak();
 }
 
 Status TrainingRun::measure_peak() {
+    if (joined_) return {}; // rank 0 reports
     const program::Storage precision = storage_of(recipe_.train);
     HK_ASSIGN(const program::Peak peak, program::peak_of(*runtime_, precision));
     peak_flops_ = peak.flops;
@@ -574,7 +593,7 @@ Status TrainingRun::begin_or_resume() {
     HK_TRY(infer::upload_described_buffers(*store_, described_));
     HK_ASSIGN(const Hash128 teacher, load_teacher(recipe_, *composition_, described_, *store_));
     if (composition_->teacher() != nullptr) teacher_ = to_hex(teacher);
-    if (!resumes_) progress_.step = recipe_.train.max_steps; // step scalars have their last values
+    if (!resumes_ && !joined_) progress_.step = recipe_.train.max_steps; // step scalars have their last values
     if (!found_) return initialize_parameters();
     if (!base_.empty()) HK_TRY(initialize_parameters()); // checkpoints do not contain the body
     HK_TRY(load_checkpoint(*found_));

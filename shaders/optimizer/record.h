@@ -28,7 +28,8 @@ HK_RECORD(Record) {
     HK_F32(momentum);
     HK_F32(max_norm); // 0: no clipping
     HK_U32(nesterov);
-    HK_U32(chunk); // of the arenas, for random numbers
+    HK_U32(chunk);       // of the arenas, for random numbers
+    HK_U32(first_block); // of kBlockElements: of the addresses in the chunk, for random numbers
 };
 
 HK_RECORD(NormRecord) {

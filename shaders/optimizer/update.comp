@@ -66,7 +66,7 @@ void main() {
         const uint64_t at = element * 4ul;
         uvec4 words = uvec4(0);
         if (MOMENTS != kF32)
-            words = philox(uvec4(block, i + gl_SubgroupInvocationID * 2, state.applied, 0u), uvec2(r.chunk, 0u));
+            words = philox(uvec4(r.first_block + block, i + gl_SubgroupInvocationID * 2, state.applied, 0u), uvec2(r.chunk, 0u));
         vec2 p = load_two(r.parameters + at);
         vec2 g = load_two(r.gradients + at) * factor;
         if (SGD == 0) {

@@ -1,6 +1,7 @@
 // hekla train: trains from a recipe, through hekla.h as any host would.
 #include "command.hpp"
 #include "plan_output.hpp"
+#include "ranks.hpp"
 #include "seeds.hpp"
 #include "training_progress.hpp"
 
@@ -22,6 +23,7 @@ struct TrainArguments {
     std::string plan_for; // a device to estimate for; empty: measure this one
     bool fit = false;
     bool json = false;
+    std::string devices; // "0,2" or "all"; empty: one device
 };
 
 int run_plan(hk_context context, const HostError& error, const TrainArguments& a) {
@@ -89,7 +91,15 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     watch_interrupts();
     outlive_closed_output();
     hk_train_result result{};
-    if (const int code = train_once(context.context, error, options, progress, result); code != kDone) return code;
+    int code = kDone;
+    if (a.devices.empty()) {
+        code = train_once(context.context, error, options, progress, result);
+    } else {
+        const Result<std::vector<std::string>> devices = named_devices(globals, a.devices);
+        if (!devices.ok()) return fail(devices.status());
+        code = train_on(globals, devices.value(), options, progress, result);
+    }
+    if (code != kDone) return code;
     if (result.stopped != 0)
         progress.line(result.steps == 0 ? "stopped before the first step"
                                         : fmt::format("stopped after step {}; the same command resumes", result.steps));
@@ -121,6 +131,10 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "train N runs with consecutive seeds, each in its own folder; prints mean and standard deviation "
                      "of their scores")
         ->check(CLI::Range(1, 1000));
+    parser
+        ->add_option("--devices", arguments->devices,
+                     "train on several devices, one rank each: their numbers in `hekla devices`, like 0,2, or all")
+        ->excludes(parser->get_option("--seeds"));
     parser->add_flag("--json", arguments->json, "print the result as JSON");
     parser->add_flag("--fit", arguments->fit,
                      "choose the largest micro-batch that fits in device memory, with the same examples per step; "

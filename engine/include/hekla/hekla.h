@@ -17,6 +17,7 @@
 #ifndef HEKLA_HEKLA_H
 #define HEKLA_HEKLA_H
 
+#include "hekla/communicator.h"
 #include "hekla/device.h"
 #include "hekla/plugin/abi.h"
 #include "hekla/plugin/error.h"
@@ -249,6 +250,10 @@ typedef struct hk_train_step {
     const hk_score* scalars;
     // Number of scalars.
     uint64_t scalar_count;
+    // Bytes that this rank has sent to other ranks for the step, and received from them; 0 for one rank.
+    uint64_t exchanged_bytes;
+    // Time in which this rank waited for others or for their bytes, in seconds.
+    double exchange_seconds;
 } hk_train_step;
 
 // One evaluation during a training.
@@ -296,6 +301,11 @@ typedef struct hk_train_options {
     // Called when the training has stopped and saved its state while a plugin in this process does not return; `plugin`
     // names it. A program may exit here; if this returns, the call waits for the plugin. May be null.
     void(HK_ABI* abandoned)(void* user, hk_string plugin);
+    // This rank's end of a training by several ranks: each calls hk_train, in a thread or process of its own, with a
+    // context of its own and the same recipe. Rank 0 reports to `step`, `evaluation` and `message`, asks `stop`, and is
+    // the only one that uses the output folder; the calls of the others return when it has ended. If a rank fails, all
+    // calls return an error that names it. Not for sessions. Null: trains alone.
+    const hk_communicator* communicator;
 } hk_train_options;
 
 // How a training ended.

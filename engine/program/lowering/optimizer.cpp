@@ -96,32 +96,61 @@ std::vector<uint32_t> pruned_bits(const OptimizerPlan& plan, const std::vector<P
     return bits;
 }
 
+// Elements that are updated, and where their moments are.
+struct OwnRange {
+    ElementRange elements;
+    uint64_t moments = 0; // element of the chunk's moments
+};
+
+// Returns the elements that a plan updates, and the number of elements of each chunk's moments.
+std::vector<OwnRange> own_ranges(const OptimizerPlan& plan, std::span<const StoreChunk> chunks,
+                                 std::vector<uint64_t>& moments) {
+    std::vector<OwnRange> ranges;
+    for (uint32_t c = 0; c < chunks.size(); ++c) {
+        moments.push_back(plan.shards != nullptr ? plan.shards->own_elements(c) : chunks[c].elements);
+        if (plan.shards == nullptr && chunks[c].trained) ranges.push_back({{c, 0, chunks[c].elements}, 0});
+    }
+    if (plan.shards != nullptr)
+        for (const ElementRange& range : plan.shards->own()) ranges.push_back({range, plan.shards->place(range)});
+    return ranges;
+}
+
+// Returns `count` elements of a view of one dimension, from `first` on; nothing of a view without a resource.
+View part_of(View view, uint64_t first, uint64_t count) {
+    if (view.resource == 0) return view;
+    view.offset += first;
+    view.shape = graph::Shape{static_cast<int64_t>(count)};
+    return view;
+}
+
 Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes,
-                     std::size_t chunk = 0) {
+                     const ElementRange& range = {}) {
     Dispatch dispatch;
     dispatch.shader = shader;
     dispatch.constants = {lanes};
     dispatch.subgroup_size = lanes;
-    dispatch.record = make_record(kernels::optimizer::Record{.parameters = a.parameters,
-                                                             .gradients = a.gradients,
-                                                             .moment1 = a.moment1,
-                                                             .moment2 = a.moment2,
-                                                             .blocks = a.blocks,
-                                                             .groups = a.groups,
-                                                             .sums = a.sums,
-                                                             .learning_rate = a.learning_rate,
-                                                             .gradient_scale = a.gradient_scale,
-                                                             .state = a.state,
-                                                             .loss = a.loss,
-                                                             .loss_scale = a.loss_scale,
-                                                             .chunks = word(a.sums.elements()),
-                                                             .beta1 = plan.beta1,
-                                                             .beta2 = plan.beta2,
-                                                             .epsilon = plan.epsilon,
-                                                             .momentum = plan.momentum,
-                                                             .max_norm = plan.max_norm,
-                                                             .nesterov = plan.nesterov ? 1u : 0u,
-                                                             .chunk = static_cast<uint32_t>(chunk)});
+    dispatch.record =
+        make_record(kernels::optimizer::Record{.parameters = a.parameters,
+                                               .gradients = a.gradients,
+                                               .moment1 = a.moment1,
+                                               .moment2 = a.moment2,
+                                               .blocks = a.blocks,
+                                               .groups = a.groups,
+                                               .sums = a.sums,
+                                               .learning_rate = a.learning_rate,
+                                               .gradient_scale = a.gradient_scale,
+                                               .state = a.state,
+                                               .loss = a.loss,
+                                               .loss_scale = a.loss_scale,
+                                               .chunks = a.sums.resource != 0 ? word(a.sums.elements()) : 0,
+                                               .beta1 = plan.beta1,
+                                               .beta2 = plan.beta2,
+                                               .epsilon = plan.epsilon,
+                                               .momentum = plan.momentum,
+                                               .max_norm = plan.max_norm,
+                                               .nesterov = plan.nesterov ? 1u : 0u,
+                                               .chunk = range.chunk,
+                                               .first_block = static_cast<uint32_t>(range.first / kBlock)});
     return dispatch;
 }
 
@@ -134,100 +163,132 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
     lowering.limits = limits;
     const uint32_t s = lanes(lowering);
     const bool sgd = plan.kind == OptimizerKind::sgd;
+    const bool all = plan.stage == OptimizerStage::all;
+    const bool norms = all || plan.stage == OptimizerStage::norm;
+    const bool decides = all || plan.stage == OptimizerStage::decide;
+    const bool updates = all || plan.stage == OptimizerStage::update;
 
     Arenas a;
-    std::vector<float> groups;
-    for (const OptimizerGroup& group : plan.groups) {
-        groups.push_back(group.learning_rate_factor);
-        groups.push_back(group.weight_decay);
-    }
-    if (groups.empty()) groups = {1, 0};
-    a.groups = lowering.constant("optimizer groups", {static_cast<int64_t>(groups.size())}, Storage::f32,
-                                 bytes_of_vector(groups));
-    int64_t parts = 0; // of the norm
-    for (const StoreChunk& chunk : chunks)
+    int64_t parts = 0;               // of the norm
+    std::vector<uint64_t> first_sum; // by chunk
+    for (const StoreChunk& chunk : chunks) {
+        first_sum.push_back(static_cast<uint64_t>(parts));
         if (chunk.trained) parts += divide_up(static_cast<int64_t>(chunk.elements), kPart);
-    a.sums = lowering.allocate({parts}, Storage::f32, "sums of squares");
-    a.learning_rate = lowering.step_scalar(kLearningRate, 0);
-    a.gradient_scale = lowering.step_scalar(kGradientScale, 1);
-    a.state = lowering.named(ResourceKind::state, kOptimizerState, {static_cast<int64_t>(sizeof(OptimizerState) / 4)},
-                             Storage::i32);
-    a.loss = plan.loss_state.empty()
-                 ? lowering.step_scalar(kLoss, 0)
-                 : lowering.named(ResourceKind::state, plan.loss_state, graph::Shape{}, Storage::f32);
-    if (plan.loss_scaling)
-        a.loss_scale = lowering.named(ResourceKind::state, kLossScaleState,
-                                      {static_cast<int64_t>(sizeof(LossScale) / 4)}, Storage::i32);
+    }
+    if (norms || decides)
+        a.sums = all ? lowering.allocate({parts}, Storage::f32, "sums of squares")
+                     : lowering.named(ResourceKind::state, kOptimizerSums, {parts}, Storage::f32);
+    if (updates) {
+        std::vector<float> groups;
+        for (const OptimizerGroup& group : plan.groups) {
+            groups.push_back(group.learning_rate_factor);
+            groups.push_back(group.weight_decay);
+        }
+        if (groups.empty()) groups = {1, 0};
+        a.groups = lowering.constant("optimizer groups", {static_cast<int64_t>(groups.size())}, Storage::f32,
+                                     bytes_of_vector(groups));
+        a.learning_rate = lowering.step_scalar(kLearningRate, 0);
+    }
+    if (decides || updates)
+        a.state = lowering.named(ResourceKind::state, kOptimizerState,
+                                 {static_cast<int64_t>(sizeof(OptimizerState) / 4)}, Storage::i32);
+    if (decides) {
+        a.gradient_scale = lowering.step_scalar(kGradientScale, 1);
+        a.loss = plan.loss_state.empty()
+                     ? lowering.step_scalar(kLoss, 0)
+                     : lowering.named(ResourceKind::state, plan.loss_state, graph::Shape{}, Storage::f32);
+        if (plan.loss_scaling)
+            a.loss_scale = lowering.named(ResourceKind::state, kLossScaleState,
+                                          {static_cast<int64_t>(sizeof(LossScale) / 4)}, Storage::i32);
+    }
 
+    std::vector<uint64_t> moments; // elements, by chunk
+    const std::vector<OwnRange> ranges = own_ranges(plan, chunks, moments);
     std::vector<Arenas> of_chunk(chunks.size(), a);
-    View sums = a.sums; // of the current chunk
+    std::vector<View> pruned(chunks.size());
     for (std::size_t c = 0; c < chunks.size(); ++c) {
-        if (!chunks[c].trained) continue;
+        if (!chunks[c].trained || moments[c] == 0 || plan.stage == OptimizerStage::decide) continue;
         const auto count = static_cast<int64_t>(chunks[c].elements);
         const std::string name = chunk_name(static_cast<uint32_t>(c));
         Arenas& own = of_chunk[c];
-        own.parameters = lowering.named(ResourceKind::parameter, name, {count}, Storage::f32);
         own.gradients = lowering.named(ResourceKind::gradient, name, {count}, Storage::f32);
-        if (!sgd || plan.momentum != 0)
-            own.moment1 = lowering.named(ResourceKind::moment1, name, {count}, plan.moments);
-        if (!sgd) own.moment2 = lowering.named(ResourceKind::moment2, name, {count}, plan.moments);
+        if (const std::vector<uint32_t> bits = norms ? pruned_bits(plan, table, chunks, c) : std::vector<uint32_t>();
+            !bits.empty())
+            pruned[c] = lowering.constant(fmt::format("pruned weights {}", c), {static_cast<int64_t>(bits.size())},
+                                          Storage::i32, bytes_of_vector(bits));
+        if (!updates) continue;
+        own.parameters = lowering.named(ResourceKind::parameter, name, {count}, Storage::f32);
+        const auto kept = static_cast<int64_t>(moments[c]);
+        if (!sgd || plan.momentum != 0) own.moment1 = lowering.named(ResourceKind::moment1, name, {kept}, plan.moments);
+        if (!sgd) own.moment2 = lowering.named(ResourceKind::moment2, name, {kept}, plan.moments);
         const std::vector<uint32_t> blocks = blocks_of(plan, table, chunks, c);
         own.blocks = lowering.constant(fmt::format("optimizer blocks {}", c), {static_cast<int64_t>(blocks.size())},
                                        Storage::i32, bytes_of_vector(blocks));
+    }
 
+    for (const OwnRange& range : ranges) {
+        if (!norms) break;
+        const auto& [chunk, first, elements] = range.elements;
+        const auto count = static_cast<int64_t>(elements);
+        const View gradients = part_of(of_chunk[chunk].gradients, first, elements);
+        const View bits = part_of(pruned[chunk], first / 32, elements / 32);
+        const View sums =
+            part_of(a.sums, first_sum[chunk] + first / kPart, static_cast<uint64_t>(divide_up(count, kPart)));
+        const bool masked = bits.resource != 0;
         Dispatch norm;
         norm.shader = "optimizer/norm";
         norm.label = "gradient norm";
-        const std::vector<uint32_t> bits = pruned_bits(plan, table, chunks, c);
-        const bool masked = !bits.empty();
-        View pruned;
-        if (masked)
-            pruned = lowering.constant(fmt::format("pruned weights {}", c), {static_cast<int64_t>(bits.size())},
-                                       Storage::i32, bytes_of_vector(bits));
         norm.constants = {s, masked ? 1u : 0u};
         norm.subgroup_size = s;
-        sums.shape = graph::Shape{divide_up(count, kPart)};
-        norm.record = make_record(kernels::optimizer::NormRecord{
-            .gradients = own.gradients, .sums = sums, .pruned = pruned, .count = word(count)});
+        norm.record = make_record(
+            kernels::optimizer::NormRecord{.gradients = gradients, .sums = sums, .pruned = bits, .count = word(count)});
         norm.groups = static_cast<uint64_t>(sums.elements());
-        norm.reads(own.gradients);
+        norm.reads(gradients);
         norm.writes(sums);
         norm.bytes = 4.0 * static_cast<double>(count);
         if (masked) {
-            norm.reads(pruned);
-            norm.writes(own.gradients);
+            norm.reads(bits);
+            norm.writes(gradients);
             norm.bytes *= 2.0;
         }
         lowering.append(std::move(norm));
-        sums.offset += static_cast<uint64_t>(sums.elements());
     }
 
-    Dispatch decide = with_record(plan, a, "optimizer/decide", s);
-    decide.label = "step decision";
-    decide.constants.push_back(plan.loss_scaling ? 1u : 0u);
-    for (const View* view : {&a.sums, &a.gradient_scale, &a.loss, &a.state, &a.loss_scale}) decide.reads(*view);
-    decide.writes(a.state);
-    decide.writes(a.loss_scale);
-    lowering.append(std::move(decide));
+    if (decides) {
+        Dispatch decide = with_record(plan, a, "optimizer/decide", s);
+        decide.label = "step decision";
+        decide.constants.push_back(plan.loss_scaling ? 1u : 0u);
+        for (const View* view : {&a.sums, &a.gradient_scale, &a.loss, &a.state, &a.loss_scale}) decide.reads(*view);
+        decide.writes(a.state);
+        decide.writes(a.loss_scale);
+        lowering.append(std::move(decide));
+    }
 
-    for (std::size_t c = 0; c < chunks.size(); ++c) {
-        if (!chunks[c].trained) continue;
-        const Arenas& own = of_chunk[c];
+    for (const OwnRange& range : ranges) {
+        if (!updates) break;
+        const auto& [chunk, first, elements] = range.elements;
+        Arenas own = of_chunk[chunk];
+        own.parameters = part_of(own.parameters, first, elements);
+        own.gradients = part_of(own.gradients, first, elements);
+        own.blocks = part_of(own.blocks, first / kBlock, elements / kBlock);
+        own.moment1 = part_of(own.moment1, range.moments, elements);
+        own.moment2 = part_of(own.moment2, range.moments, elements);
         const bool halved = plan.moments != Storage::f32;
-        Dispatch update = with_record(plan, own, halved ? "optimizer/update.16" : "optimizer/update", s, c);
+        Dispatch update =
+            with_record(plan, own, halved ? "optimizer/update.16" : "optimizer/update", s, range.elements);
         update.label = "update";
         update.constants.push_back(sgd ? 1u : 0u);
         update.constants.push_back(static_cast<uint32_t>(plan.moments));
-        update.groups = chunks[c].elements / kBlock;
+        update.groups = elements / kBlock;
         for (const View* view : {&own.parameters, &own.gradients, &own.moment1, &own.moment2, &own.blocks, &own.groups,
                                  &own.learning_rate, &own.state})
             update.reads(*view);
         for (const View* view : {&own.parameters, &own.moment1, &own.moment2}) update.writes(*view);
-        double moments = 0; // bytes
+        double kept = 0; // bytes
         for (const View* view : {&own.moment1, &own.moment2})
-            if (view->resource != 0) moments += static_cast<double>(view->bytes());
-        update.bytes = 12.0 * static_cast<double>(chunks[c].elements) + 2.0 * moments;
-        if (plan.moments_over_bus) update.seconds = 2.0 * moments / kBusBytes;
+            if (view->resource != 0) kept += static_cast<double>(view->bytes());
+        update.bytes = 12.0 * static_cast<double>(elements) + 2.0 * kept;
+        if (plan.moments_over_bus) update.seconds = 2.0 * kept / kBusBytes;
         lowering.append(std::move(update));
     }
     return lowering;

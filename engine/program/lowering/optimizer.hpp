@@ -10,14 +10,17 @@
 // their gradients to zero, so that norm and clipping do not see them, and decay and update of zeros are zero.
 //
 // A step whose norm (or loss) is not finite changes only the counters of OptimizerState.
+//
+// A rank of a training computes the norm and the update for the elements that it owns (Shards), as programs of their
+// own (OptimizerStage): the sums of squares of all ranks come together in between.
 #pragma once
 
 #include "program/lowering/lowering.hpp"
 #include "program/lowering/parameter_table.hpp"
 #include "program/lowering/records.hpp"
+#include "program/shards.hpp"
 
 #include <span>
-
 #include <string>
 #include <vector>
 
@@ -32,6 +35,14 @@ enum class OptimizerKind : uint8_t {
 struct OptimizerGroup {
     float learning_rate_factor = 1;
     float weight_decay = 0;
+};
+
+// What a program of the optimizer computes.
+enum class OptimizerStage : uint8_t {
+    all,
+    norm,   // sums of squares of the own elements, into kOptimizerSums
+    decide, // from kOptimizerSums: norm, counters and clipping, into kOptimizerState
+    update, // of the own elements, by kOptimizerState
 };
 
 struct OptimizerPlan {
@@ -57,6 +68,9 @@ struct OptimizerPlan {
     // The loss to check: a state of one float, which programs write by CompileOptions::state_outputs; empty: the step
     // scalar kLoss.
     std::string loss_state;
+    OptimizerStage stage = OptimizerStage::all;
+    const Shards* shards =
+        nullptr; // of the store; null: all elements are its own. Used until lower_optimizer() returns
 };
 
 // The states of an optimizer program and the loss scale's constants: shaders/optimizer/record.h.
@@ -67,6 +81,7 @@ using kernels::optimizer::OptimizerState;
 
 inline const char* const kOptimizerState = "optimizer.state";
 inline const char* const kLossScaleState = "optimizer.loss_scale";
+inline const char* const kOptimizerSums = "optimizer.sums"; // with stages: sums of squares of all ranks, floats
 inline const char* const kLearningRate = "learning_rate";   // step scalar
 inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
 inline const char* const kLoss = "loss";                    // step scalar, initially 0

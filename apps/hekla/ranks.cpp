@@ -1,0 +1,92 @@
+#include "ranks.hpp"
+
+#include "base/trimmed.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <memory>
+#include <set>
+#include <thread>
+
+namespace hekla::app {
+namespace {
+
+// A rank's own context and error.
+struct RankContext {
+    HostError error;
+    HostContext context;
+};
+
+class Communicators {
+public:
+    Communicators() = default;
+    Communicators(const Communicators&) = delete;
+    Communicators& operator=(const Communicators&) = delete;
+    ~Communicators() { hk_communicators_destroy(all.data(), static_cast<uint32_t>(all.size())); }
+    std::vector<hk_communicator> all;
+};
+
+} // namespace
+
+Result<std::vector<std::string>> named_devices(const Globals& globals, const std::string& devices) {
+    HK_ASSIGN(const std::vector<gpu::DeviceInfo> listed, gpu::Device::list(context_options(globals).device));
+    std::vector<std::string> names;
+    if (devices == "all") {
+        const bool gpus = std::ranges::any_of(
+            listed, [](const gpu::DeviceInfo& d) { return d.usable && d.type != gpu::DeviceType::cpu; });
+        for (const gpu::DeviceInfo& d : listed)
+            if (d.usable && (!gpus || d.type != gpu::DeviceType::cpu)) names.push_back(std::to_string(d.index));
+        if (names.empty()) return not_found("--devices all: no device is usable; run `hekla doctor`");
+        return names;
+    }
+    std::vector<std::string> known;
+    for (const gpu::DeviceInfo& d : listed) known.push_back(fmt::format("{} ({})", d.index, d.name));
+    std::set<std::string> seen;
+    for (std::size_t at = 0; at <= devices.size();) {
+        const std::size_t end = std::min(devices.find(',', at), devices.size());
+        const std::string name(trimmed(std::string_view(devices).substr(at, end - at)));
+        at = end + 1;
+        if (std::ranges::none_of(listed, [&](const gpu::DeviceInfo& d) { return std::to_string(d.index) == name; }))
+            return invalid_argument(fmt::format("--devices {}: '{}' is not the number of a device; there are {}",
+                                                devices, name, fmt::join(known, ", ")));
+        if (!seen.insert(name).second)
+            globals.log().warning(fmt::format("--devices {}: device {} is used by several ranks, which share its time "
+                                              "and memory",
+                                              devices, name));
+        names.push_back(name);
+    }
+    return names;
+}
+
+int train_on(const Globals& globals, const std::vector<std::string>& devices, const hk_train_options& options,
+             Progress& progress, hk_train_result& result) {
+    std::vector<std::unique_ptr<RankContext>> ranks;
+    for (const std::string& device : devices) {
+        Globals own = globals;
+        own.device = device;
+        ranks.push_back(std::make_unique<RankContext>());
+        if (const int code = ranks.back()->context.create(own, ranks.back()->error); code != kDone) return code;
+    }
+    Communicators communicators;
+    communicators.all.resize(devices.size());
+    const auto count = static_cast<uint32_t>(devices.size());
+    if (hk_communicators_create(count, communicators.all.data(), ranks[0]->error.error) != HK_OK)
+        return ranks[0]->error.report();
+    std::vector<std::thread> threads;
+    for (std::size_t r = 1; r < ranks.size(); ++r)
+        threads.emplace_back([&, r] {
+            hk_train_options own = options;
+            own.communicator = &communicators.all[r];
+            // An error ends rank 0 too, which reports it.
+            static_cast<void>(hk_train(ranks[r]->context.context, &own, nullptr, ranks[r]->error.error));
+        });
+    hk_train_options first = options;
+    first.communicator = &communicators.all[0];
+    const int code = train_once(ranks[0]->context.context, ranks[0]->error, first, progress, result);
+    for (std::thread& thread : threads) thread.join();
+    return code;
+}
+
+} // namespace hekla::app

@@ -1,0 +1,20 @@
+// Trains on several devices of this machine: one rank per device, each a thread with a context of its own.
+#pragma once
+
+#include "command.hpp"
+#include "training_progress.hpp"
+
+#include <string>
+#include <vector>
+
+namespace hekla::app {
+
+// Returns the devices that --devices names: "0,2", or "all" (every usable device; CPU drivers only if there is nothing
+// else). Warns of a device that is named twice. Errors: a number without a device, with the devices that there are.
+Result<std::vector<std::string>> named_devices(const Globals& globals, const std::string& devices);
+
+// Trains on these devices. Rank 0, the first device, reports to `progress` on this thread. Returns as train_once().
+int train_on(const Globals& globals, const std::vector<std::string>& devices, const hk_train_options& options,
+             Progress& progress, hk_train_result& result);
+
+} // namespace hekla::app

@@ -1,0 +1,112 @@
+#include "exchange/communicator.hpp"
+
+#include "base/stopwatch.hpp"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <string_view>
+#include <thread>
+
+namespace hekla::exchange {
+namespace {
+
+std::string_view text_of(hk_string s) {
+    return s.data != nullptr ? std::string_view(s.data, static_cast<std::size_t>(s.size)) : std::string_view();
+}
+
+Status failure(int32_t code, int32_t rank, hk_string why) {
+    return Status(static_cast<Code>(code), fmt::format("the exchange of rank {} with the other ranks failed: {}", rank,
+                                                       why.size > 0 ? text_of(why) : "no reason was given"));
+}
+
+} // namespace
+
+Status Communicator::exchange(std::span<const hk_exchange_part> parts) {
+    const auto own = static_cast<std::size_t>(rank());
+    if (parts.size() != static_cast<std::size_t>(size()))
+        return internal_error(fmt::format("an exchange of {} parts between {} ranks", parts.size(), size()));
+    if (seam_ == nullptr) {
+        if (parts[0].send_bytes != parts[0].receive_bytes)
+            return internal_error("a rank sends and receives different numbers of bytes of its own");
+        if (parts[0].send_bytes > 0 && parts[0].send != parts[0].receive)
+            std::memmove(parts[0].receive, parts[0].send, static_cast<std::size_t>(parts[0].send_bytes));
+        return {};
+    }
+    if (failed_) return failed_precondition("this rank has told the others that it ends");
+    for (std::size_t r = 0; r < parts.size(); ++r) {
+        if (r == own) continue;
+        traffic_.sent += parts[r].send_bytes;
+        traffic_.received += parts[r].receive_bytes;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const uint64_t number = next_++;
+    hk_string why{};
+    if (const int32_t code = seam_->begin(seam_->user, number, parts.data(), &why); code != HK_OK)
+        return failure(code, rank(), why);
+    const Status done = wait(number);
+    traffic_.seconds += seconds_since(begin);
+    return done;
+}
+
+Status Communicator::wait(uint64_t number) {
+    using std::chrono::microseconds;
+    microseconds pause(0);
+    for (;;) {
+        int32_t done = 0, lost = -1;
+        hk_string why{};
+        if (const int32_t code = seam_->test(seam_->user, number, &done, &lost, &why); code != HK_OK)
+            return failure(code, rank(), why);
+        if (done != 0) return {};
+        if (lost >= 0)
+            return io_error(why.size > 0 ? fmt::format("rank {} ended: {}", lost, text_of(why))
+                                         : fmt::format("rank {} was lost", lost));
+        if (pause.count() == 0) {
+            std::this_thread::yield();
+        } else {
+            std::this_thread::sleep_for(pause);
+        }
+        pause = std::min(microseconds(500), pause + microseconds(5));
+    }
+}
+
+Status Communicator::broadcast_fixed(std::span<std::byte> bytes) {
+    if (size() == 1) return {};
+    std::vector<hk_exchange_part> parts(static_cast<std::size_t>(size()));
+    if (rank() == 0) {
+        for (std::size_t r = 1; r < parts.size(); ++r) parts[r] = {bytes.data(), nullptr, bytes.size(), 0};
+    } else {
+        parts[0] = {nullptr, bytes.data(), 0, bytes.size()};
+    }
+    return exchange(parts);
+}
+
+Status Communicator::broadcast(std::vector<std::byte>& bytes) {
+    uint64_t count = bytes.size();
+    HK_TRY(broadcast(count));
+    bytes.resize(static_cast<std::size_t>(count));
+    return broadcast_fixed(bytes);
+}
+
+Result<std::vector<std::vector<std::byte>>> Communicator::gather(std::span<const std::byte> own) {
+    const auto ranks = static_cast<std::size_t>(size());
+    const uint64_t size_of_own = own.size();
+    std::vector<uint64_t> sizes(ranks);
+    std::vector<hk_exchange_part> parts(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) parts[r] = {&size_of_own, &sizes[r], sizeof size_of_own, sizeof sizes[r]};
+    HK_TRY(exchange(parts));
+    std::vector<std::vector<std::byte>> all(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) {
+        all[r].resize(static_cast<std::size_t>(sizes[r]));
+        parts[r] = {own.data(), all[r].data(), own.size(), sizes[r]};
+    }
+    HK_TRY(exchange(parts));
+    return all;
+}
+
+void Communicator::fail(const Status& why) {
+    if (seam_ == nullptr || failed_) return;
+    failed_ = true;
+    seam_->fail(seam_->user, {why.message().data(), why.message().size()});
+}
+
+} // namespace hekla::exchange

@@ -1,0 +1,313 @@
+#include "train/sharded_step.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::train {
+
+using exchange::PartRange;
+using program::ElementRange;
+using program::StoreArena;
+
+namespace {
+
+PartRange own_parts(uint32_t parts, const exchange::Communicator& ranks) {
+    return exchange::parts_of_rank(parts, ranks.rank(), ranks.size());
+}
+
+ElementRange range_of(const program::ParameterEntry& entry) {
+    return {entry.chunk, entry.offset, static_cast<uint64_t>(entry.shape.elements())};
+}
+
+} // namespace
+
+MicroRange micro_of_rank(const ShardedStep::Options& options, int32_t rank, int32_t ranks) {
+    const PartRange parts = exchange::parts_of_rank(options.parts, rank, ranks);
+    const uint32_t of_part = options.micro_steps / options.parts;
+    return {parts.first * of_part, (parts.end - parts.first) * of_part};
+}
+
+ShardedStep::ShardedStep(const graph::Graph& described, program::ParameterStore& store, Optimizer& optimizer,
+                         exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options)
+    : described_(described), store_(store), optimizer_(optimizer), ranks_(ranks), runner_(described, std::move(runner)),
+      options_(options),
+      sums_(options.parts, own_parts(options.parts, ranks), static_cast<std::size_t>(store.shards()->elements())) {
+    for (int32_t rank = 0; rank < ranks.size(); ++rank)
+        parts_.push_back(exchange::parts_of_rank(options.parts, rank, ranks.size()));
+    uint64_t first = 0;
+    for (const program::StoreChunk& chunk : store.chunks()) {
+        first_of_chunk_.push_back(first);
+        if (chunk.trained) first += chunk.elements;
+    }
+}
+
+std::span<float> ShardedStep::elements_in(std::span<float> all, const ElementRange& range) const {
+    return all.subspan(static_cast<std::size_t>(first_of_chunk_[range.chunk] + range.first),
+                       static_cast<std::size_t>(range.count));
+}
+
+Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, double learning_rate) {
+    own_ = &own;
+    step_ = step;
+    submitted_ = 0;
+    numbers_.clear();
+    sums_.clear();
+    HK_TRY(optimizer_.set(learning_rate));
+    before_ = ranks_.traffic();
+    std::vector<double> counts;
+    HK_TRY(add_counts(described_, own, counts));
+    counts.push_back(tokens_of(own));
+    HK_ASSIGN(const auto of_ranks, ranks_.gather(exchange::bytes_of(counts)));
+    counts_.assign(counts.size(), 0.0);
+    for (const std::vector<std::byte>& bytes : of_ranks) {
+        HK_ASSIGN(const std::vector<double> theirs, exchange::values_of<double>(bytes));
+        if (theirs.size() != counts_.size()) return internal_error("the ranks have different numbers of losses");
+        for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += theirs[i];
+    }
+    tokens_ = counts_.back();
+    counts_.pop_back();
+    HK_ASSIGN(const double scale, optimizer_.loss_scale());
+    HK_TRY(runner_.begin(own, counts_, scale));
+    const std::size_t of_part = options_.micro_steps / options_.parts;
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, of_part); ++i) HK_TRY(submit(i));
+    return {};
+}
+
+Status ShardedStep::submit(std::size_t index) {
+    if (runner_.pending() == 2) {
+        HK_ASSIGN(const std::vector<double> numbers, runner_.read_oldest());
+        numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
+    }
+    const uint32_t of_part = options_.micro_steps / options_.parts;
+    const MicroRange own = micro_of_rank(options_, ranks_.rank(), ranks_.size());
+    ++submitted_;
+    return runner_.submit((*own_)[index], step_,
+                          {own.first + static_cast<uint32_t>(index), index % of_part > 0, nullptr});
+}
+
+// Computes the gradients of one of this rank's parts, and adds them to those of the parts before it.
+Status ShardedStep::run_part(uint32_t part) {
+    const std::size_t of_part = options_.micro_steps / options_.parts;
+    while (submitted_ < (part + 1) * of_part) HK_TRY(submit(submitted_));
+    while (runner_.pending() > 0) {
+        HK_ASSIGN(const std::vector<double> numbers, runner_.read_oldest());
+        numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
+    }
+    const std::span<float> to = sums_.next_part();
+    for (uint32_t c = 0; c < store_.chunks().size(); ++c) {
+        if (!store_.chunks()[c].trained) continue;
+        const ElementRange range{c, 0, store_.chunks()[c].elements};
+        HK_TRY(store_.download(range, elements_in(to, range), StoreArena::gradients));
+    }
+    sums_.add_part();
+    return {};
+}
+
+// Exchanges the gradients of the ranks' parts, and stores the sums of this rank's elements.
+Status ShardedStep::add_gradients() {
+    const auto rank = static_cast<std::size_t>(ranks_.rank());
+    const auto ranks = static_cast<std::size_t>(ranks_.size());
+    std::vector<exchange::PartSums::Sum>& own = sums_.sums();
+    for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
+        const auto count = static_cast<std::size_t>(bucket.slices[rank].count);
+        std::vector<hk_exchange_part> parts(ranks);
+        std::vector<ResourceArray<float>> sent(ranks), received(ranks);
+        std::vector<std::vector<PartRange>> nodes(ranks);
+        for (std::size_t r = 0; r < ranks; ++r) {
+            if (r == rank) continue;
+            const ElementRange& theirs = bucket.slices[r];
+            const auto elements = static_cast<std::size_t>(theirs.count);
+            std::span<float> send = elements_in({own[0].values.data(), own[0].values.size()}, theirs);
+            if (own.size() > 1) { // several nodes, one after the other
+                sent[r] = ResourceArray<float>(elements * own.size());
+                for (std::size_t n = 0; n < own.size(); ++n)
+                    std::ranges::copy(elements_in({own[n].values.data(), own[n].values.size()}, theirs),
+                                      sent[r].data() + n * elements);
+                send = {sent[r].data(), sent[r].size()};
+            }
+            nodes[r] = exchange::nodes_of(options_.parts, parts_[r]);
+            received[r] = ResourceArray<float>(count * nodes[r].size());
+            parts[r] = {send.data(), received[r].data(), send.size_bytes(), received[r].size() * sizeof(float)};
+        }
+        HK_TRY(ranks_.exchange(parts));
+        if (count == 0) continue;
+        std::vector<exchange::Node> all;
+        for (std::size_t r = 0; r < ranks; ++r) {
+            if (r == rank) {
+                for (exchange::PartSums::Sum& sum : own)
+                    all.push_back({sum.parts, elements_in({sum.values.data(), sum.values.size()}, bucket.slices[r])});
+            } else {
+                for (std::size_t n = 0; n < nodes[r].size(); ++n)
+                    all.push_back({nodes[r][n], {received[r].data() + n * count, count}});
+            }
+        }
+        HK_ASSIGN(const std::span<float> sum, exchange::sum_of_tree(options_.parts, all));
+        HK_TRY(store_.upload(bucket.slices[rank], sum, StoreArena::gradients));
+    }
+    return {};
+}
+
+// Returns the sums of squares of all ranks' gradients.
+Result<std::vector<float>> ShardedStep::all_sums() {
+    const program::Shards& shards = *store_.shards();
+    HK_ASSIGN(const std::vector<float> own, optimizer_.own_sums());
+    HK_ASSIGN(const auto of_ranks, ranks_.gather(exchange::bytes_of(own)));
+    std::vector<float> all(static_cast<std::size_t>(shards.sums()));
+    std::vector<std::vector<float>> sums;
+    std::vector<std::size_t> used(of_ranks.size());
+    for (const std::vector<std::byte>& bytes : of_ranks) {
+        HK_ASSIGN(std::vector<float> theirs, exchange::values_of<float>(bytes));
+        sums.push_back(std::move(theirs));
+    }
+    for (const program::Shards::Bucket& bucket : shards.buckets())
+        for (std::size_t r = 0; r < sums.size(); ++r) {
+            const ElementRange& slice = bucket.slices[r];
+            const auto count = static_cast<std::size_t>(program::Shards::sums_of(slice));
+            if (used[r] + count > sums[r].size())
+                return internal_error(fmt::format("rank {} has fewer sums of squares than it owns", r));
+            std::copy_n(sums[r].begin() + static_cast<std::ptrdiff_t>(used[r]), count,
+                        all.begin() + static_cast<std::ptrdiff_t>(shards.sum_index(slice)));
+            used[r] += count;
+        }
+    return all;
+}
+
+// Sends the parameters that each rank owns to the others.
+Status ShardedStep::share_parameters() {
+    const auto rank = static_cast<std::size_t>(ranks_.rank());
+    const auto ranks = static_cast<std::size_t>(ranks_.size());
+    if (ranks == 1) return {};
+    for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
+        std::vector<ResourceArray<float>> slices(ranks);
+        for (std::size_t r = 0; r < ranks; ++r)
+            slices[r] = ResourceArray<float>(static_cast<std::size_t>(bucket.slices[r].count));
+        std::vector<hk_exchange_part> parts(ranks);
+        const auto bytes = [&](std::size_t r) { return slices[r].size() * sizeof(float); };
+        if (!slices[rank].empty())
+            HK_TRY(store_.download(bucket.slices[rank], {slices[rank].data(), slices[rank].size()},
+                                   StoreArena::parameters));
+        for (std::size_t r = 0; r < ranks; ++r)
+            if (r != rank) parts[r] = {slices[rank].data(), slices[r].data(), bytes(rank), bytes(r)};
+        HK_TRY(ranks_.exchange(parts));
+        for (std::size_t r = 0; r < ranks; ++r)
+            if (r != rank && !slices[r].empty())
+                HK_TRY(store_.upload(bucket.slices[r], {slices[r].data(), slices[r].size()}, StoreArena::parameters));
+    }
+    return {};
+}
+
+Result<TakenStep> ShardedStep::end() {
+    const PartRange own = parts_[static_cast<std::size_t>(ranks_.rank())];
+    for (uint32_t part = 0; part < own.end - own.first; ++part) HK_TRY(run_part(part));
+    HK_ASSIGN(const auto of_ranks, ranks_.gather(exchange::bytes_of(numbers_)));
+    LossSum sum(described_);
+    for (const std::vector<std::byte>& bytes : of_ranks) {
+        HK_ASSIGN(const std::vector<double> numbers, exchange::values_of<double>(bytes));
+        for (std::size_t at = 0; at + sum.numbers() <= numbers.size(); at += sum.numbers())
+            sum.add(std::span(numbers).subspan(at, sum.numbers()));
+    }
+    TakenStep result;
+    result.loss = sum.result(counts_);
+    HK_TRY(add_gradients());
+    HK_ASSIGN(const std::vector<float> sums, all_sums());
+    std::vector<std::byte> decision;
+    if (ranks_.rank() == 0) {
+        HK_ASSIGN(result.outcome, optimizer_.decide(sums, static_cast<float>(result.loss.total)));
+        if (ranks_.size() > 1) { HK_ASSIGN(decision, optimizer_.decision()); }
+    }
+    HK_TRY(ranks_.broadcast(decision));
+    if (ranks_.rank() != 0) HK_TRY(optimizer_.set_decision(decision));
+    HK_TRY(optimizer_.update_own());
+    HK_TRY(share_parameters());
+    result.tokens = tokens_;
+    const exchange::Traffic& now = ranks_.traffic();
+    result.exchange = {now.sent - before_.sent, now.received - before_.received, now.seconds - before_.seconds};
+    return result;
+}
+
+Status ShardedStep::synchronize() {
+    if (ranks_.size() == 1) return {};
+    for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
+        ResourceArray<float> values(static_cast<std::size_t>(bucket.range.count));
+        const std::span<float> all(values.data(), values.size());
+        if (ranks_.rank() == 0) HK_TRY(store_.download(bucket.range, all, StoreArena::parameters));
+        HK_TRY(ranks_.broadcast_fixed(std::as_writable_bytes(all)));
+        if (ranks_.rank() != 0) HK_TRY(store_.upload(bucket.range, all, StoreArena::parameters));
+    }
+    std::vector<std::byte> states;
+    if (ranks_.rank() == 0) { HK_ASSIGN(states, optimizer_.decision()); }
+    HK_TRY(ranks_.broadcast(states));
+    return ranks_.rank() != 0 ? optimizer_.set_decision(states) : Status();
+}
+
+Result<ResourceArray<float>> ShardedStep::gather(const program::ParameterEntry& entry, StoreArena arena) {
+    if (ranks_.size() == 1) return store_.download(entry.name, arena);
+    const program::Shards& shards = *store_.shards();
+    const ElementRange whole = range_of(entry);
+    std::vector<float> own;
+    for (const ElementRange& piece : shards.own_part(whole)) {
+        const std::size_t before = own.size();
+        own.resize(before + static_cast<std::size_t>(piece.count));
+        HK_TRY(store_.download(piece, std::span(own).subspan(before), arena));
+    }
+    std::vector<hk_exchange_part> parts(static_cast<std::size_t>(ranks_.size()));
+    std::vector<std::vector<float>> received(parts.size());
+    if (ranks_.rank() != 0) {
+        parts[0] = {own.data(), nullptr, own.size() * sizeof(float), 0};
+        HK_TRY(ranks_.exchange(parts));
+        return ResourceArray<float>();
+    }
+    received[0] = std::move(own);
+    for (std::size_t r = 1; r < parts.size(); ++r) {
+        std::size_t count = 0;
+        for (const ElementRange& piece : shards.part(whole, static_cast<uint32_t>(r)))
+            count += static_cast<std::size_t>(piece.count);
+        received[r].resize(count);
+        parts[r] = {nullptr, received[r].data(), 0, count * sizeof(float)};
+    }
+    HK_TRY(ranks_.exchange(parts));
+    ResourceArray<float> values(static_cast<std::size_t>(whole.count));
+    for (std::size_t r = 0; r < parts.size(); ++r) {
+        const float* from = received[r].data();
+        for (const ElementRange& piece : shards.part(whole, static_cast<uint32_t>(r))) {
+            std::copy_n(from, piece.count, values.data() + (piece.first - whole.first));
+            from += piece.count;
+        }
+    }
+    return values;
+}
+
+Status ShardedStep::scatter(const program::ParameterEntry& entry, std::span<const float> values, StoreArena arena) {
+    if (ranks_.size() == 1) return store_.upload(entry.name, values, arena);
+    const program::Shards& shards = *store_.shards();
+    const ElementRange whole = range_of(entry);
+    std::vector<hk_exchange_part> parts(static_cast<std::size_t>(ranks_.size()));
+    std::vector<std::vector<float>> of_rank(parts.size());
+    if (ranks_.rank() == 0) {
+        for (std::size_t r = 0; r < parts.size(); ++r) {
+            for (const ElementRange& piece : shards.part(whole, static_cast<uint32_t>(r))) {
+                const auto from = values.subspan(static_cast<std::size_t>(piece.first - whole.first),
+                                                 static_cast<std::size_t>(piece.count));
+                of_rank[r].insert(of_rank[r].end(), from.begin(), from.end());
+            }
+            if (r != 0) parts[r] = {of_rank[r].data(), nullptr, of_rank[r].size() * sizeof(float), 0};
+        }
+    }
+    std::vector<float>& own = of_rank[static_cast<std::size_t>(ranks_.rank())];
+    if (ranks_.rank() != 0) {
+        std::size_t count = 0;
+        for (const ElementRange& piece : shards.own_part(whole)) count += static_cast<std::size_t>(piece.count);
+        own.resize(count);
+        parts[0] = {nullptr, own.data(), 0, count * sizeof(float)};
+    }
+    HK_TRY(ranks_.exchange(parts));
+    std::size_t at = 0;
+    for (const ElementRange& piece : shards.own_part(whole)) {
+        const auto count = static_cast<std::size_t>(piece.count);
+        HK_TRY(store_.upload(piece, std::span<const float>(own).subspan(at, count), arena));
+        at += count;
+    }
+    return {};
+}
+
+} // namespace hekla::train

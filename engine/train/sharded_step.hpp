@@ -1,0 +1,76 @@
+// Steps that several ranks take together. The micro-batches of a step form `parts` groups. Each rank computes the
+// gradients of some parts; the gradients of all parts are added in the order of exchange/tree_sum.hpp, each element by
+// the rank that owns it, which also updates it and sends the new value to the others. So a step gives the same bits on
+// any number of ranks.
+//
+// All ranks call the functions of the same name together, unless a comment says otherwise.
+#pragma once
+
+#include "exchange/communicator.hpp"
+#include "exchange/tree_sum.hpp"
+#include "program/parameter_store.hpp"
+#include "train/step_runner.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace hekla::train {
+
+class ShardedStep {
+public:
+    struct Options {
+        uint32_t parts = 1;
+        uint32_t micro_steps = 1; // of a step on all ranks; a multiple of `parts`
+    };
+    // The store was created with StoreOptions::shard. All arguments must outlive this.
+    ShardedStep(const graph::Graph& described, program::ParameterStore& store, Optimizer& optimizer,
+                exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options);
+
+    // Submits the first micro-batches of a step. own: the micro-batches of this rank. end() must follow.
+    Status begin(const std::vector<data::Batch>& own, int64_t step, double learning_rate);
+    // Waits for the step: its loss, which is that of all ranks, and what was decided.
+    Result<TakenStep> end();
+
+    // Makes the trained parameters and the optimizer's states of all ranks those of rank 0.
+    Status synchronize();
+    // Returns a moment of a parameter from the ranks that own it: all of it on rank 0, nothing on others.
+    Result<ResourceArray<float>> gather(const program::ParameterEntry& entry, program::StoreArena arena);
+    // Stores a moment that rank 0 has in the ranks that own it. values: on rank 0.
+    Status scatter(const program::ParameterEntry& entry, std::span<const float> values, program::StoreArena arena);
+
+private:
+    Status submit(std::size_t index);
+    Status run_part(uint32_t part);
+    Status add_gradients();
+    Status share_parameters();
+    Result<std::vector<float>> all_sums();
+    std::span<float> elements_in(std::span<float> all, const program::ElementRange& range) const;
+
+    const graph::Graph& described_;
+    program::ParameterStore& store_;
+    Optimizer& optimizer_;
+    exchange::Communicator& ranks_;
+    MicroBatchRunner runner_;
+    Options options_;
+    std::vector<exchange::PartRange> parts_; // by rank
+    exchange::PartSums sums_;
+    std::vector<uint64_t> first_of_chunk_; // among the elements of all trained chunks
+    // Of the step that was begun:
+    const std::vector<data::Batch>* own_ = nullptr;
+    int64_t step_ = 0;
+    std::size_t submitted_ = 0;
+    std::vector<double> counts_;  // by loss, of all ranks
+    std::vector<double> numbers_; // of own micro-batches, for LossSum
+    double tokens_ = 0.0;         // of all ranks
+    exchange::Traffic before_;
+};
+
+// Returns the micro-batches of a step that a rank computes.
+struct MicroRange {
+    uint32_t first = 0;
+    uint32_t count = 0;
+};
+MicroRange micro_of_rank(const ShardedStep::Options& options, int32_t rank, int32_t ranks);
+
+} // namespace hekla::train

@@ -1,0 +1,227 @@
+// A run that several ranks train together. Rank 0 runs the training loop, reads and writes the run's folder, and tells
+// the others what to do next. They get everything of that folder from it: recipe, tokenizer, kernel choices, weights.
+#include "train/training_run.hpp"
+
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "program/tuning.hpp"
+#include "train/recipe_file.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace hekla::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// What rank 0 asks all ranks to do.
+enum class Task : int64_t { end, step, synchronize, gather, scatter };
+struct Command {
+    Task task = Task::end;
+    int64_t step = 0; // of applied and skipped steps before it
+    double learning_rate = 0.0;
+    int64_t entry = 0; // of the store's table
+    int64_t arena = 0;
+};
+
+std::vector<std::byte> bytes_of_text(const std::string& text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+}
+
+Result<json> json_of(std::span<const std::byte> bytes) {
+    return parse_json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "a message between ranks");
+}
+
+Status send(exchange::Communicator& ranks, const json& message) {
+    std::vector<std::byte> bytes = bytes_of_text(message.dump());
+    return ranks.broadcast(bytes);
+}
+
+Result<json> receive(exchange::Communicator& ranks) {
+    std::vector<std::byte> bytes;
+    HK_TRY(ranks.broadcast(bytes));
+    return json_of(bytes);
+}
+
+// Returns the first key with different values, "train.seed = 1, and 2 on rank 0"; empty if there is none.
+std::string difference(const json& recipe, const json& of_rank_0) {
+    for (const auto& [key, value] : recipe.items())
+        if (!of_rank_0.contains(key) || of_rank_0[key] != value)
+            return fmt::format("{} = {}, and {} on rank 0", key, value.get<std::string>(),
+                               of_rank_0.value(key, std::string("nothing")));
+    for (const auto& [key, value] : of_rank_0.items())
+        if (!recipe.contains(key)) return fmt::format("no {}, and {} on rank 0", key, value.get<std::string>());
+    return {};
+}
+
+json values_of_recipe(const Recipe& recipe) {
+    json values = json::object();
+    for (const RecipeValue& value : recipe_values(recipe))
+        values[fmt::format("{}.{}", value.section, value.key)] = value.value;
+    return values;
+}
+
+} // namespace
+
+Status TrainingRun::settle_parts(int64_t of_checkpoint) {
+    int64_t& parts = recipe_.distributed.parts;
+    const int64_t ranks = ranks_->size();
+    if (parts == 0) parts = of_checkpoint > 0 ? of_checkpoint : ranks;
+    if (parts < ranks)
+        return invalid_argument(fmt::format("{} ranks need distributed.parts = {} or more; it is {}: set it, or train "
+                                            "on fewer devices",
+                                            ranks, ranks, parts));
+    const TrainSection& s = recipe_.train;
+    const int64_t rows = s.per_device_train_batch_size * s.gradient_accumulation_steps;
+    if (s.fit ? rows % parts == 0 : s.gradient_accumulation_steps % parts == 0) return {};
+    for (int64_t micro = parts; micro <= rows; micro += parts)
+        if (rows % micro == 0 && micro >= s.gradient_accumulation_steps)
+            return invalid_argument(
+                fmt::format("distributed.parts = {} does not divide train.gradient_accumulation_steps = {}: set "
+                            "train.gradient_accumulation_steps = {} and train.per_device_train_batch_size = {}, which "
+                            "is the same batch",
+                            parts, s.gradient_accumulation_steps, micro, rows / micro));
+    return invalid_argument(fmt::format("distributed.parts = {} does not divide the {} rows of a step: set "
+                                        "train.gradient_accumulation_steps to a multiple of {}",
+                                        parts, rows, parts));
+}
+
+// Compares what all ranks must have in common. Every rank finds the same difference.
+Status TrainingRun::greet() {
+    char host[256] = "unknown";
+    ::gethostname(host, sizeof host - 1);
+    const json own{{"host", host}, {"process", ::getpid()}, {"recipe", values_of_recipe(recipe_)}};
+    HK_ASSIGN(const auto all, ranks_->gather(bytes_of_text(own.dump())));
+    HK_ASSIGN(const json first, json_of(all[0]));
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        HK_ASSIGN(const json other, json_of(all[rank]));
+        if (const std::string odd = difference(other["recipe"], first["recipe"]); !odd.empty())
+            return failed_precondition(fmt::format("rank {} (host {}, process {}) has another recipe: {}", rank,
+                                                   other["host"].get<std::string>(), other["process"].get<int>(), odd));
+    }
+    return {};
+}
+
+Status TrainingRun::send_start() {
+    HK_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
+    HK_TRY(tokenizer_->save(folder.path()));
+    json files = json::object();
+    std::error_code error;
+    for (fs::directory_iterator entry(folder.path(), error), end; !error && entry != end; entry.increment(error)) {
+        HK_ASSIGN(const std::string content, read_file(entry->path()));
+        files[entry->path().filename().string()] = json::binary_t({content.begin(), content.end()});
+    }
+    if (error) return io_error(fmt::format("{}: cannot be listed: {}", folder.path().string(), error.message()));
+    std::vector<std::byte> bytes;
+    for (const uint8_t byte : json::to_cbor(json{{"recipe", write_recipe(recipe_)}, {"tokenizer", files}}))
+        bytes.push_back(static_cast<std::byte>(byte));
+    return ranks_->broadcast(bytes);
+}
+
+Status TrainingRun::receive_start() {
+    std::vector<std::byte> bytes;
+    HK_TRY(ranks_->broadcast(bytes));
+    const json start = json::from_cbor(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                       reinterpret_cast<const uint8_t*>(bytes.data()) + bytes.size(), true, false);
+    if (!start.is_object() || !start.contains("recipe") || !start.contains("tokenizer"))
+        return internal_error("the first message of rank 0 has no recipe and tokenizer");
+    HK_ASSIGN(Recipe recipe, parse_resolved_recipe(start["recipe"].get<std::string>(), "the recipe of rank 0"));
+    recipe.file = recipe_.file;
+    recipe.train.fit = false; // rank 0 has chosen
+    recipe_ = std::move(recipe);
+    HK_ASSIGN(TemporaryFolder folder, TemporaryFolder::make());
+    for (const auto& [name, content] : start["tokenizer"].items()) {
+        const auto& binary = content.get_binary();
+        HK_TRY(write_file_atomically(folder.path() / fs::path(name).filename(),
+                                     std::string(binary.begin(), binary.end())));
+    }
+    joined_.emplace(std::move(folder));
+    return {};
+}
+
+Status TrainingRun::send_choices() {
+    return send(*ranks_, {{"kernels_of", runtime_->tuning().identity()}, {"kernel_choices", kernel_choices()}});
+}
+
+Result<nlohmann::json> TrainingRun::receive_choices() const { return receive(*ranks_); }
+
+uint32_t TrainingRun::micro_steps() const {
+    return is_sharded() ? micro_of_rank(sharded_options(), ranks_->rank(), ranks_->size()).count
+                        : static_cast<uint32_t>(recipe_.train.gradient_accumulation_steps);
+}
+
+ShardedStep::Options TrainingRun::sharded_options() const {
+    return {static_cast<uint32_t>(recipe_.distributed.parts),
+            static_cast<uint32_t>(recipe_.train.gradient_accumulation_steps)};
+}
+
+Status TrainingRun::command_step(int64_t step, double learning_rate) {
+    Command command{Task::step, step, learning_rate};
+    return ranks_->broadcast(command);
+}
+
+Status TrainingRun::synchronize() {
+    if (!is_sharded()) return {};
+    Command command{Task::synchronize};
+    HK_TRY(ranks_->broadcast(command));
+    return sharded_->synchronize();
+}
+
+Status TrainingRun::end_ranks() {
+    Command command{Task::end};
+    return ranks_->broadcast(command);
+}
+
+Result<ResourceArray<float>> TrainingRun::moment(const program::ParameterEntry& entry,
+                                                 program::StoreArena arena) const {
+    if (!is_sharded()) return store_->download(entry.name, arena);
+    Command command{Task::gather, 0, 0.0, &entry - store_->table().data(), static_cast<int64_t>(arena)};
+    HK_TRY(ranks_->broadcast(command));
+    return sharded_->gather(entry, arena);
+}
+
+Status TrainingRun::set_moment(const program::ParameterEntry& entry, program::StoreArena arena,
+                               std::span<const float> values) {
+    if (!is_sharded()) return store_->upload(entry.name, values, arena);
+    Command command{Task::scatter, 0, 0.0, &entry - store_->table().data(), static_cast<int64_t>(arena)};
+    HK_TRY(ranks_->broadcast(command));
+    return sharded_->scatter(entry, values, arena);
+}
+
+Status TrainingRun::serve() {
+    std::unique_ptr<data::Batcher> batcher;
+    int64_t next = -1; // step of the batcher's next batch
+    for (;;) {
+        Command command;
+        HK_TRY(ranks_->broadcast(command));
+        const auto entry = [&]() -> const program::ParameterEntry& {
+            return store_->table()[static_cast<std::size_t>(command.entry)];
+        };
+        const auto arena = static_cast<program::StoreArena>(command.arena);
+        switch (command.task) {
+        case Task::end: return {};
+        case Task::synchronize: HK_TRY(sharded_->synchronize()); break;
+        case Task::gather: HK_TRY(sharded_->gather(entry(), arena).status()); break;
+        case Task::scatter: HK_TRY(sharded_->scatter(entry(), {}, arena)); break;
+        case Task::step: {
+            if (command.step != next) {
+                batcher.reset();
+                HK_ASSIGN(batcher, batches(command.step));
+            }
+            HK_ASSIGN(const std::optional<std::vector<data::Batch>> micro, next_micro_batches(*batcher));
+            if (!micro) return {Code::cancelled, "stopped while waiting for a batch"};
+            HK_TRY(prepare_step(command.step));
+            HK_TRY(sharded_->begin(*micro, command.step, command.learning_rate));
+            HK_TRY(sharded_->end().status());
+            next = command.step + 1;
+            break;
+        }
+        default: return internal_error(fmt::format("rank 0 sent the task {}", static_cast<int64_t>(command.task)));
+        }
+    }
+}
+
+} // namespace hekla::train
