@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <memory>
-#include <set>
 #include <thread>
 
 namespace hekla::app {
@@ -43,7 +42,6 @@ Result<std::vector<std::string>> named_devices(const Globals& globals, const std
     }
     std::vector<std::string> known;
     for (const gpu::DeviceInfo& d : listed) known.push_back(fmt::format("{} ({})", d.index, d.name));
-    std::set<std::string> seen;
     for (std::size_t at = 0; at <= devices.size();) {
         const std::size_t end = std::min(devices.find(',', at), devices.size());
         const std::string name(trimmed(std::string_view(devices).substr(at, end - at)));
@@ -51,10 +49,6 @@ Result<std::vector<std::string>> named_devices(const Globals& globals, const std
         if (std::ranges::none_of(listed, [&](const gpu::DeviceInfo& d) { return std::to_string(d.index) == name; }))
             return invalid_argument(fmt::format("--devices {}: '{}' is not the number of a device; there are {}",
                                                 devices, name, fmt::join(known, ", ")));
-        if (!seen.insert(name).second)
-            globals.log().warning(fmt::format("--devices {}: device {} is used by several ranks, which share its time "
-                                              "and memory",
-                                              devices, name));
         names.push_back(name);
     }
     return names;

@@ -10,7 +10,7 @@
 namespace hekla::app {
 
 // Returns the devices that --devices names: "0,2", or "all" (every usable device; CPU drivers only if there is nothing
-// else). Warns of a device that is named twice. Errors: a number without a device, with the devices that there are.
+// else). Errors: a number without a device, with the devices that there are.
 Result<std::vector<std::string>> named_devices(const Globals& globals, const std::string& devices);
 
 // Trains on these devices. Rank 0, the first device, reports to `progress` on this thread. Returns as train_once().

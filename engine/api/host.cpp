@@ -236,7 +236,8 @@ int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_r
         const api::HeardTraining heard(options, api::capture_of(context));
         if (result != nullptr) HK_TRY(complete(result, "hk_train_result"));
         Result<train::TrainerResult> finished = api::train_by(environment_of(call), heard.options());
-        if (finished.code() == Code::cancelled) { // by the stop callback, before the first step
+        const bool leads = options->communicator == nullptr || options->communicator->rank == 0;
+        if (finished.code() == Code::cancelled && leads) { // by the stop callback, before the first step
             train::TrainerResult none;
             none.best_evaluation = std::numeric_limits<double>::quiet_NaN();
             none.stopped = true;

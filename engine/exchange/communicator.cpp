@@ -48,6 +48,19 @@ Status Communicator::exchange(std::span<const hk_exchange_part> parts) {
     return done;
 }
 
+std::string Communicator::name(int32_t rank) const {
+    const auto at = static_cast<std::size_t>(rank);
+    return at < names_.size() ? fmt::format("rank {} ({})", rank, names_[at]) : fmt::format("rank {}", rank);
+}
+
+Status Communicator::ended(int32_t lost, const std::string& why) const {
+    // A rank that gives a reason reports it itself, too, but rank 0 knows from where the run resumes.
+    const bool reports = rank() == 0 || (rank() == 1 && lost == 0 && why.empty());
+    return Status(reports ? Code::io : Code::cancelled,
+                  why.empty() ? fmt::format("{} was lost: it gave no sign of life any more", name(lost))
+                              : fmt::format("{} ended: {}", name(lost), why));
+}
+
 Status Communicator::wait(uint64_t number) {
     using std::chrono::microseconds;
     microseconds pause(0);
@@ -57,9 +70,7 @@ Status Communicator::wait(uint64_t number) {
         if (const int32_t code = seam_->test(seam_->user, number, &done, &lost, &why); code != HK_OK)
             return failure(code, rank(), why);
         if (done != 0) return {};
-        if (lost >= 0)
-            return io_error(why.size > 0 ? fmt::format("rank {} ended: {}", lost, text_of(why))
-                                         : fmt::format("rank {} was lost", lost));
+        if (lost >= 0) return ended(lost, std::string(text_of(why)));
         if (pause.count() == 0) {
             std::this_thread::yield();
         } else {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -31,7 +32,12 @@ public:
     int32_t rank() const { return seam_ != nullptr ? seam_->rank : 0; }
     int32_t size() const { return seam_ != nullptr ? seam_->size : 1; }
 
-    // Exchanges one part with each rank, and waits for it. io if a rank was lost; the message names it.
+    // Sets what messages call each rank: "rank 2 (host b, process 4711)".
+    void set_names(std::vector<std::string> names) { names_ = std::move(names); }
+    std::string name(int32_t rank) const;
+
+    // Exchanges one part with each rank, and waits for it. If a rank ended: io, with its name and reason, on the lowest
+    // rank that is left, and cancelled on all others, so that one of them reports it.
     Status exchange(std::span<const hk_exchange_part> parts);
 
     // Replaces `bytes` by those of rank 0.
@@ -54,9 +60,11 @@ public:
 
 private:
     Status wait(uint64_t number);
+    Status ended(int32_t lost, const std::string& why) const;
     const hk_communicator* seam_ = nullptr;
     uint64_t next_ = 0; // number of the next exchange
     bool failed_ = false;
+    std::vector<std::string> names_; // by rank; empty: only their numbers are known
     Traffic traffic_;
 };
 

@@ -45,6 +45,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
                       recipe.train.context_length, t->fit_options()));
     HK_TRY(t->open_data());
     if (several && purpose == Purpose::train) HK_TRY(t->send_start());
+    if (several) HK_TRY(t->compare_runs());
     HK_TRY(events.stop.check_now("preparing the training"));
     if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
         return out_of_memory(fmt::format("the device has no memory for this training: {}; make "

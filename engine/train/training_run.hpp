@@ -193,6 +193,7 @@ private:
     Status settle_parts(int64_t of_checkpoint);
     // What ranks exchange before a training.
     Status greet();
+    Status compare_runs();
     Status send_start();
     Status receive_start();
     Status send_choices();

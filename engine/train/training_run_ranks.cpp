@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "graph/text.hpp"
 #include "program/tuning.hpp"
 #include "train/recipe_file.hpp"
 
@@ -15,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+constexpr const char* kVersion = HEKLA_VERSION;
 
 // What rank 0 asks all ranks to do.
 enum class Task : int64_t { end, step, synchronize, gather, scatter };
@@ -93,14 +96,67 @@ Status TrainingRun::settle_parts(int64_t of_checkpoint) {
 Status TrainingRun::greet() {
     char host[256] = "unknown";
     ::gethostname(host, sizeof host - 1);
-    const json own{{"host", host}, {"process", ::getpid()}, {"recipe", values_of_recipe(recipe_)}};
+    const json own{{"name", fmt::format("host {}, process {}", host, ::getpid())},
+                   {"version", kVersion},
+                   {"recipe", values_of_recipe(recipe_)}};
     HK_ASSIGN(const auto all, ranks_->gather(bytes_of_text(own.dump())));
-    HK_ASSIGN(const json first, json_of(all[0]));
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-        HK_ASSIGN(const json other, json_of(all[rank]));
-        if (const std::string odd = difference(other["recipe"], first["recipe"]); !odd.empty())
-            return failed_precondition(fmt::format("rank {} (host {}, process {}) has another recipe: {}", rank,
-                                                   other["host"].get<std::string>(), other["process"].get<int>(), odd));
+    std::vector<json> ranks;
+    std::vector<std::string> names;
+    for (const std::vector<std::byte>& bytes : all) {
+        HK_ASSIGN(json rank, json_of(bytes));
+        names.push_back(rank["name"].get<std::string>());
+        ranks.push_back(std::move(rank));
+    }
+    ranks_->set_names(names);
+    for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+        if (ranks[rank]["version"] != ranks[0]["version"])
+            return failed_precondition(fmt::format("{} runs version {}, and rank 0 version {}: install the same on all",
+                                                   ranks_->name(static_cast<int32_t>(rank)),
+                                                   ranks[rank]["version"].dump(), ranks[0]["version"].dump()));
+        if (const std::string odd = difference(ranks[rank]["recipe"], ranks[0]["recipe"]); !odd.empty())
+            return failed_precondition(
+                fmt::format("{} has another recipe: {}", ranks_->name(static_cast<int32_t>(rank)), odd));
+    }
+    return {};
+}
+
+// Compares what the ranks have made of the recipe, before they compile it.
+Status TrainingRun::compare_runs() {
+    const gpu::Capabilities& device = runtime_->gpu().capabilities();
+    char host[256] = "unknown";
+    ::gethostname(host, sizeof host - 1);
+    const json own{{"name", fmt::format("host {}, process {}, {}", host, ::getpid(), device.device_name)},
+                   {"place", fmt::format("{} {}", host, json(device.device_uuid).dump())},
+                   {"tokenizer", to_hex(tokenizer_->hash())},
+                   {"data", data_.identity()},
+                   {"graph", to_hex(graph::hash(described_))}};
+    HK_ASSIGN(const auto all, ranks_->gather(bytes_of_text(own.dump())));
+    std::vector<json> ranks;
+    std::vector<std::string> names;
+    for (const std::vector<std::byte>& bytes : all) {
+        HK_ASSIGN(json rank, json_of(bytes));
+        names.push_back(rank["name"].get<std::string>());
+        ranks.push_back(std::move(rank));
+    }
+    ranks_->set_names(names);
+    for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+        const auto differs = [&](const char* key) { return ranks[rank][key] != ranks[0][key]; };
+        const std::string name = ranks_->name(static_cast<int32_t>(rank));
+        if (differs("data"))
+            return failed_precondition(fmt::format("{} has other data than rank 0: the files of [data] must have the "
+                                                   "same content everywhere",
+                                                   name));
+        if (differs("tokenizer")) return failed_precondition(fmt::format("{} has another tokenizer than rank 0", name));
+        if (differs("graph"))
+            return failed_precondition(fmt::format("{} describes another network than rank 0: its plugins differ; "
+                                                   "compare `hekla plugin list` on both",
+                                                   name));
+        for (std::size_t other = 0; other < rank && ranks_->rank() == 0; ++other)
+            if (ranks[rank]["place"] == ranks[other]["place"]) {
+                log_.warning(fmt::format("ranks {} and {} use the same device, {}, and share its time and memory",
+                                         other, rank, device.device_name));
+                break;
+            }
     }
     return {};
 }

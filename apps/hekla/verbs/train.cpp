@@ -1,5 +1,6 @@
 // hekla train: trains from a recipe, through hekla.h as any host would.
 #include "command.hpp"
+#include "mpi_job.hpp"
 #include "plan_output.hpp"
 #include "ranks.hpp"
 #include "seeds.hpp"
@@ -73,33 +74,8 @@ int run_seeds(hk_context context, const HostError& error, const TrainArguments& 
     return kDone;
 }
 
-int run_train(const Globals& globals, const TrainArguments& a) {
-    const HostError error;
-    HostContext context;
-    const bool described = !a.plan_for.empty();
-    if (const int code = context.create(globals, error, described ? HK_DEVICE_NONE : HK_DEVICE_ON_DEMAND);
-        code != kDone)
-        return code;
-    if (a.plan || described) return run_plan(context.context, error, a);
-    if (a.seeds > 0) return run_seeds(context.context, error, a);
-    const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);
-    if (!recipe.ok()) return fail(recipe.status());
-    Progress progress;
-    progress.logging_steps = recipe->train.logging_steps;
-    const std::vector<hk_string> overrides = host_strings(a.overrides);
-    const hk_train_options options = training_options(a.recipe, overrides, progress);
-    watch_interrupts();
-    outlive_closed_output();
-    hk_train_result result{};
-    int code = kDone;
-    if (a.devices.empty()) {
-        code = train_once(context.context, error, options, progress, result);
-    } else {
-        const Result<std::vector<std::string>> devices = named_devices(globals, a.devices);
-        if (!devices.ok()) return fail(devices.status());
-        code = train_on(globals, devices.value(), options, progress, result);
-    }
-    if (code != kDone) return code;
+// Says how a training ended, and returns the exit status.
+int report_end(const TrainArguments& a, const hk_train_result& result, Progress& progress) {
     if (result.stopped != 0)
         progress.line(result.steps == 0 ? "stopped before the first step"
                                         : fmt::format("stopped after step {}; the same command resumes", result.steps));
@@ -116,6 +92,66 @@ int run_train(const Globals& globals, const TrainArguments& a) {
         std::printf("%s\n", j.dump().c_str());
     }
     return result.stopped != 0 ? stopped_status() : kDone;
+}
+
+// Trains as one rank of an MPI job. Only rank 0 reports.
+int run_rank(const Globals& globals, const TrainArguments& a, const train::Recipe& recipe) {
+    Result<std::unique_ptr<MpiJob>> joined = MpiJob::join(recipe.distributed.timeout);
+    if (!joined.ok()) return fail(joined.status());
+    MpiJob& job = *joined.value();
+    Globals own = globals;
+    if (own.device.empty()) { // each process of a machine takes another device
+        const Result<std::vector<std::string>> devices = named_devices(globals, a.devices.empty() ? "all" : a.devices);
+        if (!devices.ok()) return job.fail(fail(devices.status()));
+        own.device = devices.value()[static_cast<std::size_t>(job.local_rank()) % devices->size()];
+    }
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(own, error); code != kDone) return job.fail(code);
+    Progress progress;
+    progress.logging_steps = recipe.train.logging_steps;
+    const std::vector<hk_string> overrides = host_strings(a.overrides);
+    hk_train_options options = training_options(a.recipe, overrides, progress);
+    options.communicator = job.communicator();
+    hk_train_result result{};
+    result.struct_size = sizeof result;
+    if (hk_train(context.context, &options, &result, error.error) != HK_OK) {
+        if (progress.open) std::fprintf(stderr, "\n");
+        // Another rank reports what this one was only told.
+        const bool told = !job.leads() && hk_error_code(error.error) == HK_CANCELLED;
+        return job.fail(told ? kFailed : error.report());
+    }
+    return job.leads() ? report_end(a, result, progress) : kDone;
+}
+
+int run_train(const Globals& globals, const TrainArguments& a) {
+    const HostError error;
+    HostContext context;
+    const bool described = !a.plan_for.empty();
+    if (const int code = context.create(globals, error, described ? HK_DEVICE_NONE : HK_DEVICE_ON_DEMAND);
+        code != kDone)
+        return code;
+    if (a.plan || described) return run_plan(context.context, error, a);
+    if (a.seeds > 0) return run_seeds(context.context, error, a);
+    const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);
+    if (!recipe.ok()) return fail(recipe.status());
+    watch_interrupts();
+    outlive_closed_output();
+    if (MpiJob::launched() > 1) return run_rank(globals, a, recipe.value());
+    Progress progress;
+    progress.logging_steps = recipe->train.logging_steps;
+    const std::vector<hk_string> overrides = host_strings(a.overrides);
+    const hk_train_options options = training_options(a.recipe, overrides, progress);
+    hk_train_result result{};
+    int code = kDone;
+    if (a.devices.empty()) {
+        code = train_once(context.context, error, options, progress, result);
+    } else {
+        const Result<std::vector<std::string>> devices = named_devices(globals, a.devices);
+        if (!devices.ok()) return fail(devices.status());
+        code = train_on(globals, devices.value(), options, progress, result);
+    }
+    return code != kDone ? code : report_end(a, result, progress);
 }
 
 } // namespace

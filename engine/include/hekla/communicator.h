@@ -47,9 +47,9 @@ typedef struct hk_communicator {
     // are until the exchange is done. Errors: a code of hekla/plugin/error.h, and a message in `why`, which stays valid
     // until the next call.
     int32_t(HK_ABI* begin)(void* user, uint64_t number, const hk_exchange_part* parts, hk_string* why);
-    // Sets `done` to 1 when exchange `number` is done; afterwards that number is not asked for again. Sets `lost` to a
-    // rank that will not take part any more, or -1; `why` is then what that rank reported, or is empty. Returns
-    // at once. Errors: as begin.
+    // Sets `done` to 1 when exchange `number` is done; afterwards that number is not asked for again. Otherwise sets
+    // `lost` to a rank that will not take part any more, or to -1; `why` is then the reason that this rank gave when it
+    // ended, and empty if it disappeared. All ranks are told the same. Returns at once. Errors: as begin.
     int32_t(HK_ABI* test)(void* user, uint64_t number, int32_t* done, int32_t* lost, hk_string* why);
     // Tells the other ranks that this one ends, and why. No function is called afterwards. [once]
     void(HK_ABI* fail)(void* user, hk_string why);

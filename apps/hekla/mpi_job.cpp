@@ -1,0 +1,71 @@
+#include "mpi_job.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <thread>
+
+namespace hekla::app {
+namespace {
+
+constexpr ModuleName kMpi{
+    "libhekla_mpi.so", "hekla_mpi_interface", HEKLA_MPI_VERSION, "an MPI module",
+    "a launcher has started several processes, and the module that connects them "
+    "(libhekla_mpi.so) cannot be opened: run third_party/install --distributed and build again, or "
+    "compile share/hekla/mpi/hekla_mpi.c with the mpicc of this system"};
+
+} // namespace
+
+int64_t MpiJob::launched() {
+    // Open MPI, MPICH and its relatives, and steps of Slurm (srun), whatever the MPI library.
+    int64_t most = 0;
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+        if (const char* value = std::getenv(name); value != nullptr)
+            most = std::max<int64_t>(most, std::strtoll(value, nullptr, 10));
+    return most;
+}
+
+Result<std::unique_ptr<MpiJob>> MpiJob::join(double timeout) {
+    std::unique_ptr<MpiJob> job(new MpiJob());
+    HK_ASSIGN(job->module_, Module<HeklaMpiInterface>::open(kMpi));
+    hk_string why{};
+    if (const int32_t code = job->module_->open(timeout, &job->inner_, &job->place_, &why); code != HK_OK)
+        return Status(static_cast<Code>(code),
+                      fmt::format("MPI: {}", std::string_view(why.data, static_cast<std::size_t>(why.size))));
+    if (job->inner_.size == 1 && launched() > 1)
+        return failed_precondition(
+            fmt::format("a launcher has started {} processes, and {} sees one, so each would train alone: start them "
+                        "with the launcher of that MPI library (srun needs --mpi=pmix; `srun --mpi=list`)",
+                        launched(), job->place_.library));
+    job->communicator_ = job->inner_;
+    job->communicator_.user = job.get();
+    job->communicator_.begin = [](void* user, uint64_t number, const hk_exchange_part* parts, hk_string* text) {
+        const hk_communicator& inner = static_cast<MpiJob*>(user)->inner_;
+        return inner.begin(inner.user, number, parts, text);
+    };
+    job->communicator_.test = [](void* user, uint64_t number, int32_t* done, int32_t* lost, hk_string* text) {
+        auto& self = *static_cast<MpiJob*>(user);
+        const int32_t code = self.inner_.test(self.inner_.user, number, done, lost, text);
+        self.lost_ = self.lost_ || (code == HK_OK && *lost >= 0);
+        return code;
+    };
+    job->communicator_.fail = [](void* user, hk_string text) {
+        const hk_communicator& inner = static_cast<MpiJob*>(user)->inner_;
+        inner.fail(inner.user, text);
+    };
+    return job;
+}
+
+int MpiJob::fail(int status) {
+    failed_ = lost_ ? kRetry : status;
+    return failed_;
+}
+
+MpiJob::~MpiJob() {
+    if (!module_) return;
+    // The rank that reports the error must not be ended before it has done so.
+    if (failed_ != 0 && !leads()) std::this_thread::sleep_for(std::chrono::seconds(1));
+    module_->close(failed_ != 0 ? 1 : 0, failed_);
+}
+
+} // namespace hekla::app

@@ -1,0 +1,41 @@
+// This process as one rank of an MPI job that mpirun or srun has started.
+#pragma once
+
+#include "base/module.hpp"
+#include "exchange/mpi_module/mpi_module.h"
+#include "hekla/communicator.h"
+
+#include <memory>
+#include <string>
+
+namespace hekla::app {
+
+class MpiJob {
+public:
+    // Returns the number of processes that a launcher has started this one with; 0: it was not started by one.
+    static int64_t launched();
+    // Opens the module and joins the job. timeout: seconds. Errors: the module or MPI is missing; the launcher has
+    // started several processes that do not know of each other.
+    static Result<std::unique_ptr<MpiJob>> join(double timeout);
+    ~MpiJob(); // ends MPI; the whole job, if this rank has failed
+
+    const hk_communicator* communicator() const { return &communicator_; }
+    bool leads() const { return communicator_.rank == 0; }
+    // The index of this process among those of this machine.
+    int32_t local_rank() const { return place_.local_rank; }
+    // Notes that the training of this rank failed, and returns the exit status: kRetry if another rank has ended.
+    int fail(int status);
+
+    static constexpr int kRetry = 75; // sysexits' EX_TEMPFAIL: the same command may work the next time
+
+private:
+    MpiJob() = default;
+    Module<HeklaMpiInterface> module_;
+    hk_communicator inner_{};
+    hk_communicator communicator_{}; // passes calls on to inner_, and notes whether a rank was lost
+    HeklaMpiPlace place_{};
+    bool lost_ = false;
+    int failed_ = 0; // exit status
+};
+
+} // namespace hekla::app

@@ -1,0 +1,371 @@
+/* Exchanges bytes between the processes of an MPI job. All calls of MPI are made by one thread of this module, which also
+   sends a sign of life each second to two neighbors in the ring of ranks, while programs compile and devices compute: a
+   slow rank is not a lost one. Whoever finds a neighbor silent tells all others. */
+#include "mpi_module.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    kTagData = 1,      /* exchanges, in order */
+    kTagSign = 2,      /* a sign of life: no bytes */
+    kTagFailed = 3,    /* a rank ends: the rank that is to blame, then text */
+    kMostText = 1024,  /* bytes of a reason */
+    kMostPending = 64, /* exchanges at a time */
+};
+static const uint64_t kMostBytes = (uint64_t)1 << 30; /* of one message: counts are int */
+
+typedef struct Exchange {
+    uint64_t number;
+    int state;              /* 0: free, 1: begun, 2: its messages are on their way, 3: done */
+    hk_exchange_part* parts; /* one per rank */
+    MPI_Request* requests;
+    int count;
+} Exchange;
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t thread;
+    int opened; /* 0: not yet, 1: open, 2: opening failed */
+    int closing;
+    int aborting; /* with this status + 1 */
+    int rank, size;
+    HeklaMpiPlace place;
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+    double timeout;
+    Exchange pending[kMostPending];
+    int lost; /* a rank, or -1 */
+    char reason[kMostText];
+    int telling; /* the reason is to be sent to all */
+    char answer[kMostText + 128];
+    MPI_Comm comm;
+} g = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .lost = -1};
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int32_t answer(int32_t code, const char* text, hk_string* why) {
+    snprintf(g.answer, sizeof g.answer, "%s", text);
+    why->data = g.answer;
+    why->size = strlen(g.answer);
+    return code;
+}
+
+/* Below, called with the mutex held by the module's thread. */
+
+static void lose(int rank, const char* reason) {
+    if (g.lost >= 0) return; /* the first reason is the one that matters */
+    g.lost = rank;
+    snprintf(g.reason, sizeof g.reason, "%s", reason);
+    g.telling = 1;
+}
+
+static int messages_of(uint64_t bytes) { return (int)((bytes + kMostBytes - 1) / kMostBytes); }
+
+static int start(Exchange* e) {
+    int count = 0;
+    for (int r = 0; r < g.size; ++r)
+        if (r != g.rank) count += messages_of(e->parts[r].receive_bytes) + messages_of(e->parts[r].send_bytes);
+    e->requests = malloc(sizeof(MPI_Request) * (size_t)(count > 0 ? count : 1));
+    if (e->requests == NULL) return 0;
+    e->count = 0;
+    for (int i = 1; i < g.size; ++i) { /* rotated, so that not all ranks send to the same one first */
+        const int from = (g.rank + g.size - i) % g.size;
+        const hk_exchange_part* part = &e->parts[from];
+        for (uint64_t at = 0; at < part->receive_bytes; at += kMostBytes) {
+            const uint64_t left = part->receive_bytes - at;
+            if (MPI_Irecv((char*)part->receive + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE, from, kTagData,
+                          g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
+                lose(from, "");
+                return 1;
+            }
+        }
+    }
+    for (int i = 1; i < g.size; ++i) {
+        const int to = (g.rank + i) % g.size;
+        const hk_exchange_part* part = &e->parts[to];
+        for (uint64_t at = 0; at < part->send_bytes; at += kMostBytes) {
+            const uint64_t left = part->send_bytes - at;
+            if (MPI_Isend((const char*)part->send + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE, to, kTagData,
+                          g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
+                lose(to, "");
+                return 1;
+            }
+        }
+    }
+    const hk_exchange_part* own = &e->parts[g.rank];
+    if (own->send_bytes > 0 && own->send != own->receive) memcpy(own->receive, own->send, (size_t)own->send_bytes);
+    e->state = 2;
+    return 1;
+}
+
+/* Returns whether something changed. */
+static int advance(void) {
+    int changed = 0;
+    /* In the order of their numbers, since messages between two ranks are matched in order. */
+    for (;;) {
+        Exchange* next = NULL;
+        for (int i = 0; i < kMostPending; ++i)
+            if (g.pending[i].state == 1 && (next == NULL || g.pending[i].number < next->number)) next = &g.pending[i];
+        if (next == NULL || g.lost >= 0) break;
+        if (!start(next)) lose(g.rank, "no memory for an exchange");
+        changed = 1;
+    }
+    for (int i = 0; i < kMostPending && g.lost < 0; ++i) {
+        Exchange* e = &g.pending[i];
+        if (e->state != 2) continue;
+        int done = 0;
+        if (MPI_Testall(e->count, e->requests, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS) {
+            lose((g.rank + 1) % g.size, "");
+        } else if (done) {
+            e->state = 3;
+            changed = 1;
+        }
+    }
+    return changed;
+}
+
+static void receive_control(double* seen) {
+    for (;;) {
+        int found = 0;
+        MPI_Status status;
+        if (MPI_Iprobe(MPI_ANY_SOURCE, kTagSign, g.comm, &found, &status) != MPI_SUCCESS || !found) break;
+        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, kTagSign, g.comm, MPI_STATUS_IGNORE);
+        seen[status.MPI_SOURCE] = seconds();
+    }
+    int found = 0;
+    MPI_Status status;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, kTagFailed, g.comm, &found, &status) != MPI_SUCCESS || !found) return;
+    char text[kMostText] = {0};
+    MPI_Recv(text, kMostText - 1, MPI_BYTE, status.MPI_SOURCE, kTagFailed, g.comm, MPI_STATUS_IGNORE);
+    int rank = status.MPI_SOURCE, used = 0;
+    if (sscanf(text, "%d %n", &rank, &used) != 1) used = 0;
+    lose(rank, text + used);
+    g.telling = 0; /* the sender tells all */
+}
+
+static void tell_all(void) {
+    char text[kMostText];
+    const int size = snprintf(text, sizeof text, "%d %s", g.lost, g.reason);
+    for (int r = 0; r < g.size; ++r) {
+        if (r == g.rank || r == g.lost) continue;
+        MPI_Request request; /* not waited for: the process ends soon, whether or not the others receive it */
+        if (MPI_Isend(text, size < kMostText ? size + 1 : kMostText, MPI_BYTE, r, kTagFailed, g.comm, &request) ==
+            MPI_SUCCESS) {
+            int done = 0;
+            for (int tries = 0; !done && tries < 1000; ++tries) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        }
+    }
+}
+
+static int open_mpi(void) {
+    int initialized = 0, provided = 0;
+    MPI_Initialized(&initialized);
+    if (!initialized && MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return 0;
+    MPI_Comm_dup(MPI_COMM_WORLD, &g.comm);
+    MPI_Comm_set_errhandler(g.comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(g.comm, &g.rank);
+    MPI_Comm_size(g.comm, &g.size);
+    int length = 0;
+    MPI_Get_library_version(g.library, &length);
+    for (char* c = g.library; *c != 0; ++c)
+        if (*c == '\n' || *c == ',') *c = 0;
+    MPI_Comm local;
+    if (MPI_Comm_split_type(g.comm, MPI_COMM_TYPE_SHARED, g.rank, MPI_INFO_NULL, &local) == MPI_SUCCESS) {
+        int rank = 0, size = 1;
+        MPI_Comm_rank(local, &rank);
+        MPI_Comm_size(local, &size);
+        g.place.local_rank = rank;
+        g.place.local_size = size;
+        MPI_Comm_free(&local);
+    }
+    g.place.library = g.library;
+    return 1;
+}
+
+static void* run(void* unused) {
+    (void)unused;
+    const int good = open_mpi();
+    pthread_mutex_lock(&g.mutex);
+    g.opened = good ? 1 : 2;
+    pthread_cond_broadcast(&g.changed);
+    double* seen = good ? malloc(sizeof(double) * (size_t)g.size) : NULL;
+    if (seen == NULL) {
+        g.opened = 2;
+        pthread_mutex_unlock(&g.mutex);
+        return NULL;
+    }
+    const double begin = seconds();
+    for (int r = 0; r < g.size; ++r) seen[r] = begin;
+    const int neighbors[2] = {(g.rank + 1) % g.size, (g.rank + g.size - 1) % g.size};
+    double next_sign = begin;
+    while (!g.closing && g.aborting == 0) {
+        int changed = g.lost < 0 ? advance() : 0;
+        const double now = seconds();
+        if (g.size > 1 && now >= next_sign && g.lost < 0) {
+            next_sign = now + 1.0;
+            for (int i = 0; i < 2; ++i) {
+                if (i == 1 && neighbors[1] == neighbors[0]) break;
+                MPI_Request request;
+                if (MPI_Isend(NULL, 0, MPI_BYTE, neighbors[i], kTagSign, g.comm, &request) == MPI_SUCCESS)
+                    MPI_Request_free(&request);
+            }
+        }
+        if (g.lost < 0) receive_control(seen);
+        if (g.size > 1 && g.lost < 0)
+            for (int i = 0; i < 2; ++i)
+                if (now - seen[neighbors[i]] > g.timeout) {
+                    lose(neighbors[i], "");
+                    break;
+                }
+        if (g.telling) {
+            g.telling = 0;
+            tell_all();
+            changed = 1;
+        }
+        if (changed) {
+            pthread_cond_broadcast(&g.changed);
+        }
+        int busy = 0;
+        for (int i = 0; i < kMostPending; ++i) busy |= g.pending[i].state == 1 || g.pending[i].state == 2;
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += busy && g.lost < 0 ? 20 * 1000 : 1000 * 1000; /* 20 us, or 1 ms */
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            ++until.tv_sec;
+        }
+        pthread_cond_timedwait(&g.changed, &g.mutex, &until);
+    }
+    const int status = g.aborting;
+    pthread_mutex_unlock(&g.mutex);
+    free(seen);
+    if (status != 0) {
+        MPI_Abort(MPI_COMM_WORLD, status - 1);
+    } else {
+        MPI_Barrier(g.comm);
+        MPI_Comm_free(&g.comm);
+        MPI_Finalize();
+    }
+    return NULL;
+}
+
+/* Called by the engine. */
+
+static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part* parts, hk_string* why) {
+    (void)user;
+    int32_t code = HK_OK;
+    pthread_mutex_lock(&g.mutex);
+    Exchange* e = NULL;
+    for (int i = 0; i < kMostPending && e == NULL; ++i)
+        if (g.pending[i].state == 0) e = &g.pending[i];
+    hk_exchange_part* copy = malloc(sizeof *parts * (size_t)g.size);
+    if (e == NULL || copy == NULL) {
+        free(copy);
+        code = answer(HK_OUT_OF_MEMORY, e == NULL ? "too many exchanges at a time" : "no memory for an exchange", why);
+    } else {
+        memcpy(copy, parts, sizeof *parts * (size_t)g.size);
+        e->number = number;
+        e->parts = copy;
+        e->requests = NULL;
+        e->state = 1;
+        pthread_cond_broadcast(&g.changed);
+    }
+    pthread_mutex_unlock(&g.mutex);
+    return code;
+}
+
+static int32_t HK_ABI test(void* user, uint64_t number, int32_t* done, int32_t* lost, hk_string* why) {
+    (void)user;
+    int32_t code = HK_OK;
+    *done = 0;
+    *lost = -1;
+    pthread_mutex_lock(&g.mutex);
+    Exchange* e = NULL;
+    for (int i = 0; i < kMostPending && e == NULL; ++i)
+        if (g.pending[i].state != 0 && g.pending[i].number == number) e = &g.pending[i];
+    if (e == NULL) {
+        code = answer(HK_INVALID_ARGUMENT, "an exchange was not begun", why);
+    } else if (e->state == 3) {
+        *done = 1;
+        free(e->parts);
+        free(e->requests);
+        e->state = 0;
+    } else if (g.lost >= 0) {
+        *lost = g.lost;
+        code = answer(HK_OK, g.reason, why);
+    }
+    pthread_mutex_unlock(&g.mutex);
+    return code;
+}
+
+static void HK_ABI fail(void* user, hk_string why) {
+    (void)user;
+    pthread_mutex_lock(&g.mutex);
+    if (g.lost < 0) {
+        char text[kMostText];
+        const size_t size = why.size < sizeof text - 1 ? (size_t)why.size : sizeof text - 1;
+        memcpy(text, why.data != NULL ? why.data : "", why.data != NULL ? size : 0);
+        text[why.data != NULL ? size : 0] = 0;
+        lose(g.rank, text);
+        pthread_cond_broadcast(&g.changed);
+        while (g.telling) { /* until the others were told */
+            pthread_mutex_unlock(&g.mutex);
+            struct timespec pause = {0, 1000000};
+            nanosleep(&pause, NULL);
+            pthread_mutex_lock(&g.mutex);
+        }
+    }
+    pthread_mutex_unlock(&g.mutex);
+}
+
+static int32_t open_module(double timeout, hk_communicator* communicator, HeklaMpiPlace* place, hk_string* why) {
+    if (g.opened != 0) return answer(HK_FAILED_PRECONDITION, "MPI was opened before in this process", why);
+    g.timeout = timeout;
+    if (pthread_create(&g.thread, NULL, run, NULL) != 0) return answer(HK_OUT_OF_MEMORY, "no thread for MPI", why);
+    pthread_mutex_lock(&g.mutex);
+    while (g.opened == 0) pthread_cond_wait(&g.changed, &g.mutex);
+    const int good = g.opened == 1;
+    pthread_mutex_unlock(&g.mutex);
+    if (!good) return answer(HK_IO, "MPI_Init_thread failed", why);
+    memset(communicator, 0, sizeof *communicator);
+    communicator->struct_size = sizeof *communicator;
+    communicator->rank = g.rank;
+    communicator->size = g.size;
+    communicator->begin = begin;
+    communicator->test = test;
+    communicator->fail = fail;
+    *place = g.place;
+    return HK_OK;
+}
+
+static void close_module(int32_t failed, int32_t status) {
+    pthread_mutex_lock(&g.mutex);
+    if (g.opened == 1) {
+        if (failed != 0)
+            g.aborting = status + 1;
+        else
+            g.closing = 1;
+    }
+    pthread_cond_broadcast(&g.changed);
+    pthread_mutex_unlock(&g.mutex);
+    pthread_join(g.thread, NULL);
+}
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+const HeklaMpiInterface* hekla_mpi_interface(uint32_t version);
+
+const HeklaMpiInterface* hekla_mpi_interface(uint32_t version) {
+    static const HeklaMpiInterface interface = {sizeof interface, HEKLA_MPI_VERSION, open_module, close_module};
+    return version == HEKLA_MPI_VERSION ? &interface : NULL;
+}

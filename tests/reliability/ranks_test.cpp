@@ -1,0 +1,286 @@
+// Trainings by several ranks: the result is the same for every number of them, bit for bit, before and after a resume
+// with another number, and what cannot work is refused with what would.
+#include "cases.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+using namespace hekla::test;
+using nlohmann::json;
+
+namespace ranks_test {
+namespace {
+
+// "0,0,0": several ranks on the first device.
+std::string devices(int ranks) {
+    std::string text = "0";
+    for (int rank = 1; rank < ranks; ++rank) text += ",0";
+    return text;
+}
+
+// Everything of a run that may depend on the number of ranks, and must not: what the log has of losses, and the files.
+std::string outcome(const Folder& folder, const std::string& dir, int steps) {
+    std::string text;
+    const std::string log = folder.read(dir + "/train_log.jsonl");
+    for (std::size_t begin = 0; begin < log.size(); begin = log.find('\n', begin) + 1) {
+        const json record = json::parse(log.substr(begin, log.find('\n', begin) - begin));
+        for (const char* key : {"step", "loss", "losses", "metrics", "grad_norm", "eval_loss", "skipped"})
+            if (record.contains(key)) text += std::string(key) + " " + record[key].dump() + "\n";
+    }
+    const std::string checkpoint = dir + "/checkpoint-" + std::to_string(steps);
+    for (const std::string& name :
+         {dir + "/model.safetensors", checkpoint + "/model.safetensors", checkpoint + "/optimizer.safetensors"}) {
+        CHECK(folder.exists(name));
+        text += folder.read(name);
+    }
+    return text;
+}
+
+// Checks that trainings by these numbers of ranks give the same.
+void agree(const Folder& folder, std::vector<std::string> overrides, int steps, const std::vector<int>& counts) {
+    overrides.push_back("distributed.parts=8");
+    overrides.push_back("train.gradient_accumulation_steps=8");
+    overrides.push_back("train.max_steps=" + std::to_string(steps));
+    std::string expected;
+    for (const int ranks : counts) {
+        CAPTURE(ranks);
+        const std::string dir = "ranks-" + std::to_string(ranks);
+        std::vector<std::string> arguments = overrides;
+        arguments.push_back("output.dir=" + dir);
+        if (ranks > 1) arguments.insert(arguments.end(), {"--devices", devices(ranks)});
+        const Ended ended = train(folder, arguments);
+        succeeds(ended);
+        const std::string result = outcome(folder, dir, steps);
+        if (expected.empty()) expected = result;
+        CHECK(result == expected);
+    }
+}
+
+void begin_windows(const Folder& folder) {
+    begin(folder);
+    std::string recipe = kRecipe;
+    recipe.replace(recipe.find("per_device_train_batch_size = 4"), 31, "per_device_train_batch_size = 1");
+    folder.write("recipe.toml", recipe);
+}
+
+void begin_table(const Folder& folder) {
+    std::string rows;
+    for (int i = 0; i < 200; ++i) {
+        rows += i % 5 == 0 ? "rare\t" : "often\t";
+        for (int word = 0; word <= i * 7 % 11; ++word) rows += "word" + std::to_string((i + word) % 13) + " ";
+        rows += "\n";
+    }
+    folder.write("rows.tsv", rows);
+    folder.write("recipe.toml", R"([model]
+architecture = "bert"
+hidden_size = 16
+num_hidden_layers = 1
+num_attention_heads = 2
+intermediate_size = 32
+max_position_embeddings = 32
+[objective]
+id = "classification"
+[head]
+id = "classifier"
+[data]
+format = "tsv"
+train = "rows.tsv"
+valid = "rows.tsv"
+columns = {text = "2", label = "1"}
+class_balanced = true
+[tokenizer]
+kind = "wordpiece"
+vocab_size = 80
+[train]
+context_length = 32
+group_by_length = true
+per_device_train_batch_size = 2
+eval_steps = 3
+save_steps = 3
+[output]
+dir = "run"
+)");
+}
+
+void begin_adapter(const Folder& folder) {
+    folder.write("text.txt", some_text());
+    folder.write("body.toml", R"([model]
+architecture = "t5"
+d_model = 16
+d_kv = 8
+d_ff = 32
+num_layers = 1
+num_heads = 2
+[objective]
+id = "span_corruption"
+[head]
+id = "lm"
+[data]
+train = "text.txt"
+[tokenizer]
+kind = "unigram"
+vocab_size = 80
+[train]
+max_steps = 1
+context_length = 24
+per_device_train_batch_size = 2
+eval_steps = 0
+[output]
+dir = "body"
+)");
+    succeeds(run(folder, {"train", "body.toml"}));
+    folder.write("recipe.toml", R"([model]
+from = "body"
+[objective]
+id = "span_corruption"
+[adapter]
+id = "lora"
+r = 3
+[data]
+train = "text.txt"
+[train]
+context_length = 24
+per_device_train_batch_size = 1
+eval_steps = 3
+eval_batches = 2
+save_steps = 3
+[output]
+dir = "run"
+)");
+}
+
+} // namespace
+
+TEST_CASE("windows of a text, with dropout") {
+    const Folder folder;
+    begin_windows(folder);
+    agree(folder, {}, 6, {1, 2, 3, 8});
+    const json log = json::parse(
+        folder.read("ranks-2/train_log.jsonl").substr(0, folder.read("ranks-2/train_log.jsonl").find('\n')));
+    CHECK(log["exchanged_bytes"].get<uint64_t>() > 0);
+    CHECK(log["exchange_seconds"].get<double>() >= 0.0);
+}
+
+TEST_CASE("rows of a table, by length and with balanced classes") {
+    const Folder folder;
+    begin_table(folder);
+    agree(folder, {}, 6, {1, 2, 4});
+}
+
+TEST_CASE("an adapter over a frozen encoder and decoder with tied embeddings") {
+    const Folder folder;
+    begin_adapter(folder);
+    agree(folder, {}, 6, {1, 3});
+}
+
+TEST_CASE("moments of 16 bits, which are rounded at random") {
+    const Folder folder;
+    begin_windows(folder);
+    agree(folder, {"train.moments_dtype=bfloat16", "model.n_embd=64", "model.n_layer=3"}, 5, {1, 3});
+}
+
+TEST_CASE("momentum, a moving average and a clipped norm") {
+    const Folder folder;
+    begin_windows(folder);
+    agree(folder, {"train.optim=sgd", "train.momentum=0.9", "train.ema_decay=0.9", "train.max_grad_norm=0.1"}, 5,
+          {1, 2});
+}
+
+TEST_CASE("a run goes on with other numbers of ranks") {
+    const Folder folder;
+    begin_windows(folder);
+    const std::vector<std::string> all{"distributed.parts=8", "train.gradient_accumulation_steps=8",
+                                       "train.save_steps=1"};
+    const auto with = [&](std::vector<std::string> more, int ranks) {
+        more.insert(more.end(), all.begin(), all.end());
+        if (ranks > 1) more.insert(more.end(), {"--devices", devices(ranks)});
+        return train(folder, more);
+    };
+    succeeds(with({"train.max_steps=7", "output.dir=undisturbed"}, 1));
+    int step = 0;
+    for (const int ranks : {3, 1, 8, 2}) {
+        step += ranks == 1 ? 1 : 2;
+        const Ended ended = with({"train.max_steps=" + std::to_string(step), "output.dir=run"}, ranks);
+        succeeds(ended);
+        CHECK(!has(ended.err, "changed settings: distributed"));
+    }
+    REQUIRE(step == 7);
+    CHECK(outcome(folder, "run", 7) == outcome(folder, "undisturbed", 7));
+}
+
+TEST_CASE("the number of parts is that of the ranks that a run starts with") {
+    const Folder folder;
+    begin_windows(folder);
+    const std::vector<std::string> four{"train.gradient_accumulation_steps=4", "train.max_steps=2",
+                                        "train.save_steps=1"};
+    std::vector<std::string> arguments = four;
+    arguments.insert(arguments.end(), {"--devices", "0,0"});
+    succeeds(train(folder, arguments));
+    CHECK(has(folder.read("run/recipe.toml"), "parts = 2"));
+    arguments = four;
+    arguments.emplace_back("train.max_steps=3");
+    succeeds(train(folder, arguments)); // one rank goes on with two parts
+    CHECK(has(folder.read("run/checkpoint-3/recipe.toml"), "parts = 2"));
+    arguments.emplace_back("train.max_steps=4");
+    arguments.insert(arguments.end(), {"--devices", "0,0,0"});
+    fails(train(folder, arguments), {"3 ranks need distributed.parts = 3 or more; it is 2"});
+}
+
+TEST_CASE("what cannot be divided is refused with what can") {
+    const Folder folder;
+    begin(folder);
+    fails(train(folder, {"--devices", "0,0"}),
+          {"distributed.parts = 2 does not divide train.gradient_accumulation_steps = 1",
+           "train.gradient_accumulation_steps = 2 and train.per_device_train_batch_size = 2, which is the same batch"});
+    fails(train(folder, {"--devices", "0,0,0"}), {"distributed.parts = 3 does not divide the 4 rows of a step"});
+    fails(train(folder, {"distributed.parts=2", "train.gradient_accumulation_steps=4", "--devices", "0,0,0"}),
+          {"3 ranks need distributed.parts = 3 or more; it is 2"});
+    fails(train(folder, {"--devices", "0,7"}), {"--devices 0,7: '7' is not the number of a device", "0 ("});
+    fails(train(folder, {"--devices", ""}), {"'' is not the number of a device"});
+    CHECK(!folder.exists("run")); // nothing is left of a training that did not start
+}
+
+TEST_CASE("ranks on one device are warned, and an error of rank 0 ends all") {
+    const Folder folder;
+    begin_windows(folder);
+    const std::vector<std::string> two{"train.gradient_accumulation_steps=2", "--devices", "0,0"};
+    std::vector<std::string> arguments = two;
+    arguments.emplace_back("train.max_steps=1");
+    const Ended ended = train(folder, arguments);
+    succeeds(ended);
+    CHECK(has(ended.err, "ranks 0 and 1 use the same device"));
+    arguments = two;
+    arguments.emplace_back("data.train=missing.txt");
+    fails(train(folder, arguments), {"missing.txt"});
+}
+
+TEST_CASE("Ctrl+C stops all ranks, and one goes on") {
+    const Folder folder;
+    begin_windows(folder);
+    const std::vector<std::string> arguments{"train",
+                                             "recipe.toml",
+                                             "train.gradient_accumulation_steps=2",
+                                             "train.max_steps=100000",
+                                             "train.save_steps=0",
+                                             "train.eval_steps=0",
+                                             "--devices",
+                                             "0,0"};
+    Process process(folder, arguments);
+    for (int i = 0; i < 12000 && process.running() && !has(folder.read("run/train_log.jsonl"), "{\"step\":3,"); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    process.send(SIGINT);
+    const Ended stopped = process.wait();
+    CAPTURE(stopped.err);
+    CHECK(stopped.status == 128 + SIGINT);
+    CHECK(has(stopped.err, "the same command resumes"));
+    const std::string log = folder.read("run/train_log.jsonl");
+    const int64_t step = json::parse(log.substr(log.rfind('{')))["step"];
+    const Ended on = train(folder, {"train.gradient_accumulation_steps=2", "train.eval_steps=0",
+                                    "train.max_steps=" + std::to_string(step + 2)});
+    succeeds(on);
+    CHECK(has(on.err, "resuming after step " + std::to_string(step)));
+}
+
+} // namespace ranks_test
