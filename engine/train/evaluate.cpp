@@ -19,18 +19,15 @@ using nlohmann::json;
 // A sum and its divisor, over all batches.
 struct Ratio {
     double sum = 0.0, count = 0.0;
-    Status add(program::Program& program, const std::string& sum_name, const std::string& count_name) {
-        HK_ASSIGN(const program::HostTensor s, program.read_output(sum_name));
-        HK_ASSIGN(const program::HostTensor c, program.read_output(count_name));
-        sum += number(s);
-        count += number(c);
-        return {};
-    }
-    static double number(const program::HostTensor& tensor) {
-        return tensor.kind == graph::Kind::int32 ? static_cast<double>(tensor.ints()[0])
-                                                 : static_cast<double>(tensor.floats()[0]);
-    }
+    double value() const { return count > 0.0 ? sum / count : std::numeric_limits<double>::quiet_NaN(); }
 };
+
+Status read_number(program::Program& program, const std::string& name, std::vector<double>& numbers) {
+    HK_ASSIGN(const program::HostTensor tensor, program.read_output(name));
+    numbers.push_back(tensor.kind == graph::Kind::int32 ? static_cast<double>(tensor.ints()[0])
+                                                        : static_cast<double>(tensor.floats()[0]));
+    return {};
+}
 
 // Returns the value of a row in a field with one number per row; -1 if it has none.
 int64_t place_of(std::span<const data::Field> fields, std::string_view name, std::size_t row) {
@@ -151,75 +148,128 @@ std::vector<std::string> Evaluator::kernel_choices() const {
     return all;
 }
 
+Result<Evaluator::BatchResult> Evaluator::run_batch(Length& length, data::Batch& batch, std::size_t rows) {
+    program::Program& program = *length.program;
+    for (const data::Field& field : batch.fields)
+        if (program.has_input(field.name)) HK_TRY(program.set_input(field.name, field.bytes));
+    HK_TRY(program.run({.seed = seed_}));
+    BatchResult result;
+    for (std::size_t i = 0; i < length.graph.losses.size(); ++i) {
+        HK_TRY(read_number(program, fmt::format("loss_sum.{}", i), result.numbers));
+        HK_TRY(read_number(program, fmt::format("loss_count.{}", i), result.numbers));
+    }
+    for (const graph::Metric& metric : length.graph.metrics) {
+        HK_TRY(read_number(program, "metric_sum." + metric.name, result.numbers));
+        HK_TRY(read_number(program, "metric_count." + metric.name, result.numbers));
+    }
+    if (observer_) HK_TRY(observer_(program, batch.fields, rows));
+    if (decode_ports_.empty()) return result;
+    std::map<std::string, graph::Tensor, std::less<>> outputs;
+    for (const std::string& port : decode_ports_) {
+        HK_ASSIGN(const program::HostTensor host, program.read_output(port));
+        outputs[port] = program::tensor_of(host);
+    }
+    HK_ASSIGN(result.rows, infer::decode_rows(*composition_, outputs, batch.fields, rows));
+    for (std::size_t i = 0; i < result.rows.size(); ++i)
+        result.spans.emplace_back(place_of(batch.fields, "start_positions", i),
+                                  place_of(batch.fields, "end_positions", i));
+    return result;
+}
+
+Result<std::vector<Evaluator::BatchResult>> Evaluator::run_batches(const Split& split,
+                                                                   const std::shared_ptr<const Batches>& batches,
+                                                                   std::size_t first, std::size_t size, bool& stopped) {
+    std::vector<BatchResult> results(batches->size());
+    data::BatcherOptions making;
+    making.threads = events_.own_threads ? 1 : 0;
+    making.end_step = (batches->size() + size - 1 - first) / size;
+    // `batches` is shared with the thread that makes them, which may outlive this call if a plugin does not return.
+    HK_ASSIGN(std::unique_ptr<data::Batcher> batcher,
+              data::Batcher::start(making, [this, &split, batches, first, size](data::Batch& batch) {
+                  const auto& rows = (*batches)[first + static_cast<std::size_t>(batch.step) * size];
+                  std::vector<batch::DrawnExample> examples;
+                  for (const batch::RowLength& row : rows) examples.push_back(split.at(row.row));
+                  return batch::make_fields(*composition_, examples, &split.examples(), seed_, batch_,
+                                            rows.front().length, batch.fields, memory_);
+              }));
+    for (std::size_t at = first; at < batches->size(); at += size) {
+        if (!wait_for_batch(*batcher, events_, maker_)) {
+            stopped_ = std::move(batcher);
+            stopped = true;
+            return results;
+        }
+        HK_ASSIGN(std::optional<data::Batch> made, batcher->next());
+        if (!made) return internal_error("the batches ended before the evaluation");
+        const std::vector<batch::RowLength>& rows = (*batches)[at];
+        HK_ASSIGN(results[at], run_batch(lengths_.at(rows.front().length), *made, rows.size()));
+    }
+    return results;
+}
+
+// Adds the results of the batches that other ranks have run.
+Status Evaluator::gather(exchange::Communicator& ranks, std::vector<BatchResult>& results) {
+    json own = json::array();
+    for (std::size_t at = 0; at < results.size(); ++at)
+        if (!results[at].numbers.empty())
+            own.push_back({{"batch", at},
+                           {"numbers", results[at].numbers},
+                           {"rows", results[at].rows},
+                           {"spans", results[at].spans}});
+    const std::vector<uint8_t> bytes = json::to_cbor(own);
+    HK_ASSIGN(const auto all, ranks.gather(std::as_bytes(std::span(bytes))));
+    for (const std::vector<std::byte>& of_rank : all) {
+        const auto* const begin = reinterpret_cast<const uint8_t*>(of_rank.data());
+        for (json& one : json::from_cbor(begin, begin + of_rank.size(), true, false)) {
+            BatchResult& result = results.at(one["batch"].get<std::size_t>());
+            result.numbers = one["numbers"].get<std::vector<double>>();
+            result.rows = one["rows"].get<std::vector<json>>();
+            result.spans = one["spans"].get<std::vector<std::pair<int64_t, int64_t>>>();
+        }
+    }
+    return {};
+}
+
 Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predictions,
-                                  std::span<const std::string> classes) {
+                                  std::span<const std::string> classes, exchange::Communicator* ranks) {
     std::vector<int64_t> lengths;
     for (const auto& [length, one] : lengths_) lengths.push_back(length);
     const std::vector<batch::RowLength> chosen = split.spread(*composition_, lengths, limit);
+    const auto batches = std::make_shared<const Batches>(batch::batches_by_length(chosen, batch_));
+    const bool several = ranks != nullptr && ranks->size() > 1;
+    bool stopped = false;
+    HK_ASSIGN(std::vector<BatchResult> results,
+              run_batches(split, batches, several ? static_cast<std::size_t>(ranks->rank()) : 0,
+                          several ? static_cast<std::size_t>(ranks->size()) : 1, stopped));
+    if (several) HK_TRY(gather(*ranks, results)); // those of a rank that was stopped, too: the others wait for it
+    if (stopped) return Status(Code::cancelled, "stopped while evaluating");
 
     const graph::Graph& graph = lengths_.begin()->second.graph;
     std::vector<Ratio> losses(graph.losses.size()), metrics(graph.metrics.size());
-    const bool decodes = !decode_ports_.empty();
     TaskScores task(classes);
     std::vector<Prediction> collected;
     const auto name_of = [&](const json& label) -> json {
         if (!label.is_number_integer() || label < 0 || label >= static_cast<int64_t>(classes.size())) return nullptr;
         return classes[label.get<std::size_t>()];
     };
-    // Shared with the thread that makes batches, which may outlive this call if a plugin does not return.
-    const auto batches =
-        std::make_shared<const std::vector<std::vector<batch::RowLength>>>(batch::batches_by_length(chosen, batch_));
-    const auto examples_of = [&split](const std::vector<batch::RowLength>& rows) {
-        std::vector<batch::DrawnExample> examples;
-        for (const batch::RowLength& row : rows) examples.push_back(split.at(row.row));
-        return examples;
-    };
-    data::BatcherOptions making;
-    making.threads = events_.own_threads ? 1 : 0;
-    making.end_step = batches->size();
-    HK_ASSIGN(std::unique_ptr<data::Batcher> batcher,
-              data::Batcher::start(making, [this, &split, batches, examples_of](data::Batch& batch) {
-                  const std::vector<batch::RowLength>& rows = (*batches)[static_cast<std::size_t>(batch.step)];
-                  return batch::make_fields(*composition_, examples_of(rows), &split.examples(), seed_, batch_,
-                                            rows.front().length, batch.fields, memory_);
-              }));
-    for (const std::vector<batch::RowLength>& rows_of_batch : *batches) {
-        if (!wait_for_batch(*batcher, events_, maker_)) {
-            stopped_ = std::move(batcher);
-            return Status(Code::cancelled, "stopped while evaluating");
-        }
-        HK_ASSIGN(std::optional<data::Batch> made, batcher->next());
-        if (!made) return internal_error("the batches ended before the evaluation");
-        std::vector<data::Field>& fields = made->fields;
-        Length& length = lengths_.at(rows_of_batch.front().length);
-        for (const data::Field& field : fields)
-            if (length.program->has_input(field.name)) HK_TRY(length.program->set_input(field.name, field.bytes));
-        HK_TRY(length.program->run({.seed = seed_}));
-        for (std::size_t i = 0; i < losses.size(); ++i)
-            HK_TRY(losses[i].add(*length.program, fmt::format("loss_sum.{}", i), fmt::format("loss_count.{}", i)));
-        for (std::size_t i = 0; i < metrics.size(); ++i)
-            HK_TRY(metrics[i].add(*length.program, "metric_sum." + graph.metrics[i].name,
-                                  "metric_count." + graph.metrics[i].name));
-        if (observer_) HK_TRY(observer_(*length.program, fields, rows_of_batch.size()));
-        if (decodes) {
-            const std::vector<batch::DrawnExample> examples = examples_of(rows_of_batch);
-            std::map<std::string, graph::Tensor, std::less<>> outputs;
-            for (const std::string& port : decode_ports_) {
-                HK_ASSIGN(const program::HostTensor host, length.program->read_output(port));
-                outputs[port] = program::tensor_of(host);
+    for (std::size_t at = 0; at < batches->size(); ++at) {
+        BatchResult& batch = results[at];
+        if (batch.numbers.size() != 2 * (losses.size() + metrics.size()))
+            return internal_error(fmt::format("batch {} of the evaluation has no result", at));
+        const double* number = batch.numbers.data();
+        for (std::vector<Ratio>* ratios : {&losses, &metrics})
+            for (Ratio& ratio : *ratios) {
+                ratio.sum += *number++;
+                ratio.count += *number++;
             }
-            HK_ASSIGN(std::vector<json> rows, infer::decode_rows(*composition_, outputs, fields, examples.size()));
-            for (std::size_t i = 0; i < rows.size(); ++i) {
-                HK_TRY(task.add(examples[i].example, rows[i]));
-                if (std::ranges::any_of(examples[i].example.columns, [](const data::EncodedColumn& column) {
-                        return column.kind == HK_COLUMN_SPANS;
-                    }))
-                    task.add_span(rows[i], place_of(fields, "start_positions", i),
-                                  place_of(fields, "end_positions", i));
-                if (!predictions) continue;
-                if (!classes.empty()) infer::name_labels(rows[i], name_of);
-                collected.push_back({rows_of_batch[i].row, std::move(rows[i])});
-            }
+        for (std::size_t i = 0; i < batch.rows.size(); ++i) {
+            const batch::DrawnExample drawn = split.at((*batches)[at][i].row);
+            HK_TRY(task.add(drawn.example, batch.rows[i]));
+            if (std::ranges::any_of(drawn.example.columns,
+                                    [](const data::EncodedColumn& column) { return column.kind == HK_COLUMN_SPANS; }))
+                task.add_span(batch.rows[i], batch.spans[i].first, batch.spans[i].second);
+            if (!predictions) continue;
+            if (!classes.empty()) infer::name_labels(batch.rows[i], name_of);
+            collected.push_back({(*batches)[at][i].row, std::move(batch.rows[i])});
         }
     }
 
@@ -228,13 +278,9 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
     for (std::size_t i = 0; i < losses.size(); ++i)
         if (losses[i].count > 0.0) result.loss += graph.losses[i].weight * losses[i].sum / losses[i].count;
     for (std::size_t i = 0; i < losses.size() && losses.size() > 1; ++i)
-        result.scores.emplace_back("loss." + graph.losses[i].name, losses[i].count > 0.0
-                                                                       ? losses[i].sum / losses[i].count
-                                                                       : std::numeric_limits<double>::quiet_NaN());
+        result.scores.emplace_back("loss." + graph.losses[i].name, losses[i].value());
     for (std::size_t i = 0; i < metrics.size(); ++i)
-        result.scores.emplace_back(graph.metrics[i].name, metrics[i].count > 0.0
-                                                              ? metrics[i].sum / metrics[i].count
-                                                              : std::numeric_limits<double>::quiet_NaN());
+        result.scores.emplace_back(graph.metrics[i].name, metrics[i].value());
     for (const auto& score : task.scores()) result.scores.push_back(score);
     result.table = task.table();
     std::ranges::stable_sort(collected, {}, &Prediction::example);

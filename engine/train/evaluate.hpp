@@ -1,6 +1,7 @@
 // Evaluates a split of the data: loss, scores and the head's predictions.
 #pragma once
 
+#include "exchange/communicator.hpp"
 #include "program/program.hpp"
 #include "train/batch_wait.hpp"
 #include "train/run_data.hpp"
@@ -67,9 +68,11 @@ public:
                                                          const EvaluatorOptions& options);
 
     // Evaluates all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time. The
-    // results do not depend on the batch size. classes: names of the labels in predictions; may be empty. cancelled if
-    // events.stop asks to stop while a batch is awaited.
-    Result<Evaluation> run(const Split& split, uint64_t limit, bool predictions, std::span<const std::string> classes);
+    // results do not depend on the batch size. classes: names of the labels in predictions; may be empty. ranks: all of
+    // them call this and divide the batches; the result is that of rank 0. cancelled if events.stop asks to stop while
+    // a batch is awaited.
+    Result<Evaluation> run(const Split& split, uint64_t limit, bool predictions, std::span<const std::string> classes,
+                           exchange::Communicator* ranks = nullptr);
 
     void observe(BatchObserver observer) { observer_ = std::move(observer); }
     // Sets step scalars in all programs, for the following runs.
@@ -86,6 +89,18 @@ private:
         graph::Graph graph;
         std::unique_ptr<program::Program> program;
     };
+    // What is read of a batch: sum and count of each loss and metric, and the decoded rows.
+    struct BatchResult {
+        std::vector<double> numbers;
+        std::vector<nlohmann::json> rows;
+        std::vector<std::pair<int64_t, int64_t>> spans; // by row: the first and last token of the target; -1: none
+    };
+    Result<BatchResult> run_batch(Length& length, data::Batch& batch, std::size_t rows);
+    using Batches = std::vector<std::vector<batch::RowLength>>;
+    // Runs every size-th batch from `first` on. Sets `stopped` if events.stop asked to stop; then some have no numbers.
+    Result<std::vector<BatchResult>> run_batches(const Split& split, const std::shared_ptr<const Batches>& batches,
+                                                 std::size_t first, std::size_t size, bool& stopped);
+    static Status gather(exchange::Communicator& ranks, std::vector<BatchResult>& results);
     const plugin::Composition* composition_ = nullptr;
     int64_t batch_ = 0;
     uint64_t seed_ = 0;

@@ -1,6 +1,10 @@
 #include "train/sharded_step.hpp"
 
+#include "base/stopwatch.hpp"
+#include "program/lowering/half.hpp"
+
 #include <algorithm>
+#include <chrono>
 #include <fmt/format.h>
 
 namespace hekla::train {
@@ -11,34 +15,72 @@ using program::StoreArena;
 
 namespace {
 
-PartRange own_parts(uint32_t parts, const exchange::Communicator& ranks) {
-    return exchange::parts_of_rank(parts, ranks.rank(), ranks.size());
-}
-
 ElementRange range_of(const program::ParameterEntry& entry) {
     return {entry.chunk, entry.offset, static_cast<uint64_t>(entry.shape.elements())};
 }
 
 } // namespace
 
-MicroRange micro_of_rank(const ShardedStep::Options& options, int32_t rank, int32_t ranks) {
-    const PartRange parts = exchange::parts_of_rank(options.parts, rank, ranks);
-    const uint32_t of_part = options.micro_steps / options.parts;
-    return {parts.first * of_part, (parts.end - parts.first) * of_part};
+std::vector<uint32_t> balanced_shares(uint32_t parts, std::span<const double> seconds_per_part) {
+    std::vector<uint32_t> shares(seconds_per_part.size(), 1);
+    for (std::size_t given = shares.size(); given < parts; ++given) {
+        std::size_t best = 0;
+        const auto seconds = [&](std::size_t r) { return (shares[r] + 1) * seconds_per_part[r]; };
+        for (std::size_t r = 1; r < shares.size(); ++r)
+            if (seconds(r) < seconds(best)) best = r;
+        ++shares[best];
+    }
+    return shares;
 }
 
 ShardedStep::ShardedStep(const graph::Graph& described, program::ParameterStore& store, Optimizer& optimizer,
                          exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options)
     : described_(described), store_(store), optimizer_(optimizer), ranks_(ranks), runner_(described, std::move(runner)),
-      options_(options),
-      sums_(options.parts, own_parts(options.parts, ranks), static_cast<std::size_t>(store.shards()->elements())) {
-    for (int32_t rank = 0; rank < ranks.size(); ++rank)
-        parts_.push_back(exchange::parts_of_rank(options.parts, rank, ranks.size()));
+      options_(options) {
     uint64_t first = 0;
     for (const program::StoreChunk& chunk : store.chunks()) {
         first_of_chunk_.push_back(first);
         if (chunk.trained) first += chunk.elements;
     }
+    std::vector<uint32_t> shares = options.shares;
+    for (int32_t rank = 0; rank < ranks.size() && options.shares.empty(); ++rank) {
+        const PartRange parts = exchange::parts_of_rank(options.parts, rank, ranks.size());
+        shares.push_back(parts.end - parts.first);
+    }
+    set_shares(shares);
+}
+
+void ShardedStep::set_shares(const std::vector<uint32_t>& shares) {
+    parts_.clear();
+    uint32_t first = 0;
+    for (const uint32_t share : shares) {
+        parts_.push_back({first, first + share});
+        first += share;
+    }
+    sums_.emplace(options_.parts, parts_[static_cast<std::size_t>(ranks_.rank())],
+                  static_cast<std::size_t>(store_.shards()->elements()));
+    busy_.assign(shares.size(), 0.0);
+    computed_.assign(shares.size(), 0.0);
+}
+
+ShardedStep::MicroRange ShardedStep::micro() const {
+    const PartRange parts = parts_[static_cast<std::size_t>(ranks_.rank())];
+    const uint32_t of_part = options_.micro_steps / options_.parts;
+    return {parts.first * of_part, (parts.end - parts.first) * of_part};
+}
+
+std::vector<uint32_t> ShardedStep::balance() {
+    seconds_of_part_.clear();
+    for (std::size_t r = 0; r < busy_.size(); ++r) {
+        if (computed_[r] == 0.0) return {}; // no step since the last call
+        seconds_of_part_.push_back(busy_[r] / computed_[r]);
+    }
+    const std::vector<uint32_t> shares = balanced_shares(options_.parts, seconds_of_part_);
+    bool same = true;
+    for (std::size_t r = 0; r < shares.size(); ++r) same = same && shares[r] == parts_[r].end - parts_[r].first;
+    if (same) return {};
+    set_shares(shares);
+    return shares;
 }
 
 std::span<float> ShardedStep::elements_in(std::span<float> all, const ElementRange& range) const {
@@ -51,7 +93,7 @@ Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, dou
     step_ = step;
     submitted_ = 0;
     numbers_.clear();
-    sums_.clear();
+    sums_->clear();
     HK_TRY(optimizer_.set(learning_rate));
     before_ = ranks_.traffic();
     std::vector<double> counts;
@@ -68,6 +110,7 @@ Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, dou
     counts_.pop_back();
     HK_ASSIGN(const double scale, optimizer_.loss_scale());
     HK_TRY(runner_.begin(own, counts_, scale));
+    started_ = std::chrono::steady_clock::now();
     const std::size_t of_part = options_.micro_steps / options_.parts;
     for (std::size_t i = 0; i < std::min<std::size_t>(2, of_part); ++i) HK_TRY(submit(i));
     return {};
@@ -79,10 +122,9 @@ Status ShardedStep::submit(std::size_t index) {
         numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
     }
     const uint32_t of_part = options_.micro_steps / options_.parts;
-    const MicroRange own = micro_of_rank(options_, ranks_.rank(), ranks_.size());
     ++submitted_;
     return runner_.submit((*own_)[index], step_,
-                          {own.first + static_cast<uint32_t>(index), index % of_part > 0, nullptr});
+                          {micro().first + static_cast<uint32_t>(index), index % of_part > 0, nullptr});
 }
 
 // Computes the gradients of one of this rank's parts, and adds them to those of the parts before it.
@@ -93,58 +135,71 @@ Status ShardedStep::run_part(uint32_t part) {
         HK_ASSIGN(const std::vector<double> numbers, runner_.read_oldest());
         numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
     }
-    const std::span<float> to = sums_.next_part();
+    const std::span<float> to = sums_->next_part();
     for (uint32_t c = 0; c < store_.chunks().size(); ++c) {
         if (!store_.chunks()[c].trained) continue;
         const ElementRange range{c, 0, store_.chunks()[c].elements};
         HK_TRY(store_.download(range, elements_in(to, range), StoreArena::gradients));
     }
-    sums_.add_part();
+    sums_->add_part();
     return {};
 }
 
 // Exchanges the gradients of the ranks' parts, and stores the sums of this rank's elements.
 Status ShardedStep::add_gradients() {
+    for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) HK_TRY(add_bucket(bucket));
+    return {};
+}
+
+Status ShardedStep::add_bucket(const program::Shards::Bucket& bucket) {
     const auto rank = static_cast<std::size_t>(ranks_.rank());
     const auto ranks = static_cast<std::size_t>(ranks_.size());
-    std::vector<exchange::PartSums::Sum>& own = sums_.sums();
-    for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
-        const auto count = static_cast<std::size_t>(bucket.slices[rank].count);
-        std::vector<hk_exchange_part> parts(ranks);
-        std::vector<ResourceArray<float>> sent(ranks), received(ranks);
-        std::vector<std::vector<PartRange>> nodes(ranks);
-        for (std::size_t r = 0; r < ranks; ++r) {
-            if (r == rank) continue;
-            const ElementRange& theirs = bucket.slices[r];
-            const auto elements = static_cast<std::size_t>(theirs.count);
-            std::span<float> send = elements_in({own[0].values.data(), own[0].values.size()}, theirs);
-            if (own.size() > 1) { // several nodes, one after the other
-                sent[r] = ResourceArray<float>(elements * own.size());
-                for (std::size_t n = 0; n < own.size(); ++n)
-                    std::ranges::copy(elements_in({own[n].values.data(), own[n].values.size()}, theirs),
-                                      sent[r].data() + n * elements);
-                send = {sent[r].data(), sent[r].size()};
-            }
-            nodes[r] = exchange::nodes_of(options_.parts, parts_[r]);
-            received[r] = ResourceArray<float>(count * nodes[r].size());
-            parts[r] = {send.data(), received[r].data(), send.size_bytes(), received[r].size() * sizeof(float)};
+    const auto count = static_cast<std::size_t>(bucket.slices[rank].count);
+    std::vector<exchange::PartSums::Sum>& own = sums_->sums();
+    const auto own_elements = [&](std::size_t node, const ElementRange& range) {
+        return elements_in({own[node].values.data(), own[node].values.size()}, range);
+    };
+    std::vector<hk_exchange_part> parts(ranks);
+    std::vector<ResourceArray<float>> sent(ranks), received(ranks);
+    std::vector<std::vector<uint16_t>> sent_half(ranks), received_half(ranks);
+    std::vector<std::vector<PartRange>> nodes(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) {
+        if (r == rank) continue;
+        const auto elements = static_cast<std::size_t>(bucket.slices[r].count);
+        nodes[r] = exchange::nodes_of(options_.parts, parts_[r]);
+        received[r] = ResourceArray<float>(count * nodes[r].size());
+        if (options_.half) {
+            for (std::size_t n = 0; n < own.size(); ++n)
+                for (const float x : own_elements(n, bucket.slices[r]))
+                    sent_half[r].push_back(program::to_half(program::Storage::bf16, x));
+            received_half[r].resize(received[r].size());
+            parts[r] = {sent_half[r].data(), received_half[r].data(), 2 * sent_half[r].size(),
+                        2 * received_half[r].size()};
+            continue;
         }
-        HK_TRY(ranks_.exchange(parts));
-        if (count == 0) continue;
-        std::vector<exchange::Node> all;
-        for (std::size_t r = 0; r < ranks; ++r) {
-            if (r == rank) {
-                for (exchange::PartSums::Sum& sum : own)
-                    all.push_back({sum.parts, elements_in({sum.values.data(), sum.values.size()}, bucket.slices[r])});
-            } else {
-                for (std::size_t n = 0; n < nodes[r].size(); ++n)
-                    all.push_back({nodes[r][n], {received[r].data() + n * count, count}});
-            }
+        std::span<float> send = own_elements(0, bucket.slices[r]);
+        if (own.size() > 1) { // several nodes, one after the other
+            sent[r] = ResourceArray<float>(elements * own.size());
+            for (std::size_t n = 0; n < own.size(); ++n)
+                std::ranges::copy(own_elements(n, bucket.slices[r]), sent[r].data() + n * elements);
+            send = {sent[r].data(), sent[r].size()};
         }
-        HK_ASSIGN(const std::span<float> sum, exchange::sum_of_tree(options_.parts, all));
-        HK_TRY(store_.upload(bucket.slices[rank], sum, StoreArena::gradients));
+        parts[r] = {send.data(), received[r].data(), send.size_bytes(), received[r].size() * sizeof(float)};
     }
-    return {};
+    HK_TRY(ranks_.exchange(parts));
+    if (count == 0) return {};
+    std::vector<exchange::Node> all;
+    for (std::size_t r = 0; r < ranks; ++r) {
+        if (r == rank)
+            for (std::size_t n = 0; n < own.size(); ++n)
+                all.push_back({own[n].parts, own_elements(n, bucket.slices[r])});
+        for (std::size_t i = 0; i < received_half[r].size(); ++i)
+            received[r][i] = program::from_half(program::Storage::bf16, received_half[r][i]);
+        for (std::size_t n = 0; n < nodes[r].size(); ++n)
+            all.push_back({nodes[r][n], {received[r].data() + n * count, count}});
+    }
+    HK_ASSIGN(const std::span<float> sum, exchange::sum_of_tree(options_.parts, all));
+    return store_.upload(bucket.slices[rank], sum, StoreArena::gradients);
 }
 
 // Returns the sums of squares of all ranks' gradients.
@@ -199,10 +254,15 @@ Status ShardedStep::share_parameters() {
 Result<TakenStep> ShardedStep::end() {
     const PartRange own = parts_[static_cast<std::size_t>(ranks_.rank())];
     for (uint32_t part = 0; part < own.end - own.first; ++part) HK_TRY(run_part(part));
+    numbers_.push_back(seconds_since(started_));
     HK_ASSIGN(const auto of_ranks, ranks_.gather(exchange::bytes_of(numbers_)));
     LossSum sum(described_);
-    for (const std::vector<std::byte>& bytes : of_ranks) {
-        HK_ASSIGN(const std::vector<double> numbers, exchange::values_of<double>(bytes));
+    for (std::size_t r = 0; r < of_ranks.size(); ++r) {
+        HK_ASSIGN(std::vector<double> numbers, exchange::values_of<double>(of_ranks[r]));
+        if (numbers.empty()) return internal_error(fmt::format("rank {} sent no losses", r));
+        busy_[r] += numbers.back();
+        computed_[r] += parts_[r].end - parts_[r].first;
+        numbers.pop_back();
         for (std::size_t at = 0; at + sum.numbers() <= numbers.size(); at += sum.numbers())
             sum.add(std::span(numbers).subspan(at, sum.numbers()));
     }

@@ -11,6 +11,7 @@
 #include "program/parameter_store.hpp"
 #include "train/step_runner.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -21,7 +22,9 @@ class ShardedStep {
 public:
     struct Options {
         uint32_t parts = 1;
-        uint32_t micro_steps = 1; // of a step on all ranks; a multiple of `parts`
+        uint32_t micro_steps = 1;          // of a step on all ranks; a multiple of `parts`
+        std::vector<uint32_t> shares = {}; // parts by rank; empty: equal
+        bool half = false;                 // gradients are sent as bfloat16
     };
     // The store was created with StoreOptions::shard. All arguments must outlive this.
     ShardedStep(const graph::Graph& described, program::ParameterStore& store, Optimizer& optimizer,
@@ -31,6 +34,17 @@ public:
     Status begin(const std::vector<data::Batch>& own, int64_t step, double learning_rate);
     // Waits for the step: its loss, which is that of all ranks, and what was decided.
     Result<TakenStep> end();
+
+    // Returns the micro-batches of a step that this rank computes.
+    struct MicroRange {
+        uint32_t first = 0;
+        uint32_t count = 0;
+    };
+    MicroRange micro() const;
+    // Gives each rank as many parts as makes a step fastest, by the times of the steps since the last call. Returns the
+    // new shares, or nothing if they stay.
+    std::vector<uint32_t> balance();
+    const std::vector<double>& seconds_per_part() const { return seconds_of_part_; } // by rank; of balance()
 
     // Makes the trained parameters and the optimizer's states of all ranks those of rank 0.
     Status synchronize();
@@ -43,8 +57,10 @@ private:
     Status submit(std::size_t index);
     Status run_part(uint32_t part);
     Status add_gradients();
+    Status add_bucket(const program::Shards::Bucket& bucket);
     Status share_parameters();
     Result<std::vector<float>> all_sums();
+    void set_shares(const std::vector<uint32_t>& shares);
     std::span<float> elements_in(std::span<float> all, const program::ElementRange& range) const;
 
     const graph::Graph& described_;
@@ -54,23 +70,22 @@ private:
     MicroBatchRunner runner_;
     Options options_;
     std::vector<exchange::PartRange> parts_; // by rank
-    exchange::PartSums sums_;
+    std::optional<exchange::PartSums> sums_;
     std::vector<uint64_t> first_of_chunk_; // among the elements of all trained chunks
     // Of the step that was begun:
     const std::vector<data::Batch>* own_ = nullptr;
     int64_t step_ = 0;
     std::size_t submitted_ = 0;
+    std::chrono::steady_clock::time_point started_;
     std::vector<double> counts_;  // by loss, of all ranks
     std::vector<double> numbers_; // of own micro-batches, for LossSum
     double tokens_ = 0.0;         // of all ranks
+    // Of the steps since balance(), by rank: seconds in which it computed its parts, and how many parts.
+    std::vector<double> busy_, computed_, seconds_of_part_;
     exchange::Traffic before_;
 };
 
-// Returns the micro-batches of a step that a rank computes.
-struct MicroRange {
-    uint32_t first = 0;
-    uint32_t count = 0;
-};
-MicroRange micro_of_rank(const ShardedStep::Options& options, int32_t rank, int32_t ranks);
+// Returns shares of `parts` parts, at least one for each rank, that make the slowest rank fastest.
+std::vector<uint32_t> balanced_shares(uint32_t parts, std::span<const double> seconds_per_part);
 
 } // namespace hekla::train

@@ -79,6 +79,13 @@ Result<TrainerResult> TrainingLoop::train() {
         HK_TRY(reporter_->write());
         run_.take_ready_batches(*batcher, next);
         HK_TRY(end_step(micro, rate, begin));
+        if (written_ == progress.step) {
+            HK_ASSIGN(const bool changed, run_.balance_ranks());
+            if (changed) {
+                batcher.reset();
+                next.clear();
+            }
+        }
         result.stopped = evaluation_stopped_ || (stop_requested() && progress.step < s.max_steps);
     }
     if (result.stopped && progress.step > 0 && saved_ != progress.step) HK_TRY(write_checkpoint());
@@ -189,6 +196,7 @@ Status TrainingLoop::write_checkpoint() {
     }
     if (!writer.ok()) return writer.status();
     unpublished_.emplace(Unpublished{writer.take(), progress.best_step == progress.step});
+    written_ = progress.step;
     return {};
 }
 

@@ -128,7 +128,7 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
     data::BatcherOptions options;
     options.threads = events_.own_threads ? 1 : 0;
     options.micro_steps = micro_steps();
-    if (is_sharded()) options.first_micro_step = micro_of_rank(sharded_options(), ranks_->rank(), ranks_->size()).first;
+    if (sharded_ != nullptr) options.first_micro_step = sharded_->micro().first;
     options.first_step = static_cast<uint64_t>(from_step);
     // A finished run has no next step, but measure() and rehearse() need a batch.
     options.end_step = static_cast<uint64_t>(std::max(s.max_steps, from_step + 1));
@@ -331,7 +331,10 @@ Result<Evaluation> TrainingRun::validate(bool whole) {
     const auto limit = static_cast<uint64_t>(batches * batch);
     if (rollouts_ != nullptr)
         return rollouts_->evaluate(*data_.valid(), limit, whole || recipe_.generate.examples_while_training > 0);
-    HK_ASSIGN(Evaluation result, evaluator_->run(*data_.valid(), limit, whole, data_.classes()));
+    exchange::Communicator* const ranks = divides_evaluations() && !whole ? ranks_ : nullptr;
+    if (ranks != nullptr && !joined_) HK_TRY(command_evaluation());
+    HK_ASSIGN(Evaluation result, evaluator_->run(*data_.valid(), limit, whole, data_.classes(), ranks));
+    if (joined_) return result;
     if (!whole && recipe_.generate.examples_while_training > 0)
         HK_TRY(
             add_texts(*data_.valid(), static_cast<uint64_t>(recipe_.generate.examples_while_training), true, result));

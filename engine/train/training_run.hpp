@@ -133,6 +133,9 @@ public:
 
     // Makes weights and optimizer of all ranks those of this one, rank 0. A training begins with it.
     Status synchronize();
+    // Divides the parts of a step by the speed of the ranks, if the recipe asks for it. true: batches() that were started
+    // before are not those of the next steps.
+    Result<bool> balance_ranks();
     // Ends serve() of the other ranks.
     Status end_ranks();
 
@@ -199,6 +202,9 @@ private:
     Status send_choices();
     Result<nlohmann::json> receive_choices() const;
     Status command_step(int64_t step, double learning_rate);
+    Status command_evaluation();
+    // Not of a moving average, which only rank 0 has.
+    bool divides_evaluations() const { return ranks_->size() > 1 && recipe_.train.ema_decay == 0.0; }
     // A moment of a parameter, wherever it is.
     Result<ResourceArray<float>> moment(const program::ParameterEntry& entry, program::StoreArena arena) const;
     Status set_moment(const program::ParameterEntry& entry, program::StoreArena arena, std::span<const float> values);

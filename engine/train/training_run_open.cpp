@@ -509,7 +509,8 @@ Status TrainingRun::compile() {
     }
     const TrainSection& settings = recipe_.train;
     if (learns_from_rollouts_) { HK_ASSIGN(rollouts_, Rollouts::create(rollout_context())); }
-    if (!learns_from_rollouts_ && !joined_ && (data_.valid() != nullptr || data_.test() != nullptr)) {
+    const bool evaluates = !joined_ || (divides_evaluations() && data_.valid() != nullptr);
+    if (!learns_from_rollouts_ && evaluates && (data_.valid() != nullptr || data_.test() != nullptr)) {
         if (events_.routing) {
             HK_ASSIGN(const std::vector<plugin::BatchField> fields,
                       composition_->batch_fields(evaluation_batch(), settings.context_length));

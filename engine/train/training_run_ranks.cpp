@@ -8,7 +8,10 @@
 #include "program/tuning.hpp"
 #include "train/recipe_file.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <numeric>
 #include <unistd.h>
 
 namespace hekla::train {
@@ -20,7 +23,7 @@ using nlohmann::json;
 constexpr const char* kVersion = HEKLA_VERSION;
 
 // What rank 0 asks all ranks to do.
-enum class Task : int64_t { end, step, synchronize, gather, scatter };
+enum class Task : int64_t { end, step, evaluate, balance, synchronize, gather, scatter };
 struct Command {
     Task task = Task::end;
     int64_t step = 0; // of applied and skipped steps before it
@@ -72,11 +75,19 @@ json values_of_recipe(const Recipe& recipe) {
 Status TrainingRun::settle_parts(int64_t of_checkpoint) {
     int64_t& parts = recipe_.distributed.parts;
     const int64_t ranks = ranks_->size();
+    const std::vector<int64_t>& shares = recipe_.distributed.shares;
+    const int64_t sum = std::accumulate(shares.begin(), shares.end(), int64_t{0});
+    if (parts == 0 && of_checkpoint <= 0 && !shares.empty()) parts = sum;
     if (parts == 0) parts = of_checkpoint > 0 ? of_checkpoint : ranks;
     if (parts < ranks)
         return invalid_argument(fmt::format("{} ranks need distributed.parts = {} or more; it is {}: set it, or train "
                                             "on fewer devices",
                                             ranks, ranks, parts));
+    if (!shares.empty() && ranks > 1 && (std::ssize(shares) != ranks || sum != parts || std::ranges::min(shares) < 1))
+        return invalid_argument(
+            fmt::format("distributed.shares = [{}]: expected {} numbers of at least 1, one for each "
+                        "rank, whose sum is distributed.parts = {}",
+                        fmt::join(shares, ", "), ranks, parts));
     const TrainSection& s = recipe_.train;
     const int64_t rows = s.per_device_train_batch_size * s.gradient_accumulation_steps;
     if (s.fit ? rows % parts == 0 : s.gradient_accumulation_steps % parts == 0) return {};
@@ -205,18 +216,40 @@ Status TrainingRun::send_choices() {
 Result<nlohmann::json> TrainingRun::receive_choices() const { return receive(*ranks_); }
 
 uint32_t TrainingRun::micro_steps() const {
-    return is_sharded() ? micro_of_rank(sharded_options(), ranks_->rank(), ranks_->size()).count
-                        : static_cast<uint32_t>(recipe_.train.gradient_accumulation_steps);
+    return sharded_ != nullptr ? sharded_->micro().count
+                               : static_cast<uint32_t>(recipe_.train.gradient_accumulation_steps);
 }
 
 ShardedStep::Options TrainingRun::sharded_options() const {
-    return {static_cast<uint32_t>(recipe_.distributed.parts),
-            static_cast<uint32_t>(recipe_.train.gradient_accumulation_steps)};
+    const DistributedSection& d = recipe_.distributed;
+    std::vector<uint32_t> shares;
+    if (ranks_->size() > 1)
+        for (const int64_t share : d.shares) shares.push_back(static_cast<uint32_t>(share));
+    return {static_cast<uint32_t>(d.parts), static_cast<uint32_t>(recipe_.train.gradient_accumulation_steps),
+            std::move(shares), d.exchange == "bf16"};
 }
 
 Status TrainingRun::command_step(int64_t step, double learning_rate) {
     Command command{Task::step, step, learning_rate};
     return ranks_->broadcast(command);
+}
+
+Status TrainingRun::command_evaluation() {
+    Command command{Task::evaluate, step()};
+    return ranks_->broadcast(command);
+}
+
+Result<bool> TrainingRun::balance_ranks() {
+    if (ranks_->size() == 1 || recipe_.distributed.balance != "measured") return false;
+    Command command{Task::balance};
+    HK_TRY(ranks_->broadcast(command));
+    const std::vector<uint32_t> shares = sharded_->balance();
+    if (shares.empty()) return false;
+    std::vector<std::string> seconds;
+    for (const double s : sharded_->seconds_per_part()) seconds.push_back(fmt::format("{:.3f}", s));
+    message(fmt::format("the ranks compute {} parts from now on: they took {} s for each", fmt::join(shares, ", "),
+                        fmt::join(seconds, ", ")));
+    return true;
 }
 
 Status TrainingRun::synchronize() {
@@ -259,6 +292,13 @@ Status TrainingRun::serve() {
         const auto arena = static_cast<program::StoreArena>(command.arena);
         switch (command.task) {
         case Task::end: return {};
+        case Task::evaluate:
+            progress_.step = command.step;
+            HK_TRY(validate(false).status());
+            break;
+        case Task::balance:
+            if (!sharded_->balance().empty()) next = -1; // other micro-batches
+            break;
         case Task::synchronize: HK_TRY(sharded_->synchronize()); break;
         case Task::gather: HK_TRY(sharded_->gather(entry(), arena).status()); break;
         case Task::scatter: HK_TRY(sharded_->scatter(entry(), {}, arena)); break;

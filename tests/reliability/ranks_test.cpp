@@ -89,13 +89,11 @@ format = "tsv"
 train = "rows.tsv"
 valid = "rows.tsv"
 columns = {text = "2", label = "1"}
-class_balanced = true
 [tokenizer]
 kind = "wordpiece"
 vocab_size = 80
 [train]
 context_length = 32
-group_by_length = true
 per_device_train_batch_size = 2
 eval_steps = 3
 save_steps = 3
@@ -163,10 +161,16 @@ TEST_CASE("windows of a text, with dropout") {
     CHECK(log["exchange_seconds"].get<double>() >= 0.0);
 }
 
-TEST_CASE("rows of a table, by length and with balanced classes") {
+TEST_CASE("rows of a table, by length") {
     const Folder folder;
     begin_table(folder);
-    agree(folder, {}, 6, {1, 2, 4});
+    agree(folder, {"train.group_by_length=true"}, 6, {1, 2, 4});
+}
+
+TEST_CASE("rows of a table, with balanced classes") {
+    const Folder folder;
+    begin_table(folder);
+    agree(folder, {"data.class_balanced=true"}, 6, {1, 3});
 }
 
 TEST_CASE("an adapter over a frozen encoder and decoder with tied embeddings") {
@@ -188,11 +192,60 @@ TEST_CASE("momentum, a moving average and a clipped norm") {
           {1, 2});
 }
 
+TEST_CASE("unequal shares change nothing") {
+    const Folder folder;
+    begin_windows(folder);
+    const std::vector<std::string> both{"distributed.parts=8", "train.gradient_accumulation_steps=8",
+                                        "train.max_steps=4"};
+    std::string expected;
+    for (const std::string& shares : {std::string(), std::string("[3, 5]"), std::string("[6, 1, 1]")}) {
+        CAPTURE(shares);
+        std::vector<std::string> arguments = both;
+        const std::string dir = "shares-" + std::to_string(shares.size());
+        arguments.push_back("output.dir=" + dir);
+        if (!shares.empty()) {
+            arguments.push_back("distributed.shares=" + shares);
+            arguments.insert(arguments.end(), {"--devices", devices(shares.size() > 6 ? 3 : 2)});
+        }
+        succeeds(train(folder, arguments));
+        const std::string result = outcome(folder, dir, 4);
+        if (expected.empty()) expected = result;
+        CHECK(result == expected);
+    }
+    std::vector<std::string> arguments = both;
+    arguments.insert(arguments.end(), {"distributed.shares=[3, 4]", "output.dir=other", "--devices", "0,0"});
+    fails(train(folder, arguments),
+          {"distributed.shares = [3, 4]: expected 2 numbers of at least 1, one for each rank, "
+           "whose sum is distributed.parts = 8"});
+}
+
+TEST_CASE("shares by measured speed change nothing") {
+    const Folder folder;
+    begin_windows(folder);
+    agree(folder, {"distributed.balance=measured", "train.save_steps=2"}, 8, {1, 2, 3});
+}
+
+TEST_CASE("gradients that are sent in 16 bits: half the bytes, nearly the same losses") {
+    const Folder folder;
+    begin_windows(folder);
+    const auto last = [&](const std::string& dir) {
+        const std::string log = folder.read(dir + "/train_log.jsonl");
+        return json::parse(log.substr(log.rfind("{\"step\":5,\"loss")));
+    };
+    for (const std::string exchange : {"f32", "bf16"})
+        succeeds(train(folder, {"train.gradient_accumulation_steps=2", "train.max_steps=5", "train.eval_steps=0",
+                                "distributed.exchange=" + exchange, "output.dir=" + exchange, "--devices", "0,0"}));
+    CHECK(last("bf16")["loss"] == doctest::Approx(last("f32")["loss"].get<double>()).epsilon(1e-3));
+    CHECK(last("bf16")["loss"] != last("f32")["loss"]);
+    const auto bytes = [&](const std::string& dir) { return last(dir)["exchanged_bytes"].get<double>(); };
+    CHECK(bytes("bf16") < 0.8 * bytes("f32")); // parameters are sent in 32 bits
+}
+
 TEST_CASE("a run goes on with other numbers of ranks") {
     const Folder folder;
     begin_windows(folder);
     const std::vector<std::string> all{"distributed.parts=8", "train.gradient_accumulation_steps=8",
-                                       "train.save_steps=1"};
+                                       "train.save_steps=1", "train.eval_steps=0", "train.lr_scheduler_type=constant"};
     const auto with = [&](std::vector<std::string> more, int ranks) {
         more.insert(more.end(), all.begin(), all.end());
         if (ranks > 1) more.insert(more.end(), {"--devices", devices(ranks)});

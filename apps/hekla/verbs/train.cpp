@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace hekla::app {
 namespace {
@@ -24,7 +25,7 @@ struct TrainArguments {
     std::string plan_for; // a device to estimate for; empty: measure this one
     bool fit = false;
     bool json = false;
-    std::string devices; // "0,2" or "all"; empty: one device
+    std::optional<std::string> devices; // "0,2" or "all"; empty: one device
 };
 
 int run_plan(hk_context context, const HostError& error, const TrainArguments& a) {
@@ -101,7 +102,7 @@ int run_rank(const Globals& globals, const TrainArguments& a, const train::Recip
     MpiJob& job = *joined.value();
     Globals own = globals;
     if (own.device.empty()) { // each process of a machine takes another device
-        const Result<std::vector<std::string>> devices = named_devices(globals, a.devices.empty() ? "all" : a.devices);
+        const Result<std::vector<std::string>> devices = named_devices(globals, a.devices.value_or("all"));
         if (!devices.ok()) return job.fail(fail(devices.status()));
         own.device = devices.value()[static_cast<std::size_t>(job.local_rank()) % devices->size()];
     }
@@ -144,10 +145,10 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     const hk_train_options options = training_options(a.recipe, overrides, progress);
     hk_train_result result{};
     int code = kDone;
-    if (a.devices.empty()) {
+    if (!a.devices) {
         code = train_once(context.context, error, options, progress, result);
     } else {
-        const Result<std::vector<std::string>> devices = named_devices(globals, a.devices);
+        const Result<std::vector<std::string>> devices = named_devices(globals, *a.devices);
         if (!devices.ok()) return fail(devices.status());
         code = train_on(globals, devices.value(), options, progress, result);
     }
