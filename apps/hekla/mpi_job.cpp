@@ -25,9 +25,9 @@ int64_t MpiJob::launched() {
     return most;
 }
 
-Result<std::unique_ptr<MpiJob>> MpiJob::join(double timeout) {
+Result<std::unique_ptr<MpiJob>> MpiJob::join(double timeout, const std::string& file) {
     std::unique_ptr<MpiJob> job(new MpiJob());
-    HK_ASSIGN(job->module_, Module<HeklaMpiInterface>::open(kMpi));
+    HK_ASSIGN(job->module_, Module<HeklaMpiInterface>::open(kMpi, file));
     hk_string why{};
     if (const int32_t code = job->module_->open(timeout, &job->inner_, &job->place_, &why); code != HK_OK)
         return Status(static_cast<Code>(code),

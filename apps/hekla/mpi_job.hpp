@@ -14,9 +14,9 @@ class MpiJob {
 public:
     // Returns the number of processes that a launcher has started this one with; 0: it was not started by one.
     static int64_t launched();
-    // Opens the module and joins the job. timeout: seconds. Errors: the module or MPI is missing; the launcher has
+    // Opens the module (`file`, or the installed one) and joins the job. timeout: seconds. Errors: the module or MPI is missing; the launcher has
     // started several processes that do not know of each other.
-    static Result<std::unique_ptr<MpiJob>> join(double timeout);
+    static Result<std::unique_ptr<MpiJob>> join(double timeout, const std::string& file = {});
     ~MpiJob(); // ends MPI; the whole job, if this rank has failed
 
     const hk_communicator* communicator() const { return &communicator_; }

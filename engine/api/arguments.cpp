@@ -230,14 +230,15 @@ Status check(const hk_train_options* o) {
 
 Status check(const hk_communicator* c) {
     HK_TRY(complete_input(c, "hk_communicator"));
-    HK_TRY(Members("hk_communicator")
-               .zero("reserved", c->reserved)
-               .between("size", c->size, 1, 1 << 20)
-               .between("rank", c->rank, 0, c->size - 1)
-               .status());
-    if (c->begin == nullptr || c->test == nullptr || c->fail == nullptr)
-        return invalid_argument("hk_communicator: begin, test or fail is null, expected a function");
-    return {};
+    constexpr const char* kNull = "is null, expected a function";
+    return Members("hk_communicator")
+        .zero("reserved", c->reserved)
+        .between("size", c->size, 1, 1 << 20)
+        .between("rank", c->rank, 0, c->size - 1)
+        .expect(c->begin != nullptr, "begin", kNull)
+        .expect(c->test != nullptr, "test", kNull)
+        .expect(c->fail != nullptr, "fail", kNull)
+        .status();
 }
 
 Status check(const hk_evaluate_options* o) {

@@ -229,6 +229,35 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     HK_REFUSES_TEXT(train, recipe);
     HK_REFUSES(train, recipe, hk_string{}, "is empty, expected the path of a TOML file");
     HK_REFUSES_TEXTS(train, overrides, override_count);
+    Call<hk_communicator> communicator{"hk_communicator", {}, [&](const hk_communicator& o, hk_error* error) {
+                                           hk_train_options options = train.valid;
+                                           options.communicator = &o;
+                                           return hk_train(engine.real, &options, nullptr, error);
+                                       }};
+    REQUIRE(hk_communicators_create(1, &communicator.valid, nullptr) == HK_OK);
+    const hk_communicator made = communicator.valid;
+    refuses_sizes(communicator);
+    HK_REFUSES(communicator, reserved, 1, "is 1, expected 0");
+    HK_REFUSES(communicator, size, 0, "is 0, expected 1 to 1048576");
+    HK_REFUSES(communicator, rank, 1, "is 1, expected 0 to 0");
+    HK_REFUSES(communicator, rank, -1, "is -1, expected 0 to 0");
+    HK_REFUSES(communicator, begin, nullptr, "is null, expected a function");
+    HK_REFUSES(communicator, test, nullptr, "is null, expected a function");
+    HK_REFUSES(communicator, fail, nullptr, "is null, expected a function");
+    hk_communicator given = made;
+    hk_communicators_destroy(&given, 1);
+    {
+        const Error error;
+        hk_train_options options = train.valid;
+        options.communicator = &made;
+        hk_session session{};
+        CHECK(hk_session_train(engine.real, &options, nullptr, &session, error) == HK_UNSUPPORTED);
+        CHECK_MESSAGE(error.says("a session trains alone"), error.message());
+        hk_communicator none{};
+        CHECK(hk_communicators_create(0, &none, error) == HK_INVALID_ARGUMENT);
+        CHECK_MESSAGE(error.says("count is 0, expected 1 to 1024"), error.message());
+        CHECK(hk_communicators_create(2, nullptr, error) == HK_INVALID_ARGUMENT);
+    }
     Call<hk_train_result> trained{"hk_train_result", {}, [&](const hk_train_result& o, hk_error* error) {
                                       hk_train_result result = o;
                                       return hk_train(engine.real, &train.valid, &result, error);

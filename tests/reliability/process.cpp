@@ -80,7 +80,8 @@ Process::Process(const Folder& folder, const std::vector<std::string>& arguments
     const std::string cache = (fs::temp_directory_path() / ("hekla_reliability_cache_" +
                                                             std::to_string(surroundings.nobody ? kNobody : ::getuid())))
                                   .string();
-    std::vector<char*> words{const_cast<char*>(HEKLA_PROGRAM)};
+    const char* const program = surroundings.program.empty() ? HEKLA_PROGRAM : surroundings.program.c_str();
+    std::vector<char*> words{const_cast<char*>(program)};
     for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
     words.push_back(nullptr);
     id_ = ::fork();
@@ -96,7 +97,7 @@ Process::Process(const Folder& folder, const std::vector<std::string>& arguments
     for (const auto& [name, value] : surroundings.environment) ::setenv(name.c_str(), value.c_str(), 1);
     if (surroundings.nobody && (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0))
         ::_exit(126);
-    ::execv(HEKLA_PROGRAM, words.data());
+    ::execv(program, words.data());
     ::_exit(127);
 }
 

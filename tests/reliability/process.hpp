@@ -17,6 +17,7 @@ struct Ended {
 struct Surroundings {
     std::map<std::string, std::string> environment = {}; // added to this process's
     bool nobody = false;                                 // runs as a user without privileges (requires root)
+    std::string program = {};                            // another program than hekla, by its path
 };
 
 // A folder for one test case, deleted by the destructor.

@@ -26,6 +26,7 @@ struct TrainArguments {
     bool fit = false;
     bool json = false;
     std::optional<std::string> devices; // "0,2" or "all"; empty: one device
+    std::string mpi_module;             // a file; empty: the installed one
 };
 
 int run_plan(hk_context context, const HostError& error, const TrainArguments& a) {
@@ -97,7 +98,7 @@ int report_end(const TrainArguments& a, const hk_train_result& result, Progress&
 
 // Trains as one rank of an MPI job. Only rank 0 reports.
 int run_rank(const Globals& globals, const TrainArguments& a, const train::Recipe& recipe) {
-    Result<std::unique_ptr<MpiJob>> joined = MpiJob::join(recipe.distributed.timeout);
+    Result<std::unique_ptr<MpiJob>> joined = MpiJob::join(recipe.distributed.timeout, a.mpi_module);
     if (!joined.ok()) return fail(joined.status());
     MpiJob& job = *joined.value();
     Globals own = globals;
@@ -172,6 +173,9 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->add_option("--devices", arguments->devices,
                      "train on several devices, one rank each: their numbers in `hekla devices`, like 0,2, or all")
         ->excludes(parser->get_option("--seeds"));
+    parser->add_option("--mpi-module", arguments->mpi_module,
+                       "libhekla_mpi.so to use instead of the installed one, where mpirun or srun has started several "
+                       "processes");
     parser->add_flag("--json", arguments->json, "print the result as JSON");
     parser->add_flag("--fit", arguments->fit,
                      "choose the largest micro-batch that fits in device memory, with the same examples per step; "
