@@ -3,7 +3,7 @@
 // the rank that owns it, which also updates it and sends the new value to the others. So a step gives the same bits on
 // any number of ranks.
 //
-// All ranks call the functions of the same name together, unless a comment says otherwise.
+// All ranks call the functions of the same name together.
 #pragma once
 
 #include "exchange/communicator.hpp"

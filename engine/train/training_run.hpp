@@ -205,7 +205,7 @@ private:
     Status command_evaluation();
     // Not of a moving average, which only rank 0 has.
     bool divides_evaluations() const { return ranks_->size() > 1 && recipe_.train.ema_decay == 0.0; }
-    // A moment of a parameter, wherever it is.
+    // A moment of a parameter, on whichever rank it is stored.
     Result<ResourceArray<float>> moment(const program::ParameterEntry& entry, program::StoreArena arena) const;
     Status set_moment(const program::ParameterEntry& entry, program::StoreArena arena, std::span<const float> values);
     bool has_moment(program::StoreArena arena) const;

@@ -1,4 +1,4 @@
-// Exchanges between threads: bytes arrive, whoever is first, and a rank that ends ends the others.
+// Exchanges between threads: bytes arrive in any order of the ranks, and a rank that ends ends the others.
 #include "exchange/communicator.hpp"
 #include "exchange/thread_communicator.hpp"
 

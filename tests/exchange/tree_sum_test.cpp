@@ -1,4 +1,4 @@
-// The order of sums over parts: the same bits, whoever computes which part.
+// The order of sums over parts: the same bits for any division of the parts.
 #include "exchange/tree_sum.hpp"
 
 #include <doctest/doctest.h>

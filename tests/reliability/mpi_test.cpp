@@ -39,7 +39,7 @@ std::vector<Mpi> installed() {
     return all;
 }
 
-// The program with arguments, as so many processes; options: more of mpirun.
+// The program with arguments, as `ranks` processes; options: more of mpirun.
 struct Job {
     Job(const Mpi& mpi, int ranks, std::vector<std::string> arguments, std::vector<std::string> options = {})
         : around{.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
@@ -104,8 +104,8 @@ std::string outcome(const Folder& folder, const std::string& dir, int steps) {
     return text;
 }
 
-// Ends a random rank at a random moment, so many times, and resumes with fewer ranks each time. launcher: whether
-// mpirun ends the other processes; if it does not, they must find out by themselves.
+// Ends a random rank at a random moment, `deaths` times, and resumes with another number of ranks each time. launcher:
+// whether mpirun ends the other processes; if it does not, they must find out by themselves.
 void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
     CAPTURE(mpi.name);
     CAPTURE(signal);
@@ -157,7 +157,7 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
     CHECK(died == deaths);
     succeeds(run(folder, arguments("run", kSteps)));
     CHECK(outcome(folder, "run", kSteps) == outcome(folder, "undisturbed", kSteps));
-    MESSAGE(mpi.name, ", signal ", signal, ": ", died, " ranks ended, ", named,
+    MESSAGE(std::string(mpi.name), ", signal ", signal, ": ", died, " ranks ended, ", named,
             " named by others, all processes within ", longest, " s");
 }
 
@@ -223,16 +223,18 @@ TEST_CASE("ranks with other recipes, too many ranks and processes that do not kn
 }
 
 TEST_CASE("a rank is killed or stopped, and the same command goes on") {
-    for (const Mpi& mpi : installed())
-        for (const bool launcher : {true, false}) survives(mpi, 1, launcher ? SIGKILL : SIGSTOP, launcher);
+    const std::vector<Mpi> all = installed();
+    if (all.empty()) return;
+    survives(all.front(), 1, SIGKILL, true);
+    survives(all.front(), 1, SIGSTOP, false);
 }
 
 TEST_SUITE("long") {
-    TEST_CASE("a hundred ranks are killed, and twenty stopped") {
+    TEST_CASE("a hundred ranks are killed, and forty stopped") {
         for (const Mpi& mpi : installed()) {
             survives(mpi, 25, SIGKILL, true);
             survives(mpi, 25, SIGKILL, false);
-            survives(mpi, 10, SIGSTOP, false);
+            survives(mpi, 20, SIGSTOP, false);
         }
     }
 }

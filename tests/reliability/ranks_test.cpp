@@ -274,7 +274,7 @@ TEST_CASE("the number of parts is that of the ranks that a run starts with") {
     CHECK(has(folder.read("run/recipe.toml"), "parts = 2"));
     arguments = four;
     arguments.emplace_back("train.max_steps=3");
-    succeeds(train(folder, arguments)); // one rank goes on with two parts
+    succeeds(train(folder, arguments)); // one rank continues with two parts
     CHECK(has(folder.read("run/checkpoint-3/recipe.toml"), "parts = 2"));
     arguments.emplace_back("train.max_steps=4");
     arguments.insert(arguments.end(), {"--devices", "0,0,0"});

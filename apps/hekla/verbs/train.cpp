@@ -76,7 +76,7 @@ int run_seeds(hk_context context, const HostError& error, const TrainArguments& 
     return kDone;
 }
 
-// Says how a training ended, and returns the exit status.
+// Prints how a training ended, and returns the exit status.
 int report_end(const TrainArguments& a, const hk_train_result& result, Progress& progress) {
     if (result.stopped != 0)
         progress.line(result.steps == 0 ? "stopped before the first step"

@@ -1,6 +1,6 @@
 /* Exchanges bytes between the processes of an MPI job. All calls of MPI are made by one thread of this module, which also
    sends a sign of life each second to two neighbors in the ring of ranks, while programs compile and devices compute: a
-   slow rank is not a lost one. Whoever finds a neighbor silent tells all others. */
+   slow rank is not a lost one. The rank that finds a neighbor silent tells all others. */
 #include "mpi_module.h"
 
 #include <mpi.h>

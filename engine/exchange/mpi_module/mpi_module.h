@@ -27,7 +27,7 @@ typedef struct HeklaMpiInterface {
        processes of the job. A rank without a sign of life for `timeout` seconds counts as lost. Returns HK_OK, or
        another code and a message that stays valid. Once in a process. */
     int32_t (*open)(double timeout, hk_communicator* communicator, HeklaMpiPlace* place, hk_string* why);
-    /* Ends MPI: normally if `failed` is 0, otherwise the whole job, with `status`; then it may not return. */
+    /* Ends MPI: normally if `failed` is 0, otherwise the whole job, with `status`; then it does not always return. */
     void (*close)(int32_t failed, int32_t status);
 } HeklaMpiInterface;
 
