@@ -22,6 +22,11 @@ Status failure(int32_t code, int32_t rank, hk_string why) {
 } // namespace
 
 Status Communicator::exchange(std::span<const hk_exchange_part> parts) {
+    HK_ASSIGN(const uint64_t number, begin(parts));
+    return finish(number);
+}
+
+Result<uint64_t> Communicator::begin(std::span<const hk_exchange_part> parts) {
     const auto own = static_cast<std::size_t>(rank());
     if (parts.size() != static_cast<std::size_t>(size()))
         return internal_error(fmt::format("an exchange of {} parts between {} ranks", parts.size(), size()));
@@ -30,7 +35,7 @@ Status Communicator::exchange(std::span<const hk_exchange_part> parts) {
             return internal_error("a rank sends and receives different numbers of bytes of its own");
         if (parts[0].send_bytes > 0 && parts[0].send != parts[0].receive)
             std::memmove(parts[0].receive, parts[0].send, static_cast<std::size_t>(parts[0].send_bytes));
-        return {};
+        return next_++;
     }
     if (failed_) return failed_precondition("this rank has told the others that it ends");
     for (std::size_t r = 0; r < parts.size(); ++r) {
@@ -38,14 +43,11 @@ Status Communicator::exchange(std::span<const hk_exchange_part> parts) {
         traffic_.sent += parts[r].send_bytes;
         traffic_.received += parts[r].receive_bytes;
     }
-    const auto begin = std::chrono::steady_clock::now();
     const uint64_t number = next_++;
     hk_string why{};
     if (const int32_t code = seam_->begin(seam_->user, number, parts.data(), &why); code != HK_OK)
         return failure(code, rank(), why);
-    const Status done = wait(number);
-    traffic_.seconds += seconds_since(begin);
-    return done;
+    return number;
 }
 
 std::string Communicator::name(int32_t rank) const {
@@ -61,15 +63,20 @@ Status Communicator::ended(int32_t lost, const std::string& why) const {
                               : fmt::format("{} ended: {}", name(lost), why));
 }
 
-Status Communicator::wait(uint64_t number) {
+Status Communicator::finish(uint64_t number) {
     using std::chrono::microseconds;
+    if (seam_ == nullptr) return {};
+    const auto begin = std::chrono::steady_clock::now();
     microseconds pause(0);
     for (;;) {
         int32_t done = 0, lost = -1;
         hk_string why{};
         if (const int32_t code = seam_->test(seam_->user, number, &done, &lost, &why); code != HK_OK)
             return failure(code, rank(), why);
-        if (done != 0) return {};
+        if (done != 0) {
+            traffic_.seconds += seconds_since(begin);
+            return {};
+        }
         if (lost >= 0) return ended(lost, std::string(text_of(why)));
         if (pause.count() == 0) {
             std::this_thread::yield();

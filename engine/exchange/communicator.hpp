@@ -39,6 +39,9 @@ public:
     // Exchanges one part with each rank, and waits for it. If a rank ended: io, with its name and reason, on the lowest
     // rank that is left, and cancelled on all others, so that one of them reports it.
     Status exchange(std::span<const hk_exchange_part> parts);
+    // The same in two steps, between which other exchanges may begin: the bytes stay as they are until finish().
+    Result<uint64_t> begin(std::span<const hk_exchange_part> parts);
+    Status finish(uint64_t number);
 
     // Replaces `bytes` by those of rank 0.
     Status broadcast(std::vector<std::byte>& bytes);
@@ -59,7 +62,6 @@ public:
     const Traffic& traffic() const { return traffic_; }
 
 private:
-    Status wait(uint64_t number);
     Status ended(int32_t lost, const std::string& why) const;
     const hk_communicator* seam_ = nullptr;
     uint64_t next_ = 0; // number of the next exchange

@@ -100,6 +100,7 @@ Result<std::span<float>> sum_of_tree(uint32_t parts, std::span<const Node> nodes
 void PartSums::clear() {
     for (Sum& sum : sums_) free_.push_back(std::move(sum.values));
     sums_.clear();
+    merged_ = 0;
 }
 
 std::span<float> PartSums::next_part() {
@@ -112,19 +113,39 @@ std::span<float> PartSums::next_part() {
         free_.pop_back();
     }
     sums_.push_back(std::move(next));
+    merged_ = 0;
+    while (merged_ + 1 < sums_.size() && is_node(parts_, {sums_[sums_.size() - 2 - merged_].parts.first, first + 1}))
+        ++merged_;
     return {sums_.back().values.data(), elements_};
 }
 
-void PartSums::add_part() {
-    while (sums_.size() > 1) {
-        Sum& left = sums_[sums_.size() - 2];
-        Sum& right = sums_.back();
-        if (!is_node(parts_, {left.parts.first, right.parts.end})) return;
-        add({left.values.data(), elements_}, {right.values.data(), elements_});
-        left.parts.end = right.parts.end;
-        free_.push_back(std::move(right.values));
+void PartSums::add_elements(std::size_t first, std::size_t count) {
+    for (std::size_t i = 0; i < merged_; ++i) {
+        Sum& left = sums_[sums_.size() - 2 - i];
+        const Sum& right = sums_[sums_.size() - 1 - i];
+        add({left.values.data() + first, count}, {right.values.data() + first, count});
+    }
+}
+
+void PartSums::end_part() {
+    for (; merged_ > 0; --merged_) {
+        sums_[sums_.size() - 2].parts.end = sums_.back().parts.end;
+        free_.push_back(std::move(sums_.back().values));
         sums_.pop_back();
     }
+}
+
+void PartSums::add_part() {
+    add_elements(0, elements_);
+    end_part();
+}
+
+std::vector<Node> PartSums::nodes() {
+    std::vector<Node> nodes;
+    for (std::size_t i = 0; i + merged_ < sums_.size(); ++i)
+        nodes.push_back({sums_[i].parts, {sums_[i].values.data(), elements_}});
+    if (merged_ > 0) nodes.back().parts.end = sums_.back().parts.end;
+    return nodes;
 }
 
 } // namespace hekla::exchange

@@ -48,21 +48,26 @@ public:
 
     // Begins a step.
     void clear();
-    // Returns memory for the gradients of the next part; add_part() must follow.
+    // Returns memory for the gradients of the next part. add_part() must follow, or add_elements() for all of them.
     std::span<float> next_part();
     void add_part();
-    // Returns the nodes of all parts so far: after the last one nodes_of(own).
+    // Adds some elements of that part; those of nodes() have their sums then. end_part() must follow.
+    void add_elements(std::size_t first, std::size_t count);
+    void end_part();
+    // Returns the nodes of all parts so far: after the last one nodes_of(own). Without the part of next_part() before
+    // its elements were added.
+    std::vector<Node> nodes();
+
+private:
     struct Sum {
         PartRange parts;
         ResourceArray<float> values;
     };
-    std::vector<Sum>& sums() { return sums_; }
-
-private:
     uint32_t parts_;
     PartRange own_;
     std::size_t elements_;
     std::vector<Sum> sums_;
+    std::size_t merged_ = 0;                 // of the last part: how many sums it is added to
     std::vector<ResourceArray<float>> free_; // memory of sums that were added to others
 };
 

@@ -121,6 +121,7 @@ struct Program::State {
     Status read(const KeptOutput& output, std::span<std::byte> to, std::size_t age);
     Status read_floats(const KeptOutput& output, std::span<float> to, std::size_t age);
     Result<Recording*> begin_replay(const Replay& replay); // ready to be submitted
+    std::vector<std::size_t> segments_until(std::span<const ElementRange> ranges) const;
     bool ignores(std::string_view input) const {
         return std::ranges::find(kept.ignored_inputs, input) != kept.ignored_inputs.end();
     }
@@ -572,6 +573,49 @@ Status Program::submit(std::span<const Replay> replays) {
         ++state.replays;
     }
     return {};
+}
+
+// Returns, for each range of gradients, the number of segments that must have run before it has its values.
+std::vector<std::size_t> Program::State::segments_until(std::span<const ElementRange> ranges) const {
+    std::vector<std::size_t> until(ranges.size());
+    for (const DispatchSlice& slice : slices) {
+        for (const Access& access : kept.dispatches[slice.dispatch].accesses) {
+            if (!access.write || kept.resources[access.resource].kind != ResourceKind::gradient) continue;
+            const ResourceLocation& location = locations[access.resource];
+            for (std::size_t i = 0; i < ranges.size(); ++i)
+                if (location.buffer == &store->buffer(StoreArena::gradients, ranges[i].chunk) &&
+                    location.offset + access.begin < ranges[i].end() * sizeof(float) &&
+                    location.offset + access.end > ranges[i].first * sizeof(float))
+                    until[i] = std::max(until[i], slice.segment + 1);
+        }
+    }
+    return until;
+}
+
+Result<std::vector<uint64_t>> Program::submit_by_range(const RunScalars& scalars, const GradientReader& reader) {
+    State& state = *state_;
+    gpu::Queue& queue = *state.runtime->gpu().queue;
+    HK_ASSIGN(Recording * recording, state.begin_replay({this, scalars}));
+    const std::vector<std::size_t> until = state.segments_until(reader.ranges());
+    gpu::SubmitOptions options;
+    options.budget_seconds = state.runtime->options().budget_seconds;
+    std::vector<uint64_t> values;
+    ResourceVector<gpu::Segment> segments(state.memory);
+    std::size_t done = 0;
+    for (std::size_t i = 0; i < until.size(); ++i) {
+        const std::size_t end = i + 1 < until.size() ? std::max(done, until[i]) : recording->segments.size();
+        segments.assign(recording->segments.begin() + static_cast<std::ptrdiff_t>(done),
+                        recording->segments.begin() + static_cast<std::ptrdiff_t>(end));
+        done = end;
+        if (const gpu::CommandBuffer* copy = reader.copy(i)) segments.push_back({copy});
+        if (!segments.empty()) {
+            HK_ASSIGN(const uint64_t value, queue.submit(segments, options));
+            recording->value = state.last_value = value;
+        }
+        values.push_back(queue.last_submitted());
+    }
+    ++state.replays;
+    return values;
 }
 
 Status Program::wait() { return state_->wait_for(state_->last_value); }

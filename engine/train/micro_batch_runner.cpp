@@ -68,7 +68,8 @@ Status MicroBatchRunner::begin(std::span<const data::Batch> micro, std::span<con
     return {};
 }
 
-Status MicroBatchRunner::submit(const data::Batch& batch, int64_t step, const Submission& submission) {
+Result<program::Replay> MicroBatchRunner::prepare(const data::Batch& batch, int64_t step,
+                                                  const Submission& submission) {
     program::Program& program = options_.program_of(batch.length);
     HK_TRY(set_fields(program, batch));
     if (options_.set_inputs) HK_TRY(options_.set_inputs(program, batch));
@@ -77,10 +78,24 @@ Status MicroBatchRunner::submit(const data::Batch& batch, int64_t step, const Su
     scalars.step = static_cast<uint32_t>(step);
     scalars.first_example = submission.index * static_cast<uint32_t>(options_.rows);
     scalars.accumulate = submission.accumulate;
-    const program::Replay replays[] = {{&program, scalars}, {submission.after, {}}};
+    return program::Replay{&program, scalars};
+}
+
+Status MicroBatchRunner::submit(const data::Batch& batch, int64_t step, const Submission& submission) {
+    HK_ASSIGN(const program::Replay replay, prepare(batch, step, submission));
+    const program::Replay replays[] = {replay, {submission.after, {}}};
     HK_TRY(program::Program::submit(std::span(replays, submission.after != nullptr ? 2 : 1)));
-    pending_.push_back(&program);
+    pending_.push_back(replay.program);
     return {};
+}
+
+Result<std::vector<uint64_t>> MicroBatchRunner::submit_by_range(const data::Batch& batch, int64_t step,
+                                                                const Submission& submission,
+                                                                const program::GradientReader& reader) {
+    HK_ASSIGN(const program::Replay replay, prepare(batch, step, submission));
+    HK_ASSIGN(std::vector<uint64_t> values, replay.program->submit_by_range(replay.scalars, reader));
+    pending_.push_back(replay.program);
+    return values;
 }
 
 Result<std::vector<double>> MicroBatchRunner::read_oldest() {

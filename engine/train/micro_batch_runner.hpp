@@ -73,11 +73,15 @@ public:
         program::Program* after = nullptr; // submitted with it; may be null
     };
     Status submit(const data::Batch& batch, int64_t step, const Submission& submission);
+    // The same, for gradients that are read while it runs: see Program::submit_by_range().
+    Result<std::vector<uint64_t>> submit_by_range(const data::Batch& batch, int64_t step, const Submission& submission,
+                                                  const program::GradientReader& reader);
     std::size_t pending() const { return pending_.size(); }
     // Waits for the oldest pending micro-batch, and returns its numbers for LossSum::add().
     Result<std::vector<double>> read_oldest();
 
 private:
+    Result<program::Replay> prepare(const data::Batch& batch, int64_t step, const Submission& submission);
     const graph::Graph& described_;
     StepRunnerOptions options_;
     double scale_ = 1.0;

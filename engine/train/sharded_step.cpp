@@ -50,6 +50,19 @@ ShardedStep::ShardedStep(const graph::Graph& described, program::ParameterStore&
     set_shares(shares);
 }
 
+Result<std::unique_ptr<ShardedStep>> ShardedStep::create(const graph::Graph& described, program::Runtime& runtime,
+                                                         program::ParameterStore& store, Optimizer& optimizer,
+                                                         exchange::Communicator& ranks, StepRunnerOptions runner,
+                                                         const Options& options) {
+    std::unique_ptr<ShardedStep> step(new ShardedStep(described, store, optimizer, ranks, std::move(runner), options));
+    if (ranks.size() == 1) return step;
+    // The backward pass ends with the first layers, whose parameters come first.
+    std::vector<ElementRange> ranges;
+    for (const program::Shards::Bucket& bucket : store.shards()->buckets()) ranges.insert(ranges.begin(), bucket.range);
+    HK_ASSIGN(step->reader_, program::GradientReader::create(runtime, store, std::move(ranges)));
+    return step;
+}
+
 void ShardedStep::set_shares(const std::vector<uint32_t>& shares) {
     parts_.clear();
     uint32_t first = 0;
@@ -93,6 +106,7 @@ Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, dou
     step_ = step;
     submitted_ = 0;
     numbers_.clear();
+    pending_.clear();
     sums_->clear();
     HK_TRY(optimizer_.set(learning_rate));
     before_ = ranks_.traffic();
@@ -122,19 +136,42 @@ Status ShardedStep::submit(std::size_t index) {
         numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
     }
     const uint32_t of_part = options_.micro_steps / options_.parts;
+    const MicroBatchRunner::Submission submission{micro().first + static_cast<uint32_t>(index), index % of_part > 0,
+                                                  nullptr};
     ++submitted_;
-    return runner_.submit((*own_)[index], step_,
-                          {micro().first + static_cast<uint32_t>(index), index % of_part > 0, nullptr});
+    if (reader_ == nullptr || index + 1 < own_->size()) return runner_.submit((*own_)[index], step_, submission);
+    HK_ASSIGN(values_, runner_.submit_by_range((*own_)[index], step_, submission, *reader_));
+    return {};
 }
 
-// Computes the gradients of one of this rank's parts, and adds them to those of the parts before it.
-Status ShardedStep::run_part(uint32_t part) {
-    const std::size_t of_part = options_.micro_steps / options_.parts;
-    while (submitted_ < (part + 1) * of_part) HK_TRY(submit(submitted_));
+Status ShardedStep::read_pending() {
     while (runner_.pending() > 0) {
         HK_ASSIGN(const std::vector<double> numbers, runner_.read_oldest());
         numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
     }
+    return {};
+}
+
+// Computes the gradients of one of this rank's parts, and adds them to those of the parts before it. Those of the last
+// part are sent bucket by bucket, while the device computes the others.
+Status ShardedStep::run_part(uint32_t part) {
+    const std::size_t of_part = options_.micro_steps / options_.parts;
+    while (submitted_ < (part + 1) * of_part) HK_TRY(submit(submitted_));
+    if (reader_ != nullptr && submitted_ == own_->size()) {
+        const std::span<float> to = sums_->next_part();
+        const std::vector<program::Shards::Bucket>& buckets = store_.shards()->buckets();
+        for (std::size_t i = 0; i < buckets.size(); ++i) {
+            const program::Shards::Bucket& bucket = buckets[buckets.size() - 1 - i];
+            HK_TRY(reader_->read(i, values_[i], elements_in(to, bucket.range)));
+            sums_->add_elements(static_cast<std::size_t>(first_of_chunk_[bucket.range.chunk] + bucket.range.first),
+                                static_cast<std::size_t>(bucket.range.count));
+            HK_ASSIGN(Pending pending, begin_bucket(bucket));
+            pending_.push_back(std::move(pending));
+        }
+        sums_->end_part();
+        return read_pending();
+    }
+    HK_TRY(read_pending());
     const std::span<float> to = sums_->next_part();
     for (uint32_t c = 0; c < store_.chunks().size(); ++c) {
         if (!store_.chunks()[c].trained) continue;
@@ -145,61 +182,72 @@ Status ShardedStep::run_part(uint32_t part) {
     return {};
 }
 
-// Exchanges the gradients of the ranks' parts, and stores the sums of this rank's elements.
-Status ShardedStep::add_gradients() {
-    for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) HK_TRY(add_bucket(bucket));
-    return {};
-}
-
-Status ShardedStep::add_bucket(const program::Shards::Bucket& bucket) {
+// Begins to exchange the gradients of a bucket.
+Result<ShardedStep::Pending> ShardedStep::begin_bucket(const program::Shards::Bucket& bucket) {
     const auto rank = static_cast<std::size_t>(ranks_.rank());
     const auto ranks = static_cast<std::size_t>(ranks_.size());
     const auto count = static_cast<std::size_t>(bucket.slices[rank].count);
-    std::vector<exchange::PartSums::Sum>& own = sums_->sums();
-    const auto own_elements = [&](std::size_t node, const ElementRange& range) {
-        return elements_in({own[node].values.data(), own[node].values.size()}, range);
-    };
+    const std::vector<exchange::Node> own = sums_->nodes();
+    Pending pending;
+    pending.bucket = &bucket;
+    pending.sent.resize(ranks);
+    pending.received.resize(ranks);
+    pending.sent_half.resize(ranks);
+    pending.received_half.resize(ranks);
     std::vector<hk_exchange_part> parts(ranks);
-    std::vector<ResourceArray<float>> sent(ranks), received(ranks);
-    std::vector<std::vector<uint16_t>> sent_half(ranks), received_half(ranks);
-    std::vector<std::vector<PartRange>> nodes(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
         if (r == rank) continue;
-        const auto elements = static_cast<std::size_t>(bucket.slices[r].count);
-        nodes[r] = exchange::nodes_of(options_.parts, parts_[r]);
-        received[r] = ResourceArray<float>(count * nodes[r].size());
+        const std::size_t nodes = exchange::nodes_of(options_.parts, parts_[r]).size();
+        ResourceArray<float>& received = pending.received[r];
+        received = ResourceArray<float>(count * nodes);
         if (options_.half) {
-            for (std::size_t n = 0; n < own.size(); ++n)
-                for (const float x : own_elements(n, bucket.slices[r]))
-                    sent_half[r].push_back(program::to_half(program::Storage::bf16, x));
-            received_half[r].resize(received[r].size());
-            parts[r] = {sent_half[r].data(), received_half[r].data(), 2 * sent_half[r].size(),
-                        2 * received_half[r].size()};
+            std::vector<uint16_t>& half = pending.sent_half[r];
+            for (const exchange::Node& node : own)
+                for (const float x : elements_in(node.values, bucket.slices[r]))
+                    half.push_back(program::to_half(program::Storage::bf16, x));
+            pending.received_half[r].resize(received.size());
+            parts[r] = {half.data(), pending.received_half[r].data(), 2 * half.size(), 2 * received.size()};
             continue;
         }
-        std::span<float> send = own_elements(0, bucket.slices[r]);
+        std::span<float> send = elements_in(own[0].values, bucket.slices[r]);
         if (own.size() > 1) { // several nodes, one after the other
-            sent[r] = ResourceArray<float>(elements * own.size());
+            const auto elements = static_cast<std::size_t>(bucket.slices[r].count);
+            ResourceArray<float>& all = pending.sent[r];
+            all = ResourceArray<float>(elements * own.size());
             for (std::size_t n = 0; n < own.size(); ++n)
-                std::ranges::copy(own_elements(n, bucket.slices[r]), sent[r].data() + n * elements);
-            send = {sent[r].data(), sent[r].size()};
+                std::ranges::copy(elements_in(own[n].values, bucket.slices[r]), all.data() + n * elements);
+            send = {all.data(), all.size()};
         }
-        parts[r] = {send.data(), received[r].data(), send.size_bytes(), received[r].size() * sizeof(float)};
+        parts[r] = {send.data(), received.data(), send.size_bytes(), received.size() * sizeof(float)};
     }
-    HK_TRY(ranks_.exchange(parts));
+    HK_ASSIGN(pending.number, ranks_.begin(parts));
+    return pending;
+}
+
+// Waits for the gradients of a bucket, and stores the sums of this rank's elements.
+Status ShardedStep::end_bucket(Pending& pending) {
+    HK_TRY(ranks_.finish(pending.number));
+    const auto rank = static_cast<std::size_t>(ranks_.rank());
+    const ElementRange& slice = pending.bucket->slices[rank];
+    const auto count = static_cast<std::size_t>(slice.count);
     if (count == 0) return {};
     std::vector<exchange::Node> all;
-    for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t r = 0; r < pending.received.size(); ++r) {
         if (r == rank)
-            for (std::size_t n = 0; n < own.size(); ++n)
-                all.push_back({own[n].parts, own_elements(n, bucket.slices[r])});
-        for (std::size_t i = 0; i < received_half[r].size(); ++i)
-            received[r][i] = program::from_half(program::Storage::bf16, received_half[r][i]);
-        for (std::size_t n = 0; n < nodes[r].size(); ++n)
-            all.push_back({nodes[r][n], {received[r].data() + n * count, count}});
+            for (const exchange::Node& node : sums_->nodes())
+                all.push_back({node.parts, elements_in(node.values, slice)});
+        ResourceArray<float>& received = pending.received[r];
+        for (std::size_t i = 0; i < pending.received_half[r].size(); ++i)
+            received[i] = program::from_half(program::Storage::bf16, pending.received_half[r][i]);
+        std::size_t at = 0;
+        if (r != rank)
+            for (const PartRange& node : exchange::nodes_of(options_.parts, parts_[r])) {
+                all.push_back({node, {received.data() + at, count}});
+                at += count;
+            }
     }
     HK_ASSIGN(const std::span<float> sum, exchange::sum_of_tree(options_.parts, all));
-    return store_.upload(bucket.slices[rank], sum, StoreArena::gradients);
+    return store_.upload(slice, sum, StoreArena::gradients);
 }
 
 // Returns the sums of squares of all ranks' gradients.
@@ -268,7 +316,13 @@ Result<TakenStep> ShardedStep::end() {
     }
     TakenStep result;
     result.loss = sum.result(counts_);
-    HK_TRY(add_gradients());
+    if (reader_ == nullptr)
+        for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
+            HK_ASSIGN(Pending pending, begin_bucket(bucket));
+            pending_.push_back(std::move(pending));
+        }
+    for (Pending& pending : pending_) HK_TRY(end_bucket(pending));
+    pending_.clear();
     HK_ASSIGN(const std::vector<float> sums, all_sums());
     std::vector<std::byte> decision;
     if (ranks_.rank() == 0) {

@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -26,9 +27,11 @@ public:
         std::vector<uint32_t> shares = {}; // parts by rank; empty: equal
         bool half = false;                 // gradients are sent as bfloat16
     };
-    // The store was created with StoreOptions::shard. All arguments must outlive this.
-    ShardedStep(const graph::Graph& described, program::ParameterStore& store, Optimizer& optimizer,
-                exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options);
+    // The store was created with StoreOptions::shard. All arguments must outlive this, except the last two.
+    static Result<std::unique_ptr<ShardedStep>> create(const graph::Graph& described, program::Runtime& runtime,
+                                                       program::ParameterStore& store, Optimizer& optimizer,
+                                                       exchange::Communicator& ranks, StepRunnerOptions runner,
+                                                       const Options& options);
 
     // Submits the first micro-batches of a step. own: the micro-batches of this rank. end() must follow.
     Status begin(const std::vector<data::Batch>& own, int64_t step, double learning_rate);
@@ -54,10 +57,20 @@ public:
     Status scatter(const program::ParameterEntry& entry, std::span<const float> values, program::StoreArena arena);
 
 private:
+    ShardedStep(const graph::Graph& described, program::ParameterStore& store, Optimizer& optimizer,
+                exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options);
     Status submit(std::size_t index);
+    Status read_pending();
     Status run_part(uint32_t part);
-    Status add_gradients();
-    Status add_bucket(const program::Shards::Bucket& bucket);
+    // An exchange of the gradients of a bucket that has begun, and its memory.
+    struct Pending {
+        const program::Shards::Bucket* bucket = nullptr;
+        uint64_t number = 0;
+        std::vector<ResourceArray<float>> sent, received; // by rank
+        std::vector<std::vector<uint16_t>> sent_half, received_half;
+    };
+    Result<Pending> begin_bucket(const program::Shards::Bucket& bucket);
+    Status end_bucket(Pending& pending);
     Status share_parameters();
     Result<std::vector<float>> all_sums();
     void set_shares(const std::vector<uint32_t>& shares);
@@ -68,6 +81,7 @@ private:
     Optimizer& optimizer_;
     exchange::Communicator& ranks_;
     MicroBatchRunner runner_;
+    std::unique_ptr<program::GradientReader> reader_; // of buckets, the last one first; null for one rank
     Options options_;
     std::vector<exchange::PartRange> parts_; // by rank
     std::optional<exchange::PartSums> sums_;
@@ -77,9 +91,11 @@ private:
     int64_t step_ = 0;
     std::size_t submitted_ = 0;
     std::chrono::steady_clock::time_point started_;
-    std::vector<double> counts_;  // by loss, of all ranks
-    std::vector<double> numbers_; // of own micro-batches, for LossSum
-    double tokens_ = 0.0;         // of all ranks
+    std::vector<double> counts_;   // by loss, of all ranks
+    std::vector<double> numbers_;  // of own micro-batches, for LossSum
+    double tokens_ = 0.0;          // of all ranks
+    std::vector<uint64_t> values_; // of the last micro-batch: when the buckets have their gradients
+    std::vector<Pending> pending_;
     // Of the steps since balance(), by rank: seconds in which it computed its parts, and how many parts.
     std::vector<double> busy_, computed_, seconds_of_part_;
     exchange::Traffic before_;

@@ -536,8 +536,10 @@ Status TrainingRun::compile() {
         HK_TRY(scalars_.apply(program));
         return features_ ? features_->set(program, batch.examples) : Status();
     };
-    if (is_sharded())
-        sharded_ = std::make_unique<ShardedStep>(described_, *store_, *optimizer_, *ranks_, steps, sharded_options());
+    if (is_sharded()) {
+        HK_ASSIGN(sharded_,
+                  ShardedStep::create(described_, *runtime_, *store_, *optimizer_, *ranks_, steps, sharded_options()));
+    }
     runner_.emplace(described_, *optimizer_, std::move(steps));
     if (ranks_->size() > 1 && !joined_) HK_TRY(send_choices());
     // Without the cache the next start compiles again, so this is not an error.

@@ -49,16 +49,22 @@ Values summed(uint32_t parts, const std::vector<PartRange>& ranks, std::size_t c
                 const std::span<float> to = rank.next_part();
                 const Values values = values_of_part(part, count);
                 std::copy(values.begin(), values.end(), to.begin());
-                rank.add_part();
+                if (part % 2 == 0) {
+                    rank.add_part();
+                } else { // in pieces, of which the last is added first
+                    rank.add_elements(100, count - 100);
+                    rank.add_elements(0, 100);
+                    rank.end_part();
+                }
             }
         }
     }
     std::vector<Node> nodes;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
         std::vector<PartRange> found;
-        for (PartSums::Sum& sum : sums[r].sums()) {
-            found.push_back(sum.parts);
-            nodes.push_back({sum.parts, {sum.values.data(), count}});
+        for (const Node& node : sums[r].nodes()) {
+            found.push_back(node.parts);
+            nodes.push_back(node);
         }
         CHECK(found == nodes_of(parts, ranks[r]));
     }
