@@ -14,8 +14,8 @@ class MpiJob {
 public:
     // Returns the number of processes that a launcher has started this one with; 0: it was not started by one.
     static int64_t launched();
-    // Opens the module (`file`, or the installed one) and joins the job. timeout: seconds. Errors: the module or MPI is missing; the launcher has
-    // started several processes that do not know of each other.
+    // Opens the module (`file`, or the installed one) and joins the job. timeout: seconds. Errors: the module or MPI is
+    // missing; the launcher has started several processes that do not know of each other.
     static Result<std::unique_ptr<MpiJob>> join(double timeout, const std::string& file = {});
     ~MpiJob(); // ends MPI; the whole job, if this rank has failed
 
@@ -23,7 +23,8 @@ public:
     bool leads() const { return communicator_.rank == 0; }
     // The index of this process among those of this machine.
     int32_t local_rank() const { return place_.local_rank; }
-    // Notes that the training of this rank failed, and returns the exit status: kRetry if another rank has ended.
+    const char* library() const { return place_.library; } // name and version
+    // Notes that the work of this rank failed, and returns the exit status: kRetry if another rank has ended.
     int fail(int status);
 
     static constexpr int kRetry = 75; // sysexits' EX_TEMPFAIL: the same command may work the next time

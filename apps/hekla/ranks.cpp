@@ -54,8 +54,8 @@ Result<std::vector<std::string>> named_devices(const Globals& globals, const std
     return names;
 }
 
-int train_on(const Globals& globals, const std::vector<std::string>& devices, const hk_train_options& options,
-             Progress& progress, hk_train_result& result) {
+int train_on(const Globals& globals, const std::vector<std::string>& devices, const std::optional<Link>& link,
+             const hk_train_options& options, Progress& progress, hk_train_result& result) {
     std::vector<std::unique_ptr<RankContext>> ranks;
     for (const std::string& device : devices) {
         Globals own = globals;
@@ -68,16 +68,22 @@ int train_on(const Globals& globals, const std::vector<std::string>& devices, co
     const auto count = static_cast<uint32_t>(devices.size());
     if (hk_communicators_create(count, communicators.all.data(), ranks[0]->error.error) != HK_OK)
         return ranks[0]->error.report();
+    std::vector<std::unique_ptr<SlowLink>> slow;
+    const auto communicator = [&](std::size_t rank) -> const hk_communicator* {
+        return link ? slow[rank]->communicator() : &communicators.all[rank];
+    };
+    for (const hk_communicator& one : communicators.all)
+        if (link) slow.push_back(std::make_unique<SlowLink>(one, *link));
     std::vector<std::thread> threads;
     for (std::size_t r = 1; r < ranks.size(); ++r)
         threads.emplace_back([&, r] {
             hk_train_options own = options;
-            own.communicator = &communicators.all[r];
+            own.communicator = communicator(r);
             // An error ends rank 0 too, which reports it.
             static_cast<void>(hk_train(ranks[r]->context.context, &own, nullptr, ranks[r]->error.error));
         });
     hk_train_options first = options;
-    first.communicator = &communicators.all[0];
+    first.communicator = communicator(0);
     const int code = train_once(ranks[0]->context.context, ranks[0]->error, first, progress, result);
     for (std::thread& thread : threads) thread.join();
     return code;

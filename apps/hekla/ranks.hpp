@@ -2,8 +2,10 @@
 #pragma once
 
 #include "command.hpp"
+#include "slow_link.hpp"
 #include "training_progress.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +15,9 @@ namespace hekla::app {
 // else). Errors: a number without a device, with the devices that there are.
 Result<std::vector<std::string>> named_devices(const Globals& globals, const std::string& devices);
 
-// Trains on these devices. Rank 0, the first device, reports to `progress` on this thread. Returns as train_once().
-int train_on(const Globals& globals, const std::vector<std::string>& devices, const hk_train_options& options,
-             Progress& progress, hk_train_result& result);
+// Trains on these devices. Rank 0, the first device, reports to `progress` on this thread. link: exchanges take as long
+// as over that. Returns as train_once().
+int train_on(const Globals& globals, const std::vector<std::string>& devices, const std::optional<Link>& link,
+             const hk_train_options& options, Progress& progress, hk_train_result& result);
 
 } // namespace hekla::app

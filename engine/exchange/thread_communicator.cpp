@@ -38,11 +38,16 @@ public:
             round->posts[rank].assign(parts, parts + size_);
             for (std::size_t peer = 0; peer < size_; ++peer) {
                 if (round->posts[peer].empty()) continue;
-                if (!matches(*round, rank, peer) || !matches(*round, peer, rank))
-                    return answer(
-                        rank, HK_INVALID_ARGUMENT,
-                        fmt::format("exchange {}: ranks {} and {} expect different sizes", number, rank, peer), why);
-                peers.push_back(peer);
+                if (matches(*round, rank, peer) && matches(*round, peer, rank)) {
+                    peers.push_back(peer);
+                    continue;
+                }
+                round->posts[rank].clear(); // its bytes are not used any more
+                return answer(rank, HK_INVALID_ARGUMENT,
+                              fmt::format("exchange {}: ranks {} and {} expect different sizes", number, rank, peer),
+                              why);
+            }
+            for (const std::size_t peer : peers) {
                 ++copying_[rank];
                 ++copying_[peer];
             }

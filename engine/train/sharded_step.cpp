@@ -300,6 +300,12 @@ Status ShardedStep::share_parameters() {
 }
 
 Result<TakenStep> ShardedStep::end() {
+    Result<TakenStep> taken = take();
+    if (!taken.ok()) ranks_.fail(taken.status());
+    return taken;
+}
+
+Result<TakenStep> ShardedStep::take() {
     const PartRange own = parts_[static_cast<std::size_t>(ranks_.rank())];
     for (uint32_t part = 0; part < own.end - own.first; ++part) HK_TRY(run_part(part));
     numbers_.push_back(seconds_since(started_));

@@ -35,7 +35,8 @@ public:
 
     // Submits the first micro-batches of a step. own: the micro-batches of this rank. end() must follow.
     Status begin(const std::vector<data::Batch>& own, int64_t step, double learning_rate);
-    // Waits for the step: its loss, which is that of all ranks, and what was decided.
+    // Waits for the step: its loss, which is that of all ranks, and what was decided. After an error the other ranks
+    // are told that this one ends, and do not use its memory any more.
     Result<TakenStep> end();
 
     // Returns the micro-batches of a step that this rank computes.
@@ -59,6 +60,7 @@ public:
 private:
     ShardedStep(const graph::Graph& described, program::ParameterStore& store, Optimizer& optimizer,
                 exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options);
+    Result<TakenStep> take();
     Status submit(std::size_t index);
     Status read_pending();
     Status run_part(uint32_t part);

@@ -86,7 +86,7 @@ Result<TrainerResult> TrainingLoop::train() {
                 next.clear();
             }
         }
-        result.stopped = evaluation_stopped_ || (stop_requested() && progress.step < s.max_steps);
+        result.stopped = evaluation_stopped_ || (stop_requested() && progress.step < s.max_steps && run_.may_stop());
     }
     if (result.stopped && progress.step > 0 && saved_ != progress.step) HK_TRY(write_checkpoint());
     HK_ASSIGN(const std::string why, publish_if_finite());

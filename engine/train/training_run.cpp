@@ -136,9 +136,9 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
         options.end_step = std::min(options.end_step, static_cast<uint64_t>(rollouts_->end_of_iteration(from_step)));
     return data::Batcher::start(options, [this, rows](data::Batch& batch) -> Status {
         const TrainSection& t = recipe_.train;
-        const uint64_t first = data::WindowOrder::first_number(batch.step, batch.micro_step,
-                                                               static_cast<uint64_t>(t.gradient_accumulation_steps),
-                                                               static_cast<uint64_t>(rows));
+        const auto step = static_cast<uint64_t>(data_step(static_cast<int64_t>(batch.step)));
+        const uint64_t first = data::WindowOrder::first_number(
+            step, batch.micro_step, static_cast<uint64_t>(t.gradient_accumulation_steps), static_cast<uint64_t>(rows));
         std::vector<batch::DrawnExample> examples;
         int64_t needed = shorter_.empty() ? t.context_length : 1;
         for (int64_t row = 0; row < rows; ++row) {
@@ -187,8 +187,10 @@ Result<std::optional<std::vector<data::Batch>>> TrainingRun::next_micro_batches(
     std::vector<data::Batch> micro = std::move(ready);
     const std::size_t count = micro_steps();
     const BatchMaker maker = micro.size() < count ? batch_maker() : BatchMaker();
+    TrainerEvents events = events_;
+    if (!may_stop()) events.stop = {}; // the other islands are in the middle of their steps
     while (micro.size() < count) {
-        if (!wait_for_batch(batcher, events_, maker)) return std::optional<std::vector<data::Batch>>();
+        if (!wait_for_batch(batcher, events, maker)) return std::optional<std::vector<data::Batch>>();
         HK_ASSIGN(std::optional<data::Batch> batch, batcher.next());
         if (!batch) return internal_error("the batches ended before the steps");
         micro.push_back(std::move(*batch));
@@ -230,7 +232,7 @@ Status TrainingRun::prepare_step(int64_t step) {
 
 Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, int64_t step) {
     HK_TRY(prepare_step(step));
-    HK_TRY(runner_->begin_gradients(micro, step));
+    HK_TRY(runner_->begin_gradients(micro, data_step(step)));
     return runner_->end_gradients();
 }
 
@@ -240,12 +242,18 @@ Status TrainingRun::begin_step(const std::vector<data::Batch>& micro, int64_t st
         HK_TRY(prepare_step(step));
         return sharded_->begin(micro, step, learning_rate);
     }
+    if (has_islands() && !joined_ && (step % recipe_.distributed.inner_steps == 0 || step == first_step_))
+        HK_TRY(command_inner_steps(step));
     HK_TRY(prepare_step(step));
-    return runner_->begin_update(micro, step, learning_rate);
+    return runner_->begin_update(micro, data_step(step), learning_rate);
 }
 
 Result<TakenStep> TrainingRun::end_step() {
     HK_ASSIGN(TakenStep result, sharded_ != nullptr ? sharded_->end() : runner_->end_update());
+    if (is_average_due(step() + 1)) {
+        HK_TRY(islands_->step());
+        result.exchange = islands_->take_traffic();
+    }
     if (average_ != nullptr && !result.outcome.skipped) HK_TRY(average_->update(result.outcome.applied));
     if (rollouts_ != nullptr) { // before those of the step
         const auto& of_iteration = rollouts_->metrics();

@@ -18,6 +18,7 @@
 #include "train/evaluate.hpp"
 #include "train/features.hpp"
 #include "train/fit.hpp"
+#include "train/islands.hpp"
 #include "train/moving_average.hpp"
 #include "train/optimizer.hpp"
 #include "train/parameter_rules.hpp"
@@ -133,9 +134,11 @@ public:
 
     // Makes weights and optimizer of all ranks those of this one, rank 0. A training begins with it.
     Status synchronize();
-    // Divides the parts of a step by the speed of the ranks, if the recipe asks for it. true: batches() that were started
-    // before are not those of the next steps.
+    // Divides the parts of a step by the speed of the ranks, if the recipe asks for it. true: batches() that were
+    // started before are not those of the next steps.
     Result<bool> balance_ranks();
+    // Whether the training may stop now: islands stop after an average.
+    bool may_stop() const { return !has_islands() || step() % recipe_.distributed.inner_steps == 0; }
     // Ends serve() of the other ranks.
     Status end_ranks();
 
@@ -189,7 +192,26 @@ public:
 
 private:
     // Whether a step is computed in parts, whose gradients are added on the host.
-    bool is_sharded() const { return ranks_->size() > 1 || recipe_.distributed.parts > 1; }
+    bool is_sharded() const { return !has_islands() && (ranks_->size() > 1 || recipe_.distributed.parts > 1); }
+    // Whether ranks train alone between averages.
+    bool has_islands() const { return recipe_.distributed.mode == "diloco"; }
+    bool is_average_due(int64_t steps) const {
+        return has_islands() && (steps % recipe_.distributed.inner_steps == 0 || steps == recipe_.train.max_steps);
+    }
+    Status check_islands() const;
+    // The number of a step in the order of the data, which islands divide.
+    int64_t data_step(int64_t step) const { return has_islands() ? step * ranks_->size() + ranks_->rank() : step; }
+    Status command_inner_steps(int64_t step);
+    Status run_inner_steps(int64_t step);
+    // What an island keeps for itself, on rank 0: a moment of a parameter, or the optimizer's states.
+    Result<ResourceArray<float>> island_moment(int32_t island, const program::ParameterEntry& entry,
+                                               program::StoreArena arena) const;
+    Status set_island_moment(int32_t island, const program::ParameterEntry& entry, program::StoreArena arena,
+                             std::span<const float> values);
+    Result<std::vector<std::byte>> island_states(int32_t island) const;
+    Status set_island_states(int32_t island, std::vector<std::byte> states);
+    Status add_islands(model::CheckpointWriter& writer);
+    Status load_islands(const model::Checkpoint& checkpoint);
     ShardedStep::Options sharded_options() const;
     uint32_t micro_steps() const; // of this rank in a step
     // Chooses distributed.parts if the recipe does not. of_checkpoint: those of the run so far; 0: it starts.
@@ -204,7 +226,7 @@ private:
     Status command_step(int64_t step, double learning_rate);
     Status command_evaluation();
     // Not of a moving average, which only rank 0 has.
-    bool divides_evaluations() const { return ranks_->size() > 1 && recipe_.train.ema_decay == 0.0; }
+    bool divides_evaluations() const { return ranks_->size() > 1 && recipe_.train.ema_decay == 0.0 && !has_islands(); }
     // A moment of a parameter, on whichever rank it is stored.
     Result<ResourceArray<float>> moment(const program::ParameterEntry& entry, program::StoreArena arena) const;
     Status set_moment(const program::ParameterEntry& entry, program::StoreArena arena, std::span<const float> values);
@@ -332,7 +354,9 @@ private:
     std::unique_ptr<MovingAverage> average_; // with train.ema_decay
     std::optional<StepRunner> runner_;
     std::unique_ptr<ShardedStep> sharded_; // if is_sharded()
+    std::unique_ptr<Islands> islands_;     // if has_islands()
     RunProgress progress_;
+    int64_t first_step_ = 0; // at which this process began to train
     double peak_flops_ = 0.0;
 };
 

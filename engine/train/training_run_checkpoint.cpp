@@ -93,7 +93,7 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
         HK_ASSIGN(const model::TensorView* tensor, optimizer.get("state." + name));
         HK_TRY(store_->upload_state(name, tensor->bytes));
     }
-    return {};
+    return has_islands() ? load_islands(checkpoint) : Status();
 }
 
 bool TrainingRun::has_moment(program::StoreArena arena) const {
@@ -165,6 +165,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
         if (store_->find(tensor.name) != nullptr) tensor = model::finite_source(std::move(tensor));
     HK_TRY(writer.add_sharded("model", tensors));
     HK_TRY(writer.add_sharded("optimizer", moments));
+    if (has_islands()) HK_TRY(add_islands(writer));
     if (rollouts_ != nullptr)
         if (const std::vector<model::TensorView> tensors = rollouts_->tensors(step()); !tensors.empty())
             HK_TRY(writer.add_sharded("rollouts", model::sources_of(tensors)));

@@ -78,7 +78,8 @@ Status TrainingRun::read() {
     HK_ASSIGN(std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
     learns_from_rollouts_ = plugin::learns_from_rollouts(registry_, recipe_.objective.id);
-    if (learns_from_rollouts_ && is_sharded())
+    HK_TRY(check_islands());
+    if (learns_from_rollouts_ && (is_sharded() || has_islands()))
         return unsupported(
             fmt::format("objective '{}' learns from rollouts, which one rank makes: train on one device, "
                         "without distributed.parts",
@@ -219,7 +220,8 @@ Status TrainingRun::open_data() {
     if (s.num_train_epochs > 0.0) {
         const double steps =
             std::ceil(s.num_train_epochs * static_cast<double>(data_.train().size()) /
-                      static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps));
+                      static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps *
+                                          (has_islands() ? ranks_->size() : 1)));
         recipe_.train.max_steps = std::max<int64_t>(1, static_cast<int64_t>(steps));
         message(fmt::format("{} epochs of {} examples: {} steps", s.num_train_epochs,
                             grouped(static_cast<double>(data_.train().size())),
@@ -539,6 +541,13 @@ Status TrainingRun::compile() {
     if (is_sharded()) {
         HK_ASSIGN(sharded_,
                   ShardedStep::create(described_, *runtime_, *store_, *optimizer_, *ranks_, steps, sharded_options()));
+    }
+    if (has_islands()) {
+        const DistributedSection& d = recipe_.distributed;
+        islands_ = std::make_unique<Islands>(*store_, *ranks_,
+                                             Islands::Options{d.outer_learning_rate, d.outer_momentum,
+                                                              d.outer_exchange == "f16",
+                                                              static_cast<uint64_t>(d.bucket) << 20});
     }
     runner_.emplace(described_, *optimizer_, std::move(steps));
     if (ranks_->size() > 1 && !joined_) HK_TRY(send_choices());

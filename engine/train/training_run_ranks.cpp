@@ -5,8 +5,10 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "graph/text.hpp"
+#include "model/finite.hpp"
 #include "program/tuning.hpp"
 #include "train/recipe_file.hpp"
+#include "train/schedule.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -23,13 +25,27 @@ using nlohmann::json;
 constexpr const char* kVersion = HEKLA_VERSION;
 
 // What rank 0 asks all ranks to do.
-enum class Task : int64_t { end, step, evaluate, balance, synchronize, gather, scatter };
+enum class Task : int64_t {
+    end,
+    step,
+    evaluate,
+    balance,
+    synchronize,
+    gather,
+    scatter,
+    inner_steps,
+    read_moment, // of an island
+    write_moment,
+    read_states,
+    write_states,
+};
 struct Command {
     Task task = Task::end;
     int64_t step = 0; // of applied and skipped steps before it
     double learning_rate = 0.0;
     int64_t entry = 0; // of the store's table
     int64_t arena = 0;
+    int64_t island = 0;
 };
 
 std::vector<std::byte> bytes_of_text(const std::string& text) {
@@ -75,6 +91,15 @@ json values_of_recipe(const Recipe& recipe) {
 Status TrainingRun::settle_parts(int64_t of_checkpoint) {
     int64_t& parts = recipe_.distributed.parts;
     const int64_t ranks = ranks_->size();
+    if (has_islands()) {
+        if (parts > 1)
+            return invalid_argument(
+                fmt::format("distributed.parts = {} and mode = \"diloco\": each rank takes whole steps "
+                            "there; remove `parts`",
+                            parts));
+        parts = 1;
+        return {};
+    }
     const std::vector<int64_t>& shares = recipe_.distributed.shares;
     const int64_t sum = std::accumulate(shares.begin(), shares.end(), int64_t{0});
     if (parts == 0 && of_checkpoint <= 0 && !shares.empty()) parts = sum;
@@ -253,10 +278,173 @@ Result<bool> TrainingRun::balance_ranks() {
 }
 
 Status TrainingRun::synchronize() {
-    if (!is_sharded()) return {};
+    first_step_ = step();
+    if (!is_sharded() && !has_islands()) return {};
     Command command{Task::synchronize};
     HK_TRY(ranks_->broadcast(command));
-    return sharded_->synchronize();
+    return has_islands() ? islands_->synchronize() : sharded_->synchronize();
+}
+
+Status TrainingRun::check_islands() const {
+    if (!has_islands()) return {};
+    const DistributedSection& d = recipe_.distributed;
+    for (const auto& [name, steps] :
+         {std::pair("eval_steps", recipe_.train.eval_steps), std::pair("save_steps", recipe_.train.save_steps)})
+        if (steps % d.inner_steps != 0)
+            return invalid_argument(fmt::format("train.{} = {}: expected a multiple of distributed.inner_steps = {}, "
+                                                "after which all ranks have the same parameters",
+                                                name, steps, d.inner_steps));
+    return {};
+}
+
+Status TrainingRun::command_inner_steps(int64_t step) {
+    Command command{Task::inner_steps, step};
+    return ranks_->broadcast(command);
+}
+
+// Trains alone until the next average, as another rank than 0.
+Status TrainingRun::run_inner_steps(int64_t step) {
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step));
+    for (progress_.step = step;; ++progress_.step) {
+        HK_ASSIGN(const std::optional<std::vector<data::Batch>> micro, next_micro_batches(*batcher));
+        if (!micro) return {Code::cancelled, "stopped while waiting for a batch"};
+        HK_TRY(begin_step(*micro, progress_.step, learning_rate(recipe_.train, progress_.step)));
+        HK_TRY(end_step().status()); // takes the outer step
+        if (is_average_due(progress_.step + 1)) return {};
+    }
+}
+
+namespace {
+
+// Sends bytes of an island to rank 0, or from it. Each has as many.
+Status move_bytes(exchange::Communicator& ranks, int32_t island, bool to_first, std::span<std::byte> bytes) {
+    std::vector<hk_exchange_part> parts(static_cast<std::size_t>(ranks.size()));
+    const bool sends = to_first ? ranks.rank() == island : ranks.rank() == 0;
+    const bool receives = to_first ? ranks.rank() == 0 : ranks.rank() == island;
+    const auto other = static_cast<std::size_t>(ranks.rank() == 0 ? island : 0);
+    if (sends) parts[other] = {bytes.data(), nullptr, bytes.size(), 0};
+    if (receives) parts[other] = {nullptr, bytes.data(), 0, bytes.size()};
+    return ranks.exchange(parts);
+}
+
+} // namespace
+
+Result<ResourceArray<float>> TrainingRun::island_moment(int32_t island, const program::ParameterEntry& entry,
+                                                        program::StoreArena arena) const {
+    Command command{Task::read_moment, 0, 0.0, &entry - store_->table().data(), static_cast<int64_t>(arena), island};
+    HK_TRY(ranks_->broadcast(command));
+    ResourceArray<float> values(static_cast<std::size_t>(entry.shape.elements()));
+    HK_TRY(move_bytes(*ranks_, island, true, std::as_writable_bytes(std::span(values.data(), values.size()))));
+    return values;
+}
+
+Status TrainingRun::set_island_moment(int32_t island, const program::ParameterEntry& entry, program::StoreArena arena,
+                                      std::span<const float> values) {
+    Command command{Task::write_moment, 0, 0.0, &entry - store_->table().data(), static_cast<int64_t>(arena), island};
+    HK_TRY(ranks_->broadcast(command));
+    std::vector<float> copy(values.begin(), values.end());
+    return move_bytes(*ranks_, island, false, std::as_writable_bytes(std::span(copy)));
+}
+
+Result<std::vector<std::byte>> TrainingRun::island_states(int32_t island) const {
+    Command command{Task::read_states, 0, 0.0, 0, 0, island};
+    HK_TRY(ranks_->broadcast(command));
+    HK_ASSIGN(std::vector<std::byte> states, optimizer_->decision());
+    HK_TRY(move_bytes(*ranks_, island, true, states));
+    return states;
+}
+
+Status TrainingRun::set_island_states(int32_t island, std::vector<std::byte> states) {
+    Command command{Task::write_states, 0, 0.0, 0, 0, island};
+    HK_TRY(ranks_->broadcast(command));
+    return move_bytes(*ranks_, island, false, states);
+}
+
+// Adds what the other islands have of their own, and the outer momentum.
+Status TrainingRun::add_islands(model::CheckpointWriter& writer) {
+    const std::pair<const char*, program::StoreArena> moments[] = {{"exp_avg.", program::StoreArena::moment1},
+                                                                   {"exp_avg_sq.", program::StoreArena::moment2}};
+    std::vector<model::TensorSource> outer;
+    for (const program::ParameterEntry& entry : store_->table()) {
+        if (!entry.trained) continue;
+        model::TensorSource source;
+        source.name = "momentum." + entry.name;
+        source.dtype = model::DType::f32;
+        source.dims = entry.shape.vector();
+        source.stream = [this, &entry](const model::Sink& sink) {
+            return sink(std::as_bytes(islands_->momentum(entry)));
+        };
+        outer.push_back(model::finite_source(std::move(source)));
+    }
+    HK_TRY(writer.add_sharded("outer", outer));
+    for (int32_t island = 1; island < ranks_->size(); ++island) {
+        std::vector<model::TensorSource> own;
+        for (const program::ParameterEntry& entry : store_->table())
+            for (const auto& [prefix, arena] : moments) {
+                if (!entry.trained || !has_moment(arena)) continue;
+                model::TensorSource source;
+                source.name = prefix + entry.name;
+                source.dtype = model::DType::f32;
+                source.dims = entry.shape.vector();
+                source.stream = [this, island, &entry, arena = arena](const model::Sink& sink) -> Status {
+                    HK_ASSIGN(const ResourceArray<float> values, island_moment(island, entry, arena));
+                    return sink(std::as_bytes(std::span(values)));
+                };
+                own.push_back(model::finite_source(std::move(source)));
+            }
+        HK_ASSIGN(const std::vector<std::byte> states, island_states(island));
+        model::TensorSource state;
+        state.name = "states";
+        state.dtype = model::DType::u8;
+        state.dims = {std::ssize(states)};
+        state.stream = [states](const model::Sink& sink) { return sink(states); };
+        own.push_back(std::move(state));
+        HK_TRY(writer.add_sharded(fmt::format("optimizer.island-{}", island), own));
+    }
+    return {};
+}
+
+// Restores what add_islands() has written. A new island continues with the moments of rank 0.
+Status TrainingRun::load_islands(const model::Checkpoint& checkpoint) {
+    const std::pair<const char*, program::StoreArena> moments[] = {{"exp_avg.", program::StoreArena::moment1},
+                                                                   {"exp_avg_sq.", program::StoreArena::moment2}};
+    HK_ASSIGN(const model::Weights outer, model::Weights::open(checkpoint.path, "outer"));
+    for (const program::ParameterEntry& entry : store_->table()) {
+        if (!entry.trained) continue;
+        HK_ASSIGN(const model::TensorView* tensor, outer.get("momentum." + entry.name));
+        const std::span<float> to = islands_->momentum(entry);
+        if (tensor->bytes.size() != to.size_bytes())
+            return corrupt(fmt::format("{}: momentum.{} has another size than the parameter", checkpoint.path.string(),
+                                       entry.name));
+        HK_TRY(model::load_float32(*tensor, to));
+    }
+    for (int32_t island = 1; island < ranks_->size(); ++island) {
+        const std::string file = fmt::format("optimizer.island-{}", island);
+        const Result<model::Weights> own = model::Weights::open(checkpoint.path, file);
+        const bool known = own.ok();
+        if (!known) message(fmt::format("island {} is new: it continues with the moments of island 0", island));
+        for (const program::ParameterEntry& entry : store_->table())
+            for (const auto& [prefix, arena] : moments) {
+                if (!entry.trained || !has_moment(arena)) continue;
+                ResourceArray<float> values(static_cast<std::size_t>(entry.shape.elements()));
+                if (known) {
+                    HK_ASSIGN(const model::TensorView* tensor, own->get(prefix + entry.name));
+                    HK_TRY(model::load_float32(*tensor, {values.data(), values.size()}));
+                } else {
+                    HK_ASSIGN(values, store_->download(entry.name, arena));
+                }
+                HK_TRY(set_island_moment(island, entry, arena, values));
+            }
+        HK_ASSIGN(std::vector<std::byte> states, optimizer_->decision());
+        if (known) {
+            HK_ASSIGN(const model::TensorView* tensor, own->get("states"));
+            if (tensor->bytes.size() != states.size())
+                return corrupt(fmt::format("{}: the states of {} have another size", checkpoint.path.string(), file));
+            states.assign(tensor->bytes.begin(), tensor->bytes.end());
+        }
+        HK_TRY(set_island_states(island, std::move(states)));
+    }
+    return {};
 }
 
 Status TrainingRun::end_ranks() {
@@ -299,7 +487,28 @@ Status TrainingRun::serve() {
         case Task::balance:
             if (!sharded_->balance().empty()) next = -1; // other micro-batches
             break;
-        case Task::synchronize: HK_TRY(sharded_->synchronize()); break;
+        case Task::synchronize: HK_TRY(has_islands() ? islands_->synchronize() : sharded_->synchronize()); break;
+        case Task::inner_steps: HK_TRY(run_inner_steps(command.step)); break;
+        case Task::read_moment:
+        case Task::write_moment: {
+            const bool reads = command.task == Task::read_moment;
+            const bool own = command.island == ranks_->rank();
+            ResourceArray<float> values;
+            if (own && reads) { HK_ASSIGN(values, store_->download(entry().name, arena)); }
+            if (own && !reads) values = ResourceArray<float>(static_cast<std::size_t>(entry().shape.elements()));
+            HK_TRY(move_bytes(*ranks_, static_cast<int32_t>(command.island), reads,
+                              std::as_writable_bytes(std::span(values.data(), values.size()))));
+            if (own && !reads) HK_TRY(store_->upload(entry().name, values, arena));
+            break;
+        }
+        case Task::read_states:
+        case Task::write_states: {
+            const bool reads = command.task == Task::read_states;
+            HK_ASSIGN(std::vector<std::byte> states, optimizer_->decision());
+            HK_TRY(move_bytes(*ranks_, static_cast<int32_t>(command.island), reads, states));
+            if (!reads && command.island == ranks_->rank()) HK_TRY(optimizer_->set_decision(states));
+            break;
+        }
         case Task::gather: HK_TRY(sharded_->gather(entry(), arena).status()); break;
         case Task::scatter: HK_TRY(sharded_->scatter(entry(), {}, arena)); break;
         case Task::step: {

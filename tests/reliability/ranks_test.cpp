@@ -263,6 +263,63 @@ TEST_CASE("a run goes on with other numbers of ranks") {
     CHECK(outcome(folder, "run", 7) == outcome(folder, "undisturbed", 7));
 }
 
+TEST_CASE("islands: the same result every time, and after a resume") {
+    const Folder folder;
+    begin_windows(folder);
+    const std::vector<std::string> all{"distributed.mode=diloco",
+                                       "distributed.inner_steps=3",
+                                       "train.save_steps=3",
+                                       "train.eval_steps=6",
+                                       "train.lr_scheduler_type=constant",
+                                       "--devices",
+                                       "0,0,0"};
+    const auto with = [&](const std::string& dir, int steps) {
+        std::vector<std::string> arguments = all;
+        arguments.insert(arguments.begin(), {"output.dir=" + dir, "train.max_steps=" + std::to_string(steps)});
+        return train(folder, arguments);
+    };
+    succeeds(with("undisturbed", 12));
+    succeeds(with("run", 6));
+    CHECK(folder.exists("run/checkpoint-6/outer.safetensors"));
+    CHECK(folder.exists("run/checkpoint-6/optimizer.island-2.safetensors"));
+    succeeds(with("run", 12));
+    CHECK(outcome(folder, "run", 12) == outcome(folder, "undisturbed", 12));
+    for (const std::string file : {"outer", "optimizer.island-1", "optimizer.island-2"})
+        CHECK(folder.read("run/checkpoint-12/" + file + ".safetensors") ==
+              folder.read("undisturbed/checkpoint-12/" + file + ".safetensors"));
+    // Islands see other rows and have other moments.
+    CHECK(folder.read("run/checkpoint-12/optimizer.island-1.safetensors") !=
+          folder.read("run/checkpoint-12/optimizer.island-2.safetensors"));
+    // Bytes are exchanged once in three steps.
+    const std::string log = folder.read("run/train_log.jsonl");
+    CHECK(count_of(log, "exchanged_bytes") == 4);
+    succeeds(with("run", 15)); // and once more, with an island that is new
+    std::vector<std::string> more = all;
+    more.back() = "0,0,0,0";
+    more.insert(more.begin(), {"output.dir=run", "train.max_steps=18"});
+    const Ended grown = train(folder, more);
+    succeeds(grown);
+    CHECK(has(grown.err, "island 3 is new"));
+}
+
+TEST_CASE("one island with an outer step of 1 and no momentum is a plain training") {
+    const Folder folder;
+    begin_windows(folder);
+    const auto last = [&](const std::string& dir) {
+        const std::string log = folder.read(dir + "/train_log.jsonl");
+        return json::parse(log.substr(log.rfind("{\"step\":8,\"loss")))["loss"].get<double>();
+    };
+    succeeds(train(folder, {"train.max_steps=8", "train.eval_steps=0", "train.save_steps=0", "output.dir=plain"}));
+    succeeds(train(folder, {"train.max_steps=8", "train.eval_steps=0", "train.save_steps=0", "output.dir=island",
+                            "distributed.mode=diloco", "distributed.inner_steps=2", "distributed.outer_momentum=0",
+                            "distributed.outer_learning_rate=1"}));
+    CHECK(last("island") == doctest::Approx(last("plain")).epsilon(1e-5));
+    fails(train(folder, {"distributed.mode=diloco", "distributed.inner_steps=7", "output.dir=none"}),
+          {"train.eval_steps = 6: expected a multiple of distributed.inner_steps = 7"});
+    fails(train(folder, {"distributed.mode=diloco", "distributed.parts=4", "output.dir=none"}),
+          {"distributed.parts = 4", "remove `parts`"});
+}
+
 TEST_CASE("the number of parts is that of the ranks that a run starts with") {
     const Folder folder;
     begin_windows(folder);

@@ -505,6 +505,7 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
         verbs.push_back({parser, [&globals, a, run] { return run(globals, *a); }});
         return std::pair(parser, a);
     };
+    add_bench_exchange(*group, verbs);
     const std::vector<std::string> names = bench_case_names();
     {
         const auto [parser, a] = add("matmul", "Measure [m, k] x [k, n], checked against float64.",

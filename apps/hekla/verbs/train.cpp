@@ -27,6 +27,7 @@ struct TrainArguments {
     bool json = false;
     std::optional<std::string> devices; // "0,2" or "all"; empty: one device
     std::string mpi_module;             // a file; empty: the installed one
+    std::string link;                   // "25gbit,20us"; empty: as fast as it is
 };
 
 int run_plan(hk_context context, const HostError& error, const TrainArguments& a) {
@@ -151,7 +152,13 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     } else {
         const Result<std::vector<std::string>> devices = named_devices(globals, *a.devices);
         if (!devices.ok()) return fail(devices.status());
-        code = train_on(globals, devices.value(), options, progress, result);
+        std::optional<Link> link;
+        if (!a.link.empty()) {
+            const Result<Link> parsed = parse_link(a.link);
+            if (!parsed.ok()) return fail(parsed.status());
+            link = parsed.value();
+        }
+        code = train_on(globals, devices.value(), link, options, progress, result);
     }
     return code != kDone ? code : report_end(a, result, progress);
 }
@@ -173,6 +180,11 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->add_option("--devices", arguments->devices,
                      "train on several devices, one rank each: their numbers in `hekla devices`, like 0,2, or all")
         ->excludes(parser->get_option("--seeds"));
+    parser
+        ->add_option("--link", arguments->link,
+                     "make exchanges between the --devices as slow as over this link, to try other networks: rate and "
+                     "latency, like 1gbit,50us")
+        ->needs(parser->get_option("--devices"));
     parser->add_option("--mpi-module", arguments->mpi_module,
                        "libhekla_mpi.so to use instead of the installed one, where mpirun or srun has started several "
                        "processes");
