@@ -1,5 +1,6 @@
 #include "train/sharded_step.hpp"
 
+#include "base/hash.hpp"
 #include "base/stopwatch.hpp"
 #include "program/lowering/half.hpp"
 
@@ -343,6 +344,23 @@ Result<TakenStep> ShardedStep::take() {
     const exchange::Traffic& now = ranks_.traffic();
     result.exchange = {now.sent - before_.sent, now.received - before_.received, now.seconds - before_.seconds};
     return result;
+}
+
+Status ShardedStep::check_parameters() {
+    std::vector<Hash128> hashes;
+    for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
+        ResourceArray<float> values(static_cast<std::size_t>(bucket.range.count));
+        HK_TRY(store_.download(bucket.range, {values.data(), values.size()}, StoreArena::parameters));
+        hashes.push_back(hash128(std::as_bytes(std::span(values.data(), values.size()))));
+    }
+    HK_ASSIGN(const auto all, ranks_.gather(exchange::bytes_of(hashes)));
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+        if (all[rank] != all[0])
+            return internal_error(
+                fmt::format("{} has other parameters than rank 0: its memory or device is faulty; the "
+                            "checkpoints may have been written from wrong numbers",
+                            ranks_.name(static_cast<int32_t>(rank))));
+    return {};
 }
 
 Status ShardedStep::synchronize() {

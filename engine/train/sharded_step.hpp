@@ -50,6 +50,8 @@ public:
     std::vector<uint32_t> balance();
     const std::vector<double>& seconds_per_part() const { return seconds_of_part_; } // by rank; of balance()
 
+    // internal, with its name, if a rank has other parameters than rank 0.
+    Status check_parameters();
     // Makes the trained parameters and the optimizer's states of all ranks those of rank 0.
     Status synchronize();
     // Returns a moment of a parameter from the ranks that own it: all of it on rank 0, nothing on others.

@@ -250,6 +250,7 @@ Status TrainingRun::begin_step(const std::vector<data::Batch>& micro, int64_t st
 
 Result<TakenStep> TrainingRun::end_step() {
     HK_ASSIGN(TakenStep result, sharded_ != nullptr ? sharded_->end() : runner_->end_update());
+    if (sharded_ != nullptr) HK_TRY(check_ranks(step()));
     if (is_average_due(step() + 1)) {
         HK_TRY(islands_->step());
         result.exchange = islands_->take_traffic();

@@ -264,6 +264,11 @@ Status TrainingRun::command_evaluation() {
     return ranks_->broadcast(command);
 }
 
+Status TrainingRun::check_ranks(int64_t step) {
+    const int64_t every = recipe_.distributed.check_every;
+    return every > 0 && (step + 1) % every == 0 ? sharded_->check_parameters() : Status();
+}
+
 Result<bool> TrainingRun::balance_ranks() {
     if (ranks_->size() == 1 || recipe_.distributed.balance != "measured") return false;
     Command command{Task::balance};
@@ -521,6 +526,7 @@ Status TrainingRun::serve() {
             HK_TRY(prepare_step(command.step));
             HK_TRY(sharded_->begin(*micro, command.step, command.learning_rate));
             HK_TRY(sharded_->end().status());
+            HK_TRY(check_ranks(command.step));
             next = command.step + 1;
             break;
         }

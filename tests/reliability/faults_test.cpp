@@ -49,6 +49,34 @@ int64_t last_checkpoint(const Folder& folder) {
 
 } // namespace
 
+TEST_CASE("the disk is full in a training by two ranks: one error, both end, and the next start resumes") {
+    const Folder folder;
+    begin(folder);
+    const std::vector<std::string> two{"train.gradient_accumulation_steps=2",
+                                       "train.save_steps=2",
+                                       "train.save_total_limit=100",
+                                       "train.max_steps=60",
+                                       "--devices",
+                                       "0,0"};
+    succeeds(train(folder, {"train.gradient_accumulation_steps=2", "distributed.parts=2", "train.max_steps=60",
+                            "train.save_steps=2", "output.dir=undisturbed"}));
+    const SmallDisk disk(folder.path("disk"), "600k");
+    if (!disk.mounted()) {
+        MESSAGE("skipped: this process may not mount a file system");
+        return;
+    }
+    std::vector<std::string> arguments = two;
+    arguments.emplace_back("output.dir=disk/run");
+    const Ended full = train(folder, arguments);
+    fails(full, {"No space left", "the same command resumes from"});
+    fs::copy(folder.path("disk/run"), folder.path("run"), fs::copy_options::recursive);
+    arguments.back() = "output.dir=run";
+    const Ended on = train(folder, arguments);
+    succeeds(on);
+    CHECK(has(on.err, "resuming after step"));
+    CHECK(folder.read("run/model.safetensors") == folder.read("undisturbed/model.safetensors"));
+}
+
 TEST_CASE("the device is lost in the middle: an error, the last checkpoint is complete, the next start resumes") {
     const Folder folder;
     begin(folder);

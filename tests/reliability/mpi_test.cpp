@@ -222,6 +222,65 @@ TEST_CASE("ranks with other recipes, too many ranks and processes that do not kn
           {"libhekla_mpi.so", "third_party/install --distributed", "share/hekla/mpi/hekla_mpi.c"});
 }
 
+// Two ranks whose processes have different environments.
+Job two(const Mpi& mpi, const std::vector<std::string>& arguments, const std::vector<std::string>& first,
+        const std::vector<std::string>& second) {
+    Job job(mpi, 1, arguments);
+    job.words = mpi.options;
+    for (const std::vector<std::string>* environment : {&first, &second}) {
+        if (environment == &second) job.words.emplace_back(":");
+        job.words.insert(job.words.end(), {"-n", "1"});
+        for (const std::string& one : *environment) job.words.insert(job.words.end(), {"-x", one});
+        job.words.emplace_back(HEKLA_PROGRAM);
+        job.words.insert(job.words.end(), arguments.begin(), arguments.end());
+    }
+    return job;
+}
+
+TEST_CASE("ranks whose devices round differently have the same parameters after every step") {
+    const std::vector<Mpi> all = installed();
+    if (all.empty() || !all.front().module.empty()) return; // mpirun of Open MPI sets variables of single ranks
+    const Folder folder;
+    begin(folder);
+    std::vector<std::string> checked = arguments("mixed", 40);
+    checked.emplace_back("distributed.check_every=1");
+    const Job job = two(all.front(), checked, {"LP_NATIVE_VECTOR_WIDTH=128"}, {"LP_NATIVE_VECTOR_WIDTH=256"});
+    const Ended mixed = run(folder, job.words, job.around);
+    succeeds(mixed);
+    CHECK(!has(mixed.err, "other parameters"));
+    succeeds(run(folder, arguments("alone", 40)));
+    const auto last = [&](const std::string& dir) {
+        const std::string log = folder.read(dir + "/train_log.jsonl");
+        const std::size_t at = log.rfind("{\"step\":40,\"loss");
+        return json::parse(log.substr(at, log.find('\n', at) - at))["loss"].get<double>();
+    };
+    CHECK(last("mixed") == doctest::Approx(last("alone")).epsilon(1e-3));
+}
+
+TEST_CASE("one rank loses its device: it says so, all end, and the same command goes on") {
+    const std::vector<Mpi> all = installed();
+    if (all.empty() || !all.front().module.empty()) return;
+    const Folder folder;
+    begin(folder);
+    succeeds(run(folder, arguments("undisturbed", 120)));
+    int lost = 0;
+    for (const int nth : {200, 350}) { // submits: after some checkpoints
+        const Job job = two(all.front(), arguments("run", 120), {"UNUSED=1"},
+                            {std::string("LD_LIBRARY_PATH=") + HEKLA_FAULT_FOLDER,
+                             "HEKLA_FAULTS=vkQueueSubmit2:" + std::to_string(nth) + ":-4"});
+        const Ended ended = run(folder, job.words, job.around);
+        CAPTURE(ended.err);
+        if (ended.status == 0) continue;
+        ++lost;
+        CHECK(has(ended.err, "rank 1 (host "));
+        CHECK(has(ended.err, "lost"));
+    }
+    CHECK(lost > 0);
+    const Job job(all.front(), 2, arguments("run", 120));
+    succeeds(run(folder, job.words, job.around));
+    CHECK(outcome(folder, "run", 120) == outcome(folder, "undisturbed", 120));
+}
+
 TEST_CASE("a rank is killed or stopped, and the same command goes on") {
     const std::vector<Mpi> all = installed();
     if (all.empty()) return;
