@@ -37,6 +37,12 @@ nlohmann::ordered_json plan_json(const hk_plan_report& r, const char* units) {
                                 {"microseconds", r.microseconds},
                                 {"time", times[r.time]},
                                 {"nodes", nodes}};
+    if (r.exchanged_bytes > 0) {
+        plan["exchanged_bytes"] = r.exchanged_bytes;
+        plan["exchange_memory"] = r.exchange_memory;
+        plan["exchange_seconds"] = r.exchange_seconds;
+        plan["exposed_seconds"] = r.exposed_seconds;
+    }
     if (*units != '\0') plan[units] = r.units;
     return plan;
 }

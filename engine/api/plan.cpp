@@ -104,10 +104,26 @@ struct Report {
     uint64_t examples = 0;
     uint64_t rollouts = 0; // bytes of the host's memory
     double seconds = 0.0;  // of a unit
+    train::ExchangePlan exchange;
+    int64_t inner_steps = 0; // between exchanges; 0: every step has one
 
     std::string text(uint64_t available) const;
+    std::string exchange_text() const;
     void give(const hk_plan_options& options, uint64_t available) const;
 };
+
+std::string Report::exchange_text() const {
+    std::string text =
+        fmt::format("{} ranks: rank 0 sends and receives {} {}; {} of the host's memory on each\n", exchange.ranks,
+                    size_text(exchange.bytes),
+                    inner_steps > 0 ? fmt::format("once in {} steps", inner_steps) : std::string("in each"),
+                    size_text(exchange.memory));
+    if (exchange.seconds <= 0.0) return text;
+    const double exposed = exchange.exposed / static_cast<double>(std::max<int64_t>(inner_steps, 1));
+    return text + fmt::format("over this link {}, of which ranks wait {}: {:.0f}% of the time is left for computing\n",
+                              time_text(exchange.seconds), time_text(exchange.exposed),
+                              100.0 * seconds / (seconds + exposed));
+}
 
 std::string Report::text(uint64_t available) const {
     const program::Estimate& e = estimate;
@@ -139,6 +155,7 @@ std::string Report::text(uint64_t available) const {
                             units > 0 ? fmt::format("{} steps left: about {}, without evaluations", units,
                                                     time_text(static_cast<double>(units) * seconds))
                                       : "the run is finished, no steps are left");
+        if (exchange.ranks > 1) text += exchange_text();
     } else if (mode == HK_PLAN_GENERATE) {
         text += fmt::format("a token of every row: {} ({} tokens/s), {}\n", time_text(seconds),
                             train::grouped(static_cast<double>(rows) / seconds), how);
@@ -188,6 +205,10 @@ void Report::give(const hk_plan_options& options, uint64_t available) const {
     r.system = e.system + rollouts;
     r.embeddings = embeddings;
     r.examples = examples;
+    r.exchanged_bytes = exchange.bytes;
+    r.exchange_memory = exchange.memory;
+    r.exchange_seconds = exchange.seconds;
+    r.exposed_seconds = exchange.exposed;
     options.report(options.user, &r);
 }
 
@@ -209,11 +230,14 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
         report.examples = plan.examples;
         report.rollouts = plan.rollouts;
         report.estimate = std::move(plan.estimate);
+        report.exchange = plan.exchange;
+        if (recipe.distributed.mode == "diloco") report.inner_steps = recipe.distributed.inner_steps;
         report.seconds = report.estimate.seconds;
     };
     if (o.measure == 0) {
         HK_ASSIGN(on, planned_on(call, o));
-        HK_ASSIGN(auto plan, train::TrainingRun::plan(recipe, context.registry(), on.target, context.log(), events));
+        HK_ASSIGN(auto plan, train::TrainingRun::plan(recipe, context.registry(), on.target, context.log(), events,
+                                                      {o.ranks, o.nodes, o.link_bytes_per_second, o.link_latency}));
         take(std::move(plan));
         return report;
     }

@@ -92,13 +92,21 @@ Status Estimator::add_store(std::vector<ParameterEntry> table, const StoreOption
                                options.max_chunk_bytes > 0 ? options.max_chunk_bytes : target_.max_buffer_bytes));
     for (const ParameterEntry& entry : table_) sum_.parameters += entry.shape.elements();
     storage_ = stored_in_16_bits(table_);
-    for (const StoreChunk& chunk : chunks_) {
+    std::optional<Shards> shards; // of the last rank, which has most
+    if (options.shard) {
+        ShardOptions last = *options.shard;
+        last.rank = last.ranks - 1;
+        shards.emplace(chunks_, last);
+    }
+    for (std::size_t c = 0; c < chunks_.size(); ++c) {
+        const StoreChunk& chunk = chunks_[c];
         const uint64_t elements = std::max(chunk.elements, kAlignment);
         buffer(elements * bytes_of(chunk.storage), &Estimate::weights);
         if (!chunk.trained) continue;
         if (options.gradients) buffer(elements * sizeof(float), &Estimate::gradients);
         for (uint32_t moment = 0; moment < options.moments.count; ++moment) {
-            const uint64_t bytes = elements * bytes_of(options.moments.storage);
+            const uint64_t bytes = (shards ? shards->own_elements(static_cast<uint32_t>(c)) : elements) *
+                                   bytes_of(options.moments.storage);
             if (options.moments.in_system_memory && !target_.limits.cpu)
                 sum_.system += with_guard(bytes);
             else

@@ -32,10 +32,9 @@ std::span<float> Islands::momentum(const program::ParameterEntry& entry) {
     return in(momentum_, {entry.chunk, entry.offset, static_cast<uint64_t>(entry.shape.elements())});
 }
 
-exchange::Traffic Islands::take_traffic() {
-    const exchange::Traffic now = ranks_.traffic(), before = counted_;
-    counted_ = now;
-    return {now.sent - before.sent, now.received - before.received, now.seconds - before.seconds};
+exchange::Traffic Islands::last_traffic() const {
+    const exchange::Traffic& now = ranks_.traffic();
+    return {now.sent - counted_.sent, now.received - counted_.received, now.seconds - counted_.seconds};
 }
 
 Status Islands::synchronize() {
@@ -89,6 +88,7 @@ Status Islands::step() {
     const auto islands = static_cast<float>(ranks_.size());
     const auto rate = static_cast<float>(options_.learning_rate), mu = static_cast<float>(options_.momentum);
     std::vector<float> changes(before_.size());
+    counted_ = ranks_.traffic(); // without what rank 0 has told the others
     for (const program::Shards::Bucket& bucket : shards_.buckets()) {
         const std::span<float> change = in(changes, bucket.range), before = in(before_, bucket.range),
                                momentum = in(momentum_, bucket.range);

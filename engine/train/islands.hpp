@@ -32,8 +32,8 @@ public:
 
     // The outer momentum of a parameter, the same on all ranks.
     std::span<float> momentum(const program::ParameterEntry& entry);
-    // Bytes exchanged, and seconds waited, since the last call.
-    exchange::Traffic take_traffic();
+    // Bytes exchanged, and seconds waited, in the last outer step.
+    exchange::Traffic last_traffic() const;
 
 private:
     std::span<float> in(std::vector<float>& all, const program::ElementRange& range);

@@ -253,7 +253,7 @@ Result<TakenStep> TrainingRun::end_step() {
     if (sharded_ != nullptr) HK_TRY(check_ranks(step()));
     if (is_average_due(step() + 1)) {
         HK_TRY(islands_->step());
-        result.exchange = islands_->take_traffic();
+        result.exchange = islands_->last_traffic();
     }
     if (average_ != nullptr && !result.outcome.skipped) HK_TRY(average_->update(result.outcome.applied));
     if (rollouts_ != nullptr) { // before those of the step

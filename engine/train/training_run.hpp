@@ -16,6 +16,7 @@
 #include "text/tokenizer.hpp"
 #include "train/batch_wait.hpp"
 #include "train/evaluate.hpp"
+#include "train/exchange_plan.hpp"
 #include "train/features.hpp"
 #include "train/fit.hpp"
 #include "train/islands.hpp"
@@ -76,9 +77,10 @@ public:
         int64_t embeddings = 0; // of the parameters
         uint64_t examples = 0;  // of an epoch
         uint64_t rollouts = 0;  // bytes of the host's memory for the completions of an iteration
+        ExchangePlan exchange;  // with several ranks
     };
     static Result<Plan> plan(const Recipe& recipe, const plugin::Registry& registry, const program::Target& target,
-                             const Log& log, const TrainerEvents& events);
+                             const Log& log, const TrainerEvents& events, const PlannedRanks& ranks = {});
     // Returns a mask of all weights that the recipe's [prune] may prune; those that prune.from_mask prunes are pruned.
     // Reads data and tokenizer and describes the model, without a device.
     static Result<WeightMask> prunable(const Recipe& recipe, const plugin::Registry& registry, const Log& log,
@@ -192,7 +194,8 @@ public:
 
 private:
     // Whether a step is computed in parts, whose gradients are added on the host.
-    bool is_sharded() const { return !has_islands() && (ranks_->size() > 1 || recipe_.distributed.parts > 1); }
+    bool is_sharded() const { return !has_islands() && (rank_count() > 1 || recipe_.distributed.parts > 1); }
+    int32_t rank_count() const { return planned_.ranks > 0 ? planned_.ranks : ranks_->size(); }
     // Whether ranks train alone between averages.
     bool has_islands() const { return recipe_.distributed.mode == "diloco"; }
     bool is_average_due(int64_t steps) const {
@@ -310,6 +313,7 @@ private:
     std::pmr::memory_resource* host_memory_;
     exchange::Communicator alone_;
     exchange::Communicator* ranks_ = &alone_;
+    PlannedRanks planned_; // of an estimate; ranks 0: those of ranks_
     Log log_;
     TrainerEvents events_;
     Recipe recipe_;

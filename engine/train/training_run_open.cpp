@@ -459,7 +459,7 @@ program::StoreOptions TrainingRun::store_options() const {
             .weights = frozen_storage_of(recipe_.train),
             .frozen = rules_.frozen,
             .shard = is_sharded() ? std::optional(program::ShardOptions{
-                                        static_cast<uint32_t>(ranks_->rank()), static_cast<uint32_t>(ranks_->size()),
+                                        static_cast<uint32_t>(ranks_->rank()), static_cast<uint32_t>(rank_count()),
                                         static_cast<uint64_t>(recipe_.distributed.bucket) << 20})
                                   : std::nullopt};
 }

@@ -17,13 +17,14 @@ constexpr double kLongStep = 2.0; // seconds at the device's peak; longer steps 
 } // namespace
 
 Result<TrainingRun::Plan> TrainingRun::plan(const Recipe& recipe, const plugin::Registry& registry,
-                                            const program::Target& target, const Log& log,
-                                            const TrainerEvents& events) {
+                                            const program::Target& target, const Log& log, const TrainerEvents& events,
+                                            const PlannedRanks& ranks) {
     if (recipe.train.fit)
         return failed_precondition(
             "train.fit depends on the free memory of a device: set the micro-batch that it would "
             "choose, or plan on that device");
     TrainingRun t(recipe, registry, std::pmr::new_delete_resource(), log, events);
+    t.planned_ = ranks;
     HK_TRY(t.read());
     HK_TRY(t.open_data()); // for the validation data, and the steps of an epoch
     return t.plan(target);
@@ -38,8 +39,9 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
     HK_TRY(estimator.add_store(parameters_read_by(whole), store_options()));
     const program::CompileOptions options =
         train_options(runtime_ != nullptr ? recorded_choices() : std::map<std::string, std::string>());
-    HK_ASSIGN(const program::Lowering step,
-              estimator.add(whole, options, static_cast<double>(s.gradient_accumulation_steps)));
+    // A rank takes its share of the micro-batches.
+    const double micro = static_cast<double>(s.gradient_accumulation_steps) / (is_sharded() ? rank_count() : 1);
+    HK_ASSIGN(const program::Lowering step, estimator.add(whole, options, micro));
     if (cut_) {
         HK_ASSIGN(const graph::Graph below, graph::simplify(cut_->below));
         HK_TRY(estimator.add(below, Features::options(*cut_), 0.0).status());
@@ -69,8 +71,17 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
         if (depth.of.at(entry.name) == 0) embeddings += entry.shape.elements();
     uint64_t rollouts = 0;
     if (learns_from_rollouts_) { HK_ASSIGN(rollouts, Rollouts::estimate(estimator, rollout_context())); }
-    return Plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, s.max_steps - progress_.step,
-                embeddings,         data_.train().size(),          rollouts};
+    const std::vector<program::StoreChunk> chunks(estimator.chunks().begin(), estimator.chunks().end());
+    Plan result{estimator.finish(), s.per_device_train_batch_size, s.context_length, s.max_steps - progress_.step,
+                embeddings,         data_.train().size(),          rollouts,         {}};
+    if (rank_count() > 1) {
+        PlannedRanks ranks = planned_;
+        ranks.ranks = rank_count();
+        result.exchange = has_islands() ? plan_averages(chunks, recipe_, ranks)
+                                        : plan_exchange(chunks, recipe_, sharded_options(), described_, ranks,
+                                                        result.estimate.seconds / std::max(1.0, micro));
+    }
+    return result;
 }
 
 Result<TrainingRun::Times> TrainingRun::measure() {

@@ -90,7 +90,7 @@ json values_of_recipe(const Recipe& recipe) {
 
 Status TrainingRun::settle_parts(int64_t of_checkpoint) {
     int64_t& parts = recipe_.distributed.parts;
-    const int64_t ranks = ranks_->size();
+    const int64_t ranks = rank_count();
     if (has_islands()) {
         if (parts > 1)
             return invalid_argument(
@@ -248,7 +248,7 @@ uint32_t TrainingRun::micro_steps() const {
 ShardedStep::Options TrainingRun::sharded_options() const {
     const DistributedSection& d = recipe_.distributed;
     std::vector<uint32_t> shares;
-    if (ranks_->size() > 1)
+    if (rank_count() > 1)
         for (const int64_t share : d.shares) shares.push_back(static_cast<uint32_t>(share));
     return {static_cast<uint32_t>(d.parts), static_cast<uint32_t>(recipe_.train.gradient_accumulation_steps),
             std::move(shares), d.exchange == "bf16"};

@@ -338,6 +338,44 @@ TEST_CASE("the number of parts is that of the ranks that a run starts with") {
     fails(train(folder, arguments), {"3 ranks need distributed.parts = 3 or more; it is 2"});
 }
 
+TEST_CASE("a plan knows what is exchanged, to the byte") {
+    const Folder folder;
+    begin_windows(folder);
+    for (const std::string mode : {"sync", "diloco"})
+        for (const int ranks : {2, 3}) {
+            CAPTURE(mode);
+            CAPTURE(ranks);
+            const std::string dir = mode + std::to_string(ranks);
+            std::vector<std::string> arguments{"train.gradient_accumulation_steps=6",
+                                               "train.max_steps=2",
+                                               "train.save_steps=2",
+                                               "train.eval_steps=0",
+                                               "distributed.mode=" + mode,
+                                               "distributed.inner_steps=2",
+                                               "output.dir=" + dir};
+            if (mode == "sync") arguments.emplace_back("distributed.parts=6");
+            std::vector<std::string> planned = arguments;
+            planned.insert(planned.end(),
+                           {"--plan-for", "cpu", "--ranks", std::to_string(ranks), "--link", "1gbit,50us", "--json"});
+            const Ended plan = train(folder, planned);
+            succeeds(plan);
+            const json report = json::parse(plan.out);
+            arguments.insert(arguments.end(), {"--devices", devices(ranks)});
+            succeeds(train(folder, arguments));
+            const std::string log = folder.read(dir + "/train_log.jsonl");
+            const json last = json::parse(log.substr(log.rfind("{\"step\":2")));
+            CHECK(report["exchanged_bytes"] == last["exchanged_bytes"]);
+            CHECK(report["exchange_seconds"].get<double>() >= report["exposed_seconds"].get<double>());
+            CHECK(report["exposed_seconds"].get<double>() > 0.0);
+        }
+    const Ended text = train(folder, {"train.gradient_accumulation_steps=64", "distributed.parts=64", "--plan-for",
+                                      "desktop", "--ranks", "64", "--nodes", "8", "--link", "25gbit,20us"});
+    succeeds(text);
+    CHECK(has(text.out, "64 ranks: rank 0 sends and receives"));
+    CHECK(has(text.out, "is left for computing"));
+    fails(train(folder, {"--plan-for", "cpu", "--ranks", "2", "--link", "fast"}), {"--link fast: expected a rate"});
+}
+
 TEST_CASE("what cannot be divided is refused with what can") {
     const Folder folder;
     begin(folder);

@@ -28,6 +28,7 @@ struct TrainArguments {
     std::optional<std::string> devices; // "0,2" or "all"; empty: one device
     std::string mpi_module;             // a file; empty: the installed one
     std::string link;                   // "25gbit,20us"; empty: as fast as it is
+    int32_t ranks = 0, nodes = 0;       // of a plan; 0: one rank
 };
 
 int run_plan(hk_context context, const HostError& error, const TrainArguments& a) {
@@ -38,7 +39,15 @@ int run_plan(hk_context context, const HostError& error, const TrainArguments& a
     options.recipe = text(a.recipe);
     options.overrides = overrides.data();
     options.override_count = overrides.size();
-    options.measure = a.plan_for.empty() ? 1 : 0;
+    options.measure = a.plan_for.empty() && a.ranks <= 1 ? 1 : 0;
+    options.ranks = a.ranks;
+    options.nodes = a.nodes;
+    if (!a.link.empty()) {
+        const Result<Link> link = parse_link(a.link);
+        if (!link.ok()) return fail(link.status());
+        options.link_bytes_per_second = link->bytes_per_second;
+        options.link_latency = link->latency;
+    }
     return print_plan(context, error, options,
                       {a.plan_for, a.json, "steps_left", [&](const std::string& line) { progress.line(line); }});
 }
@@ -180,11 +189,13 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->add_option("--devices", arguments->devices,
                      "train on several devices, one rank each: their numbers in `hekla devices`, like 0,2, or all")
         ->excludes(parser->get_option("--seeds"));
-    parser
-        ->add_option("--link", arguments->link,
-                     "make exchanges between the --devices as slow as over this link, to try other networks: rate and "
-                     "latency, like 1gbit,50us")
-        ->needs(parser->get_option("--devices"));
+    parser->add_option("--link", arguments->link,
+                       "rate and latency of a link, like 1gbit,50us: with --devices, exchanges are as slow as over it; "
+                       "with --plan, their time is estimated");
+    parser->add_option("--ranks", arguments->ranks, "with --plan or --plan-for: ranks that divide the training")
+        ->check(CLI::Range(1, 1 << 16));
+    parser->add_option("--nodes", arguments->nodes, "with --ranks: machines, each with a --link")
+        ->check(CLI::Range(1, 1 << 16));
     parser->add_option("--mpi-module", arguments->mpi_module,
                        "libhekla_mpi.so to use instead of the installed one, where mpirun or srun has started several "
                        "processes");

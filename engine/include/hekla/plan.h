@@ -137,6 +137,15 @@ typedef struct hk_plan_report {
     int64_t embeddings;
     // Examples of an epoch of the training data, windows of a text included. 0 for a model.
     uint64_t examples;
+    // Bytes that rank 0 sends to other ranks in a step and receives from them (of hk_train_step.exchanged_bytes); with
+    // distributed.mode "diloco": in an average. 0 for one rank.
+    uint64_t exchanged_bytes;
+    // Bytes of the host's memory for gradients that are added and exchanged, of the rank with most; not in `total`.
+    uint64_t exchange_memory;
+    // Time of these exchanges over hk_plan_options.link_bytes_per_second, and the part of it in which ranks wait, in
+    // seconds; 0 without a link.
+    double exchange_seconds;
+    double exposed_seconds;
 } hk_plan_report;
 
 // What to plan, and who takes the report.
@@ -190,6 +199,15 @@ typedef struct hk_plan_options {
     int32_t adapter_rank;
     // As hk_generate_options.adapter_targets.
     hk_string adapter_targets;
+    // Ranks that divide a training: `total` and times are those of one rank. For HK_PLAN_TRAIN without `measure`. 0
+    // (default) or 1: one.
+    int32_t ranks;
+    // Machines with a link each, over which the ranks are divided evenly. 0 (default): as many as ranks.
+    int32_t nodes;
+    // Speed of a machine's link in each direction, in bytes per second. 0 (default): not known.
+    double link_bytes_per_second;
+    // Time of a message without bytes over the link, in seconds. Default 0.
+    double link_latency;
 } hk_plan_options;
 
 // Plans a training, a generation or a pass. A plan that needs more than `available` succeeds. Errors: neither limits
