@@ -3,6 +3,7 @@
 #include "api/boundary.hpp"
 #include "train/recipe_file.hpp"
 
+#include <exception>
 #include <limits>
 #include <new>
 
@@ -64,7 +65,10 @@ Result<train::TrainerResult> train_by(const CallEnvironment& place, const hk_tra
     Result<train::TrainerResult> result = internal_error("the training did not begin");
     try {
         result = train_with(place, options, ranks);
-    } catch (const std::bad_alloc&) { result = out_of_memory("out of memory"); }
+    } catch (const std::bad_alloc&) { result = out_of_memory("out of memory"); } catch (const std::exception& e) {
+        result = internal_error(e.what());
+    }
+    // Also after an exception: the other ranks wait for this one.
     if (!result.ok()) ranks.fail(result.status());
     return result;
 }
