@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kBackward = 2.0 / 3.0; // of a micro-batch's time
 
-// The ranks of a node share its link; those of other nodes receive what goes over it.
+// The ranks of a node share its link, over which they reach the ranks of other nodes.
 double link_seconds(const PlannedRanks& ranks, double bytes_of_rank, double messages) {
     if (ranks.bytes_per_second <= 0.0) return 0.0;
     const double all = ranks.ranks;
@@ -91,7 +91,7 @@ ExchangePlan plan_exchange(std::span<const program::StoreChunk> chunks, const Re
     const double messages = static_cast<double>(shards.buckets().size() * (ranks - 1));
     const double reduce = link_seconds(planned, static_cast<double>(gradients) / 2.0, messages);
     const double share = link_seconds(planned, static_cast<double>(parameters) / 2.0, messages);
-    // Gradients are sent behind the backward pass, except those of the last bucket.
+    // The backward pass hides the gradients' time, except that of the last bucket.
     const double last = reduce / static_cast<double>(std::max<std::size_t>(1, shards.buckets().size()));
     plan.seconds = reduce + share;
     plan.exposed = std::max(reduce - kBackward * micro_seconds, last) + share;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <utility>
 
 namespace hekla::train {
 
@@ -29,6 +30,10 @@ struct StepOutcome {
 
 // The state of the store that holds the step's loss: the training program writes its output "loss" there.
 inline constexpr const char* kLossState = "train.loss";
+
+// The tensors of moments in a checkpoint: prefixes of the parameters' names.
+inline constexpr std::pair<const char*, program::StoreArena> kMoments[] = {
+    {"exp_avg.", program::StoreArena::moment1}, {"exp_avg_sq.", program::StoreArena::moment2}};
 
 // What an optimizer does with single parameters.
 struct OptimizerRules {

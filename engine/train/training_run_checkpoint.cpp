@@ -20,10 +20,6 @@ using nlohmann::json;
 
 constexpr const char* kAverages = "ema"; // file of a checkpoint
 
-// The tensors of the optimizer's moments.
-constexpr std::pair<const char*, program::StoreArena> kMoments[] = {{"exp_avg.", program::StoreArena::moment1},
-                                                                    {"exp_avg_sq.", program::StoreArena::moment2}};
-
 } // namespace
 
 Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {

@@ -5,7 +5,6 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "graph/text.hpp"
-#include "model/finite.hpp"
 #include "program/tuning.hpp"
 #include "train/recipe_file.hpp"
 #include "train/schedule.hpp"
@@ -66,6 +65,20 @@ Result<json> receive(exchange::Communicator& ranks) {
     std::vector<std::byte> bytes;
     HK_TRY(ranks.broadcast(bytes));
     return json_of(bytes);
+}
+
+// Returns the messages of all ranks, which are called by their "name" from then on.
+Result<std::vector<json>> gather_named(exchange::Communicator& ranks, const json& own) {
+    HK_ASSIGN(const auto all, ranks.gather(bytes_of_text(own.dump())));
+    std::vector<json> messages;
+    std::vector<std::string> names;
+    for (const std::vector<std::byte>& bytes : all) {
+        HK_ASSIGN(json message, json_of(bytes));
+        names.push_back(message.value("name", std::string()));
+        messages.push_back(std::move(message));
+    }
+    ranks.set_names(std::move(names));
+    return messages;
 }
 
 // Returns the first key with different values, "train.seed = 1, and 2 on rank 0"; empty if there is none.
@@ -135,15 +148,7 @@ Status TrainingRun::greet() {
     const json own{{"name", fmt::format("host {}, process {}", host, ::getpid())},
                    {"version", kVersion},
                    {"recipe", values_of_recipe(recipe_)}};
-    HK_ASSIGN(const auto all, ranks_->gather(bytes_of_text(own.dump())));
-    std::vector<json> ranks;
-    std::vector<std::string> names;
-    for (const std::vector<std::byte>& bytes : all) {
-        HK_ASSIGN(json rank, json_of(bytes));
-        names.push_back(rank["name"].get<std::string>());
-        ranks.push_back(std::move(rank));
-    }
-    ranks_->set_names(names);
+    HK_ASSIGN(const std::vector<json> ranks, gather_named(*ranks_, own));
     for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
         if (ranks[rank]["version"] != ranks[0]["version"])
             return failed_precondition(fmt::format("{} runs version {}, and rank 0 version {}: install the same on all",
@@ -166,15 +171,7 @@ Status TrainingRun::compare_runs() {
                    {"tokenizer", to_hex(tokenizer_->hash())},
                    {"data", data_.identity()},
                    {"graph", to_hex(graph::hash(described_))}};
-    HK_ASSIGN(const auto all, ranks_->gather(bytes_of_text(own.dump())));
-    std::vector<json> ranks;
-    std::vector<std::string> names;
-    for (const std::vector<std::byte>& bytes : all) {
-        HK_ASSIGN(json rank, json_of(bytes));
-        names.push_back(rank["name"].get<std::string>());
-        ranks.push_back(std::move(rank));
-    }
-    ranks_->set_names(names);
+    HK_ASSIGN(const std::vector<json> ranks, gather_named(*ranks_, own));
     for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
         const auto differs = [&](const char* key) { return ranks[rank][key] != ranks[0][key]; };
         const std::string name = ranks_->name(static_cast<int32_t>(rank));
@@ -290,18 +287,6 @@ Status TrainingRun::synchronize() {
     return has_islands() ? islands_->synchronize() : sharded_->synchronize();
 }
 
-Status TrainingRun::check_islands() const {
-    if (!has_islands()) return {};
-    const DistributedSection& d = recipe_.distributed;
-    for (const auto& [name, steps] :
-         {std::pair("eval_steps", recipe_.train.eval_steps), std::pair("save_steps", recipe_.train.save_steps)})
-        if (steps % d.inner_steps != 0)
-            return invalid_argument(fmt::format("train.{} = {}: expected a multiple of distributed.inner_steps = {}, "
-                                                "after which all ranks have the same parameters",
-                                                name, steps, d.inner_steps));
-    return {};
-}
-
 Status TrainingRun::command_inner_steps(int64_t step) {
     Command command{Task::inner_steps, step};
     return ranks_->broadcast(command);
@@ -363,93 +348,6 @@ Status TrainingRun::set_island_states(int32_t island, std::vector<std::byte> sta
     Command command{Task::write_states, 0, 0.0, 0, 0, island};
     HK_TRY(ranks_->broadcast(command));
     return move_bytes(*ranks_, island, false, states);
-}
-
-// Adds what the other islands have of their own, and the outer momentum.
-Status TrainingRun::add_islands(model::CheckpointWriter& writer) {
-    const std::pair<const char*, program::StoreArena> moments[] = {{"exp_avg.", program::StoreArena::moment1},
-                                                                   {"exp_avg_sq.", program::StoreArena::moment2}};
-    std::vector<model::TensorSource> outer;
-    for (const program::ParameterEntry& entry : store_->table()) {
-        if (!entry.trained) continue;
-        model::TensorSource source;
-        source.name = "momentum." + entry.name;
-        source.dtype = model::DType::f32;
-        source.dims = entry.shape.vector();
-        source.stream = [this, &entry](const model::Sink& sink) {
-            return sink(std::as_bytes(islands_->momentum(entry)));
-        };
-        outer.push_back(model::finite_source(std::move(source)));
-    }
-    HK_TRY(writer.add_sharded("outer", outer));
-    for (int32_t island = 1; island < ranks_->size(); ++island) {
-        std::vector<model::TensorSource> own;
-        for (const program::ParameterEntry& entry : store_->table())
-            for (const auto& [prefix, arena] : moments) {
-                if (!entry.trained || !has_moment(arena)) continue;
-                model::TensorSource source;
-                source.name = prefix + entry.name;
-                source.dtype = model::DType::f32;
-                source.dims = entry.shape.vector();
-                source.stream = [this, island, &entry, arena = arena](const model::Sink& sink) -> Status {
-                    HK_ASSIGN(const ResourceArray<float> values, island_moment(island, entry, arena));
-                    return sink(std::as_bytes(std::span(values)));
-                };
-                own.push_back(model::finite_source(std::move(source)));
-            }
-        HK_ASSIGN(const std::vector<std::byte> states, island_states(island));
-        model::TensorSource state;
-        state.name = "states";
-        state.dtype = model::DType::u8;
-        state.dims = {std::ssize(states)};
-        state.stream = [states](const model::Sink& sink) { return sink(states); };
-        own.push_back(std::move(state));
-        HK_TRY(writer.add_sharded(fmt::format("optimizer.island-{}", island), own));
-    }
-    return {};
-}
-
-// Restores what add_islands() has written. A new island continues with the moments of rank 0.
-Status TrainingRun::load_islands(const model::Checkpoint& checkpoint) {
-    const std::pair<const char*, program::StoreArena> moments[] = {{"exp_avg.", program::StoreArena::moment1},
-                                                                   {"exp_avg_sq.", program::StoreArena::moment2}};
-    HK_ASSIGN(const model::Weights outer, model::Weights::open(checkpoint.path, "outer"));
-    for (const program::ParameterEntry& entry : store_->table()) {
-        if (!entry.trained) continue;
-        HK_ASSIGN(const model::TensorView* tensor, outer.get("momentum." + entry.name));
-        const std::span<float> to = islands_->momentum(entry);
-        if (tensor->bytes.size() != to.size_bytes())
-            return corrupt(fmt::format("{}: momentum.{} has another size than the parameter", checkpoint.path.string(),
-                                       entry.name));
-        HK_TRY(model::load_float32(*tensor, to));
-    }
-    for (int32_t island = 1; island < ranks_->size(); ++island) {
-        const std::string file = fmt::format("optimizer.island-{}", island);
-        const Result<model::Weights> own = model::Weights::open(checkpoint.path, file);
-        const bool known = own.ok();
-        if (!known) message(fmt::format("island {} is new: it continues with the moments of island 0", island));
-        for (const program::ParameterEntry& entry : store_->table())
-            for (const auto& [prefix, arena] : moments) {
-                if (!entry.trained || !has_moment(arena)) continue;
-                ResourceArray<float> values(static_cast<std::size_t>(entry.shape.elements()));
-                if (known) {
-                    HK_ASSIGN(const model::TensorView* tensor, own->get(prefix + entry.name));
-                    HK_TRY(model::load_float32(*tensor, {values.data(), values.size()}));
-                } else {
-                    HK_ASSIGN(values, store_->download(entry.name, arena));
-                }
-                HK_TRY(set_island_moment(island, entry, arena, values));
-            }
-        HK_ASSIGN(std::vector<std::byte> states, optimizer_->decision());
-        if (known) {
-            HK_ASSIGN(const model::TensorView* tensor, own->get("states"));
-            if (tensor->bytes.size() != states.size())
-                return corrupt(fmt::format("{}: the states of {} have another size", checkpoint.path.string(), file));
-            states.assign(tensor->bytes.begin(), tensor->bytes.end());
-        }
-        HK_TRY(set_island_states(island, std::move(states)));
-    }
-    return {};
 }
 
 Status TrainingRun::end_ranks() {

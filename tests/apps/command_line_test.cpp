@@ -116,12 +116,12 @@ TEST_CASE("a verb that does not exist is named, with the nearest one and those t
         CHECK(ran.out.empty());
         return ran.err;
     };
-    const std::string bench = "he verbs are matmul, train, generate\nSee: hekla bench --help\n";
+    const std::string bench = "he verbs are matmul, train, generate, exchange\nSee: hekla bench --help\n";
     CHECK(error({"bench", "NOSUCH"}) == "hekla: error: 'hekla bench' has no verb 'NOSUCH'; t" + bench);
     CHECK(error({"bench", "--device", "0", "trian"}) ==
           "hekla: error: 'hekla bench' has no verb 'trian'; did you mean 'train'? T" + bench);
-    CHECK(error({"bench"}) ==
-          "hekla: error: 'hekla bench' needs a verb: one of matmul, train, generate\nSee: hekla bench --help\n");
+    CHECK(error({"bench"}) == "hekla: error: 'hekla bench' needs a verb: one of matmul, train, generate, "
+                              "exchange\nSee: hekla bench --help\n");
     const std::string program = error({"trian"});
     CHECK(
         program.starts_with("hekla: error: 'hekla' has no verb 'trian'; did you mean 'train'? The verbs are train, "));

@@ -505,7 +505,6 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
         verbs.push_back({parser, [&globals, a, run] { return run(globals, *a); }});
         return std::pair(parser, a);
     };
-    add_bench_exchange(*group, verbs);
     const std::vector<std::string> names = bench_case_names();
     {
         const auto [parser, a] = add("matmul", "Measure [m, k] x [k, n], checked against float64.",
@@ -562,6 +561,7 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
             ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
             ->capture_default_str();
     }
+    add_bench_exchange(*group, verbs);
 }
 
 } // namespace hekla::app

@@ -15,7 +15,7 @@ enum {
     kTagSign = 2,      /* a sign of life: no bytes */
     kTagFailed = 3,    /* a rank ends: the rank that is to blame, then text */
     kMostText = 1024,  /* bytes of a reason */
-    kMostPending = 64, /* exchanges at a time */
+    kMostPending = 512, /* exchanges at a time: one for each bucket of gradients */
 };
 static const uint64_t kMostBytes = (uint64_t)1 << 30; /* of one message: counts are int */
 

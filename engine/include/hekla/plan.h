@@ -142,9 +142,9 @@ typedef struct hk_plan_report {
     uint64_t exchanged_bytes;
     // Bytes of the host's memory for gradients that are added and exchanged, of the rank with most; not in `total`.
     uint64_t exchange_memory;
-    // Time of these exchanges over hk_plan_options.link_bytes_per_second, and the part of it in which ranks wait, in
-    // seconds; 0 without a link.
+    // Time of these exchanges over hk_plan_options.link_bytes_per_second, in seconds; 0 without a link.
     double exchange_seconds;
+    // The part of exchange_seconds in which ranks wait, in seconds.
     double exposed_seconds;
 } hk_plan_report;
 
