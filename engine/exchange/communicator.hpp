@@ -19,6 +19,9 @@ struct Traffic {
     uint64_t sent = 0;
     uint64_t received = 0;
     double seconds = 0.0; // in which this rank waited
+    Traffic since(const Traffic& earlier) const {
+        return {sent - earlier.sent, received - earlier.received, seconds - earlier.seconds};
+    }
 };
 
 // One rank of a group. Every rank calls the same functions in the same order, or the group hangs until a rank fails.

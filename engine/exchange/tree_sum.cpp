@@ -86,6 +86,16 @@ PartRange parts_of_rank(uint32_t parts, int32_t rank, int32_t ranks) {
     return {bound(rank), bound(rank + 1)};
 }
 
+std::vector<PartRange> parts_by_rank(uint32_t parts, int32_t ranks, std::span<const uint32_t> shares) {
+    std::vector<PartRange> all;
+    for (int32_t rank = 0; rank < ranks; ++rank) {
+        const uint32_t first = all.empty() ? 0 : all.back().end;
+        all.push_back(shares.empty() ? parts_of_rank(parts, rank, ranks)
+                                     : PartRange{first, first + shares[static_cast<std::size_t>(rank)]});
+    }
+    return all;
+}
+
 void add(std::span<float> to, std::span<const float> from) {
     const DefaultRounding rounding;
     add_all(to.data(), from.data(), to.size());

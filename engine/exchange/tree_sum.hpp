@@ -29,6 +29,8 @@ std::vector<PartRange> nodes_of(uint32_t parts, PartRange range);
 
 // Returns the parts of a rank, if all ranks have equal shares, up to one part.
 PartRange parts_of_rank(uint32_t parts, int32_t rank, int32_t ranks);
+// Returns the parts of each rank. shares: numbers of parts by rank, in order; empty: equal ones.
+std::vector<PartRange> parts_by_rank(uint32_t parts, int32_t ranks, std::span<const uint32_t> shares);
 
 // Adds `from` to `to`, with denormal numbers, whatever the mode of the thread.
 void add(std::span<float> to, std::span<const float> from);

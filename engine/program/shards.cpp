@@ -15,6 +15,7 @@ Shards::Shards(std::span<const StoreChunk> chunks, const ShardOptions& options)
     uint64_t units = 0;
     for (const StoreChunk& chunk : chunks) {
         first_sum_.push_back(units);
+        first_element_.push_back(elements_);
         if (!chunk.trained) continue;
         units += units_of(chunk.elements);
         elements_ += chunk.elements;
@@ -68,6 +69,11 @@ uint64_t Shards::place(const ElementRange& own_piece) const {
         before += slice.count;
     }
     return before;
+}
+
+std::span<float> Shards::in(std::span<float> all, const ElementRange& range) const {
+    return all.subspan(static_cast<std::size_t>(first_element_[range.chunk] + range.first),
+                       static_cast<std::size_t>(range.count));
 }
 
 uint64_t Shards::sum_index(const ElementRange& range) const {

@@ -53,13 +53,16 @@ public:
     static uint64_t sums_of(const ElementRange& range) { return (range.count + kShardElements - 1) / kShardElements; }
     uint64_t sums() const { return sums_; }         // of all trained chunks
     uint64_t elements() const { return elements_; } // of all trained chunks
+    // Returns a range of an array that has the elements of all trained chunks, one chunk after the other.
+    std::span<float> in(std::span<float> all, const ElementRange& range) const;
 
 private:
     uint32_t rank_;
     uint32_t ranks_;
     uint64_t sums_ = 0;
     uint64_t elements_ = 0;
-    std::vector<uint64_t> first_sum_; // by chunk
+    std::vector<uint64_t> first_sum_;     // by chunk
+    std::vector<uint64_t> first_element_; // by chunk, among those of all trained chunks
     std::vector<Bucket> buckets_;
     std::vector<ElementRange> own_;
 };

@@ -19,21 +19,6 @@ double link_seconds(const PlannedRanks& ranks, double bytes_of_rank, double mess
     return bytes_of_rank * on_node * outside / ranks.bytes_per_second + messages * ranks.latency;
 }
 
-std::vector<exchange::PartRange> parts_of(const ShardedStep::Options& options, int32_t ranks) {
-    std::vector<exchange::PartRange> parts;
-    uint32_t first = 0;
-    for (int32_t rank = 0; rank < ranks; ++rank) {
-        if (options.shares.empty()) {
-            parts.push_back(exchange::parts_of_rank(options.parts, rank, ranks));
-        } else {
-            const uint32_t share = options.shares[static_cast<std::size_t>(rank)];
-            parts.push_back({first, first + share});
-            first += share;
-        }
-    }
-    return parts;
-}
-
 // Returns the most sums of parts that exist at a time.
 std::size_t most_sums(uint32_t parts, exchange::PartRange own) {
     exchange::PartSums sums(parts, own, 0);
@@ -54,7 +39,8 @@ ExchangePlan plan_exchange(std::span<const program::StoreChunk> chunks, const Re
     const auto ranks = static_cast<std::size_t>(planned.ranks);
     const program::Shards shards(
         chunks, {0, static_cast<uint32_t>(ranks), static_cast<uint64_t>(recipe.distributed.bucket) << 20});
-    const std::vector<exchange::PartRange> parts = parts_of(options, planned.ranks);
+    const std::vector<exchange::PartRange> parts =
+        exchange::parts_by_rank(options.parts, planned.ranks, options.shares);
     const uint64_t of_gradient = options.half ? 2 : 4;
     std::vector<uint64_t> nodes, own(ranks), sums(ranks), micro;
     for (const exchange::PartRange& range : parts) {

@@ -14,36 +14,23 @@ Islands::Islands(program::ParameterStore& store, exchange::Communicator& ranks, 
     : store_(store), ranks_(ranks), options_(options),
       shards_(store.chunks(),
               {static_cast<uint32_t>(ranks.rank()), static_cast<uint32_t>(ranks.size()), options.bucket_bytes}) {
-    uint64_t first = 0;
-    for (const program::StoreChunk& chunk : store.chunks()) {
-        first_of_chunk_.push_back(first);
-        if (chunk.trained) first += chunk.elements;
-    }
-    before_.resize(static_cast<std::size_t>(first));
+    before_.resize(static_cast<std::size_t>(shards_.elements()));
     momentum_.resize(before_.size());
 }
 
-std::span<float> Islands::in(std::vector<float>& all, const ElementRange& range) {
-    return std::span(all).subspan(static_cast<std::size_t>(first_of_chunk_[range.chunk] + range.first),
-                                  static_cast<std::size_t>(range.count));
-}
-
 std::span<float> Islands::momentum(const program::ParameterEntry& entry) {
-    return in(momentum_, {entry.chunk, entry.offset, static_cast<uint64_t>(entry.shape.elements())});
+    return shards_.in(momentum_, {entry.chunk, entry.offset, static_cast<uint64_t>(entry.shape.elements())});
 }
 
-exchange::Traffic Islands::last_traffic() const {
-    const exchange::Traffic& now = ranks_.traffic();
-    return {now.sent - counted_.sent, now.received - counted_.received, now.seconds - counted_.seconds};
-}
+exchange::Traffic Islands::last_traffic() const { return ranks_.traffic().since(counted_); }
 
 Status Islands::synchronize() {
     for (const program::Shards::Bucket& bucket : shards_.buckets()) {
-        const std::span<float> values = in(before_, bucket.range);
+        const std::span<float> values = shards_.in(before_, bucket.range);
         if (ranks_.rank() == 0) HK_TRY(store_.download(bucket.range, values, StoreArena::parameters));
         HK_TRY(ranks_.broadcast_fixed(std::as_writable_bytes(values)));
         if (ranks_.rank() != 0) HK_TRY(store_.upload(bucket.range, values, StoreArena::parameters));
-        HK_TRY(ranks_.broadcast_fixed(std::as_writable_bytes(in(momentum_, bucket.range))));
+        HK_TRY(ranks_.broadcast_fixed(std::as_writable_bytes(shards_.in(momentum_, bucket.range))));
     }
     counted_ = ranks_.traffic();
     return {};
@@ -53,13 +40,13 @@ Status Islands::synchronize() {
 Status Islands::exchange_changes(const program::Shards::Bucket& bucket, std::vector<float>& changes) {
     const auto rank = static_cast<std::size_t>(ranks_.rank());
     const auto ranks = static_cast<std::size_t>(ranks_.size());
-    const std::span<float> own = in(changes, bucket.slices[rank]);
+    const std::span<float> own = shards_.in(changes, bucket.slices[rank]);
     std::vector<std::vector<float>> received(ranks, std::vector<float>(own.size()));
     std::vector<std::vector<uint16_t>> sent_half(ranks), received_half(ranks, std::vector<uint16_t>(own.size()));
     std::vector<hk_exchange_part> parts(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
         if (r == rank) continue;
-        const std::span<float> theirs = in(changes, bucket.slices[r]);
+        const std::span<float> theirs = shards_.in(changes, bucket.slices[r]);
         parts[r] = {theirs.data(), received[r].data(), theirs.size_bytes(), own.size_bytes()};
         if (!options_.half) continue;
         for (const float x : theirs) sent_half[r].push_back(program::to_half(program::Storage::f16, x));
@@ -77,7 +64,7 @@ Status Islands::exchange_changes(const program::Shards::Bucket& bucket, std::vec
     if (sum.data() != own.data()) std::ranges::copy(sum, own.begin());
     // The sums come back in 32 bits, so that all islands have the same.
     for (std::size_t r = 0; r < ranks; ++r) {
-        const std::span<float> theirs = in(changes, bucket.slices[r]);
+        const std::span<float> theirs = shards_.in(changes, bucket.slices[r]);
         if (r != rank) parts[r] = {own.data(), theirs.data(), own.size_bytes(), theirs.size_bytes()};
     }
     parts[rank] = {};
@@ -90,8 +77,8 @@ Status Islands::step() {
     std::vector<float> changes(before_.size());
     counted_ = ranks_.traffic(); // without what rank 0 has told the others
     for (const program::Shards::Bucket& bucket : shards_.buckets()) {
-        const std::span<float> change = in(changes, bucket.range), before = in(before_, bucket.range),
-                               momentum = in(momentum_, bucket.range);
+        const std::span<float> change = shards_.in(changes, bucket.range), before = shards_.in(before_, bucket.range),
+                               momentum = shards_.in(momentum_, bucket.range);
         HK_TRY(store_.download(bucket.range, change, StoreArena::parameters));
         for (std::size_t i = 0; i < change.size(); ++i) change[i] = before[i] - change[i];
         HK_TRY(exchange_changes(bucket, changes));

@@ -36,15 +36,13 @@ public:
     exchange::Traffic last_traffic() const;
 
 private:
-    std::span<float> in(std::vector<float>& all, const program::ElementRange& range);
     Status exchange_changes(const program::Shards::Bucket& bucket, std::vector<float>& changes);
 
     program::ParameterStore& store_;
     exchange::Communicator& ranks_;
     Options options_;
     program::Shards shards_;
-    std::vector<uint64_t> first_of_chunk_; // among the elements of all trained chunks
-    std::vector<float> before_;            // parameters after the last outer step
+    std::vector<float> before_; // parameters after the last outer step
     std::vector<float> momentum_;
     exchange::Traffic counted_;
 };

@@ -38,17 +38,7 @@ ShardedStep::ShardedStep(const graph::Graph& described, program::ParameterStore&
                          exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options)
     : described_(described), store_(store), optimizer_(optimizer), ranks_(ranks), runner_(described, std::move(runner)),
       options_(options) {
-    uint64_t first = 0;
-    for (const program::StoreChunk& chunk : store.chunks()) {
-        first_of_chunk_.push_back(first);
-        if (chunk.trained) first += chunk.elements;
-    }
-    std::vector<uint32_t> shares = options.shares;
-    for (int32_t rank = 0; rank < ranks.size() && options.shares.empty(); ++rank) {
-        const PartRange parts = exchange::parts_of_rank(options.parts, rank, ranks.size());
-        shares.push_back(parts.end - parts.first);
-    }
-    set_shares(shares);
+    set_shares(options.shares);
 }
 
 Result<std::unique_ptr<ShardedStep>> ShardedStep::create(const graph::Graph& described, program::Runtime& runtime,
@@ -64,23 +54,17 @@ Result<std::unique_ptr<ShardedStep>> ShardedStep::create(const graph::Graph& des
     return step;
 }
 
-void ShardedStep::set_shares(const std::vector<uint32_t>& shares) {
-    parts_.clear();
-    uint32_t first = 0;
-    for (const uint32_t share : shares) {
-        parts_.push_back({first, first + share});
-        first += share;
-    }
+void ShardedStep::set_shares(std::span<const uint32_t> shares) {
+    parts_ = exchange::parts_by_rank(options_.parts, ranks_.size(), shares);
     sums_.emplace(options_.parts, parts_[static_cast<std::size_t>(ranks_.rank())],
                   static_cast<std::size_t>(store_.shards()->elements()));
-    busy_.assign(shares.size(), 0.0);
-    computed_.assign(shares.size(), 0.0);
+    busy_.assign(parts_.size(), 0.0);
+    computed_.assign(parts_.size(), 0.0);
 }
 
 ShardedStep::MicroRange ShardedStep::micro() const {
     const PartRange parts = parts_[static_cast<std::size_t>(ranks_.rank())];
-    const uint32_t of_part = options_.micro_steps / options_.parts;
-    return {parts.first * of_part, (parts.end - parts.first) * of_part};
+    return {parts.first * micro_of_part(), (parts.end - parts.first) * micro_of_part()};
 }
 
 std::vector<uint32_t> ShardedStep::balance() {
@@ -95,11 +79,6 @@ std::vector<uint32_t> ShardedStep::balance() {
     if (same) return {};
     set_shares(shares);
     return shares;
-}
-
-std::span<float> ShardedStep::elements_in(std::span<float> all, const ElementRange& range) const {
-    return all.subspan(static_cast<std::size_t>(first_of_chunk_[range.chunk] + range.first),
-                       static_cast<std::size_t>(range.count));
 }
 
 Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, double learning_rate) {
@@ -126,27 +105,22 @@ Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, dou
     HK_ASSIGN(const double scale, optimizer_.loss_scale());
     HK_TRY(runner_.begin(own, counts_, scale));
     started_ = std::chrono::steady_clock::now();
-    const std::size_t of_part = options_.micro_steps / options_.parts;
-    for (std::size_t i = 0; i < std::min<std::size_t>(2, of_part); ++i) HK_TRY(submit(i));
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, micro_of_part()); ++i) HK_TRY(submit(i));
     return {};
 }
 
 Status ShardedStep::submit(std::size_t index) {
-    if (runner_.pending() == 2) {
-        HK_ASSIGN(const std::vector<double> numbers, runner_.read_oldest());
-        numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
-    }
-    const uint32_t of_part = options_.micro_steps / options_.parts;
-    const MicroBatchRunner::Submission submission{micro().first + static_cast<uint32_t>(index), index % of_part > 0,
-                                                  nullptr};
+    HK_TRY(read_down_to(1));
+    const MicroBatchRunner::Submission submission{micro().first + static_cast<uint32_t>(index),
+                                                  index % micro_of_part() > 0, nullptr};
     ++submitted_;
     if (reader_ == nullptr || index + 1 < own_->size()) return runner_.submit((*own_)[index], step_, submission);
     HK_ASSIGN(values_, runner_.submit_by_range((*own_)[index], step_, submission, *reader_));
     return {};
 }
 
-Status ShardedStep::read_pending() {
-    while (runner_.pending() > 0) {
+Status ShardedStep::read_down_to(std::size_t pending) {
+    while (runner_.pending() > pending) {
         HK_ASSIGN(const std::vector<double> numbers, runner_.read_oldest());
         numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
     }
@@ -156,23 +130,22 @@ Status ShardedStep::read_pending() {
 // Computes the gradients of one of this rank's parts, and adds them to those of the parts before it. Those of the last
 // part are sent bucket by bucket, while the device computes the others.
 Status ShardedStep::run_part(uint32_t part) {
-    const std::size_t of_part = options_.micro_steps / options_.parts;
-    while (submitted_ < (part + 1) * of_part) HK_TRY(submit(submitted_));
+    while (submitted_ < std::size_t{part + 1} * micro_of_part()) HK_TRY(submit(submitted_));
     if (reader_ != nullptr && submitted_ == own_->size()) {
         const std::span<float> to = sums_->next_part();
         const std::vector<program::Shards::Bucket>& buckets = store_.shards()->buckets();
         for (std::size_t i = 0; i < buckets.size(); ++i) {
             const program::Shards::Bucket& bucket = buckets[buckets.size() - 1 - i];
-            HK_TRY(reader_->read(i, values_[i], elements_in(to, bucket.range)));
-            sums_->add_elements(static_cast<std::size_t>(first_of_chunk_[bucket.range.chunk] + bucket.range.first),
-                                static_cast<std::size_t>(bucket.range.count));
+            const std::span<float> gradients = elements_in(to, bucket.range);
+            HK_TRY(reader_->read(i, values_[i], gradients));
+            sums_->add_elements(static_cast<std::size_t>(gradients.data() - to.data()), gradients.size());
             HK_ASSIGN(Pending pending, begin_bucket(bucket));
             pending_.push_back(std::move(pending));
         }
         sums_->end_part();
-        return read_pending();
+        return read_down_to(0);
     }
-    HK_TRY(read_pending());
+    HK_TRY(read_down_to(0));
     const std::span<float> to = sums_->next_part();
     for (uint32_t c = 0; c < store_.chunks().size(); ++c) {
         if (!store_.chunks()[c].trained) continue;
@@ -341,8 +314,7 @@ Result<TakenStep> ShardedStep::take() {
     HK_TRY(optimizer_.update_own());
     HK_TRY(share_parameters());
     result.tokens = tokens_;
-    const exchange::Traffic& now = ranks_.traffic();
-    result.exchange = {now.sent - before_.sent, now.received - before_.received, now.seconds - before_.seconds};
+    result.exchange = ranks_.traffic().since(before_);
     return result;
 }
 

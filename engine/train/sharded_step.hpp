@@ -64,7 +64,7 @@ private:
                 exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options);
     Result<TakenStep> take();
     Status submit(std::size_t index);
-    Status read_pending();
+    Status read_down_to(std::size_t pending); // micro-batches, oldest first
     Status run_part(uint32_t part);
     // An exchange of the gradients of a bucket that has begun, and its memory.
     struct Pending {
@@ -77,8 +77,11 @@ private:
     Status end_bucket(Pending& pending);
     Status share_parameters();
     Result<std::vector<float>> all_sums();
-    void set_shares(const std::vector<uint32_t>& shares);
-    std::span<float> elements_in(std::span<float> all, const program::ElementRange& range) const;
+    void set_shares(std::span<const uint32_t> shares); // empty: equal
+    uint32_t micro_of_part() const { return options_.micro_steps / options_.parts; }
+    std::span<float> elements_in(std::span<float> all, const program::ElementRange& range) const {
+        return store_.shards()->in(all, range);
+    }
 
     const graph::Graph& described_;
     program::ParameterStore& store_;
@@ -89,7 +92,6 @@ private:
     Options options_;
     std::vector<exchange::PartRange> parts_; // by rank
     std::optional<exchange::PartSums> sums_;
-    std::vector<uint64_t> first_of_chunk_; // among the elements of all trained chunks
     // Of the step that was begun:
     const std::vector<data::Batch>* own_ = nullptr;
     int64_t step_ = 0;

@@ -235,8 +235,14 @@ private:
     Result<ResourceArray<float>> moment(const program::ParameterEntry& entry, program::StoreArena arena) const;
     Status set_moment(const program::ParameterEntry& entry, program::StoreArena arena, std::span<const float> values);
     bool has_moment(program::StoreArena arena) const;
-    model::TensorSource moment_source(const program::ParameterEntry& entry, program::StoreArena arena,
-                                      const std::string& name) const;
+    // Returns a source of the tensor PREFIX + the parameter's name, which is read when it is written; an error if it is
+    // not finite.
+    static model::TensorSource float_source(const std::string& prefix, const program::ParameterEntry& entry,
+                                            std::function<Result<ResourceArray<float>>()> read);
+    // Reads that tensor of a checkpoint's file. failed_precondition if it has another shape, corrupt if it is not
+    // finite.
+    static Result<ResourceArray<float>> load_values(const std::filesystem::path& folder, const model::Weights& weights,
+                                                    const std::string& prefix, const program::ParameterEntry& entry);
 
     // Sets the values of the step scalars and, before the first step, computes the outputs of frozen layers.
     Status prepare_step(int64_t step);

@@ -96,18 +96,32 @@ bool TrainingRun::has_moment(program::StoreArena arena) const {
     return Optimizer::moments(recipe_.train).count > (arena == program::StoreArena::moment2 ? 1u : 0u);
 }
 
-// Returns a source that reads a moment when it is written; an error if it is not finite.
-model::TensorSource TrainingRun::moment_source(const program::ParameterEntry& entry, program::StoreArena arena,
-                                               const std::string& name) const {
+model::TensorSource TrainingRun::float_source(const std::string& prefix, const program::ParameterEntry& entry,
+                                              std::function<Result<ResourceArray<float>>()> read) {
     model::TensorSource s;
-    s.name = name;
+    s.name = prefix + entry.name;
     s.dtype = model::DType::f32;
     s.dims = entry.shape.vector();
-    s.stream = [this, &entry, arena](const model::Sink& sink) -> Status {
-        HK_ASSIGN(const ResourceArray<float> values, moment(entry, arena));
+    s.stream = [read = std::move(read)](const model::Sink& sink) -> Status {
+        HK_ASSIGN(const ResourceArray<float> values, read());
         return sink(std::as_bytes(std::span(values)));
     };
     return model::finite_source(std::move(s));
+}
+
+Result<ResourceArray<float>> TrainingRun::load_values(const fs::path& folder, const model::Weights& weights,
+                                                      const std::string& prefix, const program::ParameterEntry& entry) {
+    HK_ASSIGN(const model::TensorView* tensor, weights.get(prefix + entry.name));
+    if (tensor->dims != entry.shape.vector())
+        return failed_precondition(
+            fmt::format("{}: {} is {}, this model has {}: that folder is of another architecture or size",
+                        folder.string(), entry.name, model::format_dims(tensor->dims), entry.shape.text()));
+    if (const Status finite = model::check_finite(*tensor); !finite.ok())
+        return corrupt(fmt::format("{}: {}; remove this folder to resume from an older checkpoint", folder.string(),
+                                   finite.message()));
+    ResourceArray<float> values(static_cast<std::size_t>(entry.shape.elements()));
+    HK_TRY(model::load_float32(*tensor, {values.data(), values.size()}));
+    return values;
 }
 
 Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
@@ -117,7 +131,8 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
         if (!entry.trained) continue;
         for (const auto& [prefix, arena] : kMoments)
             if (has_moment(arena))
-                moments.push_back(moment_source(entry, arena, fmt::format("{}{}", prefix, entry.name)));
+                moments.push_back(
+                    float_source(prefix, entry, [this, &entry, arena = arena] { return moment(entry, arena); }));
     }
     for (const std::string& name : Optimizer::states(recipe_.train)) {
         HK_ASSIGN(const uint64_t bytes, store_->state_bytes(name));
@@ -195,16 +210,7 @@ Status TrainingRun::load_arena(const fs::path& folder, const model::Weights& wei
     for (const program::ParameterEntry& entry : store_->table()) {
         if (arena != program::StoreArena::parameters && !entry.trained) continue;
         if (entry.name.starts_with(plugin::kTeacher) || (!base_.empty() && of_base_.contains(entry.name))) continue;
-        HK_ASSIGN(const model::TensorView* tensor, weights.get(prefix + entry.name));
-        if (tensor->dims != entry.shape.vector())
-            return failed_precondition(
-                fmt::format("{}: {} is {}, this model has {}: that folder is of another architecture or size",
-                            folder.string(), entry.name, model::format_dims(tensor->dims), entry.shape.text()));
-        if (const Status finite = model::check_finite(*tensor); !finite.ok())
-            return corrupt(fmt::format("{}: {}; remove this folder to resume from an older checkpoint", folder.string(),
-                                       finite.message()));
-        std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
-        HK_TRY(model::load_float32(*tensor, values));
+        HK_ASSIGN(const ResourceArray<float> values, load_values(folder, weights, prefix, entry));
         HK_TRY(arena == program::StoreArena::parameters ? store_->upload(entry.name, values, arena)
                                                         : set_moment(entry, arena, values));
     }

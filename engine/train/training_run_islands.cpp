@@ -2,8 +2,7 @@
 // moments and counters of the other islands.
 #include "train/training_run.hpp"
 
-#include "model/finite.hpp"
-
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace hekla::train {
@@ -25,14 +24,9 @@ Status TrainingRun::add_islands(model::CheckpointWriter& writer) {
     std::vector<model::TensorSource> outer;
     for (const program::ParameterEntry& entry : store_->table()) {
         if (!entry.trained) continue;
-        model::TensorSource source;
-        source.name = "momentum." + entry.name;
-        source.dtype = model::DType::f32;
-        source.dims = entry.shape.vector();
-        source.stream = [this, &entry](const model::Sink& sink) {
-            return sink(std::as_bytes(islands_->momentum(entry)));
-        };
-        outer.push_back(model::finite_source(std::move(source)));
+        outer.push_back(float_source("momentum.", entry, [this, &entry] {
+            return Result<ResourceArray<float>>(std::span<const float>(islands_->momentum(entry)));
+        }));
     }
     HK_TRY(writer.add_sharded("outer", outer));
     for (int32_t island = 1; island < ranks_->size(); ++island) {
@@ -40,15 +34,9 @@ Status TrainingRun::add_islands(model::CheckpointWriter& writer) {
         for (const program::ParameterEntry& entry : store_->table())
             for (const auto& [prefix, arena] : kMoments) {
                 if (!entry.trained || !has_moment(arena)) continue;
-                model::TensorSource source;
-                source.name = prefix + entry.name;
-                source.dtype = model::DType::f32;
-                source.dims = entry.shape.vector();
-                source.stream = [this, island, &entry, arena = arena](const model::Sink& sink) -> Status {
-                    HK_ASSIGN(const ResourceArray<float> values, island_moment(island, entry, arena));
-                    return sink(std::as_bytes(std::span(values)));
-                };
-                own.push_back(model::finite_source(std::move(source)));
+                own.push_back(float_source(prefix, entry, [this, island, &entry, arena = arena] {
+                    return island_moment(island, entry, arena);
+                }));
             }
         HK_ASSIGN(const std::vector<std::byte> states, island_states(island));
         model::TensorSource state;
@@ -67,28 +55,21 @@ Status TrainingRun::load_islands(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const model::Weights outer, model::Weights::open(checkpoint.path, "outer"));
     for (const program::ParameterEntry& entry : store_->table()) {
         if (!entry.trained) continue;
-        HK_ASSIGN(const model::TensorView* tensor, outer.get("momentum." + entry.name));
-        const std::span<float> to = islands_->momentum(entry);
-        if (tensor->bytes.size() != to.size_bytes())
-            return corrupt(fmt::format("{}: momentum.{} has another size than the parameter", checkpoint.path.string(),
-                                       entry.name));
-        HK_TRY(model::load_float32(*tensor, to));
+        HK_ASSIGN(const ResourceArray<float> values, load_values(checkpoint.path, outer, "momentum.", entry));
+        std::ranges::copy(values, islands_->momentum(entry).begin());
     }
     for (int32_t island = 1; island < ranks_->size(); ++island) {
         const std::string file = fmt::format("optimizer.island-{}", island);
         const Result<model::Weights> own = model::Weights::open(checkpoint.path, file);
+        if (!own.ok() && own.code() != Code::not_found) return own.status();
         const bool known = own.ok();
         if (!known) message(fmt::format("island {} is new: it continues with the moments of island 0", island));
         for (const program::ParameterEntry& entry : store_->table())
             for (const auto& [prefix, arena] : kMoments) {
                 if (!entry.trained || !has_moment(arena)) continue;
-                ResourceArray<float> values(static_cast<std::size_t>(entry.shape.elements()));
-                if (known) {
-                    HK_ASSIGN(const model::TensorView* tensor, own->get(prefix + entry.name));
-                    HK_TRY(model::load_float32(*tensor, {values.data(), values.size()}));
-                } else {
-                    HK_ASSIGN(values, store_->download(entry.name, arena));
-                }
+                HK_ASSIGN(const ResourceArray<float> values,
+                          known ? load_values(checkpoint.path, own.value(), prefix, entry)
+                                : store_->download(entry.name, arena));
                 HK_TRY(set_island_moment(island, entry, arena, values));
             }
         HK_ASSIGN(std::vector<std::byte> states, optimizer_->decision());

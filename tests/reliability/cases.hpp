@@ -3,9 +3,12 @@
 
 #include "process.hpp"
 
+#include <chrono>
 #include <doctest/doctest.h>
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 namespace hekla::test {
 
@@ -79,6 +82,35 @@ inline void succeeds(const Ended& ended) {
     CAPTURE(ended.err);
     CAPTURE(ended.out);
     REQUIRE(ended.status == 0);
+}
+
+// Waits until the run's log contains this step.
+inline void wait_for_step(const Folder& folder, Process& process, int step, const std::string& dir = "run") {
+    const std::string line = "{\"step\":" + std::to_string(step) + ",";
+    for (int i = 0; i < 12000 && process.running(); ++i) {
+        if (has(folder.read(dir + "/train_log.jsonl"), line)) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    CAPTURE(process.wait(0).err);
+    FAIL("the training did not get there");
+}
+
+// Everything of a run that may depend on the number of ranks, and must not: what the log has of losses, and the files.
+inline std::string outcome(const Folder& folder, const std::string& dir, int steps) {
+    std::string text;
+    const std::string log = folder.read(dir + "/train_log.jsonl");
+    for (std::size_t begin = 0; begin < log.size(); begin = log.find('\n', begin) + 1) {
+        const nlohmann::json record = nlohmann::json::parse(log.substr(begin, log.find('\n', begin) - begin));
+        for (const char* key : {"step", "loss", "losses", "metrics", "grad_norm", "eval_loss", "skipped"})
+            if (record.contains(key)) text += std::string(key) + " " + record[key].dump() + "\n";
+    }
+    const std::string checkpoint = dir + "/checkpoint-" + std::to_string(steps);
+    for (const std::string& name :
+         {dir + "/model.safetensors", checkpoint + "/model.safetensors", checkpoint + "/optimizer.safetensors"}) {
+        CHECK(folder.exists(name));
+        text += folder.read(name);
+    }
+    return text;
 }
 
 } // namespace hekla::test

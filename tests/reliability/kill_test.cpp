@@ -90,17 +90,6 @@ void survives(int kills, int steps, int save_steps) {
     }
 }
 
-// Waits until the run's log contains this step.
-void wait_for_step(const Folder& folder, Process& process, int step, const std::string& dir = "run") {
-    const std::string line = "{\"step\":" + std::to_string(step) + ",";
-    for (int i = 0; i < 12000 && process.running(); ++i) {
-        if (has(folder.read(dir + "/train_log.jsonl"), line)) return;
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    CAPTURE(process.wait(0).err);
-    FAIL("the training did not get there");
-}
-
 } // namespace
 
 TEST_CASE("killed three times") { survives(3, 60, 5); }

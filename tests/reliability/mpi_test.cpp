@@ -88,22 +88,6 @@ std::vector<std::string> arguments(const std::string& dir, int steps) {
             "output.dir=" + dir};
 }
 
-std::string outcome(const Folder& folder, const std::string& dir, int steps) {
-    std::string text;
-    const std::string log = folder.read(dir + "/train_log.jsonl");
-    for (std::size_t begin = 0; begin < log.size(); begin = log.find('\n', begin) + 1) {
-        const json record = json::parse(log.substr(begin, log.find('\n', begin) - begin));
-        for (const char* key : {"step", "loss", "grad_norm", "eval_loss"})
-            if (record.contains(key)) text += std::string(key) + " " + record[key].dump() + "\n";
-    }
-    const std::string checkpoint = dir + "/checkpoint-" + std::to_string(steps);
-    for (const std::string& name : {dir + "/model.safetensors", checkpoint + "/optimizer.safetensors"}) {
-        CHECK(folder.exists(name));
-        text += folder.read(name);
-    }
-    return text;
-}
-
 // Ends a random rank at a random moment, `deaths` times, and resumes with another number of ranks each time. launcher:
 // whether mpirun ends the other processes; if it does not, they must find out by themselves.
 void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
@@ -257,7 +241,7 @@ TEST_CASE("ranks whose devices round differently have the same parameters after 
     CHECK(last("mixed") == doctest::Approx(last("alone")).epsilon(1e-3));
 }
 
-TEST_CASE("one rank loses its device: it says so, all end, and the same command goes on") {
+TEST_CASE("one rank loses its device: it is named, all ranks end, and the same command resumes") {
     const std::vector<Mpi> all = installed();
     if (all.empty() || !all.front().module.empty()) return;
     const Folder folder;

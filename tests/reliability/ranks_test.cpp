@@ -20,24 +20,6 @@ std::string devices(int ranks) {
     return text;
 }
 
-// Everything of a run that may depend on the number of ranks, and must not: what the log has of losses, and the files.
-std::string outcome(const Folder& folder, const std::string& dir, int steps) {
-    std::string text;
-    const std::string log = folder.read(dir + "/train_log.jsonl");
-    for (std::size_t begin = 0; begin < log.size(); begin = log.find('\n', begin) + 1) {
-        const json record = json::parse(log.substr(begin, log.find('\n', begin) - begin));
-        for (const char* key : {"step", "loss", "losses", "metrics", "grad_norm", "eval_loss", "skipped"})
-            if (record.contains(key)) text += std::string(key) + " " + record[key].dump() + "\n";
-    }
-    const std::string checkpoint = dir + "/checkpoint-" + std::to_string(steps);
-    for (const std::string& name :
-         {dir + "/model.safetensors", checkpoint + "/model.safetensors", checkpoint + "/optimizer.safetensors"}) {
-        CHECK(folder.exists(name));
-        text += folder.read(name);
-    }
-    return text;
-}
-
 // Checks that trainings by these numbers of ranks give the same.
 void agree(const Folder& folder, std::vector<std::string> overrides, int steps, const std::vector<int>& counts) {
     overrides.push_back("distributed.parts=8");
@@ -416,8 +398,7 @@ TEST_CASE("Ctrl+C stops all ranks, and one goes on") {
                                              "--devices",
                                              "0,0"};
     Process process(folder, arguments);
-    for (int i = 0; i < 12000 && process.running() && !has(folder.read("run/train_log.jsonl"), "{\"step\":3,"); ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    wait_for_step(folder, process, 3);
     process.send(SIGINT);
     const Ended stopped = process.wait();
     CAPTURE(stopped.err);
