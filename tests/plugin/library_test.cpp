@@ -239,7 +239,7 @@ TEST_CASE("library: loaded twice it is initialized once, and stays until the las
 }
 
 TEST_CASE("library: drafts use a separate interface, for plugins that name them") {
-    constexpr const char* kDraft = "hekla.rollout.draft/1";
+    constexpr const char* kDraft = "hekla.experiment.draft/1";
     CHECK(plugin::is_draft(kDraft));
     CHECK_FALSE(plugin::is_draft("hekla.rollout/1"));
     CHECK_FALSE(plugin::is_draft("hekla.draft-offers/1"));
@@ -275,9 +275,9 @@ TEST_CASE("library: drafts use a separate interface, for plugins that name them"
         const auto there = manifest(named, kDraft);
         REQUIRE(there.ok());
         const auto refused = plugin::Library::load(there.value(), {});
-        CHECK(refused.message().find("asks for the draft hekla.rollout.draft/1, this Hekla 0.1.0 has none") !=
+        CHECK(refused.message().find("asks for the draft hekla.experiment.draft/1, this Hekla 0.1.0 has none") !=
               std::string::npos);
-        CHECK_FALSE(plugin::Library::load(there.value(), {}, {{"hekla.rollout.draft/2", nullptr}}).ok());
+        CHECK_FALSE(plugin::Library::load(there.value(), {}, {{"hekla.experiment.draft/2", nullptr}}).ok());
     }
     static const int table = 7;
     const std::vector<plugin::Draft> drafts{{kDraft, &table}};

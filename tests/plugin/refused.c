@@ -60,7 +60,7 @@ static void HK_ABI deinit(void) {
 }
 // Returns the host's draft table as its own, or null; neither get_interface() provides drafts.
 static const void* HK_ABI draft(hk_string interface_id, hk_string id) {
-    const hk_string wanted = hk_text("hekla.rollout.draft/1");
+    const hk_string wanted = hk_text("hekla.experiment.draft/1");
     if (id.size != 1 || interface_id.size != wanted.size || memcmp(interface_id.data, wanted.data, wanted.size) != 0) return NULL;
     if (host->get_interface(host, wanted) != NULL) return &inits;
     const hk_drafts_interface* door = (const hk_drafts_interface*)host->get_interface(host, hk_text(HK_DRAFTS_INTERFACE));
