@@ -41,6 +41,22 @@ float load_consecutive(uint64_t address) {
     return x;
 }
 
+#ifdef STORAGE16
+// The same for the bits of S elements of 16 bits each; reads up to 30 bytes past the end.
+uint load_consecutive_16(uint64_t address) {
+    if (UNIFORM_LOADS == 0) return uint(Words16(address + gl_SubgroupInvocationID * 2ul).v[0]);
+    uint16_t bits = Words16(address).v[0];
+    [[unroll]] for (uint i = 1; i < S; ++i) bits = mix(bits, Words16(address).v[i], gl_SubgroupInvocationID == i);
+    return uint(bits);
+}
+#endif
+float load_consecutive_of(uint64_t address, uint storage) {
+#ifdef STORAGE16
+    if (storage != kF32) return unpack_half(storage, load_consecutive_16(address));
+#endif
+    return load_consecutive(address);
+}
+
 // Narrow subgroups add lane by lane, by broadcasts from constant lanes (cheap on a CPU); wide ones by a butterfly.
 float lanes_sum(float x) {
     if (S <= 16) {

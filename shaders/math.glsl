@@ -101,7 +101,7 @@ precise float tanh_(float x) {
 
 precise float sigmoid_(float x) {
     precise float e = exp_(-abs(x));
-    return x >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+    return (x >= 0.0 ? 1.0 : e) / (1.0 + e);
 }
 
 precise float softplus_(float x) { return max(x, 0.0) + log1p_(exp_(-abs(x))); }

@@ -20,9 +20,9 @@ void main() {
     const uvec4 key = random_key(r);
 
     float k[D];
-    LOAD_ROW(k, row_at(head_at(r.k, b, r.k_b, g, r.k_h, kTypeK), j, r.k_t, kTypeK), D, r.scale, kTypeK)
+    LOAD_ROW(k, 0, row_at(head_at(r.k, b, r.k_b, g, r.k_h, kTypeK), j, r.k_t, kTypeK), D, r.scale, kTypeK)
     float v[DV];
-    LOAD_ROW(v, row_at(head_at(r.v, b, r.v_b, g, r.v_h, kTypeV), j, r.v_t, kTypeV), DV, 1.0, kTypeV)
+    LOAD_ROW(v, 0, row_at(head_at(r.v, b, r.v_b, g, r.v_h, kTypeV), j, r.v_t, kTypeV), DV, 1.0, kTypeV)
     float dk[D];
     [[unroll]] for (uint d = 0; d < D; ++d) dk[d] = 0.0;
     float dv[DV];
@@ -97,8 +97,8 @@ void main() {
 
     if (in_range) {
         const uint64_t to_k = row_at(head_at(r.dk, b, r.dk_b, g, r.dk_h, kTypeDk), j, r.dk_t, kTypeDk);
-        STORE_ROW(dk, to_k, D, r.scale, kTypeDk)
+        STORE_ROW(dk, 0, to_k, D, r.scale, kTypeDk)
         const uint64_t to_v = row_at(head_at(r.dv, b, r.dv_b, g, r.dv_h, kTypeDv), j, r.dv_t, kTypeDv);
-        STORE_ROW(dv, to_v, DV, 1.0, kTypeDv)
+        STORE_ROW(dv, 0, to_v, DV, 1.0, kTypeDv)
     }
 }

@@ -22,14 +22,14 @@ void main() {
     const uvec4 key = random_key(r);
 
     float q[D];
-    LOAD_ROW(q, row_at(head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ), i, r.q_t, kTypeQ), D, r.scale, kTypeQ)
+    LOAD_ROW(q, 0, row_at(head_at(r.q, b, r.q_b, h, r.q_h, kTypeQ), i, r.q_t, kTypeQ), D, r.scale, kTypeQ)
     float dy[DV];
-    LOAD_ROW(dy, row_at(head_at(r.dy, b, r.dy_b, h, r.dy_h, kTypeDy), i, r.dy_t, kTypeDy), DV, 1.0, kTypeDy)
+    LOAD_ROW(dy, 0, row_at(head_at(r.dy, b, r.dy_b, h, r.dy_h, kTypeDy), i, r.dy_t, kTypeDy), DV, 1.0, kTypeDy)
     const vec2 lse = load_pair(r.lse, at * 2, kF32);
     float delta = 0.0;
     {
         float y[DV];
-        LOAD_ROW(y, row_at(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), i, r.y_t, kTypeY), DV, 1.0, kTypeY)
+        LOAD_ROW(y, 0, row_at(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), i, r.y_t, kTypeY), DV, 1.0, kTypeY)
         [[unroll]] for (uint d = 0; d < DV; ++d) delta = fma(dy[d], y[d], delta);
     }
     if (in_range) store_float(r.delta, at, delta, kF32);
@@ -93,7 +93,7 @@ void main() {
 
     if (in_range) {
         const uint64_t to = row_at(head_at(r.dq, b, r.dq_b, h, r.dq_h, kTypeDq), i, r.dq_t, kTypeDq);
-        STORE_ROW(dq, to, D, r.scale, kTypeDq)
+        STORE_ROW(dq, 0, to, D, r.scale, kTypeDq)
         if (has(kQueryClassGradient)) {
             store_float(r.query_class_gradient, at * 2, same, kF32);
             store_float(r.query_class_gradient, at * 2 + 1, crossing, kF32);

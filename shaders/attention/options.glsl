@@ -1,5 +1,5 @@
 // Shared by the attention kernels with one lane per row: a lane is a query (forward, dq) or a key (dk, dv); the other
-// side is the same for all lanes.
+// side is the same for all lanes. With R = 2 a lane has two rows, S apart, that use each loaded element of the other side.
 #include "common.glsl"
 #include "runtime.h"
 #include "philox.glsl"
@@ -12,6 +12,10 @@ layout(constant_id = 2) const uint DV = 32;      // of values
 layout(constant_id = 3) const uint W = 1;        // elements per load: with 2 D, DV and all strides are even
 layout(constant_id = 4) const uint BLOCK = 4;    // of the other side, processed together
 layout(constant_id = 5) const uint OPTIONS = 0;
+
+#ifndef R
+#define R 1
+#endif
 
 #define given_int(address, i) load_int(address, i)
 #define given_float(address, i) load_float(address, i, kF32)
@@ -48,16 +52,16 @@ layout(constant_id = 5) const uint OPTIONS = 0;
 #define FORGET_SHARES()                                                                                                \
     if (UNIFORM_LOADS != 0) memoryBarrierBuffer();
 
-// Loads a row of this lane.
-#define LOAD_ROW(row, address, width, factor, type)                                                                    \
+// Loads a row of this lane to row[first], ... .
+#define LOAD_ROW(row, first, address, width, factor, type)                                                                   \
     [[unroll]] for (uint hekla_d = 0; hekla_d < (width); hekla_d += W) {                                               \
         const vec2 hekla_x = W == 2 ? load_pair(address, uint64_t(hekla_d), type)                                      \
                                     : vec2(load_float(address, uint64_t(hekla_d), type), 0.0);                         \
-        row[hekla_d] = hekla_x.x * (factor);                                                                           \
-        if (W == 2) row[hekla_d + W - 1] = hekla_x.y * (factor);                                                       \
+        row[(first) + hekla_d] = hekla_x.x * (factor);                                                                           \
+        if (W == 2) row[(first) + hekla_d + W - 1] = hekla_x.y * (factor);                                                       \
     }
-#define STORE_ROW(row, address, width, factor, type)                                                                   \
+#define STORE_ROW(row, first, address, width, factor, type)                                                                   \
     [[unroll]] for (uint hekla_d = 0; hekla_d < (width); hekla_d += W) {                                               \
-        if (W == 2) store_pair_of(address, uint64_t(hekla_d), vec2(row[hekla_d], row[hekla_d + W - 1]) * (factor), type); \
-        else store_float(address, uint64_t(hekla_d), row[hekla_d] * (factor), type);                                   \
+        if (W == 2) store_pair_of(address, uint64_t(hekla_d), vec2(row[(first) + hekla_d], row[(first) + hekla_d + W - 1]) * (factor), type); \
+        else store_float(address, uint64_t(hekla_d), row[(first) + hekla_d] * (factor), type);                                   \
     }

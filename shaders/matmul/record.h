@@ -43,6 +43,7 @@ HK_RECORD(Record) {
     HK_U32(k);
     HK_U32(lda); // elements between rows as stored
     HK_U32(ldb);
+    HK_U32(ldp); // elements between panels of a packed B
     HK_U32(ldc);
     HK_U32(ldr);
     HK_U32(batch_inner); // batches are outer * batch_inner + inner
@@ -59,15 +60,15 @@ HK_RECORD(Record) {
     HK_U32(batches);
 };
 
-HK_RECORD(TransposeRecord) {
+HK_RECORD(PackRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(from);
     HK_ADDRESS(to);
     HK_U32(n);
     HK_U32(k);
-    HK_U32(ld); // elements between rows of `from`
+    HK_U32(ld);     // elements between rows of `from`, as stored
+    HK_U32(panels); // of a batch
     HK_U32(batch_inner);
     HK_U32(outer); // elements between batches of `from`
     HK_U32(inner);
-    HK_U32(row_groups);
 };

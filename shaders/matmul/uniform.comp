@@ -1,24 +1,31 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
-//! variant t6x4 TM=6 TN=4 KU=16
-//! variant t2x4 TM=2 TN=4 KU=16
-//! variant t1x6 TM=1 TN=6 KU=16
-//! variant t8x1 TM=8 TN=1 KU=16
+//! variant t6x4 TM=6 TN=4 MOST=64
+//! variant t2x4 TM=2 TN=4 MOST=64
+//! variant t1x6 TM=1 TN=6 MOST=64
+//! variant t8x1 TM=8 TN=1 MOST=64
+//! variant t6x4_16 TM=6 TN=4 MOST=16 STORAGE16
+//! variant t2x4_16 TM=2 TN=4 MOST=16 STORAGE16
+//! variant t1x6_16 TM=1 TN=6 MOST=16 STORAGE16
+//! variant t8x1_16 TM=8 TN=1 MOST=16 STORAGE16
 // C = A B, one subgroup per tile of TM rows and TN vectors of columns, for drivers that execute a load with the same
 // address in all lanes as one scalar load (capability uniform_loads): A is loaded this way, and the S columns of a
-// vector of B are S such loads, which the driver combines into one. B is dense along N. Values that survive an
-// iteration are stored under a mask, and the loop counter is kept in memory, so an iteration is expensive: it does KU
-// steps of K; the rest follow one by one.
+// vector of B are S such loads, which the driver combines into one. B is dense along N, or packed. Values that survive an
+// iteration are stored under a mask, and the loop counter is kept in memory, so an iteration is expensive: it does MOST
+// steps of K; then follow 16, and the rest one by one.
 #include "common.glsl"
 #include "lanes.glsl"
+#define TYPES_ID 8
 #include "matmul/tile.glsl"
 
 layout(constant_id = 1) const uint TA = 0;   // A is stored [K, M]
-layout(constant_id = 2) const uint MAIN = 1; // K is KU or more
-layout(constant_id = 3) const uint REST = 1; // the K of a split is not always a multiple of KU
-layout(constant_id = 4) const uint BY_ROWS = 0; // the order of the tiles
-layout(constant_id = 5) const uint EPILOGUE = 0;
+layout(constant_id = 2) const uint MANY = 0; // a split of K has MOST or more
+layout(constant_id = 3) const uint SOME = 1; // a split has 16 or more, in addition to multiples of MOST
+layout(constant_id = 4) const uint REST = 1; // K is not a multiple of 16
+layout(constant_id = 5) const uint BY_ROWS = 0; // the order of the tiles
+layout(constant_id = 6) const uint PACKED = 0;  // B is packed in panels of the tile's columns (matmul/pack)
+layout(constant_id = 7) const uint EPILOGUE = 0;
 
 void main() {
     Record r = record;
@@ -26,57 +33,46 @@ void main() {
     const uint M = r.m, N = r.n, K = r.k;
     const uint lane = gl_SubgroupInvocationID;
     const Tile tile = BY_ROWS != 0 ? tile_by_rows(r, group, TM, S * TN) : tile_of(r, group, TM, S * TN);
-    const uint64_t a_step = TA == 0 ? 4ul : uint64_t(r.lda) * 4ul;
-    const uint64_t b_step = uint64_t(r.ldb) * 4ul;
+    const uint64_t a_step = TA == 0 ? bytes_of(kA) : uint64_t(r.lda) * bytes_of(kA);
+    const uint64_t b_step = uint64_t(r.ldb) * bytes_of(kB);
 
     uint64_t a[TM];
     [[unroll]] for (uint i = 0; i < TM; ++i) {
         const uint m = min(tile.m0 + i, M - 1);
-        a[i] = tile.a + (TA == 0 ? uint64_t(m) * r.lda : uint64_t(m)) * 4ul;
+        a[i] = tile.a + (TA == 0 ? uint64_t(m) * r.lda : uint64_t(m)) * bytes_of(kA);
     }
     // A vector that would reach past the row begins earlier; columns that another vector has are not stored.
     uint first[TN];
     uint64_t b[TN];
     [[unroll]] for (uint j = 0; j < TN; ++j) {
         first[j] = min(tile.n0 + j * S, max(N, S) - S);
-        b[j] = tile.b + uint64_t(first[j]) * 4ul;
+        b[j] = tile.b + (PACKED != 0 ? uint64_t(tile.n0 / (S * TN)) * r.ldp + j * S : uint64_t(first[j])) * bytes_of(kB);
     }
 
     float sum[TM * TN];
     [[unroll]] for (uint i = 0; i < TM * TN; ++i) sum[i] = 0.0;
     uint k = tile.k0;
-    if (MAIN != 0) {
-        // An iteration may be executed with no lane active, so its addresses must be inside the buffers.
-        const uint last = K - KU;
-        if (k + KU <= tile.k1) {
-            do {
-                const uint64_t from = uint64_t(min(k, last));
-                [[unroll]] for (uint kk = 0; kk < KU; ++kk) {
-                    float y[TN];
-                    [[unroll]] for (uint j = 0; j < TN; ++j)
-                        y[j] = load_consecutive(b[j] + from * b_step + kk * b_step);
-                    [[unroll]] for (uint i = 0; i < TM; ++i) {
-                        const float x = load_float(a[i] + from * a_step + kk * a_step, 0ul, kF32);
-                        [[unroll]] for (uint j = 0; j < TN; ++j) sum[i * TN + j] = fma(x, y[j], sum[i * TN + j]);
-                    }
-                }
-                k += KU;
-            } while (k + KU <= tile.k1);
-        }
+    // An iteration may be executed with no lane active, so its addresses must be inside the buffers.
+#define STEPS(count)                                                                                                   \
+    if (k + (count) <= tile.k1) {                                                                                      \
+        do {                                                                                                           \
+            const uint64_t from = uint64_t(min(k, K - (count)));                                                       \
+            [[unroll]] for (uint kk = 0; kk < (count); ++kk) {                                                         \
+                float y[TN];                                                                                           \
+                [[unroll]] for (uint j = 0; j < TN; ++j)                                                               \
+                    y[j] = load_consecutive_of(b[j] + from * b_step + kk * b_step, kB);                                \
+                [[unroll]] for (uint i = 0; i < TM; ++i) {                                                             \
+                    const float x = load_float(a[i] + from * a_step + kk * a_step, 0ul, kA);                           \
+                    [[unroll]] for (uint j = 0; j < TN; ++j) sum[i * TN + j] = fma(x, y[j], sum[i * TN + j]);          \
+                }                                                                                                      \
+            }                                                                                                          \
+            k += (count);                                                                                              \
+        } while (k + (count) <= tile.k1);                                                                              \
     }
-    if (REST != 0) {
-        if (k < tile.k1) {
-            do {
-                const uint64_t from = uint64_t(min(k, K - 1));
-                float y[TN];
-                [[unroll]] for (uint j = 0; j < TN; ++j) y[j] = load_consecutive(b[j] + from * b_step);
-                [[unroll]] for (uint i = 0; i < TM; ++i) {
-                    const float x = load_float(a[i] + from * a_step, 0ul, kF32);
-                    [[unroll]] for (uint j = 0; j < TN; ++j) sum[i * TN + j] = fma(x, y[j], sum[i * TN + j]);
-                }
-            } while (++k < tile.k1);
-        }
-    }
+    if (MANY != 0) STEPS(MOST)
+    if (SOME != 0) STEPS(16)
+    if (REST != 0) STEPS(1)
+#undef STEPS
 
     [[unroll]] for (uint j = 0; j < TN; ++j) {
         const float bias = (EPILOGUE & kBias) != 0 ? load_consecutive(r.bias + uint64_t(first[j]) * 4ul) : 0.0;
@@ -84,12 +80,12 @@ void main() {
         const bool own = column >= tile.n0 + j * S && column < N;
         [[unroll]] for (uint i = 0; i < TM; ++i) {
             const uint m = min(tile.m0 + i, M - 1);
-            const uint64_t at = tile.c + (uint64_t(m) * r.ldc + first[j]) * 4ul;
+            const uint64_t at = tile.c + (uint64_t(m) * r.ldc + first[j]) * bytes_of(kC);
             const uint64_t residual_at = r.residual + (uint64_t(m) * r.ldr + first[j]) * 4ul;
             const float residual = (EPILOGUE & kResidual) != 0 ? load_consecutive(residual_at) : 0.0;
-            const float before = (EPILOGUE & kAccumulate) != 0 ? load_consecutive(at) : 0.0;
+            const float before = (EPILOGUE & kAccumulate) != 0 ? load_consecutive_of(at, kC) : 0.0;
             const float y = finish(sum[i * TN + j], bias, residual, before, 0.0, EPILOGUE);
-            if (own && tile.m0 + i < M) store_float(at, uint64_t(lane), y, kF32);
+            if (own && tile.m0 + i < M) store_float(at, uint64_t(lane), y, kC);
         }
     }
 }

@@ -210,6 +210,21 @@ TEST_CASE("attention: windows, prefixes, positions") {
     check_attention(bench, {.causal = true, .distance_bias = true, .positions = true, .window = 3});
 }
 
+TEST_CASE("attention: many rows, of which CPUs give two to a lane") {
+    Bench bench;
+    const Case many{.batch = 8, .heads = 4, .queries = 35, .keys = 41, .width = 6, .value_width = 4};
+    const auto check = [&](auto&& change) {
+        Case c = many;
+        change(c);
+        check_attention(bench, c);
+    };
+    check([](Case&) {});
+    check([](Case& c) { c.causal = true, c.dropout = 0.2; });
+    check([](Case& c) { c.mask = true, c.empty_row = 1; });
+    check([](Case& c) { c.bias = true, c.window = 7; });
+    check([](Case& c) { c.queries = 64, c.keys = 3, c.width = 5, c.value_width = 7; });
+}
+
 // Kernels for GPUs process blocks of up to 64 rows and 128 rows of the other side.
 TEST_CASE("attention: several blocks of queries and keys") {
     Bench bench;

@@ -80,7 +80,7 @@ uint64_t arena_bytes(const Graph& graph) {
 
 } // namespace
 
-TEST_CASE("cross entropy by chunks of many rows: a CPU transposes the weight once") {
+TEST_CASE("cross entropy by chunks of many rows: a CPU packs the weight once") {
     Bench bench;
     for (const int64_t classes : {65, 130})
         for (const bool bias : {false, true}) {
@@ -91,10 +91,10 @@ TEST_CASE("cross entropy by chunks of many rows: a CPU transposes the weight onc
             REQUIRE_MESSAGE(simple.ok(), simple.message());
             const auto lowered = program::lower(simple.value(), bench->limits(), {.outputs = {"loss"}});
             REQUIRE_MESSAGE(lowered.ok(), lowered.message());
-            const auto transposes = std::ranges::count_if(lowered->dispatches, [&](const program::Dispatch& one) {
-                return one.shader == "matmul/transpose" && one.bytes >= static_cast<double>(2 * 4 * 17 * classes);
+            const auto packs = std::ranges::count_if(lowered->dispatches, [&](const program::Dispatch& one) {
+                return one.shader == "matmul/pack" && one.bytes >= static_cast<double>(2 * 4 * 17 * classes);
             });
-            if (bench->limits().cpu) CHECK(transposes <= 2); // forward and backward
+            if (bench->limits().cpu) CHECK(packs <= 2); // forward and backward
         }
 }
 

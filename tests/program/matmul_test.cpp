@@ -3,6 +3,7 @@
 #include "program/kernel_case.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/matmul_kernels.hpp"
+#include "program/lowering/storage16.hpp"
 
 namespace matmul_test {
 
@@ -83,6 +84,29 @@ TEST_CASE("matmul: a second factor that a CPU's cache does not hold, at odd size
                 const Shape a = ta ? Shape{batches, k, m} : Shape{batches, m, k};
                 check_kernel(bench, product(a, tb ? Shape{n, k} : Shape{k, n}, ta, tb), k > 4096 ? 5e-6 : kTolerance);
             }
+}
+
+TEST_CASE("matmul: CPUs pack the second factor where it is transposed or read by many rows, at odd sizes") {
+    Bench bench;
+    const bool packs = bench->limits().uniform_loads;
+    for (const auto& [batches, m, n, k] : {std::array<int64_t, 4>{1, 193, 131, 37}, {3, 197, 129, 5}, {1, 200, 17, 35}})
+        for (const bool ta : {false, true})
+            for (const bool tb : {false, true})
+                for (const bool one : {false, true}) { // one matrix for all batches
+                    CAPTURE(m);
+                    CAPTURE(ta);
+                    CAPTURE(tb);
+                    CAPTURE(one);
+                    const Shape a = ta ? Shape{batches, k, m} : Shape{batches, m, k};
+                    Shape b = tb ? Shape{batches, n, k} : Shape{batches, k, n};
+                    if (one) b = tb ? Shape{n, k} : Shape{k, n};
+                    const Graph graph = product(a, b, ta, tb);
+                    check_kernel(bench, graph, kTolerance);
+                    const auto lowered = program::lower(graph, bench->limits(), {.outputs = {"y"}});
+                    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+                    const auto is_pack = [](const program::Dispatch& one) { return one.shader == "matmul/pack"; };
+                    if (packs && (tb || n > 64)) CHECK(std::ranges::any_of(lowered.value().dispatches, is_pack));
+                }
 }
 
 TEST_CASE("linear: both weight layouts, with and without bias, and its gradients") {
@@ -219,6 +243,30 @@ void check_matrix_kernel(Bench& bench, const Graph& graph, const std::string& ke
     CHECK(same_bits(got, run_on_device(*bench, graph, feeds, options)));
 }
 
+TEST_CASE("matmul: kernels with uniform loads read and write 16 bits") {
+    Bench bench;
+    if (!bench->limits().uniform_loads) return;
+    for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
+        if (!program::check_storage(bench->limits(), storage).ok()) continue;
+        for (const program::MatmulKernel& kernel : program::matmul_kernels()) {
+            if (kernel.family != program::MatmulFamily::uniform) continue;
+            for (int layout = 0; layout < 4; ++layout)
+                for (const auto& [m, n, k] : {std::array<int64_t, 3>{13, 67, 35}, {197, 70, 33}, {9, 3, 2}}) {
+                    const bool ta = (layout & 1) != 0, tb = (layout & 2) != 0;
+                    CAPTURE(kernel.name);
+                    CAPTURE(layout);
+                    CAPTURE(m);
+                    const Graph graph = product(ta ? Shape{k, m} : Shape{m, k}, tb ? Shape{n, k} : Shape{k, n}, ta, tb);
+                    const char* type = program::storage_name(storage);
+                    check_matrix_kernel(bench, graph, std::string(kernel.name),
+                                        fmt::format("{}{} {} {} {{}} [1x {}, {}, {}]", ta ? 'T' : 'N', tb ? 'T' : 'N',
+                                                    type, type, m, n, k),
+                                        storage);
+                }
+        }
+    }
+}
+
 TEST_CASE("matmul: matrix units equal the interpreter") {
     Bench bench;
     const auto& limits = bench->limits();
@@ -251,7 +299,6 @@ TEST_CASE("matmul: matrix units equal the interpreter") {
                                                      .n = n,
                                                      .k = k,
                                                      .transpose_b = tb,
-                                                     .has_16_bit = true,
                                                      .factors = storage,
                                                      .leading = std::max({m, n, k})};
                     const auto candidates = program::matmul_candidates(limits, shape);
@@ -338,7 +385,6 @@ TEST_CASE("matmul: matrix units add a factor's rows in the product's pass") {
                                                  .n = n,
                                                  .k = k,
                                                  .transpose_b = false,
-                                                 .has_16_bit = true,
                                                  .factors = storage,
                                                  .leading = std::max({m, n, k})};
                 const auto candidates = program::matmul_candidates(bench->limits(), shape);
@@ -447,7 +493,7 @@ TEST_CASE("matmul: which kernels a GPU prefers") {
     limits.shared_memory = 32768;
     limits.matrix_bf16 = {16, 16, 16};
     const auto halves = [](int64_t m, int64_t n, int64_t k, program::Storage storage) {
-        return program::MatmulShape{.m = m, .n = n, .k = k, .has_16_bit = true, .factors = storage};
+        return program::MatmulShape{.m = m, .n = n, .k = k, .factors = storage};
     };
     CHECK(preferred(halves(16384, 3072, 768, program::Storage::bf16)) == "matrix.t128"); // 32 KiB of shared memory
     limits.large_register_file = false;

@@ -328,7 +328,7 @@ TEST_CASE("tuning: sizes share a bucket up to a power of two") {
 
 TEST_CASE("tuning: rows that are aligned stay so in a shorter trial") {
     const program::KernelProblem problem =
-        program::matmul_problem({}, {.m = 1544, .n = 50256, .k = 3080, .has_16_bit = true}, {});
+        program::matmul_problem({}, {.m = 1544, .n = 50256, .k = 3080}, {});
     for (const program::TrialTensor& tensor : problem.trial(4e9, int64_t{1} << 25).inputs)
         CHECK(tensor.elements % 64 == 0);
     CHECK(problem.trial(4e9, int64_t{1} << 25).flops <= 4e9);

@@ -157,6 +157,15 @@ void split_keys(AttentionKernel& kernel, const Limits& limits, const AttentionPr
     if (kernel.parts > 1) kernel.constants[kOptionsConstant] |= kSplit;
 }
 
+// Returns whether lanes have two rows each, which halves the loads of the other side and leaves enough workgroups for a
+// CPU's cores.
+bool pairs_of_rows(const Limits& limits, const AttentionProblem& problem) {
+    const AttentionSizes& sizes = problem.sizes;
+    const int64_t rows = 2 * int64_t{limits.subgroup_size};
+    return limits.uniform_loads && problem.pass == AttentionPass::forward && sizes.queries >= rows &&
+           sizes.batch * sizes.heads * divide_up(sizes.queries, rows) >= 64;
+}
+
 } // namespace
 
 uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views) {
@@ -235,6 +244,10 @@ AttentionKernel attention_kernel(const Limits& device, const AttentionProblem& p
                             value_width,          rows_of_multiples(2, sizes, problem.rows) ? 2u : 1u,
                             sizes.block,          problem.options};
         kernel.subgroup_size = limits.subgroup_size;
+        if (types == 0 && pairs_of_rows(limits, problem)) {
+            kernel.shader += ".pairs";
+            kernel.rows *= 2;
+        }
     } else {
         kernel.shader = "attention/" + choice.kernel;
     }

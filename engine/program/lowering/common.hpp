@@ -63,9 +63,18 @@ void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t ch
 // Computes to (dense) = the sum of from over the marked dimensions, in row-major order.
 void reduce_sum(Lowering& lowering, const View& from, const std::vector<bool>& reduced, const View& to);
 
-// Returns b [N, K] transposed, dense, if the product of as many rows with its transpose would transpose it first: for
-// several such products. Otherwise a view without a resource.
-View transposed_for_products(Lowering& lowering, const View& b, int64_t rows);
+// A matrix [rows, columns] as kernels for CPUs read it (shaders/matmul/pack.comp).
+struct PackedFactor {
+    View panels; // without a resource: there is none
+    int64_t rows = 0, columns = 0, panel_width = 0;
+};
+
+// Returns the transpose of b [N, K], packed, if a product of as many rows with it would pack it first: for several such
+// products.
+PackedFactor packed_for_products(Lowering& lowering, const View& b, int64_t rows);
+
+// Computes c [M, N] (rows are dense) = a [M, K] times a packed [K, N], plus bias [N] if given.
+void multiply(Lowering& lowering, const View& a, const PackedFactor& b, const View& c, const View& bias);
 
 // Computes c [M, N] (rows are dense) = a [M, K], or its transpose, times b [K, N], or its transpose, plus bias [N] if
 // given; or adds that product to c, without a bias.

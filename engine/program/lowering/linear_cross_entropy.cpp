@@ -14,6 +14,7 @@ constexpr int64_t kChunk = int64_t{136} << 20;       // logits; each chunk reads
 constexpr int64_t kWantsWeight = 0b110;              // bits of `wanted`: the gradients of weight and bias
 constexpr int64_t kChunkOfFrozen = int64_t{8} << 20; // the weight is read alone: smaller chunks cost less
 constexpr int64_t kRowAlignment = 64;                // of rows of logits, in elements
+constexpr int64_t kPageOfRows = 4096, kApart = 1024; // elements
 
 // All views are dense except the weight's.
 struct Loss {
@@ -25,9 +26,9 @@ struct Loss {
     float smoothing = 0;
     int32_t ignore = 0;
     int64_t rows = 0, classes = 0, chunk = 0;
-    View logits;          // of a chunk: [chunk, V], with aligned rows; then their gradients
-    View dbiases;         // the bias's gradients of every chunk: [chunks, V]
-    View weight_by_input; // [C, V], a copy of the weight for the logits of several chunks; or without a resource
+    View logits;                // of a chunk: [chunk, V], with aligned rows; then their gradients
+    View dbiases;               // the bias's gradients of every chunk: [chunks, V]
+    PackedFactor packed_weight; // [C, V], for the logits of several chunks
 
     int64_t height_from(int64_t first) const { return std::min(chunk, rows - first); }
 };
@@ -74,7 +75,9 @@ Loss loss_of(Lowering& lowering, const graph::Node& node, std::size_t first, std
                         lowering.graph->kind(node.inputs[first + 1]) == graph::Kind::float_;
     const Storage storage = halved ? lowering.options.precision : Storage::f32;
     l.chunk = rows_of_chunk(node, l);
-    const int64_t width = divide_up(l.classes, kRowAlignment) * kRowAlignment;
+    int64_t width = divide_up(l.classes, kRowAlignment) * kRowAlignment;
+    // Rows whose distance is a large power of two share few sets of a CPU's cache.
+    if (lowering.limits.cpu && width >= 4 * kPageOfRows && width % kPageOfRows == 0) width += kApart;
     l.logits = slice_of(lowering.allocate({l.chunk, width}, storage, "logits of a chunk"), 1, 0, l.classes);
     return l;
 }
@@ -91,20 +94,21 @@ View part_of_weight(const View& weight, const Loss& l, int64_t first, int64_t wi
     return slice_of(weight, l.input_first ? 1 : 0, first, width);
 }
 
-// Kernels for CPUs transpose a weight [V, C] for each product: here once for all chunks.
-void transpose_weight(Lowering& lowering, Loss& l) {
+// Kernels for CPUs pack a weight [V, C] for each product: here once for all chunks.
+void pack_weight(Lowering& lowering, Loss& l) {
     if (l.input_first || l.chunk >= l.rows) return;
-    l.weight_by_input = transposed_for_products(lowering, l.weight, l.chunk);
+    l.packed_weight = packed_for_products(lowering, l.weight, l.chunk);
 }
 
 void compute_logits(Lowering& lowering, const Loss& l, const View& x) {
     const View y = rows_of(l.logits, 0, x.shape[0]);
-    const bool copied = l.weight_by_input.resource != 0;
+    if (l.packed_weight.panels.resource != 0) {
+        multiply(lowering, x, l.packed_weight, y, l.bias);
+        return;
+    }
     each_part(l, [&](int64_t first, int64_t width) {
-        const View weight =
-            copied ? slice_of(l.weight_by_input, 1, first, width) : part_of_weight(l.weight, l, first, width);
-        multiply(lowering, x, false, weight, !l.input_first && !copied, slice_of(y, 1, first, width),
-                 l.bias.resource == 0 ? View{} : slice_of(l.bias, 0, first, width));
+        multiply(lowering, x, false, part_of_weight(l.weight, l, first, width), !l.input_first,
+                 slice_of(y, 1, first, width), l.bias.resource == 0 ? View{} : slice_of(l.bias, 0, first, width));
     });
 }
 
@@ -214,7 +218,7 @@ void by_chunks(Lowering& lowering, Loss& l) {
     if (l.dbias.resource != 0)
         l.dbiases =
             lowering.allocate({divide_up(l.rows, l.chunk), l.classes}, Storage::f32, "gradients of a bias by chunks");
-    transpose_weight(lowering, l);
+    pack_weight(lowering, l);
     for (int64_t first = 0; first < l.rows; first += l.chunk) {
         const int64_t count = l.height_from(first);
         const View x = rows_of(l.x, first, count);

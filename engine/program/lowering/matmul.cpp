@@ -41,6 +41,7 @@ struct Operand {
     View view;
     bool transposed = false; // dense along its rows' dimension
     int64_t leading = 0;
+    int64_t panel = 0; // elements between panels of a packed B (shaders/matmul/pack.comp); 0: not packed
 };
 
 Operand operand_of(Lowering& lowering, const Matrix& matrix) {
@@ -178,6 +179,19 @@ bool can_sum(const Limits& limits, const Problem& p, const MatmulKernel& kernel)
     return (p.sums.which == kSumsOfA && p.a.transposed) || (p.sums.which == kSumsOfB && !p.b.transposed);
 }
 
+// Rows of A from which packing a B that is dense along N costs less than it gains.
+constexpr int64_t kPackingRows = 192;
+
+bool packs(const Tiling& tiling, const Problem& p) {
+    return tiling.kernel->family == MatmulFamily::uniform && p.b.panel == 0 &&
+           (p.b.transposed || (p.m >= kPackingRows && p.n > tiling.tile_n));
+}
+
+// A B of at most this many elements in 16 bits is packed as float32.
+constexpr int64_t kWidenedElements = int64_t{1} << 22;
+
+Storage packed_storage(const Problem& p) { return p.k * p.n <= kWidenedElements ? Storage::f32 : p.b.view.storage; }
+
 // Returns the specialization constants, in the order of the kernel's shader. The last is the epilogue.
 std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, const Problem& p) {
     using namespace kernels::matmul;
@@ -185,9 +199,23 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
     const uint32_t epilogue = tiling.splits > 1 ? 0u : epilogue_bits(p.epilogue);
     const uint32_t vectors = vectors_of(p, tiling.splits > 1), sums = tiling.has_sums ? p.sums.which : 0;
     switch (tiling.kernel->family) {
-    case MatmulFamily::uniform:
-        return {limits.subgroup_size,     transpose_a, p.k >= 16 ? 1u : 0u, p.k % 16 != 0 ? 1u : 0u,
-                tiling.by_rows ? 1u : 0u, epilogue};
+    case MatmulFamily::uniform: {
+        const bool packed = packs(tiling, p);
+        View b = p.b.view;
+        if (packed) b.storage = packed_storage(p);
+        const bool has_16_bit = types_of(p.a.view, b, tiling.splits > 1 ? View{} : p.c) != 0;
+        const int64_t most = has_16_bit ? 16 : 64; // MOST of the variants
+        const int64_t part = std::min(tiling.split_length, p.k), last = p.k - (tiling.splits - 1) * tiling.split_length;
+        const bool some = std::max(part % most, last % most) >= 16;
+        return {limits.subgroup_size,
+                transpose_a,
+                part >= most ? 1u : 0u,
+                some ? 1u : 0u,
+                p.k % 16 != 0 ? 1u : 0u,
+                tiling.by_rows ? 1u : 0u,
+                packed || p.b.panel != 0 ? 1u : 0u,
+                epilogue};
+    }
     case MatmulFamily::dot: {
         const bool pairs = pairs_of_a(p) && pairs_of_b(p);
         const uint32_t span = limits.subgroup_size * (pairs && p.b.view.storage != Storage::f32 ? 2 : 1);
@@ -222,6 +250,9 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
     return {};
 }
 
+// The kernel that a B is packed for which several products read.
+constexpr const char* kPackedKernel = "uniform.t6x4";
+
 // Rows of a tile's columns of B, 256 bytes each with 16 lanes, that a core's cache holds with A.
 constexpr int64_t kCachedRows = 4096;
 // Elements of a B that stays in a core's cache as a whole.
@@ -239,7 +270,6 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
         p.k,
         p.a.transposed,
         p.b.transposed,
-        has_16_bit,
         p.a.view.storage == p.b.view.storage ? p.a.view.storage : Storage::f32,
         std::max({p.a.leading, p.b.leading, p.c_leading, residual.resource != 0 ? residual.strides[0] : int64_t{0}})};
     const std::vector<const MatmulKernel*> candidates = matmul_candidates(device, shape);
@@ -253,7 +283,7 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     problem.key = fmt::format("matmul {}{} {} [{}x {}, {}, {}]{}", p.a.transposed ? 'T' : 'N',
                               p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k, unaligned ? " unaligned" : "");
     if (unaligned) problem.bucket += " unaligned";
-    const KernelChoice choice = lowering.choose(std::move(problem));
+    const KernelChoice choice = p.b.panel != 0 ? KernelChoice{kPackedKernel} : lowering.choose(std::move(problem));
 
     Tiling tiling;
     tiling.shader = "matmul/" + choice.kernel;
@@ -309,6 +339,7 @@ Record record_of(const Problem& p, const Tiling& tiling, const View& a, const Vi
                                                .k = word(p.k),
                                                .lda = word(p.a.leading),
                                                .ldb = word(p.b.leading),
+                                               .ldp = word(p.b.panel),
                                                .ldc = word(partial ? p.n : p.c_leading),
                                                .ldr = word(after.residual.strides[0]),
                                                .batch_inner = word(p.inner),
@@ -325,33 +356,39 @@ Record record_of(const Problem& p, const Tiling& tiling, const View& a, const Vi
                                                .batches = word(p.outer * p.inner)});
 }
 
-// Transposes B, which is stored as [N, K], to [K, N].
-void transpose_b(Lowering& lowering, Problem& p) {
+// Packs B for the kernel, which reads it by panels.
+void pack_b(Lowering& lowering, Problem& p, const MatmulKernel& kernel) {
     const int64_t outer = p.b_outer == 0 ? 1 : p.outer;
     const int64_t inner = p.b_inner == 0 ? 1 : p.inner;
-    const int64_t row_groups = divide_up(p.n, lanes(lowering));
-    const View to = lowering.allocate({outer, inner, p.k, p.n}, Storage::f32, "an operand transposed");
+    const int64_t width = kernel.columns(lowering.limits);
+    const int64_t panels = divide_up(p.n, width);
+    const Storage stored = p.b.view.storage;
+    const Storage packed = packed_storage(p);
+    const View to = lowering.allocate({outer, inner, panels, p.k, width}, packed, "a packed operand");
     Dispatch dispatch;
-    dispatch.shader = "matmul/transpose";
-    dispatch.constants = {lanes(lowering)};
+    dispatch.shader = stored == Storage::f32 ? "matmul/pack" : "matmul/pack.16";
+    dispatch.constants = {lanes(lowering), static_cast<uint32_t>(kernel.tile_n), p.b.transposed ? 1u : 0u,
+                          static_cast<uint32_t>(stored), static_cast<uint32_t>(packed)};
     dispatch.subgroup_size = lanes(lowering);
-    dispatch.record = make_record(kernels::matmul::TransposeRecord{.from = p.b.view,
-                                                                   .to = to,
-                                                                   .n = word(p.n),
-                                                                   .k = word(p.k),
-                                                                   .ld = word(p.b.leading),
-                                                                   .batch_inner = word(inner),
-                                                                   .outer = word(p.b_outer),
-                                                                   .inner = word(p.b_inner),
-                                                                   .row_groups = word(row_groups)});
-    dispatch.groups = static_cast<uint64_t>(row_groups * outer * inner);
+    dispatch.record = make_record(kernels::matmul::PackRecord{.from = p.b.view,
+                                                              .to = to,
+                                                              .n = word(p.n),
+                                                              .k = word(p.k),
+                                                              .ld = word(p.b.leading),
+                                                              .panels = word(panels),
+                                                              .batch_inner = word(inner),
+                                                              .outer = word(p.b_outer),
+                                                              .inner = word(p.b_inner)});
+    dispatch.groups = static_cast<uint64_t>(panels * kernel.tile_n * outer * inner);
     dispatch.reads(p.b.view);
     dispatch.writes(to);
-    dispatch.bytes = static_cast<double>(2 * to.bytes());
+    dispatch.bytes = static_cast<double>(outer * inner * p.k * p.n) * static_cast<double>(bytes_of(stored)) +
+                     static_cast<double>(to.bytes());
     lowering.append(std::move(dispatch));
-    p.b = {to, false, p.n};
-    p.b_inner = p.b_inner == 0 ? 0 : p.k * p.n;
-    p.b_outer = p.b_outer == 0 ? 0 : inner * p.k * p.n;
+    const int64_t panel = p.k * width;
+    p.b = {to, false, width, panel};
+    p.b_inner = p.b_inner == 0 ? 0 : panels * panel;
+    p.b_outer = p.b_outer == 0 ? 0 : inner * panels * panel;
 }
 
 // Adds what the epilogue and the result are read and written for.
@@ -403,7 +440,7 @@ bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
         const bool both = append_matmul(lowering, second, false) || second.sums.which == 0;
         return first && both;
     }
-    if (tiling.kernel->family == MatmulFamily::uniform && p.b.transposed) transpose_b(lowering, p);
+    if (packs(tiling, p)) pack_b(lowering, p, *tiling.kernel);
     const bool split = tiling.splits > 1;
     View partial, sums = p.sums.to; // of each split
     if (split && tiling.has_sums)
@@ -648,24 +685,31 @@ void lower_product(Lowering& lowering, const graph::Node& node) {
 
 } // namespace
 
-View transposed_for_products(Lowering& lowering, const View& b, int64_t rows) {
-    const Limits& limits = lowering.limits;
-    const MatmulKernel* const uniform = find_matmul_kernel("uniform.t6x4");
+PackedFactor packed_for_products(Lowering& lowering, const View& b, int64_t rows) {
+    const MatmulKernel* const kernel = find_matmul_kernel(kPackedKernel);
     const Matrix matrix = matrix_of(b, true);
     Problem p;
     p.k = matrix.view.shape[0];
     p.n = matrix.view.shape[1];
-    const MatmulShape shape{1, rows, p.n, p.k, false, true, b.storage != Storage::f32};
-    const std::vector<const MatmulKernel*> candidates = matmul_candidates(limits, shape);
-    if (candidates.front() != uniform || matrix.row_stride != 1) return {};
+    const MatmulShape shape{1, rows, p.n, p.k, false, true};
+    const std::vector<const MatmulKernel*> candidates = matmul_candidates(lowering.limits, shape);
+    if (candidates.front() != kernel || matrix.row_stride != 1) return {};
     p.b = operand_of(lowering, matrix);
-    transpose_b(lowering, p);
-    View made = p.b.view; // [1, 1, K, N]
-    made.shape = graph::Shape{p.k, p.n};
-    made.strides.fill(0);
-    made.strides[0] = p.n;
-    made.strides[1] = 1;
-    return made;
+    pack_b(lowering, p, *kernel);
+    return {p.b.view, p.k, p.n, p.b.leading};
+}
+
+void multiply(Lowering& lowering, const View& a, const PackedFactor& b, const View& c, const View& bias) {
+    Problem p;
+    p.m = a.shape[0];
+    p.k = b.rows;
+    p.n = b.columns;
+    p.epilogue.bias = bias;
+    p.a = operand_of(lowering, matrix_of(a, false));
+    p.b = {b.panels, false, b.panel_width, b.rows * b.panel_width};
+    p.c = c;
+    p.c_leading = p.m == 1 ? p.n : c.strides[0];
+    append_matmul(lowering, p);
 }
 
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,

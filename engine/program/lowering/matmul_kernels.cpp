@@ -43,7 +43,6 @@ constexpr MatmulKernel kKernels[] = {
      .tile_m = 8,
      .tile_n = 1,
      .step = 16,
-     .has_16_bit = false,
      .needs = {.uniform_loads = true},
      .suits = {.one_tile_across = true}},
     {.name = "uniform.t1x6",
@@ -51,7 +50,6 @@ constexpr MatmulKernel kKernels[] = {
      .tile_m = 1,
      .tile_n = 6,
      .step = 16,
-     .has_16_bit = false,
      .measured = false,
      .needs = {.uniform_loads = true},
      .suits = {.most_rows = 1}},
@@ -60,16 +58,9 @@ constexpr MatmulKernel kKernels[] = {
      .tile_m = 2,
      .tile_n = 4,
      .step = 16,
-     .has_16_bit = false,
      .needs = {.uniform_loads = true},
      .suits = {.most_rows = 2}},
-    {.name = "uniform.t6x4",
-     .family = uniform,
-     .tile_m = 6,
-     .tile_n = 4,
-     .step = 16,
-     .has_16_bit = false,
-     .needs = {.uniform_loads = true}},
+    {.name = "uniform.t6x4", .family = uniform, .tile_m = 6, .tile_n = 4, .step = 16, .needs = {.uniform_loads = true}},
     {.name = "vector.r1",
      .family = vector,
      .tile_m = 1,
@@ -198,7 +189,6 @@ bool can_run(const MatmulKernel& kernel, const Limits& limits, const MatmulShape
     if (invocations_of(kernel, limits.subgroup_size) > limits.max_group_invocations ||
         needs.shared_bytes > limits.shared_memory)
         return false;
-    if (shape.has_16_bit && !kernel.has_16_bit) return false;
     if (needs.matrix_units) {
         const MatrixUnit unit = limits.matrix_unit(shape.factors);
         // Sums pass through shared memory too: with small subgroups they need more of it.

@@ -51,11 +51,10 @@ struct MatmulSuits {
 struct MatmulKernel {
     std::string_view name; // the variant: shaders/matmul/NAME
     MatmulFamily family = MatmulFamily::direct;
-    int64_t tile_m = 0;     // rows of C per tile
-    int64_t tile_n = 0;     // columns of C per tile; uniform and direct: per lane; vector: see vector_columns()
-    int64_t step = 1;       // the length of a split of K is a multiple of it
-    bool has_16_bit = true; // a variant NAME_16 exists, which reads and writes 16-bit storage
-    bool measured = true;   // a tuner measures it even if another kernel is preferred
+    int64_t tile_m = 0;   // rows of C per tile
+    int64_t tile_n = 0;   // columns of C per tile; uniform and direct: per lane; vector: see vector_columns()
+    int64_t step = 1;     // the length of a split of K is a multiple of it
+    bool measured = true; // a tuner measures it even if another kernel is preferred
     MatmulNeeds needs = {};
     MatmulSuits suits = {};
 
@@ -70,7 +69,6 @@ struct MatmulShape {
     int64_t batches = 1, m = 0, n = 0, k = 0;
     bool transpose_a = false;       // A is stored [K, M]
     bool transpose_b = false;       // B is stored [N, K]
-    bool has_16_bit = false;        // A, B or C is stored in 16 bits
     Storage factors = Storage::f32; // the storage of A and B, if it is the same
     int64_t leading = 0;            // elements between rows as stored, the most of all operands
 };
