@@ -13,6 +13,8 @@ import sys
 
 folder = pathlib.Path()
 NOT_RUN = "not measured"
+# Trained parameters, % of all of the tagger's (1,836,177).
+SHARES = {"bottlenecks": "3.9", "lora": "4.3", "head": "0.1"}
 
 
 def load(name: str):
@@ -100,12 +102,32 @@ def tables() -> dict:
         for name, title in {"vectors-random": "random", "skip-gram": "skip-gram", "glove": "GloVe"}.items()])
     made["neighbors"] = neighbors()
     made["samples"] = samples()
+    made["houlsby"] = table(["what is trained", "parameters, %", "tags that are right, %"], [
+        [title, share, score(name, "accuracy", **percent)] for name, title, share in [
+            ("tagging-ewt", "all of it", "100"),
+            ("tagging-ewt-adapter", "bottlenecks, norms, head", SHARES["bottlenecks"]),
+            ("tagging-ewt-lora", "LoRA of rank 8, norms, head", SHARES["lora"]),
+            ("tagging-ewt-frozen", "the head", SHARES["head"])]])
+    made["tickets"] = tickets()
     shown = load("in-context-examples") or {}
     prefix = "right where demonstrations = "
     rows = [[key[len(prefix):], f"{value:.3f}", f"{1 - (5 / 6) ** (int(key[len(prefix):]) + 1):.3f}"]
             for key, value in shown.items() if key.startswith(prefix)]
     made["in-context"] = table(["demonstrations", "right", "the best there is"], rows) if rows else NOT_RUN
     return made
+
+
+def tickets() -> str:
+    """Validation losses by share of the weights, over seeds."""
+    found = load("tickets")
+    if found is None:
+        return NOT_RUN
+    rounds = {}
+    for one in found["rounds"]:
+        rounds.setdefault(one["round"], {"share": one["share"]})[one["kind"]] = f"{one['loss']:.3f} ± {one['deviation']:.3f}"
+    return table(["weights, %", "the largest, rewound", "the same, new random values", "as many at random, rewound"], [
+        [f"{of['share'] * 100:.1f}"] + [of.get(kind, "-") for kind in ("ticket", "random_init", "random_mask")]
+        for _, of in sorted(rounds.items())])
 
 
 def translations(names) -> str:

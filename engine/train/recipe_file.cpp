@@ -56,7 +56,8 @@ Result<Override> split_override(const std::string& text) {
     return result;
 }
 
-// Adds an override to the table; its value is parsed as TOML, or else used as a string.
+// Adds an override to the table; its value is parsed as TOML, or else used as a string. One without a value removes the
+// key.
 Status apply_override(toml::table& root, const std::string& text) {
     HK_ASSIGN(const Override given, split_override(text));
     const std::string place = fmt::format("override '{}'", text); // returned by place_of() for this override
@@ -71,6 +72,7 @@ Status apply_override(toml::table& root, const std::string& text) {
     toml::table* table = &root;
     for (std::size_t i = 0; i + 1 < given.path.size(); ++i) {
         toml::node* const now = table->get(given.path[i]);
+        if (now == nullptr && given.value.empty()) return {};
         if (now == nullptr) table->insert(given.path[i], toml::table{});
         if (now != nullptr && !now->is_table() && i == 1 && !given.shorthand.empty()) { // `NAME = VALUE`
             toml::table whole;
@@ -79,6 +81,10 @@ Status apply_override(toml::table& root, const std::string& text) {
         }
         table = table->get(given.path[i])->as_table();
         if (table == nullptr) return invalid_argument(fmt::format("{}: [{}] is not a table", place, given.path[i]));
+    }
+    if (given.value.empty()) {
+        table->erase(given.path.back());
+        return {};
     }
     table->insert_or_assign(given.path.back(), std::move(*node));
     // max_steps was set last, so remove the file's epochs and episodes, which would take precedence.

@@ -119,6 +119,10 @@ TEST_CASE("errors contain the position, the key, the given and the expected valu
     CHECK(has(refused(with("[train]\nseed = = 1\n")), "r.toml:8:8: "));
     CHECK(has(refused(with("[train]\nseed = \"\xff\"\n")), "r.toml:8:9: byte 0xFF is not valid UTF-8"));
     CHECK(refused(kSmallest, {"output.dir=a\xff"}) == "override 'output.dir=a...': byte 13 (0xFF) is not valid UTF-8");
+    // Without a value: the key is removed, also a plugin's, and its default applies.
+    CHECK(parsed(kSmallest, {"train.seed=5", "train.seed="}).train.seed == Recipe{}.train.seed);
+    CHECK(write_recipe(parsed(kSmallest, {"objective.id=clm", "objective.own=4", "objective.own=", "adapters.one="})) ==
+          write_recipe(parsed(kSmallest, {"objective.id=clm"})));
     CHECK(refused(kSmallest, {"train.seed"}) == "override 'train.seed' does not match SECTION.KEY=VALUE");
     CHECK(refused("[data]\ntrain = \"a\"\n") ==
           "r.toml: [model] needs `architecture` (a plugin's id) or `from` (a model folder)");

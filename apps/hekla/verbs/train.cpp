@@ -179,7 +179,8 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "train", "Train a model from a recipe. A run that was stopped continues from its newest checkpoint.");
     const auto arguments = std::make_shared<TrainArguments>();
     parser->add_option("recipe", arguments->recipe, "recipe file (TOML)")->required();
-    parser->add_option("overrides", arguments->overrides, "recipe keys to override: train.max_steps=100");
+    parser->add_option("overrides", arguments->overrides,
+                       "recipe keys to override: train.max_steps=100; without a VALUE the recipe's key is removed");
     parser
         ->add_option("--seeds", arguments->seeds,
                      "train N runs with consecutive seeds, each in its own folder; prints mean and standard deviation "
