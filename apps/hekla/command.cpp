@@ -83,11 +83,15 @@ void choose_vector_width() {
 #endif
 }
 
+fs::path Globals::user_plugin_folder() {
+    const fs::path data = from_environment("XDG_DATA_HOME", ".local/share");
+    return data.empty() ? fs::path() : data / "hekla" / "plugins";
+}
+
 std::vector<fs::path> Globals::plugin_folders() const {
     std::vector<fs::path> folders(plugin_paths.begin(), plugin_paths.end());
     std::error_code problem;
-    if (const fs::path data = from_environment("XDG_DATA_HOME", ".local/share"); !data.empty())
-        if (const fs::path own = data / "hekla" / "plugins"; fs::is_directory(own, problem)) folders.push_back(own);
+    if (const fs::path own = user_plugin_folder(); fs::is_directory(own, problem)) folders.push_back(own);
     if (const Result<fs::path> program = own_path(); program.ok())
         folders.push_back(program->parent_path().parent_path() / "lib" / "hekla" / "plugins");
     return folders;

@@ -1,8 +1,8 @@
 // What the verbs of the command line share: global options, the folders of plugins and caches, and how errors are
 // reported.
 //
-// train, prune, scale, eval, generate, predict, embed and replay-calls use the engine through hekla.h alone, as any host
-// would, except eval --tasks; that and the other verbs use the rooms of the engine directly.
+// train, prune, scale, eval, generate, predict, embed and replay-calls use the engine through hekla.h alone, as any
+// host would, except eval --tasks; that and the other verbs use the rooms of the engine directly.
 #pragma once
 
 #include "base/log.hpp"
@@ -42,6 +42,7 @@ struct Globals {
     std::string capture;                  // file of hk_capture; empty: none
 
     std::vector<std::filesystem::path> plugin_folders() const; // those given, the user's, the program's own
+    static std::filesystem::path user_plugin_folder();         // the folder need not exist; empty without a home
     std::filesystem::path cache_folder() const;                // empty with no_cache
     Log log() const;                                           // writes to standard error
 };
@@ -71,6 +72,8 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs);          /
 void add_plugin_check(CLI::App& plugin, const Globals& globals, Verbs& verbs); // plugin check
 void add_plugin_dev(CLI::App& plugin, const Globals& globals, Verbs& verbs);   // plugin dev
 void add_plugin_new(CLI::App& plugin, Verbs& verbs);                           // plugin new
+void add_plugin_install(CLI::App& plugin, const Globals& globals,
+                        Verbs& verbs); // plugin install, update, uninstall, index
 void add_plugin_trace(CLI::App& plugin, const Globals& globals, Verbs& verbs); // plugin trace
 void add_adapter(CLI::App& app, const Globals& globals, Verbs& verbs);         // adapter inspect, merge, convert
 void add_adapter_list(CLI::App& adapter, const Globals& globals, Verbs& verbs);

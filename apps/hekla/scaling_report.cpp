@@ -106,7 +106,7 @@ public:
             const Range range = of(at);
             const auto clamped = [&](double value) { return std::clamp(y(value), top_, height_ - kBottom); };
             path += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", x(at), clamped(range.high));
-            back = fmt::format("L{:.1f} {:.1f}", x(at), clamped(range.low)) + back;
+            back.insert(0, fmt::format("L{:.1f} {:.1f}", x(at), clamped(range.low)));
         }
         svg_.path(path + back + "Z", attributes);
     }

@@ -198,6 +198,13 @@ bool asked_for(const std::vector<std::string>& only, std::string_view name) {
     return only.empty() || std::ranges::any_of(only, [&](const std::string& one) { return means(one, name); });
 }
 
+// The folder of the plugin and those of the others.
+std::vector<fs::path> folders_of(const plugin::Manifest& manifest, const CheckOptions& options) {
+    std::vector<fs::path> folders{fs::path(manifest.file).parent_path()};
+    folders.insert(folders.end(), options.folders.begin(), options.folders.end());
+    return folders;
+}
+
 // Reads the manifest, given its own path or that of its library.
 Result<plugin::Manifest> manifest_of(const fs::path& given, ReadOnlyArena& kept) {
     std::error_code problem;
@@ -277,6 +284,7 @@ Status check_plugin(const CheckOptions& options, const std::function<bool(const 
             for (const Test& test : tests()) names.emplace_back(test.name);
             return not_found(fmt::format("unknown test '{}'; known are {}", one, fmt::join(names, ", ")));
         }
+    if (options.level > 1) HK_TRY(plugin::Registry::scan(folders_of(manifest, options)).check_needs(manifest));
     for (const Test& test : tests()) {
         if (test.level > options.level || !asked_for(options.only, test.name)) continue;
         std::vector<std::string> command = options.program;
@@ -299,9 +307,7 @@ Status run_test(const std::string& name, const CheckOptions& options) {
     if (test == tests().end()) return not_found(fmt::format("unknown test '{}'", name));
     ReadOnlyArena kept;
     HK_ASSIGN(plugin::Manifest manifest, manifest_of(options.plugin, kept));
-    std::vector<fs::path> folders{fs::path(manifest.file).parent_path()};
-    folders.insert(folders.end(), options.folders.begin(), options.folders.end());
-    plugin::Registry registry = plugin::Registry::scan(folders);
+    plugin::Registry registry = plugin::Registry::scan(folders_of(manifest, options));
     HK_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
     std::vector<plugin::Provided> parts; // of networks; an operation is tried alone, and in those that use it
     std::vector<plugin::Provided> operations;

@@ -35,7 +35,8 @@ struct CheckOptions {
 };
 
 // Runs the tests one after the other; `tell` receives each result immediately and returns false to stop. Errors: a file
-// that is not a plugin with a manifest, an unknown test in `only` or in the manifest's "waive".
+// that is not a plugin with a manifest, an unknown test in `only` or in the manifest's "waive", above level 1 a plugin
+// that it needs and that is missing; cancelled if stopped.
 Status check_plugin(const CheckOptions& options, const std::function<bool(const TestResult&)>& tell);
 
 // Runs one test in the child process and writes its findings as JSON lines to standard output. Errors during its

@@ -79,8 +79,9 @@ Result<ChildResult> run_child(const std::vector<std::string>& command, const Chi
     // A surviving grandchild keeps the pipes open, so the loop ends when the child itself has ended.
     while (!ended || open[0].fd >= 0 || open[1].fd >= 0) {
         if (!ended) ended = ::waitpid(child, &status, WNOHANG) == child;
-        if (!ended && elapsed() > limits.seconds) {
-            result.timed_out = true;
+        const bool stop = !ended && limits.stop && limits.stop();
+        if (!ended && (stop || elapsed() > limits.seconds)) {
+            (stop ? result.stopped : result.timed_out) = true;
             ::kill(-child, SIGKILL);
             ended = ::waitpid(child, &status, 0) == child;
         }

@@ -1,9 +1,8 @@
 #include "model/pytorch_file.hpp"
 
-#include "base/module.hpp"
 #include "model/pickle.hpp"
 #include "model/safetensors.hpp"
-#include "model/zip_module.h"
+#include "model/zip_archive.hpp"
 
 #include <algorithm>
 #include <array>
@@ -427,38 +426,25 @@ private:
 
 // ---- a zip archive -------------------------------------------------------------------------------------------------
 
-constexpr ModuleName kZipModule{"libhekla_zip.so", "hekla_zip_interface", HEKLA_ZIP_VERSION, "a reader of zip archives",
-                                "PyTorch's checkpoints are zip archives, and need the module libhekla_zip.so"};
-
+// What torch.save writes: "FOLDER/data.pkl", a pickle, and a stored entry for each storage.
 class Archive {
 public:
-    Archive() = default;
-    Archive(const Archive&) = delete;
-    Archive& operator=(const Archive&) = delete;
-    ~Archive() {
-        if (zip_ != nullptr) module_->close(zip_);
+    // The bytes must outlive it.
+    static Result<Archive> open(std::span<const std::byte> bytes) {
+        HK_ASSIGN(
+            ZipArchive zip,
+            ZipArchive::open(bytes, "PyTorch's checkpoints are zip archives, and need the module libhekla_zip.so"));
+        return Archive(std::move(zip), bytes.size());
     }
 
-    // The bytes must outlive this.
-    Status open(std::span<const std::byte> bytes) {
-        size_ = budget_ = bytes.size();
-        HK_ASSIGN(module_, Module<HeklaZipInterface>::open(kZipModule));
-        zip_ = module_->open(bytes.data(), bytes.size());
-        if (zip_ == nullptr) return out_of_memory("not enough memory to open a zip archive");
-        if (const char* error = module_->error(zip_); error != nullptr)
-            return corrupt(fmt::format("its zip archive cannot be read: {}", error));
-        return {};
-    }
-
-    bool has(const std::string& name) const { return module_->find(zip_, name.c_str()) >= 0; }
+    bool has(const std::string& name) const { return zip_.find(name) >= 0; }
 
     // Returns the folder of all entries: that of the only "FOLDER/data.pkl".
     Result<std::string> root() const {
-        const int64_t count = module_->count(zip_);
+        const int64_t count = zip_.count();
         std::string found;
         for (int64_t i = 0; i < count; ++i) {
-            const char* raw = module_->name(zip_, i);
-            const std::string_view name = raw == nullptr ? "" : raw;
+            const std::string_view name = zip_.name(i);
             const std::size_t slash = name.find('/');
             if (slash == std::string_view::npos || name.substr(slash + 1) != "data.pkl") continue;
             if (!found.empty()) return corrupt("is a zip archive with two files data.pkl, one was expected");
@@ -472,11 +458,10 @@ public:
     // its bytes in the archive is at most 1, and all entries that are read are together no larger than the archive:
     // entries that overlap, or declare more, are refused before memory is allocated.
     Result<std::unique_ptr<std::byte[]>> read(const std::string& name, uint64_t& size) {
-        const int64_t entry = module_->find(zip_, name.c_str());
+        const int64_t entry = zip_.find(name);
         if (entry < 0) return corrupt(fmt::format("its zip archive has no file {}", in_quotes(name)));
-        const int32_t stored = module_->stored(zip_, entry, &size);
-        if (stored < 0) return failure(name);
-        if (stored == 0)
+        HK_ASSIGN(const bool stored, zip_.stored(entry, size));
+        if (!stored)
             return unsupported(fmt::format("{} in its zip archive is compressed or encrypted; only stored entries are "
                                            "read, as torch.save writes them",
                                            in_quotes(name)));
@@ -485,30 +470,18 @@ public:
                                        "that are read are together no larger than the file ({} bytes)",
                                        in_quotes(name), size, budget_, size_));
         budget_ -= size;
-        // One byte more than expected, because the checksum is only compared at the end of the entry.
-        auto bytes = std::make_unique<std::byte[]>(static_cast<std::size_t>(size) + 1);
-        const int64_t got = module_->read(zip_, entry, bytes.get(), size + 1);
-        if (got < 0) return failure(name);
-        if (static_cast<uint64_t>(got) != size)
-            return failure(name, static_cast<uint64_t>(got) > size ? "is longer than it declares"
-                                                                   : "is shorter than it declares");
-        return bytes;
+        return zip_.read(entry, size);
     }
 
 private:
-    static Status failure(const std::string& name, const char* why) {
-        return corrupt(fmt::format("{} in its zip archive: {}", in_quotes(name), why));
-    }
-    Status failure(const std::string& name) const { return failure(name, module_->error(zip_)); }
-    Module<HeklaZipInterface> module_;
-    void* zip_ = nullptr;
-    uint64_t size_ = 0, budget_ = 0; // of the file, and what may still be read
+    Archive(ZipArchive zip, uint64_t size) : zip_(std::move(zip)), size_(size), budget_(size) {}
+    ZipArchive zip_;
+    uint64_t size_, budget_; // of the file, and what may still be read
 };
 
 Result<Pickle> read_archive(std::span<const std::byte> bytes, TensorMeaning& meaning,
                             std::vector<std::unique_ptr<std::byte[]>>& copies) {
-    Archive archive;
-    HK_TRY(archive.open(bytes));
+    HK_ASSIGN(Archive archive, Archive::open(bytes));
     HK_ASSIGN(const std::string root, archive.root());
     if (archive.has(root + "constants.pkl"))
         return unsupported("is TorchScript, a program; save the model's state_dict() instead");

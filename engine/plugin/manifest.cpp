@@ -5,6 +5,7 @@
 #include "base/nearest_name.hpp"
 #include "hekla/plugin/abi.h"
 #include "plugin/table_slots.hpp"
+#include "plugin/version_range.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -281,6 +282,29 @@ Provided read_provided(const json& value, const std::string& path, Reading& read
     return p;
 }
 
+// The key "needs" exists from ABI 1.1 on: a host of 1.0 would refuse it as unknown.
+constexpr uint32_t kMinorOfNeeds = 1;
+
+std::span<const Need> read_needs(Reader& in, const Manifest& manifest, Reading& reading) {
+    std::vector<Need> needs;
+    in.each("needs", [&](const json& value, const std::string& path) {
+        Reader one(value, path, reading);
+        const Need need{one.text("plugin", true), one.text("version", false)};
+        one.finish();
+        if (const auto range = VersionRange::parse(need.version); !range.ok()) one.fail("version", range.message());
+        if (need.plugin == manifest.plugin) one.fail("plugin", "a plugin cannot need itself");
+        if (std::ranges::find(needs, need.plugin, &Need::plugin) != needs.end())
+            one.fail("plugin", fmt::format("\"{}\" is listed twice", need.plugin));
+        needs.push_back(need);
+    });
+    if (!needs.empty() && reading.strict && manifest.abi_minor_needed < kMinorOfNeeds)
+        in.fail("needs",
+                fmt::format("plugins may need others from plugin ABI {0}.{1} on: set \"abi_minor_needed\": {1} "
+                            "and build the plugin again",
+                            HK_ABI_MAJOR, kMinorOfNeeds));
+    return reading.kept.list(needs);
+}
+
 } // namespace
 
 const Ancestor* Provided::ancestor(std::string_view model_type) const {
@@ -329,6 +353,7 @@ Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner
     for (const std::string_view draft : m.drafts)
         if (!is_draft(draft))
             in.fail("drafts", fmt::format("\"{}\" is not the id of a draft, such as \"hekla.adapter.draft/1\"", draft));
+    m.needs = read_needs(in, m, reading);
     std::vector<Provided> provides;
     in.each(
         "provides",

@@ -82,6 +82,12 @@ struct Provided {
     std::span<const ReferenceClass> classes;
 };
 
+// Another plugin that a plugin cannot run without.
+struct Need {
+    std::string_view plugin;
+    std::string_view version; // a VersionRange; empty: any
+};
+
 struct Manifest {
     std::string_view file;    // path of the manifest
     std::string_view library; // absolute path
@@ -91,6 +97,7 @@ struct Manifest {
     uint32_t abi_major = 0, abi_minor_needed = 0;
     // Ids of unstable interfaces that it uses or provides; empty: it is declared stable. [drafts.2]
     Texts drafts;
+    std::span<const Need> needs;
     std::span<const Provided> provides;
 };
 

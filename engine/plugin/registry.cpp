@@ -3,6 +3,7 @@
 #include "base/module.hpp"
 #include "base/nearest_name.hpp"
 #include "plugin/host_adapter.hpp"
+#include "plugin/version_range.hpp"
 
 #include "hekla/plugin/combiner.h"
 #include "hekla/plugin/draft/reward.h"
@@ -153,6 +154,7 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log, std::pmr:
     }
     registry.manifests_ = found.manifests();
     registry.warnings_ = found.warnings();
+    registry.complete_ = true;
     return registry;
 }
 
@@ -189,6 +191,7 @@ void Registry::disable_plugin(const Manifest& manifest, const std::string& why) 
 }
 
 Status Registry::check_enabled(const Manifest& manifest) const {
+    if (complete_) HK_TRY(check_needs(manifest));
     const std::scoped_lock hold(*lock_);
     const auto found = disabled_.find(manifest.library);
     if (found == disabled_.end()) return {};
@@ -199,6 +202,39 @@ Status Registry::check_enabled(const Manifest& manifest) const {
 std::pair<std::size_t, const Manifest*> Registry::failures() const {
     const std::scoped_lock hold(*lock_);
     return failures_;
+}
+
+const Manifest* Registry::plugin_named(std::string_view name) const {
+    const auto found = std::ranges::find(manifests_, name, &Manifest::plugin);
+    return found != manifests_.end() ? &*found : nullptr;
+}
+
+Status Registry::check_needs(const Manifest& manifest) const {
+    std::vector<std::string_view> path; // of names, from the manifest's on
+    std::set<std::string_view> complete;
+    const auto visit = [&](const auto& self, const Manifest& one) -> Status {
+        path.push_back(one.plugin);
+        for (const auto& [name, version] : one.needs) {
+            if (std::ranges::find(path, name) != path.end())
+                return failed_precondition(fmt::format("plugins need each other in a circle: {} -> {} ({})",
+                                                       fmt::join(path, " -> "), name, one.file));
+            const Manifest* const other = plugin_named(name);
+            const std::string wanted = version.empty() ? std::string(name) : fmt::format("{} {}", name, version);
+            if (other == nullptr)
+                return failed_precondition(fmt::format("plugin '{}' ({}) needs the plugin {}, which is not installed: "
+                                                       "hekla plugin install it, or remove '{}'",
+                                                       one.plugin, one.file, wanted, one.plugin));
+            HK_ASSIGN(const VersionRange range, VersionRange::parse(version));
+            if (!range.contains(other->version))
+                return failed_precondition(
+                    fmt::format("plugin '{}' ({}) needs the plugin {}, and {} is version {}: hekla plugin update it",
+                                one.plugin, one.file, wanted, other->file, other->version));
+            if (complete.insert(name).second) HK_TRY(self(self, *other));
+        }
+        path.pop_back();
+        return {};
+    };
+    return visit(visit, manifest);
 }
 
 const Manifest* Registry::manifest_at(std::string_view file) const {

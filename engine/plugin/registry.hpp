@@ -70,6 +70,11 @@ public:
     }
 
     std::span<const Manifest> manifests() const { return manifests_; }
+    // Returns the manifest of a plugin by its name; null if unknown.
+    const Manifest* plugin_named(std::string_view name) const;
+    // Returns failed_precondition if a plugin that this one needs, or that one of those needs, is missing, is of
+    // another version, or needs this one. Thread: any.
+    Status check_needs(const Manifest& manifest) const;
     // Finds a manifest by its path; null if unknown.
     const Manifest* manifest_at(std::string_view file) const;
     Texts warnings() const { return warnings_; }
@@ -107,7 +112,8 @@ public:
     // Reports a plugin that failed while describing: "it crashed in build()". Disables it, with a warning, if
     // Processes::disable_failing is set. Thread: any.
     void disable_plugin(const Manifest& manifest, const std::string& why) const;
-    // Returns failed_precondition for a disabled plugin. Thread: any.
+    // Returns failed_precondition for a disabled plugin, and for one that cannot run without another: check_needs().
+    // Thread: any.
     Status check_enabled(const Manifest& manifest) const;
     // Returns the number of reported failures, and the manifest of the last one. Thread: any.
     std::pair<std::size_t, const Manifest*> failures() const;
@@ -115,7 +121,8 @@ public:
 private:
     Registry(Log log, std::pmr::memory_resource* memory);
     std::vector<Entry> entries(std::string_view interface_id) const;
-    ReadOnlyArena kept_; // storage of manifests and warnings
+    ReadOnlyArena kept_;    // storage of manifests and warnings
+    bool complete_ = false; // folders were searched, so a plugin that is not known is missing
     std::span<const Manifest> manifests_;
     Texts warnings_;
     Log log_;

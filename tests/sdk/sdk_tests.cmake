@@ -5,3 +5,5 @@ add_test(NAME sdk_guide COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/guide.sh ${hekla
 set_tests_properties(sdk_guide PROPERTIES TIMEOUT 1200)
 add_test(NAME sdk_plugin_dev COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/plugin_dev.sh ${hekla_BINARY_DIR})
 set_tests_properties(sdk_plugin_dev PROPERTIES TIMEOUT 1200)
+add_test(NAME sdk_plugin_install COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/plugin_install.sh ${hekla_BINARY_DIR})
+set_tests_properties(sdk_plugin_install PROPERTIES TIMEOUT 1200)

@@ -42,7 +42,11 @@ int run_list(const Globals& globals, bool as_json) {
                              {"library", m.library},
                              {"sha256", m.sha256},
                              {"built_in", m.built_in},
+                             {"needs", ordered_json::array()},
                              {"provides", ordered_json::array()}};
+            for (const plugin::Need& need : m.needs)
+                one["needs"].push_back({{"plugin", need.plugin}, {"version", need.version}});
+            if (const Status needs = registry.check_needs(m); !needs.ok()) one["problem"] = needs.message();
             for (const plugin::Provided& p : m.provides) {
                 ordered_json offer{{"interface", p.interface_id},
                                    {"id", p.id},
@@ -78,6 +82,9 @@ int run_list(const Globals& globals, bool as_json) {
                            m.plugin, m.version, m.library);
             }
     }
+    for (const plugin::Manifest& m : registry.manifests())
+        if (const Status needs = registry.check_needs(m); !needs.ok())
+            fmt::print("cannot be used: {}\n", needs.message());
     return kDone;
 }
 
@@ -181,7 +188,7 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
 } // namespace
 
 void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* group = app.add_subcommand("plugin", "List, create, check, trace and develop plugins.");
+    CLI::App* group = app.add_subcommand("plugin", "List, install, create, check, trace and develop plugins.");
     group->require_subcommand(1);
     CLI::App* list =
         group->add_subcommand("list", "List every plugin and its file, from the manifests; no library is loaded.");
@@ -194,6 +201,7 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_plugin_trace(*group, globals, verbs);
     add_plugin_dev(*group, globals, verbs);
     add_plugin_new(*group, verbs);
+    add_plugin_install(*group, globals, verbs);
 
     CLI::App* parser =
         app.add_subcommand("describe", "Print the graph that an architecture, head and objective describe, as text.");

@@ -27,14 +27,18 @@ struct Language {
     const char* option;
     const char* name;
     const char* extension;
-    const char* build_file; // next to the source
-    const char* build;      // the build command
+    const char* build_file;  // next to the source
+    const char* build;       // the build command
+    const char* build_in_ci; // the same with $HEKLA
+    const char* packages;    // that it needs in CI, other than what Hekla is built with
 };
+constexpr const char* kCmakeInCi = "cmake -S . -B build -DCMAKE_PREFIX_PATH=\"$HEKLA\"\ncmake --build build";
 constexpr Language kLanguages[] = {
-    {"c", "C", ".c", "CMakeLists.txt", "cmake -S . -B build -DCMAKE_PREFIX_PATH=%PREFIX% && cmake --build build"},
+    {"c", "C", ".c", "CMakeLists.txt", "cmake -S . -B build -DCMAKE_PREFIX_PATH=%PREFIX% && cmake --build build",
+     kCmakeInCi, "g++"},
     {"cpp", "C++20", ".cpp", "CMakeLists.txt",
-     "cmake -S . -B build -DCMAKE_PREFIX_PATH=%PREFIX% && cmake --build build"},
-    {"rust", "Rust", ".rs", "build.sh", "sh build.sh"},
+     "cmake -S . -B build -DCMAKE_PREFIX_PATH=%PREFIX% && cmake --build build", kCmakeInCi, "g++"},
+    {"rust", "Rust", ".rs", "build.sh", "sh build.sh", "sh build.sh", "rustc"},
 };
 
 // Names that are valid as a file, a CMake target and an id in a recipe.
@@ -82,11 +86,14 @@ Status write_plugin(const NewArguments& a, const Language& language, const fs::p
     if (fs::exists(folder, problem) && !fs::is_empty(folder, problem))
         return failed_precondition(
             fmt::format("{}: exists and is not empty; choose another name or another folder (-o)", folder.string()));
-    fs::create_directories(folder, problem);
+    fs::create_directories(folder / ".github" / "workflows", problem);
     if (problem) return io_error(fmt::format("{}: cannot create the folder: {}", folder.string(), problem.message()));
     const std::string source = a.name + language.extension;
     const std::map<std::string, std::string> values{
         {"%BUILD%", filled(language.build, {{"%PREFIX%", prefix.string()}})},
+        {"%BUILD_IN_CI%", language.build_in_ci},
+        {"%BUILD_FILE%", language.build_file},
+        {"%CI_PACKAGES%", language.packages},
         {"%LANGUAGE%", language.name},
         {"%CMAKE_LANGUAGE%", a.language == "c" ? "C" : "CXX"},
         {"%SOURCE%", source},
@@ -103,6 +110,8 @@ Status write_plugin(const NewArguments& a, const Language& language, const fs::p
     };
     const std::pair<std::string, std::string> files[] = {{language.build_file, language.build_file},
                                                          {"README.md", "README.md"},
+                                                         {"ci.sh", "ci.sh"},
+                                                         {"plugin.yml", ".github/workflows/plugin.yml"},
                                                          {a.kind + language.extension, source},
                                                          {a.kind + ".json", "manifest.json"},
                                                          {a.kind + ".toml", "recipe.toml"}};
@@ -123,7 +132,7 @@ int run_new(const NewArguments& a) {
     const Language& language =
         *std::ranges::find_if(kLanguages, [&](const Language& l) { return a.language == l.option; });
     if (const Status written = write_plugin(a, language, folder, prefix); !written.ok()) return fail(written);
-    fmt::print("{}: {}{}, manifest.json, recipe.toml, {}, README.md\n\n"
+    fmt::print("{}: {}{}, manifest.json, recipe.toml, {}, README.md, ci.sh, .github/workflows/plugin.yml\n\n"
                "    cd {}\n"
                "    {}\n"
                "    {} --plugin-path build/plugins plugin list\n",
