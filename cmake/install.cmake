@@ -3,6 +3,7 @@
 # reference, a CMake package and pkg-config files.
 #     bin/hekla   libexec/hekla-describe   lib/libhekla.so   lib/hekla/plugins/   lib/libhekla_*.so   include/hekla/
 #     include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/   share/hekla/   share/hekla/examples/   share/hekla/rust/   share/hekla/zig/
+#     share/hekla/plugins/ (the sources of the built-in plugins)
 #     share/doc/hekla/ (the guide, and reference/)   share/man/man1/   completions for bash, zsh and fish
 # The folders are named `lib` and `bin` everywhere: the program finds plugins and modules relative to itself.
 
@@ -49,6 +50,10 @@ install(DIRECTORY ${hekla_SOURCE_DIR}/engine/include/hekla/plugin DESTINATION in
 file(GLOB sdk_headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/plugins/sdk/*.h ${hekla_SOURCE_DIR}/plugins/sdk/*.hpp)
 install(FILES ${sdk_headers} DESTINATION include/hekla/sdk)
 install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/sdk/rust ${hekla_SOURCE_DIR}/plugins/sdk/zig DESTINATION share/hekla)
+# The sources of the built-in plugins, to be read and copied.
+foreach(kind adapters architectures combiners heads objectives)
+  install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/${kind} DESTINATION share/hekla/plugins FILES_MATCHING PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.json")
+endforeach()
 install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)

@@ -109,6 +109,15 @@ printf x >>index/first-0.2.0.zip
 refused "its sha256 is [0-9a-f]*, and the index has" hekla plugin install first --index index/index.json
 refused "has no archive with its sha256" hekla plugin install index/first-0.2.0.zip --index index/index.json
 
+# A plugin that begins with a built-in one, whose sources are installed.
+cp -r "$HEKLA/share/hekla/plugins/heads/regression" mine
+mv mine/regression.cpp mine/mine.cpp
+sed -i 's/"plugin": "regression"/"plugin": "mine"/; s/"id": "regression"/"id": "mine"/; s/"regression.so"/"mine.so"/' mine/manifest.json
+sed -i 's/"regression"/"mine"/g' mine/mine.cpp
+sed 's/first.c)/mine.cpp)/; s/first/mine/g; s/LANGUAGES C)/LANGUAGES CXX)/' first/CMakeLists.txt >mine/CMakeLists.txt
+logged hekla plugin install mine --check 2
+logged hekla plugin uninstall mine
+
 # Archives that are not what they should be.
 mkdir bad
 (cd first && logged cmake -E tar cf ../bad/sources.zip --format=zip -- manifest.json first.c CMakeLists.txt)
