@@ -55,7 +55,7 @@ foreach(kind adapters architectures combiners heads objectives)
   install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/${kind} DESTINATION share/hekla/plugins FILES_MATCHING PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.json")
 endforeach()
 install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
-install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
+install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/GRAPHS.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
 # The manual page and shell completions, which the program generates from its own options.
 set(generated share/bash-completion/completions/hekla:completion:bash share/zsh/site-functions/_hekla:completion:zsh

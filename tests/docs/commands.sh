@@ -122,7 +122,7 @@ if (cd "$place/hekla" && PYTHON=false apps/compare_pytorch >"$place/log" 2>&1); 
 grep -q 'PyTorch is not available' "$place/log" || fail "compare_pytorch without PyTorch: $(cat "$place/log")"
 # sdk_guide runs plugins/README.md, in an empty folder. docs/cli.md and docs/recipes.md are generated from the program,
 # and compared by their own tests: their examples are those of --help, with models of the reader.
-for document in README.md docs/*.md apps/*/README.md plugins/DEBUGGING.md; do
+for document in README.md docs/*.md apps/*/README.md plugins/GRAPHS.md plugins/DEBUGGING.md; do
   case $document in docs/cli.md | docs/recipes.md) continue ;; esac
   run_document "$document"
 done

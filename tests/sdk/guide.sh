@@ -31,6 +31,12 @@ awk -v rust="$rust" '
 ' "$guide"
 [ -s commands ] && [ -s pairs.cpp ] && [ -s smooth.c ] && [ -s first.rs ] && [ -s bump.cpp ] && [ -s recipe.toml ]
 c++ -std=c++20 -fsyntax-only -I"$place/hekla/include" -I"$place/hekla/include/hekla/sdk" pairs.cpp # its first version
+{
+  printf '#include "block.hpp"\nusing namespace hekla::plugin;\n'
+  awk '/^```cpp$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$place/hekla/share/doc/hekla/GRAPHS.md"
+} >graphs.cpp
+grep -q running_average graphs.cpp
+c++ -std=c++20 -fsyntax-only -DHK_TARGET_ABI_MINOR=1 -I"$place/hekla/include" -I"$place/hekla/include/hekla/sdk" graphs.cpp
 sed -i "s#/opt/hekla#$place/hekla#g" commands
 bash -euo pipefail commands >run.log 2>&1 || { cat run.log; exit 1; }
 grep -q '^operation bump.squash/1(float x; real strength = 1) -> y' run.log || { cat run.log; exit 1; }
