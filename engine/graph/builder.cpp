@@ -34,6 +34,7 @@ std::vector<ValueId> Builder::append(Node node, std::span<const std::pair<Kind, 
 
 std::vector<ValueId> Builder::emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes) {
     if (!ok()) return {};
+    if (op == Op::one_hot) return emit_one_hot(inputs, attributes);
     Node node;
     node.op = op;
     return emit(std::move(node), inputs, attributes);
@@ -70,6 +71,28 @@ Result<std::vector<Attribute>> complete_attributes(const OperationInfo& o, std::
         if (std::ranges::none_of(o.attributes, [&](const AttributeInfo& a) { return attribute.name == a.name; }))
             return invalid_argument(fmt::format("there is no attribute {}", attribute.name));
     return attributes;
+}
+
+std::vector<ValueId> Builder::emit_one_hot(std::span<const ValueId> inputs,
+                                           std::span<const NamedAttribute> attributes) {
+    const auto refuse = [&](const std::string& what) {
+        fail(invalid_argument("one_hot: " + what));
+        return std::vector<ValueId>{};
+    };
+    Result<std::vector<Attribute>> complete = complete_attributes(info(Op::one_hot), attributes);
+    if (!complete.ok()) return refuse(complete.message());
+    const int64_t size = std::get<int64_t>(complete.value()[0].value);
+    if (inputs.size() != 1 || inputs[0] == kNone || inputs[0] >= graph_.values.size())
+        return refuse("expected one input, the indices");
+    Shape column = shape(inputs[0]);
+    if (kind(inputs[0]) != Kind::int32) return refuse("indices are float, expected int32");
+    if (column.rank() == kMaxRank) return refuse(fmt::format("indices {} have too many dimensions", column.text()));
+    if (size < 1) return refuse(fmt::format("size is {}, expected at least 1", size));
+    column.push_back(1);
+    const ValueId reshaped = (*this)(Op::reshape, {inputs[0]}, {{"shape", column.vector()}});
+    const ValueId inputs_of_compare[] = {reshaped, iota(size)};
+    const NamedAttribute equal[] = {{"relation", static_cast<int64_t>(Relation::equal)}};
+    return emit(Op::compare, inputs_of_compare, equal);
 }
 
 std::vector<ValueId> Builder::emit(Node node, std::span<const ValueId> inputs,

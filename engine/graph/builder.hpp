@@ -23,8 +23,8 @@ public:
     Builder() = default;
     explicit Builder(Graph graph) : graph_(std::move(graph)) {} // continues a checked graph
 
-    // Adds an operation of the table. Returns all outputs, or nothing after an error. Trailing optional inputs can be
-    // omitted.
+    // Adds an operation of the table; one_hot becomes the operations that compute it. Returns all outputs, or nothing
+    // after an error. Trailing optional inputs can be omitted.
     std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
     ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
                        std::initializer_list<NamedAttribute> attributes = {}); // returns the first output
@@ -68,6 +68,7 @@ public:
     Result<Graph> finish(); // an open scope or region is an error
 
 private:
+    std::vector<ValueId> emit_one_hot(std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes);
     std::vector<ValueId> emit(Node node, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes);
     ValueId leaf(Op op, std::initializer_list<NamedAttribute> attributes, Kind kind, const Shape& shape);
     std::vector<ValueId> append(Node node, std::span<const std::pair<Kind, Shape>> outputs);
@@ -83,5 +84,7 @@ private:
 
 // Returns the broadcast shape by NumPy's rule; nothing if the shapes do not fit.
 std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);
+// Returns the place of an index that an earlier one of its batch equals, if there is one. The batches have equal size.
+std::optional<std::size_t> repeated_index(std::span<const double> indices, int64_t batches);
 
 } // namespace hekla::graph

@@ -11,6 +11,49 @@ Shape kept(Backward& b) {
     return shape;
 }
 
+// Returns x moved by one place along the axis of the node, which is a scan: place i has the element of the place that
+// the scan visits after it, or before it, and the last or first place has `end`.
+ValueId neighbor(Backward& b, ValueId x, bool after, double end) {
+    const int64_t axis = from_start(b.node().integer("axis"), b.shape(x).rank());
+    const int64_t length = b.shape(x)[static_cast<int>(axis)];
+    if (length == 0) return x;
+    const bool from_above = after == (b.node().integer("reverse") == 0);
+    const ValueId moved = b.slice(x, axis, from_above ? 1 : 0, length - 1);
+    return b.builder()(
+        Op::pad, {moved},
+        {{"axis", axis}, {"before", int64_t{!from_above}}, {"after", int64_t{from_above}}, {"value", end}});
+}
+
+// Returns s with s[i] = dy[i] + a[i + 1] s[i + 1], where i + 1 is the place that the scan visits after i.
+ValueId scanned_back(Backward& b, ValueId dy, ValueId a) {
+    return b.builder()(Op::linear_scan, {dy, neighbor(b, a, true, 0.0)},
+                       {{"axis", b.node().integer("axis")}, {"reverse", int64_t{b.node().integer("reverse") == 0}}});
+}
+
+// y[i] depends on x[j] by the product of the others up to i, so the gradient needs no division.
+void cumprod_gradient(Backward& b) { b.give(0, b.mul(scanned_back(b, b.dy(), b.x()), neighbor(b, b.y(), false, 1.0))); }
+
+// A place that holds a maximum gets the gradients up to the next such place.
+void cummax_gradient(Backward& b) {
+    const ValueId dy = b.dy();
+    if (dy == kNone) return;
+    const Shape shape = b.shape(dy);
+    const int axis = static_cast<int>(from_start(b.node().integer("axis"), shape.rank()));
+    Shape places;
+    for (int i = 0; i < shape.rank(); ++i) places.push_back(i == axis ? shape[i] : 1);
+    const ValueId older = b.compare(b.y(1), Relation::not_equal, b.reshape(b.builder().iota(shape[axis]), places));
+    b.give(0, b.where(older, b.number(dy, 0.0), scanned_back(b, dy, b.cast(older, b.kind(dy)))));
+}
+
+// The sum over i >= j of dy[i] exp(x[j] - y[i]), by factors exp(y[i - 1] - y[i]), which are at most 1.
+void logcumsumexp_gradient(Backward& b) {
+    const ValueId dy = b.dy();
+    // Where y is -infinity, differences are 0 in place of NaN.
+    const ValueId y = b.builder()(Op::maximum, {b.y(), b.number(b.y(), -1e38)});
+    const ValueId factor = b.builder()(Op::exp, {b.sub(neighbor(b, y, false, -1e38), y)});
+    b.give(0, b.mul(scanned_back(b, dy, factor), b.builder()(Op::exp, {b.sub(b.x(), y)})));
+}
+
 } // namespace
 
 bool reduce_gradient(Backward& b) {
@@ -43,13 +86,14 @@ bool reduce_gradient(Backward& b) {
         b.give(0, build(Op::cumsum, {dy},
                         {{"axis", node.integer("axis")}, {"reverse", int64_t{node.integer("reverse") == 0}}}));
         return true;
-    case Op::top_k: {
-        const int rank = in.rank();
+    case Op::cumprod: cumprod_gradient(b); return true;
+    case Op::cummax: cummax_gradient(b); return true;
+    case Op::logcumsumexp: logcumsumexp_gradient(b); return true;
+    case Op::top_k:
         if (dy != kNone)
-            b.give(0, build(Op::gather_gradient, {dy, b.y(1)},
-                            {{"batch_dimensions", int64_t{rank - 1}}, {"rows", in[-1]}}));
+            b.give(0, build(Op::scatter_add, {build.fill(b.kind(dy), in, 0.0), b.y(1), dy},
+                            {{"batch_dimensions", int64_t{in.rank() - 1}}}));
         return true;
-    }
     case Op::softmax: b.give(0, build(Op::softmax_gradient, {dy, y}, {{"axis", node.integer("axis")}})); return true;
     case Op::log_softmax: {
         const ValueId total = b.sum(dy, {from_start(node.integer("axis"), in.rank())}, true);

@@ -54,8 +54,21 @@ bool shape_gradient(Backward& b) {
         return true;
     case Op::gather: {
         const int64_t batch = node.integer("batch_dimensions");
-        b.give(0, build(Op::gather_gradient, {dy, b.x(1)},
-                        {{"batch_dimensions", batch}, {"rows", b.shape(b.x(0))[static_cast<int>(batch)]}}));
+        const ValueId zeros = build.fill(b.kind(dy), b.shape(b.x(0)), 0.0);
+        b.give(0, build(Op::scatter_add, {zeros, b.x(1), dy}, {{"batch_dimensions", batch}}));
+        return true;
+    }
+    case Op::scatter_add:
+    case Op::scatter: {
+        const int64_t batch = node.integer("batch_dimensions");
+        if (b.wants(2)) b.give(2, build(Op::gather, {dy, b.x(1)}, {{"batch_dimensions", batch}}));
+        if (!b.wants(0)) return true;
+        if (node.op == Op::scatter_add) {
+            b.give(0, dy);
+        } else {
+            const ValueId zeros = build.fill(b.kind(dy), b.shape(b.x(2)), 0.0);
+            b.give(0, build(Op::scatter, {dy, b.x(1), zeros}, {{"batch_dimensions", batch}}));
+        }
         return true;
     }
     case Op::once:

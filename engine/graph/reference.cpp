@@ -32,6 +32,10 @@ Status run(const Call& call) {
     case Op::logsumexp:
     case Op::argmax:
     case Op::cumsum:
+    case Op::cumprod:
+    case Op::cummax:
+    case Op::logcumsumexp:
+    case Op::linear_scan:
     case Op::top_k: return reference::run_reduce(call);
     case Op::random_uniform:
     case Op::random_normal: return reference::run_random(call);
@@ -48,8 +52,9 @@ Status run(const Call& call) {
     case Op::rotary:
     case Op::embedding:
     case Op::gather:
-    case Op::embedding_gradient:
-    case Op::gather_gradient: return reference::run_lookup(call);
+    case Op::scatter_add:
+    case Op::scatter:
+    case Op::embedding_gradient: return reference::run_lookup(call);
     case Op::attention: return reference::run_attention(call);
     case Op::attention_gradient: return reference::run_attention_gradient(call);
     case Op::attention_cached: return reference::run_attention_cached(call);

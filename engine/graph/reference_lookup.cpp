@@ -1,5 +1,6 @@
-// The interpreter's lookups by index: embedding, gather, rotary, and their gradients. An index out of range is an error
-// here, so that its cause is found; kernels have to clamp it.
+// The interpreter's lookups by index: embedding, gather, scatter, rotary, and their gradients. An index out of range is
+// an error here, so that its cause is found; kernels have to clamp it.
+#include "graph/builder.hpp"
 #include "graph/reference_kernels.hpp"
 
 #include <algorithm>
@@ -70,15 +71,25 @@ Status gather(const Call& call) {
     return {};
 }
 
-Status gather_gradient(const Call& call) {
-    const Gather size(call.out().shape, call.in(1).shape, call.node.integer("batch_dimensions"));
-    HK_TRY(indices_ok(call.in(1), "indices", size.rows, "x"));
-    const double* dy = call.data(0);
+Status scatter(const Call& call) {
+    const Tensor& indices = call.in(1);
+    const Gather size(call.out().shape, indices.shape, call.node.integer("batch_dimensions"));
+    const bool adds = call.node.op == Op::scatter_add;
+    HK_TRY(indices_ok(indices, "indices", size.rows, "x"));
+    if (!adds)
+        if (const std::optional<std::size_t> place = repeated_index(indices.data, size.batch))
+            return invalid_argument(fmt::format("element {} of indices {} is {} again, expected every row of x once",
+                                                *place, indices.shape.text(), indices.data[*place]));
+    std::vector<double>& y = call.out().data;
+    y = call.in(0).data;
+    const double* values = call.data(2);
     for (int64_t b = 0; b < size.batch; ++b)
-        for (int64_t i = 0; i < size.count; ++i, dy += size.width) {
-            double* row = call.out().data.data() + (b * size.rows + index(call.in(1), b * size.count + i)) * size.width;
-            for (int64_t j = 0; j < size.width; ++j) row[j] += dy[j];
+        for (int64_t i = 0; i < size.count; ++i, values += size.width) {
+            double* row = y.data() + (b * size.rows + index(indices, b * size.count + i)) * size.width;
+            for (int64_t j = 0; j < size.width; ++j) row[j] = adds ? row[j] + values[j] : values[j];
         }
+    if (call.out().kind == Kind::int32)
+        for (double& value : y) value = wrapped(static_cast<int64_t>(value));
     return {};
 }
 
@@ -115,7 +126,8 @@ Status run_lookup(const Call& call) {
     case Op::embedding: return embedding(call);
     case Op::embedding_gradient: return embedding_gradient(call);
     case Op::gather: return gather(call);
-    case Op::gather_gradient: return gather_gradient(call);
+    case Op::scatter_add:
+    case Op::scatter: return scatter(call);
     default: return rotary(call);
     }
 }

@@ -82,20 +82,68 @@ void argmax(const Call& call) {
         }
 }
 
-void cumsum(const Call& call) {
+// Calls f(element, place, first) for the elements of each line along the axis, in the order of the scan; `place` is
+// the element's index along the axis, `first` begins a line.
+template<class F>
+void scan(const Call& call, F f) {
     const auto [outer, length, inner] = around_axis(call.in(0).shape, call.node.integer("axis"));
     const bool reverse = call.node.integer("reverse") != 0;
-    const bool integer = call.out().kind == Kind::int32;
     for (int64_t o = 0; o < outer; ++o)
-        for (int64_t i = 0; i < inner; ++i) {
-            double total = 0;
+        for (int64_t i = 0; i < inner; ++i)
             for (int64_t j = 0; j < length; ++j) {
-                const int64_t place = (o * length + (reverse ? length - 1 - j : j)) * inner + i;
-                total += call.data(0)[place];
-                if (integer) total = wrapped(static_cast<int64_t>(total));
-                call.out().data[at(place)] = total;
+                const int64_t place = reverse ? length - 1 - j : j;
+                f(at((o * length + place) * inner + i), place, j == 0);
             }
-        }
+}
+
+void running(const Call& call) {
+    const double* x = call.data(0);
+    std::vector<double>& y = call.out().data;
+    double total = 0, top = 0;
+    switch (call.node.op) {
+    case Op::cumsum:
+        scan(call, [&](std::size_t i, int64_t, bool first) {
+            total = first ? x[i] : total + x[i];
+            if (call.out().kind == Kind::int32) total = wrapped(static_cast<int64_t>(total));
+            y[i] = total;
+        });
+        break;
+    case Op::cumprod:
+        scan(call, [&](std::size_t i, int64_t, bool first) {
+            if (call.out().kind == Kind::int32 && !first)
+                total = wrapped(static_cast<int64_t>(total) * static_cast<int64_t>(x[i])); // exact
+            else
+                total = first ? x[i] : total * x[i];
+            y[i] = total;
+        });
+        break;
+    case Op::cummax:
+        scan(call, [&](std::size_t i, int64_t place, bool first) {
+            if (first || !above(total, x[i])) {
+                total = x[i];
+                top = static_cast<double>(place);
+            }
+            y[i] = total;
+            call.out(1).data[i] = top;
+        });
+        break;
+    case Op::logcumsumexp: // total is relative to the maximum
+        scan(call, [&](std::size_t i, int64_t, bool first) {
+            if (first || x[i] > top) {
+                total = (first ? 0.0 : total * std::exp(top - x[i])) + 1.0;
+                top = x[i];
+            } else {
+                total += x[i] == top ? 1.0 : std::exp(x[i] - top); // inf - inf is not a number
+            }
+            y[i] = top + std::log(total);
+        });
+        break;
+    default: // linear_scan
+        scan(call, [&](std::size_t i, int64_t, bool first) {
+            total = x[i] + (first ? 0.0 : call.data(1)[i] * total);
+            y[i] = total;
+        });
+    }
 }
 
 void top_k(const Call& call) {
@@ -124,8 +172,8 @@ Status run_reduce(const Call& call) {
     case Op::max: max(call); break;
     case Op::logsumexp: logsumexp(call); break;
     case Op::argmax: argmax(call); break;
-    case Op::cumsum: cumsum(call); break;
-    default: top_k(call);
+    case Op::top_k: top_k(call); break;
+    default: running(call);
     }
     return {};
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
+#include <set>
 
 namespace hekla::graph {
 namespace {
@@ -309,7 +310,8 @@ Result<Outputs> norm_gradient(const Rule& r) {
 Result<Outputs> along_axis(const Rule& r) {
     HK_ASSIGN(const int axis, r.axis("axis", r.shape(0)));
     (void)axis;
-    if (r.node.op == Op::softmax_gradient) HK_TRY(r.expect(1, r.shape(0)));
+    if (r.node.op == Op::softmax_gradient || r.node.op == Op::linear_scan) HK_TRY(r.expect(1, r.shape(0)));
+    if (r.node.op == Op::cummax) return Outputs{{r.kind(0), r.shape(0)}, {Kind::int32, r.shape(0)}};
     return one(r.kind(0), r.shape(0));
 }
 
@@ -352,29 +354,40 @@ Result<Outputs> embedding_gradient(const Rule& r) {
     return one(Kind::float32, table);
 }
 
-Result<Outputs> gather(const Rule& r) {
+// Returns the shape of gather's result: [B..., K..., R...] for x [B..., N, R...] and indices [B..., K...].
+Result<Shape> gathered(const Rule& r) {
     const int64_t batch = r.node.integer("batch_dimensions");
     const Shape &x = r.shape(0), &indices = r.shape(1);
-    const bool back = r.node.op == Op::gather_gradient;
-    if (batch < 0 || batch > indices.rank() || (!back && batch >= x.rank()))
+    if (batch < 0 || batch > indices.rank() || batch >= x.rank())
         return r.error("{} batch dimensions of x {} and indices {}", batch, r.text(0), r.text(1));
     for (int i = 0; i < batch; ++i)
-        if (i >= x.rank() || x[i] != indices[i])
-            return r.error("x {} and indices {} differ in dimension {}", r.text(0), r.text(1), i);
-    std::vector<int64_t> y;
-    if (back) { // dy [B..., K..., R...] -> [B..., rows, R...]
-        for (int i = 0; i < indices.rank(); ++i)
-            if (i >= x.rank() || x[i] != indices[i])
-                return r.error("dy {} and indices {} do not fit", r.text(0), r.text(1));
-        for (int i = 0; i < batch; ++i) y.push_back(x[i]);
-        y.push_back(r.node.integer("rows"));
-        for (int i = indices.rank(); i < x.rank(); ++i) y.push_back(x[i]);
-    } else {
-        for (int i = 0; i < indices.rank(); ++i) y.push_back(indices[i]);
-        for (int i = static_cast<int>(batch) + 1; i < x.rank(); ++i) y.push_back(x[i]);
-    }
+        if (x[i] != indices[i]) return r.error("x {} and indices {} differ in dimension {}", r.text(0), r.text(1), i);
+    std::vector<int64_t> y = indices.vector();
+    for (int i = static_cast<int>(batch) + 1; i < x.rank(); ++i) y.push_back(x[i]);
     HK_TRY(sizes_ok(r, y));
-    return one(r.kind(0), Shape(y));
+    return Shape(y);
+}
+
+Result<Outputs> gather(const Rule& r) {
+    HK_ASSIGN(const Shape y, gathered(r));
+    return one(r.kind(0), y);
+}
+
+Result<Outputs> scatter(const Rule& r) {
+    HK_ASSIGN(const Shape values, gathered(r));
+    HK_TRY(r.expect(2, values));
+    if (is_float(r.kind(0)) != is_float(r.kind(2)))
+        return r.error("x is {} and values are {}: cast one of them", kind_name(r.kind(0)), kind_name(r.kind(2)));
+    const Node& indices = r.graph.producer(r.node.inputs[1]);
+    if (r.node.op == Op::scatter && indices.op == Op::constant) {
+        int64_t batches = 1;
+        for (int i = 0; i < r.node.integer("batch_dimensions"); ++i) batches *= r.shape(1)[i];
+        const std::vector<double>& given = indices.reals("value");
+        if (const std::optional<std::size_t> place = repeated_index(given, batches))
+            return r.error("element {} of indices {} is {} again; expected every row once", *place, r.text(1),
+                           given[*place]);
+    }
+    return one(joined(r.kind(0), r.kind(2)), r.shape(0));
 }
 
 // Checks the inputs of attention, which begin at input `q`.
@@ -643,6 +656,16 @@ std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
     return result;
 }
 
+std::optional<std::size_t> repeated_index(std::span<const double> indices, int64_t batches) {
+    const std::size_t count = batches == 0 ? 0 : indices.size() / static_cast<std::size_t>(batches);
+    std::set<double> seen;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        if (i % count == 0) seen.clear();
+        if (!seen.insert(indices[i]).second) return i;
+    }
+    return std::nullopt;
+}
+
 Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     const Rule r{graph, node};
     if ((node.op == Op::own) != (node.own != nullptr))
@@ -676,6 +699,10 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::top_k: return top_k(r);
     case Op::flip:
     case Op::cumsum:
+    case Op::cumprod:
+    case Op::cummax:
+    case Op::logcumsumexp:
+    case Op::linear_scan:
     case Op::softmax:
     case Op::log_softmax:
     case Op::softmax_gradient: return along_axis(r);
@@ -694,8 +721,9 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::rotary: return rotary(r);
     case Op::embedding: return embedding(r);
     case Op::embedding_gradient: return embedding_gradient(r);
-    case Op::gather:
-    case Op::gather_gradient: return gather(r);
+    case Op::gather: return gather(r);
+    case Op::scatter_add:
+    case Op::scatter: return scatter(r);
     case Op::attention: return attention(r);
     case Op::attention_gradient: return attention_gradient(r);
     case Op::attention_cached: return attention_cached(r);

@@ -21,7 +21,7 @@ const char* color(Op op) {
     if (op <= Op::random_normal) return "#f8d7ea";
     if (op <= Op::row_linear) return "#cfe2ff";  // matrix
     if (op <= Op::log_softmax) return "#d5f0d5"; // norm
-    if (op <= Op::gather) return "#d7f3f1";      // position, lookup
+    if (op <= Op::scatter) return "#d7f3f1";     // position, lookup
     if (op <= Op::lstm) return "#e3d7ff";        // attention, recurrent
     if (op == Op::cross_entropy || op == Op::linear_cross_entropy || op == Op::linear_cross_entropy_with_gradient)
         return "#ffd6d6";

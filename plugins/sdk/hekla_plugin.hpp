@@ -416,9 +416,18 @@ inline Value own(const char* name, uint32_t revision, const std::vector<Value>& 
 inline Value equal(Value a, Value b, Location at = Location::here()) { return compare(a, b, 0, at); }
 inline Value not_equal(Value a, Value b, Location at = Location::here()) { return compare(a, b, 1, at); }
 inline Value less(Value a, Value b, Location at = Location::here()) { return compare(a, b, 2, at); }
+inline Value less_equal(Value a, Value b, Location at = Location::here()) { return compare(a, b, 3, at); }
+inline Value greater(Value a, Value b, Location at = Location::here()) { return compare(a, b, 4, at); }
+inline Value greater_equal(Value a, Value b, Location at = Location::here()) { return compare(a, b, 5, at); }
 inline Value equal(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 0, at); }
 inline Value not_equal(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 1, at); }
+inline Value less(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 2, at); }
+inline Value less_equal(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 3, at); }
 inline Value greater(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 4, at); }
+inline Value greater_equal(Value a, double b, Location at = Location::here()) {
+    return compare(a, like(a, b, at), 5, at);
+}
+inline Value pow(Value a, double b, Location at = Location::here()) { return pow(a, like(a, b, at), at); }
 inline Value to_float(Value x, Location at = Location::here()) { return cast(x, HK_KIND_FLOAT, at); }
 inline Value to_float32(Value x, Location at = Location::here()) { return cast(x, HK_KIND_FLOAT32, at); }
 inline Value to_int(Value x, Location at = Location::here()) { return cast(x, HK_KIND_INT32, at); }

@@ -269,6 +269,42 @@ inline Value cumsum(Value x, int64_t axis, const CumsumOptions& options = {}, Lo
     return graph_of({x}, at).emit("cumsum", 1, {x}, {attribute("axis", axis), attribute("reverse", options.reverse)}, 1, at)[0];
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+struct CumprodOptions {
+    int64_t reverse = 0;
+};
+// Running product along an axis, from the other end with reverse.
+inline Value cumprod(Value x, int64_t axis, const CumprodOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("cumprod", 1, {x}, {attribute("axis", axis), attribute("reverse", options.reverse)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct CummaxOptions {
+    int64_t reverse = 0;
+};
+struct CummaxResult {
+    Value values;
+    Value indices;
+};
+// Running maximum along an axis, from the other end with reverse, and the int32 index of the element that holds it:
+// the latest one at ties. That element gets the gradient.
+inline CummaxResult cummax(Value x, int64_t axis, const CummaxOptions& options = {}, Location at = Location::here()) {
+    const std::vector<Value> outputs = graph_of({x}, at).emit("cummax", 1, {x}, {attribute("axis", axis), attribute("reverse", options.reverse)}, 2, at);
+    return {outputs[0], outputs[1]};
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct LogcumsumexpOptions {
+    int64_t reverse = 0;
+};
+// log of the running sum of exp along an axis, from the other end with reverse, without overflow.
+inline Value logcumsumexp(Value x, int64_t axis, const LogcumsumexpOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("logcumsumexp", 1, {x}, {attribute("axis", axis), attribute("reverse", options.reverse)}, 1, at)[0];
+}
+#endif
+
 struct TopKResult {
     Value values;
     Value indices;
@@ -315,6 +351,7 @@ inline Value linear(Value x, Value weight, const LinearOptions& options = {}, Lo
     return graph_of({x, weight}, at).emit("linear", 1, {x, weight, options.bias}, {attribute("input_first", options.input_first)}, 1, at)[0];
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
 struct RowLinearOptions {
     int64_t input_first = 0;
 };
@@ -323,6 +360,7 @@ struct RowLinearOptions {
 inline Value row_linear(Value x, Value weights, Value rows, const RowLinearOptions& options = {}, Location at = Location::here()) {
     return graph_of({x, weights, rows}, at).emit("row_linear", 1, {x, weights, rows}, {attribute("input_first", options.input_first)}, 1, at)[0];
 }
+#endif
 
 struct LayerNormOptions {
     Value gain{};
@@ -387,6 +425,38 @@ struct GatherOptions {
 inline Value gather(Value x, Value indices, const GatherOptions& options = {}, Location at = Location::here()) {
     return graph_of({x, indices}, at).emit("gather", 1, {x, indices}, {attribute("batch_dimensions", options.batch_dimensions)}, 1, at)[0];
 }
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct ScatterAddOptions {
+    int64_t batch_dimensions = 0;
+};
+// x [B..., N, R...] with values [B..., K..., R...] added to the rows that indices [B..., K...] int32 name, with
+// batch_dimensions leading dimensions in common, as gather reads them. What is added to one row is summed in the
+// order of the indices, so that every run gives the same bits. Indices are 0 to N - 1; kernels leave out the values
+// of others.
+inline Value scatter_add(Value x, Value indices, Value values, const ScatterAddOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x, indices, values}, at).emit("scatter_add", 1, {x, indices, values}, {attribute("batch_dimensions", options.batch_dimensions)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct ScatterOptions {
+    int64_t batch_dimensions = 0;
+};
+// As scatter_add, but the values replace the rows. The indices of a batch must differ: duplicates are refused in a
+// constant and by the interpreter, and kernels take the last one.
+inline Value scatter(Value x, Value indices, Value values, const ScatterOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x, indices, values}, at).emit("scatter", 1, {x, indices, values}, {attribute("batch_dimensions", options.batch_dimensions)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// indices [...] int32 -> [..., size] int32: 1 at the index, else 0; any other index gives zeros. The graph has it as
+// compare of the indices with 0, 1, ...
+inline Value one_hot(Value indices, int64_t size, Location at = Location::here()) {
+    return graph_of({indices}, at).emit("one_hot", 1, {indices}, {attribute("size", size)}, 1, at)[0];
+}
+#endif
 
 struct AttentionOptions {
     Value bias{};

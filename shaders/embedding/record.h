@@ -1,4 +1,10 @@
-// Argument records of the kernels in shaders/embedding, named after them.
+// Shared by the kernels in shaders/embedding and their lowering: constants and argument records, named after them.
+
+// The specialization constant MODE of segments: what becomes of a row that ids name.
+HK_CONSTANT(kSumRows, 0); // the sum of its segment
+HK_CONSTANT(kAddRows, 1); // the same, added to what it is
+HK_CONSTANT(kReplaceRows, 2); // the last of its segment
+
 HK_RECORD(LookupRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(table);

@@ -2,17 +2,23 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant fours FOURS
-// Sums rows of dy with the same id into that id's row of dtable (zero before), in the order of the tokens. ADD: the sum is
-// added to the row. A workgroup
-// handles one index of the sorted order and S * W * 4 columns; it does nothing unless an id begins at that index.
+// Joins the rows of dy with the same id, its segment, in the order of the tokens, and stores them in that id's row of
+// dtable by MODE; the other rows are not written. A workgroup handles one index of the sorted order and S * W * 4 columns; it
+// does nothing unless an id begins at that index.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "embedding/record.h"
 
 layout(constant_id = 1) const uint W = 1;
-layout(constant_id = 2) const uint ADD = 0;
+layout(constant_id = 2) const uint MODE = kSumRows;
+layout(constant_id = 3) const uint INTEGER = 0; // dy and dtable are int32
 
 PUSH_RECORD(SegmentsRecord);
+
+PART joined(PART a, PART b) {
+    if (INTEGER != 0) return intBitsToFloat(floatBitsToInt(a) + floatBitsToInt(b));
+    return a + b;
+}
 
 void main() {
     SegmentsRecord r = record;
@@ -34,15 +40,17 @@ void main() {
     bool more;
     do {
         const uint64_t row = r.dy + (uint64_t(batch) * count + token) * r.dy_stride * 4ul;
-        [[unroll]] for (uint j = 0; j < 4; ++j)
-            sum[j] += load_part(row, first + j * S * W, width, W, 0.0);
+        [[unroll]] for (uint j = 0; j < 4; ++j) {
+            const PART part = load_part(row, first + j * S * W, width, W, 0.0);
+            sum[j] = MODE == kReplaceRows ? part : joined(sum[j], part);
+        }
         ++at;
         token = uint(load_int(order, uint64_t(min(at, count - 1))));
         more = at < count && load_int(ids, uint64_t(token)) == id;
     } while (more);
     const uint64_t to = r.dtable + (uint64_t(batch) * r.batch_rows + uint(id)) * uint64_t(width) * 4ul;
     [[unroll]] for (uint j = 0; j < 4; ++j) {
-        if (ADD != 0) sum[j] += load_written(to, first + j * S * W, width, W);
+        if (MODE == kAddRows) sum[j] = joined(sum[j], load_written(to, first + j * S * W, width, W));
         store_part(to, first + j * S * W, width, W, sum[j]);
     }
 }

@@ -1,9 +1,19 @@
-// Argument records of the kernels in shaders/scan, named after them.
-HK_RECORD(CumsumRecord) {
+// Shared by the kernels in shaders/scan and their lowering: constants and argument records, named after them.
+
+// The specialization constant SCAN: what place i of a line gets.
+HK_CONSTANT(kSum, 0);
+HK_CONSTANT(kProduct, 1);
+HK_CONSTANT(kMaximum, 2);
+HK_CONSTANT(kLogSumExp, 3);
+HK_CONSTANT(kLinear, 4); // y[i] = x[i] + a[i] y[i - 1]
+
+HK_RECORD(ScanRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x);
+    HK_ADDRESS(x); // [outer, places, inner], as the others
+    HK_ADDRESS(a); // of kLinear
     HK_ADDRESS(y);
-    HK_U32(count); // lines: outer * inner
+    HK_ADDRESS(indices); // of kMaximum
+    HK_U32(count);       // lines: outer * inner
     HK_U32(places);
     HK_U32(inner);
 };

@@ -89,7 +89,19 @@ void add_lookups(std::vector<GradientCase>& cases) {
     const std::vector<Lookup> lookups = {{{5}, {3}, 0},      {{5, 3}, {2, 2}, 0},       {{2, 5, 3}, {2, 4}, 1},
                                          {{2, 5}, {2}, 1},   {{2, 3, 5}, {2, 3, 2}, 2}, {{5, 2}, {}, 0},
                                          {{1, 1}, {1, 1}, 1}};
-    for (const auto& [x, indices, batch] : lookups)
+    for (const auto& [x, indices, batch] : lookups) {
+        Shape values = indices;
+        for (int i = static_cast<int>(batch) + 1; i < x.rank(); ++i) values.push_back(x[i]);
+        for (const Op op : {Op::scatter_add, Op::scatter})
+            cases.push_back({info(op).name + x.text() + indices.text(), {{x}, {values}}, [=](Builder& b, Values v) {
+                                 std::vector<double> places(static_cast<std::size_t>(indices.elements()));
+                                 const auto rows = static_cast<std::size_t>(x[static_cast<int>(batch)]);
+                                 for (std::size_t i = 0; i < places.size(); ++i) // scatter's differ in each batch
+                                     places[i] = static_cast<double>(op == Op::scatter ? (3 * i + 1) % rows
+                                                                                       : (i * i + 1) % rows);
+                                 return std::vector{b(op, {v[0], b.constant(Kind::int32, indices, places), v[1]},
+                                                      {{"batch_dimensions", batch}})};
+                             }});
         cases.push_back({"gather " + x.text() + indices.text(), {{x}}, [=](Builder& b, Values v) {
                              std::vector<double> values(static_cast<std::size_t>(indices.elements()));
                              const int64_t rows = x[static_cast<int>(batch)];
@@ -98,6 +110,7 @@ void add_lookups(std::vector<GradientCase>& cases) {
                              return std::vector{b(Op::gather, {v[0], b.constant(Kind::int32, indices, values)},
                                                   {{"batch_dimensions", batch}})};
                          }});
+    }
 }
 
 void add_rotary(std::vector<GradientCase>& cases) {

@@ -101,11 +101,18 @@ std::vector<GradientCase> reduce_cases() {
                                         {{"axes", a}, {"keep", keep}}));
     for (const int64_t axis : {0, 1, -1}) {
         for (const int64_t reverse : {0, 1})
-            cases.push_back(case_of(Op::cumsum, "", {{{2, 3, 5}}}, {{"axis", axis}, {"reverse", reverse}}));
+            for (const Op op : {Op::cumsum, Op::cumprod, Op::cummax, Op::logcumsumexp})
+                for (const Shape& shape : {Shape{2, 3, 5}, Shape{1, 7, 1}, Shape{1, 1}})
+                    if (axis < shape.rank())
+                        cases.push_back(
+                            case_of(op, shape.text(), {{shape, -2, 2}}, {{"axis", axis}, {"reverse", reverse}}));
         cases.push_back(case_of(Op::softmax, "", {{{3, 2, 7}, -3, 3}}, {{"axis", axis}}));
         cases.push_back(case_of(Op::log_softmax, "", {{{3, 2, 7}, -3, 3}}, {{"axis", axis}}));
         cases.push_back(case_of(Op::softmax, "of one", {{{1}}}, {{"axis", int64_t{0}}}));
     }
+    cases.push_back(case_of(Op::cumprod, "of zeros", {{{7}, 0, 0, {2, -1, 0, 3, 0.5, 0, 4}}}, {{"axis", int64_t{0}}}));
+    cases.push_back(case_of(Op::logcumsumexp, "of distant numbers", {{{6}, 0, 0, {90, -90, 2, 89, 91, -3}}},
+                            {{"axis", int64_t{0}}}));
     cases.push_back(case_of(Op::top_k, "", {{{3, 7}}}, {{"k", int64_t{3}}}));
     cases.push_back(case_of(Op::top_k, "all", {{{5}}}, {{"k", int64_t{5}}}));
     return cases;
@@ -169,13 +176,13 @@ TEST_CASE("every operation that has a gradient has a case") {
         }
     // These have no gradient by definition.
     covered.insert({Op::sign, Op::floor, Op::round, Op::compare, Op::argmax, Op::stop_gradient, Op::random_uniform,
-                    Op::random_normal});
+                    Op::random_normal, Op::one_hot});
     for (const OperationInfo& o : operation_table())
         if (!o.internal) CHECK_MESSAGE(covered.contains(o.op), o.name);
     // The operations that differentiate() emits were checked too.
     for (const Op op :
          {Op::unslice, Op::gelu_gradient, Op::layer_norm_gradient, Op::rms_norm_gradient, Op::softmax_gradient,
-          Op::embedding_gradient, Op::gather_gradient, Op::cross_entropy_gradient, Op::linear_cross_entropy,
+          Op::embedding_gradient, Op::linear_scan, Op::cross_entropy_gradient, Op::linear_cross_entropy,
           Op::linear_cross_entropy_gradient, Op::attention_gradient, Op::gru_gradient, Op::lstm_gradient})
         CHECK_MESSAGE(covered.contains(op), info(op).name);
 }
@@ -214,6 +221,12 @@ TEST_CASE("gradients at ties and kinks equal PyTorch's") {
         gradients_at({floats({2, 3}, {1, 3, 3, 2, 2, 2})}, unary(Op::max, {{"axes", std::vector<int64_t>{1}}}))[0],
         {0, 0.5, 0.5, 1. / 3, 1. / 3, 1. / 3});
     check_values(gradients_at({points({1, 3, 2, 3})}, unary(Op::top_k, {{"k", int64_t{2}}}))[0], {0, 1, 0, 1});
+    const std::vector<NamedAttribute> first = {{"axis", int64_t{0}}};
+    check_values(gradients_at({points({1, 3, 2, 3, 3, 5, 5})}, unary(Op::cummax, first))[0], {1, 2, 0, 1, 1, 1, 1});
+    check_values(gradients_at({points({2, 0, 3, 0, 4})}, unary(Op::cumprod, first))[0], {1, 8, 0, 0, 0});
+    // PyTorch 2.14 has NaN for the first two.
+    check_values(gradients_at({points({-INFINITY, -INFINITY, 1, 1})}, unary(Op::logcumsumexp, first))[0],
+                 {0, 0, 1.5, 0.5});
     check_values(gradients_at({points({0, 4})}, unary(Op::sqrt))[0], {INFINITY, 0.25});
     check_values(gradients_at({points({-40, 0, 40})}, unary(Op::softplus))[0], {4.248354255291589e-18, 0.5, 1}, 1e-15);
     check_values(gradients_at({points({-40, 0, 40})}, unary(Op::log_sigmoid))[0], {1, 0.5, 4.248354255291589e-18},
@@ -230,6 +243,71 @@ TEST_CASE("gradients at ties and kinks equal PyTorch's") {
     check_values(gradients_at({points({0, -1})}, power(2))[0], {0, -2});
     check_values(gradients_at({points({0, 1})}, power(0))[0], {0, 0});
     check_values(gradients_at({points({0, 1})}, power(0.5))[0], {INFINITY, 0.5});
+}
+
+TEST_CASE("scans and scatters of waves, and their gradients, equal PyTorch's") {
+    struct Expected {
+        Op op;
+        std::vector<double> y, dx, dvalues;
+    };
+    const Expected all[] = {
+        {Op::cumprod,
+         {0.2955202067, 0.2486716793, 0.2465989537, 0.1665685136, 0.006926029137, -0.6118578909, 0.5981095161,
+          -0.5284026367, 0.1975574155, 0.06154730659, 0.8504366206, 0.8413864838, 0.5578133494, 0.01382006305,
+          -0.008638515781},
+         {2.16104996, 0.4459620764, 0.1342145253, -0.02144718347, -0.1145601869, -0.6425489694, 0.2197876266,
+          -0.3202632425, -0.3618684433, 0.1775464487, 1.498027817, 0.4539790344, -0.06484994596, -0.0433179455,
+          -0.01375699179},
+         {}},
+        {Op::cummax,
+         {0.2955202067, 0.8414709848, 0.9916648105, 0.9916648105, 0.9916648105, -0.6118578909, -0.6118578909,
+          -0.6118578909, -0.3738766648, 0.3115413635, 0.8504366206, 0.9893582466, 0.9893582466, 0.9893582466,
+          0.9893582466},
+         {0.8912073601, 0.9738476309, -0.1476681585, 0, 0, -2.105373944, 0, 0, 0.4048499206, 0.8987080958, 0.9698898108,
+          -1.185544868, 0, 0, 0},
+         {}},
+        {Op::logcumsumexp,
+         {0.2955202067, 1.298446835, 1.849921558, 2.11917457, 2.237163067, -0.6118578909, -0.08492460483, 0.286632014,
+          0.7030954119, 1.219508703, 0.8504366206, 1.615455079, 1.941718841, 2.078917296, 2.143710192},
+         {1.266789485, 0.6483482235, 0.03685141323, -0.1580582319, -0.07654405753, -1.346180941, -0.2445328975,
+          0.1058577067, 0.3205523594, 0.3624878453, 0.7388337388, -0.2654912924, -0.4172083028, -0.2093370773,
+          -0.0624521239},
+         {}},
+        {Op::scatter_add,
+         {0.7229000869, 0.8414709848, 1.645421135, 0.6754631806, 0.04158066243, -0.6118578909, -2.791971838,
+          -0.8834546557, -0.3738766648, -0.3939989621, 0.7673472178, 1.957277919, 0.6629692301, 0.6032151898,
+          -0.6250706489},
+         {0.8912073601, 0.9738476309, 0.5984721441, -0.05837414343, -0.6877661592, -0.9936910036, -0.8322674422,
+          -0.2794154982, 0.4048499206, 0.8987080958, 0.9698898108, 0.5849171929, -0.07515112046, -0.6998746876,
+          -0.9954362533},
+         {0.5984721441, 0.8912073601, 0.5984721441, -0.8322674422, -0.8322674422, 0.8987080958, 0.9698898108,
+          -0.6998746876, 0.5849171929}},
+        {Op::scatter,
+         {0.4273798802, -0.255541102, 0.9092974268, 0.6754631806, 0.04158066243, -0.6118578909, -0.9961646088,
+          -0.8834546557, -0.8182771111, -0.7055403256, -0.08308940282, 0.967919672, 0.6629692301, 0.5784397644,
+          -0.6250706489},
+         {0, 0, 0, -0.05837414343, -0.6877661592, -0.9936910036, 0, -0.2794154982, 0, 0, 0, 0, -0.07515112046, 0,
+          -0.9954362533},
+         {0.5984721441, 0.8912073601, 0.9738476309, 0.4048499206, -0.8322674422, 0.8987080958, 0.9698898108,
+          -0.6998746876, 0.5849171929}}};
+    const Tensor x = wave({3, 5}, 0.3), dy = wave({3, 5}, 1.1), values = wave({3, 3}, 2.0);
+    for (const auto& [op, y, dx, dvalues] : all) {
+        CAPTURE(info(op).name);
+        const bool scatters = !dvalues.empty();
+        const Tensor places = ints({3, 3}, op == Op::scatter ? std::vector<double>{2, 0, 1, 3, 1, 4, 0, 3, 1}
+                                                             : std::vector<double>{2, 0, 2, 1, 1, 4, 0, 3, 1});
+        const std::vector<NamedAttribute> attributes = {{scatters ? "batch_dimensions" : "axis", int64_t{1}}};
+        check_values(scatters ? run1(op, {x, places, values}, attributes) : run1(op, {x}, attributes), y, 1e-9);
+        std::vector<Tensor> parameters{x};
+        if (scatters) parameters.push_back(values);
+        const std::vector<Tensor> d = gradients_at(parameters, [&](Builder& b, Values p) {
+            std::vector<ValueId> inputs(p.begin(), p.end());
+            if (scatters) inputs.insert(inputs.begin() + 1, b.constant(Kind::int32, {3, 3}, places.data));
+            return b(Op::mul, {b.emit(op, inputs, attributes).at(0), b.constant(Kind::float_, {3, 5}, dy.data)});
+        });
+        check_values(d[0], dx, 2e-9);
+        if (scatters) check_values(d[1], dvalues, 2e-9);
+    }
 }
 
 TEST_CASE("a dropped or unselected branch passes no gradient on, even if it is not finite") {

@@ -220,7 +220,10 @@ private:
         const int64_t axis = axis_of(x), from_end = axis - b_.shape(x).rank();
         constexpr Op ops[] = {Op::sum, Op::mean, Op::max, Op::logsumexp};
         switch (below(8)) {
-        case 0: return keep(b_(Op::cumsum, {x}, {{"axis", from_end}, {"reverse", int64_t{chance(0.5)}}}));
+        case 0: {
+            constexpr Op scans[] = {Op::cumsum, Op::cumprod, Op::cummax, Op::logcumsumexp};
+            return keep(b_(scans[below(4)], {x}, {{"axis", from_end}, {"reverse", int64_t{chance(0.5)}}}));
+        }
         case 1: return keep(b_(Op::top_k, {x}, {{"k", int64_t{1}}}));
         case 2: return keep(b_(Op::softmax, {x}, {{"axis", from_end}}));
         case 3: return keep(b_(Op::log_softmax, {x}, {{"axis", axis}}));
@@ -295,7 +298,8 @@ private:
         case 6: {
             if (b_.shape(x).rank() == 0) return;
             const ValueId rows = b_.iota(2, 0, static_cast<int64_t>(b_.shape(x)[0] > 1));
-            return keep(b_(Op::gather, {x, rows}));
+            const ValueId found = b_(Op::gather, {x, rows});
+            return keep(chance(0.5) ? found : b_(Op::scatter_add, {x, rows, found}));
         }
         default: return keep(b_(Op::mul, {x, b_(Op::random_normal, {}, {{"shape", b_.shape(x).vector()}})}));
         }

@@ -81,6 +81,82 @@ TEST_CASE("argmax, cumsum, top_k") {
     check_tensor(best[1], {2, 3}, {1, 3, 2, 3, 0, 1});
 }
 
+TEST_CASE("cumprod, cummax, logcumsumexp") {
+    const auto along = [](int64_t axis, int64_t reverse = 0) {
+        return std::vector<NamedAttribute>{{"axis", axis}, {"reverse", reverse}};
+    };
+    check_tensor(run1(Op::cumprod, {kSix}, along(1)), {2, 3}, {1, 2, 6, 4, 20, 120});
+    check_tensor(run1(Op::cumprod, {kSix}, along(0, 1)), {2, 3}, {4, 10, 18, 4, 5, 6});
+    check_tensor(run1(Op::cumprod, {ints({3}, {65537, 65537, -3})}, along(-1)), {3}, {65537, 131073, -393219});
+    auto most = run(Op::cummax, {floats({7}, {1, 3, 2, 3, NAN, 5, NAN})}, along(0));
+    check_tensor(most[0], {7}, {1, 3, 3, 3, NAN, NAN, NAN});
+    CHECK(most[1].kind == Kind::int32);
+    check_tensor(most[1], {7}, {0, 1, 1, 3, 4, 4, 6}); // the latest at ties, as PyTorch's
+    most = run(Op::cummax, {ints({2, 3}, {1, 2, 2, -4, -5, -6})}, along(1, 1));
+    check_tensor(most[0], {2, 3}, {2, 2, 2, -4, -5, -6});
+    check_tensor(most[1], {2, 3}, {1, 1, 2, 0, 1, 2});
+    check_tensor(run1(Op::logcumsumexp, {floats({5}, {-INFINITY, 1000, 1000, -1000, 1001})}, along(0)), {5},
+                 {-INFINITY, 1000, 1000 + std::log(2), 1000 + std::log(2), 1001 + std::log1p(2 * std::exp(-1))});
+    check_tensor(run1(Op::logcumsumexp, {floats({2, 2}, {0, INFINITY, 0, 1})}, along(0, 1)), {2, 2},
+                 {std::log(2), INFINITY, 0, 1});
+    check_tensor(run1(Op::cumprod, {floats({2, 0}, {})}, along(0)), {2, 0}, {});
+    CHECK(!try_run(Op::cummax, {kSix}, along(2)).ok());
+    CHECK(!try_run(Op::logcumsumexp, {ints({1}, {0})}, along(0)).ok());
+}
+
+TEST_CASE("scatter_add and scatter write what gather reads") {
+    const Tensor table = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+    const Tensor rows = floats({3, 2}, {10, 20, 30, 40, 50, 60});
+    check_tensor(run1(Op::scatter_add, {table, ints({3}, {2, 0, 2}), rows}), {3, 2}, {31, 42, 3, 4, 65, 86});
+    check_tensor(run1(Op::scatter, {table, ints({3}, {2, 0, 1}), rows}), {3, 2}, {30, 40, 50, 60, 10, 20});
+    check_tensor(run1(Op::scatter, {table, ints({}, {1}), floats({2}, {7, 8})}), {3, 2}, {1, 2, 7, 8, 5, 6});
+    const std::vector<NamedAttribute> batched = {{"batch_dimensions", int64_t{1}}};
+    check_tensor(run1(Op::scatter_add, {kSix, ints({2, 2}, {2, 0, 1, 1}), floats({2, 2}, {3, 1, 5, 6})}, batched),
+                 {2, 3}, {2, 2, 6, 4, 16, 6});
+    check_tensor(run1(Op::scatter, {ints({2, 2}, {1, 2, 3, 4}), ints({2}, {1, 0}), ints({2}, {-7, -8})}, batched),
+                 {2, 2}, {1, -7, -8, 4});
+    check_tensor(run1(Op::scatter_add, {ints({1}, {2147483647}), ints({2}, {0, 0}), ints({2}, {1, 1})}), {1},
+                 {-2147483647});
+    check_tensor(run1(Op::scatter, {table, ints({0}, {}), floats({0, 2}, {})}), {3, 2}, table.data);
+    const auto refused = [](Op op, const Inputs& inputs, const std::string& why,
+                            const std::vector<NamedAttribute>& attributes = {}) {
+        const auto result = try_run(op, inputs, attributes);
+        CHECK(result.code() == Code::invalid_argument);
+        CHECK_MESSAGE(result.message().find(why) != std::string::npos, result.message());
+    };
+    for (const Op op : {Op::scatter_add, Op::scatter}) {
+        for (const double bad : {-1.0, 3.0})
+            refused(op, {table, ints({3}, {2, 0, bad}), rows}, "element 2 of indices [3] is");
+        refused(op, {table, ints({2}, {0, 1}), rows}, "values is [3, 2], expected [2, 2]");
+        refused(op, {table, ints({3}, {2, 0, 1}), ints({3, 2}, {1, 2, 3, 4, 5, 6})}, "cast one of them");
+        refused(op, {table, ints({2}, {0, 0}), rows}, "[3, 2] and indices [2] differ in dimension 0", batched);
+        refused(op, {table, ints({2}, {0, 0}), rows}, "2 batch dimensions", {{"batch_dimensions", int64_t{2}}});
+    }
+    refused(Op::scatter, {table, ints({3}, {2, 0, 2}), rows}, "element 2 of indices [3] is 2 again");
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {2, 3}), twice = b.constant(Kind::int32, {2, 2}, {0, 1, 1, 1});
+    b(Op::scatter, {x, twice, b.input("values", Kind::float_, {2, 2})}, {{"batch_dimensions", int64_t{1}}});
+    CHECK_MESSAGE(b.status().message().find("element 3 of indices [2, 2] is 1 again") != std::string::npos,
+                  b.status().message());
+}
+
+TEST_CASE("one_hot") {
+    const auto of = [](int64_t size) { return std::vector<NamedAttribute>{{"size", size}}; };
+    const Tensor y = run1(Op::one_hot, {ints({2, 2}, {2, 0, -1, 3})}, of(3));
+    CHECK(y.kind == Kind::int32);
+    check_tensor(y, {2, 2, 3}, {0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0});
+    check_tensor(run1(Op::one_hot, {ints({}, {0})}, of(1)), {1}, {1});
+    const auto why = [&](const Inputs& inputs, const std::vector<NamedAttribute>& attributes) {
+        const auto result = try_run(Op::one_hot, inputs, attributes);
+        CHECK(result.code() == Code::invalid_argument);
+        return std::string(result.message());
+    };
+    CHECK(why({ints({1}, {0})}, of(0)).find("size is 0, expected at least 1") != std::string::npos);
+    CHECK(why({floats({1}, {0})}, of(2)).find("indices are float, expected int32") != std::string::npos);
+    CHECK(why({ints({1}, {0})}, {}).find("attribute size is missing") != std::string::npos);
+    CHECK(why({ints({1, 1, 1, 1, 1, 1}, {0})}, of(2)).find("too many dimensions") != std::string::npos);
+}
+
 TEST_CASE("embedding and gather") {
     const Tensor table = floats({3, 2}, {1, 2, 3, 4, 5, 6});
     check_tensor(run1(Op::embedding, {table, ints({2, 2}, {2, 0, 1, 1})}), {2, 2, 2}, {5, 6, 1, 2, 3, 4, 3, 4});
@@ -92,9 +168,6 @@ TEST_CASE("embedding and gather") {
                  {3, 1, 5, 5});
     check_tensor(run1(Op::gather, {ints({2, 2}, {1, 2, 3, 4}), ints({2}, {1, 0})}, {{"batch_dimensions", int64_t{1}}}),
                  {2}, {2, 3});
-    check_tensor(run1(Op::gather_gradient, {floats({2, 2}, {3, 1, 5, 6}), ints({2, 2}, {2, 0, 1, 1})},
-                      {{"batch_dimensions", int64_t{1}}, {"rows", int64_t{3}}}),
-                 {2, 3}, {1, 0, 3, 0, 11, 0});
     for (const double bad : {-1.0, 3.0}) {
         const auto refused = try_run(Op::embedding, {table, ints({2}, {0, bad})});
         CHECK(refused.code() == Code::invalid_argument);

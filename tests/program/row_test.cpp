@@ -278,4 +278,86 @@ TEST_CASE("gather, batched or not, and its gradient") {
     check_kernel(bench, with_gradients(std::move(b), y), kTolerance, {{"rows", 3}, {"places", 5}});
 }
 
+namespace {
+
+// x [3, 5, width] with the rows that `places` names in each of the first dimension's parts.
+ValueId scattered(Builder& b, Op op, ValueId x, ValueId places, int64_t count, int64_t width) {
+    const ValueId values = b.parameter("values", {3, count, width}, 0, 0, 0, 0);
+    return b(op, {x, places, b(Op::mul, {values, b.scalar(0.75)})}, {{"batch_dimensions", int64_t{1}}});
+}
+
+} // namespace
+
+TEST_CASE("scatter_add and scatter in the middle of a graph, and their gradients") {
+    const auto check_all = [](Bench& bench) {
+        for (const int64_t width : {1, 3, 4, 66, 131})
+            for (const Op op : {Op::scatter_add, Op::scatter}) {
+                CAPTURE(width);
+                CAPTURE(graph::info(op).name);
+                Builder b;
+                const ValueId x = b(Op::mul, {b.parameter("x", {3, 5, width}, 0, 0, 0, 0), b.scalar(1.5)});
+                const bool adds = op == Op::scatter_add;
+                const ValueId places = adds ? b.input("places", Kind::int32, {3, 7})
+                                            : b.constant(Kind::int32, {3, 3}, {4, 0, 2, 1, 3, 0, 0, 1, 4});
+                const ValueId y = b(Op::tanh, {scattered(b, op, x, places, adds ? 7 : 3, width)});
+                check_kernel(bench, with_gradients(std::move(b), y), kTolerance, {{"places", 5}});
+            }
+    };
+    Bench bench;
+    check_all(bench);
+    GpuKernelsBench on_gpus;
+    check_all(on_gpus);
+}
+
+TEST_CASE("scatters of scalars' rows, of views and of integers") {
+    Bench bench;
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {11, 4}), n = b.input("n", Kind::int32, {5, 3});
+    const ValueId turned = b(Op::transpose, {x}, {{"permutation", std::vector<int64_t>{1, 0}}});
+    const ValueId all = b.input("all", Kind::int32, {17}), one = b.input("one", Kind::int32, {});
+    const ValueId few = b.constant(Kind::int32, {1, 2}, {4, 1});
+    const ValueId values =
+        b(Op::broadcast, {b.input("values", Kind::float_, {17, 1})}, {{"shape", std::vector<int64_t>{17, 11}}});
+    b.output("turned", b(Op::scatter_add, {turned, all, values}));
+    b.output("one", b(Op::scatter, {x, one, b.input("row", Kind::float_, {4})}));
+    b.output("counts", b(Op::scatter_add, {b.fill(Kind::int32, {4}, 0), all, b.fill(Kind::int32, {17}, 1)}));
+    const ValueId negative = b(Op::sub, {n, b.fill(Kind::int32, {}, 5)});
+    const ValueId rows = b(Op::sub, {b.input("rows", Kind::int32, {1, 2, 3}), b.fill(Kind::int32, {}, 3)});
+    b.output("integers", b(Op::scatter, {negative, few, rows}));
+    b.output("sums", b(Op::scatter_add, {negative, few, rows}));
+    b.output("long", b(Op::scatter_add, {b.input("long", Kind::float_, {3}), b.input("many", Kind::int32, {4099}),
+                                         b.input("parts", Kind::float_, {4099})}));
+    b.output("empty", b(Op::scatter, {x, b.constant(Kind::int32, {0}, {}), b.fill(Kind::float_, {0, 4}, 0)}));
+    check_kernel(bench, finished(std::move(b)), kTolerance, {{"all", 4}, {"one", 11}, {"many", 3}});
+}
+
+TEST_CASE("kernels of scatters leave out indices that are out of range, and take the last of duplicates") {
+    Bench bench;
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {3, 2}), indices = b.input("indices", Kind::int32, {5}),
+                  values = b.input("values", Kind::float_, {5, 2});
+    b.output("sum", b(Op::scatter_add, {x, indices, values}));
+    b.output("last", b(Op::scatter, {x, indices, values}));
+    graph::Feeds feeds;
+    feeds.fields["x"] = {Kind::float_, {3, 2}, {1, 2, 3, 4, 5, 6}};
+    feeds.fields["indices"] = {Kind::int32, {5}, {2, 3, -1, 0, 2}};
+    feeds.fields["values"] = {Kind::float_, {5, 2}, {10, 20, 30, 40, 50, 60, 70, 80, 90, 100}};
+    const Outcome got = run_on_device(*bench, finished(std::move(b)), feeds, {});
+    CHECK(got.at("sum").data == std::vector<double>{71, 82, 3, 4, 105, 126});
+    CHECK(got.at("last").data == std::vector<double>{70, 80, 3, 4, 90, 100});
+}
+
+TEST_CASE("one_hot in the middle of a graph") {
+    Bench bench;
+    for (const int64_t size : {1, 7, 37}) {
+        CAPTURE(size);
+        Builder b;
+        const ValueId ids = b.input("ids", Kind::int32, {3, 5});
+        const ValueId chosen = b(Op::cast, {b(Op::one_hot, {ids}, {{"size", size}})}, {{"kind", int64_t{0}}});
+        const ValueId table = b.parameter("table", {size, 6}, 0, 0, 0, 0);
+        const ValueId y = b(Op::matmul, {b(Op::reshape, {chosen}, {{"shape", std::vector<int64_t>{15, size}}}), table});
+        check_kernel(bench, with_gradients(std::move(b), y), kTolerance, {{"ids", size + 1}});
+    }
+}
+
 } // namespace row_test

@@ -44,11 +44,6 @@ std::string abi_prelude(const Description& d) {
         d.major, d.minor, d.oldest_minor);
 }
 
-std::string since_begin(uint32_t since) {
-    return since > 0 ? fmt::format("#if HK_TARGET_ABI_MINOR >= {}\n", since) : "";
-}
-std::string since_end(uint32_t since) { return since > 0 ? "#endif\n" : ""; }
-
 // "    int32_t(HK_ABI* get)(a, b,\n                         c);", no line longer than kWidth where that is possible.
 std::string function_pointer(const Function& f) {
     std::string line = fmt::format("    {}(HK_ABI* {})(", c_type(f.returns), f.name), result;
@@ -146,6 +141,11 @@ std::string with_struct_tags(std::string text, const Item& item) {
 }
 
 } // namespace
+
+std::string since_begin(uint32_t since) {
+    return since > 0 ? fmt::format("#if HK_TARGET_ABI_MINOR >= {}\n", since) : "";
+}
+std::string since_end(uint32_t since) { return since > 0 ? "#endif\n" : ""; }
 
 std::string c_header(const Description& d, const Header& h) {
     std::string guard = fmt::format("HEKLA_PLUGIN_{}{}_H", h.draft ? "DRAFT_" : "", h.name);

@@ -240,6 +240,7 @@ std::vector<Operation> read_operations(const json& all) {
         o.doc = j.at("doc");
         o.group = j.at("group");
         o.revision = j.value("revision", 1);
+        o.since = j.value("since", 0u);
         o.internal = j.value("internal", false);
         for (const json& i : j.value("inputs", json::array()))
             o.inputs.push_back({i.at("name"), i.at("kind"), i.value("optional", false), i.value("variadic", false)});
@@ -308,6 +309,8 @@ Description read_description(const std::filesystem::path& repository) {
                 if (c.since > d.minor)
                     fail(c.name, fmt::format("since {}, the ABI is {}.{}", c.since, d.major, d.minor));
         }
+    for (const Operation& o : d.operations)
+        if (o.since > d.minor) fail(o.name, fmt::format("since {}, the ABI is {}.{}", o.since, d.major, d.minor));
     check_references(d);
     d.operations = read_operations(read_json(repository / "engine/graph/operations.json"));
     return d;

@@ -95,6 +95,7 @@ struct Output {
 struct Operation {
     std::string name, doc, group;
     int revision = 1;
+    uint32_t since = 0; // minor version of the ABI
     bool internal = false;
     std::vector<Input> inputs;
     std::vector<Attribute> attributes;
@@ -128,6 +129,9 @@ std::string c_type(const Type& type);
 std::string c_variable(const Variable& variable);
 // Returns the C type without names: "void(HK_ABI*)(void*, hk_string)".
 std::string c_type_of(const Variable& variable);
+// Return the lines around what C and C++ declare from a minor version on; nothing for 0.
+std::string since_begin(uint32_t since);
+std::string since_end(uint32_t since);
 
 inline constexpr const char* kAbiNotice =
     "// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.\n";
@@ -146,7 +150,7 @@ std::string first_sizes(const Description& description);
 std::string traced_functions(const Description& description);
 std::string rule_table(const Description& description);
 std::string rust_bindings(const Description& description);
-std::string rust_operations(const std::vector<Operation>& operations);
+std::string rust_operations(const Description& description);
 std::string zig_bindings(const Description& description);
 std::string page(const Description& description, const Header& header);
 std::string page_name(const Header& header); // "graph.md", "draft-adapter.md"

@@ -64,7 +64,7 @@ std::vector<std::pair<fs::path, std::string>> files_of(const Description& d) {
     files.emplace_back(pages / "README.md", index_page(d));
     files.emplace_back("plugins/sdk/operations.hpp", cpp_operations(d.operations));
     files.emplace_back("plugins/sdk/rust/raw.rs", rust_bindings(d));
-    files.emplace_back("plugins/sdk/rust/operations.rs", rust_operations(d.operations));
+    files.emplace_back("plugins/sdk/rust/operations.rs", rust_operations(d));
     files.emplace_back("plugins/sdk/zig/hekla_plugin.zig", zig_bindings(d));
     files.emplace_back("engine/plugin/abi_layout.txt", layout(d));
     files.emplace_back("engine/plugin/table_slots.inc", table_slots(d));

@@ -40,7 +40,7 @@ std::string c_operations(const std::vector<Operation>& operations) {
          "    a.type = HK_ATTRIBUTE_INTS;\n    a.integers = values;\n    a.count = count;\n    return a;\n}\n";
     for (const Operation& o : operations) {
         if (o.internal) continue;
-        s += "\n";
+        s += "\n" + since_begin(o.since);
         if (o.has_options()) {
             s += fmt::format("typedef struct hk_{}_options {{\n", o.name);
             for (const Input& i : o.inputs)
@@ -116,6 +116,7 @@ std::string c_operations(const std::vector<Operation>& operations) {
                              "1);\n    return output;\n}}\n",
                              o.name, o.revision, inputs, attributes);
         }
+        s += since_end(o.since);
     }
     return s + "\n#endif\n";
 }
@@ -128,7 +129,7 @@ std::string cpp_operations(const std::vector<Operation>& operations) {
          "hekla::plugin {\n";
     for (const Operation& o : operations) {
         if (o.internal) continue;
-        s += "\n";
+        s += "\n" + since_begin(o.since);
         const std::string name = camel(o.name);
         if (o.has_options()) {
             s += fmt::format("struct {}Options {{\n", name);
@@ -206,6 +207,7 @@ std::string cpp_operations(const std::vector<Operation>& operations) {
             s += fmt::format("    return {}.emit(\"{}\", {}, {}, {}, 1, at)[0];\n}}\n", graph, o.name, o.revision,
                              inputs, attributes);
         }
+        s += since_end(o.since);
     }
     return s + "\n} // namespace hekla::plugin\n";
 }

@@ -128,7 +128,7 @@ std::string operations_page(const std::vector<Operation>& operations) {
         }
         for (const std::string& output : o.visible()) add(outputs, output);
         groups.back().second += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", o.name, cell(inputs),
-                                            cell(attributes), outputs, o.revision, cell(o.doc));
+                                            cell(attributes), outputs, o.revision, cell(o.doc + since(o.since)));
     }
     for (const auto& [name, rows] : groups)
         s += fmt::format(

@@ -182,13 +182,15 @@ std::string options_struct(const Operation& o, const std::string& name) {
 
 } // namespace
 
-std::string rust_operations(const std::vector<Operation>& operations) {
-    std::string s = fmt::format("// The operations as functions of Value: NAME(...), and NAME_with(..., "
-                                "NAMEOptions::new().key(value)) where there are options.\n{}\n"
-                                "use super::{{Attribute, Graph, Value}};\n",
-                                kOperationsNotice);
-    for (const Operation& o : operations) {
+std::string rust_operations(const Description& d) {
+    std::string all = fmt::format("// The operations as functions of Value: NAME(...), and NAME_with(..., "
+                                  "NAMEOptions::new().key(value)) where there are options.\n{}\n"
+                                  "use super::{{Attribute, Graph, Value}};\n",
+                                  kOperationsNotice);
+    std::map<uint32_t, std::string> by_version;
+    for (const Operation& o : d.operations) {
         if (o.internal) continue;
+        std::string& s = by_version[o.since];
         const std::string name = camel(o.name), options = name + "Options";
         const bool optional_values =
             std::any_of(o.inputs.begin(), o.inputs.end(), [](const Input& i) { return i.optional; });
@@ -259,7 +261,13 @@ std::string rust_operations(const std::vector<Operation>& operations) {
                              body);
         }
     }
-    return s;
+    for (const auto& [minor, text] : by_version) {
+        const std::string condition = since(d, minor, "");
+        all += minor == 0 ? text
+                          : fmt::format("\n{0}mod since_{1} {{\nuse super::*;\n{2}}}\n{0}pub use since_{1}::*;\n",
+                                        condition, minor, text);
+    }
+    return all;
 }
 
 } // namespace hekla::abi

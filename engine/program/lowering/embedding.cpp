@@ -1,4 +1,5 @@
-// embedding and gather, and their gradients by sorted segments: no atomics, sums in the order of the tokens.
+// embedding and gather, and by sorted segments embedding's gradient and scatters: no atomics, sums in the order of the
+// tokens.
 #include "program/lowering/common.hpp"
 #include "program/lowering/epilogue.hpp"
 
@@ -42,9 +43,9 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
     lowering.append(std::move(dispatch));
 }
 
-// Adds the rows of dy, summed by their ids, to dtable [batches, rows, width] (dense).
-void add_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& dtable, const Lookup& l,
-               int64_t no_gradient_id, bool is_zero) {
+// Joins the rows of dy by their ids into dtable [batches, rows, width] (dense). mode: a constant of embedding/record.h.
+void join_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& dtable, const Lookup& l,
+                int64_t no_gradient_id, uint32_t mode) {
     const int64_t tokens = l.batches * l.per_batch;
     if (tokens == 0 || l.width == 0) return;
     const View order = lowering.allocate({l.batches, l.per_batch}, Storage::i32, "order of ids");
@@ -66,7 +67,8 @@ void add_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& 
     sum.shader = "embedding/segments";
     const uint32_t w = load_width(lowering, l.width, {&dy}, {&dtable});
     const int64_t columns = divide_up(l.width, s * w * 4);
-    sum.constants = {lanes(lowering), w, is_zero ? 0u : 1u};
+    sum.constants = {lanes(lowering), w, mode};
+    if (dtable.storage == Storage::i32) sum.constants.push_back(1);
     set_variant(sum, w, false);
     sum.subgroup_size = lanes(lowering);
     sum.record = make_record(kernels::embedding::SegmentsRecord{.dy = dy.view,
@@ -84,9 +86,10 @@ void add_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& 
     sum.reads(dy.view);
     sum.reads(ids);
     sum.reads(order);
-    if (!is_zero) sum.reads(dtable);
+    const bool adds = mode == kernels::embedding::kAddRows;
+    if (adds) sum.reads(dtable);
     sum.writes(dtable);
-    sum.bytes = static_cast<double>(dy.view.bytes()) * (is_zero ? 2 : 3);
+    sum.bytes = static_cast<double>(dy.view.bytes()) * (adds ? 3 : 2);
     lowering.append(std::move(sum));
 }
 
@@ -107,14 +110,14 @@ View merged_tail(Lowering& lowering, const View& view, int keep) {
     return dense;
 }
 
-void embedding_gradient(Lowering& lowering, const graph::Node& node, const View& dtable, bool is_zero) {
+void embedding_gradient(Lowering& lowering, const graph::Node& node, const View& dtable, uint32_t mode) {
     const Rows dy = as_rows(lowering, lowering.view(node.inputs[0]));
     const View ids = lowering.contiguous(lowering.view(node.inputs[1]));
     Lookup l;
     l.per_batch = ids.elements();
     l.rows = node.integer("rows");
     l.width = dy.width;
-    add_by_id(lowering, dy, ids, dtable, l, node.integer("no_gradient_id"), is_zero);
+    join_by_id(lowering, dy, ids, dtable, l, node.integer("no_gradient_id"), mode);
 }
 
 } // namespace
@@ -128,7 +131,7 @@ void lower_embedding_gradient(Lowering& lowering, const FusedEpilogue& epilogue)
         dtable = copy;
     }
     lowering.views[epilogue.output] = dtable;
-    embedding_gradient(lowering, lowering.graph->nodes[epilogue.node], dtable, false);
+    embedding_gradient(lowering, lowering.graph->nodes[epilogue.node], dtable, kernels::embedding::kAddRows);
 }
 
 Status lower_embedding(Lowering& lowering, graph::NodeId id) {
@@ -148,7 +151,7 @@ Status lower_embedding(Lowering& lowering, graph::NodeId id) {
     const View dtable = make_output(lowering, id, 0);
     if (dtable.elements() == 0) return {};
     lowering.fill_zero(dtable);
-    embedding_gradient(lowering, node, dtable, true);
+    embedding_gradient(lowering, node, dtable, kernels::embedding::kSumRows);
     return {};
 }
 
@@ -170,17 +173,23 @@ Status lower_gather(Lowering& lowering, graph::NodeId id) {
         look_up(lowering, table, l.width, l.rows * l.width, indices, y, l);
         return {};
     }
-    const View dx = make_output(lowering, id, 0);
-    if (dx.elements() == 0) return {};
-    l.rows = node.integer("rows");
-    l.width = dx.elements() / (l.batches * l.rows);
-    const View dy = merged_tail(lowering, lowering.view(node.inputs[0]), indices.shape.rank());
+    const View y = make_output(lowering, id, 0);
+    if (y.elements() == 0) return {};
+    l.rows = y.shape[batch_dims];
+    l.width = y.elements() / (l.batches * l.rows);
+    const View values = merged_tail(lowering, lowering.view(node.inputs[2]), indices.shape.rank());
     Rows rows;
-    rows.view = dy;
+    rows.view = values;
     rows.rows = l.batches * l.per_batch;
     rows.width = rows.stride = l.width;
-    lowering.fill_zero(dx);
-    add_by_id(lowering, rows, indices, dx, l, -1, true);
+    const graph::Node& x = graph.producer(node.inputs[0]);
+    const bool zero = x.op == Op::fill && x.real("value") == 0.0; // as in the gradient of gather
+    if (zero)
+        lowering.fill_zero(y);
+    else
+        lowering.copy(lowering.view(node.inputs[0]), y);
+    using namespace kernels::embedding;
+    join_by_id(lowering, rows, indices, y, l, -1, node.op == Op::scatter ? kReplaceRows : zero ? kSumRows : kAddRows);
     return {};
 }
 

@@ -25,8 +25,8 @@ Status lower_cross_entropy(Lowering& lowering, graph::NodeId node); // cross_ent
 Status lower_linear_cross_entropy(Lowering& lowering, graph::NodeId node); // and its gradient
 Status lower_reduce(Lowering& lowering, graph::NodeId node);               // sum mean max logsumexp argmax
 Status lower_embedding(Lowering& lowering, graph::NodeId node);            // embedding embedding_gradient
-Status lower_gather(Lowering& lowering, graph::NodeId node);               // gather gather_gradient
-Status lower_scan(Lowering& lowering, graph::NodeId node);                 // cumsum top_k
+Status lower_gather(Lowering& lowering, graph::NodeId node);               // gather scatter_add scatter
+Status lower_scan(Lowering& lowering, graph::NodeId node);                 // cumsum cumprod ... top_k
 Status lower_rotary(Lowering& lowering, graph::NodeId node);               // rotary
 Status lower_recurrent(Lowering& lowering, graph::NodeId node);            // gru lstm and their gradients
 

@@ -71,8 +71,13 @@ LowerNode family_of(Op op) {
     case Op::embedding:
     case Op::embedding_gradient: return lower_embedding;
     case Op::gather:
-    case Op::gather_gradient: return lower_gather;
+    case Op::scatter_add:
+    case Op::scatter: return lower_gather;
     case Op::cumsum:
+    case Op::cumprod:
+    case Op::cummax:
+    case Op::logcumsumexp:
+    case Op::linear_scan:
     case Op::top_k: return lower_scan;
     case Op::rotary: return lower_rotary;
     case Op::gru:

@@ -1,31 +1,60 @@
-// cumsum and top_k.
-#include "program/lowering/families.hpp"
-#include "program/lowering/loop.hpp"
+// Scans along an axis (cumsum and the like), and top_k.
+#include "program/lowering/common.hpp"
 
 namespace hekla::program {
 
 namespace {
 
-void lower_cumsum(Lowering& lowering, const graph::Node& node) {
+uint32_t scan_of(graph::Op op) {
+    switch (op) {
+    case graph::Op::cumsum: return kernels::scan::kSum;
+    case graph::Op::cumprod: return kernels::scan::kProduct;
+    case graph::Op::cummax: return kernels::scan::kMaximum;
+    case graph::Op::logcumsumexp: return kernels::scan::kLogSumExp;
+    default: return kernels::scan::kLinear;
+    }
+}
+
+void lower_along_axis(Lowering& lowering, const graph::Node& node) {
     const View x = lowering.contiguous(lowering.view(node.inputs[0]));
-    const View y = lowering.allocate(x.shape, x.storage, "cumsum");
+    const uint32_t scan = scan_of(node.op);
+    // What a scan does not have is another tensor, so that its address is readable.
+    const View a = scan == kernels::scan::kLinear ? lowering.contiguous(lowering.view(node.inputs[1])) : x;
+    const View y = lowering.allocate(x.shape, x.storage, graph::info(node.op).name);
+    View indices = y;
     lowering.views[node.outputs[0]] = y;
+    if (scan == kernels::scan::kMaximum) {
+        indices = lowering.allocate(x.shape, Storage::i32, "cummax indices");
+        lowering.views[node.outputs[1]] = indices;
+    }
     if (y.elements() == 0) return;
-    const int64_t given = node.integer("axis");
-    const auto axis = static_cast<int>(given < 0 ? given + x.shape.rank() : given);
+    const auto axis = static_cast<int>(axis_of(node, x.shape));
     int64_t inner = 1;
     for (int d = axis + 1; d < x.shape.rank(); ++d) inner *= x.shape[d];
     const int64_t lines = x.elements() / x.shape[axis];
     Dispatch dispatch;
-    dispatch.shader = "scan/cumsum";
-    dispatch.constants = {x.storage == Storage::i32 ? 1u : 0u, node.integer("reverse") != 0 ? 1u : 0u};
-    dispatch.record = make_record(kernels::scan::CumsumRecord{
-        .x = x, .y = y, .count = word(lines), .places = word(x.shape[axis]), .inner = word(inner)});
+    dispatch.shader = "scan/scan";
+    dispatch.constants = {x.storage == Storage::i32 ? 1u : 0u, node.integer("reverse") != 0 ? 1u : 0u, scan};
+    dispatch.record = make_record(kernels::scan::ScanRecord{.x = x,
+                                                            .a = a,
+                                                            .y = y,
+                                                            .indices = indices,
+                                                            .count = word(lines),
+                                                            .places = word(x.shape[axis]),
+                                                            .inner = word(inner)});
     dispatch.groups = elementwise_groups(lines);
     dispatch.reads(x);
     dispatch.writes(y);
     dispatch.bytes = static_cast<double>(x.bytes() + y.bytes());
-    dispatch.flops = static_cast<double>(x.elements());
+    if (scan == kernels::scan::kLinear) {
+        dispatch.reads(a);
+        dispatch.bytes += static_cast<double>(a.bytes());
+    }
+    if (scan == kernels::scan::kMaximum) {
+        dispatch.writes(indices);
+        dispatch.bytes += static_cast<double>(indices.bytes());
+    }
+    dispatch.flops = static_cast<double>(x.elements()) * (scan == kernels::scan::kLogSumExp ? 30.0 : 1.0);
     lowering.append(std::move(dispatch));
 }
 
@@ -56,10 +85,10 @@ void lower_top_k(Lowering& lowering, const graph::Node& node) {
 
 Status lower_scan(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
-    if (node.op == graph::Op::cumsum)
-        lower_cumsum(lowering, node);
-    else
+    if (node.op == graph::Op::top_k)
         lower_top_k(lowering, node);
+    else
+        lower_along_axis(lowering, node);
     return {};
 }
 

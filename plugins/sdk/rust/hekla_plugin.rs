@@ -518,8 +518,16 @@ pub fn less<'g>(a: Value<'g>, b: f64) -> Value<'g> {
     compare(a, a.like(b), 2)
 }
 #[track_caller]
+pub fn less_equal<'g>(a: Value<'g>, b: f64) -> Value<'g> {
+    compare(a, a.like(b), 3)
+}
+#[track_caller]
 pub fn greater<'g>(a: Value<'g>, b: f64) -> Value<'g> {
     compare(a, a.like(b), 4)
+}
+#[track_caller]
+pub fn greater_equal<'g>(a: Value<'g>, b: f64) -> Value<'g> {
+    compare(a, a.like(b), 5)
 }
 #[track_caller]
 pub fn to_float(x: Value) -> Value {

@@ -663,36 +663,6 @@ pub fn linear_with<'g>(x: Value<'g>, weight: Value<'g>, options: LinearOptions<'
 }
 
 #[derive(Clone)]
-pub struct RowLinearOptions {
-    pub input_first: i64,
-}
-impl Default for RowLinearOptions {
-    fn default() -> Self {
-        RowLinearOptions { input_first: 0, }
-    }
-}
-impl RowLinearOptions {
-    pub fn new() -> Self {
-        Self::default()
-    }
-    pub fn input_first(mut self, input_first: impl Into<i64>) -> Self {
-        self.input_first = input_first.into();
-        self
-    }
-}
-
-/// linear with a weight of its own for every row of the batch: x [B, ..., in], weights [E, out, in] ([E, in, out]
-/// with input_first), rows [B] int32 -> y [B, ..., out]. Row b uses weights[rows[b]]; where rows[b] is -1, y is 0.
-#[track_caller]
-pub fn row_linear<'g>(x: Value<'g>, weights: Value<'g>, rows: Value<'g>) -> Value<'g> {
-    row_linear_with(x, weights, rows, RowLinearOptions::default())
-}
-#[track_caller]
-pub fn row_linear_with<'g>(x: Value<'g>, weights: Value<'g>, rows: Value<'g>, options: RowLinearOptions) -> Value<'g> {
-    x.graph().emit("row_linear", 1, &[x.id(), weights.id(), rows.id()], &[("input_first", Attribute::Int(options.input_first))], 1)[0]
-}
-
-#[derive(Clone)]
 pub struct LayerNormOptions<'g> {
     pub gain: Option<Value<'g>>,
     pub bias: Option<Value<'g>>,
@@ -1248,3 +1218,203 @@ pub fn state_write<'g>(x: Value<'g>, name: &str) -> Value<'g> {
 pub fn site<'g>(x: Value<'g>, name: &str) -> Value<'g> {
     x.graph().emit("site", 1, &[x.id()], &[("name", Attribute::Text(name))], 1)[0]
 }
+
+#[cfg(any(hekla_minor = "1"))]
+mod since_1 {
+use super::*;
+
+#[derive(Clone)]
+pub struct CumprodOptions {
+    pub reverse: i64,
+}
+impl Default for CumprodOptions {
+    fn default() -> Self {
+        CumprodOptions { reverse: 0, }
+    }
+}
+impl CumprodOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn reverse(mut self, reverse: impl Into<i64>) -> Self {
+        self.reverse = reverse.into();
+        self
+    }
+}
+
+/// Running product along an axis, from the other end with reverse.
+#[track_caller]
+pub fn cumprod<'g>(x: Value<'g>, axis: i64) -> Value<'g> {
+    cumprod_with(x, axis, CumprodOptions::default())
+}
+#[track_caller]
+pub fn cumprod_with<'g>(x: Value<'g>, axis: i64, options: CumprodOptions) -> Value<'g> {
+    x.graph().emit("cumprod", 1, &[x.id()], &[("axis", Attribute::Int(axis)), ("reverse", Attribute::Int(options.reverse))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct CummaxOptions {
+    pub reverse: i64,
+}
+impl Default for CummaxOptions {
+    fn default() -> Self {
+        CummaxOptions { reverse: 0, }
+    }
+}
+impl CummaxOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn reverse(mut self, reverse: impl Into<i64>) -> Self {
+        self.reverse = reverse.into();
+        self
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct CummaxResult<'g> {
+    pub values: Value<'g>,
+    pub indices: Value<'g>,
+}
+/// Running maximum along an axis, from the other end with reverse, and the int32 index of the element that holds it:
+/// the latest one at ties. That element gets the gradient.
+#[track_caller]
+pub fn cummax<'g>(x: Value<'g>, axis: i64) -> CummaxResult<'g> {
+    cummax_with(x, axis, CummaxOptions::default())
+}
+#[track_caller]
+pub fn cummax_with<'g>(x: Value<'g>, axis: i64, options: CummaxOptions) -> CummaxResult<'g> {
+    let outputs = x.graph().emit("cummax", 1, &[x.id()], &[("axis", Attribute::Int(axis)), ("reverse", Attribute::Int(options.reverse))], 2);
+    CummaxResult { values: outputs[0], indices: outputs[1], }
+}
+
+#[derive(Clone)]
+pub struct LogcumsumexpOptions {
+    pub reverse: i64,
+}
+impl Default for LogcumsumexpOptions {
+    fn default() -> Self {
+        LogcumsumexpOptions { reverse: 0, }
+    }
+}
+impl LogcumsumexpOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn reverse(mut self, reverse: impl Into<i64>) -> Self {
+        self.reverse = reverse.into();
+        self
+    }
+}
+
+/// log of the running sum of exp along an axis, from the other end with reverse, without overflow.
+#[track_caller]
+pub fn logcumsumexp<'g>(x: Value<'g>, axis: i64) -> Value<'g> {
+    logcumsumexp_with(x, axis, LogcumsumexpOptions::default())
+}
+#[track_caller]
+pub fn logcumsumexp_with<'g>(x: Value<'g>, axis: i64, options: LogcumsumexpOptions) -> Value<'g> {
+    x.graph().emit("logcumsumexp", 1, &[x.id()], &[("axis", Attribute::Int(axis)), ("reverse", Attribute::Int(options.reverse))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct RowLinearOptions {
+    pub input_first: i64,
+}
+impl Default for RowLinearOptions {
+    fn default() -> Self {
+        RowLinearOptions { input_first: 0, }
+    }
+}
+impl RowLinearOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn input_first(mut self, input_first: impl Into<i64>) -> Self {
+        self.input_first = input_first.into();
+        self
+    }
+}
+
+/// linear with a weight of its own for every row of the batch: x [B, ..., in], weights [E, out, in] ([E, in, out]
+/// with input_first), rows [B] int32 -> y [B, ..., out]. Row b uses weights[rows[b]]; where rows[b] is -1, y is 0.
+#[track_caller]
+pub fn row_linear<'g>(x: Value<'g>, weights: Value<'g>, rows: Value<'g>) -> Value<'g> {
+    row_linear_with(x, weights, rows, RowLinearOptions::default())
+}
+#[track_caller]
+pub fn row_linear_with<'g>(x: Value<'g>, weights: Value<'g>, rows: Value<'g>, options: RowLinearOptions) -> Value<'g> {
+    x.graph().emit("row_linear", 1, &[x.id(), weights.id(), rows.id()], &[("input_first", Attribute::Int(options.input_first))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct ScatterAddOptions {
+    pub batch_dimensions: i64,
+}
+impl Default for ScatterAddOptions {
+    fn default() -> Self {
+        ScatterAddOptions { batch_dimensions: 0, }
+    }
+}
+impl ScatterAddOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn batch_dimensions(mut self, batch_dimensions: impl Into<i64>) -> Self {
+        self.batch_dimensions = batch_dimensions.into();
+        self
+    }
+}
+
+/// x [B..., N, R...] with values [B..., K..., R...] added to the rows that indices [B..., K...] int32 name, with
+/// batch_dimensions leading dimensions in common, as gather reads them. What is added to one row is summed in the
+/// order of the indices, so that every run gives the same bits. Indices are 0 to N - 1; kernels leave out the values
+/// of others.
+#[track_caller]
+pub fn scatter_add<'g>(x: Value<'g>, indices: Value<'g>, values: Value<'g>) -> Value<'g> {
+    scatter_add_with(x, indices, values, ScatterAddOptions::default())
+}
+#[track_caller]
+pub fn scatter_add_with<'g>(x: Value<'g>, indices: Value<'g>, values: Value<'g>, options: ScatterAddOptions) -> Value<'g> {
+    x.graph().emit("scatter_add", 1, &[x.id(), indices.id(), values.id()], &[("batch_dimensions", Attribute::Int(options.batch_dimensions))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct ScatterOptions {
+    pub batch_dimensions: i64,
+}
+impl Default for ScatterOptions {
+    fn default() -> Self {
+        ScatterOptions { batch_dimensions: 0, }
+    }
+}
+impl ScatterOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn batch_dimensions(mut self, batch_dimensions: impl Into<i64>) -> Self {
+        self.batch_dimensions = batch_dimensions.into();
+        self
+    }
+}
+
+/// As scatter_add, but the values replace the rows. The indices of a batch must differ: duplicates are refused in a
+/// constant and by the interpreter, and kernels take the last one.
+#[track_caller]
+pub fn scatter<'g>(x: Value<'g>, indices: Value<'g>, values: Value<'g>) -> Value<'g> {
+    scatter_with(x, indices, values, ScatterOptions::default())
+}
+#[track_caller]
+pub fn scatter_with<'g>(x: Value<'g>, indices: Value<'g>, values: Value<'g>, options: ScatterOptions) -> Value<'g> {
+    x.graph().emit("scatter", 1, &[x.id(), indices.id(), values.id()], &[("batch_dimensions", Attribute::Int(options.batch_dimensions))], 1)[0]
+}
+
+/// indices [...] int32 -> [..., size] int32: 1 at the index, else 0; any other index gives zeros. The graph has it as
+/// compare of the indices with 0, 1, ...
+#[track_caller]
+pub fn one_hot<'g>(indices: Value<'g>, size: i64) -> Value<'g> {
+    indices.graph().emit("one_hot", 1, &[indices.id()], &[("size", Attribute::Int(size))], 1)[0]
+}
+}
+#[cfg(any(hekla_minor = "1"))]
+pub use since_1::*;

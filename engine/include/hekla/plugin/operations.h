@@ -581,6 +581,77 @@ static inline hk_value hk_cumsum(const hk_graph_interface* graph, hk_builder* bu
     return output;
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_cumprod_options {
+    int64_t reverse;
+} hk_cumprod_options;
+
+static inline hk_cumprod_options hk_cumprod_defaults(void) {
+    hk_cumprod_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// Running product along an axis, from the other end with reverse.
+static inline hk_value hk_cumprod(const hk_graph_interface* graph, hk_builder* builder, hk_value x, int64_t axis, const hk_cumprod_options* options) {
+    const hk_cumprod_options chosen = options ? *options : hk_cumprod_defaults();
+    hk_value inputs[] = {x};
+    hk_attribute attributes[2];
+    attributes[0] = hk_attribute_int("axis", axis);
+    attributes[1] = hk_attribute_int("reverse", chosen.reverse);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("cumprod"), 1, inputs, 1, attributes, 2, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_cummax_options {
+    int64_t reverse;
+} hk_cummax_options;
+
+static inline hk_cummax_options hk_cummax_defaults(void) {
+    hk_cummax_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// Running maximum along an axis, from the other end with reverse, and the int32 index of the element that holds it:
+// the latest one at ties. That element gets the gradient.
+static inline int32_t hk_cummax(const hk_graph_interface* graph, hk_builder* builder, hk_value x, int64_t axis, const hk_cummax_options* options, hk_value outputs[2]) {
+    const hk_cummax_options chosen = options ? *options : hk_cummax_defaults();
+    hk_value inputs[] = {x};
+    hk_attribute attributes[2];
+    attributes[0] = hk_attribute_int("axis", axis);
+    attributes[1] = hk_attribute_int("reverse", chosen.reverse);
+    return graph->emit(builder, hk_text("cummax"), 1, inputs, 1, attributes, 2, outputs, 2);
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_logcumsumexp_options {
+    int64_t reverse;
+} hk_logcumsumexp_options;
+
+static inline hk_logcumsumexp_options hk_logcumsumexp_defaults(void) {
+    hk_logcumsumexp_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// log of the running sum of exp along an axis, from the other end with reverse, without overflow.
+static inline hk_value hk_logcumsumexp(const hk_graph_interface* graph, hk_builder* builder, hk_value x, int64_t axis, const hk_logcumsumexp_options* options) {
+    const hk_logcumsumexp_options chosen = options ? *options : hk_logcumsumexp_defaults();
+    hk_value inputs[] = {x};
+    hk_attribute attributes[2];
+    attributes[0] = hk_attribute_int("axis", axis);
+    attributes[1] = hk_attribute_int("reverse", chosen.reverse);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("logcumsumexp"), 1, inputs, 1, attributes, 2, &output, 1);
+    return output;
+}
+#endif
+
 // The k largest of the last axis, descending, first index first at ties, and their int32 indices.
 static inline int32_t hk_top_k(const hk_graph_interface* graph, hk_builder* builder, hk_value x, int64_t k, hk_value outputs[2]) {
     hk_value inputs[] = {x};
@@ -680,6 +751,7 @@ static inline hk_value hk_linear(const hk_graph_interface* graph, hk_builder* bu
     return output;
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
 typedef struct hk_row_linear_options {
     int64_t input_first;
 } hk_row_linear_options;
@@ -701,6 +773,7 @@ static inline hk_value hk_row_linear(const hk_graph_interface* graph, hk_builder
     graph->emit(builder, hk_text("row_linear"), 1, inputs, 3, attributes, 1, &output, 1);
     return output;
 }
+#endif
 
 typedef struct hk_layer_norm_options {
     hk_value gain;
@@ -862,6 +935,69 @@ static inline hk_value hk_gather(const hk_graph_interface* graph, hk_builder* bu
     graph->emit(builder, hk_text("gather"), 1, inputs, 2, attributes, 1, &output, 1);
     return output;
 }
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_scatter_add_options {
+    int64_t batch_dimensions;
+} hk_scatter_add_options;
+
+static inline hk_scatter_add_options hk_scatter_add_defaults(void) {
+    hk_scatter_add_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// x [B..., N, R...] with values [B..., K..., R...] added to the rows that indices [B..., K...] int32 name, with
+// batch_dimensions leading dimensions in common, as gather reads them. What is added to one row is summed in the
+// order of the indices, so that every run gives the same bits. Indices are 0 to N - 1; kernels leave out the values
+// of others.
+static inline hk_value hk_scatter_add(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_value indices, hk_value values, const hk_scatter_add_options* options) {
+    const hk_scatter_add_options chosen = options ? *options : hk_scatter_add_defaults();
+    hk_value inputs[] = {x, indices, values};
+    hk_attribute attributes[1];
+    attributes[0] = hk_attribute_int("batch_dimensions", chosen.batch_dimensions);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("scatter_add"), 1, inputs, 3, attributes, 1, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_scatter_options {
+    int64_t batch_dimensions;
+} hk_scatter_options;
+
+static inline hk_scatter_options hk_scatter_defaults(void) {
+    hk_scatter_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// As scatter_add, but the values replace the rows. The indices of a batch must differ: duplicates are refused in a
+// constant and by the interpreter, and kernels take the last one.
+static inline hk_value hk_scatter(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_value indices, hk_value values, const hk_scatter_options* options) {
+    const hk_scatter_options chosen = options ? *options : hk_scatter_defaults();
+    hk_value inputs[] = {x, indices, values};
+    hk_attribute attributes[1];
+    attributes[0] = hk_attribute_int("batch_dimensions", chosen.batch_dimensions);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("scatter"), 1, inputs, 3, attributes, 1, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// indices [...] int32 -> [..., size] int32: 1 at the index, else 0; any other index gives zeros. The graph has it as
+// compare of the indices with 0, 1, ...
+static inline hk_value hk_one_hot(const hk_graph_interface* graph, hk_builder* builder, hk_value indices, int64_t size) {
+    hk_value inputs[] = {indices};
+    hk_attribute attributes[1];
+    attributes[0] = hk_attribute_int("size", size);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("one_hot"), 1, inputs, 1, attributes, 1, &output, 1);
+    return output;
+}
+#endif
 
 typedef struct hk_attention_options {
     hk_value bias;
