@@ -3,7 +3,8 @@
 // plugin has HEKLA_PLUGIN at its end.
 //
 // The operations are hk_NAME(hk.graph, builder, ...) of operations.h. The first error is kept: afterwards every value
-// is 0 and every call does nothing, so a build function needs no checks and ends with `return hk_status(builder)`.
+// is 0 and every call does nothing, so a build function needs no checks and ends with `return hk_done(builder, error)`,
+// which reports the file and line of the first call that failed.
 #ifndef HEKLA_PLUGIN_SDK_H
 #define HEKLA_PLUGIN_SDK_H
 
@@ -22,6 +23,18 @@ typedef struct hk_interfaces {
     const hk_log_interface* log;
 } hk_interfaces;
 extern hk_interfaces hk; // HEKLA_PLUGIN defines it
+
+// The place of the first call of this thread that failed since one succeeded; line 0: none.
+typedef struct hk_place {
+    const char* file;
+    int line;
+} hk_place;
+#ifdef __cplusplus
+#define HK_THREAD_LOCAL thread_local
+#else
+#define HK_THREAD_LOCAL _Thread_local
+#endif
+extern HK_THREAD_LOCAL hk_place hk_first_failure; // HEKLA_PLUGIN defines it
 
 // Label of a position that is not scored.
 #define HK_IGNORED (-100)
@@ -65,6 +78,36 @@ static inline int32_t hk_read_boolean(const hk_config* config, const char* key, 
 // Returns HK_OK, or the code of the graph's first error, whose message the host has.
 static inline int32_t hk_status(hk_builder* builder) { return hk.graph->status(builder, NULL); }
 
+// Returns hk_status(), with the place of the call that failed in `error`, for the end of a build function.
+static inline int32_t hk_done(hk_builder* builder, hk_error* error) {
+    const int32_t code = hk_status(builder);
+    const hk_place place = hk_first_failure;
+    hk_first_failure.line = 0;
+    if (code == HK_OK || place.line == 0) return code;
+    const char* name = place.file;
+    for (const char* at = place.file; *at != '\0'; ++at)
+        if (*at == '/' || *at == '\\') name = at + 1;
+    return hk_fail(error, code, "%s:%d", name, place.line);
+}
+
+// Notes where a call failed: with the value 0, or with a code other than HK_OK.
+static inline void hk_note(int failed, const char* file, int line) {
+    if (!failed) {
+        hk_first_failure.line = 0;
+    } else if (hk_first_failure.line == 0) {
+        hk_first_failure.file = file;
+        hk_first_failure.line = line;
+    }
+}
+static inline hk_value hk_located(hk_value value, const char* file, int line) {
+    hk_note(value == 0, file, line);
+    return value;
+}
+static inline int32_t hk_located_code(int32_t code, const char* file, int line) {
+    hk_note(code != HK_OK, file, line);
+    return code;
+}
+
 // Returns one dimension of a value; the axis may count from the end. 1 after an error, so that loops and divisions are
 // safe.
 static inline int64_t hk_dim(hk_builder* builder, hk_value value, int axis) {
@@ -93,10 +136,12 @@ static inline hk_value hk_sum_all(hk_builder* builder, hk_value value) {
 }
 
 // Returns parameters initialized with a normal distribution, zeros, or ones.
-static inline hk_value hk_normal(hk_builder* builder, const char* name, const int64_t* dims, uint32_t rank, double deviation) {
+static inline hk_value hk_normal(hk_builder* builder, const char* name, const int64_t* dims, uint32_t rank,
+                                 double deviation) {
     return hk.graph->parameter(builder, hk_text(name), dims, rank, HK_INITIALIZE_NORMAL, 0.0, deviation, 0);
 }
-static inline hk_value hk_constant(hk_builder* builder, const char* name, const int64_t* dims, uint32_t rank, double value) {
+static inline hk_value hk_constant(hk_builder* builder, const char* name, const int64_t* dims, uint32_t rank,
+                                   double value) {
     return hk.graph->parameter(builder, hk_text(name), dims, rank, HK_INITIALIZE_CONSTANT, value, 0.0, 0);
 }
 
@@ -122,6 +167,18 @@ static inline hk_value hk_rms_norm_layer(hk_builder* builder, hk_value x, const 
     options.epsilon = epsilon;
     return hk_rms_norm(hk.graph, builder, x, &options);
 }
+
+// From here on every call of an operation, and of the functions above, carries its place.
+#include "located_operations.h"
+#define hk_like(...) hk_located(hk_like(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_sum_all(...) hk_located(hk_sum_all(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_normal(...) hk_located(hk_normal(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_constant(...) hk_located(hk_constant(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_linear_layer(...) hk_located(hk_linear_layer(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_rms_norm_layer(...) hk_located(hk_rms_norm_layer(__VA_ARGS__), __FILE__, __LINE__)
+// Fields and ports, which may be missing.
+#define hk_input(builder, field) hk_located(hk.graph->input(builder, hk_text(field)), __FILE__, __LINE__)
+#define hk_ask(builder, port) hk_located(hk.graph->ask(builder, hk_text(port)), __FILE__, __LINE__)
 
 // ---- examples, fields and outputs by name; null if there is none
 
@@ -173,7 +230,8 @@ static inline hk_field hk_int_field(const char* name, int64_t batch, int64_t len
 // ---- the plugin's own operations
 
 // A hk_string of a literal, or of an array of char, for constant initializers: .glsl = HK_TEXT("...")
-#define HK_TEXT(literal) {literal, sizeof(literal) - 1}
+#define HK_TEXT(literal)                                                                                               \
+    { literal, sizeof(literal) - 1 }
 
 // Emits a plugin's own operation, of this or another plugin, by name and revision; returns its first output.
 static inline hk_value hk_own(hk_builder* builder, const char* name, uint32_t revision, const hk_value* inputs,
@@ -225,7 +283,8 @@ typedef struct hk_offered {
 
 static inline int32_t hk_take_interfaces(hk_interfaces* all, const hk_host* host, hk_error* error) {
     if (all->host != NULL) { // [entry.8]
-        const hk_error_interface* set = (const hk_error_interface*)host->get_interface(host, hk_text(HK_ERROR_INTERFACE));
+        const hk_error_interface* set =
+            (const hk_error_interface*)host->get_interface(host, hk_text(HK_ERROR_INTERFACE));
         if (set != NULL)
             set->set(error, HK_FAILED_PRECONDITION, hk_text("the plugin serves another host in this process already"));
         return HK_FAILED_PRECONDITION;
@@ -245,6 +304,7 @@ static inline int32_t hk_take_interfaces(hk_interfaces* all, const hk_host* host
 // HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "focal", &focal}, ...): the one export.
 #define HEKLA_PLUGIN(...)                                                                                              \
     hk_interfaces hk;                                                                                                  \
+    HK_THREAD_LOCAL hk_place hk_first_failure;                                                                         \
     static int32_t HK_ABI hk_plugin_init(const hk_host* host, hk_error* error) {                                       \
         return hk_take_interfaces(&hk, host, error);                                                                   \
     }                                                                                                                  \
@@ -257,9 +317,11 @@ static inline int32_t hk_take_interfaces(hk_interfaces* all, const hk_host* host
     }                                                                                                                  \
     HK_EXTERN_C HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);                                             \
     HK_EXTERN_C HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {                                            \
-        static const hk_plugin_entry entry = {                                                                         \
-            HK_ENTRY_MAGIC, (uint32_t)sizeof(hk_plugin_entry), HK_ABI_MAJOR, HK_TARGET_ABI_MINOR, HK_ABI_MINOR, 0,     \
-            {NULL, 0}, hk_plugin_init, hk_plugin_deinit, hk_plugin_get};                                               \
+        static const hk_plugin_entry entry = {HK_ENTRY_MAGIC,   (uint32_t)sizeof(hk_plugin_entry),                     \
+                                              HK_ABI_MAJOR,     HK_TARGET_ABI_MINOR,                                   \
+                                              HK_ABI_MINOR,     0,                                                     \
+                                              {NULL, 0},        hk_plugin_init,                                        \
+                                              hk_plugin_deinit, hk_plugin_get};                                        \
         return &entry;                                                                                                 \
     }                                                                                                                  \
     typedef int hk_needs_a_semicolon

@@ -53,6 +53,16 @@ cmake --build build >build.log
 if hekla --plugin-path build/plugins describe pairs --set vocab_size=16 --head lm --objective smooth >said.log 2>&1; then exit 1; fi
 grep -q "concat: .*(pairs.cpp:$line)" said.log || { cat said.log; exit 1; }
 
+# In C too: of nested calls the one that failed.
+grep -q 'hk_sum_all(g, hk_cross_entropy(' smooth.c
+cp smooth.c right.c
+sed 's/hk_sum_all(g, hk_cross_entropy(hk.graph, g, logits, labels, &options))/hk_sum_all(g,\n        hk_cross_entropy(hk.graph, g, labels, labels, \&options))/' right.c >smooth.c
+line=$(grep -n 'g, labels, labels' smooth.c | cut -d: -f1)
+cmake --build build >build.log
+if hekla --plugin-path build/plugins describe gpt2 --set n_layer=1 --head lm --objective smooth >said.log 2>&1; then exit 1; fi
+grep -q "cross_entropy: .*(smooth.c:$line)" said.log || { printf 'expected line %s\n' "$line"; cat said.log; exit 1; }
+mv right.c smooth.c
+
 # A trace contains every call, and names the rule that a plugin breaks.
 cp right.cpp pairs.cpp
 cmake --build build >build.log

@@ -141,6 +141,7 @@ inline constexpr const char* kOperationsNotice =
 // The generators. Each returns the text of one file.
 std::string c_header(const Description& description, const Header& header);
 std::string c_operations(const std::vector<Operation>& operations);
+std::string c_located_operations(const std::vector<Operation>& operations);
 std::string cpp_operations(const std::vector<Operation>& operations);
 std::string engine_table(const std::vector<Operation>& operations);
 std::string table_slots(const Description& description);

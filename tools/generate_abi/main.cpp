@@ -2,6 +2,7 @@
 // engine/graph/operations.json:
 //   engine/include/hekla/plugin/*.h          the C headers
 //   plugins/sdk/operations.hpp               the operations for C++
+//   plugins/sdk/located_operations.h         the operations for C, with the place of each call
 //   plugins/sdk/rust/raw.rs, operations.rs   the same for Rust
 //   plugins/sdk/zig/hekla_plugin.zig         declarations for Zig
 //   plugins/reference/*.md                   the reference pages
@@ -62,6 +63,7 @@ std::vector<std::pair<fs::path, std::string>> files_of(const Description& d) {
     files.emplace_back(headers / "operations.h", c_operations(d.operations));
     files.emplace_back(pages / "operations.md", operations_page(d.operations));
     files.emplace_back(pages / "README.md", index_page(d));
+    files.emplace_back("plugins/sdk/located_operations.h", c_located_operations(d.operations));
     files.emplace_back("plugins/sdk/operations.hpp", cpp_operations(d.operations));
     files.emplace_back("plugins/sdk/rust/raw.rs", rust_bindings(d));
     files.emplace_back("plugins/sdk/rust/operations.rs", rust_operations(d));

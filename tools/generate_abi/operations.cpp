@@ -16,6 +16,20 @@ std::string number(const json& value) {
 
 } // namespace
 
+std::string c_located_operations(const std::vector<Operation>& operations) {
+    std::string s = std::string(kOperationsNotice);
+    s += "// The calls of operations.h, each with the place of the call: after the first that fails, hk_done() reports "
+         "that "
+         "place.\n"
+         "// Included by hekla_plugin.h.\n"
+         "#ifndef HEKLA_PLUGIN_LOCATED_OPERATIONS_H\n#define HEKLA_PLUGIN_LOCATED_OPERATIONS_H\n\n";
+    for (const Operation& o : operations)
+        if (!o.internal)
+            s += fmt::format("#define hk_{0}(...) {1}(hk_{0}(__VA_ARGS__), __FILE__, __LINE__)\n", o.name,
+                             o.visible().size() == 1 ? "hk_located" : "hk_located_code");
+    return s + "\n#endif\n";
+}
+
 std::string c_operations(const std::vector<Operation>& operations) {
     std::string s = std::string(kOperationsNotice);
     s += "// A typed call for every operation; each is emit() of hekla.graph/1 and nothing else. Optional inputs and "

@@ -45,21 +45,20 @@ static matrices matrices_of(const low_rank* own, hk_builder* g, const hk_adapter
 // What is added to y. B begins with zeros, so that nothing changes before training.
 static int32_t HK_ABI adapt(void* self, hk_builder* g, const hk_adapter_site* site, const hk_site_values* values, hk_site_answer* answer,
                             hk_error* error) {
-    (void)error; // the graph keeps its own
     const matrices own = matrices_of(self, g, site);
     answer->kind = HK_ANSWER_DELTA;
     answer->value = hk_linear(G, hk_linear(G, values->x, own.a, NULL), own.b, NULL);
     answer->input = values->x;
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 // The weight with which the layer alone computes the same.
 static int32_t HK_ABI merge(void* self, hk_builder* g, const hk_adapter_site* site, const hk_site_values* values, hk_value* weight,
                             hk_value* bias, hk_error* error) {
-    (void)bias, (void)error;
+    (void)bias;
     const matrices own = matrices_of(self, g, site);
     *weight = hk_add(G, values->weight, hk_matmul(G, own.b, own.a, NULL));
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 static const hk_adapter table = {

@@ -95,12 +95,11 @@ static hk_value block(const model* m, hk_builder* g, hk_value x, hk_value real, 
 // The body: from token ids [B, T] to hidden states [B, T, width], which heads ask for by the port's name.
 static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     const model* m = self;
-    (void)error; // the graph keeps its own
-    const hk_value ids = hk.graph->input(g, hk_text("input_ids"));
+    const hk_value ids = hk_input(g, "input_ids");
     hk_value x = hk_embedding(G, words(m, g), ids, NULL), real = 0;
     if (hk.graph->mode(g) != HK_MODE_DECODE && hk.graph->has_field(g, hk_text("attention_mask"))) {
         const int64_t dims[] = {hk_dim(g, ids, 0), hk_dim(g, ids, 1), 1};
-        real = hk_cast(G, hk.graph->input(g, hk_text("attention_mask")), HK_KIND_FLOAT);
+        real = hk_cast(G, hk_input(g, "attention_mask"), HK_KIND_FLOAT);
         real = hk_reshape(G, real, dims, 3);
     }
     for (int64_t layer = 0; layer < m->layers; ++layer) {
@@ -112,16 +111,15 @@ static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     }
     hk.graph->offer(g, hk_text("hidden"), hk_rms_norm_layer(g, x, "norm", 1e-6));
     hk.graph->offer(g, hk_text("embedding.weight"), words(m, g)); // so that heads for any body can say tokens
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 // Heads of its own; HK_NOT_FOUND leaves an id to the heads of other plugins.
 static int32_t HK_ABI build_head(void* self, hk_builder* g, hk_string head, hk_error* error) {
-    (void)error;
     if (!hk_same(head, "lm")) return HK_NOT_FOUND;
-    const hk_value hidden = hk.graph->ask(g, hk_text("hidden"));
+    const hk_value hidden = hk_ask(g, "hidden");
     hk.graph->offer(g, hk_text("logits"), hk_linear(G, hidden, words(self, g), NULL)); // tied: the embedding is the decoder
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 static int32_t HK_ABI write_config(void* self, hk_config_writer* out, hk_error* error) {

@@ -28,7 +28,7 @@ static void HK_ABI destroy(void* self) { free(self); }
 static int32_t HK_ABI combine(void* self, hk_builder* g, const hk_adapter_site* site, const hk_site_values* values,
                               const hk_branch* branches, uint32_t count, hk_combined* combined, hk_error* error) {
     const scaled_mean* own = self;
-    (void)values, (void)error; // the graph keeps its own error
+    (void)values;
     hk_value sum = 0;
     double acting = 0.0;
     for (uint32_t i = 0; i < count; ++i) {
@@ -40,7 +40,7 @@ static int32_t HK_ABI combine(void* self, hk_builder* g, const hk_adapter_site* 
     const hk_value scale = hk_constant(g, "scale", &site->out, 1, own->begin);
     const hk_value scaled = hk_mul(G, sum, scale);
     combined->delta = hk_mul(G, scaled, hk_like(g, scaled, 1.0 / acting));
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 static const hk_combiner table = {

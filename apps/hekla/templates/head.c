@@ -28,12 +28,11 @@ static void HK_ABI destroy(void* self) { free(self); }
 // Asks the body for what it offers, and offers what the objective asks for.
 static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     const head* h = self;
-    (void)error; // the graph keeps its own
-    const hk_value hidden = hk.graph->ask(g, hk_text("hidden")); // [B, T, width]
+    const hk_value hidden = hk_ask(g, "hidden"); // [B, T, width]
     const int64_t dims[] = {hk_dim(g, hidden, 0), hk_dim(g, hidden, 1), 1}, row_dims[] = {dims[0], 1}, tokens[] = {1};
     hk_value mask; // padding never counts
     if (hk.graph->has_field(g, hk_text("attention_mask")))
-        mask = hk.graph->input(g, hk_text("attention_mask"));
+        mask = hk_input(g, "attention_mask");
     else
         mask = hk.graph->fill(g, HK_KIND_INT32, dims, 2, 1.0);
     mask = hk_cast(G, mask, HK_KIND_FLOAT);
@@ -41,7 +40,7 @@ static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     const hk_value count = hk_reshape(G, hk_sum(G, mask, tokens, 1, NULL), row_dims, 2);
     const hk_value inner = hk_gelu(G, hk_linear_layer(g, hk_div(G, total, count), "%NAME%.inner", h->inner, 1), NULL);
     hk.graph->offer(g, hk_text("logits"), hk_linear_layer(g, inner, "%NAME%.out", h->labels, 1));
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 // What decode reads.

@@ -68,8 +68,7 @@ static int32_t HK_ABI collate(void* self, const hk_batch* batch, hk_field* all, 
 // evaluates arguments is its own choice, and must not be the graph's.
 static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     const objective* o = self;
-    (void)error; // the graph keeps its own
-    const hk_value logits = hk.graph->ask(g, hk_text("logits")), labels = hk.graph->input(g, hk_text("next_ids"));
+    const hk_value logits = hk_ask(g, "logits"), labels = hk_input(g, "next_ids");
     const hk_value surprise = hk_cross_entropy(G, logits, labels, NULL); // -log p of each label; 0 where it is ignored
     const hk_value likely = hk_exp(G, hk_neg(G, surprise));
     const hk_value rest = hk_sub(G, hk_like(g, likely, 1.0), likely);
@@ -78,7 +77,7 @@ static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     const hk_value total = hk_sum_all(g, hk_mul(G, focus, surprise));
     const hk_value counted = hk_sum_all(g, hk_compare(G, labels, hk_like(g, labels, HK_IGNORED), 1)); // 1: not equal
     hk.graph->loss(g, hk_text("%NAME%"), total, counted, 1.0);
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 static const hk_objective table = {

@@ -53,7 +53,6 @@ static int32_t HK_ABI shape(const hk_operation_use* use, hk_operation_cost* cost
 
 // The gradient of each input, in operations of operations.h (or other ones of your own).
 static int32_t HK_ABI gradient(hk_builder* g, const hk_operation_gradient* use, hk_error* error) {
-    (void)error; // the graph keeps its own
     const double sharpness = hk_attribute_at(use->attributes, 0)->real;
     const hk_value x = use->inputs[0], gate = use->inputs[1], dy = use->output_gradients[0];
     const hk_value s = hk_sigmoid(G, hk_mul(G, gate, hk_like(g, gate, sharpness)));
@@ -62,7 +61,7 @@ static int32_t HK_ABI gradient(hk_builder* g, const hk_operation_gradient* use, 
     const hk_value of_gate = hk_mul(G, hk_mul(G, of_x, x), closed);
     use->input_gradients[0] = of_x;
     use->input_gradients[1] = hk_mul(G, of_gate, hk_like(g, of_gate, sharpness));
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 // The same in double precision, plainly: the kernel is checked against it.
@@ -179,18 +178,18 @@ static hk_value block(const model* m, hk_builder* g, hk_value x, hk_value paddin
 // The body: from token ids [B, T] to hidden states [B, T, width], which heads ask for by the port's name.
 static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     const model* m = self;
-    const hk_value ids = hk.graph->input(g, hk_text("input_ids"));
+    const hk_value ids = hk_input(g, "input_ids");
     const int64_t batch = hk_dim(g, ids, 0), length = hk_dim(g, ids, 1), positions[] = {m->positions, m->width};
     if (length > m->positions)
         return hk_fail(error, HK_INVALID_ARGUMENT, "the batch has rows of %d tokens, the model max_position_embeddings = %d",
                        (int)length, (int)m->positions);
-    const hk_value places = hk.graph->has_field(g, hk_text("position_ids")) ? hk.graph->input(g, hk_text("position_ids"))
+    const hk_value places = hk.graph->has_field(g, hk_text("position_ids")) ? hk_input(g, "position_ids")
                                                                             : hk.graph->positions(g, batch, length);
     const hk_value of_words = hk_embedding(G, words(m, g), ids, NULL);
     const hk_value table = hk_normal(g, "positions.weight", positions, 2, 0.02);
     hk_value x = hk_add(G, of_words, hk_embedding(G, table, places, NULL)), padding = 0;
     if (hk.graph->mode(g) != HK_MODE_DECODE && hk.graph->has_field(g, hk_text("attention_mask")))
-        padding = hk.graph->input(g, hk_text("attention_mask"));
+        padding = hk_input(g, "attention_mask");
     for (int64_t layer = 0; layer < m->layers; ++layer) {
         char scope[32];
         snprintf(scope, sizeof scope, "block.%d", (int)layer);
@@ -200,16 +199,15 @@ static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     }
     hk.graph->offer(g, hk_text("hidden"), hk_rms_norm_layer(g, x, "norm", 1e-6));
     hk.graph->offer(g, hk_text("embedding.weight"), words(m, g)); // so that heads for any body can say tokens
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 // Heads of its own; HK_NOT_FOUND leaves an id to the heads of other plugins.
 static int32_t HK_ABI build_head(void* self, hk_builder* g, hk_string head, hk_error* error) {
-    (void)error;
     if (!hk_same(head, "lm")) return HK_NOT_FOUND;
-    const hk_value hidden = hk.graph->ask(g, hk_text("hidden"));
+    const hk_value hidden = hk_ask(g, "hidden");
     hk.graph->offer(g, hk_text("logits"), hk_linear(G, hidden, words(self, g), NULL)); // tied: the embedding is the decoder
-    return hk_status(g);
+    return hk_done(g, error);
 }
 
 static int32_t HK_ABI write_config(void* self, hk_config_writer* out, hk_error* error) {
