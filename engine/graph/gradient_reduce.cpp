@@ -26,7 +26,7 @@ ValueId neighbor(Backward& b, ValueId x, bool after, double end) {
 
 // Returns s with s[i] = dy[i] + a[i + 1] s[i + 1], where i + 1 is the place that the scan visits after i.
 ValueId scanned_back(Backward& b, ValueId dy, ValueId a) {
-    return b.builder()(Op::linear_scan, {dy, neighbor(b, a, true, 0.0)},
+    return b.builder()(Op::scan_linear, {dy, neighbor(b, a, true, 0.0)},
                        {{"axis", b.node().integer("axis")}, {"reverse", int64_t{b.node().integer("reverse") == 0}}});
 }
 
@@ -52,6 +52,31 @@ void logcumsumexp_gradient(Backward& b) {
     const ValueId y = b.builder()(Op::maximum, {b.y(), b.number(b.y(), -1e38)});
     const ValueId factor = b.builder()(Op::exp, {b.sub(neighbor(b, y, false, -1e38), y)});
     b.give(0, b.mul(scanned_back(b, dy, factor), b.builder()(Op::exp, {b.sub(b.x(), y)})));
+}
+
+void scan_linear_gradient(Backward& b) {
+    const Shape shape = b.shape(b.dy());
+    const int64_t axis = from_start(b.node().integer("axis"), shape.rank());
+    const int64_t length = shape[static_cast<int>(axis)];
+    const ValueId s = scanned_back(b, b.dy(), b.x(1));
+    b.give(0, s);
+    const bool initial = b.node().inputs.size() > 2 && b.x(2) != kNone, reverse = b.node().integer("reverse") != 0;
+    if (length == 0) return; // nothing depends on a and the initial value
+    Shape place = shape;     // of one element of the axis
+    place[static_cast<int>(axis)] = 1;
+    if (b.wants(1)) {
+        ValueId earlier = neighbor(b, b.y(), false, 0.0);
+        if (initial) {
+            const ValueId first = b.reshape(b.x(2), place), others = b.slice(b.y(), axis, reverse ? 1 : 0, length - 1);
+            earlier = reverse ? b.builder()(Op::concat, {others, first}, {{"axis", axis}})
+                              : b.builder()(Op::concat, {first, others}, {{"axis", axis}});
+        }
+        b.give(1, b.mul(s, earlier));
+    }
+    if (initial && b.wants(2)) {
+        const int64_t first = reverse ? length - 1 : 0;
+        b.give(2, b.reshape(b.mul(b.slice(s, axis, first, 1), b.slice(b.x(1), axis, first, 1)), b.shape(b.x(2))));
+    }
 }
 
 } // namespace
@@ -89,6 +114,7 @@ bool reduce_gradient(Backward& b) {
     case Op::cumprod: cumprod_gradient(b); return true;
     case Op::cummax: cummax_gradient(b); return true;
     case Op::logcumsumexp: logcumsumexp_gradient(b); return true;
+    case Op::scan_linear: scan_linear_gradient(b); return true;
     case Op::top_k:
         if (dy != kNone)
             b.give(0, build(Op::scatter_add, {build.fill(b.kind(dy), in, 0.0), b.y(1), dy},

@@ -35,7 +35,7 @@ Status run(const Call& call) {
     case Op::cumprod:
     case Op::cummax:
     case Op::logcumsumexp:
-    case Op::linear_scan:
+    case Op::scan_linear:
     case Op::top_k: return reference::run_reduce(call);
     case Op::random_uniform:
     case Op::random_normal: return reference::run_random(call);

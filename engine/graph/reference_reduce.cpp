@@ -138,11 +138,16 @@ void running(const Call& call) {
             y[i] = top + std::log(total);
         });
         break;
-    default: // linear_scan
-        scan(call, [&](std::size_t i, int64_t, bool first) {
-            total = x[i] + (first ? 0.0 : call.data(1)[i] * total);
+    default: { // scan_linear
+        const auto [outer, length, inner] = around_axis(call.in(0).shape, call.node.integer("axis"));
+        const std::size_t block = at(length * inner), width = at(inner);
+        const bool initial = call.has(2);
+        scan(call, [&, initial](std::size_t i, int64_t, bool first) {
+            if (first && initial) total = call.data(2)[i / block * width + i % width];
+            total = x[i] + (first && !initial ? 0.0 : call.data(1)[i] * total);
             y[i] = total;
         });
+    }
     }
 }
 

@@ -309,8 +309,12 @@ Result<Outputs> norm_gradient(const Rule& r) {
 
 Result<Outputs> along_axis(const Rule& r) {
     HK_ASSIGN(const int axis, r.axis("axis", r.shape(0)));
-    (void)axis;
-    if (r.node.op == Op::softmax_gradient || r.node.op == Op::linear_scan) HK_TRY(r.expect(1, r.shape(0)));
+    if (r.node.op == Op::softmax_gradient || r.node.op == Op::scan_linear) HK_TRY(r.expect(1, r.shape(0)));
+    if (r.node.op == Op::scan_linear && r.has(2)) {
+        Shape line = r.shape(0);
+        line.erase(axis);
+        HK_TRY(r.expect(2, line));
+    }
     if (r.node.op == Op::cummax) return Outputs{{r.kind(0), r.shape(0)}, {Kind::int32, r.shape(0)}};
     return one(r.kind(0), r.shape(0));
 }
@@ -702,7 +706,7 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::cumprod:
     case Op::cummax:
     case Op::logcumsumexp:
-    case Op::linear_scan:
+    case Op::scan_linear:
     case Op::softmax:
     case Op::log_softmax:
     case Op::softmax_gradient: return along_axis(r);

@@ -53,6 +53,7 @@
 #define hk_cumprod(...) hk_located(hk_cumprod(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_cummax(...) hk_located_code(hk_cummax(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_logcumsumexp(...) hk_located(hk_logcumsumexp(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_scan_linear(...) hk_located(hk_scan_linear(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_top_k(...) hk_located_code(hk_top_k(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_random_uniform(...) hk_located(hk_random_uniform(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_random_normal(...) hk_located(hk_random_normal(__VA_ARGS__), __FILE__, __LINE__)

@@ -305,6 +305,19 @@ inline Value logcumsumexp(Value x, int64_t axis, const LogcumsumexpOptions& opti
 }
 #endif
 
+#if HK_TARGET_ABI_MINOR >= 1
+struct ScanLinearOptions {
+    Value initial{};
+    int64_t reverse = 0;
+};
+// A linear recurrence along an axis, from the other end with reverse (minGRU, RetNet, state spaces): y[i] = a[i] y[i
+// - 1] + x[i]. a has the shape of x. initial is y before the first element, of the shape of x without the axis;
+// without it the first a is not read.
+inline Value scan_linear(Value x, Value a, int64_t axis, const ScanLinearOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x, a}, at).emit("scan_linear", 1, {x, a, options.initial}, {attribute("axis", axis), attribute("reverse", options.reverse)}, 1, at)[0];
+}
+#endif
+
 struct TopKResult {
     Value values;
     Value indices;

@@ -5,12 +5,14 @@ HK_CONSTANT(kSum, 0);
 HK_CONSTANT(kProduct, 1);
 HK_CONSTANT(kMaximum, 2);
 HK_CONSTANT(kLogSumExp, 3);
-HK_CONSTANT(kLinear, 4); // y[i] = x[i] + a[i] y[i - 1]
+HK_CONSTANT(kLinear, 4);     // y[i] = x[i] + a[i] y[i - 1], and the first is x[i]
+HK_CONSTANT(kLinearFrom, 5); // the same from an initial y
 
 HK_RECORD(ScanRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(x); // [outer, places, inner], as the others
-    HK_ADDRESS(a); // of kLinear
+    HK_ADDRESS(a);       // of kLinear and kLinearFrom
+    HK_ADDRESS(initial); // of kLinearFrom: [outer, inner]
     HK_ADDRESS(y);
     HK_ADDRESS(indices); // of kMaximum
     HK_U32(count);       // lines: outer * inner

@@ -16,6 +16,7 @@ void main() {
         const uint outer = i / record.inner;
         const uint first = outer * record.places * record.inner + (i - outer * record.inner);
         precise float total = SCAN == kProduct ? 1.0 : 0.0; // with kLogSumExp relative to the maximum
+        if (SCAN == kLinearFrom) total = FloatArray(record.initial).at[i];
         float top = -kInfinity;
         int whole = SCAN == kProduct ? 1 : 0;
         uint index = 0u;
@@ -43,7 +44,7 @@ void main() {
                 total = x > top ? total * smaller + 1.0 : total + smaller;
                 top = x > top ? x : top;
             } else {
-                total = k == 0u ? x : x + FloatArray(record.a).at[at] * total;
+                total = SCAN == kLinear && k == 0u ? x : x + FloatArray(record.a).at[at] * total;
             }
             precise float y = SCAN == kLogSumExp ? top + log_(total) : total;
             if (in_range) {

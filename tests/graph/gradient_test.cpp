@@ -106,6 +106,15 @@ std::vector<GradientCase> reduce_cases() {
                     if (axis < shape.rank())
                         cases.push_back(
                             case_of(op, shape.text(), {{shape, -2, 2}}, {{"axis", axis}, {"reverse", reverse}}));
+        for (const int64_t reverse : {0, 1}) {
+            const std::vector<NamedAttribute> along = {{"axis", axis}, {"reverse", reverse}};
+            const Shape lines[] = {{3, 5}, {2, 5}, {2, 3}};
+            cases.push_back(case_of(Op::scan_linear, "", {{{2, 3, 5}}, {{2, 3, 5}}}, along));
+            cases.push_back(case_of(Op::scan_linear, "from an initial value",
+                                    {{{2, 3, 5}}, {{2, 3, 5}}, {lines[axis < 0 ? 2 : axis]}}, along));
+            cases.push_back(case_of(Op::scan_linear, "of one", {{{1, 1}}, {{1, 1}}, {{1}}},
+                                    {{"axis", axis < 0 ? int64_t{0} : axis}, {"reverse", reverse}}));
+        }
         cases.push_back(case_of(Op::softmax, "", {{{3, 2, 7}, -3, 3}}, {{"axis", axis}}));
         cases.push_back(case_of(Op::log_softmax, "", {{{3, 2, 7}, -3, 3}}, {{"axis", axis}}));
         cases.push_back(case_of(Op::softmax, "of one", {{{1}}}, {{"axis", int64_t{0}}}));
@@ -182,7 +191,7 @@ TEST_CASE("every operation that has a gradient has a case") {
     // The operations that differentiate() emits were checked too.
     for (const Op op :
          {Op::unslice, Op::gelu_gradient, Op::layer_norm_gradient, Op::rms_norm_gradient, Op::softmax_gradient,
-          Op::embedding_gradient, Op::linear_scan, Op::cross_entropy_gradient, Op::linear_cross_entropy,
+          Op::embedding_gradient, Op::cross_entropy_gradient, Op::linear_cross_entropy,
           Op::linear_cross_entropy_gradient, Op::attention_gradient, Op::gru_gradient, Op::lstm_gradient})
         CHECK_MESSAGE(covered.contains(op), info(op).name);
 }

@@ -78,6 +78,60 @@ TEST_CASE("scans of integers, of views, and at the ends of the numbers") {
     }
 }
 
+TEST_CASE("linear recurrences in the middle of a graph, with and without an initial value, and their gradients") {
+    Bench bench;
+    for (const Shape& shape : {Shape{1}, Shape{13}, Shape{3, 7, 5}, Shape{1, 31, 1}, Shape{2, 1, 3}, Shape{521, 3}})
+        for (int64_t axis = 0; axis < shape.rank(); ++axis)
+            for (const int64_t reverse : {0, 1})
+                for (const bool initial : {false, true}) {
+                    CAPTURE(shape.text());
+                    CAPTURE(axis);
+                    CAPTURE(reverse);
+                    CAPTURE(initial);
+                    Builder b;
+                    const ValueId x = b(Op::mul, {b.parameter("x", shape, 0, 0, 0, 0), b.scalar(1.25)});
+                    const ValueId a = b(Op::sigmoid, {b.parameter("a", shape, 0, 0, 0, 0)});
+                    std::vector<ValueId> inputs{x, a};
+                    Shape line = shape;
+                    line.erase(static_cast<int>(axis));
+                    if (initial) inputs.push_back(b(Op::tanh, {b.parameter("initial", line, 0, 0, 0, 0)}));
+                    const graph::NamedAttribute attributes[] = {{"axis", axis - (reverse != 0 ? shape.rank() : 0)},
+                                                                {"reverse", reverse}};
+                    const std::vector<ValueId> y = b.emit(Op::scan_linear, inputs, attributes);
+                    REQUIRE_MESSAGE(b.ok(), b.status().message());
+                    check_kernel(bench, with_gradients(std::move(b), b(Op::mul, {y[0], x})), 3e-6);
+                }
+}
+
+TEST_CASE("a long linear recurrence, in chunks that pass on their state") {
+    Bench bench;
+    constexpr int64_t kLength = 1009, kChunk = 127;
+    Builder b;
+    const ValueId x = b(Op::mul, {b.parameter("x", {2, kLength, 3}, 0, 0, 0, 0), b.scalar(0.5)});
+    const ValueId a = b(Op::sigmoid, {b.parameter("a", {2, kLength, 3}, 0, 0, 0, 0)});
+    const auto part = [&](ValueId value, int64_t from, int64_t length) {
+        return b(Op::slice, {value}, {{"axis", int64_t{1}}, {"start", from}, {"length", length}});
+    };
+    const graph::NamedAttribute along[] = {{"axis", int64_t{1}}};
+    const ValueId whole_inputs[] = {x, a};
+    b.output("whole", b.emit(Op::scan_linear, whole_inputs, along)[0]);
+    ValueId state = b.fill(Kind::float_, {2, 3}, 0.0);
+    std::vector<ValueId> chunks;
+    for (int64_t from = 0; from < kLength; from += kChunk) {
+        const int64_t length = std::min(kChunk, kLength - from);
+        const ValueId inputs[] = {part(x, from, length), part(a, from, length), state};
+        chunks.push_back(b.emit(Op::scan_linear, inputs, along)[0]);
+        state = b(Op::reshape, {part(chunks.back(), length - 1, 1)}, {{"shape", std::vector<int64_t>{2, 3}}});
+    }
+    b.output("chunks", b.emit(Op::concat, chunks, along)[0]);
+    const Graph graph = finished(std::move(b));
+    Random random(7);
+    graph::Feeds feeds;
+    for (const char* name : {"x", "a"}) feeds.parameters[name] = random.tensor(Kind::float_, {2, kLength, 3}, 1.0, 0);
+    const Outcome got = run_on_device(*bench, graph, feeds, {});
+    CHECK(got.at("chunks").data == got.at("whole").data); // the same bits
+}
+
 TEST_CASE("a long logcumsumexp is as exact as float32 allows") {
     Bench bench;
     Builder b;

@@ -77,7 +77,7 @@ LowerNode family_of(Op op) {
     case Op::cumprod:
     case Op::cummax:
     case Op::logcumsumexp:
-    case Op::linear_scan:
+    case Op::scan_linear:
     case Op::top_k: return lower_scan;
     case Op::rotary: return lower_rotary;
     case Op::gru:

@@ -5,21 +5,25 @@ namespace hekla::program {
 
 namespace {
 
-uint32_t scan_of(graph::Op op) {
-    switch (op) {
+uint32_t scan_of(const graph::Node& node) {
+    switch (node.op) {
     case graph::Op::cumsum: return kernels::scan::kSum;
     case graph::Op::cumprod: return kernels::scan::kProduct;
     case graph::Op::cummax: return kernels::scan::kMaximum;
     case graph::Op::logcumsumexp: return kernels::scan::kLogSumExp;
-    default: return kernels::scan::kLinear;
+    default: // scan_linear
+        return node.inputs.size() > 2 && node.inputs[2] != graph::kNone ? kernels::scan::kLinearFrom
+                                                                        : kernels::scan::kLinear;
     }
 }
 
 void lower_along_axis(Lowering& lowering, const graph::Node& node) {
     const View x = lowering.contiguous(lowering.view(node.inputs[0]));
-    const uint32_t scan = scan_of(node.op);
+    const uint32_t scan = scan_of(node);
     // What a scan does not have is another tensor, so that its address is readable.
-    const View a = scan == kernels::scan::kLinear ? lowering.contiguous(lowering.view(node.inputs[1])) : x;
+    const bool linear = scan == kernels::scan::kLinear || scan == kernels::scan::kLinearFrom;
+    const View a = linear ? lowering.contiguous(lowering.view(node.inputs[1])) : x;
+    const View initial = scan == kernels::scan::kLinearFrom ? lowering.contiguous(lowering.view(node.inputs[2])) : x;
     const View y = lowering.allocate(x.shape, x.storage, graph::info(node.op).name);
     View indices = y;
     lowering.views[node.outputs[0]] = y;
@@ -37,6 +41,7 @@ void lower_along_axis(Lowering& lowering, const graph::Node& node) {
     dispatch.constants = {x.storage == Storage::i32 ? 1u : 0u, node.integer("reverse") != 0 ? 1u : 0u, scan};
     dispatch.record = make_record(kernels::scan::ScanRecord{.x = x,
                                                             .a = a,
+                                                            .initial = initial,
                                                             .y = y,
                                                             .indices = indices,
                                                             .count = word(lines),
@@ -46,15 +51,18 @@ void lower_along_axis(Lowering& lowering, const graph::Node& node) {
     dispatch.reads(x);
     dispatch.writes(y);
     dispatch.bytes = static_cast<double>(x.bytes() + y.bytes());
-    if (scan == kernels::scan::kLinear) {
+    if (linear) {
         dispatch.reads(a);
         dispatch.bytes += static_cast<double>(a.bytes());
     }
+    if (scan == kernels::scan::kLinearFrom) dispatch.reads(initial);
     if (scan == kernels::scan::kMaximum) {
         dispatch.writes(indices);
         dispatch.bytes += static_cast<double>(indices.bytes());
     }
-    dispatch.flops = static_cast<double>(x.elements()) * (scan == kernels::scan::kLogSumExp ? 30.0 : 1.0);
+    dispatch.flops = static_cast<double>(x.elements()) * (scan == kernels::scan::kLogSumExp ? 30.0
+                                                          : linear                          ? 2.0
+                                                                                            : 1.0);
     lowering.append(std::move(dispatch));
 }
 

@@ -1318,6 +1318,42 @@ pub fn logcumsumexp_with<'g>(x: Value<'g>, axis: i64, options: LogcumsumexpOptio
 }
 
 #[derive(Clone)]
+pub struct ScanLinearOptions<'g> {
+    pub initial: Option<Value<'g>>,
+    pub reverse: i64,
+}
+impl<'g> Default for ScanLinearOptions<'g> {
+    fn default() -> Self {
+        ScanLinearOptions { initial: None, reverse: 0, }
+    }
+}
+impl<'g> ScanLinearOptions<'g> {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn initial(mut self, initial: impl Into<Option<Value<'g>>>) -> Self {
+        self.initial = initial.into();
+        self
+    }
+    pub fn reverse(mut self, reverse: impl Into<i64>) -> Self {
+        self.reverse = reverse.into();
+        self
+    }
+}
+
+/// A linear recurrence along an axis, from the other end with reverse (minGRU, RetNet, state spaces): y[i] = a[i] y[i
+/// - 1] + x[i]. a has the shape of x. initial is y before the first element, of the shape of x without the axis;
+/// without it the first a is not read.
+#[track_caller]
+pub fn scan_linear<'g>(x: Value<'g>, a: Value<'g>, axis: i64) -> Value<'g> {
+    scan_linear_with(x, a, axis, ScanLinearOptions::default())
+}
+#[track_caller]
+pub fn scan_linear_with<'g>(x: Value<'g>, a: Value<'g>, axis: i64, options: ScanLinearOptions<'g>) -> Value<'g> {
+    x.graph().emit("scan_linear", 1, &[x.id(), a.id(), Value::id_or_none(options.initial)], &[("axis", Attribute::Int(axis)), ("reverse", Attribute::Int(options.reverse))], 1)[0]
+}
+
+#[derive(Clone)]
 pub struct RowLinearOptions {
     pub input_first: i64,
 }

@@ -652,6 +652,33 @@ static inline hk_value hk_logcumsumexp(const hk_graph_interface* graph, hk_build
 }
 #endif
 
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_scan_linear_options {
+    hk_value initial;
+    int64_t reverse;
+} hk_scan_linear_options;
+
+static inline hk_scan_linear_options hk_scan_linear_defaults(void) {
+    hk_scan_linear_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// A linear recurrence along an axis, from the other end with reverse (minGRU, RetNet, state spaces): y[i] = a[i] y[i
+// - 1] + x[i]. a has the shape of x. initial is y before the first element, of the shape of x without the axis;
+// without it the first a is not read.
+static inline hk_value hk_scan_linear(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_value a, int64_t axis, const hk_scan_linear_options* options) {
+    const hk_scan_linear_options chosen = options ? *options : hk_scan_linear_defaults();
+    hk_value inputs[] = {x, a, chosen.initial};
+    hk_attribute attributes[2];
+    attributes[0] = hk_attribute_int("axis", axis);
+    attributes[1] = hk_attribute_int("reverse", chosen.reverse);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("scan_linear"), 1, inputs, 3, attributes, 2, &output, 1);
+    return output;
+}
+#endif
+
 // The k largest of the last axis, descending, first index first at ties, and their int32 indices.
 static inline int32_t hk_top_k(const hk_graph_interface* graph, hk_builder* builder, hk_value x, int64_t k, hk_value outputs[2]) {
     hk_value inputs[] = {x};
