@@ -39,20 +39,18 @@ Value real_tokens(Graph& g) {
     return mask ? reshape(to_float(mask), {mask.dim(0), mask.dim(1), 1}) : Value{};
 }
 
-// Returns the element at the end of axis 1 of x [B, T, R...], as [B, R...].
-Value last_of(Value x) {
-    Dims dims = x.shape();
-    const int64_t length = dims[1];
-    dims.erase(dims.begin() + 1);
-    return reshape(slice(x, 1, length - 1, 1), dims);
+// Returns the dimensions of x [B, T, R...] without T.
+Dims dims_of_state(Value x) {
+    Dims dims{x.dim(0)};
+    for (int i = 2; i < x.rank(); ++i) dims.push_back(x.dim(i));
+    return dims;
 }
 
 // Runs y[t] = a[t] y[t - 1] + x[t] over axis 1 of x [B, T, R...], from the state of this name.
 Value recurrence(Graph& g, Value x, Value a, const std::string& name) {
-    Dims dims = x.shape();
-    dims.erase(dims.begin() + 1);
+    const Dims dims = dims_of_state(x);
     const Value y = scan_linear(x, a, 1, {.initial = state_read(g.fill(dims, 0.0), name)});
-    state_write(last_of(y), name);
+    state_write(reshape(slice(y, 1, y.dim(1) - 1, 1), dims), name);
     return y;
 }
 
