@@ -1,6 +1,6 @@
-/* Exchanges bytes between the processes of an MPI job. All calls of MPI are made by one thread of this module, which also
-   sends a sign of life each second to two neighbors in the ring of ranks, while programs compile and devices compute: a
-   slow rank is not a lost one. The rank that finds a neighbor silent tells all others. */
+/* Exchanges bytes between the processes of an MPI job. All calls of MPI are made by one thread of this module, which
+   also sends a sign of life each second to two neighbors in the ring of ranks, while programs compile and devices
+   compute: a slow rank is not a lost one. The rank that finds a neighbor silent tells all others. */
 #include "mpi_module.h"
 
 #include <mpi.h>
@@ -9,19 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
-    kTagData = 1,      /* exchanges, in order */
-    kTagSign = 2,      /* a sign of life: no bytes */
-    kTagFailed = 3,    /* a rank ends: the rank that is to blame, then text */
-    kMostText = 1024,  /* bytes of a reason */
+    kTagData = 1,       /* exchanges, in order */
+    kTagSign = 2,       /* a sign of life: no bytes */
+    kTagFailed = 3,     /* a rank ends: the rank that is to blame, then text */
+    kMostText = 1024,   /* bytes of a reason */
     kMostPending = 512, /* exchanges at a time: one for each bucket of gradients */
 };
 static const uint64_t kMostBytes = (uint64_t)1 << 30; /* of one message: counts are int */
+static const double kGrace = 3.0;                     /* seconds that the end of a job may take */
 
 typedef struct Exchange {
     uint64_t number;
-    int state;              /* 0: free, 1: begun, 2: its messages are on their way, 3: done */
+    int state;               /* 0: free, 1: begun, 2: its messages are on their way, 3: done */
     hk_exchange_part* parts; /* one per rank */
     MPI_Request* requests;
     int count;
@@ -52,11 +54,31 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static struct timespec in(double wait) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    const double nanoseconds = (double)until.tv_nsec + 1e9 * wait;
+    until.tv_sec += (time_t)(nanoseconds / 1e9);
+    until.tv_nsec = (long)(nanoseconds - 1e9 * (double)(time_t)(nanoseconds / 1e9));
+    return until;
+}
+
+/* Returns 0 if the module's thread does not leave MPI for longer than a rank may be silent: a rank that was stopped in
+   the middle of a message can keep the others inside a call of MPI. */
+static int lock(void) {
+    const struct timespec until = in(g.timeout + kGrace);
+    return pthread_mutex_timedlock(&g.mutex, &until) == 0;
+}
+
 static int32_t answer(int32_t code, const char* text, hk_string* why) {
     snprintf(g.answer, sizeof g.answer, "%s", text);
     why->data = g.answer;
     why->size = strlen(g.answer);
     return code;
+}
+
+static int32_t stuck(hk_string* why) {
+    return answer(HK_IO, "the MPI library does not return, as when a rank was stopped in the middle of a message", why);
 }
 
 /* Below, called with the mutex held by the module's thread. */
@@ -82,8 +104,8 @@ static int start(Exchange* e) {
         const hk_exchange_part* part = &e->parts[from];
         for (uint64_t at = 0; at < part->receive_bytes; at += kMostBytes) {
             const uint64_t left = part->receive_bytes - at;
-            if (MPI_Irecv((char*)part->receive + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE, from, kTagData,
-                          g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
+            if (MPI_Irecv((char*)part->receive + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE, from,
+                          kTagData, g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
                 lose(from, "");
                 return 1;
             }
@@ -94,8 +116,8 @@ static int start(Exchange* e) {
         const hk_exchange_part* part = &e->parts[to];
         for (uint64_t at = 0; at < part->send_bytes; at += kMostBytes) {
             const uint64_t left = part->send_bytes - at;
-            if (MPI_Isend((const char*)part->send + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE, to, kTagData,
-                          g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
+            if (MPI_Isend((const char*)part->send + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE, to,
+                          kTagData, g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
                 lose(to, "");
                 return 1;
             }
@@ -205,6 +227,7 @@ static void* run(void* unused) {
     }
     const double begin = seconds();
     for (int r = 0; r < g.size; ++r) seen[r] = begin;
+    double last = begin;
     const int neighbors[2] = {(g.rank + 1) % g.size, (g.rank + g.size - 1) % g.size};
     double next_sign = begin;
     while (!g.closing && g.aborting == 0) {
@@ -219,6 +242,10 @@ static void* run(void* unused) {
                     MPI_Request_free(&request);
             }
         }
+        /* A process that was stopped itself has not seen the others' signs; it gives them the whole time again. */
+        if (now - last > 0.5 * g.timeout)
+            for (int r = 0; r < g.size; ++r) seen[r] = now;
+        last = now;
         if (g.lost < 0) receive_control(seen);
         if (g.size > 1 && g.lost < 0)
             for (int i = 0; i < 2; ++i)
@@ -231,18 +258,10 @@ static void* run(void* unused) {
             tell_all();
             changed = 1;
         }
-        if (changed) {
-            pthread_cond_broadcast(&g.changed);
-        }
+        if (changed) { pthread_cond_broadcast(&g.changed); }
         int busy = 0;
         for (int i = 0; i < kMostPending; ++i) busy |= g.pending[i].state == 1 || g.pending[i].state == 2;
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += busy && g.lost < 0 ? 20 * 1000 : 1000 * 1000; /* 20 us, or 1 ms */
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            ++until.tv_sec;
-        }
+        const struct timespec until = in(busy && g.lost < 0 ? 20e-6 : 1e-3);
         pthread_cond_timedwait(&g.changed, &g.mutex, &until);
     }
     const int status = g.aborting;
@@ -263,7 +282,7 @@ static void* run(void* unused) {
 static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part* parts, hk_string* why) {
     (void)user;
     int32_t code = HK_OK;
-    pthread_mutex_lock(&g.mutex);
+    if (!lock()) return stuck(why);
     Exchange* e = NULL;
     for (int i = 0; i < kMostPending && e == NULL; ++i)
         if (g.pending[i].state == 0) e = &g.pending[i];
@@ -288,7 +307,7 @@ static int32_t HK_ABI test(void* user, uint64_t number, int32_t* done, int32_t* 
     int32_t code = HK_OK;
     *done = 0;
     *lost = -1;
-    pthread_mutex_lock(&g.mutex);
+    if (!lock()) return stuck(why);
     Exchange* e = NULL;
     for (int i = 0; i < kMostPending && e == NULL; ++i)
         if (g.pending[i].state != 0 && g.pending[i].number == number) e = &g.pending[i];
@@ -309,7 +328,7 @@ static int32_t HK_ABI test(void* user, uint64_t number, int32_t* done, int32_t* 
 
 static void HK_ABI fail(void* user, hk_string why) {
     (void)user;
-    pthread_mutex_lock(&g.mutex);
+    if (!lock()) return;
     if (g.lost < 0) {
         char text[kMostText];
         const size_t size = why.size < sizeof text - 1 ? (size_t)why.size : sizeof text - 1;
@@ -317,11 +336,12 @@ static void HK_ABI fail(void* user, hk_string why) {
         text[why.data != NULL ? size : 0] = 0;
         lose(g.rank, text);
         pthread_cond_broadcast(&g.changed);
-        while (g.telling) { /* until the others were told */
+        const double until = seconds() + kGrace;
+        while (g.telling && seconds() < until) { /* until the others were told */
             pthread_mutex_unlock(&g.mutex);
             struct timespec pause = {0, 1000000};
             nanosleep(&pause, NULL);
-            pthread_mutex_lock(&g.mutex);
+            if (!lock()) return;
         }
     }
     pthread_mutex_unlock(&g.mutex);
@@ -348,22 +368,35 @@ static int32_t open_module(double timeout, hk_communicator* communicator, HeklaM
 }
 
 static void close_module(int32_t failed, int32_t status) {
-    pthread_mutex_lock(&g.mutex);
-    if (g.opened == 1) {
-        if (failed != 0)
-            g.aborting = status + 1;
-        else
-            g.closing = 1;
+    const int locked = lock();
+    if (failed != 0 && (!locked || g.opened == 1)) {
+        /* MPI_Abort() ends this process. Where it does not return either, the process ends by itself, and the launcher
+           ends the others. */
+        g.aborting = status + 1;
+        if (locked) {
+            pthread_cond_broadcast(&g.changed);
+            pthread_mutex_unlock(&g.mutex);
+        }
+        const double until = seconds() + kGrace;
+        while (seconds() < until) {
+            struct timespec pause = {0, 10000000};
+            nanosleep(&pause, NULL);
+        }
+        _exit(status);
     }
-    pthread_cond_broadcast(&g.changed);
-    pthread_mutex_unlock(&g.mutex);
+    if (locked) {
+        g.closing = 1;
+        pthread_cond_broadcast(&g.changed);
+        pthread_mutex_unlock(&g.mutex);
+    }
     pthread_join(g.thread, NULL);
 }
 
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
-const HeklaMpiInterface* hekla_mpi_interface(uint32_t version);
+const HeklaMpiInterface*
+hekla_mpi_interface(uint32_t version);
 
 const HeklaMpiInterface* hekla_mpi_interface(uint32_t version) {
     static const HeklaMpiInterface interface = {sizeof interface, HEKLA_MPI_VERSION, open_module, close_module};
