@@ -74,7 +74,7 @@ infer::LikelihoodOptions likelihood_options(const Recipe& recipe, const plugin::
                                             const StopPoll& stop) {
     infer::LikelihoodOptions options;
     options.temperature = recipe.rollout.temperature;
-    if (policy && needs.values) options.values = "values";
+    if (policy && needs.values) options.values = recipe.value.from.empty() ? "values" : "value.values";
     options.entropies = policy && needs.entropies;
     options.stop = stop;
     return options;

@@ -22,6 +22,7 @@
 #include "train/resume_check.hpp"
 #include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
+#include "train/value_function.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -144,6 +145,10 @@ Status TrainingRun::find_checkpoint() {
     if (!resumes_) return settle_parts(0);
     HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
     for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
+    if (!recipe.value.from.empty())
+        return unsupported(fmt::format("value.from = {}: `hekla prune` prunes one network: remove [value], and set "
+                                       "head.id = \"lm+value\"",
+                                       recipe.value.from));
     found_ = std::move(search.found);
     return found_ ? same_run(*found_) : settle_parts(0);
 }
@@ -587,6 +592,7 @@ Status TrainingRun::start_masked() {
         HK_ASSIGN(const model::Checkpoint checkpoint,
                   model::verify_checkpoint(model::checkpoint_path(from, p.rewind_step)));
         HK_TRY(load_checkpoint(checkpoint));
+    HK_TRY(start_value(recipe_, *composition_, described_, *store_, [this](const std::string& m) { message(m); }));
         progress_ = RunProgress();
         progress_.step = p.rewind_step;
         message(fmt::format("rewound to step {}: {}", p.rewind_step, checkpoint.path.string()));

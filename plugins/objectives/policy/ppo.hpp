@@ -35,12 +35,15 @@ public:
     int64_t example_length(const hk_example& raw) const { return length_of_completion(Example(raw)); }
     std::vector<Field> fields(int64_t batch, int64_t length) const { return rows_.fields(batch, length); }
     void build(Graph& g) {
-        if (!g.has_port("values")) {
-            g.fail("ppo needs a head that estimates the value of each token: set head.id = \"lm+value\"");
+        // A value function with a network of its own, or a head on the policy's.
+        const char* const port = g.has_port("value.values") ? "value.values" : "values";
+        if (!g.has_port(port)) {
+            g.fail(
+                "ppo needs a value of each token: set head.id = \"lm+value\", or value.from for a network of its own");
             return;
         }
         const ClippedGain gain = clipped_gain(g, rows_, clip_, clip_);
-        const Value values = to_float32(g.ask("values")), old = g.input("old_values"), returns = g.input("returns");
+        const Value values = to_float32(g.ask(port)), old = g.input("old_values"), returns = g.input("returns");
         const Value clipped = old + clamp(values - old, -clip_value_, clip_value_);
         const Value lost = (values - returns) * (values - returns), other = (clipped - returns) * (clipped - returns);
         g.loss("loss/policy_avg", sum_all(gain.lost), gain.tokens);
