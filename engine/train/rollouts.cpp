@@ -188,8 +188,14 @@ int64_t Rollouts::end_of_iteration(int64_t step) const { return (step / shape_.s
 
 batch::DrawnExample Rollouts::draw(uint64_t number) const {
     const data::Position position = order_.at(number);
-    return buffer_->example(static_cast<std::size_t>(position.begin), begins_[static_cast<std::size_t>(position.begin)],
-                            position.epoch);
+    const auto row = static_cast<std::size_t>(position.begin);
+    batch::DrawnExample drawn = buffer_->example(row, begins_[row], position.epoch);
+    if (const Split* const texts = context_.data.pretrain()) { // another one at every position, whatever the row is
+        data::EncodedColumn text = std::move(texts->draw(number).example.columns.at(0));
+        text.name = kPretrainColumn;
+        drawn.example.columns.push_back(std::move(text));
+    }
+    return drawn;
 }
 
 // Lets the model complete the prompts of rows whose episodes follow each other. drawn: gets, of the rows that are

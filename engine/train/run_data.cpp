@@ -219,7 +219,12 @@ Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::Tokenize
 Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                      const std::filesystem::path& cache_folder, const std::function<void(const std::string&)>& message,
                      bool own_threads) {
-    if (is_table()) return open_tables(tokenizer, composition, message);
+    if (is_table()) {
+        HK_TRY(open_tables(tokenizer, composition, message));
+        HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
+        if (std::ranges::find(needs, kPretrainColumn, &plugin::ColumnNeed::name) == needs.end()) return {};
+        return open_pretrain(tokenizer, cache_folder, message, own_threads);
+    }
     if (!recipe_->adapter.route_by.empty())
         return unsupported(
             fmt::format("adapter.route_by = {}: the objective '{}' reads plain text, which has no columns",
@@ -314,6 +319,30 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
         const auto first = static_cast<uint64_t>(static_cast<double>(all->size()) * (1.0 - d.valid_fraction));
         const uint64_t document = (*all)[std::min(first, all->size() - 1)].document;
         for (uint64_t i = 0; i < all->size(); ++i) {
+Status RunData::open_pretrain(const text::Tokenizer& tokenizer, const std::filesystem::path& cache_folder,
+                              const std::function<void(const std::string&)>& message, bool own_threads) {
+    const auto window = static_cast<uint64_t>(recipe_->train.context_length) + 1;
+    data::DatasetOptions options;
+    options.train.inputs = recipe_->data.pretrain;
+    options.train.cache_folder = cache_folder;
+    options.train.threads = own_threads ? 0 : 1;
+    options.train.progress = [this](uint64_t, uint64_t) { return stop_.check("reading data").ok(); };
+    options.valid_fraction = 0.0;
+    Result<data::Dataset> opened = data::open_dataset(tokenizer, options);
+    if (!opened.ok()) return opened.status().with_context("data.pretrain");
+    pretrain_texts_ = std::make_shared<data::Dataset>(opened.take());
+    const data::TokenView view = pretrain_texts_->train;
+    message(fmt::format("pretrain: {} bytes of text, {} tokens", count_text(pretrain_texts_->corpus.text_bytes()),
+                        count_text(view.size())));
+    if (view.size() < window)
+        return invalid_argument(fmt::format("data.pretrain: the text has {} tokens, and a row needs {} "
+                                            "(train.context_length + 1): give more text",
+                                            view.size(), window));
+    identity_ += fmt::format(" pretrain {}", pretrain_texts_->corpus.cache_file().filename().string());
+    HK_ASSIGN(pretrain_, split_of(std::make_shared<data::WindowExamples>(view, window), window, "data.pretrain"));
+    return {};
+}
+
             const data::EncodedExample example = (*all)[i];
             HK_TRY((example.document < document ? train : valid)->add(example));
         }
