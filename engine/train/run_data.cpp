@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
+#include <set>
 #include <unordered_set>
 
 namespace hekla::train {
@@ -118,6 +119,28 @@ Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const 
     }
     HK_ASSIGN(data::TaskTable table, data::TaskTable::read(options));
     return std::make_shared<data::TaskTable>(std::move(table));
+}
+
+// Returns why a row with preferences teaches none; empty if it does, or has none.
+std::string without_preference(const data::EncodedExample& example) {
+    const auto find = [&](const char* name) {
+        const auto found = std::ranges::find(example.columns, name, &data::EncodedColumn::name);
+        return found != example.columns.end() ? &*found : nullptr;
+    };
+    if (const data::EncodedColumn* const ranking = find("ranking"); ranking != nullptr && !ranking->parts.empty()) {
+        std::set<std::vector<int32_t>> different;
+        for (std::size_t i = 0; i < ranking->parts.size(); ++i) {
+            const std::size_t end = i + 1 < ranking->parts.size() ? ranking->parts[i + 1] : ranking->ids.size();
+            different.emplace(ranking->ids.begin() + static_cast<std::ptrdiff_t>(ranking->parts[i]),
+                              ranking->ids.begin() + static_cast<std::ptrdiff_t>(end));
+        }
+        if (ranking->parts.size() < 2) return "a ranking of one answer";
+        return different.size() < ranking->parts.size() ? "a ranking with equal answers" : "";
+    }
+    const data::EncodedColumn *const chosen = find("chosen"), *const rejected = find("rejected");
+    if (chosen == nullptr || rejected == nullptr) return {};
+    if (chosen->ids.empty() || rejected->ids.empty()) return "an empty answer";
+    return chosen->ids == rejected->ids ? "chosen and rejected are equal" : "";
 }
 
 } // namespace
@@ -296,29 +319,6 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
     return {};
 }
 
-Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
-                               const std::function<void(const std::string&)>& message) {
-    const DataSection& d = recipe_->data;
-    HK_ASSIGN(const int64_t tokens, composition.tokens_per_example(recipe_->train.context_length));
-    data::DocumentOptions options;
-    options.tokens = static_cast<uint64_t>(tokens);
-    options.memory = memory_;
-    options.stop = stop_;
-    HK_ASSIGN(options.end, data::document_end_of_name(d.documents));
-    const auto open_one = [&](const std::vector<std::string>& inputs) {
-        options.inputs = inputs;
-        return data::open_documents(tokenizer, options);
-    };
-    HK_ASSIGN(std::unique_ptr<data::StoredExamples> all, open_one(d.train));
-    std::unique_ptr<data::StoredExamples> valid;
-    if (!d.valid.empty()) {
-        HK_ASSIGN(valid, open_one(d.valid));
-    } else if (recipe_->train.eval_steps > 0 && d.valid_fraction > 0.0) { // the last documents, without splitting one
-        auto train = std::make_unique<data::StoredExamples>(memory_);
-        valid = std::make_unique<data::StoredExamples>(memory_);
-        const auto first = static_cast<uint64_t>(static_cast<double>(all->size()) * (1.0 - d.valid_fraction));
-        const uint64_t document = (*all)[std::min(first, all->size() - 1)].document;
-        for (uint64_t i = 0; i < all->size(); ++i) {
 Status RunData::open_pretrain(const text::Tokenizer& tokenizer, const std::filesystem::path& cache_folder,
                               const std::function<void(const std::string&)>& message, bool own_threads) {
     const auto window = static_cast<uint64_t>(recipe_->train.context_length) + 1;
@@ -343,6 +343,29 @@ Status RunData::open_pretrain(const text::Tokenizer& tokenizer, const std::files
     return {};
 }
 
+Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
+                               const std::function<void(const std::string&)>& message) {
+    const DataSection& d = recipe_->data;
+    HK_ASSIGN(const int64_t tokens, composition.tokens_per_example(recipe_->train.context_length));
+    data::DocumentOptions options;
+    options.tokens = static_cast<uint64_t>(tokens);
+    options.memory = memory_;
+    options.stop = stop_;
+    HK_ASSIGN(options.end, data::document_end_of_name(d.documents));
+    const auto open_one = [&](const std::vector<std::string>& inputs) {
+        options.inputs = inputs;
+        return data::open_documents(tokenizer, options);
+    };
+    HK_ASSIGN(std::unique_ptr<data::StoredExamples> all, open_one(d.train));
+    std::unique_ptr<data::StoredExamples> valid;
+    if (!d.valid.empty()) {
+        HK_ASSIGN(valid, open_one(d.valid));
+    } else if (recipe_->train.eval_steps > 0 && d.valid_fraction > 0.0) { // the last documents, without splitting one
+        auto train = std::make_unique<data::StoredExamples>(memory_);
+        valid = std::make_unique<data::StoredExamples>(memory_);
+        const auto first = static_cast<uint64_t>(static_cast<double>(all->size()) * (1.0 - d.valid_fraction));
+        const uint64_t document = (*all)[std::min(first, all->size() - 1)].document;
+        for (uint64_t i = 0; i < all->size(); ++i) {
             const data::EncodedExample example = (*all)[i];
             HK_TRY((example.document < document ? train : valid)->add(example));
         }
@@ -442,7 +465,8 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         std::vector<int64_t> lengths;
         std::vector<int32_t> labels; // per example; -1 if it has no single label
         std::vector<uint64_t> of_class(classes_.size(), 0), of_adapter(recipe_->adapter.names.size(), 0);
-        uint64_t cut = 0, total = 0, seen = 0;
+        uint64_t cut = 0, total = 0, seen = 0, undecided = 0;
+        std::string first_undecided;
         int64_t longest = 0;
         for (uint64_t i = 0; i < encoded.examples->size(); ++i) {
             HK_TRY(stop_.check("reading data"));
@@ -456,6 +480,8 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
                 if (column.ids.size() == 1) labels.back() = column.ids[0];
                 for (const int32_t id : column.ids) ++of_class[static_cast<std::size_t>(id)];
             }
+            if (const std::string why = without_preference(example); !why.empty() && ++undecided == 1)
+                first_undecided = fmt::format("{}: {}", table->place(row), why);
             const int64_t needed = batch::example_length(composition, example);
             longest = std::max(longest, needed);
             lengths.push_back(std::min(needed, length));
@@ -500,6 +526,14 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
                             "adapter.route_by",
                             recipe_->adapter.names[a], recipe_->adapter.route_by));
         }
+        if (undecided == rows.size())
+            return invalid_argument(fmt::format("{}: no row has a preference (the first: {}): give rows with different "
+                                                "answers",
+                                                name, first_undecided));
+        if (undecided > 0)
+            message(fmt::format("{}: {} rows without a preference teach nothing, or not all of their pairs (the first: "
+                                "{})",
+                                name, count_text(undecided), first_undecided));
         for (const std::string& skipped : {table->skipped().describe(), encoded.skipped})
             if (!skipped.empty()) message(fmt::format("{}: left out: {}", name, skipped));
         Result<Split> split = split_of(examples, 1, name);
