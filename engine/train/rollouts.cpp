@@ -375,7 +375,27 @@ void Rollouts::warn_of(const RolloutBuffer& buffer) {
     equal_ = all_equal ? equal_ + 1 : 0;
     cut_ = !sampling_.eos.empty() && value("completions/clipped_ratio") == 1.0 ? cut_ + 1 : 0;
     negative_ = value("objective/kl") < -1e-4 ? negative_ + 1 : 0;
-    constexpr int kEqual = 3, kCut = 3, kNegative = 5;
+    // A value function that diverges is farther from its returns than 0 would be from any score.
+    double scores = 0.0, distance = 0.0;
+    for (const Rollout& row : buffer.rows)
+        if (!std::isnan(row.score)) scores = std::max(scores, std::abs(row.score));
+    for (const auto& [name, returns] : buffer.columns)
+        if (name == "returns" && returns.size() == buffer.values.size() && !returns.empty()) {
+            for (std::size_t i = 0; i < returns.size(); ++i)
+                distance += std::abs(static_cast<double>(returns[i]) - static_cast<double>(buffer.values[i]));
+            distance /= static_cast<double>(returns.size());
+        }
+    const double pays = std::abs(value("objective/non_score_reward"));
+    const double largest = std::max({scores, std::isnan(pays) ? 0.0 : pays, 1e-3});
+    constexpr double kFar = 10.0;
+    far_ = distance > kFar * largest ? far_ + 1 : 0;
+    constexpr int kEqual = 3, kCut = 3, kNegative = 5, kDiverged = 3;
+    if (far_ == kDiverged)
+        context_.log.warning(fmt::format(
+            "the value function diverges: for {} iterations its values have been {:.3g} from the returns on average, "
+            "and no reward is larger than {:.3g}: lower its rate in train.learning_rates (\"v_head.*\", or "
+            "\"value.*\" with [value]), or objective.vf_coef",
+            kDiverged, distance, largest));
     if (equal_ == kEqual)
         context_.log.warning(fmt::format(
             "{} iterations in a row had the same reward for {}, so nothing is learned from it: prompts that the model "
