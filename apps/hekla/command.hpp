@@ -1,8 +1,8 @@
 // What the verbs of the command line share: global options, the folders of plugins and caches, and how errors are
 // reported.
 //
-// train, prune, scale, eval, generate, predict, embed and replay-calls use the engine through hekla.h alone, as any host
-// would, except eval --tasks; that and the other verbs use the rooms of the engine directly.
+// train, prune, scale, eval, generate, predict, embed and replay-calls use the engine through hekla.h alone, as any
+// host would, except eval --tasks; that and the other verbs use the rooms of the engine directly.
 #pragma once
 
 #include "base/log.hpp"
@@ -58,6 +58,8 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_prune(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_scale(CLI::App& app, const Globals& globals, Verbs& verbs);   // scale run, fit, predict, table
 void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs); // eval, predict
+void add_preferences(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_frontier(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs);
