@@ -59,6 +59,8 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_prune(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_scale(CLI::App& app, const Globals& globals, Verbs& verbs);   // scale run, fit, predict, table
 void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs); // eval, predict
+void add_preferences(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_frontier(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs);

@@ -75,6 +75,8 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_prune(app, globals, verbs);
     add_scale(app, globals, verbs);
     add_predict(app, globals, verbs);
+    add_preferences(app, globals, verbs);
+    add_frontier(app, globals, verbs);
     add_generate(app, globals, verbs);
     add_embed(app, globals, verbs);
     add_tokenize(app, globals, verbs);
@@ -93,15 +95,32 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_kernels(app, globals, verbs);
     add_completion(app, verbs);
     // Headings of the program's help, in the order of the first verb under each.
-    constexpr std::pair<const char*, const char*> kGroups[] = {
-        {"train", "Train and evaluate"}, {"prune", "Train and evaluate"},  {"scale", "Train and evaluate"},
-        {"eval", "Train and evaluate"},  {"predict", "Use a model"},       {"generate", "Use a model"},
-        {"embed", "Use a model"},        {"tokenize", "Data and files"},   {"convert", "Data and files"},
-        {"adapter", "Data and files"},   {"export", "Data and files"},     {"batches", "Data and files"},
-        {"inspect", "Look into models"}, {"describe", "Look into models"}, {"recipe", "Train and evaluate"},
-        {"replay", "Look into models"},  {"diff", "Look into models"},     {"replay-calls", "Look into models"},
-        {"plugin", "Plugins"},           {"devices", "This machine"},      {"doctor", "This machine"},
-        {"verify", "This machine"},      {"bench", "This machine"},        {"kernels", "This machine"}};
+    constexpr std::pair<const char*, const char*> kGroups[] = {{"train", "Train and evaluate"},
+                                                               {"prune", "Train and evaluate"},
+                                                               {"scale", "Train and evaluate"},
+                                                               {"eval", "Train and evaluate"},
+                                                               {"preferences", "Train and evaluate"},
+                                                               {"frontier", "Train and evaluate"},
+                                                               {"predict", "Use a model"},
+                                                               {"generate", "Use a model"},
+                                                               {"embed", "Use a model"},
+                                                               {"tokenize", "Data and files"},
+                                                               {"convert", "Data and files"},
+                                                               {"adapter", "Data and files"},
+                                                               {"export", "Data and files"},
+                                                               {"batches", "Data and files"},
+                                                               {"inspect", "Look into models"},
+                                                               {"describe", "Look into models"},
+                                                               {"recipe", "Train and evaluate"},
+                                                               {"replay", "Look into models"},
+                                                               {"diff", "Look into models"},
+                                                               {"replay-calls", "Look into models"},
+                                                               {"plugin", "Plugins"},
+                                                               {"devices", "This machine"},
+                                                               {"doctor", "This machine"},
+                                                               {"verify", "This machine"},
+                                                               {"bench", "This machine"},
+                                                               {"kernels", "This machine"}};
     for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
         for (const auto& [name, group] : kGroups)
             if (verb->get_name() == name) verb->group(group);

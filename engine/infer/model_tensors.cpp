@@ -14,6 +14,22 @@ Status upload_buffer(program::ParameterStore& store, const plugin::ModelTensor& 
 
 std::size_t elements(const plugin::ModelTensor& tensor) { return static_cast<std::size_t>(tensor.shape.elements()); }
 
+model::TensorSource source_of(program::ParameterStore& store, const plugin::ModelTensor& tensor) {
+    model::TensorSource source;
+    source.name = tensor.name;
+    source.dtype = tensor.kind == graph::Kind::int32 ? model::DType::i32 : model::DType::f32;
+    source.dims = tensor.shape.vector();
+    source.stream = [&store, tensor](const model::Sink& sink) -> Status {
+        if (!tensor.buffer) {
+            HK_ASSIGN(const ResourceArray<float> values, store.download(tensor.name));
+            return sink(std::as_bytes(std::span(values)));
+        }
+        HK_ASSIGN(const ResourceArray<std::byte> bytes, store.download_state(program::buffer_state(tensor.name)));
+        return sink(std::span(bytes).first(elements(tensor) * 4));
+    };
+    return source;
+}
+
 } // namespace
 
 Status upload(program::ParameterStore& store, const plugin::StoredTensor& found) {
@@ -43,21 +59,18 @@ Status upload_described_buffers(program::ParameterStore& store, const graph::Gra
 
 std::vector<model::TensorSource> tensor_sources(program::ParameterStore& store, const graph::Graph& graph) {
     std::vector<model::TensorSource> sources;
+    for (const plugin::ModelTensor& tensor : plugin::model_tensors(graph))
+        if (!plugin::is_of_other_network(tensor.name)) sources.push_back(source_of(store, tensor));
+    return sources;
+}
+
+std::vector<model::TensorSource> value_tensor_sources(program::ParameterStore& store, const graph::Graph& graph) {
+    constexpr std::string_view kPrefix = plugin::kValueFunction;
+    std::vector<model::TensorSource> sources;
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(graph)) {
-        if (tensor.name.starts_with(plugin::kTeacher)) continue;
-        model::TensorSource source;
-        source.name = tensor.name;
-        source.dtype = tensor.kind == graph::Kind::int32 ? model::DType::i32 : model::DType::f32;
-        source.dims = tensor.shape.vector();
-        source.stream = [&store, tensor](const model::Sink& sink) -> Status {
-            if (!tensor.buffer) {
-                HK_ASSIGN(const ResourceArray<float> values, store.download(tensor.name));
-                return sink(std::as_bytes(std::span(values)));
-            }
-            HK_ASSIGN(const ResourceArray<std::byte> bytes, store.download_state(program::buffer_state(tensor.name)));
-            return sink(std::span(bytes).first(elements(tensor) * 4));
-        };
-        sources.push_back(std::move(source));
+        if (!tensor.name.starts_with(kPrefix)) continue;
+        sources.push_back(source_of(store, tensor));
+        sources.back().name.erase(0, kPrefix.size());
     }
     return sources;
 }

@@ -14,7 +14,9 @@ Status upload(program::ParameterStore& store, const plugin::StoredTensor& tensor
 Status upload_described_buffers(program::ParameterStore& store, const graph::Graph& graph);
 
 // Returns sources of every tensor of the graph's model, which read from the store when they are written. `store` must
-// outlive the result. A teacher's tensors (plugin::kTeacher) belong to another model and are not included.
+// outlive the result. Those of other networks (plugin::is_of_other_network) are not included.
 std::vector<model::TensorSource> tensor_sources(program::ParameterStore& store, const graph::Graph& graph);
+// Returns those of a value function with a body of its own, with the names of its own model.
+std::vector<model::TensorSource> value_tensor_sources(program::ParameterStore& store, const graph::Graph& graph);
 
 } // namespace hekla::infer

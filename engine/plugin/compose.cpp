@@ -115,6 +115,12 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
         c->teacher_ = teacher.take();
         c->spec_.teacher = std::make_shared<const PartsSpec>(c->teacher_->spec_);
     }
+    if (spec.value != nullptr) {
+        Result<std::unique_ptr<Composition>> value = resolve(registry, *spec.value);
+        if (!value.ok()) return value.status().with_context("the value function");
+        c->value_ = value.take();
+        c->spec_.value = std::make_shared<const PartsSpec>(c->value_->spec_);
+    }
 
     c->architecture_.what = fmt::format("architecture '{}'", spec.architecture);
     HK_ASSIGN(c->architecture_.entry, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
@@ -164,6 +170,9 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
         HK_ASSIGN(c->objective_.entry, registry.find(HK_OBJECTIVE_INTERFACE, spec.objective));
         const Provided& objective = *c->objective_.entry.provided;
         HK_TRY(check_causal(architecture, objective, c->config_));
+        if (c->value_ != nullptr)
+            HK_TRY(check_causal(*c->value_->architecture_.entry.provided, objective, c->value_->config_)
+                       .with_context("the value function"));
         c->objective_.given = spec.objective_config;
         c->objective_.values = completed(objective, spec.objective_config);
         HK_TRY(check_ranges(objective, c->objective_.values, c->objective_.what));
@@ -279,7 +288,11 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
         view_ = view_of(*tokenizer);
         tokenizer_.view = view_.get();
     }
-    for (const Composition* c = this; c != nullptr; c = c->teacher_.get()) {
+    std::vector<const Composition*> all{this};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const Composition* const c = all[i];
+        for (const auto* other : {&c->teacher_, &c->value_})
+            if (*other != nullptr) all.push_back(other->get());
         const auto look = [&](const Part& part) -> Status {
             if (part.entry.manifest == nullptr) return {};
             HK_TRY(registry_->check_enabled(*part.entry.manifest));
@@ -308,6 +321,8 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
 Status Composition::check_keys(const ReadKeys& read, const Log& log) const {
     if (teacher_ != nullptr && read.teacher != nullptr)
         HK_TRY(teacher_->check_keys(*read.teacher, log).with_context("the teacher"));
+    if (value_ != nullptr && read.value != nullptr)
+        HK_TRY(value_->check_keys(*read.value, log).with_context("the value function"));
     const auto check = [&](const Part& part, const std::set<std::string>& keys, bool refuse) {
         if (part.entry.provided == nullptr) return Status();
         return unknown_keys(*part.entry.provided, part.given, part.values, keys, refuse, log, part.what);
@@ -367,7 +382,8 @@ std::string Composition::command(const BuildRequest* request) const {
         if (request->mode >= 0 && request->mode < 4) line += fmt::format(" --mode {}", kModes[request->mode]);
     }
     constexpr std::size_t kLongest = 2000;
-    return teacher_ != nullptr || adapters_.size() > 1 || line.size() > kLongest ? std::string() : line;
+    return teacher_ != nullptr || value_ != nullptr || adapters_.size() > 1 || line.size() > kLongest ? std::string()
+                                                                                                      : line;
 }
 
 Result<PluginSet*> Composition::working() const {

@@ -32,6 +32,10 @@ struct CompositionSpec {
     // Teacher model for distillation, in the same graph, in evaluation mode and without an objective. Its ports and
     // parameters are named "teacher.NAME".
     std::shared_ptr<const CompositionSpec> teacher;
+    // A value function with a body of its own, in the same graph and trained with it, without an objective. Its ports
+    // and parameters are named "value.NAME". It is described with the objective, and where one of its ports is asked
+    // for.
+    std::shared_ptr<const CompositionSpec> value;
     int64_t context_length = 0;                // tokens per row in training, for config.json; 0: unknown
     std::map<std::string, std::string> prefix; // put before each text of a column in training, for config.json
     // Unknown keys are an error (a recipe) or a warning in the log (a downloaded config.json).
@@ -123,6 +127,7 @@ public:
     const Registry& registry() const { return *registry_; }
     bool body_frozen() const { return body_frozen_; }
     const Composition* teacher() const { return teacher_.get(); } // null without one
+    const Composition* value() const { return value_.get(); }     // null without one
     const std::string& head() const { return head_name_; }        // as requested in the spec
     const Provided& architecture() const { return *architecture_.entry.provided; }
     bool recompute() const { return recompute_; }                                // as requested in the spec
@@ -152,7 +157,7 @@ private:
         nlohmann::json given, values;
     };
     const Registry* registry_ = nullptr;
-    std::unique_ptr<Composition> teacher_;
+    std::unique_ptr<Composition> teacher_, value_;
     // Finds the adapters and combiners.
     static Status resolve_adapters(const Registry& registry, const CompositionSpec& spec, Composition& c);
     Part architecture_, objective_;

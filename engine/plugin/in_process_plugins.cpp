@@ -58,6 +58,11 @@ public:
             HK_TRY(teacher_->create(*spec.teacher, tokenizer).with_context("the teacher"));
             read_.teacher = std::make_shared<const ReadKeys>(teacher_->read_);
         }
+        if (spec.value != nullptr) {
+            value_ = std::make_unique<InProcessPlugins>(registry_);
+            HK_TRY(value_->create(*spec.value, tokenizer).with_context("the value function"));
+            read_.value = std::make_shared<const ReadKeys>(value_->read_);
+        }
         if (spec.architecture) {
             architecture_.what = fmt::format("architecture '{}'", spec.architecture->id);
             HK_TRY(open_instance(registry_, HK_ARCHITECTURE_INTERFACE, spec.architecture->id, architecture_));
@@ -111,8 +116,19 @@ public:
             joint.builder.scope_end();
             joint.prefix.clear();
         }
-        HK_TRY(describe(joint, request, request.body_frozen && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode, mode,
-                        "", described));
+        const int32_t body_mode = request.body_frozen && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode;
+        HK_TRY(describe(joint, request, body_mode, mode, "", described));
+        // Generation does not need values, so they are described only where they are trained or asked for.
+        if (value_ != nullptr && (learns || std::ranges::any_of(request.ports, [](const std::string& port) {
+                                      return port.starts_with(kValueFunction);
+                                  }))) {
+            joint.prefix = kValueFunction;
+            joint.builder.scope_begin("value");
+            HK_TRY(value_->describe(joint, {}, body_mode, mode, "value function: ", described)
+                       .with_context("the value function"));
+            joint.builder.scope_end();
+            joint.prefix.clear();
+        }
         if (learns) {
             HK_ASSIGN(const int32_t built,
                       build_part(joint, objective_, objective_.what, "build", [&](hk_builder* b, hk_error* e) {
@@ -409,7 +425,7 @@ private:
     }
 
     const Registry& registry_;
-    std::unique_ptr<InProcessPlugins> teacher_;
+    std::unique_ptr<InProcessPlugins> teacher_, value_;
     Instance<hk_architecture> architecture_;
     AdaptersInGraph adapters_;
     std::vector<Head> heads_;

@@ -34,6 +34,7 @@ json packed(const PartsSpec& spec) {
         all["heads"].push_back(std::move(one));
     }
     if (spec.teacher != nullptr) all["teacher"] = packed(*spec.teacher);
+    if (spec.value != nullptr) all["value"] = packed(*spec.value);
     return all;
 }
 
@@ -49,6 +50,7 @@ PartsSpec unpacked(const json& all) {
     for (const json& head : all.at("heads"))
         spec.heads.push_back({part(head), head.at("plugin").get<bool>(), head.at("asked_for").get<bool>()});
     if (all.contains("teacher")) spec.teacher = std::make_shared<const PartsSpec>(unpacked(all["teacher"]));
+    if (all.contains("value")) spec.value = std::make_shared<const PartsSpec>(unpacked(all["value"]));
     return spec;
 }
 
@@ -144,8 +146,10 @@ void put_read_keys(WireWriter& out, const ReadKeys& read) {
     put_keys(out, read.architecture);
     put_keys(out, read.objective);
     for (const auto* lists : {&read.adapters, &read.combiners, &read.heads}) put_lists(out, *lists);
-    out.flag(read.teacher != nullptr);
-    if (read.teacher != nullptr) put_read_keys(out, *read.teacher);
+    for (const auto& other : {read.teacher, read.value}) {
+        out.flag(other != nullptr);
+        if (other != nullptr) put_read_keys(out, *other);
+    }
 }
 
 ReadKeys get_read_keys(WireReader& in, int depth) {
@@ -154,7 +158,8 @@ ReadKeys get_read_keys(WireReader& in, int depth) {
     read.objective = get_keys(in);
     for (auto* lists : {&read.adapters, &read.combiners, &read.heads}) *lists = get_lists(in);
     constexpr int kDeepest = 8; // teachers of teachers; deeper ones are not read, which finish() reports
-    if (in.flag() && depth < kDeepest) read.teacher = std::make_shared<const ReadKeys>(get_read_keys(in, depth + 1));
+    for (auto* other : {&read.teacher, &read.value})
+        if (in.flag() && depth < kDeepest) *other = std::make_shared<const ReadKeys>(get_read_keys(in, depth + 1));
     return read;
 }
 

@@ -77,7 +77,8 @@ public:
             if (s.objective && p.interface_id == HK_OBJECTIVE_INTERFACE && p.id == s.objective->id) return true;
             for (const PartsSpec::Head& head : s.heads)
                 if (p.interface_id == HK_HEAD_INTERFACE && p.id == head.part.id) return true;
-            return s.teacher != nullptr && self(self, *s.teacher, p);
+            return (s.teacher != nullptr && self(self, *s.teacher, p)) ||
+                   (s.value != nullptr && self(self, *s.value, p));
         };
         for (const Manifest& manifest : registry_.manifests()) {
             const bool part =

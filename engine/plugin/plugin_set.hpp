@@ -1,4 +1,5 @@
-// The plugin instances of one composition: architecture, heads, objective, and those of a teacher. They run in this
+// The plugin instances of one composition: architecture, heads, objective, and those of a teacher and of a value
+// function. They run in this
 // process (in_process_plugins.hpp) or in another one (out_of_process_plugins.hpp), with the same results.
 #pragma once
 
@@ -21,6 +22,12 @@ namespace hekla::plugin {
 
 // Prefix of the names of a teacher's parameters and ports.
 inline constexpr const char* kTeacher = "teacher.";
+// Prefix of the names of the parameters and ports of a value function with a body of its own.
+inline constexpr const char* kValueFunction = "value.";
+// Whether a name is of a teacher or of a value function with a body of its own, and not of the model that is saved.
+inline bool is_of_other_network(std::string_view name) {
+    return name.starts_with(kTeacher) || name.starts_with(kValueFunction);
+}
 // Prefix of the names of an adapter's parameters.
 inline constexpr const char* kAdapter = "adapter.";
 // The field that chooses the adapter of each row, [rows] int32: its number, or -1 for none.
@@ -84,14 +91,14 @@ struct PartsSpec {
     std::string combination;         // combination.hpp; "" for one adapter
     std::vector<PartSpec> combiners; // those of the combination
     std::vector<Head> heads;
-    std::shared_ptr<const PartsSpec> teacher;
+    std::shared_ptr<const PartsSpec> teacher, value;
 };
 
 // The keys of the configurations that plugins have read.
 struct ReadKeys {
     std::set<std::string> architecture, objective;
     std::vector<std::set<std::string>> adapters, combiners, heads; // in the order of PartsSpec
-    std::shared_ptr<const ReadKeys> teacher;
+    std::shared_ptr<const ReadKeys> teacher, value;
 };
 
 // The nodes that one plugin described.

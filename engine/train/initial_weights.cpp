@@ -119,11 +119,11 @@ Result<std::vector<float>> grown_values(const graph::Node& parameter, const plug
 
 using Parameters = std::map<std::string, const graph::Node*>;
 
-// Returns the parameters of a graph, without those of a teacher.
+// Returns the parameters of a graph, without those of other networks.
 Parameters parameters_of(const graph::Graph& described) {
     Parameters parameters;
     for (const graph::Node& node : described.nodes)
-        if (node.op == graph::Op::parameter && !node.text("name").starts_with(plugin::kTeacher))
+        if (node.op == graph::Op::parameter && !plugin::is_of_other_network(node.text("name")))
             parameters.emplace(node.text("name"), &node);
     return parameters;
 }
@@ -208,8 +208,7 @@ Result<Initial> find_initial(const Recipe& recipe, const plugin::Registry& regis
         }
     HK_ASSIGN(initial.found, plugin::find_some_tensors(described, stored_tensors, folder.weights().path().string(),
                                                        rules, [&](const std::string& name) {
-                                                           return !is_fresh(name) &&
-                                                                  !name.starts_with(plugin::kTeacher);
+                                                           return !is_fresh(name) && !plugin::is_of_other_network(name);
                                                        }));
     return initial;
 }

@@ -6,6 +6,7 @@
 #include "model/folder.hpp"
 #include "plugin/rollout_use.hpp"
 #include "train/recipe_adapters.hpp"
+#include "train/value_function.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -218,6 +219,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     HK_TRY(set_rollout_keys(recipe, registry, spec.objective_config));
     spec.context_length = recipe.train.context_length;
     spec.prefix = recipe.data.prefix;
+    HK_ASSIGN(spec.value, value_spec(recipe, registry, tokenizer, spec));
     const int64_t labels = numbers ? 1 : static_cast<int64_t>(classes.size());
     if (labels == 0) return spec;
     for (json* config : {&spec.config, &spec.head_config})

@@ -1,6 +1,7 @@
 #include "train/recipe_rollouts.hpp"
 
 #include "base/nearest_name.hpp"
+#include "plugin/compose.hpp"
 #include "train/recipe_adapters.hpp"
 #include "train/recipe_sections.hpp"
 
@@ -48,6 +49,14 @@ Status check_rollout_keys(const Recipe& r) {
             "rollout.missing_eos_penalty = {} needs rollout.stop_token = \"eos\": without an end token every "
             "completion lacks it",
             r.rollout.missing_eos_penalty));
+    if (!r.value.from.empty() && has_adapters(r))
+        return unsupported(fmt::format("value.from = {}: with an adapter the value function shares the frozen network: "
+                                       "remove [value], and set head.id = \"lm+value\"",
+                                       r.value.from));
+    if (!r.value.from.empty() && !r.prune.from_mask.empty())
+        return unsupported(fmt::format("value.from = {}: a mask (prune.from_mask) is of one network: remove [value], "
+                                       "and set head.id = \"lm+value\"",
+                                       r.value.from));
     if (r.reference.from == "base" && !has_adapters(r))
         return invalid_argument("reference.from = \"base\" is the network of model.from without the adapter, and this "
                                 "recipe trains no adapter: leave it out, or name a folder");
@@ -58,6 +67,7 @@ Status check_without_rollouts(const Recipe& r) {
     const RolloutSection untouched;
     const char* section = !r.rewards.empty()          ? "rewards"
                           : !r.reference.from.empty() ? "reference"
+                          : !r.value.from.empty()     ? "value"
                           : r.rollout.batch != untouched.batch ||
                                   r.rollout.total_episodes != untouched.total_episodes ||
                                   r.rollout.num_generations != untouched.num_generations
@@ -93,6 +103,16 @@ Status check_rollouts(const Recipe& r, const plugin::RolloutNeeds& needs) {
             fmt::format("reference.from = {}: objective '{}' needs no reference with these keys (beta "
                         "is 0): remove [reference], or set objective.beta",
                         r.reference.from, r.objective.id));
+    const std::vector<std::string_view> heads = plugin::head_names(r.head.id);
+    const bool has_value_head = std::ranges::find(heads, "value") != heads.end();
+    if (!needs.values && !r.value.from.empty())
+        return invalid_argument(fmt::format("value.from = {}: objective '{}' needs no value function: remove [value]",
+                                            r.value.from, r.objective.id));
+    if (has_value_head && !r.value.from.empty())
+        return invalid_argument(fmt::format("head.id = \"{}\" is a value function on the policy's network, and "
+                                            "value.from = {} is one with its own: remove [value], or set head.id = "
+                                            "\"lm\"",
+                                            r.head.id, r.value.from));
     if (r.train.num_train_epochs > 0.0)
         return invalid_argument(
             "train.num_train_epochs counts passes over rows of data, and objectives that learn from "

@@ -16,6 +16,13 @@ ReferenceKind reference_kind(const Recipe& recipe) {
     return has_adapters(recipe) ? ReferenceKind::base : ReferenceKind::as_it_began;
 }
 
+// The parameters of the model itself, without a value function of its own.
+std::vector<program::ParameterEntry> own_table(const graph::Graph& described) {
+    std::vector<program::ParameterEntry> table = program::parameter_table(described);
+    std::erase_if(table, [](const program::ParameterEntry& entry) { return plugin::is_of_other_network(entry.name); });
+    return table;
+}
+
 Result<std::string> hash_of_store(program::ParameterStore& store) {
     std::string state;
     for (const program::ParameterEntry& entry : store.table()) {
@@ -45,6 +52,7 @@ Result<std::unique_ptr<ReferenceModel>> ReferenceModel::create(const TrainedMode
     plugin::CompositionSpec spec = t.spec;
     if (const auto names = plugin::head_names(t.spec.head); !names.empty())
         spec.head = names.front(); // values are not compared
+    spec.value.reset();
     spec.adapters.clear();
     spec.combination.clear();
     spec.combination_config = nlohmann::json::object();
@@ -53,7 +61,7 @@ Result<std::unique_ptr<ReferenceModel>> ReferenceModel::create(const TrainedMode
         made->shared_ = t.store;
         return made;
     }
-    HK_ASSIGN(made->store_, program::ParameterStore::create(*t.runtime, program::parameter_table(t.described), {}));
+    HK_ASSIGN(made->store_, program::ParameterStore::create(*t.runtime, own_table(t.described), {}));
     HK_TRY(infer::upload_described_buffers(*made->store_, t.described));
     HK_TRY(start_parameters(t.recipe, t.registry, t.composition, t.described, *made->store_, [](const std::string&) {
            }).status());
@@ -71,7 +79,7 @@ Result<std::vector<program::ParameterEntry>> ReferenceModel::own_parameters(cons
                                                                             const graph::Graph& described,
                                                                             const Log& log) {
     if (reference_kind(recipe) == ReferenceKind::base) return std::vector<program::ParameterEntry>();
-    if (reference_kind(recipe) == ReferenceKind::as_it_began) return program::parameter_table(described);
+    if (reference_kind(recipe) == ReferenceKind::as_it_began) return own_table(described);
     infer::ModelOptions options;
     options.describe_only = true;
     Result<infer::Model> opened = infer::open_model(registry, {}, recipe.reference.from, options, log);

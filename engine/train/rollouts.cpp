@@ -74,7 +74,7 @@ infer::LikelihoodOptions likelihood_options(const Recipe& recipe, const plugin::
                                             const StopPoll& stop) {
     infer::LikelihoodOptions options;
     options.temperature = recipe.rollout.temperature;
-    if (policy && needs.values) options.values = "values";
+    if (policy && needs.values) options.values = recipe.value.from.empty() ? "values" : "value.values";
     options.entropies = policy && needs.entropies;
     options.stop = stop;
     return options;
@@ -188,8 +188,14 @@ int64_t Rollouts::end_of_iteration(int64_t step) const { return (step / shape_.s
 
 batch::DrawnExample Rollouts::draw(uint64_t number) const {
     const data::Position position = order_.at(number);
-    return buffer_->example(static_cast<std::size_t>(position.begin), begins_[static_cast<std::size_t>(position.begin)],
-                            position.epoch);
+    const auto row = static_cast<std::size_t>(position.begin);
+    batch::DrawnExample drawn = buffer_->example(row, begins_[row], position.epoch);
+    if (const Split* const texts = context_.data.pretrain()) { // another one at every position, whatever the row is
+        data::EncodedColumn text = std::move(texts->draw(number).example.columns.at(0));
+        text.name = kPretrainColumn;
+        drawn.example.columns.push_back(std::move(text));
+    }
+    return drawn;
 }
 
 // Lets the model complete the prompts of rows whose episodes follow each other. drawn: gets, of the rows that are
@@ -369,7 +375,27 @@ void Rollouts::warn_of(const RolloutBuffer& buffer) {
     equal_ = all_equal ? equal_ + 1 : 0;
     cut_ = !sampling_.eos.empty() && value("completions/clipped_ratio") == 1.0 ? cut_ + 1 : 0;
     negative_ = value("objective/kl") < -1e-4 ? negative_ + 1 : 0;
-    constexpr int kEqual = 3, kCut = 3, kNegative = 5;
+    // A value function that diverges is farther from its returns than 0 would be from any score.
+    double scores = 0.0, distance = 0.0;
+    for (const Rollout& row : buffer.rows)
+        if (!std::isnan(row.score)) scores = std::max(scores, std::abs(row.score));
+    for (const auto& [name, returns] : buffer.columns)
+        if (name == "returns" && returns.size() == buffer.values.size() && !returns.empty()) {
+            for (std::size_t i = 0; i < returns.size(); ++i)
+                distance += std::abs(static_cast<double>(returns[i]) - static_cast<double>(buffer.values[i]));
+            distance /= static_cast<double>(returns.size());
+        }
+    const double pays = std::abs(value("objective/non_score_reward"));
+    const double largest = std::max({scores, std::isnan(pays) ? 0.0 : pays, 1e-3});
+    constexpr double kFar = 10.0;
+    far_ = distance > kFar * largest ? far_ + 1 : 0;
+    constexpr int kEqual = 3, kCut = 3, kNegative = 5, kDiverged = 3;
+    if (far_ == kDiverged)
+        context_.log.warning(fmt::format(
+            "the value function diverges: for {} iterations its values have been {:.3g} from the returns on average, "
+            "and no reward is larger than {:.3g}: lower its rate in train.learning_rates (\"v_head.*\", or "
+            "\"value.*\" with [value]), or objective.vf_coef",
+            kDiverged, distance, largest));
     if (equal_ == kEqual)
         context_.log.warning(fmt::format(
             "{} iterations in a row had the same reward for {}, so nothing is learned from it: prompts that the model "

@@ -100,12 +100,13 @@ private:
     reward::RewardSet rewards_;
     generate::Options sampling_;
     std::size_t longest_prompt_ = 1;
-    double kl_coef_ = 0.0;                   // of the next iteration
-    std::optional<RolloutBuffer> buffer_;    // of the current one
-    std::vector<uint64_t> begins_;           // of its completions
-    data::WindowOrder order_;                // of its rows
-    double drawn_apart_ = 0.0;               // largest difference of log probabilities, of the last check_draws()
-    int equal_ = 0, cut_ = 0, negative_ = 0; // iterations in a row: equal rewards, all cut off, a negative divergence
+    double kl_coef_ = 0.0;                // of the next iteration
+    std::optional<RolloutBuffer> buffer_; // of the current one
+    std::vector<uint64_t> begins_;        // of its completions
+    data::WindowOrder order_;             // of its rows
+    double drawn_apart_ = 0.0;            // largest difference of log probabilities, of the last check_draws()
+    // Iterations in a row: equal rewards, all cut off, a negative divergence, values far from what they estimate.
+    int equal_ = 0, cut_ = 0, negative_ = 0, far_ = 0;
 };
 
 } // namespace hekla::train

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
+#include <set>
 #include <unordered_set>
 
 namespace hekla::train {
@@ -120,6 +121,28 @@ Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const 
     return std::make_shared<data::TaskTable>(std::move(table));
 }
 
+// Returns why a row with preferences teaches none; empty if it does, or has none.
+std::string without_preference(const data::EncodedExample& example) {
+    const auto find = [&](const char* name) {
+        const auto found = std::ranges::find(example.columns, name, &data::EncodedColumn::name);
+        return found != example.columns.end() ? &*found : nullptr;
+    };
+    if (const data::EncodedColumn* const ranking = find("ranking"); ranking != nullptr && !ranking->parts.empty()) {
+        std::set<std::vector<int32_t>> different;
+        for (std::size_t i = 0; i < ranking->parts.size(); ++i) {
+            const std::size_t end = i + 1 < ranking->parts.size() ? ranking->parts[i + 1] : ranking->ids.size();
+            different.emplace(ranking->ids.begin() + static_cast<std::ptrdiff_t>(ranking->parts[i]),
+                              ranking->ids.begin() + static_cast<std::ptrdiff_t>(end));
+        }
+        if (ranking->parts.size() < 2) return "a ranking of one answer";
+        return different.size() < ranking->parts.size() ? "a ranking with equal answers" : "";
+    }
+    const data::EncodedColumn *const chosen = find("chosen"), *const rejected = find("rejected");
+    if (chosen == nullptr || rejected == nullptr) return {};
+    if (chosen->ids.empty() || rejected->ids.empty()) return "an empty answer";
+    return chosen->ids == rejected->ids ? "chosen and rejected are equal" : "";
+}
+
 } // namespace
 
 batch::DrawnExample Split::draw(uint64_t number) const {
@@ -219,7 +242,12 @@ Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::Tokenize
 Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                      const std::filesystem::path& cache_folder, const std::function<void(const std::string&)>& message,
                      bool own_threads) {
-    if (is_table()) return open_tables(tokenizer, composition, message);
+    if (is_table()) {
+        HK_TRY(open_tables(tokenizer, composition, message));
+        HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
+        if (std::ranges::find(needs, kPretrainColumn, &plugin::ColumnNeed::name) == needs.end()) return {};
+        return open_pretrain(tokenizer, cache_folder, message, own_threads);
+    }
     if (!recipe_->adapter.route_by.empty())
         return unsupported(
             fmt::format("adapter.route_by = {}: the objective '{}' reads plain text, which has no columns",
@@ -288,6 +316,30 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
                                 d.valid.empty() ? "the validation data (the end of the text, data.valid_fraction of it)"
                                                 : "the validation data"));
     }
+    return {};
+}
+
+Status RunData::open_pretrain(const text::Tokenizer& tokenizer, const std::filesystem::path& cache_folder,
+                              const std::function<void(const std::string&)>& message, bool own_threads) {
+    const auto window = static_cast<uint64_t>(recipe_->train.context_length) + 1;
+    data::DatasetOptions options;
+    options.train.inputs = recipe_->data.pretrain;
+    options.train.cache_folder = cache_folder;
+    options.train.threads = own_threads ? 0 : 1;
+    options.train.progress = [this](uint64_t, uint64_t) { return stop_.check("reading data").ok(); };
+    options.valid_fraction = 0.0;
+    Result<data::Dataset> opened = data::open_dataset(tokenizer, options);
+    if (!opened.ok()) return opened.status().with_context("data.pretrain");
+    pretrain_texts_ = std::make_shared<data::Dataset>(opened.take());
+    const data::TokenView view = pretrain_texts_->train;
+    message(fmt::format("pretrain: {} bytes of text, {} tokens", count_text(pretrain_texts_->corpus.text_bytes()),
+                        count_text(view.size())));
+    if (view.size() < window)
+        return invalid_argument(fmt::format("data.pretrain: the text has {} tokens, and a row needs {} "
+                                            "(train.context_length + 1): give more text",
+                                            view.size(), window));
+    identity_ += fmt::format(" pretrain {}", pretrain_texts_->corpus.cache_file().filename().string());
+    HK_ASSIGN(pretrain_, split_of(std::make_shared<data::WindowExamples>(view, window), window, "data.pretrain"));
     return {};
 }
 
@@ -413,7 +465,8 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         std::vector<int64_t> lengths;
         std::vector<int32_t> labels; // per example; -1 if it has no single label
         std::vector<uint64_t> of_class(classes_.size(), 0), of_adapter(recipe_->adapter.names.size(), 0);
-        uint64_t cut = 0, total = 0, seen = 0;
+        uint64_t cut = 0, total = 0, seen = 0, undecided = 0;
+        std::string first_undecided;
         int64_t longest = 0;
         for (uint64_t i = 0; i < encoded.examples->size(); ++i) {
             HK_TRY(stop_.check("reading data"));
@@ -427,6 +480,8 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
                 if (column.ids.size() == 1) labels.back() = column.ids[0];
                 for (const int32_t id : column.ids) ++of_class[static_cast<std::size_t>(id)];
             }
+            if (const std::string why = without_preference(example); !why.empty() && ++undecided == 1)
+                first_undecided = fmt::format("{}: {}", table->place(row), why);
             const int64_t needed = batch::example_length(composition, example);
             longest = std::max(longest, needed);
             lengths.push_back(std::min(needed, length));
@@ -471,6 +526,14 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
                             "adapter.route_by",
                             recipe_->adapter.names[a], recipe_->adapter.route_by));
         }
+        if (undecided == rows.size())
+            return invalid_argument(fmt::format("{}: no row has a preference (the first: {}): give rows with different "
+                                                "answers",
+                                                name, first_undecided));
+        if (undecided > 0)
+            message(fmt::format("{}: {} rows without a preference teach nothing, or not all of their pairs (the first: "
+                                "{})",
+                                name, count_text(undecided), first_undecided));
         for (const std::string& skipped : {table->skipped().describe(), encoded.skipped})
             if (!skipped.empty()) message(fmt::format("{}: left out: {}", name, skipped));
         Result<Split> split = split_of(examples, 1, name);

@@ -51,6 +51,9 @@ private:
     std::vector<uint64_t> rows_; // of the table
 };
 
+// The column of the text that is mixed with rollouts.
+inline constexpr const char* kPretrainColumn = "pretrain";
+
 class RunData {
 public:
     // Reads tables now, because their classes determine the model; open() reads the rest. needs: the columns that the
@@ -82,6 +85,9 @@ public:
     const Split& train() const { return *train_; }
     const Split* valid() const { return valid_ ? &*valid_ : nullptr; }
     const Split* test() const { return test_ ? &*test_ : nullptr; }
+    // The text that an objective mixes with rollouts (data.pretrain); null without it. Its examples have a column
+    // "text".
+    const Split* pretrain() const { return pretrain_ ? &*pretrain_ : nullptr; }
     // Returns a value that is equal for equal training data and tokenizer. A run resumes only with the same.
     const std::string& identity() const { return identity_; }
 
@@ -93,6 +99,8 @@ private:
                           const std::function<void(const std::string&)>& message);
     Status open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                        const std::function<void(const std::string&)>& message);
+    Status open_pretrain(const text::Tokenizer& tokenizer, const std::filesystem::path& cache_folder,
+                         const std::function<void(const std::string&)>& message, bool own_threads);
     // Chooses the chat template, if a table has messages.
     Status open_chat(const text::Tokenizer& tokenizer, const std::function<void(const std::string&)>& message);
     // Sets the adapter of an example by the name in its row, and counts it.
@@ -108,10 +116,10 @@ private:
     std::vector<std::string> classes_;
     std::vector<uint64_t> class_counts_; // of each class in the training table
     std::shared_ptr<data::TaskTable> train_table_, valid_table_, test_table_;
-    std::shared_ptr<data::Dataset> texts_; // windows
+    std::shared_ptr<data::Dataset> texts_, pretrain_texts_; // windows
     std::optional<text::ChatTemplate> chat_;
     std::optional<int32_t> turn_end_;
-    std::optional<Split> train_, valid_, test_;
+    std::optional<Split> train_, valid_, test_, pretrain_;
     std::string identity_;
 };
 

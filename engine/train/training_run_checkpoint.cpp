@@ -7,6 +7,7 @@
 #include "model/folder.hpp"
 #include "train/recipe_file.hpp"
 #include "train/training_run.hpp"
+#include "train/value_function.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -45,6 +46,12 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
             return failed_precondition(fmt::format("{}: was made with another teacher than teacher.from = {} is now: "
                                                    "choose another [output] dir, or bring the old teacher back",
                                                    where, recipe_.teacher.from));
+        if (state.value("value", false) != (composition_->value() != nullptr))
+            return failed_precondition(fmt::format(
+                "{}: its value function {}, and with value.from = \"{}\" it {} now: choose another [output] "
+                "dir, or bring the old [value] back",
+                where, composition_->value() != nullptr ? "is a head of the policy" : "has a network of its own",
+                recipe_.value.from, composition_->value() != nullptr ? "has its own network" : "is a head"));
         if (state.value("base", json()) != (base_.empty() ? json() : json(base_.at("weights"))))
             return failed_precondition(fmt::format("{}: its adapter was trained with another body than model.from = "
                                                    "{} is now: choose another [output] dir, or bring the old body back",
@@ -153,6 +160,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     state["tokenizer"] = to_hex(tokenizer_->hash());
     state["data"] = data_.identity();
     if (!teacher_.empty()) state["teacher"] = teacher_;
+    if (composition_->value() != nullptr) state["value"] = true;
     if (!base_.empty()) state["base"] = base_.at("weights");
     if (mask_) state["mask"] = to_hex(mask_->hash());
     state["best_evaluation"] = std::isnan(progress_.best_evaluation) ? json() : json(progress_.best_evaluation);
@@ -175,6 +183,13 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     for (model::TensorSource& tensor : tensors)
         if (store_->find(tensor.name) != nullptr) tensor = model::finite_source(std::move(tensor));
     HK_TRY(writer.add_sharded("model", tensors));
+    if (composition_->value() != nullptr) {
+        std::vector<model::TensorSource> values = infer::value_tensor_sources(*store_, described_);
+        for (model::TensorSource& tensor : values)
+            if (store_->find(plugin::kValueFunction + tensor.name) != nullptr)
+                tensor = model::finite_source(std::move(tensor));
+        HK_TRY(writer.add_sharded(kValueWeights, values));
+    }
     HK_TRY(writer.add_sharded("optimizer", moments));
     if (has_islands()) HK_TRY(add_islands(writer));
     if (rollouts_ != nullptr)
@@ -209,7 +224,9 @@ Status TrainingRun::load_arena(const fs::path& folder, const model::Weights& wei
                                program::StoreArena arena) {
     for (const program::ParameterEntry& entry : store_->table()) {
         if (arena != program::StoreArena::parameters && !entry.trained) continue;
-        if (entry.name.starts_with(plugin::kTeacher) || (!base_.empty() && of_base_.contains(entry.name))) continue;
+        const bool elsewhere = entry.name.starts_with(plugin::kTeacher) ||
+                               (arena == program::StoreArena::parameters && plugin::is_of_other_network(entry.name));
+        if (elsewhere || (!base_.empty() && of_base_.contains(entry.name))) continue;
         HK_ASSIGN(const ResourceArray<float> values, load_values(folder, weights, prefix, entry));
         HK_TRY(arena == program::StoreArena::parameters ? store_->upload(entry.name, values, arena)
                                                         : set_moment(entry, arena, values));
@@ -223,7 +240,7 @@ Status TrainingRun::load_weights(const fs::path& folder) {
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(described_))
         if (const model::TensorView* stored = tensor.buffer ? weights.find(tensor.name) : nullptr)
             HK_TRY(infer::upload(*store_, {tensor, stored}));
-    return {};
+    return composition_->value() != nullptr ? load_value(folder, described_, *store_) : Status();
 }
 
 Status TrainingRun::load_parameters(const model::Checkpoint& checkpoint) {
@@ -299,6 +316,8 @@ Status TrainingRun::save_model(const fs::path& folder) const {
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
     contents.texts = plugin::record_files(record);
     HK_TRY(model::save_into_folder(folder, contents));
+    if (policy_.value != nullptr)
+        HK_TRY(save_value(folder / kValueWeights, *policy_.value, registry_, *tokenizer_, described_, *store_));
     for (std::size_t i = 0; i < recipe_.adapter.names.size(); ++i) HK_TRY(save_slot(folder, i, contents));
     return mask_ ? mask_->write(folder / kMaskFile) : Status();
 }

@@ -22,6 +22,7 @@
 #include "train/resume_check.hpp"
 #include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
+#include "train/value_function.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -53,6 +54,22 @@ std::string mask_of(const model::Checkpoint& checkpoint) {
                                                                                     : std::string();
 }
 
+// Checks that data.pretrain is given where the objective reads it, and nowhere else. needs: all that it reads.
+Status check_pretrain(const Recipe& recipe, const plugin::Registry& registry,
+                      const std::vector<plugin::ColumnNeed>& needs) {
+    const bool reads = std::ranges::find(needs, kPretrainColumn, &plugin::ColumnNeed::name) != needs.end();
+    if (reads && recipe.data.pretrain.empty())
+        return invalid_argument("objective.ptx_coef adds the loss on plain text: set data.pretrain to its files, or "
+                                "ptx_coef to 0");
+    if (reads || recipe.data.pretrain.empty()) return {};
+    HK_ASSIGN(const plugin::Registry::Entry entry, registry.find(HK_OBJECTIVE_INTERFACE, recipe.objective.id));
+    if (std::ranges::find(entry.provided->parameters, "ptx_coef") != entry.provided->parameters.end())
+        return {}; // a weight of 0
+    return invalid_argument(fmt::format("data.pretrain is text that ppo adds to its loss, and objective '{}' reads "
+                                        "none: remove the key",
+                                        recipe.objective.id));
+}
+
 // Leaves the columns that are read from the data, and adds those that rewards read.
 Status add_reward_columns(const Recipe& recipe, const plugin::Registry& registry,
                           std::vector<plugin::ColumnNeed>& needs) {
@@ -78,6 +95,7 @@ Status TrainingRun::read() {
     HK_ASSIGN(std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
     learns_from_rollouts_ = plugin::learns_from_rollouts(registry_, recipe_.objective.id);
+    HK_TRY(check_pretrain(recipe_, registry_, needs));
     HK_TRY(check_islands());
     if (learns_from_rollouts_ && (is_sharded() || has_islands()))
         return unsupported(
@@ -127,6 +145,10 @@ Status TrainingRun::open_mask() {
 Result<WeightMask> TrainingRun::prunable(const Recipe& recipe, const plugin::Registry& registry, const Log& log,
                                          const TrainerEvents& events) {
     TrainingRun t(recipe, registry, std::pmr::new_delete_resource(), log, events);
+    if (!recipe.value.from.empty())
+        return unsupported(fmt::format("value.from = {}: `hekla prune` prunes one network: remove [value], and set "
+                                       "head.id = \"lm+value\"",
+                                       recipe.value.from));
     HK_TRY(t.read());
     HK_ASSIGN(WeightMask mask, prunable_weights(recipe, t.parameters(), t.body_));
     if (!t.mask_) return mask;
@@ -570,6 +592,7 @@ Status TrainingRun::measure_peak() {
 Status TrainingRun::initialize_parameters() {
     HK_ASSIGN(start_random_, start_parameters(recipe_, registry_, *composition_, described_, *store_,
                                               [this](const std::string& m) { message(m); }));
+    HK_TRY(start_value(recipe_, *composition_, described_, *store_, [this](const std::string& m) { message(m); }));
     if (mask_) HK_TRY(start_masked());
     return average_ != nullptr ? average_->begin() : Status();
 }

@@ -220,6 +220,20 @@ TEST_CASE("reward: a number for each text, learned from pairs and rankings; what
     refused({"teacher.from="}, "[teacher] from");
     refused({"objective.id=reward", "teacher.from=", "head.id=classifier"}, "model.num_labels = 1");
     refused({"objective.loss_type=kto"}, "loss_type is not sigmoid, hinge, ipo or robust");
+    // Rows that have no preference are counted; only those are an error.
+    const std::string equal = R"({"prompt": "sun is ", "chosen": "good.", "rejected": "good."})"
+                              "\n";
+    const std::string pairs = place.read("pairs.jsonl");
+    place.write("pairs.jsonl", equal + pairs);
+    CHECK(has(succeed(place.run({"train", "dpo.toml", "output.dir=counted", "train.max_steps=1"})).err,
+              "1 rows without a preference"));
+    place.write("pairs.jsonl", equal);
+    refused({}, "no row has a preference (the first: pairs.jsonl: line 1: chosen and rejected are equal)");
+    place.write("rankings.jsonl", R"({"prompt": "cat is ", "ranking": ["so.", "so."]})"
+                                  "\n");
+    refused({"objective.id=reward", "teacher.from=", "head.id=classifier", "model.num_labels=1", "objective.ranked=2",
+             "data.train=rankings.jsonl", "data.valid=rankings.jsonl"},
+            "a ranking with equal answers");
     place.write("pairs.jsonl", R"({"prompt": "sun is ", "chosen": "good."})"
                                "\n");
     refused({}, "rejected");

@@ -200,6 +200,143 @@ TEST_CASE("a run that stopped after any step continues with the same bits, insid
     }
 }
 
+TEST_CASE("ppo: a value function with a network of its own learns, resumes with the same bits, and is saved apart") {
+    const Place place;
+    write_files(place);
+    const Arguments own{"train",
+                        "echo.toml",
+                        "head.id=lm",
+                        "value.from=policy",
+                        "train.max_steps=9",
+                        "train.save_steps=1",
+                        "train.save_total_limit=20"};
+    succeed(place.run(own));
+    const std::string trained = place.read("echo/model.safetensors"),
+                      values = place.read("echo/value/model.safetensors"),
+                      written = place.read("echo/rollouts-3.jsonl");
+    const std::vector<json> log = logged(place, "echo", true);
+    CHECK(metric(log[0], "values/mean") == 0.0); // its head begins at 0
+    CHECK(metric(log[8], "values/mean") != 0.0);
+    CHECK(std::abs(metric(log[0], "val/ratio") - 1.0) < 1e-5);
+    // Neither in the model nor in a checkpoint is it among the language model's tensors.
+    CHECK_FALSE(has(trained, "value."));
+    CHECK_FALSE(has(trained, "v_head"));
+    CHECK_FALSE(has(place.read("echo/checkpoint-6/model.safetensors"), "value."));
+    CHECK(has(values, "v_head.summary.weight"));
+    CHECK(has(succeed(place.run({"generate", "echo", "--prompt", "ca>", "--max-new-tokens", "4"})).out, "ca>"));
+    succeed(place.run({"inspect", "echo/value"}));
+    for (const int stopped : {7, 4, 1}) {
+        CAPTURE(stopped);
+        for (int step = stopped + 1; step <= 9; ++step)
+            fs::remove_all(place.path("echo/checkpoint-" + std::to_string(step)));
+        CHECK(has(succeed(place.run(own)).err, "resuming after step " + std::to_string(stopped)));
+        CHECK((place.read("echo/model.safetensors") == trained));
+        CHECK((place.read("echo/value/model.safetensors") == values));
+        CHECK((place.read("echo/rollouts-3.jsonl") == written));
+        CHECK((logged(place, "echo", true) == log));
+    }
+    // The policy begins as one without its own value function does, and another run begins with a trained one.
+    succeed(place.run({"train", "echo.toml", "train.max_steps=1", "output.dir=shared"}));
+    CHECK(metric(logged(place, "shared")[0], "reward") == metric(log[0], "reward"));
+    succeed(place.run({"train", "echo.toml", "head.id=lm", "model.from=echo", "value.from=echo/value",
+                       "train.max_steps=2", "output.dir=next"}));
+    CHECK(metric(logged(place, "next")[0], "values/mean") != 0.0);
+    // A folder's own value head is used; a language model has none, and its begins at 0.
+    succeed(place.run({"train", "echo.toml", "head.id=lm", "model.from=echo", "value.from=shared", "train.max_steps=1",
+                       "output.dir=head"}));
+    CHECK(metric(logged(place, "head")[0], "values/mean") != 0.0);
+    succeed(place.run({"train", "echo.toml", "head.id=lm", "model.from=echo", "value.from=echo", "train.max_steps=1",
+                       "output.dir=fresh"}));
+    CHECK(metric(logged(place, "fresh")[0], "values/mean") == 0.0);
+    const auto refused = [&](Arguments more, const std::string& message) {
+        more.insert(more.begin(), {"train", "echo.toml"});
+        const Ran ran = place.run(more);
+        CHECK(ran.status == 1);
+        CHECK_MESSAGE(has(ran.err, message), ran.err);
+    };
+    refused({"value.from=policy", "output.dir=none"}, "head.id = \"lm+value\" is a value function on the policy's");
+    refused({"value.from=missing", "head.id=lm", "output.dir=none"}, "value.from: missing");
+    refused({"value.from=policy", "head.id=lm", "model.from=echo", "adapter.id=lora", "output.dir=none"},
+            "with an adapter the value function shares the frozen network");
+    refused({"value.from=policy", "head.id=lm", "objective.id=clm", "rewards.echo=", "output.dir=none"},
+            "[value] is for objectives");
+    refused({"head.id=lm+value", "output.dir=echo"}, "head.id");
+    place.write("other.jsonl", json{{"prompt", "xyz"}, {"answer", "zz"}}.dump() + "\n");
+    succeed(place.run({"train", "echo.toml", "data.train=other.jsonl", "data.valid=other.jsonl", "train.max_steps=1",
+                       "output.dir=other"}));
+    refused({"value.from=other", "head.id=lm", "output.dir=none"}, "that model has another tokenizer");
+    write_grpo(place);
+    const Ran grpo = place.run({"train", "grpo.toml", "value.from=policy", "output.dir=none"});
+    CHECK_MESSAGE(has(grpo.err, "objective 'grpo' needs no value function"), grpo.err);
+}
+
+TEST_CASE("ppo: text that is mixed in adds its loss, and a weight of 0 changes no bit") {
+    const Place place;
+    write_files(place);
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += i % 3 == 0 ? "abcab>" : "cba>bc";
+    place.write("text.txt", text);
+    const Arguments short_run{"train", "echo.toml", "train.max_steps=9", "train.save_steps=1",
+                              "train.save_total_limit=20"};
+    succeed(place.run(joined(short_run, {"output.dir=without"})));
+    succeed(place.run(joined(short_run, {"output.dir=zero", "objective.ptx_coef=0", "data.pretrain=text.txt"})));
+    CHECK((place.read("zero/model.safetensors") == place.read("without/model.safetensors")));
+    const Arguments mixed = joined(short_run, {"output.dir=mixed", "objective.ptx_coef=0.5", "data.pretrain=text.txt"});
+    succeed(place.run(mixed));
+    const std::string trained = place.read("mixed/model.safetensors");
+    const std::vector<json> log = logged(place, "mixed", true), without = logged(place, "without", true);
+    for (const json& step : log)
+        CHECK(step["loss"].get<double>() == doctest::Approx(step["losses"]["loss/policy_avg"].get<double>() +
+                                                            0.5 * step["losses"]["loss/value_avg"].get<double>() +
+                                                            0.5 * step["losses"]["loss/ptx"].get<double>())
+                                                .epsilon(1e-4));
+    // The first rollouts are the same, and so are their losses: rows of text change nothing of theirs.
+    for (const char* name : {"loss/policy_avg", "loss/value_avg"})
+        CHECK(log[0]["losses"][name].get<double>() ==
+              doctest::Approx(without[0]["losses"][name].get<double>()).epsilon(1e-4).scale(1e-2));
+    CHECK(std::abs(metric(log[0], "val/ratio") - 1.0) < 1e-5);
+    CHECK(log[8]["losses"]["loss/ptx"].get<double>() < log[0]["losses"]["loss/ptx"].get<double>());
+    for (const int stopped : {6, 3}) { // inside an iteration
+        CAPTURE(stopped);
+        for (int step = stopped + 1; step <= 9; ++step)
+            fs::remove_all(place.path("mixed/checkpoint-" + std::to_string(step)));
+        succeed(place.run(mixed));
+        CHECK((place.read("mixed/model.safetensors") == trained));
+        CHECK((logged(place, "mixed", true) == log));
+    }
+    // A temperature divides the logits of completions, not those of texts; micro-batches add up.
+    const Arguments warm{"train",
+                         "echo.toml",
+                         "train.max_steps=2",
+                         "objective.ptx_coef=0.5",
+                         "data.pretrain=text.txt",
+                         "rollout.temperature=0.7"};
+    succeed(place.run(joined(warm, {"output.dir=warm"})));
+    succeed(place.run(joined(
+        warm, {"output.dir=parts", "train.per_device_train_batch_size=4", "train.gradient_accumulation_steps=4"})));
+    const std::vector<json> one = logged(place, "warm"), parts = logged(place, "parts");
+    CHECK(std::abs(metric(one[0], "val/ratio") - 1.0) < 1e-5);
+    CHECK(one[0]["losses"]["loss/ptx"].get<double>() ==
+          doctest::Approx(log[0]["losses"]["loss/ptx"].get<double>()).epsilon(1e-4));
+    for (std::size_t i = 0; i < 2; ++i)
+        CHECK(parts[i]["grad_norm"].get<double>() == doctest::Approx(one[i]["grad_norm"].get<double>()).epsilon(1e-3));
+    const auto refused = [&](Arguments more, const std::string& message) {
+        more.insert(more.begin(), {"train", "echo.toml"});
+        more.emplace_back("output.dir=none");
+        const Ran ran = place.run(more);
+        CHECK(ran.status == 1);
+        CHECK_MESSAGE(has(ran.err, message), ran.err);
+    };
+    refused({"objective.ptx_coef=0.5"}, "set data.pretrain to its files");
+    refused({"objective.ptx_coef=-1"}, "ptx_coef");
+    refused({"objective.ptx_coef=0.5", "data.pretrain=none.txt"}, "none.txt");
+    place.write("short.txt", "abc");
+    refused({"objective.ptx_coef=0.5", "data.pretrain=short.txt"}, "the text has 3 tokens, and a row needs 9");
+    write_grpo(place);
+    const Ran grpo = place.run({"train", "grpo.toml", "data.pretrain=text.txt", "output.dir=none"});
+    CHECK_MESSAGE(has(grpo.err, "objective 'grpo' reads none"), grpo.err);
+}
+
 TEST_CASE("grpo: every kind of loss is the same for one large batch and for micro-batches") {
     const Place place;
     write_files(place);
@@ -273,6 +410,118 @@ dir = "scorer"
     CHECK(metric(steps[0], "reward") ==
           doctest::Approx(metric(steps[0], "rewards/echo/mean") + metric(steps[0], "rewards/scorer/mean")));
     CHECK(std::abs(metric(steps[0], "rewards/scorer/mean")) <= 0.5);
+}
+
+TEST_CASE("preferences: pairs and rankings of a model's own completions, by a reward") {
+    const Place place;
+    write_files(place);
+    succeed(place.run({"train", "echo.toml", "train.max_steps=8", "output.dir=first"}));
+    const Arguments sampled{"preferences",  "first", "--prompts",        "echo.jsonl", "--reward",
+                            "exact_match",  "--set", "column=answer",    "--set",      "partial=true",
+                            "--per-prompt", "8",     "--max-new-tokens", "4"};
+    const Ran ran = succeed(place.run(joined(sampled, {"-o", "pairs.jsonl"})));
+    CHECK_MESSAGE(has(ran.out, "pairs of 9 prompts"), ran.out);
+    const auto lines_of = [&](const std::string& file) {
+        std::istringstream lines(place.read(file));
+        std::vector<json> all;
+        for (std::string line; std::getline(lines, line);) all.push_back(json::parse(line));
+        return all;
+    };
+    const std::vector<json> pairs = lines_of("pairs.jsonl");
+    REQUIRE(pairs.size() > 0);
+    for (const json& pair : pairs) {
+        CHECK(pair["prompt"].get<std::string>().size() == 3);
+        CHECK(pair["chosen"] != pair["rejected"]);
+        CHECK(pair["chosen_score"].get<double>() > pair["rejected_score"].get<double>());
+    }
+    // The same draws again, and more pairs of them.
+    succeed(place.run(joined(sampled, {"-o", "again.jsonl"})));
+    CHECK((place.read("again.jsonl") == place.read("pairs.jsonl")));
+    succeed(place.run(joined(sampled, {"-o", "all.jsonl", "--all-pairs"})));
+    CHECK(lines_of("all.jsonl").size() > pairs.size());
+    succeed(place.run(joined(sampled, {"-o", "rankings.jsonl", "--rankings"})));
+    for (const json& one : lines_of("rankings.jsonl")) {
+        REQUIRE(one["ranking"].size() >= 2);
+        for (std::size_t i = 1; i < one["scores"].size(); ++i)
+            CHECK(one["scores"][i - 1].get<double>() > one["scores"][i].get<double>());
+    }
+    // Objectives read what is written.
+    std::string recipe = kEcho;
+    recipe = recipe.substr(0, recipe.find("[objective]")) + R"([objective]
+id = "orpo"
+[data]
+train = "pairs.jsonl"
+valid = "pairs.jsonl"
+[train]
+max_steps = 2
+context_length = 8
+[output]
+dir = "learned"
+)";
+    place.write("orpo.toml", recipe);
+    succeed(place.run({"train", "orpo.toml"}));
+    const auto refused = [&](Arguments more, const std::string& message) {
+        const Ran bad = place.run(joined(joined(sampled, {"-o", "none.jsonl"}), more));
+        CHECK(bad.status != 0);
+        CHECK_MESSAGE(has(bad.err, message), bad.err);
+        CHECK_FALSE(place.exists("none.jsonl"));
+    };
+    refused({"--set", "column=anser"}, "anser");
+    refused({"--set", "partiel=true"}, "partiel");
+    refused({"--set", "partial"}, "expected KEY=VALUE");
+    refused({"--margin", "5"}, "no completion is better than another one");
+    refused({"--rankings", "--all-pairs"}, "remove one");
+    const auto other = [&](Arguments given, const std::string& message) {
+        const Ran bad = place.run(joined(given, {"-o", "none.jsonl"}));
+        CHECK(bad.status == 1);
+        CHECK_MESSAGE(has(bad.err, message), bad.err);
+    };
+    other({"preferences", "first", "--prompts", "echo.jsonl", "--reward", "exact"}, "there is no reward 'exact'");
+    other({"preferences", "nothing", "--prompts", "echo.jsonl", "--reward", "length", "--set", "target=2"}, "nothing");
+    other({"preferences", "first", "--prompts", "echo.jsonl", "--reward", "length", "--set", "target=2",
+           "--max-new-tokens", "14"},
+          "echo.jsonl: line 1: a prompt of 3 tokens and a completion of 14 exceed the model's 16 positions");
+    place.write("empty.jsonl", "{\"prompt\": \"ab>\"}\n{\"prompt\": \"\"}\n");
+    other({"preferences", "first", "--prompts", "empty.jsonl", "--reward", "length", "--set", "target=2"}, "line 2");
+}
+
+TEST_CASE("frontier: a reward over the divergence, of a run, of models and of the best of n") {
+    const Place place;
+    write_files(place);
+    succeed(place.run({"train", "echo.toml", "train.max_steps=8", "output.dir=first"}));
+    const Arguments gold{"model.from=first", "rewards.gold.id=length", "rewards.gold.target=2",
+                         "rewards.gold.weight=0"};
+    succeed(place.run(joined(joined({"train", "echo.toml"}, gold), {"train.max_steps=8", "output.dir=ppo"})));
+    const Arguments draw = joined({"frontier", "echo.toml"}, gold);
+    const Ran ran = succeed(place.run(joined(draw, {"--gold", "gold", "--run", "ppo", "--run",
+                                                    "same=first/checkpoint-8", "--best-of", "4", "-o", "front"})));
+    CHECK_MESSAGE(has(ran.out, "best of 4"), ran.out);
+    const json all = json::parse(place.read("front/frontier.json"));
+    REQUIRE(all["series"].size() == 3);
+    const std::vector<json> log = logged(place, "ppo");
+    const json &run = all["series"][0]["points"], &same = all["series"][1]["points"],
+               &best = all["series"][2]["points"];
+    REQUIRE(run.size() == 2); // iterations of 4 steps
+    CHECK(run[0]["kl"].get<double>() == metric(log[0], "objective/kl"));
+    CHECK(run[1]["gold"].get<double>() == metric(log[4], "rewards/gold/mean"));
+    CHECK(same[0]["kl"].get<double>() == 0.0); // the reference itself
+    CHECK(same[0]["texts"].get<int>() == 9);
+    REQUIRE(best.size() == 2);
+    CHECK(best[0]["kl"].get<double>() == 0.0);
+    CHECK(best[1]["kl"].get<double>() == doctest::Approx(std::log(4.0) - 0.75));
+    CHECK(best[1]["trained"].get<double>() >= best[0]["trained"].get<double>());
+    CHECK(has(place.read("front/frontier.svg"), "square root of the KL divergence"));
+    const auto refused = [&](Arguments more, const std::string& message) {
+        const Ran bad = place.run(joined(draw, joined(more, {"-o", "none"})));
+        CHECK(bad.status == 1);
+        CHECK_MESSAGE(has(bad.err, message), bad.err);
+        CHECK_FALSE(place.exists("none"));
+    };
+    refused({"--gold", "golden", "--run", "ppo"}, "has no [rewards.golden]; it has echo, gold");
+    refused({"--gold", "gold"}, "give --run FOLDER or --best-of N");
+    refused({"--gold", "gold", "--run", "first"}, "has no 'rewards/gold/mean'");
+    refused({"--gold", "gold", "--run", "nowhere"}, "there is no folder nowhere");
+    refused({"--gold", "gold", "--run", "ppo", "--run", "ppo"}, "another run has the name 'ppo'");
 }
 
 TEST_CASE("reinforcement learning: bad input is one error that tells what to do") {

@@ -12,12 +12,14 @@ public:
     static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
 
     Ppo(const Config& c, const hk_tokenizer* tokenizer)
-        : tokens_(tokenizer), rows_(c, tokens_, {"advantages", "old_logps", "returns", "old_values"}),
+        : tokens_(tokenizer), text_weight_(c.real("ptx_coef", 0.0)),
+          rows_(c, tokens_, {"advantages", "old_logps", "returns", "old_values"}, text_weight_ > 0.0),
           epochs_(c.integer("num_ppo_epochs", 4)), clip_(c.real("cliprange", 0.2)),
           clip_value_(c.real("cliprange_value", 0.2)), value_weight_(c.real("vf_coef", 0.1)),
           gamma_(c.real("gamma", 1.0)), lam_(c.real("lam", 0.95)), kl_coef_(c.real("kl_coef", 0.05)),
           estimator_(c.string("kl_estimator", "k1")), target_(c.real("kl_target", 0.0)),
           horizon_(c.real("kl_horizon", 10000.0)), whiten_rewards_(c.boolean("whiten_rewards", false)) {
+        require(text_weight_ >= 0.0, "ptx_coef is below 0");
         require(epochs_ >= 1, "num_ppo_epochs is below 1");
         require(clip_ > 0.0 && clip_ < 1.0, "cliprange is not between 0 and 1");
         require(clip_value_ > 0.0, "cliprange_value is not above 0");
@@ -35,16 +37,23 @@ public:
     int64_t example_length(const hk_example& raw) const { return length_of_completion(Example(raw)); }
     std::vector<Field> fields(int64_t batch, int64_t length) const { return rows_.fields(batch, length); }
     void build(Graph& g) {
-        if (!g.has_port("values")) {
-            g.fail("ppo needs a head that estimates the value of each token: set head.id = \"lm+value\"");
+        // A value function with a network of its own, or a head on the policy's.
+        const char* const port = g.has_port("value.values") ? "value.values" : "values";
+        if (!g.has_port(port)) {
+            g.fail(
+                "ppo needs a value of each token: set head.id = \"lm+value\", or value.from for a network of its own");
             return;
         }
         const ClippedGain gain = clipped_gain(g, rows_, clip_, clip_);
-        const Value values = to_float32(g.ask("values")), old = g.input("old_values"), returns = g.input("returns");
+        const Value values = to_float32(g.ask(port)), old = g.input("old_values"), returns = g.input("returns");
         const Value clipped = old + clamp(values - old, -clip_value_, clip_value_);
         const Value lost = (values - returns) * (values - returns), other = (clipped - returns) * (clipped - returns);
         g.loss("loss/policy_avg", sum_all(gain.lost), gain.tokens);
         g.loss("loss/value_avg", sum_all(maximum(lost, other) * gain.real) * 0.5, gain.tokens, value_weight_);
+        if (rows_.texts()) {
+            const Value of_texts = RowsOfRollouts::of_texts(g);
+            g.loss("loss/ptx", -sum_all(gain.log_probabilities * of_texts), sum_all(of_texts), text_weight_);
+        }
         g.metric("val/clipfrac_avg", sum_all(to_float32(less(lost, other)) * gain.real), gain.tokens);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) const {
@@ -124,6 +133,7 @@ private:
     }
 
     Tokens tokens_;
+    double text_weight_;
     RowsOfRollouts rows_;
     int64_t epochs_;
     double clip_, clip_value_, value_weight_, gamma_, lam_, kl_coef_;

@@ -126,11 +126,15 @@ public:
 
 private:
     int64_t texts() const { return ranked_ > 0 ? ranked_ : 2; }
-    // The answers of an example, best first; none where two of a pair are equal.
+    // The answers of an example, best first; none where two of a pair are equal, and one of equal ones in a ranking.
     std::vector<Ids> answers(const Example& example) const {
         std::vector<Ids> all;
         if (const ColumnView ranking = ranked_ > 0 ? example.find("ranking") : ColumnView{}) {
-            for (std::size_t i = 0; i < ranking.parts(); ++i) all.push_back(ranking.part(i));
+            for (std::size_t i = 0; i < ranking.parts(); ++i) {
+                const Ids one = ranking.part(i);
+                if (std::ranges::none_of(all, [&](Ids other) { return std::ranges::equal(other, one); }))
+                    all.push_back(one);
+            }
             return all;
         }
         const ColumnView chosen = example.find("chosen"), rejected = example.find("rejected");
