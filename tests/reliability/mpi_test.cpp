@@ -127,6 +127,8 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
         }
         const Ended ended = process.wait(20);
         for (const auto& [rank, id] : ranks_in(folder)) ::kill(id, SIGKILL); // the one that was stopped
+        for (int i = 0; i < 500 && !ranks_in(folder).empty(); ++i)           // its lock is released when it has ended
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
         CAPTURE(ended.err);
         const std::string name = "rank " + std::to_string(victim) + " (host ";
         if (has(ended.err, name)) ++named;

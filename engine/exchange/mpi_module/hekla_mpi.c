@@ -227,7 +227,6 @@ static void* run(void* unused) {
     }
     const double begin = seconds();
     for (int r = 0; r < g.size; ++r) seen[r] = begin;
-    double last = begin;
     const int neighbors[2] = {(g.rank + 1) % g.size, (g.rank + g.size - 1) % g.size};
     double next_sign = begin;
     while (!g.closing && g.aborting == 0) {
@@ -242,10 +241,6 @@ static void* run(void* unused) {
                     MPI_Request_free(&request);
             }
         }
-        /* A process that was stopped itself has not seen the others' signs; it gives them the whole time again. */
-        if (now - last > 0.5 * g.timeout)
-            for (int r = 0; r < g.size; ++r) seen[r] = now;
-        last = now;
         if (g.lost < 0) receive_control(seen);
         if (g.size > 1 && g.lost < 0)
             for (int i = 0; i < 2; ++i)
@@ -262,7 +257,12 @@ static void* run(void* unused) {
         int busy = 0;
         for (int i = 0; i < kMostPending; ++i) busy |= g.pending[i].state == 1 || g.pending[i].state == 2;
         const struct timespec until = in(busy && g.lost < 0 ? 20e-6 : 1e-3);
+        const double before = seconds();
         pthread_cond_timedwait(&g.changed, &g.mutex, &until);
+        /* A process that was stopped itself has not seen the others' signs, and gives them the whole time again. Not so
+           for time in a call of MPI, which a lost rank may keep waiting. */
+        if (seconds() - before > 0.5 * g.timeout)
+            for (int r = 0; r < g.size; ++r) seen[r] = seconds();
     }
     const int status = g.aborting;
     pthread_mutex_unlock(&g.mutex);
