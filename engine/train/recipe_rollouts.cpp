@@ -49,14 +49,6 @@ Status check_rollout_keys(const Recipe& r) {
             "rollout.missing_eos_penalty = {} needs rollout.stop_token = \"eos\": without an end token every "
             "completion lacks it",
             r.rollout.missing_eos_penalty));
-    if (!r.value.from.empty() && has_adapters(r))
-        return unsupported(fmt::format("value.from = {}: with an adapter the value function shares the frozen network: "
-                                       "remove [value], and set head.id = \"lm+value\"",
-                                       r.value.from));
-    if (!r.value.from.empty() && !r.prune.from_mask.empty())
-        return unsupported(fmt::format("value.from = {}: a mask (prune.from_mask) is of one network: remove [value], "
-                                       "and set head.id = \"lm+value\"",
-                                       r.value.from));
     if (r.reference.from == "base" && !has_adapters(r))
         return invalid_argument("reference.from = \"base\" is the network of model.from without the adapter, and this "
                                 "recipe trains no adapter: leave it out, or name a folder");
@@ -113,6 +105,14 @@ Status check_rollouts(const Recipe& r, const plugin::RolloutNeeds& needs) {
                                             "value.from = {} is one with its own: remove [value], or set head.id = "
                                             "\"lm\"",
                                             r.head.id, r.value.from));
+    if (!r.value.from.empty() && has_adapters(r))
+        return unsupported(fmt::format("value.from = {}: with an adapter the value function shares the frozen network: "
+                                       "remove [value], and set head.id = \"lm+value\"",
+                                       r.value.from));
+    if (!r.value.from.empty() && !r.prune.from_mask.empty())
+        return unsupported(fmt::format("value.from = {}: a mask (prune.from_mask) is of one network: remove [value], "
+                                       "and set head.id = \"lm+value\"",
+                                       r.value.from));
     if (r.train.num_train_epochs > 0.0)
         return invalid_argument(
             "train.num_train_epochs counts passes over rows of data, and objectives that learn from "
