@@ -141,6 +141,7 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
         }
     }
     CHECK(died == deaths);
+    std::this_thread::sleep_for(std::chrono::seconds(1)); // a killed process holds its lock until its memory is freed
     succeeds(run(folder, arguments("run", kSteps)));
     CHECK(outcome(folder, "run", kSteps) == outcome(folder, "undisturbed", kSteps));
     MESSAGE(std::string(mpi.name), ", signal ", signal, ": ", died, " ranks ended, ", named,
