@@ -226,7 +226,7 @@ TEST_CASE("reward: a number for each text, learned from pairs and rankings; what
     const std::string pairs = place.read("pairs.jsonl");
     place.write("pairs.jsonl", equal + pairs);
     CHECK(has(succeed(place.run({"train", "dpo.toml", "output.dir=counted", "train.max_steps=1"})).err,
-              "1 rows without a preference"));
+              "2 rows without a preference"));
     place.write("pairs.jsonl", equal);
     refused({}, "no row has a preference (the first: pairs.jsonl: line 1: chosen and rejected are equal)");
     place.write("rankings.jsonl", R"({"prompt": "cat is ", "ranking": ["so.", "so."]})"
