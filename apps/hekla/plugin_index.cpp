@@ -24,11 +24,6 @@ using nlohmann::ordered_json;
 constexpr const char* kFormat = "hekla_plugin_index";
 constexpr int kFormatVersion = 1;
 
-bool is_sha256(const std::string& text) {
-    return text.size() == 64 &&
-           std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
 // Reads the members of one object; the first problem is kept.
 struct Members {
     const json& object;
@@ -92,7 +87,7 @@ Result<IndexedPlugin> read_entry(const json& value, const std::string& where) {
     }
     entry.archive = in.text("archive");
     entry.sha256 = in.text("sha256");
-    if (in.status.ok() && !is_sha256(entry.sha256))
+    if (in.status.ok() && !is_sha256_hex(entry.sha256))
         in.fail("sha256", "64 digits of 0 to 9 and a to f", in.find("sha256"));
     if (in.status.ok() && !plugin::parse_version(entry.version))
         in.fail("version", "numbers with dots between them", in.find("version"));

@@ -68,4 +68,8 @@ std::string sha256_hex(std::string_view bytes) {
     return text;
 }
 
+bool is_sha256_hex(std::string_view text) {
+    return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 } // namespace hekla

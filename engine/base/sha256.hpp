@@ -7,5 +7,6 @@
 namespace hekla {
 
 std::string sha256_hex(std::string_view bytes); // 64 lower-case digits
+bool is_sha256_hex(std::string_view text);      // whether a text has that form
 
 } // namespace hekla

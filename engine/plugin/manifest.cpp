@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
+#include "base/sha256.hpp"
 #include "hekla/plugin/abi.h"
 #include "plugin/table_slots.hpp"
 #include "plugin/version_range.hpp"
@@ -345,9 +346,7 @@ Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner
     std::error_code ignored;
     m.library = kept.text((std::filesystem::absolute(file, ignored).parent_path() / library).string());
     m.sha256 = in.text("sha256", false);
-    const bool hexadecimal =
-        std::ranges::all_of(m.sha256, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-    if (!m.sha256.empty() && (m.sha256.size() != 64 || !hexadecimal))
+    if (!m.sha256.empty() && !is_sha256_hex(m.sha256))
         in.fail("sha256", fmt::format("\"{}\" is not 64 digits of 0 to 9 and a to f", m.sha256));
     m.drafts = in.texts("drafts");
     for (const std::string_view draft : m.drafts)

@@ -27,23 +27,28 @@ struct InstallArguments {
     bool from_sources = false, force = false;
 };
 
-// A plugin that is ready to be copied: its manifest and library are in a package's folder, or were built from it.
-struct Ready {
-    PluginPackage package; // keeps the files
-    std::vector<fs::path> manifests;
-};
+fs::path folder_or_users(const std::string& given) {
+    return given.empty() ? Globals::user_plugin_folder() : fs::path(given);
+}
+
+// Returns all plugins, of which those of this folder, which need not exist, come first.
+plugin::Registry scan_with(const Globals& globals, const fs::path& folder) {
+    std::vector<fs::path> folders = globals.plugin_folders();
+    std::error_code problem;
+    if (fs::is_directory(folder, problem)) folders.insert(folders.begin(), folder);
+    return plugin::Registry::scan(folders, globals.log());
+}
 
 class Installation {
 public:
     Installation(const Globals& globals, const InstallArguments& arguments, bool update)
-        : globals_(globals), arguments_(arguments), update_(update),
-          there_(arguments.to.empty() ? user_plugin_folder() : fs::path(arguments.to)),
-          registry_(std::make_unique<plugin::Registry>(scan())) {}
+        : globals_(globals), arguments_(arguments), update_(update), there_(folder_or_users(arguments.to)),
+          registry_(scan_with(globals, there_.folder())) {}
 
     Status run() {
         if (there_.folder().empty())
             return failed_precondition(
-                "there is no folder for plugins: set HOME or XDG_DATA_HOME, or give one with --to");
+                "the folder of plugins is not known: set HOME or XDG_DATA_HOME, or give one with --to");
         const bool is_archive = arguments_.what.ends_with(".zip") || arguments_.what.find('/') != std::string::npos;
         if (is_archive || arguments_.index.empty()) {
             std::string hash;
@@ -52,30 +57,20 @@ public:
         }
         HK_ASSIGN(const PluginIndex index, PluginIndex::read(arguments_.index));
         std::vector<std::pair<std::string, std::string>> there;
-        for (const plugin::Manifest& manifest : registry_->manifests())
+        for (const plugin::Manifest& manifest : registry_.manifests())
             there.emplace_back(manifest.plugin, manifest.version);
         HK_ASSIGN(const std::vector<IndexedPlugin> order, index.resolve(arguments_.what, arguments_.version, there));
         for (const IndexedPlugin& entry : order) {
             HK_ASSIGN(const fs::path archive, index.archive_of(entry));
             // Another version of a plugin that is only needed replaces the one that is there.
             const bool replace =
-                entry.plugin == arguments_.what ? update_ : registry_->plugin_named(entry.plugin) != nullptr;
+                entry.plugin == arguments_.what ? update_ : registry_.plugin_named(entry.plugin) != nullptr;
             HK_TRY(one(archive, entry.sha256, replace));
         }
         return {};
     }
 
 private:
-    static fs::path user_plugin_folder() { return Globals::user_plugin_folder(); }
-
-    // The folder that is installed into is searched like the user's.
-    plugin::Registry scan() const {
-        std::vector<fs::path> folders = globals_.plugin_folders();
-        std::error_code problem;
-        if (fs::is_directory(there_.folder(), problem)) folders.insert(folders.begin(), there_.folder());
-        return plugin::Registry::scan(folders, globals_.log());
-    }
-
     // The index must know an archive that was fetched by hand.
     Result<std::string> hash_of_index() const {
         HK_ASSIGN(const PluginIndex index, PluginIndex::read(arguments_.index));
@@ -89,21 +84,21 @@ private:
 
     Status one(const fs::path& given, std::string_view hash, bool update) {
         HK_ASSIGN(PluginPackage package, PluginPackage::open(given, hash));
-        Ready ready{std::move(package), {}};
-        if (!arguments_.from_sources) ready.manifests = ready.package.built();
-        if (ready.manifests.empty()) {
-            if (!ready.package.has_sources())
+        std::vector<fs::path> files;
+        if (!arguments_.from_sources) files = package.built();
+        if (files.empty()) {
+            if (!package.has_sources())
                 return unsupported(fmt::format("{}: has {} for {}{}", given.string(),
                                                arguments_.from_sources ? "no sources to build" : "no library",
-                                               platform_name(), others(ready.package)));
+                                               platform_name(), others(package)));
             HK_ASSIGN(const fs::path self, own_path());
             std::fprintf(stderr, "building %s\n", given.c_str());
-            HK_ASSIGN(ready.manifests, ready.package.build(self.parent_path().parent_path(), interrupted));
+            HK_ASSIGN(files, package.build(self.parent_path().parent_path(), interrupted));
         }
         // All are checked before the first is copied.
         ReadOnlyArena kept;
         std::vector<plugin::Manifest> manifests;
-        for (const fs::path& file : ready.manifests) {
+        for (const fs::path& file : files) {
             HK_ASSIGN(const plugin::Manifest manifest, plugin::read_manifest(file, kept));
             HK_TRY(may_install(manifest, given, update));
             HK_TRY(check(manifest));
@@ -113,7 +108,7 @@ private:
             HK_ASSIGN(const fs::path file, there_.put(manifest));
             fmt::print("{} {}: {}\n", manifest.plugin, manifest.version, file.string());
         }
-        registry_ = std::make_unique<plugin::Registry>(scan());
+        registry_ = scan_with(globals_, there_.folder());
         return {};
     }
 
@@ -124,7 +119,7 @@ private:
 
     Status may_install(const plugin::Manifest& manifest, const fs::path& given, bool update) const {
         const std::string what = fmt::format("{}: plugin '{}' {}", given.string(), manifest.plugin, manifest.version);
-        const plugin::Manifest* const found = registry_->plugin_named(manifest.plugin);
+        const plugin::Manifest* const found = registry_.plugin_named(manifest.plugin);
         const plugin::Manifest* const earlier = found != nullptr && there_.holds(*found) ? found : nullptr;
         if (update && earlier == nullptr)
             return failed_precondition(
@@ -139,7 +134,7 @@ private:
                                                        what, earlier->version));
         }
         for (const plugin::Need& need : manifest.needs) {
-            const plugin::Manifest* const other = registry_->plugin_named(need.plugin);
+            const plugin::Manifest* const other = registry_.plugin_named(need.plugin);
             HK_ASSIGN(const plugin::VersionRange range, plugin::VersionRange::parse(need.version));
             if (other == nullptr || !range.contains(other->version))
                 return failed_precondition(fmt::format(
@@ -151,7 +146,7 @@ private:
                 return failed_precondition(fmt::format("{} and '{}' need each other", what, other->plugin));
         }
         // The new version must do for the plugins that need the earlier one.
-        for (const plugin::Manifest& other : registry_->manifests())
+        for (const plugin::Manifest& other : registry_.manifests())
             for (const plugin::Need& need : other.needs) {
                 if (need.plugin != manifest.plugin || other.plugin == manifest.plugin) continue;
                 HK_ASSIGN(const plugin::VersionRange range, plugin::VersionRange::parse(need.version));
@@ -161,7 +156,7 @@ private:
             }
         if (arguments_.force) return {};
         for (const plugin::Provided& provided : manifest.provides)
-            for (const plugin::Manifest& other : registry_->manifests())
+            for (const plugin::Manifest& other : registry_.manifests())
                 for (const plugin::Provided& its : other.provides)
                     if (other.plugin != manifest.plugin && its.interface_id == provided.interface_id &&
                         its.id == provided.id)
@@ -198,7 +193,7 @@ private:
     const InstallArguments& arguments_;
     bool update_;
     InstalledPlugins there_;
-    std::unique_ptr<plugin::Registry> registry_;
+    plugin::Registry registry_;
 };
 
 int run_install(const Globals& globals, const InstallArguments& a, bool update) {
@@ -208,18 +203,15 @@ int run_install(const Globals& globals, const InstallArguments& a, bool update) 
 }
 
 int run_uninstall(const Globals& globals, const std::string& name, const std::string& from) {
-    const fs::path folder = from.empty() ? Globals::user_plugin_folder() : fs::path(from);
+    const fs::path folder = folder_or_users(from);
     InstalledPlugins there(folder);
-    const plugin::Registry own = plugin::Registry::scan({folder}, globals.log());
-    const plugin::Manifest* const manifest = own.plugin_named(name);
-    const plugin::Registry registry = plugin::Registry::scan(globals.plugin_folders(), globals.log());
-    if (manifest == nullptr) {
-        const plugin::Manifest* const other = registry.plugin_named(name);
-        return fail(other != nullptr ? fmt::format("plugin '{}' is not installed in {}, but in {}", name,
-                                                   folder.string(), fs::path(other->file).parent_path().string())
-                                     : fmt::format("no plugin '{}' is installed in {}: see hekla plugin list", name,
-                                                   folder.string()));
-    }
+    const plugin::Registry registry = scan_with(globals, folder);
+    const plugin::Manifest* const manifest = registry.plugin_named(name);
+    if (manifest == nullptr)
+        return fail(fmt::format("no plugin '{}' is installed in {}: see hekla plugin list", name, folder.string()));
+    if (!there.holds(*manifest))
+        return fail(fmt::format("plugin '{}' is not installed in {}, but in {}", name, folder.string(),
+                                fs::path(manifest->file).parent_path().string()));
     std::vector<std::string> needed_by;
     for (const plugin::Manifest& other : registry.manifests())
         if (std::ranges::find(other.needs, name, &plugin::Need::plugin) != other.needs.end())
