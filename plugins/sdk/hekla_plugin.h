@@ -29,12 +29,20 @@ typedef struct hk_place {
     const char* file;
     int line;
 } hk_place;
+#if defined(__MINGW32__) && !defined(__clang__)
+// GCC's thread-locals on Windows need a DLL of its own (libgcc), and a plugin should need none: errors have no place.
+#define HK_HAS_PLACES 0
+#define HK_DEFINE_FIRST_FAILURE extern int hk_no_first_failure
+#else
+#define HK_HAS_PLACES 1
 #ifdef __cplusplus
 #define HK_THREAD_LOCAL thread_local
 #else
 #define HK_THREAD_LOCAL _Thread_local
 #endif
+#define HK_DEFINE_FIRST_FAILURE HK_THREAD_LOCAL hk_place hk_first_failure
 extern HK_THREAD_LOCAL hk_place hk_first_failure; // HEKLA_PLUGIN defines it
+#endif
 
 // Label of a position that is not scored.
 #define HK_IGNORED (-100)
@@ -81,6 +89,7 @@ static inline int32_t hk_status(hk_builder* builder) { return hk.graph->status(b
 // Returns hk_status(), with the place of the call that failed in `error`, for the end of a build function.
 static inline int32_t hk_done(hk_builder* builder, hk_error* error) {
     const int32_t code = hk_status(builder);
+#if HK_HAS_PLACES
     const hk_place place = hk_first_failure;
     hk_first_failure.line = 0;
     if (code == HK_OK || place.line == 0) return code;
@@ -88,16 +97,24 @@ static inline int32_t hk_done(hk_builder* builder, hk_error* error) {
     for (const char* at = place.file; *at != '\0'; ++at)
         if (*at == '/' || *at == '\\') name = at + 1;
     return hk_fail(error, code, "%s:%d", name, place.line);
+#else
+    (void)error;
+    return code;
+#endif
 }
 
 // Notes where a call failed: with the value 0, or with a code other than HK_OK.
 static inline void hk_note(int failed, const char* file, int line) {
+#if HK_HAS_PLACES
     if (!failed) {
         hk_first_failure.line = 0;
     } else if (hk_first_failure.line == 0) {
         hk_first_failure.file = file;
         hk_first_failure.line = line;
     }
+#else
+    (void)failed, (void)file, (void)line;
+#endif
 }
 static inline hk_value hk_located(hk_value value, const char* file, int line) {
     hk_note(value == 0, file, line);
@@ -304,7 +321,7 @@ static inline int32_t hk_take_interfaces(hk_interfaces* all, const hk_host* host
 // HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "focal", &focal}, ...): the one export.
 #define HEKLA_PLUGIN(...)                                                                                              \
     hk_interfaces hk;                                                                                                  \
-    HK_THREAD_LOCAL hk_place hk_first_failure;                                                                         \
+    HK_DEFINE_FIRST_FAILURE;                                                                                           \
     static int32_t HK_ABI hk_plugin_init(const hk_host* host, hk_error* error) {                                       \
         return hk_take_interfaces(&hk, host, error);                                                                   \
     }                                                                                                                  \

@@ -198,14 +198,15 @@ TEST_CASE("a record is converted to bytes with relocations for its addresses, an
     view.offset = 3;
     const program::Record record =
         program::make_record(program::kernels::scan::ScanRecord{.y = view, .count = 11, .places = 12, .inner = 13});
-    REQUIRE(record.bytes.size() == 52);
+    REQUIRE(record.bytes.size() == 60);
     REQUIRE(record.relocations.size() == 1); // the other addresses are null
-    CHECK(record.relocations[0].at == 24);
+    CHECK(record.relocations[0].at == 32);
     CHECK(record.relocations[0].resource == 7);
     CHECK(record.relocations[0].offset == 12);
-    uint32_t words[13];
+    uint32_t words[15];
     std::memcpy(words, record.bytes.data(), sizeof words);
-    CHECK(std::vector<uint32_t>(words, words + 13) == std::vector<uint32_t>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11, 12, 13});
+    CHECK(std::vector<uint32_t>(words, words + 15) ==
+          std::vector<uint32_t>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11, 12, 13});
 }
 
 } // namespace records_test
