@@ -1,5 +1,7 @@
 #include "mpi_job.hpp"
 
+#include "command.hpp"
+
 #include <chrono>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -25,12 +27,18 @@ int64_t MpiJob::launched() {
     return most;
 }
 
+int64_t MpiJob::launched_rank() {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
+        if (const char* value = std::getenv(name); value != nullptr) return std::strtoll(value, nullptr, 10);
+    return 0;
+}
+
 Result<std::unique_ptr<MpiJob>> MpiJob::join(double timeout, const std::string& file) {
     std::unique_ptr<MpiJob> job(new MpiJob());
     HK_ASSIGN(job->module_, Module<HeklaMpiInterface>::open(kMpi, file));
     hk_string why{};
     if (const int32_t code = job->module_->open(timeout, &job->inner_, &job->place_, &why); code != HK_OK)
-        return Status(static_cast<Code>(code),
+        return Status(code == HK_CANCELLED && launched_rank() == 0 ? Code::io : static_cast<Code>(code),
                       fmt::format("MPI: {}", std::string_view(why.data, static_cast<std::size_t>(why.size))));
     if (job->inner_.size == 1 && launched() > 1)
         return failed_precondition(
@@ -54,6 +62,12 @@ Result<std::unique_ptr<MpiJob>> MpiJob::join(double timeout, const std::string& 
         inner.fail(inner.user, text);
     };
     return job;
+}
+
+int MpiJob::not_joined(const Status& status, const Log& log) {
+    if (status.code() != Code::cancelled) return app::fail(status);
+    if (launched_rank() == 1) log.warning(status.message()); // rank 0 may be the one that has ended
+    return kRetry;
 }
 
 int MpiJob::fail(int status) {

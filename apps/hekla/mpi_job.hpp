@@ -14,8 +14,11 @@ class MpiJob {
 public:
     // Returns the number of processes that a launcher has started this one with; 0: it was not started by one.
     static int64_t launched();
+    // Returns the rank that the launcher has given this process; 0 where it does not say.
+    static int64_t launched_rank();
     // Opens the module (`file`, or the installed one) and joins the job. timeout: seconds. Errors: the module or MPI is
-    // missing; the launcher has started several processes that do not know of each other.
+    // missing; the launcher has started several processes that do not know of each other; not all processes start
+    // (cancelled: rank 0 finds so as well).
     static Result<std::unique_ptr<MpiJob>> join(double timeout, const std::string& file = {});
     ~MpiJob(); // ends MPI; the whole job, if this rank has failed
 
@@ -24,6 +27,9 @@ public:
     // The index of this process among those of this machine.
     int32_t local_rank() const { return place_.local_rank; }
     const char* library() const { return place_.library; } // name and version
+    // Returns the exit status where this rank could not join; rank 0 reports what all have found, and rank 1 warns of
+    // it.
+    static int not_joined(const Status& status, const Log& log);
     // Notes that the work of this rank failed, and returns the exit status: kRetry if another rank has ended.
     int fail(int status);
 

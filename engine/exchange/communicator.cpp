@@ -57,7 +57,8 @@ std::string Communicator::name(int32_t rank) const {
 
 Status Communicator::ended(int32_t lost, const std::string& why) const {
     // A rank that gives a reason reports it itself, too, but rank 0 knows from where the run resumes.
-    const bool reports = rank() == 0 || (rank() == 1 && lost == 0 && why.empty());
+    const bool silent = lost == 0 && why.empty(); // rank 0 itself may be told so, if it was only stopped for a while
+    const bool reports = rank() == (silent ? 1 : 0);
     return Status(reports ? Code::io : Code::cancelled,
                   why.empty() ? fmt::format("{} was lost: it gave no sign of life any more", name(lost))
                               : fmt::format("{} ended: {}", name(lost), why));

@@ -561,7 +561,7 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
             ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
             ->capture_default_str();
     }
-    add_bench_exchange(*group, verbs);
+    add_bench_exchange(*group, globals, verbs);
 }
 
 } // namespace hekla::app

@@ -121,10 +121,10 @@ int run_threads(const ExchangeArguments& a) {
     return kDone;
 }
 
-int run_processes(const ExchangeArguments& a) {
+int run_processes(const Globals& globals, const ExchangeArguments& a) {
     constexpr double kTimeout = 60.0;
     Result<std::unique_ptr<MpiJob>> joined = MpiJob::join(kTimeout, a.mpi_module);
-    if (!joined.ok()) return fail(joined.status());
+    if (!joined.ok()) return MpiJob::not_joined(joined.status(), globals.log());
     MpiJob& job = *joined.value();
     exchange::Communicator ranks(*job.communicator());
     const Result<Measured> measured = measure(ranks);
@@ -138,7 +138,7 @@ int run_processes(const ExchangeArguments& a) {
 
 } // namespace
 
-void add_bench_exchange(CLI::App& bench, Verbs& verbs) {
+void add_bench_exchange(CLI::App& bench, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = bench.add_subcommand(
         "exchange", "Measure exchanges between the ranks of a training: threads of this process, or, "
                     "under mpirun or srun, the processes of the job.");
@@ -147,7 +147,8 @@ void add_bench_exchange(CLI::App& bench, Verbs& verbs) {
     parser->add_option("--mpi-module", a->mpi_module, "libhekla_mpi.so to use instead of the installed one");
     parser->add_flag("--json", a->json, "print one line of JSON");
     parser->footer("Example: hekla bench exchange --ranks 2 --json");
-    verbs.push_back({parser, [a] { return MpiJob::launched() > 1 ? run_processes(*a) : run_threads(*a); }});
+    verbs.push_back(
+        {parser, [a, &globals] { return MpiJob::launched() > 1 ? run_processes(globals, *a) : run_threads(*a); }});
 }
 
 } // namespace hekla::app

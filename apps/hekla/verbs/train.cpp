@@ -109,7 +109,7 @@ int report_end(const TrainArguments& a, const hk_train_result& result, Progress&
 // Trains as one rank of an MPI job. Only rank 0 reports.
 int run_rank(const Globals& globals, const TrainArguments& a, const train::Recipe& recipe) {
     Result<std::unique_ptr<MpiJob>> joined = MpiJob::join(recipe.distributed.timeout, a.mpi_module);
-    if (!joined.ok()) return fail(joined.status());
+    if (!joined.ok()) return MpiJob::not_joined(joined.status(), globals.log());
     MpiJob& job = *joined.value();
     Globals own = globals;
     if (own.device.empty()) { // each process of a machine takes another device

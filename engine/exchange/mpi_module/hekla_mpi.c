@@ -19,7 +19,10 @@ enum {
     kMostPending = 512, /* exchanges at a time: one for each bucket of gradients */
 };
 static const uint64_t kMostBytes = (uint64_t)1 << 30; /* of one message: counts are int */
-static const double kGrace = 3.0;                     /* seconds that the end of a job may take */
+static const double kGrace = 3.0;                     /* seconds that the begin or the end of a job may take */
+static const double kListen = 1.0;                    /* seconds of listening before a rank counts as silent */
+enum { kNotOpened, kOpen, kOpeningFailed, kOpeningGivenUp };
+static const int kRetry = 75; /* sysexits' EX_TEMPFAIL: the same command may work the next time */
 
 typedef struct Exchange {
     uint64_t number;
@@ -33,8 +36,10 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t thread;
-    int opened; /* 0: not yet, 1: open, 2: opening failed */
+    int opened;
     int closing;
+    int leaving;  /* all ranks are done, or one is lost */
+    int ended;    /* the thread has left MPI for good */
     int aborting; /* with this status + 1 */
     int rank, size;
     HeklaMpiPlace place;
@@ -217,21 +222,34 @@ static void* run(void* unused) {
     (void)unused;
     const int good = open_mpi();
     pthread_mutex_lock(&g.mutex);
-    g.opened = good ? 1 : 2;
+    double* seen = good && g.opened == kNotOpened ? malloc(sizeof(double) * (size_t)g.size) : NULL;
+    if (g.opened == kNotOpened) g.opened = seen != NULL ? kOpen : kOpeningFailed;
     pthread_cond_broadcast(&g.changed);
-    double* seen = good ? malloc(sizeof(double) * (size_t)g.size) : NULL;
     if (seen == NULL) {
-        g.opened = 2;
         pthread_mutex_unlock(&g.mutex);
         return NULL;
     }
     const double begin = seconds();
     for (int r = 0; r < g.size; ++r) seen[r] = begin;
     const int neighbors[2] = {(g.rank + 1) % g.size, (g.rank + g.size - 1) % g.size};
-    double next_sign = begin;
-    while (!g.closing && g.aborting == 0) {
+    double next_sign = begin, listened = begin;
+    MPI_Request all_close = MPI_REQUEST_NULL; /* a barrier of the ranks that are done */
+    int at_barrier = 0;
+    while (g.aborting == 0) {
         int changed = g.lost < 0 ? advance() : 0;
+        if (g.closing) {
+            /* Signs of life go on until all ranks are done: rank 0 may still write files. */
+            int done = g.lost >= 0 && g.telling == 0;
+            if (!at_barrier && g.lost < 0) at_barrier = MPI_Ibarrier(g.comm, &all_close) == MPI_SUCCESS;
+            if (at_barrier && g.lost < 0) MPI_Test(&all_close, &done, MPI_STATUS_IGNORE);
+            if (done) break;
+        }
         const double now = seconds();
+        /* Signs have waited while this thread was in a call of MPI, so it listens before it calls a rank silent. */
+        if (now - listened > 0.5 * g.timeout)
+            for (int r = 0; r < g.size; ++r)
+                if (seen[r] < now - g.timeout + kListen) seen[r] = now - g.timeout + kListen;
+        listened = now;
         if (g.size > 1 && now >= next_sign && g.lost < 0) {
             next_sign = now + 1.0;
             for (int i = 0; i < 2; ++i) {
@@ -264,16 +282,20 @@ static void* run(void* unused) {
         if (seconds() - before > 0.5 * g.timeout)
             for (int r = 0; r < g.size; ++r) seen[r] = seconds();
     }
-    const int status = g.aborting;
+    const int status = g.aborting, lost = g.lost;
+    g.leaving = 1;
     pthread_mutex_unlock(&g.mutex);
     free(seen);
     if (status != 0) {
         MPI_Abort(MPI_COMM_WORLD, status - 1);
-    } else {
-        MPI_Barrier(g.comm);
+    } else if (lost < 0) {
         MPI_Comm_free(&g.comm);
         MPI_Finalize();
     }
+    pthread_mutex_lock(&g.mutex);
+    g.ended = 1;
+    pthread_cond_broadcast(&g.changed);
+    pthread_mutex_unlock(&g.mutex);
     return NULL;
 }
 
@@ -352,10 +374,20 @@ static int32_t open_module(double timeout, hk_communicator* communicator, HeklaM
     g.timeout = timeout;
     if (pthread_create(&g.thread, NULL, run, NULL) != 0) return answer(HK_OUT_OF_MEMORY, "no thread for MPI", why);
     pthread_mutex_lock(&g.mutex);
-    while (g.opened == 0) pthread_cond_wait(&g.changed, &g.mutex);
-    const int good = g.opened == 1;
+    const struct timespec until = in(timeout + kGrace);
+    while (g.opened == kNotOpened && pthread_cond_timedwait(&g.changed, &g.mutex, &until) == 0) {}
+    if (g.opened == kNotOpened) g.opened = kOpeningGivenUp;
+    const int opened = g.opened;
     pthread_mutex_unlock(&g.mutex);
-    if (!good) return answer(HK_IO, "MPI_Init_thread failed", why);
+    if (opened == kOpeningFailed) return answer(HK_IO, "MPI_Init_thread failed", why);
+    if (opened == kOpeningGivenUp) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "the processes did not all start within %.0f seconds: one of them has ended or hangs, or "
+                 "distributed.timeout is too short for this machine",
+                 timeout + kGrace);
+        return answer(HK_CANCELLED, text, why);
+    }
     memset(communicator, 0, sizeof *communicator);
     communicator->struct_size = sizeof *communicator;
     communicator->rank = g.rank;
@@ -367,9 +399,22 @@ static int32_t open_module(double timeout, hk_communicator* communicator, HeklaM
     return HK_OK;
 }
 
+/* A rank was lost after the work was done. Does not return. */
+static void end_without(int lost) {
+    if (lost >= 0 && g.rank == (lost == 0 ? 1 : 0))
+        fprintf(stderr, "hekla: error: rank %d was lost when the work was done: it gave no sign of life any more\n",
+                lost);
+    fflush(NULL);
+    _exit(kRetry);
+}
+
 static void close_module(int32_t failed, int32_t status) {
     const int locked = lock();
-    if (failed != 0 && (!locked || g.opened == 1)) {
+    if (locked && g.opened == kOpeningGivenUp) { /* the thread stays in MPI until the process ends */
+        pthread_mutex_unlock(&g.mutex);
+        return;
+    }
+    if (failed != 0 && (!locked || g.opened == kOpen)) {
         /* MPI_Abort() ends this process. Where it does not return either, the process ends by itself, and the launcher
            ends the others. */
         g.aborting = status + 1;
@@ -384,10 +429,21 @@ static void close_module(int32_t failed, int32_t status) {
         }
         _exit(status);
     }
-    if (locked) {
-        g.closing = 1;
-        pthread_cond_broadcast(&g.changed);
+    if (!locked) end_without(-1);
+    g.closing = 1;
+    pthread_cond_broadcast(&g.changed);
+    int ended = g.opened != kOpen;
+    pthread_mutex_unlock(&g.mutex);
+    for (double left = 0.0; !ended;) {
+        const struct timespec pause = {0, 1000000};
+        nanosleep(&pause, NULL);
+        if (!lock()) end_without(-1);
+        ended = g.ended;
+        const int leaving = g.leaving, lost = g.lost;
         pthread_mutex_unlock(&g.mutex);
+        if (ended && lost >= 0) end_without(lost);
+        if (leaving && left == 0.0) left = seconds();
+        if (left > 0.0 && seconds() - left > g.timeout + kGrace) end_without(-1);
     }
     pthread_join(g.thread, NULL);
 }

@@ -25,9 +25,11 @@ typedef struct HeklaMpiInterface {
     uint32_t version;
     /* Initializes MPI on a thread of its own, which makes every call of MPI, and fills in the communicator of all
        processes of the job. A rank without a sign of life for `timeout` seconds counts as lost. Returns HK_OK, or
-       another code and a message that stays valid. Once in a process. */
+       another code and a message that stays valid; HK_CANCELLED: the other processes did not start within `timeout`
+       and a little more, and every process finds so. Once in a process. */
     int32_t (*open)(double timeout, hk_communicator* communicator, HeklaMpiPlace* place, hk_string* why);
-    /* Ends MPI: normally if `failed` is 0, otherwise the whole job, with `status`; then it does not always return. */
+    /* Ends MPI: normally if `failed` is 0, when all ranks are done, otherwise the whole job, with `status`. It does not
+       return where the job has failed, and where a rank is lost before the others are done. */
     void (*close)(int32_t failed, int32_t status);
 } HeklaMpiInterface;
 
