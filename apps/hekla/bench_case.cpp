@@ -48,7 +48,7 @@ Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry
                        {"max_position_embeddings", 2048},
                        {"tie_word_embeddings", c.tied}};
         nlohmann::json config{{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
-        if (c.slots > 0) config["slots"] = c.slots;
+        if (c.slots > 0) config.update({{"slots", c.slots}, {"slots_transposed", true}});
         spec.adapter_rows = c.slots;
         spec.adapters = {{"", {"lora", config}}};
         return plugin::Composition::create(registry, spec, nullptr, log);

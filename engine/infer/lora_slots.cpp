@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
+constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight", kTransposedB = ".lora_B.transposed";
 
 // "adapter.MODULE.lora_A.weight" -> "MODULE"; empty if it is another tensor.
 std::string module_of(std::string_view name, std::string_view ending) {
@@ -23,16 +23,15 @@ std::string module_of(std::string_view name, std::string_view ending) {
     return std::string(name.substr(prefix.size(), name.size() - prefix.size() - ending.size()));
 }
 
-// A parameter of slots: [slots, r, in] or [slots, out, r].
+// A parameter of slots: A [slots, r, in], or B [slots, r, out].
 struct SlotParameter {
     explicit SlotParameter(const plugin::ModelTensor& parameter)
-        : is_a(parameter.name.ends_with(kA)), module(module_of(parameter.name, is_a ? kA : kB)),
-          slots(parameter.shape[0]), rows(parameter.shape[1]), columns(parameter.shape[2]) {}
+        : is_a(parameter.name.ends_with(kA)), module(module_of(parameter.name, is_a ? kA : kTransposedB)),
+          slots(parameter.shape[0]), rank(parameter.shape[1]), width(parameter.shape[2]) {}
     bool is_a;
     std::string module;
-    int64_t slots, rows, columns;
-    std::size_t size() const { return static_cast<std::size_t>(rows * columns); }
-    int64_t rank() const { return is_a ? rows : columns; }
+    int64_t slots, rank, width;
+    std::size_t size() const { return static_cast<std::size_t>(rank * width); }
 };
 
 // Copies what an adapter has at the module into `to`, zeros of the slot's size.
@@ -40,19 +39,19 @@ Status fill(const SlotParameter& parameter, const SlotContent& content, std::spa
     const auto found = content.modules.find(parameter.module);
     if (found == content.modules.end()) return {};
     const SlotMatrices& m = found->second;
-    const int64_t width = parameter.is_a ? m.in : m.out, expected = parameter.is_a ? parameter.columns : parameter.rows;
-    if (width != expected)
+    const int64_t width = parameter.is_a ? m.in : m.out;
+    if (width != parameter.width)
         return corrupt(
             fmt::format("{}: its matrices at '{}' are for {} {}, expected {}: the adapter is of another body",
-                        content.path, parameter.module, width, parameter.is_a ? "inputs" : "outputs", expected));
-    if (m.rank > parameter.rank())
+                        content.path, parameter.module, width, parameter.is_a ? "inputs" : "outputs", parameter.width));
+    if (m.rank > parameter.rank)
         return unsupported(fmt::format("{}: its rank at '{}' is {}; a slot has {}", content.path, parameter.module,
-                                       m.rank, parameter.rank()));
+                                       m.rank, parameter.rank));
     const std::vector<float>& from = parameter.is_a ? m.a : m.b;
-    const auto columns = static_cast<std::size_t>(parameter.is_a ? m.in : m.rank);
-    for (std::size_t row = 0; row * columns < from.size(); ++row)
-        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(row * columns), columns,
-                    to.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(parameter.columns)));
+    const auto rank = static_cast<std::size_t>(m.rank), places = static_cast<std::size_t>(width);
+    for (std::size_t i = 0; i < rank; ++i)
+        for (std::size_t place = 0; place < places; ++place)
+            to[i * places + place] = parameter.is_a ? from[i * places + place] : from[place * rank + i];
     return {};
 }
 
@@ -161,7 +160,8 @@ Result<plugin::AdapterSpec> slots_spec(std::span<const SlotContent> contents, co
             rest.remove_prefix(std::min(comma + 1, rest.size()));
         }
     }
-    const json config = {{"slots", count}, {"r", rank}, {"lora_alpha", rank}, {"target_modules", targets}};
+    const json config = {
+        {"slots", count}, {"slots_transposed", true}, {"r", rank}, {"lora_alpha", rank}, {"target_modules", targets}};
     return plugin::AdapterSpec{"", {"lora", config}};
 }
 

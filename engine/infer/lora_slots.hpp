@@ -51,7 +51,7 @@ Result<plugin::AdapterSpec> slots_spec(std::span<const SlotContent> contents, co
 // Returns the fields by which rows choose slots, of rows that use none.
 Tensors slot_fields(int64_t rows);
 
-// Returns the values of a parameter of the slots, [slots, r, in] or [slots, out, r]. Errors: an adapter whose matrices
+// Returns the values of a parameter of the slots, [slots, r, in] or [slots, r, out]. Errors: an adapter whose matrices
 // are of another size, or whose rank is larger.
 Result<std::vector<float>> slots_values(const plugin::ModelTensor& parameter, std::span<const SlotContent> contents);
 // Error: a model has no parameters of slots, since no linear layer is among the targets. folder: of the body.

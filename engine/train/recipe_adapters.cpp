@@ -29,7 +29,7 @@ Status check_names(const AdapterSection& adapter) {
                                     "adapter");
     if (!adapter.from.empty())
         return invalid_argument("[adapter] has names, of new adapters, and `from`, of one that is trained: remove one");
-    for (const char* key : {"slots", "n_tasks"})
+    for (const char* key : {"slots", "slots_transposed", "n_tasks"})
         if (adapter.config.contains(key))
             return invalid_argument(
                 fmt::format("[adapter] has {} and names: remove `{}`, which is the number of names", key, key));

@@ -24,7 +24,7 @@ public:
           dropout_(config.real("lora_dropout")), ranks_(config, "rank_pattern"), alphas_(config, "alpha_pattern"),
           bias_(config.string("bias")), rank_stabilized_(config.boolean("use_rslora")),
           dora_(config.boolean("use_dora")), gaussian_(is_gaussian(config)), slots_(config.integer("slots")),
-          invocation_(invocation_tokens(config)) {
+          transposed_(config.boolean("slots_transposed")), invocation_(invocation_tokens(config)) {
         for (const auto& [former, now] :
              {std::pair{"rank", "r"}, {"alpha", "lora_alpha"}, {"targets", "target_modules"}})
             if (config.has(former)) throw invalid(std::string("the key '") + former + "' is called '" + now + "' now");
@@ -37,6 +37,7 @@ public:
                 throw invalid("rank_pattern: " + std::to_string(rank) + " for '" + module + "'; expected 1 to 65536");
         for (const auto& [module, alpha] : alphas_)
             if (!std::isfinite(alpha)) throw invalid("alpha_pattern: the number for '" + module + "' is not finite");
+        if (transposed_ && slots_ == 0) throw invalid("slots_transposed is for slots, and there are none");
         if (slots_ > 0 && (dora_ || bias_ != "none"))
             throw unsupported("slots need use_dora = false and bias = \"none\": only A and B can differ by row");
         if (!invocation_.empty() && (dora_ || bias_ != "none" || slots_ > 0))
@@ -145,14 +146,15 @@ private:
             throw unsupported("the values of '" + std::string(site.name) + "' have no dimension of the batch's rows");
         const int64_t r = ranks_.of(site.name, r_);
         const Value a = g.parameter("lora_A.weight", {slots_, r, site.in}, start_of_a(site, r));
-        const Value b = g.parameter("lora_B.weight", {slots_, site.out, r}, zeros());
+        const Value b = transposed_ ? g.parameter("lora_B.transposed", {slots_, r, site.out}, zeros())
+                                    : g.parameter("lora_B.weight", {slots_, site.out, r}, zeros());
         const Value x = g.training() && dropout_ > 0.0 ? dropout(v.x, dropout_) : v.x;
         const Value inside = row_linear(x, a, rows);
-        if (!g.has_field("adapter_scales")) return delta(row_linear(inside * scale(site), b, rows), v.x);
+        if (!g.has_field("adapter_scales")) return delta(row_linear(inside * scale(site), b, rows, {transposed_}), v.x);
         Dims column(static_cast<std::size_t>(inside.rank()), 1);
         column[0] = rows.dim(0);
         const Value scales = reshape(g.input("adapter_scales"), column) * scale(site);
-        return delta(row_linear(inside * scales, b, rows), v.x);
+        return delta(row_linear(inside * scales, b, rows, {transposed_}), v.x);
     }
     struct Matrices {
         Value a, b; // [r, in], [out, r]
@@ -193,6 +195,7 @@ private:
     std::string bias_;
     bool rank_stabilized_, dora_, gaussian_;
     int64_t slots_;                   // 0: one adapter
+    bool transposed_;                 // B of slots is [r, out]
     std::vector<int64_t> invocation_; // empty: it acts on all tokens
 };
 
