@@ -32,12 +32,22 @@ layout(local_size_x_id = 0) in;
 // engine/gpu/pipeline.hpp).
 layout(constant_id = 31) const uint UNIFORM_LOADS = 0;
 
+// Which lane this one is. Comparisons before the first loop stay constants for the driver; those that it finds in several
+// loops become variables, and loads are no longer joined.
+bool is_lane[S];
+void compare_lanes() {
+    if (UNIFORM_LOADS == 0) return;
+    [[unroll]] for (uint i = 0; i < S; ++i) is_lane[i] = gl_SubgroupInvocationID == i;
+}
+#undef HEKLA_BEGIN
+#define HEKLA_BEGIN compare_lanes();
+
 // Returns element `lane` of the S floats at an address that is the same for all lanes. With UNIFORM_LOADS these are S loads
 // that a driver combines into one. It reads all S, up to 60 bytes past the end, which the guard after every tensor covers.
 float load_consecutive(uint64_t address) {
     if (UNIFORM_LOADS == 0) return Floats(address + gl_SubgroupInvocationID * 4ul).v[0];
     float x = Floats(address).v[0];
-    [[unroll]] for (uint i = 1; i < S; ++i) x = mix(x, Floats(address).v[i], gl_SubgroupInvocationID == i);
+    [[unroll]] for (uint i = 1; i < S; ++i) x = mix(x, Floats(address).v[i], is_lane[i]);
     return x;
 }
 
@@ -46,7 +56,7 @@ float load_consecutive(uint64_t address) {
 uint load_consecutive_16(uint64_t address) {
     if (UNIFORM_LOADS == 0) return uint(Words16(address + gl_SubgroupInvocationID * 2ul).v[0]);
     uint16_t bits = Words16(address).v[0];
-    [[unroll]] for (uint i = 1; i < S; ++i) bits = mix(bits, Words16(address).v[i], gl_SubgroupInvocationID == i);
+    [[unroll]] for (uint i = 1; i < S; ++i) bits = mix(bits, Words16(address).v[i], is_lane[i]);
     return uint(bits);
 }
 #endif
@@ -232,14 +242,15 @@ void store_two(uint64_t address, vec2 x) {
         } while (base < (width));                                                                                      \
     }
 
-// Runs `body` for each of a workgroup's rows.
+// Runs `body` for each of a workgroup's rows: one where loads are uniform, since the driver joins the loads of a row only in
+// a loop that is not inside another.
 #define HEKLA_EACH_ROW(row, group, rows, body)                                                                         \
     {                                                                                                                  \
-        uint row = (group) * kRowsPerGroup;                                                                            \
+        uint row = (group) * (UNIFORM_LOADS != 0 ? 1 : kRowsPerGroup);                                                 \
         const uint hekla_end = min(row + kRowsPerGroup, (rows));                                                       \
         do {                                                                                                           \
             body                                                                                                       \
-        } while (++row < hekla_end);                                                                                   \
+        } while (UNIFORM_LOADS == 0 && ++row < hekla_end);                                                             \
     }
 
 #endif

@@ -33,7 +33,7 @@ precise float exp_(float x) {
     // The integer is in the low bits of n + 1.5 * 2^23: Mesa 26's lavapipe converts lane by lane.
     precise float shifted = n + 12582912.0;
     int whole = floatBitsToInt(shifted) - 0x4B400000;
-    int half_ = whole / 2; // in two steps: 2^128 and subnormal results cannot be reached with one factor
+    int half_ = whole >> 1; // in two steps: 2^128 and subnormal results cannot be reached with one factor
     precise float y = exp_reduced(r) * exponent_bits(half_) * exponent_bits(whole - half_);
     return is_nan(x) ? x : y;
 }

@@ -31,10 +31,16 @@
 // Declares `record`, a kernel's argument record, with its address in the push constant.
 #define PUSH_RECORD(name) layout(push_constant, scalar) uniform Push { name record; }
 
+// What a kernel does before it may return (lanes.glsl).
+#ifndef HEKLA_BEGIN
+#define HEKLA_BEGIN
+#endif
+
 // Declares `name`, the workgroup's index within the whole dispatch, and returns if folding added groups past the end.
 // `name` is clamped, so that addresses computed from it are inside their buffers even if a driver continues with no
 // invocation left.
 #define HEKLA_GROUP(name, record)                                                                                      \
+    HEKLA_BEGIN                                                                                                        \
     const uint name##_unclamped = hekla_group() + (record).first_group;                                                \
     const uint name = min(name##_unclamped, (record).end_group - 1u);                                                  \
     if (name##_unclamped >= (record).end_group) return;

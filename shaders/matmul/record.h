@@ -60,6 +60,9 @@ HK_RECORD(Record) {
     HK_U32(batches);
 };
 
+// Rows of B [K, N] that a group of pack copies.
+HK_CONSTANT(kRowsPacked, 4);
+
 HK_RECORD(PackRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(from);

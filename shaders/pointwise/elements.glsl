@@ -31,13 +31,15 @@ void hekla_store_half(HalfArray to, uint i, float x, uint storage) { to.at[i] = 
 
 #ifdef HEKLA_LANES
 // The workgroup is one subgroup of HEKLA_LANES. Returns a lane's element of those that follow each other from `base`, which
-// is the same for all lanes, as load_consecutive of lanes.glsl does.
+// is the same for all lanes, as load_consecutive of lanes.glsl does. The driver joins the loads into one where their
+// addresses are one of 64 bits and constants.
 #extension GL_KHR_shader_subgroup_basic : require
 #define HEKLA_CONSECUTIVE(type, array)                                                                                 \
     type hekla_consecutive_##type(array from, uint base) {                                                             \
-        type x = from.at[base];                                                                                        \
+        array first = array(uint64_t(from) + uint64_t(base) * 4ul);                                                    \
+        type x = first.at[0];                                                                                          \
         [[unroll]] for (uint l = 1u; l < HEKLA_LANES; ++l)                                                             \
-            x = mix(x, from.at[base + l], gl_SubgroupInvocationID == l);                                               \
+            x = mix(x, first.at[l], gl_SubgroupInvocationID == l);                                                     \
         return x;                                                                                                      \
     }
 HEKLA_CONSECUTIVE(float, FloatArray)

@@ -154,7 +154,7 @@ private:
         Dispatch store = dispatch("attention/store");
         store.constants = {lanes(lowering_), word(s_.width), word(s_.value_width), load_width(), type()};
         store.record = make_record(record());
-        store.groups = row_groups(s_.batch * s_.key_heads * s_.queries);
+        store.groups = row_groups(lowering_.limits, s_.batch * s_.key_heads * s_.queries);
         for (const View* view : {&in_[in_k], &in_[in_v], &in_[in_start], &in_[in_count]}) store.reads(*view);
         for (const View* view : {&keys_, &values_}) store.writes(*view);
         store.bytes = 2.0 * static_cast<double>(in_[in_k].bytes() + in_[in_v].bytes());

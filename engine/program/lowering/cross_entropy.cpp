@@ -53,7 +53,7 @@ void cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
                                                                     .stride = word(logits.stride),
                                                                     .ignore = options.ignore,
                                                                     .smoothing = options.smoothing});
-    dispatch.groups = row_groups(logits.rows);
+    dispatch.groups = row_groups(lowering.limits, logits.rows);
     dispatch.reads(logits.view);
     dispatch.reads(labels);
     dispatch.reads(options.weights);
@@ -90,7 +90,7 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
                                                                             .ignore = options.ignore,
                                                                             .smoothing = options.smoothing,
                                                                             .dloss_stride = dloss.stride});
-    dispatch.groups = row_groups(logits.rows);
+    dispatch.groups = row_groups(lowering.limits, logits.rows);
     dispatch.reads(dloss.view);
     dispatch.reads(logits.view);
     dispatch.reads(labels);

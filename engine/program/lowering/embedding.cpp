@@ -35,7 +35,7 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
                                                                    .table_stride = word(row_stride),
                                                                    .per_batch = word(l.per_batch),
                                                                    .batch_stride = word(batch_stride)});
-    dispatch.groups = row_groups(l.batches * l.per_batch);
+    dispatch.groups = row_groups(lowering.limits, l.batches * l.per_batch);
     dispatch.reads(table);
     dispatch.reads(ids);
     dispatch.writes(y);

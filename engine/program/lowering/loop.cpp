@@ -82,6 +82,8 @@ uint64_t elementwise_groups(int64_t elements) {
     return static_cast<uint64_t>(std::max<int64_t>(1, divide_up(elements, kernels::kElementsPerGroup)));
 }
 
-uint64_t row_groups(int64_t rows) { return static_cast<uint64_t>(divide_up(rows, kernels::kRowsPerGroup)); }
+uint64_t row_groups(const Limits& limits, int64_t rows) {
+    return static_cast<uint64_t>(limits.uniform_loads ? rows : divide_up(rows, kernels::kRowsPerGroup));
+}
 
 } // namespace hekla::program

@@ -1,6 +1,7 @@
 // A loop nest over the elements of several tensors of one shape, with as few dimensions as their strides allow.
 #pragma once
 
+#include "program/lowering/limits.hpp"
 #include "program/lowering/records.hpp"
 
 #include <array>
@@ -43,9 +44,9 @@ void set_dims(std::span<const int64_t> dims, uint32_t (&to)[graph::kMaxRank], ui
 void set_strides(const graph::Strides& strides, int32_t (&to)[graph::kMaxRank]);
 
 // Return the number of workgroups of an elementwise kernel, of kElementsPerGroup each, and of a row kernel, of
-// kRowsPerGroup.
+// kRowsPerGroup or, with Limits::uniform_loads, one.
 uint64_t elementwise_groups(int64_t elements);
-uint64_t row_groups(int64_t rows);
+uint64_t row_groups(const Limits& limits, int64_t rows);
 
 inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -57,7 +57,7 @@ bool copy_rows(Lowering& lowering, const View& from, const View& to, const Loop&
         record.to_strides[d] = d < last ? static_cast<int32_t>(loop.strides[1][d]) : 0;
     }
     dispatch.record = make_record(record);
-    dispatch.groups = row_groups(rows);
+    dispatch.groups = row_groups(limits, rows);
     dispatch.reads(from);
     dispatch.writes(to);
     dispatch.bytes = 2.0 * static_cast<double>(from.bytes());

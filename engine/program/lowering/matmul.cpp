@@ -379,7 +379,8 @@ void pack_b(Lowering& lowering, Problem& p, const MatmulKernel& kernel) {
                                                               .batch_inner = word(inner),
                                                               .outer = word(p.b_outer),
                                                               .inner = word(p.b_inner)});
-    dispatch.groups = static_cast<uint64_t>(panels * kernel.tile_n * outer * inner);
+    const int64_t shares = p.b.transposed ? panels * kernel.tile_n : divide_up(p.k, kernels::matmul::kRowsPacked);
+    dispatch.groups = static_cast<uint64_t>(shares * outer * inner);
     dispatch.reads(p.b.view);
     dispatch.writes(to);
     dispatch.bytes = static_cast<double>(outer * inner * p.k * p.n) * static_cast<double>(bytes_of(stored)) +

@@ -50,7 +50,7 @@ void norm_forward(Lowering& lowering, graph::NodeId id) {
                                                                .width = word(x.width),
                                                                .stride = word(x.stride),
                                                                .epsilon = static_cast<float>(node.real("epsilon"))});
-    dispatch.groups = row_groups(x.rows);
+    dispatch.groups = row_groups(lowering.limits, x.rows);
     dispatch.reads(x.view);
     dispatch.reads(gain);
     dispatch.reads(bias);
@@ -181,7 +181,7 @@ void row_gradient(Lowering& lowering, const NormGradient& g) {
     }
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(gradient_record(g, {}));
-    dispatch.groups = row_groups(g.x.rows);
+    dispatch.groups = row_groups(lowering.limits, g.x.rows);
     add_row_accesses(dispatch, g);
     lowering.append(std::move(dispatch));
 }

@@ -28,6 +28,19 @@ struct Operand {
     double number = 0;
 };
 
+// The begin of a workgroup's loop. An iteration is expensive where lanes are together (its counter and mask are kept in
+// memory), so it does several rounds.
+constexpr const char* kOneByOne =
+    "    uint round = 0u;\n    do {\n"
+    "        const uint element = group * kElementsPerGroup + round * HEKLA_WIDTH + gl_LocalInvocationID.x;\n"
+    "        const uint i = min(element, count - 1u);\n";
+constexpr const char* kSeveralTogether =
+    "    const uint kTogether = 4u;\n    uint round = 0u;\n    do {\n"
+    "    [[unroll]] for (uint t = 0u; t < kTogether; ++t) {\n"
+    "        const uint begin = group * kElementsPerGroup + (round + t) * HEKLA_WIDTH;\n"
+    "        const uint element = begin + gl_SubgroupInvocationID;\n"
+    "        const uint i = min(element, count - 1u), base = min(begin, count - 1u);\n";
+
 class Generator {
 public:
     Generator(Lowering& lowering, const PointwiseGroup& group)
@@ -251,16 +264,11 @@ private:
         source += expanded_glsl("pointwise/operations.glsl", seen);
         if (dropout_) source += expanded_glsl("pointwise/dropout.glsl", seen);
         dispatch.own_text = source.size();
-        source +=
-            "HK_RECORD(Record) {\n    HK_RECORD_HEAD;\n" + record_.declarations() + "};\nPUSH_RECORD(Record);\n" +
-            "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ +
-            "    uint round = 0u;\n    do {\n"
-            "        const uint element = group * kElementsPerGroup + round * HEKLA_WIDTH + gl_LocalInvocationID.x;\n"
-            "        const uint i = min(element, count - 1u);\n" +
-            (together_ ? "        const uint base = min(group * kElementsPerGroup + round * HEKLA_WIDTH, count - 1u);\n"
-                       : "") +
-            body_ + "        if (element < count) {\n" + stores_ +
-            "        }\n    } while (++round < kElementsPerGroup / HEKLA_WIDTH);\n}\n";
+        source += "HK_RECORD(Record) {\n    HK_RECORD_HEAD;\n" + record_.declarations() + "};\nPUSH_RECORD(Record);\n" +
+                  "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ +
+                  (together_ ? kSeveralTogether : kOneByOne) + body_ + "        if (element < count) {\n" + stores_ +
+                  (together_ ? "        }\n    }\n    round += kTogether;\n    }" : "        }\n    ++round;\n    }") +
+                  " while (round < kElementsPerGroup / HEKLA_WIDTH);\n}\n";
         dispatch.shader = "generated:" + to_hex(hash128(source));
         dispatch.source = std::move(source);
         dispatch.groups = elementwise_groups(shape_.elements());

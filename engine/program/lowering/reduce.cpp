@@ -39,7 +39,7 @@ void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reducti
                                              .chunk = word(chunk),
                                              .chunks = word(chunks),
                                              .factor = chunks > 1 ? 1.0f : how.factor});
-    dispatch.groups = row_groups(x.rows * chunks);
+    dispatch.groups = row_groups(lowering.limits, x.rows * chunks);
     dispatch.reads(x.view);
     dispatch.writes(parts);
     dispatch.bytes = static_cast<double>(x.view.bytes());

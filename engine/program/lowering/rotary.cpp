@@ -54,7 +54,7 @@ Status lower_rotary(Lowering& lowering, graph::NodeId id) {
         dispatch.constants = {lanes, dispatch.constants[1], dispatch.constants[2],
                               x.shape[3] > 2 * cosine.shape[1] ? 1u : 0u};
         dispatch.subgroup_size = lanes;
-        dispatch.groups = row_groups(y.elements() / x.shape[3]);
+        dispatch.groups = row_groups(lowering.limits, y.elements() / x.shape[3]);
     }
     dispatch.reads(x);
     dispatch.reads(cosine);

@@ -56,7 +56,7 @@ Status lower_softmax(Lowering& lowering, graph::NodeId id) {
     else
         dispatch.record = make_record(kernels::softmax::ForwardRecord{
             .x = x.view, .y = y, .rows = word(x.rows), .width = word(x.width), .stride = word(x.stride)});
-    dispatch.groups = row_groups(x.rows);
+    dispatch.groups = row_groups(lowering.limits, x.rows);
     dispatch.reads(x.view);
     if (gradient) dispatch.reads(second.view);
     dispatch.writes(y);
