@@ -1,6 +1,7 @@
 #include "graph/builder.hpp"
 
 #include "base/hash.hpp"
+#include "graph/convolution.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -133,6 +134,7 @@ std::vector<ValueId> Builder::emit(Node node, std::span<const ValueId> inputs,
         fail(inferred.status());
         return {};
     }
+    if (is_expanded(node.op)) return expand(*this, node);
     return append(std::move(node), inferred.value());
 }
 

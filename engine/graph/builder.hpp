@@ -23,8 +23,8 @@ public:
     Builder() = default;
     explicit Builder(Graph graph) : graph_(std::move(graph)) {} // continues a checked graph
 
-    // Adds an operation of the table; one_hot becomes the operations that compute it. Returns all outputs, or nothing
-    // after an error. Trailing optional inputs can be omitted.
+    // Adds an operation of the table; one_hot and convolutions become the operations that compute them. Returns all
+    // outputs, or nothing after an error. Trailing optional inputs can be omitted.
     std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
     ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
                        std::initializer_list<NamedAttribute> attributes = {}); // returns the first output

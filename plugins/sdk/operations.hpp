@@ -375,6 +375,91 @@ inline Value row_linear(Value x, Value weights, Value rows, const RowLinearOptio
 }
 #endif
 
+#if HK_TARGET_ABI_MINOR >= 1
+struct Conv2dOptions {
+    Value bias{};
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    std::vector<int64_t> dilation{};
+    int64_t groups = 1;
+};
+// x [B, H, W, C], weight [O, C / groups, kh, kw] as PyTorch stores it, bias [O] -> [B, H', W', O]: y[b, i, j, o] =
+// bias[o] + sum over c, u, v of weight[o, c, u, v] x[b, i stride + u dilation - padding, j stride + v dilation -
+// padding, c], where x is 0 outside. H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1, rounded down.
+// Channels are the last dimension, as in linear: transpose PyTorch's [B, C, H, W] by {0, 2, 3, 1}. stride, padding
+// and dilation are one number, or one for H and one for W; [] is 1, 0 and 1. Output channel o reads the channels of
+// its group, o / (O / groups).
+inline Value conv2d(Value x, Value weight, const Conv2dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x, weight}, at).emit("conv2d", 1, {x, weight, options.bias}, {attribute("stride", options.stride), attribute("padding", options.padding), attribute("dilation", options.dilation), attribute("groups", options.groups)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct Conv1dOptions {
+    Value bias{};
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    std::vector<int64_t> dilation{};
+    int64_t groups = 1;
+};
+// conv2d along one dimension: x [B, T, C], weight [O, C / groups, K], bias [O] -> [B, T', O]. Without later tokens (a
+// causal convolution): pad x at the front instead of padding.
+inline Value conv1d(Value x, Value weight, const Conv1dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x, weight}, at).emit("conv1d", 1, {x, weight, options.bias}, {attribute("stride", options.stride), attribute("padding", options.padding), attribute("dilation", options.dilation), attribute("groups", options.groups)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct MaxPool2dOptions {
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    std::vector<int64_t> dilation{};
+};
+// The largest element of each window of each channel: x [B, H, W, C] -> [B, H', W', C], with sizes as in conv2d.
+// Padding is never the largest. kernel, stride, padding and dilation are one number, or one for H and one for W;
+// stride [] is the kernel. The first of equal elements gets the gradient; NaN is larger than every number.
+inline Value max_pool2d(Value x, const std::vector<int64_t>& kernel, const MaxPool2dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("max_pool2d", 1, {x}, {attribute("kernel", kernel), attribute("stride", options.stride), attribute("padding", options.padding), attribute("dilation", options.dilation)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct MaxPool1dOptions {
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    std::vector<int64_t> dilation{};
+};
+// max_pool2d along one dimension: x [B, T, C] -> [B, T', C].
+inline Value max_pool1d(Value x, const std::vector<int64_t>& kernel, const MaxPool1dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("max_pool1d", 1, {x}, {attribute("kernel", kernel), attribute("stride", options.stride), attribute("padding", options.padding), attribute("dilation", options.dilation)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct AvgPool2dOptions {
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    int64_t count_padding = 1;
+};
+// The mean of each window of each channel: x [B, H, W, C] -> [B, H', W', C], with sizes as in conv2d. Padding counts
+// as zeros; with count_padding = 0 the mean is over the elements of x alone. stride [] is the kernel.
+inline Value avg_pool2d(Value x, const std::vector<int64_t>& kernel, const AvgPool2dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("avg_pool2d", 1, {x}, {attribute("kernel", kernel), attribute("stride", options.stride), attribute("padding", options.padding), attribute("count_padding", options.count_padding)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct AvgPool1dOptions {
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    int64_t count_padding = 1;
+};
+// avg_pool2d along one dimension: x [B, T, C] -> [B, T', C].
+inline Value avg_pool1d(Value x, const std::vector<int64_t>& kernel, const AvgPool1dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("avg_pool1d", 1, {x}, {attribute("kernel", kernel), attribute("stride", options.stride), attribute("padding", options.padding), attribute("count_padding", options.count_padding)}, 1, at)[0];
+}
+#endif
+
 struct LayerNormOptions {
     Value gain{};
     Value bias{};

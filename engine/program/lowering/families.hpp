@@ -18,6 +18,7 @@ Status lower_random(Lowering& lowering, graph::NodeId node);    // random_unifor
 
 Status lower_matmul(Lowering& lowering, graph::NodeId node);        // matmul linear
 Status lower_row_linear(Lowering& lowering, graph::NodeId node);    // row_linear
+Status lower_windows(Lowering& lowering, graph::NodeId node);       // patches, pools and their gradients
 Status lower_attention(Lowering& lowering, graph::NodeId node);     // attention attention_gradient attention_cached
 Status lower_norm(Lowering& lowering, graph::NodeId node);          // layer_norm rms_norm and their gradients
 Status lower_softmax(Lowering& lowering, graph::NodeId node);       // softmax log_softmax softmax_gradient

@@ -48,6 +48,12 @@ LowerNode family_of(Op op) {
     case Op::matmul:
     case Op::linear: return lower_matmul;
     case Op::row_linear: return lower_row_linear;
+    case Op::patches:
+    case Op::patches_gradient:
+    case Op::max_pool2d:
+    case Op::max_pool2d_gradient:
+    case Op::avg_pool2d:
+    case Op::avg_pool2d_gradient: return lower_windows;
     case Op::attention:
     case Op::attention_gradient:
     case Op::attention_cached: return lower_attention;
