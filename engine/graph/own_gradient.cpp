@@ -37,6 +37,7 @@ Status check_own_gradient(const OwnUse& use, const Graph& gradient) {
         case Op::positions:
         case Op::random_uniform:
         case Op::random_normal:
+        case Op::truncated_normal:
         case Op::dropout:
         case Op::once:
         case Op::state_read:

@@ -38,7 +38,8 @@ Status run(const Call& call) {
     case Op::scan_linear:
     case Op::top_k: return reference::run_reduce(call);
     case Op::random_uniform:
-    case Op::random_normal: return reference::run_random(call);
+    case Op::random_normal:
+    case Op::truncated_normal: return reference::run_random(call);
     case Op::matmul:
     case Op::linear:
     case Op::row_linear: return reference::run_matrix(call);

@@ -1,6 +1,7 @@
 // Shape rules: from a node's inputs and attributes to the kinds and shapes of its outputs. Messages contain the
 // operation, the given shapes, and what differs, like a compiler's.
 #include "graph/shape_rule.hpp"
+#include "graph/truncated_normal.hpp"
 #include "graph/windows.hpp"
 
 #include <algorithm>
@@ -579,6 +580,20 @@ Result<Outputs> leaf(const Rule& r) {
     return one(kind, shape);
 }
 
+// Checks the bounds of truncated_normal. Kernels have their probabilities in float32.
+Status bounds_ok(const Rule& r) {
+    constexpr double kLeast = 1e-30;
+    const double low = r.node.real("low"), high = r.node.real("high");
+    if (!(low < high)) return r.error("low is {} and high is {}; expected low below high", low, high);
+    const double inside = TruncatedNormal(low, high).inside();
+    if (inside < kLeast)
+        return r.error(
+            "a normal number is within [{}, {}] with a probability of {}; expected at least {}: choose bounds "
+            "that are nearer to 0 or farther apart",
+            low, high, inside, kLeast);
+    return {};
+}
+
 // Returns the outputs that the plugin declared for this use.
 Result<Outputs> own(const Rule& r) {
     const OwnUse& use = *r.node.own;
@@ -654,7 +669,9 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::log_softmax:
     case Op::softmax_gradient: return along_axis(r);
     case Op::random_uniform:
-    case Op::random_normal: {
+    case Op::random_normal:
+    case Op::truncated_normal: {
+        if (node.op == Op::truncated_normal) HK_TRY(bounds_ok(r));
         HK_TRY(sizes_ok(r, node.ints("shape")));
         return one(Kind::float_, Shape(node.ints("shape")));
     }

@@ -18,7 +18,7 @@ const char* color(Op op) {
     if (is_pointwise(op)) return "#fff3c4";
     if (op <= Op::flip) return "#eceff1";  // shape
     if (op <= Op::top_k) return "#ffe0b2"; // reduce
-    if (op <= Op::random_normal) return "#f8d7ea";
+    if (op <= Op::truncated_normal) return "#f8d7ea";
     if (op <= Op::avg_pool2d_gradient) return "#cfe2ff"; // matrix, convolution
     if (op <= Op::log_softmax) return "#d5f0d5";         // norm
     if (op <= Op::scatter) return "#d7f3f1";             // position, lookup

@@ -57,6 +57,7 @@
 #define hk_top_k(...) hk_located_code(hk_top_k(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_random_uniform(...) hk_located(hk_random_uniform(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_random_normal(...) hk_located(hk_random_normal(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_truncated_normal(...) hk_located(hk_truncated_normal(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_matmul(...) hk_located(hk_matmul(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_linear(...) hk_located(hk_linear(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_row_linear(...) hk_located(hk_row_linear(__VA_ARGS__), __FILE__, __LINE__)

@@ -344,6 +344,20 @@ inline Value random_normal(Graph& graph, const std::vector<int64_t>& shape, cons
     return graph.emit("random_normal", 1, {}, {attribute("shape", shape), attribute("stream", options.stream)}, 1, at)[0];
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+struct TruncatedNormalOptions {
+    double low = -2.0;
+    double high = 2.0;
+    int64_t stream = -1;
+};
+// Standard normal within [low, high], as if numbers outside were drawn again (torch.nn.init.trunc_normal_ with mean 0
+// and deviation 1), by the inverse of the distribution function of one number for each element, drawn by (seed, step,
+// stream, example).
+inline Value truncated_normal(Graph& graph, const std::vector<int64_t>& shape, const TruncatedNormalOptions& options = {}, Location at = Location::here()) {
+    return graph.emit("truncated_normal", 1, {}, {attribute("shape", shape), attribute("low", options.low), attribute("high", options.high), attribute("stream", options.stream)}, 1, at)[0];
+}
+#endif
+
 struct MatmulOptions {
     int64_t transpose_a = 0;
     int64_t transpose_b = 0;

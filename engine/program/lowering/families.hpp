@@ -14,7 +14,7 @@ Status lower_shape(Lowering& lowering, graph::NodeId node); // reshape transpose
 Status lower_leaf(Lowering& lowering, graph::NodeId node);  // input parameter buffer constant fill iota positions ...
 Status lower_pointwise(Lowering& lowering, graph::NodeId node); // one operation; groups: pointwise.hpp
 Status lower_own(Lowering& lowering, graph::NodeId node);       // a plugin's own operation
-Status lower_random(Lowering& lowering, graph::NodeId node);    // random_uniform random_normal
+Status lower_random(Lowering& lowering, graph::NodeId node);    // random_uniform random_normal truncated_normal
 
 Status lower_matmul(Lowering& lowering, graph::NodeId node);        // matmul linear
 Status lower_row_linear(Lowering& lowering, graph::NodeId node);    // row_linear

@@ -44,7 +44,8 @@ LowerNode family_of(Op op) {
     case Op::positions:
     case Op::step_scalar: return lower_leaf;
     case Op::random_uniform:
-    case Op::random_normal: return lower_random;
+    case Op::random_normal:
+    case Op::truncated_normal: return lower_random;
     case Op::matmul:
     case Op::linear: return lower_matmul;
     case Op::row_linear: return lower_row_linear;

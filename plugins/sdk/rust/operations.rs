@@ -1354,6 +1354,47 @@ pub fn scan_linear_with<'g>(x: Value<'g>, a: Value<'g>, axis: i64, options: Scan
 }
 
 #[derive(Clone)]
+pub struct TruncatedNormalOptions {
+    pub low: f64,
+    pub high: f64,
+    pub stream: i64,
+}
+impl Default for TruncatedNormalOptions {
+    fn default() -> Self {
+        TruncatedNormalOptions { low: -2.0, high: 2.0, stream: -1, }
+    }
+}
+impl TruncatedNormalOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn low(mut self, low: f64) -> Self {
+        self.low = low;
+        self
+    }
+    pub fn high(mut self, high: f64) -> Self {
+        self.high = high;
+        self
+    }
+    pub fn stream(mut self, stream: impl Into<i64>) -> Self {
+        self.stream = stream.into();
+        self
+    }
+}
+
+/// Standard normal within [low, high], as if numbers outside were drawn again (torch.nn.init.trunc_normal_ with mean
+/// 0 and deviation 1), by the inverse of the distribution function of one number for each element, drawn by (seed,
+/// step, stream, example).
+#[track_caller]
+pub fn truncated_normal<'g>(graph: &'g Graph, shape: &[i64]) -> Value<'g> {
+    truncated_normal_with(graph, shape, TruncatedNormalOptions::default())
+}
+#[track_caller]
+pub fn truncated_normal_with<'g>(graph: &'g Graph, shape: &[i64], options: TruncatedNormalOptions) -> Value<'g> {
+    graph.emit("truncated_normal", 1, &[], &[("shape", Attribute::Ints(shape)), ("low", Attribute::Real(options.low)), ("high", Attribute::Real(options.high)), ("stream", Attribute::Int(options.stream))], 1)[0]
+}
+
+#[derive(Clone)]
 pub struct RowLinearOptions {
     pub input_first: i64,
 }

@@ -731,6 +731,38 @@ static inline hk_value hk_random_normal(const hk_graph_interface* graph, hk_buil
     return output;
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_truncated_normal_options {
+    double low;
+    double high;
+    int64_t stream;
+} hk_truncated_normal_options;
+
+static inline hk_truncated_normal_options hk_truncated_normal_defaults(void) {
+    hk_truncated_normal_options options;
+    memset(&options, 0, sizeof options);
+    options.low = -2.0;
+    options.high = 2.0;
+    options.stream = -1;
+    return options;
+}
+
+// Standard normal within [low, high], as if numbers outside were drawn again (torch.nn.init.trunc_normal_ with mean 0
+// and deviation 1), by the inverse of the distribution function of one number for each element, drawn by (seed, step,
+// stream, example).
+static inline hk_value hk_truncated_normal(const hk_graph_interface* graph, hk_builder* builder, const int64_t* shape, uint64_t shape_count, const hk_truncated_normal_options* options) {
+    const hk_truncated_normal_options chosen = options ? *options : hk_truncated_normal_defaults();
+    hk_attribute attributes[4];
+    attributes[0] = hk_attribute_ints("shape", shape, shape_count);
+    attributes[1] = hk_attribute_real("low", chosen.low);
+    attributes[2] = hk_attribute_real("high", chosen.high);
+    attributes[3] = hk_attribute_int("stream", chosen.stream);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("truncated_normal"), 1, NULL, 0, attributes, 4, &output, 1);
+    return output;
+}
+#endif
+
 typedef struct hk_matmul_options {
     int64_t transpose_a;
     int64_t transpose_b;
