@@ -1,7 +1,6 @@
 #include "graph/builder.hpp"
 
 #include "base/hash.hpp"
-#include "graph/convolution.hpp"
 
 #include <algorithm>
 #include <cmath>

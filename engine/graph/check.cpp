@@ -1,6 +1,6 @@
 #include "graph/check.hpp"
 
-#include "graph/convolution.hpp"
+#include "graph/builder.hpp"
 #include "graph/graph.hpp"
 #include "graph/own_gradient.hpp"
 

@@ -97,17 +97,7 @@ ValueId pool1d(Builder& b, const Node& node, const Windows& windows) {
 
 } // namespace
 
-bool is_expanded(Op op) {
-    switch (op) {
-    case Op::conv1d:
-    case Op::conv2d:
-    case Op::max_pool1d:
-    case Op::avg_pool1d: return true;
-    default: return false;
-    }
-}
-
-std::vector<ValueId> expand(Builder& b, const Node& node) {
+std::vector<ValueId> expand_convolution(Builder& b, const Node& node) {
     const Windows windows = windows_of(b.graph(), node);
     ValueId y = kNone;
     switch (node.op) {

@@ -6,10 +6,7 @@
 
 namespace hekla::graph {
 
-// Returns whether the builder replaces the operation by others.
-bool is_expanded(Op op);
-
-// Emits the operations that compute a node of such an operation, which was checked.
-std::vector<ValueId> expand(Builder& builder, const Node& node);
+// Emits the operations that compute a node of conv1d, conv2d, max_pool1d or avg_pool1d, which was checked.
+std::vector<ValueId> expand_convolution(Builder& builder, const Node& node);
 
 } // namespace hekla::graph

@@ -714,6 +714,13 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::state_read:
     case Op::state_write:
     case Op::site: return one(r.kind(0), r.shape(0));
+    case Op::buffer_update: {
+        const Op made_by = graph.producer(node.inputs[0]).op;
+        if (made_by != Op::buffer)
+            return r.error("buffer is a result of {}, expected a value of buffer()", info(made_by).name);
+        HK_TRY(r.expect(1, r.shape(0)));
+        return one(r.kind(1), r.shape(1));
+    }
     case Op::own: return own(r);
     default: break;
     }

@@ -84,6 +84,7 @@
 #define hk_once(...) hk_located(hk_once(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_state_read(...) hk_located(hk_state_read(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_state_write(...) hk_located(hk_state_write(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_buffer_update(...) hk_located(hk_buffer_update(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_site(...) hk_located(hk_site(__VA_ARGS__), __FILE__, __LINE__)
 
 #endif

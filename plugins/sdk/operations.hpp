@@ -673,6 +673,16 @@ inline Value state_write(Value x, const std::string& name, Location at = Locatio
     return graph_of({x}, at).emit("state_write", 1, {x}, {attribute("name", name)}, 1, at)[0];
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+// value itself; in a training the buffer (a value of buffer()) gets it when the step updates the parameters: the mean
+// over the micro-batches of the step, each computed with the buffers and parameters from before the step. A skipped
+// step changes no buffer. In modes other than train nothing is written. One update for each buffer, of its shape. No
+// gradient flows into a buffer.
+inline Value buffer_update(Value buffer, Value value, Location at = Location::here()) {
+    return graph_of({buffer, value}, at).emit("buffer_update", 1, {buffer, value}, {}, 1, at)[0];
+}
+#endif
+
 // x itself: a named place where an adapter may act.
 inline Value site(Value x, const std::string& name, Location at = Location::here()) {
     return graph_of({x}, at).emit("site", 1, {x}, {attribute("name", name)}, 1, at)[0];

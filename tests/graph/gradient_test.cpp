@@ -1,6 +1,5 @@
 // Gradients of every operation against finite differences, and against PyTorch's conventions at ties and kinks.
 #include "gradient_cases.hpp"
-#include "graph/convolution.hpp"
 
 #include <set>
 

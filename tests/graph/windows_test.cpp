@@ -1,6 +1,5 @@
 // Convolutions and pools in the interpreter: results and gradients of PyTorch, finite differences, and what is refused.
 #include "gradient_cases.hpp"
-#include "graph/convolution.hpp"
 #include "graph/recompute.hpp"
 
 namespace hekla::graph::test {

@@ -1755,6 +1755,15 @@ pub fn scatter_with<'g>(x: Value<'g>, indices: Value<'g>, values: Value<'g>, opt
 pub fn one_hot<'g>(indices: Value<'g>, size: i64) -> Value<'g> {
     indices.graph().emit("one_hot", 1, &[indices.id()], &[("size", Attribute::Int(size))], 1)[0]
 }
+
+/// value itself; in a training the buffer (a value of buffer()) gets it when the step updates the parameters: the
+/// mean over the micro-batches of the step, each computed with the buffers and parameters from before the step. A
+/// skipped step changes no buffer. In modes other than train nothing is written. One update for each buffer, of its
+/// shape. No gradient flows into a buffer.
+#[track_caller]
+pub fn buffer_update<'g>(buffer: Value<'g>, value: Value<'g>) -> Value<'g> {
+    buffer.graph().emit("buffer_update", 1, &[buffer.id(), value.id()], &[], 1)[0]
+}
 }
 #[cfg(any(hekla_minor = "1"))]
 pub use since_1::*;

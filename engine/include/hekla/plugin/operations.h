@@ -1430,6 +1430,19 @@ static inline hk_value hk_state_write(const hk_graph_interface* graph, hk_builde
     return output;
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+// value itself; in a training the buffer (a value of buffer()) gets it when the step updates the parameters: the mean
+// over the micro-batches of the step, each computed with the buffers and parameters from before the step. A skipped
+// step changes no buffer. In modes other than train nothing is written. One update for each buffer, of its shape. No
+// gradient flows into a buffer.
+static inline hk_value hk_buffer_update(const hk_graph_interface* graph, hk_builder* builder, hk_value buffer, hk_value value) {
+    hk_value inputs[] = {buffer, value};
+    hk_value output = 0;
+    graph->emit(builder, hk_text("buffer_update"), 1, inputs, 2, NULL, 0, &output, 1);
+    return output;
+}
+#endif
+
 // x itself: a named place where an adapter may act.
 static inline hk_value hk_site(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_string name) {
     hk_value inputs[] = {x};
