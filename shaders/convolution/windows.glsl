@@ -4,7 +4,7 @@
 
 PUSH_RECORD(WindowsRecord);
 
-// Splits the number of an element of `to` into its indices; returns that of the batch.
+// Splits the number of an invocation into its indices; returns that of the batch.
 uint split(uint i, out uint index[6]) {
     uint rest = i;
     [[unroll]] for (int d = 5; d >= 0; --d) {

@@ -49,18 +49,18 @@ Status fits_places(const Windows& windows, const graph::Shape& x) {
     return {};
 }
 
-// Computes `to` (dense) from `from` (dense), with an int32 tensor of places if it has a resource.
-void gather_windows(Lowering& lowering, const char* shader, kernels::convolution::WindowsRecord record,
+// Computes `to` (dense) from `from` (dense), with an int32 tensor of places if it has a resource. each: elements of
+// `to` that an invocation computes; dims: of the invocations, without the batch.
+void gather_windows(Lowering& lowering, const char* shader, kernels::convolution::WindowsRecord record, int64_t each,
                     std::span<const int64_t> dims, const View& from, const View& to, const View& places,
                     bool writes_places, std::vector<uint32_t> constants) {
     Dispatch dispatch;
     dispatch.shader = shader;
     dispatch.constants = std::move(constants);
-    const bool fours = std::string_view(shader).ends_with(".fours");
     record.from = from;
     record.to = to;
     record.places = places.resource != 0 ? places : from;
-    record.count = word(to.elements() / (fours ? 4 : 1));
+    record.count = word(to.elements() / each);
     set_dims(dims, record.dims, record.factors, record.shifts);
     dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(record.count);
@@ -68,9 +68,7 @@ void gather_windows(Lowering& lowering, const char* shader, kernels::convolution
     dispatch.writes(to);
     dispatch.bytes = static_cast<double>(from.bytes() + to.bytes() + places.bytes());
     if (places.resource != 0) writes_places ? dispatch.writes(places) : dispatch.reads(places);
-    const double in_window = static_cast<double>(record.kernel[0]) * record.kernel[1];
-    dispatch.flops = static_cast<double>(to.elements()) *
-                     (std::string_view(shader).starts_with("convolution/patches.") ? 1.0 : in_window);
+    dispatch.flops = static_cast<double>(record.count) * record.kernel[0] * record.kernel[1];
     lowering.append(std::move(dispatch));
 }
 
@@ -84,15 +82,15 @@ void lower_patches(Lowering& lowering, const graph::Node& node, const Windows& w
     if (fours) channels /= 4;
     record.groups = word(groups);
     record.channels = word(channels);
+    const int64_t each = fours ? 4 : 1;
     if (forward) {
-        const int64_t dims[] = {record.windows[0], record.windows[1], groups,
-                                windows.kernel[0], windows.kernel[1], channels};
-        gather_windows(lowering, fours ? "convolution/patches.fours" : "convolution/patches", record, dims, from, to,
-                       {}, false, {});
+        const int64_t dims[] = {record.windows[0], record.windows[1], groups, channels};
+        gather_windows(lowering, fours ? "convolution/patches.fours" : "convolution/patches", record,
+                       each * windows.elements(), dims, from, to, {}, false, {});
     } else {
         const int64_t dims[] = {x[1], x[2], groups, channels};
         gather_windows(lowering, fours ? "convolution/patches_gradient.fours" : "convolution/patches_gradient", record,
-                       dims, from, to, {}, false, {});
+                       each, dims, from, to, {}, false, {});
     }
 }
 
@@ -119,8 +117,8 @@ Status lower_windows(Lowering& lowering, graph::NodeId id) {
     const bool mean = node.op == Op::avg_pool2d || node.op == Op::avg_pool2d_gradient;
     if (mean && node.integer("count_padding") != 0) record.elements = word(windows.elements());
     const int64_t dims[] = {to.shape[1], to.shape[2], to.shape[3]};
-    gather_windows(lowering, forward ? "convolution/pool" : "convolution/pool_gradient", record, dims, from, to, places,
-                   forward, {mean ? 1u : 0u});
+    gather_windows(lowering, forward ? "convolution/pool" : "convolution/pool_gradient", record, 1, dims, from, to,
+                   places, forward, {mean ? 1u : 0u});
     return {};
 }
 
