@@ -77,6 +77,7 @@ inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + ran
 bool pointwise_gradient(Backward& backward);
 bool shape_gradient(Backward& backward);
 bool reduce_gradient(Backward& backward);
+bool windows_gradient(Backward& backward);
 bool layer_gradient(Backward& backward);
 bool own_gradient(Backward& backward);
 

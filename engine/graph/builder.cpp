@@ -133,6 +133,7 @@ std::vector<ValueId> Builder::emit(Node node, std::span<const ValueId> inputs,
         fail(inferred.status());
         return {};
     }
+    if (is_expanded(node.op)) return expand(*this, node);
     return append(std::move(node), inferred.value());
 }
 
@@ -280,7 +281,7 @@ void Builder::loss(const std::string& name, ValueId sum, ValueId count, double w
         seen[id] = true;
         const Op op = graph_.nodes[id].op;
         if (op == Op::parameter || op == Op::step_scalar || op == Op::random_uniform || op == Op::random_normal ||
-            op == Op::dropout)
+            op == Op::truncated_normal || op == Op::dropout)
             return fail(invalid_argument(
                 fmt::format("loss '{}': count depends on a {}; it must depend on fields alone", name, info(op).name)));
         for (const ValueId input : graph_.nodes[id].inputs)

@@ -23,8 +23,8 @@ public:
     Builder() = default;
     explicit Builder(Graph graph) : graph_(std::move(graph)) {} // continues a checked graph
 
-    // Adds an operation of the table; one_hot becomes the operations that compute it. Returns all outputs, or nothing
-    // after an error. Trailing optional inputs can be omitted.
+    // Adds an operation of the table; one_hot, convolutions and others (expand.cpp) become the operations that compute
+    // them. Returns all outputs, or nothing after an error. Trailing optional inputs can be omitted.
     std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
     ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
                        std::initializer_list<NamedAttribute> attributes = {}); // returns the first output
@@ -53,6 +53,7 @@ public:
     void set_region(uint32_t region) { region_ = region; }
 
     void output(const std::string& name, ValueId value); // replaces an output of the same name
+    void drop_output(const std::string& name) { graph_.outputs.erase(name); }
     void loss(const std::string& name, ValueId sum, ValueId count, double weight);
     void metric(const std::string& name, ValueId sum, ValueId count);
 
@@ -81,6 +82,11 @@ private:
     std::map<std::pair<Op, std::string>, ValueId> leaves_;
     std::map<std::string, int64_t> streams_;
 };
+
+// Returns whether a builder replaces the operation by others, and emits those that compute a node of it, which was
+// checked (expand.cpp).
+bool is_expanded(Op op);
+std::vector<ValueId> expand(Builder& builder, const Node& node);
 
 // Returns the broadcast shape by NumPy's rule; nothing if the shapes do not fit.
 std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);

@@ -1,5 +1,6 @@
 #include "graph/check.hpp"
 
+#include "graph/builder.hpp"
 #include "graph/graph.hpp"
 #include "graph/own_gradient.hpp"
 
@@ -57,6 +58,7 @@ Status check(const Graph& graph) {
                 node.attributes[i].value.index() != static_cast<std::size_t>(o.attributes[i].type))
                 return bad(id, fmt::format("attribute {} is not {}", i, o.attributes[i].name));
         }
+        if (is_expanded(node.op)) return bad(id, "only a builder adds this operation: it becomes others");
         Result<std::vector<std::pair<Kind, Shape>>> inferred = infer_outputs(graph, node);
         if (!inferred.ok()) return inferred.status();
         if (node.outputs.size() != inferred.value().size()) return bad(id, "wrong number of outputs");

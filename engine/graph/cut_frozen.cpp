@@ -12,7 +12,8 @@ bool is_random(const Node& node) {
     switch (node.op) {
     case Op::dropout:
     case Op::random_uniform:
-    case Op::random_normal: return true;
+    case Op::random_normal:
+    case Op::truncated_normal: return true;
     case Op::attention: return node.real("dropout") > 0.0;
     default: return false;
     }

@@ -126,7 +126,7 @@ Result<Graph> differentiate(Graph graph, const std::set<std::string, std::less<>
         for (std::size_t i = 0; i < backward.node().inputs.size(); ++i) wanted = wanted || backward.wants(i);
         if (!wanted) continue;
         if (!pointwise_gradient(backward) && !shape_gradient(backward) && !reduce_gradient(backward) &&
-            !layer_gradient(backward) && !own_gradient(backward))
+            !windows_gradient(backward) && !layer_gradient(backward) && !own_gradient(backward))
             b.fail(unsupported(fmt::format("{} has no gradient of its own: differentiate() takes a graph as described",
                                            info(op).name)));
     }

@@ -37,6 +37,7 @@ Status check_own_gradient(const OwnUse& use, const Graph& gradient) {
         case Op::positions:
         case Op::random_uniform:
         case Op::random_normal:
+        case Op::truncated_normal:
         case Op::dropout:
         case Op::once:
         case Op::state_read:
@@ -55,8 +56,8 @@ Status check_own_gradient(const OwnUse& use, const Graph& gradient) {
             return refuse(fmt::format("{} in it has a gradient of its own", gradient.describe(id)));
     }
     for (const auto& [name, value] : gradient.outputs) {
-        const auto input =
-            std::ranges::find_if(d.inputs, [&name = name](const auto& in) { return kOwnInputGradient + in.name == name; });
+        const auto input = std::ranges::find_if(
+            d.inputs, [&name = name](const auto& in) { return kOwnInputGradient + in.name == name; });
         if (input == d.inputs.end() || input->integer) return refuse(fmt::format("there is no input for '{}'", name));
         const Shape& expected = use.inputs[static_cast<std::size_t>(input - d.inputs.begin())];
         if (!is_float(gradient.kind(value)) || !(gradient.shape(value) == expected))

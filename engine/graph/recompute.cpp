@@ -64,7 +64,9 @@ std::vector<bool> selected_values(const Graph& graph, const std::vector<bool>& f
         const auto is_known = [&](ValueId input) {
             return input == kNone || selected[input] || stored[input] || is_leaf(graph.producer(input).op);
         };
-        if (is_selected(node.op, what) || (follows(node.op) && std::ranges::any_of(node.inputs, is_read)))
+        if (node.op == Op::patches) // which may be many times as large as x
+            selected[node.outputs[0]] = true;
+        else if (is_selected(node.op, what) || (follows(node.op) && std::ranges::any_of(node.inputs, is_read)))
             selected[node.outputs[0]] = std::ranges::all_of(node.inputs, is_known);
     }
     return selected;

@@ -11,10 +11,11 @@ namespace hekla::graph {
 // region gets copies of the nodes that compute it, placed right before their first use. Copying ends at values that are
 // kept: leaves, values from outside of the region, and results of the region that the forward pass reads outside.
 // Copies have the same attributes, including random streams, and therefore the same bits; they belong to the region. A
-// graph without regions is not changed. Runs before or after simplify(); a second run changes nothing.
+// graph without regions and convolutions is not changed. Runs before or after simplify(); a second run changes nothing.
 //
-// Operations selected by `also` are recomputed outside of regions too, where gradients read their inputs in any case, so
-// that nothing else has to be stored. Then it runs after simplify(), which would join the copies with the originals.
+// Operations selected by `also` are recomputed outside of regions too, where gradients read their inputs in any case,
+// so that nothing else has to be stored. The patches of convolutions are always recomputed. Then it runs after
+// simplify(), which would join the copies with the originals.
 struct Recompute {
     bool norms = false;
     bool activations = false; // and products with them (gates)

@@ -38,10 +38,17 @@ Status run(const Call& call) {
     case Op::scan_linear:
     case Op::top_k: return reference::run_reduce(call);
     case Op::random_uniform:
-    case Op::random_normal: return reference::run_random(call);
+    case Op::random_normal:
+    case Op::truncated_normal: return reference::run_random(call);
     case Op::matmul:
     case Op::linear:
     case Op::row_linear: return reference::run_matrix(call);
+    case Op::max_pool2d:
+    case Op::avg_pool2d:
+    case Op::patches:
+    case Op::patches_gradient:
+    case Op::max_pool2d_gradient:
+    case Op::avg_pool2d_gradient: return reference::run_windows(call);
     case Op::layer_norm:
     case Op::rms_norm:
     case Op::softmax:

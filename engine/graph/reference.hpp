@@ -13,8 +13,9 @@ namespace hekla::graph {
 // Random numbers of dropout, random_* and attention's dropout: element e of example b (the first dimension; e counts
 // within the example, row-major) uses word e mod 4 of philox({e / 4, first_example + b, step, stream}, {seed low, seed
 // high}); uniform = word / 2^32. dropout keeps where word >= probability * 2^32. attention's e = (h * Tq + i) * Tk + j.
-// random_normal: Box-Muller of words (0, 1) for even e and (2, 3) for odd e of element pair block e / 2:
-// sqrt(-2 log((w0 + 1) / 2^32)) cos(2 pi w1 / 2^32). Counters keep the low 32 bits.
+// truncated_normal: TruncatedNormal of the word of random_uniform. random_normal: Box-Muller of words (0, 1) for even e
+// and (2, 3) for odd e of element pair block e / 2: sqrt(-2 log((w0 + 1) / 2^32)) cos(2 pi w1 / 2^32). Counters keep
+// the low 32 bits.
 //
 // Cases in which kernels must not differ: integers wrap at 32 bits; attention's lse [B, Hq, Tq, 2] is a row's greatest
 // score m and log(sum exp(score - m)), stored separately because their sum loses the latter if all keys have a bias of

@@ -41,6 +41,7 @@ Status run_pointwise(const Call& call);
 Status run_random(const Call& call);
 Status run_reduce(const Call& call);
 Status run_matrix(const Call& call);
+Status run_windows(const Call& call);
 Status run_norm(const Call& call);
 Status run_lookup(const Call& call);
 Status run_attention(const Call& call);

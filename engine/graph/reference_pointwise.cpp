@@ -1,6 +1,7 @@
 // The interpreter's pointwise operations and random numbers.
 #include "base/philox.hpp"
 #include "graph/reference_kernels.hpp"
+#include "graph/truncated_normal.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -170,6 +171,13 @@ Status run_random(const Call& call) {
     const int64_t stream = call.node.integer("stream");
     double* y = call.out().data.data();
     const bool normal = call.node.op == Op::random_normal;
+    if (call.node.op == Op::truncated_normal) {
+        const TruncatedNormal distribution(call.node.real("low"), call.node.real("high"));
+        for_each_element(call.out().shape, [&](int64_t i, int64_t example, int64_t element) {
+            y[i] = distribution.number_of(random_word(call.feeds, stream, example, element));
+        });
+        return {};
+    }
     for_each_element(call.out().shape, [&](int64_t i, int64_t example, int64_t element) {
         y[i] = normal ? random_normal(call.feeds, stream, example, element)
                       : random_word(call.feeds, stream, example, element) * 0x1p-32;

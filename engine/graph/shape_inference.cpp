@@ -1,72 +1,16 @@
 // Shape rules: from a node's inputs and attributes to the kinds and shapes of its outputs. Messages contain the
 // operation, the given shapes, and what differs, like a compiler's.
-#include "graph/builder.hpp"
+#include "graph/shape_rule.hpp"
+#include "graph/truncated_normal.hpp"
+#include "graph/windows.hpp"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
 #include <set>
 
 namespace hekla::graph {
 namespace {
-
-using Output = std::pair<Kind, Shape>;
-using Outputs = std::vector<Output>;
-
-// The node under inspection, with accessors and checks for rules.
-struct Rule {
-    const Graph& graph;
-    const Node& node;
-
-    const char* name() const { return info(node).name; }
-    bool has(std::size_t i) const { return i < node.inputs.size() && node.inputs[i] != kNone; }
-    const Shape& shape(std::size_t i) const { return graph.shape(node.inputs[i]); }
-    Kind kind(std::size_t i) const { return graph.kind(node.inputs[i]); }
-    std::string text(std::size_t i) const { return has(i) ? shape(i).text() : "none"; }
-    const char* input_name(std::size_t i) const { return info(node).inputs[i].name; }
-
-    template<class... Args>
-    Status error(fmt::format_string<Args...> format, Args&&... args) const {
-        return invalid_argument(fmt::format("{}: {}", name(), fmt::format(format, std::forward<Args>(args)...)));
-    }
-
-    Result<int> axis(std::string_view attribute, const Shape& of) const { return axis(node.integer(attribute), of); }
-    Result<int> axis(int64_t value, const Shape& of) const {
-        const int64_t rank = of.rank();
-        if (value < -rank || value >= rank) return error("axis {} is outside {}", value, of.text());
-        return static_cast<int>(value < 0 ? value + rank : value);
-    }
-    Status rank(std::size_t i, int expected, const char* form) const {
-        if (shape(i).rank() == expected) return {};
-        return error("{} is {}, expected {}", input_name(i), text(i), form);
-    }
-    // Checks that input i, if present, has exactly this shape.
-    Status expect(std::size_t i, const Shape& expected) const {
-        if (!has(i) || shape(i) == expected) return {};
-        return error("{} is {}, expected {}", input_name(i), text(i), expected.text());
-    }
-};
-
-constexpr int64_t kMaxElements = int64_t{1} << 46; // far above any memory; keeps products of dimensions inside 64 bits
-
-Status sizes_ok(const Rule& r, std::span<const int64_t> dims) {
-    if (dims.size() > kMaxRank) return r.error("{} dimensions, at most {} are possible", dims.size(), kMaxRank);
-    int64_t product = 1;
-    for (const int64_t dim : dims) {
-        if (dim < 0) return r.error("[{}] has a negative dimension", fmt::join(dims, ", "));
-        if (dim != 0 && product > kMaxElements / dim) return r.error("[{}] is too large", fmt::join(dims, ", "));
-        product *= dim;
-    }
-    return {};
-}
-
-Kind joined(Kind a, Kind b) {
-    if (a == Kind::int32 && b == Kind::int32) return Kind::int32;
-    return a == Kind::float32 || b == Kind::float32 ? Kind::float32 : Kind::float_;
-}
-
-Result<Outputs> one(Kind kind, const Shape& shape) { return Outputs{{kind, shape}}; }
 
 Result<Outputs> pointwise(const Rule& r) {
     const std::size_t first = r.node.op == Op::where ? 1 : 0;
@@ -636,6 +580,20 @@ Result<Outputs> leaf(const Rule& r) {
     return one(kind, shape);
 }
 
+// Checks the bounds of truncated_normal. Kernels have their probabilities in float32.
+Status bounds_ok(const Rule& r) {
+    constexpr double kLeast = 1e-30;
+    const double low = r.node.real("low"), high = r.node.real("high");
+    if (!(low < high)) return r.error("low is {} and high is {}; expected low below high", low, high);
+    const double inside = TruncatedNormal(low, high).inside();
+    if (inside < kLeast)
+        return r.error(
+            "a normal number is within [{}, {}] with a probability of {}; expected at least {}: choose bounds "
+            "that are nearer to 0 or farther apart",
+            low, high, inside, kLeast);
+    return {};
+}
+
 // Returns the outputs that the plugin declared for this use.
 Result<Outputs> own(const Rule& r) {
     const OwnUse& use = *r.node.own;
@@ -711,13 +669,25 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::log_softmax:
     case Op::softmax_gradient: return along_axis(r);
     case Op::random_uniform:
-    case Op::random_normal: {
+    case Op::random_normal:
+    case Op::truncated_normal: {
+        if (node.op == Op::truncated_normal) HK_TRY(bounds_ok(r));
         HK_TRY(sizes_ok(r, node.ints("shape")));
         return one(Kind::float_, Shape(node.ints("shape")));
     }
     case Op::matmul: return matmul(r);
     case Op::linear: return linear(r);
     case Op::row_linear: return row_linear(r);
+    case Op::conv1d:
+    case Op::conv2d: return convolution_outputs(r);
+    case Op::max_pool1d:
+    case Op::max_pool2d:
+    case Op::avg_pool1d:
+    case Op::avg_pool2d: return pool_outputs(r);
+    case Op::patches: return patches_outputs(r);
+    case Op::patches_gradient:
+    case Op::max_pool2d_gradient:
+    case Op::avg_pool2d_gradient: return windows_gradient_outputs(r);
     case Op::layer_norm:
     case Op::rms_norm: return norm(r);
     case Op::layer_norm_gradient:
@@ -744,6 +714,13 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::state_read:
     case Op::state_write:
     case Op::site: return one(r.kind(0), r.shape(0));
+    case Op::buffer_update: {
+        const Op made_by = graph.producer(node.inputs[0]).op;
+        if (made_by != Op::buffer)
+            return r.error("buffer is a result of {}, expected a value of buffer()", info(made_by).name);
+        HK_TRY(r.expect(1, r.shape(0)));
+        return one(r.kind(1), r.shape(1));
+    }
     case Op::own: return own(r);
     default: break;
     }

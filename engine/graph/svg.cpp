@@ -18,11 +18,11 @@ const char* color(Op op) {
     if (is_pointwise(op)) return "#fff3c4";
     if (op <= Op::flip) return "#eceff1";  // shape
     if (op <= Op::top_k) return "#ffe0b2"; // reduce
-    if (op <= Op::random_normal) return "#f8d7ea";
-    if (op <= Op::row_linear) return "#cfe2ff";  // matrix
-    if (op <= Op::log_softmax) return "#d5f0d5"; // norm
-    if (op <= Op::scatter) return "#d7f3f1";     // position, lookup
-    if (op <= Op::lstm) return "#e3d7ff";        // attention, recurrent
+    if (op <= Op::truncated_normal) return "#f8d7ea";
+    if (op <= Op::avg_pool2d_gradient) return "#cfe2ff"; // matrix, convolution
+    if (op <= Op::log_softmax) return "#d5f0d5";         // norm
+    if (op <= Op::scatter) return "#d7f3f1";             // position, lookup
+    if (op <= Op::lstm) return "#e3d7ff";                // attention, recurrent
     if (op == Op::cross_entropy || op == Op::linear_cross_entropy || op == Op::linear_cross_entropy_with_gradient)
         return "#ffd6d6";
     if (op <= Op::site) return "#f5f5f5"; // mode

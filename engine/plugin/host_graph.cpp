@@ -1,5 +1,6 @@
 #include "plugin/host_graph.hpp"
 
+#include "graph/buffer_update.hpp"
 #include "plugin/host_error.hpp"
 #include "plugin/host_operation.hpp"
 #include "plugin/host_struct.hpp"
@@ -262,7 +263,12 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
         }
         if (!builder.ok()) return false;
         made = own != nullptr ? emit_own(b->joint, b->tag, *own, in, given) : builder.emit(o->op, in, given);
-        if (builder.ok() && b->joint.adapt != nullptr && !made.empty()) made[0] = (*b->joint.adapt)(made[0]);
+        if (own == nullptr && o->op == graph::Op::buffer_update && b->joint.mode != HK_MODE_TRAIN && builder.ok())
+            builder.drop_output(std::string(graph::kBufferUpdate) + builder.graph().producer(in[0]).text("name"));
+        // The products that a convolution becomes are not sites of adapters.
+        const bool may_be_site = own != nullptr || !graph::is_expanded(o->op);
+        if (builder.ok() && b->joint.adapt != nullptr && !made.empty() && may_be_site)
+            made[0] = (*b->joint.adapt)(made[0]);
         return builder.ok();
     });
     for (uint32_t i = 0; outputs != nullptr && i < output_count; ++i)

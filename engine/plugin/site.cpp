@@ -163,7 +163,8 @@ bool depends_on_parameters_alone(const graph::Graph& graph, ValueId value) {
         case Op::positions:
         case Op::dropout:
         case Op::random_uniform:
-        case Op::random_normal: return false;
+        case Op::random_normal:
+        case Op::truncated_normal: return false;
         default: next.insert(next.end(), node.inputs.begin(), node.inputs.end());
         }
     }

@@ -9,6 +9,7 @@ namespace hekla::train {
 struct Optimizer::State {
     program::ParameterStore* store = nullptr;
     bool scales = false;
+    bool writes_buffers = false;
     double scale = 1.0;                // of the loss, as the device has it
     uint64_t scale_known = UINT64_MAX; // ParameterStore::state_writes() when `scale` was read
     std::unique_ptr<program::Program> program;
@@ -84,6 +85,7 @@ program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry
                                                         : -1);
     }
     if (rules.mask != nullptr) plan.kept = rules.mask->by_entry(table);
+    plan.buffers = rules.buffers;
     return plan;
 }
 
@@ -96,6 +98,7 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
     State& state = *optimizer->state_;
     state.store = &store;
     state.scales = s.fp16;
+    state.writes_buffers = !rules.buffers.empty();
     const auto compile = [&](program::OptimizerStage stage, std::vector<std::string> read_states,
                              std::unique_ptr<program::Program>& to) -> Status {
         planned.stage = stage;
@@ -154,11 +157,13 @@ Status Optimizer::rehearse() {
 
 program::Program& Optimizer::program() const { return *state_->program; }
 
-Status Optimizer::set(double learning_rate) {
+Status Optimizer::set(double learning_rate, std::size_t micro_batches) {
     HK_ASSIGN(const double scale, loss_scale());
     program::Program& decides = state_->decide != nullptr ? *state_->decide : *state_->program;
     program::Program& updates = state_->update != nullptr ? *state_->update : *state_->program;
     HK_TRY(decides.set_scalar(program::kGradientScale, static_cast<float>(1.0 / scale)));
+    if (state_->writes_buffers)
+        HK_TRY(updates.set_scalar(program::kMicroBatchShare, 1.0f / static_cast<float>(micro_batches)));
     return updates.set_scalar(program::kLearningRate, static_cast<float>(learning_rate));
 }
 

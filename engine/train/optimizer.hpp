@@ -40,6 +40,7 @@ struct OptimizerRules {
     std::vector<std::string> no_decay{};                  // parameters without weight decay
     std::map<std::string, double, std::less<>> factors{}; // of the learning rate, by name; absent: 1
     const WeightMask* mask = nullptr;                     // weights that are pruned; must outlive create()
+    std::vector<program::WrittenBuffer> buffers{};        // that a step writes
 };
 
 class Optimizer {
@@ -64,7 +65,7 @@ public:
     // Applies the gradients in the store, unless their norm or the float in the state kLossState is not finite: set(),
     // a replay of program(), and outcome().
     Result<StepOutcome> step(double learning_rate);
-    Status set(double learning_rate);
+    Status set(double learning_rate, std::size_t micro_batches = 1); // of the step, for buffers that it writes
     program::Program& program() const;
     Result<StepOutcome> outcome(); // of the last replay of program(), after waiting for it
     // Runs a step with a non-finite loss, which changes only counters, and restores those.

@@ -7,7 +7,7 @@ Status StepRunner::begin_gradients(const std::vector<data::Batch>& micro, int64_
 }
 
 Status StepRunner::begin_update(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
-    HK_TRY(optimizer_.set(learning_rate));
+    HK_TRY(optimizer_.set(learning_rate, micro.size()));
     return begin(micro, step, &optimizer_.program());
 }
 

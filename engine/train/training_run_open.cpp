@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "data/text_files.hpp"
+#include "graph/buffer_update.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "infer/weights_folder.hpp"
@@ -304,7 +305,15 @@ Status TrainingRun::describe() {
         message(fmt::format("teacher {}: {} parameters, all frozen", recipe_.teacher.from, teacher.size()));
     // Rows are the same in every epoch, so the outputs of frozen layers are too, below the first one that is trained.
     cut_.reset();
-    if (composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1 && !learns_from_rollouts_) {
+    const std::vector<graph::BufferUpdate> updates = graph::buffer_updates(described_);
+    if ((is_sharded() || has_islands()) && !updates.empty())
+        return unsupported(
+            fmt::format("the model writes the buffer '{}'{} in every step, which a training on several "
+                        "devices or with distributed.parts above 1 does not support: train on one device "
+                        "with distributed.parts = 1",
+                        updates[0].buffer, updates.size() > 1 ? fmt::format(" and {} more", updates.size() - 1) : ""));
+    if (composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1 && !learns_from_rollouts_ &&
+        updates.empty()) {
         HK_ASSIGN(cut_, graph::cut_frozen(described_, rules_.frozen, s.per_device_train_batch_size));
         if (cut_ && (cut_->share < kLeastShare ||
                      Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures))
@@ -499,13 +508,18 @@ program::CompileOptions TrainingRun::train_options(std::map<std::string, std::st
     options.precision = storage_of(recipe_.train);
     options.kernel_choices = std::move(choices);
     options.state_outputs = {{"loss", kLossState}}; // the optimizer checks it with the norm
+    for (const graph::BufferUpdate& update : graph::buffer_updates(described_))
+        options.state_sums[update.output] = program::buffer_sum_state(update.buffer);
     options.gradients =
         recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
     return options;
 }
 
 OptimizerRules TrainingRun::optimizer_rules() const {
-    return {without_decay(described_), rules_.factors, mask_ ? &*mask_ : nullptr};
+    OptimizerRules rules{without_decay(described_), rules_.factors, mask_ ? &*mask_ : nullptr, {}};
+    for (const graph::BufferUpdate& update : graph::buffer_updates(described_))
+        rules.buffers.push_back({update.buffer, update.shape});
+    return rules;
 }
 
 Result<graph::Graph> TrainingRun::differentiated() const { return differentiated(cut_ ? cut_->above : described_); }

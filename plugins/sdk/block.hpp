@@ -27,7 +27,8 @@ inline Value linear_layer(Graph& g, Value x, const std::string& name, int64_t ou
 }
 
 // Applies NAME.weight and NAME.bias over the last axis.
-inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Location at = Location::here()) {
+inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double epsilon,
+                              Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t d = x.dim(-1);
     return layer_norm(x, {.gain = g.parameter(name + ".weight", {d}, ones()),
@@ -36,10 +37,46 @@ inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double
 }
 
 // Applies NAME.weight over the last axis.
-inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Location at = Location::here()) {
+inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double epsilon,
+                            Location at = Location::here()) {
     const Caller caller(g, at);
     return rms_norm(x, {.gain = g.parameter(name + ".weight", {x.dim(-1)}, ones()), .epsilon = epsilon});
 }
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct BatchNormOptions {
+    double momentum = 0.1; // the share of a step's statistics in the running ones
+    double epsilon = 1e-5;
+};
+
+// Batch normalization of x [..., C] over all other dimensions (Ioffe and Szegedy 2015), with the parameters and buffers
+// of nn.BatchNorm1d and 2d: the batch's own statistics in training, NAME.running_mean and NAME.running_var in other
+// modes.
+inline Value batch_norm_layer(Graph& g, Value x, const std::string& name, const BatchNormOptions& o = {},
+                              Location at = Location::here()) {
+    const Caller caller(g, at);
+    const int64_t width = x.dim(-1);
+    const auto filled = [&](double value) { return std::vector<double>(static_cast<std::size_t>(width), value); };
+    const Value running_mean = g.buffer(name + ".running_mean", HK_KIND_FLOAT, {width}, filled(0.0));
+    const Value running_var = g.buffer(name + ".running_var", HK_KIND_FLOAT, {width}, filled(1.0));
+    Value mean_of = running_mean, variance = running_var;
+    if (g.training()) {
+        std::vector<int64_t> axes;
+        double count = 1.0;
+        for (int axis = 0; axis + 1 < x.rank(); ++axis) {
+            axes.push_back(axis);
+            count *= static_cast<double>(x.dim(axis));
+        }
+        mean_of = mean(x, axes);
+        variance = mean((x - mean_of) * (x - mean_of), axes);
+        const double unbiased = count > 1.0 ? count / (count - 1.0) : 1.0;
+        buffer_update(running_mean, (1.0 - o.momentum) * running_mean + o.momentum * mean_of);
+        buffer_update(running_var, (1.0 - o.momentum) * running_var + (o.momentum * unbiased) * variance);
+    }
+    const Value normalized = (x - mean_of) * rsqrt(variance + o.epsilon);
+    return normalized * g.parameter(name + ".weight", {width}, ones()) + g.parameter(name + ".bias", {width}, zeros());
+}
+#endif
 
 // Looks up NAME.weight [rows, width]: ids [...] -> [..., width].
 inline Value embedding_layer(Graph& g, Value ids, const std::string& name, int64_t rows, int64_t width,

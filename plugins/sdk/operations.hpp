@@ -344,6 +344,20 @@ inline Value random_normal(Graph& graph, const std::vector<int64_t>& shape, cons
     return graph.emit("random_normal", 1, {}, {attribute("shape", shape), attribute("stream", options.stream)}, 1, at)[0];
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+struct TruncatedNormalOptions {
+    double low = -2.0;
+    double high = 2.0;
+    int64_t stream = -1;
+};
+// Standard normal within [low, high], as if numbers outside were drawn again (torch.nn.init.trunc_normal_ with mean 0
+// and deviation 1), by the inverse of the distribution function of one number for each element, drawn by (seed, step,
+// stream, example).
+inline Value truncated_normal(Graph& graph, const std::vector<int64_t>& shape, const TruncatedNormalOptions& options = {}, Location at = Location::here()) {
+    return graph.emit("truncated_normal", 1, {}, {attribute("shape", shape), attribute("low", options.low), attribute("high", options.high), attribute("stream", options.stream)}, 1, at)[0];
+}
+#endif
+
 struct MatmulOptions {
     int64_t transpose_a = 0;
     int64_t transpose_b = 0;
@@ -372,6 +386,91 @@ struct RowLinearOptions {
 // input_first), rows [B] int32 -> y [B, ..., out]. Row b uses weights[rows[b]]; where rows[b] is -1, y is 0.
 inline Value row_linear(Value x, Value weights, Value rows, const RowLinearOptions& options = {}, Location at = Location::here()) {
     return graph_of({x, weights, rows}, at).emit("row_linear", 1, {x, weights, rows}, {attribute("input_first", options.input_first)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct Conv2dOptions {
+    Value bias{};
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    std::vector<int64_t> dilation{};
+    int64_t groups = 1;
+};
+// x [B, H, W, C], weight [O, C / groups, kh, kw] as PyTorch stores it, bias [O] -> [B, H', W', O]: y[b, i, j, o] =
+// bias[o] + sum over c, u, v of weight[o, c, u, v] x[b, i stride + u dilation - padding, j stride + v dilation -
+// padding, c], where x is 0 outside. H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1, rounded down.
+// Channels are the last dimension, as in linear: transpose PyTorch's [B, C, H, W] by {0, 2, 3, 1}. stride, padding
+// and dilation are one number, or one for H and one for W; [] is 1, 0 and 1. Output channel o reads the channels of
+// its group, o / (O / groups).
+inline Value conv2d(Value x, Value weight, const Conv2dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x, weight}, at).emit("conv2d", 1, {x, weight, options.bias}, {attribute("stride", options.stride), attribute("padding", options.padding), attribute("dilation", options.dilation), attribute("groups", options.groups)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct Conv1dOptions {
+    Value bias{};
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    std::vector<int64_t> dilation{};
+    int64_t groups = 1;
+};
+// conv2d along one dimension: x [B, T, C], weight [O, C / groups, K], bias [O] -> [B, T', O]. Without later tokens (a
+// causal convolution): pad x at the front instead of padding.
+inline Value conv1d(Value x, Value weight, const Conv1dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x, weight}, at).emit("conv1d", 1, {x, weight, options.bias}, {attribute("stride", options.stride), attribute("padding", options.padding), attribute("dilation", options.dilation), attribute("groups", options.groups)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct MaxPool2dOptions {
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    std::vector<int64_t> dilation{};
+};
+// The largest element of each window of each channel: x [B, H, W, C] -> [B, H', W', C], with sizes as in conv2d.
+// Padding is never the largest. kernel, stride, padding and dilation are one number, or one for H and one for W;
+// stride [] is the kernel. The first of equal elements gets the gradient; NaN is larger than every number.
+inline Value max_pool2d(Value x, const std::vector<int64_t>& kernel, const MaxPool2dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("max_pool2d", 1, {x}, {attribute("kernel", kernel), attribute("stride", options.stride), attribute("padding", options.padding), attribute("dilation", options.dilation)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct MaxPool1dOptions {
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    std::vector<int64_t> dilation{};
+};
+// max_pool2d along one dimension: x [B, T, C] -> [B, T', C].
+inline Value max_pool1d(Value x, const std::vector<int64_t>& kernel, const MaxPool1dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("max_pool1d", 1, {x}, {attribute("kernel", kernel), attribute("stride", options.stride), attribute("padding", options.padding), attribute("dilation", options.dilation)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct AvgPool2dOptions {
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    int64_t count_padding = 1;
+};
+// The mean of each window of each channel: x [B, H, W, C] -> [B, H', W', C], with sizes as in conv2d. Padding counts
+// as zeros; with count_padding = 0 the mean is over the elements of x alone. stride [] is the kernel.
+inline Value avg_pool2d(Value x, const std::vector<int64_t>& kernel, const AvgPool2dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("avg_pool2d", 1, {x}, {attribute("kernel", kernel), attribute("stride", options.stride), attribute("padding", options.padding), attribute("count_padding", options.count_padding)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct AvgPool1dOptions {
+    std::vector<int64_t> stride{};
+    std::vector<int64_t> padding{};
+    int64_t count_padding = 1;
+};
+// avg_pool2d along one dimension: x [B, T, C] -> [B, T', C].
+inline Value avg_pool1d(Value x, const std::vector<int64_t>& kernel, const AvgPool1dOptions& options = {}, Location at = Location::here()) {
+    return graph_of({x}, at).emit("avg_pool1d", 1, {x}, {attribute("kernel", kernel), attribute("stride", options.stride), attribute("padding", options.padding), attribute("count_padding", options.count_padding)}, 1, at)[0];
 }
 #endif
 
@@ -573,6 +672,16 @@ inline Value state_read(Value initial, const std::string& name, Location at = Lo
 inline Value state_write(Value x, const std::string& name, Location at = Location::here()) {
     return graph_of({x}, at).emit("state_write", 1, {x}, {attribute("name", name)}, 1, at)[0];
 }
+
+#if HK_TARGET_ABI_MINOR >= 1
+// value itself; in a training the buffer (a value of buffer()) gets it when the step updates the parameters: the mean
+// over the micro-batches of the step, each computed with the buffers and parameters from before the step. A skipped
+// step changes no buffer. In modes other than train nothing is written. One update for each buffer, of its shape. No
+// gradient flows into a buffer.
+inline Value buffer_update(Value buffer, Value value, Location at = Location::here()) {
+    return graph_of({buffer, value}, at).emit("buffer_update", 1, {buffer, value}, {}, 1, at)[0];
+}
+#endif
 
 // x itself: a named place where an adapter may act.
 inline Value site(Value x, const std::string& name, Location at = Location::here()) {

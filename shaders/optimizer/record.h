@@ -40,6 +40,15 @@ HK_RECORD(NormRecord) {
     HK_U32(count);      // a multiple of kBlockElements
 };
 
+HK_RECORD(BufferRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(sum);    // of the buffer's updates over micro-batches
+    HK_ADDRESS(to);     // the buffer
+    HK_ADDRESS(state);  // OptimizerState
+    HK_ADDRESS(share);  // float of this step: 1 / micro-batches
+    HK_U32(count);
+};
+
 // The content of the state kOptimizerState. Part of a checkpoint: with the moments, it is the whole state of the
 // optimizer.
 HK_BUFFER(OptimizerState) {

@@ -76,6 +76,11 @@ HK_RECORD(PadRecord) {
     HK_U32(stride_shift);
 };
 
+// The specialization constant KIND of random.comp.
+HK_CONSTANT(kUniform, 0);
+HK_CONSTANT(kNormal, 1);
+HK_CONSTANT(kTruncatedNormal, 2);
+
 HK_RECORD(RandomRecord) {
     HK_RECORD_HEAD;
     HK_ADDRESS(y);
@@ -83,6 +88,12 @@ HK_RECORD(RandomRecord) {
     HK_U32(count);
     HK_U32(example); // elements per example
     HK_U32(stream);
+    HK_F32(low); // with kTruncatedNormal, as the following
+    HK_F32(high);
+    HK_F32(below); // probabilities of a normal number: less than low, in between, above high
+    HK_F32(inside);
+    HK_F32(above);
+    HK_F32(middle); // 0.5 - below
 };
 
 HK_RECORD(SingleRecord) {

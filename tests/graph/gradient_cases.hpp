@@ -11,5 +11,6 @@ std::vector<GradientCase> reduce_cases();
 std::vector<GradientCase> layer_cases();
 std::vector<GradientCase> recurrent_cases();
 std::vector<GradientCase> attention_cases();
+std::vector<GradientCase> window_cases();
 
 } // namespace hekla::graph::test

@@ -175,8 +175,8 @@ TEST_CASE("gradients agree with finite differences: attention") { check_all(atte
 
 TEST_CASE("every operation that has a gradient has a case") {
     std::set<Op> covered;
-    for (const auto& family :
-         {pointwise_cases(), shape_cases(), reduce_cases(), layer_cases(), recurrent_cases(), attention_cases()})
+    for (const auto& family : {pointwise_cases(), shape_cases(), reduce_cases(), layer_cases(), recurrent_cases(),
+                               attention_cases(), window_cases()})
         for (const GradientCase& c : family) {
             const auto made = differentiate_case(c);
             REQUIRE_MESSAGE(made.ok(), c.name << ": " << made.message());
@@ -185,14 +185,15 @@ TEST_CASE("every operation that has a gradient has a case") {
         }
     // These have no gradient by definition.
     covered.insert({Op::sign, Op::floor, Op::round, Op::compare, Op::argmax, Op::stop_gradient, Op::random_uniform,
-                    Op::random_normal, Op::one_hot});
+                    Op::random_normal, Op::truncated_normal, Op::one_hot});
     for (const OperationInfo& o : operation_table())
-        if (!o.internal) CHECK_MESSAGE(covered.contains(o.op), o.name);
+        if (!o.internal && !is_expanded(o.op)) CHECK_MESSAGE(covered.contains(o.op), o.name);
     // The operations that differentiate() emits were checked too.
     for (const Op op :
          {Op::unslice, Op::gelu_gradient, Op::layer_norm_gradient, Op::rms_norm_gradient, Op::softmax_gradient,
           Op::embedding_gradient, Op::cross_entropy_gradient, Op::linear_cross_entropy,
-          Op::linear_cross_entropy_gradient, Op::attention_gradient, Op::gru_gradient, Op::lstm_gradient})
+          Op::linear_cross_entropy_gradient, Op::attention_gradient, Op::gru_gradient, Op::lstm_gradient, Op::patches,
+          Op::patches_gradient, Op::max_pool2d_gradient, Op::avg_pool2d_gradient})
         CHECK_MESSAGE(covered.contains(op), info(op).name);
 }
 

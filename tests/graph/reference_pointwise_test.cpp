@@ -222,4 +222,44 @@ TEST_CASE("random numbers have their distributions and depend on their keys") {
     CHECK(uniform.data[201 + 6] == philox({1, 1, 0, 3}, {0, 0})[2] / 4294967296.0);
 }
 
+TEST_CASE("truncated_normal inverts the distribution function between its bounds") {
+    const auto below = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); };
+    constexpr double kPairs[][2] = {{-2, 2},        {-0.5, 3}, {-1e-3, 1e-3}, {-7, 7},
+                                    {-INFINITY, 0}, {-9, -5},  {-1, INFINITY}};
+    for (const auto& [low, high] : kPairs)
+        for (const bool mirrored : {false, true}) {
+            const double from = mirrored ? -high : low, to = mirrored ? -low : high;
+            CAPTURE(from);
+            CAPTURE(to);
+            const Tensor y =
+                run1(Op::truncated_normal, {},
+                     {{"shape", std::vector<int64_t>{7, 301}}, {"low", from}, {"high", to}, {"stream", int64_t{3}}});
+            for (int64_t i = 0; i < y.shape.elements(); ++i) {
+                const auto element = static_cast<uint32_t>(i % 301);
+                const uint32_t word = philox({element / 4, static_cast<uint32_t>(i / 301), 0, 3}, {0, 0})[element % 4];
+                const double u = ((word >> 8) + 0.5) / 16777216.0, x = y.data[static_cast<std::size_t>(i)];
+                CHECK_UNARY(x >= from && x <= to);
+                // In the nearer tail, so that the comparison is relative.
+                const double got = x <= 0 ? below(x) : below(-x), a = below(from), b = below(-to);
+                const double inside = from > 0 ? below(-from) - b : below(to) - a;
+                const double expected = x <= 0 ? a + u * inside : b + (1 - u) * inside;
+                CHECK(std::abs(got - expected) <= 1e-13 * expected + 1e-15);
+            }
+        }
+    // As torch.nn.init.trunc_normal_ of two deviations: mean 0 and variance 1 - 4 density(2) / P(-2, 2).
+    const Tensor y =
+        run1(Op::truncated_normal, {}, {{"shape", std::vector<int64_t>{100, 201}}, {"stream", int64_t{5}}});
+    double mean = 0, square = 0;
+    for (const double x : y.data) mean += x / 20100, square += x * x / 20100;
+    CHECK(std::abs(mean) < 0.02);
+    CHECK(std::abs(square - 0.7737413) < 0.02);
+    const auto why = [](double low, double high) {
+        return std::string(
+            try_run(Op::truncated_normal, {}, {{"shape", std::vector<int64_t>{3}}, {"low", low}, {"high", high}})
+                .message());
+    };
+    CHECK(why(1, 1).find("low is 1 and high is 1; expected low below high") != std::string::npos);
+    CHECK(why(20, 30).find("choose bounds that are nearer to 0") != std::string::npos);
+}
+
 } // namespace hekla::graph::test::reference_pointwise_test

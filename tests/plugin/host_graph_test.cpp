@@ -1,5 +1,6 @@
 #include "plugin/host_graph.hpp"
 
+#include "graph/buffer_update.hpp"
 #include "plugin/host_error.hpp"
 
 #include <doctest/doctest.h>
@@ -36,6 +37,25 @@ TEST_CASE("host graph: a parameter requested twice is the same one, and shape an
     CHECK(asked_twice(5, HK_INITIALIZE_CONSTANT, 0).find("when it was first asked for") != std::string::npos);
     CHECK(asked_twice(4, HK_INITIALIZE_CONSTANT, HK_PARAMETER_NO_DECAY).find("'w' has other flags") !=
           std::string::npos);
+}
+
+TEST_CASE("host graph: a buffer is updated in mode train alone") {
+    const hk_graph_interface& g = *plugin::host_graph_interface();
+    for (const int32_t mode : {HK_MODE_TRAIN, HK_MODE_EVALUATE, HK_MODE_DECODE}) {
+        plugin::Joint joint;
+        joint.mode = mode;
+        hk_builder view(joint, 1);
+        const int64_t dims[] = {2};
+        const double values[] = {1.0, 2.0};
+        const hk_value inputs[] = {g.buffer(&view, text("mean"), HK_KIND_FLOAT, dims, 1, values),
+                                   g.fill(&view, HK_KIND_FLOAT, dims, 1, 3.0)};
+        hk_value y = 0;
+        CHECK(g.emit(&view, text("buffer_update"), 1, inputs, 2, nullptr, 0, &y, 1) == HK_OK);
+        CHECK(y != 0);
+        CHECK(graph::buffer_updates(joint.builder.graph()).size() == (mode == HK_MODE_TRAIN ? 1 : 0));
+        const hk_value wrong[] = {inputs[0], g.fill(&view, HK_KIND_FLOAT, dims, 0, 3.0)};
+        CHECK(g.emit(&view, text("buffer_update"), 1, wrong, 2, nullptr, 0, &y, 1) != HK_OK);
+    }
 }
 
 TEST_CASE("host graph: invalid calls are rejected with a message, and the first error is kept") {

@@ -3,4 +3,8 @@ set(HEKLA_PLUGIN_MAP ${hekla_SOURCE_DIR}/plugins/sdk/plugin.map)
 hekla_add_plugin(gated_test_plugin NAME gated FOLDER ${hekla_BINARY_DIR}/tests/train_plugins
   MANIFEST ${CMAKE_CURRENT_SOURCE_DIR}/train/plugins/gated.json ${CMAKE_CURRENT_SOURCE_DIR}/train/plugins/gated.cpp)
 add_dependencies(test_train gated_test_plugin)
+# And one whose training steps write buffers.
+hekla_add_plugin(normed_test_plugin NAME normed FOLDER ${hekla_BINARY_DIR}/tests/train_plugins
+  MANIFEST ${CMAKE_CURRENT_SOURCE_DIR}/train/plugins/normed.json ${CMAKE_CURRENT_SOURCE_DIR}/train/plugins/normed.cpp)
+add_dependencies(test_train normed_test_plugin)
 target_compile_definitions(test_train PRIVATE HEKLA_TRAIN_PLUGINS="${hekla_BINARY_DIR}/tests/train_plugins")

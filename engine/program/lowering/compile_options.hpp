@@ -32,6 +32,9 @@ struct CompileOptions {
     // output is written after everything that reads the old content of the state.
     std::map<std::string, std::string> state_inputs = {};
     std::map<std::string, std::string> state_outputs = {};
+    // Outputs that are added to states if RunScalars::accumulate is set, otherwise written, as gradients are: output ->
+    // state. float32.
+    std::map<std::string, std::string> state_sums = {};
     // States that each replay copies to the host at its end, for Program::read_state(). Small ones.
     std::vector<std::string> read_states = {};
     std::map<std::string, std::string> kernel_choices = {}; // see Lowering::choose()

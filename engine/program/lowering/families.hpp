@@ -14,10 +14,11 @@ Status lower_shape(Lowering& lowering, graph::NodeId node); // reshape transpose
 Status lower_leaf(Lowering& lowering, graph::NodeId node);  // input parameter buffer constant fill iota positions ...
 Status lower_pointwise(Lowering& lowering, graph::NodeId node); // one operation; groups: pointwise.hpp
 Status lower_own(Lowering& lowering, graph::NodeId node);       // a plugin's own operation
-Status lower_random(Lowering& lowering, graph::NodeId node);    // random_uniform random_normal
+Status lower_random(Lowering& lowering, graph::NodeId node);    // random_uniform random_normal truncated_normal
 
 Status lower_matmul(Lowering& lowering, graph::NodeId node);        // matmul linear
 Status lower_row_linear(Lowering& lowering, graph::NodeId node);    // row_linear
+Status lower_windows(Lowering& lowering, graph::NodeId node);       // patches, pools and their gradients
 Status lower_attention(Lowering& lowering, graph::NodeId node);     // attention attention_gradient attention_cached
 Status lower_norm(Lowering& lowering, graph::NodeId node);          // layer_norm rms_norm and their gradients
 Status lower_softmax(Lowering& lowering, graph::NodeId node);       // softmax log_softmax softmax_gradient

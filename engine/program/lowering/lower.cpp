@@ -44,10 +44,17 @@ LowerNode family_of(Op op) {
     case Op::positions:
     case Op::step_scalar: return lower_leaf;
     case Op::random_uniform:
-    case Op::random_normal: return lower_random;
+    case Op::random_normal:
+    case Op::truncated_normal: return lower_random;
     case Op::matmul:
     case Op::linear: return lower_matmul;
     case Op::row_linear: return lower_row_linear;
+    case Op::patches:
+    case Op::patches_gradient:
+    case Op::max_pool2d:
+    case Op::max_pool2d_gradient:
+    case Op::avg_pool2d:
+    case Op::avg_pool2d_gradient: return lower_windows;
     case Op::attention:
     case Op::attention_gradient:
     case Op::attention_cached: return lower_attention;
@@ -94,6 +101,7 @@ struct Wanted {
     std::vector<std::pair<std::string, graph::ValueId>> outputs;
     std::vector<std::pair<std::string, graph::ValueId>> gradients; // without "grad."
     std::vector<std::pair<std::string, graph::ValueId>> states;    // state name -> value
+    std::vector<std::pair<std::string, graph::ValueId>> sums;      // state name -> value that is added
 };
 
 std::optional<graph::ValueId> find_output(const graph::Graph& graph, const std::string& name) {
@@ -131,6 +139,11 @@ Result<Wanted> find_wanted(const graph::Graph& graph, const CompileOptions& opti
             return not_found(fmt::format("the graph has no output '{}' to write to the state '{}'", name, state));
         wanted.states.emplace_back(state, *value);
     }
+    for (const auto& [name, state] : options.state_sums) {
+        const auto value = find_output(graph, name);
+        if (!value) return not_found(fmt::format("the graph has no output '{}' to add to the state '{}'", name, state));
+        wanted.sums.emplace_back(state, *value);
+    }
     return wanted;
 }
 
@@ -144,7 +157,7 @@ void find_needed(Lowering& lowering, const Wanted& wanted) {
         needed[graph.value(value).node] = true;
         lowering.read[value] = true;
     };
-    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
+    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states, &wanted.sums})
         for (const auto& [name, value] : *list) need(value);
     for (std::size_t n = graph.nodes.size(); n-- > 0;) {
         // An append to a cache is always needed.
@@ -172,9 +185,9 @@ void accumulate(Lowering& lowering, const View& from, const View& gradient) {
     lowering.append(std::move(dispatch));
 }
 
-Status is_float32(const View& gradient, const std::string& name) {
-    if (gradient.storage == Storage::f32) return {};
-    return internal_error(fmt::format("the gradient of '{}' is not float32", name));
+Status is_float32(const View& added, const std::string& name) {
+    if (added.storage == Storage::f32) return {};
+    return internal_error(fmt::format("what is added to '{}' is not float32", name));
 }
 
 // Adds gradients to the gradient arena as soon as they are computed, so that their memory is free again.
@@ -232,6 +245,13 @@ Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& opti
         moves.emplace_back(view, lowering.named(ResourceKind::state, name, view.shape, view.storage));
     }
     for (const auto& [from, to] : moves) lowering.copy(from, to);
+    for (const auto& [name, value] : wanted.sums) {
+        const View view = lowering.view(value);
+        lowering.current = lowering.graph->value(value).node;
+        if (view.elements() == 0) continue;
+        HK_TRY(is_float32(view, name));
+        accumulate(lowering, view, lowering.named(ResourceKind::state, name, view.shape, Storage::f32));
+    }
     return {};
 }
 
@@ -301,7 +321,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
 
     if (options.precision != Storage::f32) convert_parameters(lowering);
     std::vector<graph::ValueId> kept;
-    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
+    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states, &wanted.sums})
         for (const auto& [name, value] : *list) kept.push_back(value);
     const PointwiseGroups groups = group_pointwise(graph, needed, kept, lowering.limits);
     if (lowering.limits.kernels_of_gpus()) lowering.column_sums = find_column_sums(graph, needed);

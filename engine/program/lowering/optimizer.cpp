@@ -154,6 +154,23 @@ Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* sha
     return dispatch;
 }
 
+void write_buffer(Lowering& lowering, const WrittenBuffer& written, const View& state) {
+    if (written.shape.elements() == 0) return;
+    const View sum = lowering.named(ResourceKind::state, buffer_sum_state(written.name), written.shape, Storage::f32);
+    const View buffer = lowering.named(ResourceKind::state, buffer_state(written.name), written.shape, Storage::f32);
+    const View share = lowering.step_scalar(kMicroBatchShare, 1);
+    Dispatch dispatch;
+    dispatch.shader = "optimizer/buffer";
+    dispatch.label = "buffer";
+    dispatch.record = make_record(kernels::optimizer::BufferRecord{
+        .sum = sum, .to = buffer, .state = state, .share = share, .count = word(buffer.elements())});
+    dispatch.groups = elementwise_groups(buffer.elements());
+    for (const View* view : {&sum, &state, &share}) dispatch.reads(*view);
+    dispatch.writes(buffer);
+    dispatch.bytes = 2.0 * static_cast<double>(buffer.bytes());
+    lowering.append(std::move(dispatch));
+}
+
 } // namespace
 
 Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
@@ -291,6 +308,8 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         if (plan.moments_over_bus) update.seconds = 2.0 * kept / kBusBytes;
         lowering.append(std::move(update));
     }
+    if (updates)
+        for (const WrittenBuffer& written : plan.buffers) write_buffer(lowering, written, a.state);
     return lowering;
 }
 

@@ -9,7 +9,7 @@
 // Pruned weights (OptimizerPlan::kept) that are zero, with zero moments, stay exactly zero: the first dispatch sets
 // their gradients to zero, so that norm and clipping do not see them, and decay and update of zeros are zero.
 //
-// A step whose norm (or loss) is not finite changes only the counters of OptimizerState.
+// OptimizerPlan::buffers adds one dispatch each. A step whose norm (or loss) is not finite changes only counters.
 //
 // A rank of a training computes the norm and the update for the elements that it owns (Shards), as programs of their
 // own (OptimizerStage): the sums of squares of all ranks come together in between.
@@ -37,6 +37,15 @@ struct OptimizerGroup {
     float weight_decay = 0;
 };
 
+// A buffer of the graph that a step writes.
+struct WrittenBuffer {
+    std::string name;
+    graph::Shape shape;
+};
+
+// Returns the name of the state to which programs add a buffer's updates (CompileOptions::state_sums).
+inline std::string buffer_sum_state(std::string_view name) { return "buffer_sum." + std::string(name); }
+
 // What a program of the optimizer computes.
 enum class OptimizerStage : uint8_t {
     all,
@@ -62,6 +71,8 @@ struct OptimizerPlan {
     // By entry of the table: one byte per element, 0 if the weight is pruned; empty: nothing of this entry is. Without
     // any, nothing is pruned. The bytes must exist until lower_optimizer() returns.
     std::vector<std::span<const uint8_t>> kept;
+    // They get the mean of what buffer_sum_state() holds, with the update.
+    std::vector<WrittenBuffer> buffers;
     // Whether the loss was multiplied by the number in kLossScaleState, which kGradientScale undoes: it is halved in a
     // skipped step and doubled after kLossScaleSteps applied ones.
     bool loss_scaling = false;
@@ -85,6 +96,8 @@ inline const char* const kOptimizerSums = "optimizer.sums"; // with stages: sums
 inline const char* const kLearningRate = "learning_rate";   // step scalar
 inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
 inline const char* const kLoss = "loss";                    // step scalar, initially 0
+inline const char* const kMicroBatchShare =
+    "micro_batch_share"; // step scalar, initially 1: 1 / micro-batches; with buffers
 
 // `table` and `chunks` are the store's. invalid_argument if the plan does not match them.
 Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,

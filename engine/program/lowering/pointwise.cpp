@@ -1,5 +1,6 @@
 #include "program/lowering/pointwise.hpp"
 
+#include "graph/truncated_normal.hpp"
 #include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
 
@@ -210,13 +211,24 @@ Status lower_random(Lowering& lowering, graph::NodeId id) {
     const View runtime = lowering.runtime();
     Dispatch dispatch;
     dispatch.shader = "pointwise/random";
-    dispatch.constants = {node.op == Op::random_normal ? 1u : 0u};
-    dispatch.record =
-        make_record(kernels::pointwise::RandomRecord{.y = y,
-                                                     .runtime = runtime,
-                                                     .count = word(y.elements()),
-                                                     .example = word(y.elements() / (shape.rank() == 0 ? 1 : shape[0])),
-                                                     .stream = static_cast<uint32_t>(node.integer("stream"))});
+    dispatch.constants = {kernels::pointwise::kUniform};
+    kernels::pointwise::RandomRecord record{.y = y,
+                                            .runtime = runtime,
+                                            .count = word(y.elements()),
+                                            .example = word(y.elements() / (shape.rank() == 0 ? 1 : shape[0])),
+                                            .stream = static_cast<uint32_t>(node.integer("stream"))};
+    if (node.op == Op::random_normal) dispatch.constants = {kernels::pointwise::kNormal};
+    if (node.op == Op::truncated_normal) {
+        dispatch.constants = {kernels::pointwise::kTruncatedNormal};
+        const graph::TruncatedNormal distribution(node.real("low"), node.real("high"));
+        record.low = static_cast<float>(node.real("low"));
+        record.high = static_cast<float>(node.real("high"));
+        record.below = static_cast<float>(distribution.below());
+        record.inside = static_cast<float>(distribution.inside());
+        record.above = static_cast<float>(distribution.above());
+        record.middle = static_cast<float>(0.5 - distribution.below());
+    }
+    dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(y.elements());
     dispatch.reads(runtime);
     dispatch.writes(y);

@@ -1,5 +1,6 @@
 #include "program/lowering/storage16.hpp"
 
+#include "graph/buffer_update.hpp"
 #include "graph/fuse.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/pointwise.hpp"
@@ -48,7 +49,8 @@ template<class Reads, class IsView, class Counted>
 std::vector<bool> read_only_by(const graph::Graph& graph, Reads&& reads, IsView&& is_view, Counted&& counted) {
     std::vector<bool> readable(graph.values.size(), true);
     for (const auto& [name, value] : graph.outputs)
-        if (name.starts_with("grad.")) readable[value] = false; // gradients of parameters are float32
+        if (name.starts_with("grad.") || name.starts_with(graph::kBufferUpdate))
+            readable[value] = false; // gradients of parameters and updates of buffers are float32
     for (graph::NodeId id = static_cast<graph::NodeId>(graph.nodes.size()); id-- > 0;) {
         const graph::Node& node = graph.nodes[id];
         if (!counted(id)) continue;

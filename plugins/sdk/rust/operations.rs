@@ -1354,6 +1354,47 @@ pub fn scan_linear_with<'g>(x: Value<'g>, a: Value<'g>, axis: i64, options: Scan
 }
 
 #[derive(Clone)]
+pub struct TruncatedNormalOptions {
+    pub low: f64,
+    pub high: f64,
+    pub stream: i64,
+}
+impl Default for TruncatedNormalOptions {
+    fn default() -> Self {
+        TruncatedNormalOptions { low: -2.0, high: 2.0, stream: -1, }
+    }
+}
+impl TruncatedNormalOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn low(mut self, low: f64) -> Self {
+        self.low = low;
+        self
+    }
+    pub fn high(mut self, high: f64) -> Self {
+        self.high = high;
+        self
+    }
+    pub fn stream(mut self, stream: impl Into<i64>) -> Self {
+        self.stream = stream.into();
+        self
+    }
+}
+
+/// Standard normal within [low, high], as if numbers outside were drawn again (torch.nn.init.trunc_normal_ with mean
+/// 0 and deviation 1), by the inverse of the distribution function of one number for each element, drawn by (seed,
+/// step, stream, example).
+#[track_caller]
+pub fn truncated_normal<'g>(graph: &'g Graph, shape: &[i64]) -> Value<'g> {
+    truncated_normal_with(graph, shape, TruncatedNormalOptions::default())
+}
+#[track_caller]
+pub fn truncated_normal_with<'g>(graph: &'g Graph, shape: &[i64], options: TruncatedNormalOptions) -> Value<'g> {
+    graph.emit("truncated_normal", 1, &[], &[("shape", Attribute::Ints(shape)), ("low", Attribute::Real(options.low)), ("high", Attribute::Real(options.high)), ("stream", Attribute::Int(options.stream))], 1)[0]
+}
+
+#[derive(Clone)]
 pub struct RowLinearOptions {
     pub input_first: i64,
 }
@@ -1381,6 +1422,269 @@ pub fn row_linear<'g>(x: Value<'g>, weights: Value<'g>, rows: Value<'g>) -> Valu
 #[track_caller]
 pub fn row_linear_with<'g>(x: Value<'g>, weights: Value<'g>, rows: Value<'g>, options: RowLinearOptions) -> Value<'g> {
     x.graph().emit("row_linear", 1, &[x.id(), weights.id(), rows.id()], &[("input_first", Attribute::Int(options.input_first))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct Conv2dOptions<'g> {
+    pub bias: Option<Value<'g>>,
+    pub stride: Vec<i64>,
+    pub padding: Vec<i64>,
+    pub dilation: Vec<i64>,
+    pub groups: i64,
+}
+impl<'g> Default for Conv2dOptions<'g> {
+    fn default() -> Self {
+        Conv2dOptions { bias: None, stride: Vec::new(), padding: Vec::new(), dilation: Vec::new(), groups: 1, }
+    }
+}
+impl<'g> Conv2dOptions<'g> {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn bias(mut self, bias: impl Into<Option<Value<'g>>>) -> Self {
+        self.bias = bias.into();
+        self
+    }
+    pub fn stride(mut self, stride: &[i64]) -> Self {
+        self.stride = stride.to_vec();
+        self
+    }
+    pub fn padding(mut self, padding: &[i64]) -> Self {
+        self.padding = padding.to_vec();
+        self
+    }
+    pub fn dilation(mut self, dilation: &[i64]) -> Self {
+        self.dilation = dilation.to_vec();
+        self
+    }
+    pub fn groups(mut self, groups: impl Into<i64>) -> Self {
+        self.groups = groups.into();
+        self
+    }
+}
+
+/// x [B, H, W, C], weight [O, C / groups, kh, kw] as PyTorch stores it, bias [O] -> [B, H', W', O]: y[b, i, j, o] =
+/// bias[o] + sum over c, u, v of weight[o, c, u, v] x[b, i stride + u dilation - padding, j stride + v dilation -
+/// padding, c], where x is 0 outside. H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1, rounded down.
+/// Channels are the last dimension, as in linear: transpose PyTorch's [B, C, H, W] by {0, 2, 3, 1}. stride, padding
+/// and dilation are one number, or one for H and one for W; [] is 1, 0 and 1. Output channel o reads the channels of
+/// its group, o / (O / groups).
+#[track_caller]
+pub fn conv2d<'g>(x: Value<'g>, weight: Value<'g>) -> Value<'g> {
+    conv2d_with(x, weight, Conv2dOptions::default())
+}
+#[track_caller]
+pub fn conv2d_with<'g>(x: Value<'g>, weight: Value<'g>, options: Conv2dOptions<'g>) -> Value<'g> {
+    x.graph().emit("conv2d", 1, &[x.id(), weight.id(), Value::id_or_none(options.bias)], &[("stride", Attribute::Ints(&options.stride)), ("padding", Attribute::Ints(&options.padding)), ("dilation", Attribute::Ints(&options.dilation)), ("groups", Attribute::Int(options.groups))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct Conv1dOptions<'g> {
+    pub bias: Option<Value<'g>>,
+    pub stride: Vec<i64>,
+    pub padding: Vec<i64>,
+    pub dilation: Vec<i64>,
+    pub groups: i64,
+}
+impl<'g> Default for Conv1dOptions<'g> {
+    fn default() -> Self {
+        Conv1dOptions { bias: None, stride: Vec::new(), padding: Vec::new(), dilation: Vec::new(), groups: 1, }
+    }
+}
+impl<'g> Conv1dOptions<'g> {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn bias(mut self, bias: impl Into<Option<Value<'g>>>) -> Self {
+        self.bias = bias.into();
+        self
+    }
+    pub fn stride(mut self, stride: &[i64]) -> Self {
+        self.stride = stride.to_vec();
+        self
+    }
+    pub fn padding(mut self, padding: &[i64]) -> Self {
+        self.padding = padding.to_vec();
+        self
+    }
+    pub fn dilation(mut self, dilation: &[i64]) -> Self {
+        self.dilation = dilation.to_vec();
+        self
+    }
+    pub fn groups(mut self, groups: impl Into<i64>) -> Self {
+        self.groups = groups.into();
+        self
+    }
+}
+
+/// conv2d along one dimension: x [B, T, C], weight [O, C / groups, K], bias [O] -> [B, T', O]. Without later tokens
+/// (a causal convolution): pad x at the front instead of padding.
+#[track_caller]
+pub fn conv1d<'g>(x: Value<'g>, weight: Value<'g>) -> Value<'g> {
+    conv1d_with(x, weight, Conv1dOptions::default())
+}
+#[track_caller]
+pub fn conv1d_with<'g>(x: Value<'g>, weight: Value<'g>, options: Conv1dOptions<'g>) -> Value<'g> {
+    x.graph().emit("conv1d", 1, &[x.id(), weight.id(), Value::id_or_none(options.bias)], &[("stride", Attribute::Ints(&options.stride)), ("padding", Attribute::Ints(&options.padding)), ("dilation", Attribute::Ints(&options.dilation)), ("groups", Attribute::Int(options.groups))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct MaxPool2dOptions {
+    pub stride: Vec<i64>,
+    pub padding: Vec<i64>,
+    pub dilation: Vec<i64>,
+}
+impl Default for MaxPool2dOptions {
+    fn default() -> Self {
+        MaxPool2dOptions { stride: Vec::new(), padding: Vec::new(), dilation: Vec::new(), }
+    }
+}
+impl MaxPool2dOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn stride(mut self, stride: &[i64]) -> Self {
+        self.stride = stride.to_vec();
+        self
+    }
+    pub fn padding(mut self, padding: &[i64]) -> Self {
+        self.padding = padding.to_vec();
+        self
+    }
+    pub fn dilation(mut self, dilation: &[i64]) -> Self {
+        self.dilation = dilation.to_vec();
+        self
+    }
+}
+
+/// The largest element of each window of each channel: x [B, H, W, C] -> [B, H', W', C], with sizes as in conv2d.
+/// Padding is never the largest. kernel, stride, padding and dilation are one number, or one for H and one for W;
+/// stride [] is the kernel. The first of equal elements gets the gradient; NaN is larger than every number.
+#[track_caller]
+pub fn max_pool2d<'g>(x: Value<'g>, kernel: &[i64]) -> Value<'g> {
+    max_pool2d_with(x, kernel, MaxPool2dOptions::default())
+}
+#[track_caller]
+pub fn max_pool2d_with<'g>(x: Value<'g>, kernel: &[i64], options: MaxPool2dOptions) -> Value<'g> {
+    x.graph().emit("max_pool2d", 1, &[x.id()], &[("kernel", Attribute::Ints(kernel)), ("stride", Attribute::Ints(&options.stride)), ("padding", Attribute::Ints(&options.padding)), ("dilation", Attribute::Ints(&options.dilation))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct MaxPool1dOptions {
+    pub stride: Vec<i64>,
+    pub padding: Vec<i64>,
+    pub dilation: Vec<i64>,
+}
+impl Default for MaxPool1dOptions {
+    fn default() -> Self {
+        MaxPool1dOptions { stride: Vec::new(), padding: Vec::new(), dilation: Vec::new(), }
+    }
+}
+impl MaxPool1dOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn stride(mut self, stride: &[i64]) -> Self {
+        self.stride = stride.to_vec();
+        self
+    }
+    pub fn padding(mut self, padding: &[i64]) -> Self {
+        self.padding = padding.to_vec();
+        self
+    }
+    pub fn dilation(mut self, dilation: &[i64]) -> Self {
+        self.dilation = dilation.to_vec();
+        self
+    }
+}
+
+/// max_pool2d along one dimension: x [B, T, C] -> [B, T', C].
+#[track_caller]
+pub fn max_pool1d<'g>(x: Value<'g>, kernel: &[i64]) -> Value<'g> {
+    max_pool1d_with(x, kernel, MaxPool1dOptions::default())
+}
+#[track_caller]
+pub fn max_pool1d_with<'g>(x: Value<'g>, kernel: &[i64], options: MaxPool1dOptions) -> Value<'g> {
+    x.graph().emit("max_pool1d", 1, &[x.id()], &[("kernel", Attribute::Ints(kernel)), ("stride", Attribute::Ints(&options.stride)), ("padding", Attribute::Ints(&options.padding)), ("dilation", Attribute::Ints(&options.dilation))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct AvgPool2dOptions {
+    pub stride: Vec<i64>,
+    pub padding: Vec<i64>,
+    pub count_padding: i64,
+}
+impl Default for AvgPool2dOptions {
+    fn default() -> Self {
+        AvgPool2dOptions { stride: Vec::new(), padding: Vec::new(), count_padding: 1, }
+    }
+}
+impl AvgPool2dOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn stride(mut self, stride: &[i64]) -> Self {
+        self.stride = stride.to_vec();
+        self
+    }
+    pub fn padding(mut self, padding: &[i64]) -> Self {
+        self.padding = padding.to_vec();
+        self
+    }
+    pub fn count_padding(mut self, count_padding: impl Into<i64>) -> Self {
+        self.count_padding = count_padding.into();
+        self
+    }
+}
+
+/// The mean of each window of each channel: x [B, H, W, C] -> [B, H', W', C], with sizes as in conv2d. Padding counts
+/// as zeros; with count_padding = 0 the mean is over the elements of x alone. stride [] is the kernel.
+#[track_caller]
+pub fn avg_pool2d<'g>(x: Value<'g>, kernel: &[i64]) -> Value<'g> {
+    avg_pool2d_with(x, kernel, AvgPool2dOptions::default())
+}
+#[track_caller]
+pub fn avg_pool2d_with<'g>(x: Value<'g>, kernel: &[i64], options: AvgPool2dOptions) -> Value<'g> {
+    x.graph().emit("avg_pool2d", 1, &[x.id()], &[("kernel", Attribute::Ints(kernel)), ("stride", Attribute::Ints(&options.stride)), ("padding", Attribute::Ints(&options.padding)), ("count_padding", Attribute::Int(options.count_padding))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct AvgPool1dOptions {
+    pub stride: Vec<i64>,
+    pub padding: Vec<i64>,
+    pub count_padding: i64,
+}
+impl Default for AvgPool1dOptions {
+    fn default() -> Self {
+        AvgPool1dOptions { stride: Vec::new(), padding: Vec::new(), count_padding: 1, }
+    }
+}
+impl AvgPool1dOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn stride(mut self, stride: &[i64]) -> Self {
+        self.stride = stride.to_vec();
+        self
+    }
+    pub fn padding(mut self, padding: &[i64]) -> Self {
+        self.padding = padding.to_vec();
+        self
+    }
+    pub fn count_padding(mut self, count_padding: impl Into<i64>) -> Self {
+        self.count_padding = count_padding.into();
+        self
+    }
+}
+
+/// avg_pool2d along one dimension: x [B, T, C] -> [B, T', C].
+#[track_caller]
+pub fn avg_pool1d<'g>(x: Value<'g>, kernel: &[i64]) -> Value<'g> {
+    avg_pool1d_with(x, kernel, AvgPool1dOptions::default())
+}
+#[track_caller]
+pub fn avg_pool1d_with<'g>(x: Value<'g>, kernel: &[i64], options: AvgPool1dOptions) -> Value<'g> {
+    x.graph().emit("avg_pool1d", 1, &[x.id()], &[("kernel", Attribute::Ints(kernel)), ("stride", Attribute::Ints(&options.stride)), ("padding", Attribute::Ints(&options.padding)), ("count_padding", Attribute::Int(options.count_padding))], 1)[0]
 }
 
 #[derive(Clone)]
@@ -1450,6 +1754,15 @@ pub fn scatter_with<'g>(x: Value<'g>, indices: Value<'g>, values: Value<'g>, opt
 #[track_caller]
 pub fn one_hot<'g>(indices: Value<'g>, size: i64) -> Value<'g> {
     indices.graph().emit("one_hot", 1, &[indices.id()], &[("size", Attribute::Int(size))], 1)[0]
+}
+
+/// value itself; in a training the buffer (a value of buffer()) gets it when the step updates the parameters: the
+/// mean over the micro-batches of the step, each computed with the buffers and parameters from before the step. A
+/// skipped step changes no buffer. In modes other than train nothing is written. One update for each buffer, of its
+/// shape. No gradient flows into a buffer.
+#[track_caller]
+pub fn buffer_update<'g>(buffer: Value<'g>, value: Value<'g>) -> Value<'g> {
+    buffer.graph().emit("buffer_update", 1, &[buffer.id(), value.id()], &[], 1)[0]
 }
 }
 #[cfg(any(hekla_minor = "1"))]

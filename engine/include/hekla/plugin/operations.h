@@ -731,6 +731,38 @@ static inline hk_value hk_random_normal(const hk_graph_interface* graph, hk_buil
     return output;
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_truncated_normal_options {
+    double low;
+    double high;
+    int64_t stream;
+} hk_truncated_normal_options;
+
+static inline hk_truncated_normal_options hk_truncated_normal_defaults(void) {
+    hk_truncated_normal_options options;
+    memset(&options, 0, sizeof options);
+    options.low = -2.0;
+    options.high = 2.0;
+    options.stream = -1;
+    return options;
+}
+
+// Standard normal within [low, high], as if numbers outside were drawn again (torch.nn.init.trunc_normal_ with mean 0
+// and deviation 1), by the inverse of the distribution function of one number for each element, drawn by (seed, step,
+// stream, example).
+static inline hk_value hk_truncated_normal(const hk_graph_interface* graph, hk_builder* builder, const int64_t* shape, uint64_t shape_count, const hk_truncated_normal_options* options) {
+    const hk_truncated_normal_options chosen = options ? *options : hk_truncated_normal_defaults();
+    hk_attribute attributes[4];
+    attributes[0] = hk_attribute_ints("shape", shape, shape_count);
+    attributes[1] = hk_attribute_real("low", chosen.low);
+    attributes[2] = hk_attribute_real("high", chosen.high);
+    attributes[3] = hk_attribute_int("stream", chosen.stream);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("truncated_normal"), 1, NULL, 0, attributes, 4, &output, 1);
+    return output;
+}
+#endif
+
 typedef struct hk_matmul_options {
     int64_t transpose_a;
     int64_t transpose_b;
@@ -798,6 +830,207 @@ static inline hk_value hk_row_linear(const hk_graph_interface* graph, hk_builder
     attributes[0] = hk_attribute_int("input_first", chosen.input_first);
     hk_value output = 0;
     graph->emit(builder, hk_text("row_linear"), 1, inputs, 3, attributes, 1, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_conv2d_options {
+    hk_value bias;
+    const int64_t* stride;
+    uint64_t stride_count;
+    const int64_t* padding;
+    uint64_t padding_count;
+    const int64_t* dilation;
+    uint64_t dilation_count;
+    int64_t groups;
+} hk_conv2d_options;
+
+static inline hk_conv2d_options hk_conv2d_defaults(void) {
+    hk_conv2d_options options;
+    memset(&options, 0, sizeof options);
+    options.groups = 1;
+    return options;
+}
+
+// x [B, H, W, C], weight [O, C / groups, kh, kw] as PyTorch stores it, bias [O] -> [B, H', W', O]: y[b, i, j, o] =
+// bias[o] + sum over c, u, v of weight[o, c, u, v] x[b, i stride + u dilation - padding, j stride + v dilation -
+// padding, c], where x is 0 outside. H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1, rounded down.
+// Channels are the last dimension, as in linear: transpose PyTorch's [B, C, H, W] by {0, 2, 3, 1}. stride, padding
+// and dilation are one number, or one for H and one for W; [] is 1, 0 and 1. Output channel o reads the channels of
+// its group, o / (O / groups).
+static inline hk_value hk_conv2d(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_value weight, const hk_conv2d_options* options) {
+    const hk_conv2d_options chosen = options ? *options : hk_conv2d_defaults();
+    hk_value inputs[] = {x, weight, chosen.bias};
+    hk_attribute attributes[4];
+    attributes[0] = hk_attribute_ints("stride", chosen.stride, chosen.stride_count);
+    attributes[1] = hk_attribute_ints("padding", chosen.padding, chosen.padding_count);
+    attributes[2] = hk_attribute_ints("dilation", chosen.dilation, chosen.dilation_count);
+    attributes[3] = hk_attribute_int("groups", chosen.groups);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("conv2d"), 1, inputs, 3, attributes, 4, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_conv1d_options {
+    hk_value bias;
+    const int64_t* stride;
+    uint64_t stride_count;
+    const int64_t* padding;
+    uint64_t padding_count;
+    const int64_t* dilation;
+    uint64_t dilation_count;
+    int64_t groups;
+} hk_conv1d_options;
+
+static inline hk_conv1d_options hk_conv1d_defaults(void) {
+    hk_conv1d_options options;
+    memset(&options, 0, sizeof options);
+    options.groups = 1;
+    return options;
+}
+
+// conv2d along one dimension: x [B, T, C], weight [O, C / groups, K], bias [O] -> [B, T', O]. Without later tokens (a
+// causal convolution): pad x at the front instead of padding.
+static inline hk_value hk_conv1d(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_value weight, const hk_conv1d_options* options) {
+    const hk_conv1d_options chosen = options ? *options : hk_conv1d_defaults();
+    hk_value inputs[] = {x, weight, chosen.bias};
+    hk_attribute attributes[4];
+    attributes[0] = hk_attribute_ints("stride", chosen.stride, chosen.stride_count);
+    attributes[1] = hk_attribute_ints("padding", chosen.padding, chosen.padding_count);
+    attributes[2] = hk_attribute_ints("dilation", chosen.dilation, chosen.dilation_count);
+    attributes[3] = hk_attribute_int("groups", chosen.groups);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("conv1d"), 1, inputs, 3, attributes, 4, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_max_pool2d_options {
+    const int64_t* stride;
+    uint64_t stride_count;
+    const int64_t* padding;
+    uint64_t padding_count;
+    const int64_t* dilation;
+    uint64_t dilation_count;
+} hk_max_pool2d_options;
+
+static inline hk_max_pool2d_options hk_max_pool2d_defaults(void) {
+    hk_max_pool2d_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// The largest element of each window of each channel: x [B, H, W, C] -> [B, H', W', C], with sizes as in conv2d.
+// Padding is never the largest. kernel, stride, padding and dilation are one number, or one for H and one for W;
+// stride [] is the kernel. The first of equal elements gets the gradient; NaN is larger than every number.
+static inline hk_value hk_max_pool2d(const hk_graph_interface* graph, hk_builder* builder, hk_value x, const int64_t* kernel, uint64_t kernel_count, const hk_max_pool2d_options* options) {
+    const hk_max_pool2d_options chosen = options ? *options : hk_max_pool2d_defaults();
+    hk_value inputs[] = {x};
+    hk_attribute attributes[4];
+    attributes[0] = hk_attribute_ints("kernel", kernel, kernel_count);
+    attributes[1] = hk_attribute_ints("stride", chosen.stride, chosen.stride_count);
+    attributes[2] = hk_attribute_ints("padding", chosen.padding, chosen.padding_count);
+    attributes[3] = hk_attribute_ints("dilation", chosen.dilation, chosen.dilation_count);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("max_pool2d"), 1, inputs, 1, attributes, 4, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_max_pool1d_options {
+    const int64_t* stride;
+    uint64_t stride_count;
+    const int64_t* padding;
+    uint64_t padding_count;
+    const int64_t* dilation;
+    uint64_t dilation_count;
+} hk_max_pool1d_options;
+
+static inline hk_max_pool1d_options hk_max_pool1d_defaults(void) {
+    hk_max_pool1d_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// max_pool2d along one dimension: x [B, T, C] -> [B, T', C].
+static inline hk_value hk_max_pool1d(const hk_graph_interface* graph, hk_builder* builder, hk_value x, const int64_t* kernel, uint64_t kernel_count, const hk_max_pool1d_options* options) {
+    const hk_max_pool1d_options chosen = options ? *options : hk_max_pool1d_defaults();
+    hk_value inputs[] = {x};
+    hk_attribute attributes[4];
+    attributes[0] = hk_attribute_ints("kernel", kernel, kernel_count);
+    attributes[1] = hk_attribute_ints("stride", chosen.stride, chosen.stride_count);
+    attributes[2] = hk_attribute_ints("padding", chosen.padding, chosen.padding_count);
+    attributes[3] = hk_attribute_ints("dilation", chosen.dilation, chosen.dilation_count);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("max_pool1d"), 1, inputs, 1, attributes, 4, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_avg_pool2d_options {
+    const int64_t* stride;
+    uint64_t stride_count;
+    const int64_t* padding;
+    uint64_t padding_count;
+    int64_t count_padding;
+} hk_avg_pool2d_options;
+
+static inline hk_avg_pool2d_options hk_avg_pool2d_defaults(void) {
+    hk_avg_pool2d_options options;
+    memset(&options, 0, sizeof options);
+    options.count_padding = 1;
+    return options;
+}
+
+// The mean of each window of each channel: x [B, H, W, C] -> [B, H', W', C], with sizes as in conv2d. Padding counts
+// as zeros; with count_padding = 0 the mean is over the elements of x alone. stride [] is the kernel.
+static inline hk_value hk_avg_pool2d(const hk_graph_interface* graph, hk_builder* builder, hk_value x, const int64_t* kernel, uint64_t kernel_count, const hk_avg_pool2d_options* options) {
+    const hk_avg_pool2d_options chosen = options ? *options : hk_avg_pool2d_defaults();
+    hk_value inputs[] = {x};
+    hk_attribute attributes[4];
+    attributes[0] = hk_attribute_ints("kernel", kernel, kernel_count);
+    attributes[1] = hk_attribute_ints("stride", chosen.stride, chosen.stride_count);
+    attributes[2] = hk_attribute_ints("padding", chosen.padding, chosen.padding_count);
+    attributes[3] = hk_attribute_int("count_padding", chosen.count_padding);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("avg_pool2d"), 1, inputs, 1, attributes, 4, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_avg_pool1d_options {
+    const int64_t* stride;
+    uint64_t stride_count;
+    const int64_t* padding;
+    uint64_t padding_count;
+    int64_t count_padding;
+} hk_avg_pool1d_options;
+
+static inline hk_avg_pool1d_options hk_avg_pool1d_defaults(void) {
+    hk_avg_pool1d_options options;
+    memset(&options, 0, sizeof options);
+    options.count_padding = 1;
+    return options;
+}
+
+// avg_pool2d along one dimension: x [B, T, C] -> [B, T', C].
+static inline hk_value hk_avg_pool1d(const hk_graph_interface* graph, hk_builder* builder, hk_value x, const int64_t* kernel, uint64_t kernel_count, const hk_avg_pool1d_options* options) {
+    const hk_avg_pool1d_options chosen = options ? *options : hk_avg_pool1d_defaults();
+    hk_value inputs[] = {x};
+    hk_attribute attributes[4];
+    attributes[0] = hk_attribute_ints("kernel", kernel, kernel_count);
+    attributes[1] = hk_attribute_ints("stride", chosen.stride, chosen.stride_count);
+    attributes[2] = hk_attribute_ints("padding", chosen.padding, chosen.padding_count);
+    attributes[3] = hk_attribute_int("count_padding", chosen.count_padding);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("avg_pool1d"), 1, inputs, 1, attributes, 4, &output, 1);
     return output;
 }
 #endif
@@ -1196,6 +1429,19 @@ static inline hk_value hk_state_write(const hk_graph_interface* graph, hk_builde
     graph->emit(builder, hk_text("state_write"), 1, inputs, 1, attributes, 1, &output, 1);
     return output;
 }
+
+#if HK_TARGET_ABI_MINOR >= 1
+// value itself; in a training the buffer (a value of buffer()) gets it when the step updates the parameters: the mean
+// over the micro-batches of the step, each computed with the buffers and parameters from before the step. A skipped
+// step changes no buffer. In modes other than train nothing is written. One update for each buffer, of its shape. No
+// gradient flows into a buffer.
+static inline hk_value hk_buffer_update(const hk_graph_interface* graph, hk_builder* builder, hk_value buffer, hk_value value) {
+    hk_value inputs[] = {buffer, value};
+    hk_value output = 0;
+    graph->emit(builder, hk_text("buffer_update"), 1, inputs, 2, NULL, 0, &output, 1);
+    return output;
+}
+#endif
 
 // x itself: a named place where an adapter may act.
 static inline hk_value hk_site(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_string name) {

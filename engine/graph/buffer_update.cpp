@@ -1,0 +1,28 @@
+#include "graph/buffer_update.hpp"
+
+#include <fmt/format.h>
+
+namespace hekla::graph {
+
+std::vector<BufferUpdate> buffer_updates(const Graph& graph) {
+    std::vector<BufferUpdate> updates;
+    for (const auto& [name, value] : graph.outputs)
+        if (name.starts_with(kBufferUpdate))
+            updates.push_back({name.substr(kBufferUpdate.size()), name, graph.shape(value)});
+    return updates;
+}
+
+std::vector<ValueId> expand_buffer_update(Builder& b, const Node& node) {
+    const std::string name = b.graph().producer(node.inputs[0]).text("name");
+    const std::string output = std::string(kBufferUpdate) + name;
+    if (b.graph().outputs.contains(output)) {
+        b.fail(invalid_argument(fmt::format("buffer_update: buffer '{}' is updated twice; expected one update, which "
+                                            "combines both",
+                                            name)));
+        return {};
+    }
+    b.output(output, node.inputs[1]);
+    return {node.inputs[1]};
+}
+
+} // namespace hekla::graph

@@ -1,0 +1,28 @@
+// Buffers that a training step writes. An update is an output of the graph under a reserved name; a training adds it up
+// over the micro-batches of a step, and writes the mean with the parameters' update.
+#pragma once
+
+#include "graph/builder.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::graph {
+
+// Outputs with this prefix are updates, before the name of the buffer.
+inline constexpr std::string_view kBufferUpdate = "buffer_update.";
+
+struct BufferUpdate {
+    std::string buffer; // its name
+    std::string output; // of the graph
+    Shape shape;
+};
+
+// Returns the updates of a graph, by name.
+std::vector<BufferUpdate> buffer_updates(const Graph& graph);
+
+// Registers the update and returns its value. An error if the buffer has one already.
+std::vector<ValueId> expand_buffer_update(Builder& builder, const Node& node);
+
+} // namespace hekla::graph

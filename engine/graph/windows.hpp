@@ -1,0 +1,34 @@
+// The windows of convolutions and pools: which elements along H and W of x [B, H, W, C] one element of the result
+// reads. Window i begins at i * stride - padding; its element u is u * dilation later.
+#pragma once
+
+#include "graph/shape_rule.hpp"
+
+#include <array>
+
+namespace hekla::graph {
+
+struct Windows {
+    using Pair = std::array<int64_t, 2>; // along H and along W
+    Pair kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
+
+    // Returns how many elements a window covers, and how many windows there are in `size` elements with the padding.
+    int64_t reach(std::size_t axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
+    int64_t count(std::size_t axis, int64_t size) const {
+        return (size + 2 * padding[axis] - reach(axis)) / stride[axis] + 1;
+    }
+    int64_t elements() const { return kernel[0] * kernel[1]; }
+    bool operator==(const Windows&) const = default;
+};
+
+// Returns the windows of a node. Operations along one dimension have windows of one element along H.
+Result<Windows> windows_of(const Rule& rule);
+Windows windows_of(const Graph& graph, const Node& node); // of a node that was checked
+
+// Shape rules.
+Result<Outputs> convolution_outputs(const Rule& rule);      // conv1d conv2d
+Result<Outputs> pool_outputs(const Rule& rule);             // max_pool1d max_pool2d avg_pool1d avg_pool2d
+Result<Outputs> patches_outputs(const Rule& rule);          // patches
+Result<Outputs> windows_gradient_outputs(const Rule& rule); // and of max_pool2d and avg_pool2d
+
+} // namespace hekla::graph
