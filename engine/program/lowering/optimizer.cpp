@@ -164,8 +164,9 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
     const uint32_t s = lanes(lowering);
     const bool sgd = plan.kind == OptimizerKind::sgd;
     const bool all = plan.stage == OptimizerStage::all;
-    const bool norms = all || plan.stage == OptimizerStage::norm;
-    const bool decides = all || plan.stage == OptimizerStage::decide;
+    const bool judges = plan.stage == OptimizerStage::judge;
+    const bool norms = all || judges || plan.stage == OptimizerStage::norm;
+    const bool decides = all || judges || plan.stage == OptimizerStage::decide;
     const bool updates = all || plan.stage == OptimizerStage::update;
 
     Arenas a;
@@ -176,8 +177,8 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         if (chunk.trained) parts += divide_up(static_cast<int64_t>(chunk.elements), kPart);
     }
     if (norms || decides)
-        a.sums = all ? lowering.allocate({parts}, Storage::f32, "sums of squares")
-                     : lowering.named(ResourceKind::state, kOptimizerSums, {parts}, Storage::f32);
+        a.sums = all || judges ? lowering.allocate({parts}, Storage::f32, "sums of squares")
+                               : lowering.named(ResourceKind::state, kOptimizerSums, {parts}, Storage::f32);
     if (updates) {
         std::vector<float> groups;
         for (const OptimizerGroup& group : plan.groups) {
