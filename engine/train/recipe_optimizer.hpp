@@ -1,4 +1,4 @@
-// What [optimizer] of a recipe says, without a model.
+// The optimizers that [optimizer] of a recipe names, without a model.
 #pragma once
 
 #include "base/status.hpp"
