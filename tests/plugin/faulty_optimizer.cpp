@@ -29,7 +29,7 @@ public:
         if (fault("no_value")) return {};
         if (fault("odd_shape")) return reshape(v.parameter, {-1, 1});
         if (fault("another_kind")) return g.fill(parameter.dims, 1, HK_KIND_INT32);
-        if (fault("foreign_value")) return {&g, 1u << 20 | 1u};
+        if (fault("foreign_value")) return {&g, 4000u << 20 | 1u};
         if (fault("another_parameter")) return v.parameter + sum_all(g.parameter("wte.weight", {3, 5}));
         if (fault("a_field")) return v.parameter * to_float(sum_all(g.input("input_ids")));
         if (fault("a_scalar")) return v.parameter * g.step_scalar("warmth", 1.0);
