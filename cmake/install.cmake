@@ -51,7 +51,7 @@ file(GLOB sdk_headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/plugins/sdk/*.h ${he
 install(FILES ${sdk_headers} DESTINATION include/hekla/sdk)
 install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/sdk/rust ${hekla_SOURCE_DIR}/plugins/sdk/zig DESTINATION share/hekla)
 # The sources of the built-in plugins, to be read and copied.
-foreach(kind adapters architectures combiners heads objectives)
+foreach(kind adapters architectures combiners heads objectives optimizers)
   install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/${kind} DESTINATION share/hekla/plugins FILES_MATCHING PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.json")
 endforeach()
 install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)

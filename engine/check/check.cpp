@@ -10,6 +10,7 @@
 #include "base/temporary_folder.hpp"
 #include "hekla/plugin/adapter.h"
 #include "hekla/plugin/operation.h"
+#include "hekla/plugin/optimizer.h"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 // What a plugin must provide for a test to apply to it.
-enum class Applies { always, architecture, objective, head, adapter, network, operation };
+enum class Applies { always, architecture, objective, head, adapter, network, operation, optimizer, trained };
 
 struct Test {
     const char* name;
@@ -95,6 +96,12 @@ const std::vector<Test>& tests() {
         {"network.gradient", "gradients match finite differences", 2, 300, test_gradient},
         {"adapter.merge", "adapt() computes what the layer computes with the merged weight", 2, 60, test_merge,
          Applies::adapter},
+        {"optimizer.shapes", "parameters of any shape that it takes have an update", 2, 60, test_optimizer_shapes,
+         Applies::optimizer},
+        {"optimizer.same", "the same configuration and parameter give the same update", 2, 60, test_optimizer_same,
+         Applies::optimizer},
+        {"optimizer.finite", "parameters and states stay finite, also where gradients are 0", 2, 60,
+         test_optimizer_finite, Applies::optimizer},
         {"operation.shapes", "any shapes give output shapes and costs, or are refused with a reason", 2, 60,
          test_operation_shapes, Applies::operation},
         {"operation.reference", "the CPU reference is repeatable and stays inside its tensors", 2, 60,
@@ -123,9 +130,10 @@ const std::vector<Test>& tests() {
         {"device.16-kib", "outputs with 16 KiB of shared memory", 3, 300, on({.shared_memory_bytes = 16384})},
         {"device.bounds", "the plugin's operations read and write only their own tensors", 3, 600,
          test_bounds_on_device},
-        {"train.learns", "the loss on 32 examples falls", 3, 600, test_learns},
-        {"train.repeats", "two runs give the same bits", 3, 300, test_repeats},
-        {"train.resumes", "a run that is stopped and resumed gives the same bits", 3, 300, test_resumes},
+        {"train.learns", "the loss on 32 examples falls", 3, 600, test_learns, Applies::trained},
+        {"train.repeats", "two runs give the same bits", 3, 300, test_repeats, Applies::trained},
+        {"train.resumes", "a run that is stopped and resumed gives the same bits", 3, 300, test_resumes,
+         Applies::trained},
         {"abi.used", "the oldest host that can run it", 2, 60, test_used_abi},
     };
     return kAll;
@@ -143,7 +151,9 @@ bool applies(Applies to, std::string_view interface_id) {
     case Applies::head: return interface_id == HK_HEAD_INTERFACE;
     case Applies::adapter: return interface_id == HK_ADAPTER_INTERFACE;
     case Applies::operation: return interface_id == HK_OPERATION_INTERFACE;
-    case Applies::network: return interface_id != HK_OPERATION_INTERFACE;
+    case Applies::optimizer: return interface_id == HK_OPTIMIZER_INTERFACE;
+    case Applies::network: return interface_id != HK_OPERATION_INTERFACE && interface_id != HK_OPTIMIZER_INTERFACE;
+    case Applies::trained: return interface_id != HK_OPERATION_INTERFACE;
     case Applies::always: break;
     }
     return true;
@@ -156,6 +166,8 @@ const char* needed_text(Applies to) {
     case Applies::head: return "a head";
     case Applies::adapter: return "an adapter";
     case Applies::operation: return "an operation";
+    case Applies::optimizer: return "an optimizer";
+    case Applies::trained: return "an architecture, objective, head, adapter, combiner or optimizer";
     default: return "an architecture, objective, head, adapter or combiner";
     }
 }
@@ -317,6 +329,9 @@ Status run_test(const std::string& name, const CheckOptions& options) {
         if (test->level == 1) break; // tests the library as a whole
         const bool wanted = applies(test->applies, provided.interface_id);
         applicable = applicable || wanted;
+        // Optimizers have tests of their own; the others are about networks.
+        const bool is_optimizer = provided.interface_id == HK_OPTIMIZER_INTERFACE;
+        if ((is_optimizer || test->applies == Applies::optimizer) && !wanted) continue;
         if (const std::string why = exemption(provided, provided.check.parse(), test->name); why.empty())
             (provided.interface_id == HK_OPERATION_INTERFACE ? operations : parts).push_back(provided);
         else if (wanted)

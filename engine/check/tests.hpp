@@ -43,6 +43,11 @@ Status test_gradient(Trial& trial);
 // What an adapter adds against what it merges (adapter_tests.cpp).
 Status test_merge(Trial& trial);
 
+// The updates of optimizers, in float64 (optimizer_tests.cpp).
+Status test_optimizer_shapes(Trial& trial);
+Status test_optimizer_same(Trial& trial);
+Status test_optimizer_finite(Trial& trial);
+
 // Decode mode against the whole row (decode_mode_tests.cpp).
 Status test_decode_mode(Trial& trial);
 

@@ -8,6 +8,7 @@
 #include "train/tokenizer_choice.hpp"
 
 #include "hekla/plugin/combiner.h"
+#include "hekla/plugin/optimizer.h"
 
 #include <algorithm>
 #include <array>
@@ -143,7 +144,8 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
     const bool is_body = provided.interface_id == HK_ARCHITECTURE_INTERFACE;
     const bool is_head = provided.interface_id == HK_HEAD_INTERFACE;
     const bool is_adapter = provided.interface_id == HK_ADAPTER_INTERFACE;
-    const bool causal = provided.causal == "yes";
+    const bool is_optimizer = provided.interface_id == HK_OPTIMIZER_INTERFACE;
+    const bool causal = provided.causal == "yes" || is_optimizer;
     train::Recipe recipe;
     recipe.model.architecture = is_body ? id : check.value("architecture", causal ? "gpt2" : "bert");
     const json body =
@@ -152,6 +154,10 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
     if (is_adapter) {
         recipe.adapter.id = id;
         recipe.adapter.config = check.value("config", json::object());
+    }
+    if (is_optimizer) {
+        recipe.optimizer.name = id;
+        recipe.optimizer.options = check.value("config", json::object());
     }
     if (provided.interface_id == HK_COMBINER_INTERFACE) {
         const train::AdaptersSection low_rank{"lora", "", true, {{"r", 2}, {"target_modules", "all-linear"}}};

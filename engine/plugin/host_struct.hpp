@@ -7,6 +7,7 @@
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"
 #include "hekla/plugin/operation.h"
+#include "hekla/plugin/optimizer.h"
 
 #include <algorithm>
 #include <cstddef>

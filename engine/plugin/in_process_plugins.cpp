@@ -5,6 +5,7 @@
 #include "plugin/host_error.hpp"
 #include "plugin/host_operation.hpp"
 #include "plugin/host_struct.hpp"
+#include "plugin/optimizer_instance.hpp"
 
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/objective.h"
@@ -72,6 +73,10 @@ public:
                                    }));
         }
         HK_TRY(adapters_.create(spec, read_));
+        for (const PartSpec& one : spec.optimizers) {
+            auto& optimizer = optimizers_.emplace_back(std::make_unique<OptimizerInstance>(registry_));
+            HK_TRY(optimizer->create(one, read_.optimizers.emplace_back()));
+        }
         for (const PartsSpec::Head& one : spec.heads) {
             Head& head = heads_.emplace_back();
             read_.heads.emplace_back();
@@ -193,6 +198,17 @@ public:
         HK_TRY(call(registry_, head, head.what, "decode_ports",
                     [&](hk_error* e) { return head.table->decode_ports(head.self, push_text, &ports, e); }));
         return ports.take(head.what);
+    }
+
+    Result<bool> takes(std::size_t optimizer, const OptimizedParameter& parameter) override {
+        if (optimizer >= optimizers_.size()) return PluginSet::takes(optimizer, parameter);
+        return optimizers_[optimizer]->takes(parameter);
+    }
+
+    Result<UpdateGraph> update(std::size_t optimizer, const OptimizedParameter& parameter) override {
+        if (optimizer >= optimizers_.size()) return PluginSet::update(optimizer, parameter);
+        OwnOperations own = own_operations();
+        return optimizers_[optimizer]->update(parameter, &own);
     }
 
     Result<int32_t> example_kind() override {
@@ -430,6 +446,7 @@ private:
     AdaptersInGraph adapters_;
     std::vector<Head> heads_;
     Instance<hk_objective> objective_;
+    std::vector<std::unique_ptr<OptimizerInstance>> optimizers_;
     ReadKeys read_;
 };
 

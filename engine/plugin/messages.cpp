@@ -25,6 +25,8 @@ json packed(const PartsSpec& spec) {
     all["combination"] = spec.combination;
     all["combiners"] = json::array();
     for (const PartSpec& combiner : spec.combiners) all["combiners"].push_back(part(combiner));
+    all["optimizers"] = json::array();
+    for (const PartSpec& optimizer : spec.optimizers) all["optimizers"].push_back(part(optimizer));
     if (spec.objective) all["objective"] = part(*spec.objective);
     all["heads"] = json::array();
     for (const PartsSpec::Head& head : spec.heads) {
@@ -46,6 +48,7 @@ PartsSpec unpacked(const json& all) {
         spec.adapters.push_back({one.at("name").get<std::string>(), part(one), one.at("trained").get<bool>()});
     spec.combination = all.at("combination").get<std::string>();
     for (const json& one : all.at("combiners")) spec.combiners.push_back(part(one));
+    for (const json& one : all.at("optimizers")) spec.optimizers.push_back(part(one));
     if (all.contains("objective")) spec.objective = part(all["objective"]);
     for (const json& head : all.at("heads"))
         spec.heads.push_back({part(head), head.at("plugin").get<bool>(), head.at("asked_for").get<bool>()});
@@ -128,6 +131,33 @@ std::vector<BatchField> get_fields(WireReader& in, Status& status) {
     return fields;
 }
 
+void put_parameter(WireWriter& out, const OptimizedParameter& parameter) {
+    const BatchField field{{}, graph::Kind::float_, parameter.shape};
+    put_fields(out, std::span(&field, 1));
+    out.number(parameter.flags);
+}
+
+OptimizedParameter get_parameter(WireReader& in, Status& status) {
+    const std::vector<BatchField> fields = get_fields(in, status);
+    const auto flags = static_cast<uint32_t>(in.number());
+    if (status.ok() && fields.size() != 1) status = corrupt(fmt::format("{} parameters of an update", fields.size()));
+    if (!status.ok()) return {};
+    return {fields[0].shape, flags};
+}
+
+void put_states(WireWriter& out, std::span<const UpdateState> states) {
+    std::vector<BatchField> fields;
+    for (const UpdateState& state : states) fields.push_back({state.name, graph::Kind::float_, state.shape});
+    put_fields(out, fields);
+    for (const UpdateState& state : states) out.real(state.initial);
+}
+
+std::vector<UpdateState> get_states(WireReader& in, Status& status) {
+    std::vector<UpdateState> states;
+    for (const BatchField& field : get_fields(in, status)) states.push_back({field.name, field.shape, in.real()});
+    return states;
+}
+
 // Preserves numbers and texts exactly, including those that JSON cannot represent.
 void put_spec(WireWriter& out, const PartsSpec& spec) {
     std::string bytes; // of char, because libc++ has no char_traits for unsigned types, which the library would use
@@ -145,7 +175,7 @@ Result<PartsSpec> get_spec(WireReader& in) {
 void put_read_keys(WireWriter& out, const ReadKeys& read) {
     put_keys(out, read.architecture);
     put_keys(out, read.objective);
-    for (const auto* lists : {&read.adapters, &read.combiners, &read.heads}) put_lists(out, *lists);
+    for (const auto* lists : {&read.adapters, &read.combiners, &read.heads, &read.optimizers}) put_lists(out, *lists);
     for (const auto& other : {read.teacher, read.value}) {
         out.flag(other != nullptr);
         if (other != nullptr) put_read_keys(out, *other);
@@ -156,7 +186,7 @@ ReadKeys get_read_keys(WireReader& in, int depth) {
     ReadKeys read;
     read.architecture = get_keys(in);
     read.objective = get_keys(in);
-    for (auto* lists : {&read.adapters, &read.combiners, &read.heads}) *lists = get_lists(in);
+    for (auto* lists : {&read.adapters, &read.combiners, &read.heads, &read.optimizers}) *lists = get_lists(in);
     constexpr int kDeepest = 8; // teachers of teachers; deeper ones are not read, which finish() reports
     for (auto* other : {&read.teacher, &read.value})
         if (in.flag() && depth < kDeepest) *other = std::make_shared<const ReadKeys>(get_read_keys(in, depth + 1));

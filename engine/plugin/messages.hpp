@@ -10,7 +10,7 @@
 namespace hekla::plugin {
 
 // Version of the format and its contents; both sides must be from the same build.
-inline constexpr const char* kProtocol = "hekla-describe 2 of 0.1.0";
+inline constexpr const char* kProtocol = "hekla-describe 3 of 0.1.0";
 
 enum class MessageKind : uint32_t {
     // From the host.
@@ -29,6 +29,8 @@ enum class MessageKind : uint32_t {
     example_length,
     collate, // examples and fields are in the shared memory
     decode,  // outputs and fields are
+    takes,   // optimizer, parameter
+    update,  // optimizer, parameter
     reply,   // to ask_*
     // From the process.
     answer = 64,   // flag: ok, then the result; else code, message, and the manifest of the plugin that failed, or ""
@@ -52,6 +54,12 @@ Result<PartsSpec> get_spec(WireReader& in);
 
 void put_read_keys(WireWriter& out, const ReadKeys& read);
 ReadKeys get_read_keys(WireReader& in, int depth = 0);
+
+// What an optimizer is asked about.
+void put_parameter(WireWriter& out, const OptimizedParameter& parameter);
+OptimizedParameter get_parameter(WireReader& in, Status& status);
+void put_states(WireWriter& out, std::span<const UpdateState> states);
+std::vector<UpdateState> get_states(WireReader& in, Status& status);
 
 void put_example(WireWriter& out, const hk_example& example);
 

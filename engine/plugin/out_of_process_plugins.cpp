@@ -12,6 +12,7 @@
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
 #include "hekla/plugin/objective.h"
+#include "hekla/plugin/optimizer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -74,6 +75,8 @@ public:
                 if (p.interface_id == HK_ADAPTER_INTERFACE && p.id == adapter.part.id) return true;
             for (const PartSpec& combiner : s.combiners)
                 if (p.interface_id == HK_COMBINER_INTERFACE && p.id == combiner.id) return true;
+            for (const PartSpec& optimizer : s.optimizers)
+                if (p.interface_id == HK_OPTIMIZER_INTERFACE && p.id == optimizer.id) return true;
             if (s.objective && p.interface_id == HK_OBJECTIVE_INTERFACE && p.id == s.objective->id) return true;
             for (const PartsSpec::Head& head : s.heads)
                 if (p.interface_id == HK_HEAD_INTERFACE && p.id == head.part.id) return true;
@@ -111,17 +114,7 @@ public:
         out.flag(request.initial);
         HK_ASSIGN(const Message message, ask(MessageKind::build, out));
         WireReader in = answer_of(message);
-        const std::string_view text = in.text();
-        struct Source {
-            std::string file;
-            uint32_t line = 0;
-        };
-        std::map<std::string, Source, std::less<>> sources;
-        for (std::size_t left = in.count(); left > 0; --left) {
-            const std::string label(in.text());
-            const std::string_view file = in.text();
-            sources[label] = {std::string(file), static_cast<uint32_t>(in.number())};
-        }
+        const SentGraph sent = sent_graph(in);
         Described described;
         described.parts.resize(in.count());
         std::size_t first = 0;
@@ -133,15 +126,7 @@ public:
         }
         described.sites = get_sites(in);
         HK_TRY(in.finish("the worker process"));
-        Result<graph::Graph> graph = graph::parse(text, [&](graph::OwnDeclaration& d) {
-            if (const auto found = sources.find(fmt::format("{}/{}", d.name, d.revision)); found != sources.end()) {
-                d.glsl_file = found->second.file;
-                d.glsl_line = found->second.line;
-            }
-            d.reference = reference_here(registry_, d.name, d.revision);
-        });
-        if (!graph.ok()) return graph.status().with_context("the worker process sent an invalid graph");
-        described.graph = graph.take();
+        HK_ASSIGN(described.graph, parsed(sent));
         std::size_t last = 0;
         for (const GraphPart& part : described.parts) {
             if (part.end < last || part.end > described.graph.nodes.size())
@@ -220,6 +205,30 @@ public:
         return fields;
     }
 
+    Result<bool> takes(std::size_t optimizer, const OptimizedParameter& parameter) override {
+        WireWriter out;
+        out.number(optimizer);
+        put_parameter(out, parameter);
+        HK_ASSIGN(const int64_t taken, ask_integer(MessageKind::takes, out));
+        return taken != 0;
+    }
+
+    Result<UpdateGraph> update(std::size_t optimizer, const OptimizedParameter& parameter) override {
+        WireWriter out;
+        out.number(optimizer);
+        put_parameter(out, parameter);
+        HK_ASSIGN(const Message message, ask(MessageKind::update, out));
+        WireReader in = answer_of(message);
+        const SentGraph sent = sent_graph(in);
+        UpdateGraph update;
+        Status status;
+        update.states = get_states(in, status);
+        HK_TRY(status.with_context("the worker process"));
+        HK_TRY(in.finish("the worker process"));
+        HK_ASSIGN(update.graph, parsed(sent));
+        return update;
+    }
+
     int64_t example_length(const hk_example& example) override {
         WireWriter out;
         put_example(out, example);
@@ -268,6 +277,37 @@ public:
     }
 
 private:
+    // A graph as the process sends it, with the locations of plugins' kernels in source files, by their labels.
+    struct Source {
+        std::string file;
+        uint32_t line = 0;
+    };
+    struct SentGraph {
+        std::string_view text; // in the message
+        std::map<std::string, Source, std::less<>> sources;
+    };
+    static SentGraph sent_graph(WireReader& in) {
+        SentGraph sent{in.text(), {}};
+        for (std::size_t left = in.count(); left > 0; --left) {
+            const std::string label(in.text());
+            const std::string_view file = in.text();
+            sent.sources[label] = {std::string(file), static_cast<uint32_t>(in.number())};
+        }
+        return sent;
+    }
+    Result<graph::Graph> parsed(const SentGraph& sent) const {
+        Result<graph::Graph> graph = graph::parse(sent.text, [&](graph::OwnDeclaration& d) {
+            if (const auto found = sent.sources.find(fmt::format("{}/{}", d.name, d.revision));
+                found != sent.sources.end()) {
+                d.glsl_file = found->second.file;
+                d.glsl_line = found->second.line;
+            }
+            d.reference = reference_here(registry_, d.name, d.revision);
+        });
+        if (!graph.ok()) return graph.status().with_context("the worker process sent an invalid graph");
+        return graph;
+    }
+
     template<class T>
     static std::size_t elements_of(const T& tensor) {
         std::size_t count = 1;

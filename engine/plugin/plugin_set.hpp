@@ -5,6 +5,7 @@
 
 #include "plugin/joint.hpp"
 #include "plugin/site.hpp"
+#include "plugin/update_graph.hpp"
 
 #include "hekla/plugin/example.h"
 #include "hekla/plugin/field.h"
@@ -88,8 +89,9 @@ struct PartsSpec {
     };
     std::optional<PartSpec> architecture, objective;
     std::vector<AdapterSpec> adapters;
-    std::string combination;         // combination.hpp; "" for one adapter
-    std::vector<PartSpec> combiners; // those of the combination
+    std::string combination;          // combination.hpp; "" for one adapter
+    std::vector<PartSpec> combiners;  // those of the combination
+    std::vector<PartSpec> optimizers; // of a training, which have a set of their own
     std::vector<Head> heads;
     std::shared_ptr<const PartsSpec> teacher, value;
 };
@@ -97,7 +99,7 @@ struct PartsSpec {
 // The keys of the configurations that plugins have read.
 struct ReadKeys {
     std::set<std::string> architecture, objective;
-    std::vector<std::set<std::string>> adapters, combiners, heads; // in the order of PartsSpec
+    std::vector<std::set<std::string>> adapters, combiners, heads, optimizers; // in the order of PartsSpec
     std::shared_ptr<const ReadKeys> teacher, value;
 };
 
@@ -158,6 +160,10 @@ public:
     virtual Result<VirtualTokens> virtual_tokens() = 0;
     virtual Result<std::vector<std::string>> decode_ports() = 0; // of the first head; empty without decode()
 
+    // Of the optimizer with this index in PartsSpec: whether it takes a parameter, and its update.
+    virtual Result<bool> takes(std::size_t optimizer, const OptimizedParameter& parameter);
+    virtual Result<UpdateGraph> update(std::size_t optimizer, const OptimizedParameter& parameter);
+
     // The functions below need an objective.
     virtual Result<int32_t> example_kind() = 0;
     virtual Result<bool> can_collate() = 0;
@@ -169,5 +175,12 @@ public:
     virtual Status collate(const hk_batch& batch, std::span<hk_field> fields) = 0;
     virtual Result<std::vector<std::string>> decode(const hk_decode_input& input) = 0; // needs a head with decode()
 };
+
+inline Result<bool> PluginSet::takes(std::size_t, const OptimizedParameter&) {
+    return internal_error("a set of plugins without optimizers was asked for one");
+}
+inline Result<UpdateGraph> PluginSet::update(std::size_t, const OptimizedParameter&) {
+    return internal_error("a set of plugins without optimizers was asked for an update");
+}
 
 } // namespace hekla::plugin

@@ -238,6 +238,24 @@ private:
             out.integer(parts_->example_length(examples.get(in)));
             return {};
         }
+        case MessageKind::takes: {
+            const uint64_t optimizer = in.number();
+            const OptimizedParameter parameter = get_parameter(in, status);
+            HK_TRY(status);
+            HK_ASSIGN(const bool taken, parts_->takes(static_cast<std::size_t>(optimizer), parameter));
+            out.integer(taken ? 1 : 0);
+            return {};
+        }
+        case MessageKind::update: {
+            const uint64_t optimizer = in.number();
+            const OptimizedParameter parameter = get_parameter(in, status);
+            HK_TRY(status);
+            HK_ASSIGN(const UpdateGraph update, parts_->update(static_cast<std::size_t>(optimizer), parameter));
+            out.text(graph::print(update.graph));
+            put_sources(out, update.graph);
+            put_states(out, update.states);
+            return {};
+        }
         case MessageKind::collate: return collate(in);
         case MessageKind::decode: return decode(in, out);
         default: return internal_error(fmt::format("a message of kind {}", static_cast<uint32_t>(kind)));

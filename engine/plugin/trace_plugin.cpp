@@ -123,6 +123,7 @@ struct PluginCall<M> {
                : std::is_same_v<T, hk_objective>   ? "objective.1"
                : std::is_same_v<T, hk_adapter>     ? "adapter.1"
                : std::is_same_v<T, hk_combiner>    ? "combiner.1"
+               : std::is_same_v<T, hk_optimizer>   ? "optimizer.1"
                : std::is_same_v<T, hk_rollout_use> ? "rollout.1"
                : std::is_same_v<T, hk_reward>      ? "reward.1"
                                                    : "head.1";
@@ -221,6 +222,11 @@ private:
                 for (const hk_value value : {branches[i].delta, branches[i].input, branches[i].a, branches[i].b})
                     state.values.insert(value);
         }
+        if constexpr (std::is_same_v<T, hk_optimizer> && kName == "build") {
+            const hk_update_values* given = std::get<3>(all);
+            for (const hk_value value : {given->parameter, given->gradient, given->learning_rate, given->step})
+                state.values.insert(value);
+        }
         Trace& t = *current_trace();
         const std::scoped_lock hold(t.lock);
         t.builders.insert_or_assign(&builder, std::move(state));
@@ -310,6 +316,7 @@ const void* wrapped_plugin_table(std::string_view plugin, std::string_view inter
     if (interface_id == HK_HEAD_INTERFACE) return wrap("head", static_cast<const hk_head*>(nullptr));
     if (interface_id == HK_ADAPTER_INTERFACE) return wrap("adapter", static_cast<const hk_adapter*>(nullptr));
     if (interface_id == HK_COMBINER_INTERFACE) return wrap("combiner", static_cast<const hk_combiner*>(nullptr));
+    if (interface_id == HK_OPTIMIZER_INTERFACE) return wrap("optimizer", static_cast<const hk_optimizer*>(nullptr));
     if (interface_id == HK_ROLLOUT_DRAFT) return wrap("rollout", static_cast<const hk_rollout_use*>(nullptr));
     if (interface_id == HK_REWARD_DRAFT) return wrap("reward", static_cast<const hk_reward*>(nullptr));
     if (interface_id == HK_OPERATION_INTERFACE) return wrap("operation", static_cast<const hk_operation*>(nullptr));

@@ -13,6 +13,7 @@
 #include "hekla/plugin/log.h"
 #include "hekla/plugin/objective.h"
 #include "hekla/plugin/operation.h"
+#include "hekla/plugin/optimizer.h"
 #include "hekla/plugin/tokenizer.h"
 
 #include <cstdint>

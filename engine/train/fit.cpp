@@ -46,6 +46,7 @@ std::vector<program::ParameterEntry> stored_table(const graph::Graph& described,
 
 MemoryNeed parameters_of(const std::vector<program::ParameterEntry>& table, const FitOptions& options) {
     MemoryNeed need;
+    need.lasting = options.states;
     for (const program::ParameterEntry& entry : table) {
         const auto elements = static_cast<uint64_t>(entry.shape.elements());
         const uint64_t stored = elements * program::bytes_of(entry.storage);

@@ -41,6 +41,7 @@ struct FitOptions {
     std::set<std::string, std::less<>> frozen{}; // parameters without gradient, moments and average
     graph::Recompute recompute{};
     program::Storage frozen_storage = program::Storage::f32; // of matrices among `frozen`
+    uint64_t states = 0;                                     // bytes that optimizers keep besides moments
 };
 
 // Computes the memory for training `composition` with `batch` examples of `length`, without using the device: lowers

@@ -83,8 +83,9 @@ Result<program::Replay> MicroBatchRunner::prepare(const data::Batch& batch, int6
 
 Status MicroBatchRunner::submit(const data::Batch& batch, int64_t step, const Submission& submission) {
     HK_ASSIGN(const program::Replay replay, prepare(batch, step, submission));
-    const program::Replay replays[] = {replay, {submission.after, {}}};
-    HK_TRY(program::Program::submit(std::span(replays, submission.after != nullptr ? 2 : 1)));
+    std::vector<program::Replay> replays{replay};
+    for (program::Program* const after : submission.after) replays.push_back({after, {}});
+    HK_TRY(program::Program::submit(replays));
     pending_.push_back(replay.program);
     return {};
 }

@@ -68,9 +68,9 @@ public:
     Status begin(std::span<const data::Batch> micro, std::span<const double> counts, double scale);
     // Submits a micro-batch. The caller reads the oldest one first if two are pending.
     struct Submission {
-        uint32_t index = 0;                // of the micro-batch in the step, which random numbers depend on
-        bool accumulate = false;           // adds to the gradients in the store; false: replaces them
-        program::Program* after = nullptr; // submitted with it; may be null
+        uint32_t index = 0;                         // of the micro-batch in the step, which random numbers depend on
+        bool accumulate = false;                    // adds to the gradients in the store; false: replaces them
+        std::span<program::Program* const> after{}; // submitted with it, in this order
     };
     Status submit(const data::Batch& batch, int64_t step, const Submission& submission);
     // The same, for gradients that are read while it runs: see Program::submit_by_range().

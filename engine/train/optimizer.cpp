@@ -13,7 +13,10 @@ struct Optimizer::State {
     double scale = 1.0;                // of the loss, as the device has it
     uint64_t scale_known = UINT64_MAX; // ParameterStore::state_writes() when `scale` was read
     std::unique_ptr<program::Program> program;
+    std::unique_ptr<program::Program> graphs;               // after `program`, with updates by graphs
     std::unique_ptr<program::Program> norm, decide, update; // instead of `program`, with shards
+    std::vector<program::Program*> programs;                // of a step without shards
+    std::vector<UpdateTensor> tensors;
 };
 
 program::Storage storage_of(const TrainSection& settings) {
@@ -25,6 +28,17 @@ program::Storage frozen_storage_of(const TrainSection& settings) {
            : settings.frozen_dtype == "float16" ? program::Storage::f16
                                                 : program::Storage::f32;
 }
+
+namespace {
+
+Result<UpdateProgram> graphs_of(const OptimizerRules& rules, const std::vector<std::string>& reached) {
+    std::vector<PlannedUpdate> updates;
+    for (const PlannedUpdate& update : *rules.updates)
+        if (std::ranges::find(reached, update.parameter) != reached.end()) updates.push_back(update);
+    return update_program(updates);
+}
+
+} // namespace
 
 Optimizer::Optimizer() : state_(std::make_unique<State>()) {}
 Optimizer::~Optimizer() = default;
@@ -38,10 +52,15 @@ std::vector<std::string> Optimizer::states(const TrainSection& settings) {
 Status Optimizer::estimate(program::Estimator& estimator, const program::Lowering& step, const TrainSection& settings,
                            const OptimizerRules& rules) {
     const std::vector<program::ParameterEntry>& table = estimator.table();
+    const std::vector<std::string> reached = program::parameters_reached(table, step);
+    program::OptimizerPlan planned = plan(table, settings, reached, rules);
+    if (rules.updates != nullptr) planned.stage = program::OptimizerStage::judge;
     HK_ASSIGN(const program::Lowering update,
-              program::lower_optimizer(plan(table, settings, program::parameters_reached(table, step), rules), table,
-                                       estimator.chunks(), estimator.target().limits));
-    return estimator.add(update, 1.0, &program::Estimate::optimizer);
+              program::lower_optimizer(planned, table, estimator.chunks(), estimator.target().limits));
+    HK_TRY(estimator.add(update, 1.0, &program::Estimate::optimizer));
+    if (rules.updates == nullptr) return {};
+    HK_ASSIGN(const UpdateProgram graphs, graphs_of(rules, reached));
+    return estimator.add(graphs.graph, graphs.options, 1.0, &program::Estimate::optimizer).status();
 }
 
 program::Moments Optimizer::moments(const TrainSection& s) {
@@ -60,6 +79,7 @@ program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry
     plan.beta2 = static_cast<float>(s.adam_beta2);
     plan.epsilon = static_cast<float>(s.adam_epsilon);
     plan.momentum = static_cast<float>(s.momentum);
+    plan.nesterov = rules.nesterov;
     plan.max_norm = static_cast<float>(s.max_grad_norm);
     const program::Moments kept = moments(s);
     plan.moments = kept.storage;
@@ -109,8 +129,20 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
         HK_ASSIGN(to, program::Program::compile(runtime, lowering, store, options));
         return {};
     };
+    if (rules.updates != nullptr) {
+        if (store.shards() != nullptr || rules.mask != nullptr)
+            return unsupported("updates by graphs were asked for over several ranks or with a mask");
+        HK_TRY(compile(program::OptimizerStage::judge, states(s), state.program));
+        HK_ASSIGN(UpdateProgram graphs, graphs_of(rules, reached));
+        HK_ASSIGN(state.graphs, program::Program::compile(runtime, graphs.graph, store, graphs.options));
+        state.tensors = std::move(graphs.states);
+        state.programs = {state.program.get(), state.graphs.get()};
+        HK_TRY(optimizer->reset_tensors());
+        return optimizer;
+    }
     if (store.shards() == nullptr) {
         HK_TRY(compile(program::OptimizerStage::all, states(s), state.program));
+        state.programs = {state.program.get()};
         return optimizer;
     }
     HK_TRY(compile(program::OptimizerStage::norm, {}, state.norm));
@@ -155,15 +187,29 @@ Status Optimizer::rehearse() {
     return outcome.skipped ? Status() : internal_error("the optimizer updated by a loss that is not finite");
 }
 
-program::Program& Optimizer::program() const { return *state_->program; }
+std::span<program::Program* const> Optimizer::programs() const { return state_->programs; }
+
+std::span<const UpdateTensor> Optimizer::tensors() const { return state_->tensors; }
+
+Status Optimizer::reset_tensors() {
+    for (const UpdateTensor& tensor : state_->tensors) {
+        const std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()), tensor.initial);
+        HK_TRY(state_->store->upload_state(tensor.state, std::as_bytes(std::span(values))));
+    }
+    return {};
+}
 
 Status Optimizer::set(double learning_rate, std::size_t micro_batches) {
     HK_ASSIGN(const double scale, loss_scale());
     program::Program& decides = state_->decide != nullptr ? *state_->decide : *state_->program;
-    program::Program& updates = state_->update != nullptr ? *state_->update : *state_->program;
+    program::Program& updates = state_->update != nullptr   ? *state_->update
+                                : state_->graphs != nullptr ? *state_->graphs
+                                                            : *state_->program;
     HK_TRY(decides.set_scalar(program::kGradientScale, static_cast<float>(1.0 / scale)));
-    if (state_->writes_buffers)
-        HK_TRY(updates.set_scalar(program::kMicroBatchShare, 1.0f / static_cast<float>(micro_batches)));
+    if (state_->writes_buffers) {
+        program::Program& writes = state_->update != nullptr ? *state_->update : *state_->program;
+        HK_TRY(writes.set_scalar(program::kMicroBatchShare, 1.0f / static_cast<float>(micro_batches)));
+    }
     return updates.set_scalar(program::kLearningRate, static_cast<float>(learning_rate));
 }
 
@@ -187,7 +233,7 @@ Result<StepOutcome> Optimizer::outcome() { return read_outcome(*state_->program)
 Result<StepOutcome> Optimizer::step(double learning_rate) {
     HK_TRY(set(learning_rate));
     if (state_->program != nullptr) {
-        HK_TRY(state_->program->submit());
+        for (program::Program* const program : state_->programs) HK_TRY(program->submit());
         return outcome();
     }
     HK_TRY(state_->norm->submit());

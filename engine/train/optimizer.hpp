@@ -1,11 +1,13 @@
-// AdamW and SGD over all parameters of a store in one program: global norm, the check for non-finite values, clipping
-// and the update. Counters and bias corrections are on the device and are saved with the run.
+// The optimizers of all parameters of a store: global norm, the check for non-finite values, clipping and the update.
+// AdamW and SGD are one program of one kernel for all parameters; other optimizers are graphs (update_program.hpp) that
+// a second program computes. Counters and bias corrections are on the device and are saved with the run.
 #pragma once
 
 #include "program/estimate.hpp"
 #include "program/lowering/optimizer.hpp"
 #include "program/program.hpp"
 #include "train/recipe.hpp"
+#include "train/update_program.hpp"
 #include "train/weight_mask.hpp"
 
 #include <functional>
@@ -41,6 +43,10 @@ struct OptimizerRules {
     std::map<std::string, double, std::less<>> factors{}; // of the learning rate, by name; absent: 1
     const WeightMask* mask = nullptr;                     // weights that are pruned; must outlive create()
     std::vector<program::WrittenBuffer> buffers{};        // that a step writes
+    bool nesterov = false;                                // of sgd
+    // Not null: parameters are updated by these graphs, not by the kernel of settings.optim. Those of parameters that
+    // the loss does not reach are left out. Must outlive create().
+    const std::vector<PlannedUpdate>* updates = nullptr;
 };
 
 class Optimizer {
@@ -48,7 +54,8 @@ public:
     // Creates the optimizer of the parameters named in `reached` (those that a loss reaches); the others never change,
     // not even by decay. With shards of a store of several ranks, it updates the rank's own elements. Decay applies to
     // parameters of rank 2 and more that are not in no_decay. Pruned weights, which are zero with zero moments, stay
-    // zero. The store must have gradients, and moments() of these settings.
+    // zero. The store must have gradients, and moments() of these settings, or none with OptimizerRules::updates, whose
+    // states begin with their initial values. unsupported: those with shards or a mask.
     static Result<std::unique_ptr<Optimizer>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& settings,
                                                      const std::vector<std::string>& reached,
@@ -63,11 +70,11 @@ public:
     Result<double> loss_scale() const;
 
     // Applies the gradients in the store, unless their norm or the float in the state kLossState is not finite: set(),
-    // a replay of program(), and outcome().
+    // a replay of programs(), in order, and outcome().
     Result<StepOutcome> step(double learning_rate);
     Status set(double learning_rate, std::size_t micro_batches = 1); // of the step, for buffers that it writes
-    program::Program& program() const;
-    Result<StepOutcome> outcome(); // of the last replay of program(), after waiting for it
+    std::span<program::Program* const> programs() const;
+    Result<StepOutcome> outcome(); // of the last replay of programs(), after waiting for it
     // Runs a step with a non-finite loss, which changes only counters, and restores those.
     Status rehearse();
 
@@ -81,6 +88,10 @@ public:
     Status set_decision(std::span<const std::byte> decision);
     // Submits the update of the rank's own parameters.
     Status update_own();
+
+    // The states of OptimizerRules::updates, in the store.
+    std::span<const UpdateTensor> tensors() const;
+    Status reset_tensors(); // to their initial values
 
     // Returns what the store must keep for these settings.
     static program::Moments moments(const TrainSection& settings);

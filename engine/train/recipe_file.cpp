@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "text/unicode/utf8.hpp"
 #include "train/recipe_adapters.hpp"
+#include "train/recipe_optimizer.hpp"
 #include "train/recipe_reader.hpp"
 #include "train/recipe_rollouts.hpp"
 #include "train/recipe_sections.hpp"
@@ -138,6 +139,7 @@ Status check(const Recipe& r) {
             "data.class_balanced and train.group_by_length are both set, and each determines the order: remove one");
     if (r.train.bf16 && r.train.fp16) return invalid_argument("[train] has both bf16 and fp16: remove one");
     HK_TRY(check_prune(r));
+    HK_TRY(check_optimizer(r));
     for (const auto& [name, schedule] : r.schedules) HK_TRY(check_schedule(name, schedule));
     return {};
 }

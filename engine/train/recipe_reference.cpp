@@ -44,7 +44,7 @@ A list of all keys for scripts and completions: `hekla recipe keys --json`.
 
 ## Keys of plugins
 
-`[model]`, `[objective]`, `[head]` and `[adapter]` also take the keys of the plugin that they name, and `[generate]` takes
+`[model]`, `[objective]`, `[head]`, `[adapter]` and `[optimizer]` also take the keys of the plugin that they name, and `[generate]` takes
 the options of generation. A plugin's manifest describes its keys under `parameters`, with their defaults and ranges;
 `hekla plugin list --json` prints the keys and defaults of all installed plugins. `hekla describe ID --set KEY=VALUE` shows
 the graph that they give. An unknown key of a plugin is an error, too.
@@ -75,6 +75,35 @@ stage = {kind = "steps", values = [[1, 0.0], [500, 0.5], [1000, 1.0]]} # 0.5 fro
 An evaluation during training uses the values of the last step. A trained model is run with the initial values, so a
 schedule should end there. A host can set a scalar with `hk_session_set_scalar`; that replaces the schedule, and
 checkpoints keep the value.
+
+## Optimizers
+
+`train.optim` chooses AdamW or SGD, whose updates are one kernel. `[optimizer]` chooses among all optimizers, with options as PyTorch
+names them:
+
+```toml
+[optimizer]
+name = "muon"
+momentum = 0.95
+lr = 2e-3                                # peak rate; without it that of [train]
+rules = {"lm_head.*" = "adamw", "*.bias" = "lion"}
+
+[optimizer.lion]                         # options of an optimizer that a rule names
+lr = 1e-4
+```
+
+| name | keeps of a matrix | options |
+| --- | --- | --- |
+| `adamw` | two averages | `betas`, `eps`, `weight_decay` |
+| `sgd` | with `momentum` one momentum | `momentum`, `dampening`, `nesterov`, `weight_decay` (added to the gradient) |
+| `lion` | one average | `betas`, `weight_decay` |
+| `adafactor` | a row and a column | `beta2_decay`, `eps`, `d`, `weight_decay` |
+| `muon` | one momentum; for matrices that are not tables of embeddings | `momentum`, `nesterov`, `ns_coefficients`, `ns_steps`, `eps`, `adjust_lr_fn`, `weight_decay` |
+
+What `muon` does not take is updated by `adamw`, whose options are those of [train] or of `[optimizer.adamw]`. Muon's authors give the last
+layer to AdamW, too: a rule does that where it is not tied to the embedding. `train.learning_rates` sets the peak rate of parameters
+whichever optimizer updates them, `train.layer_lr_decay` multiplies all rates, and norms and biases never decay. Other optimizers than
+AdamW or SGD for all parameters train on one device and without pruning masks.
 
 ## Lottery tickets
 

@@ -111,8 +111,8 @@ Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, dou
 
 Status ShardedStep::submit(std::size_t index) {
     HK_TRY(read_down_to(1));
-    const MicroBatchRunner::Submission submission{micro().first + static_cast<uint32_t>(index),
-                                                  index % micro_of_part() > 0, nullptr};
+    const MicroBatchRunner::Submission submission{
+        micro().first + static_cast<uint32_t>(index), index % micro_of_part() > 0, {}};
     ++submitted_;
     if (reader_ == nullptr || index + 1 < own_->size()) return runner_.submit((*own_)[index], step_, submission);
     HK_ASSIGN(values_, runner_.submit_by_range((*own_)[index], step_, submission, *reader_));

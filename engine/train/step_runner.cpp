@@ -3,15 +3,16 @@
 namespace hekla::train {
 
 Status StepRunner::begin_gradients(const std::vector<data::Batch>& micro, int64_t step) {
-    return begin(micro, step, nullptr);
+    return begin(micro, step, {});
 }
 
 Status StepRunner::begin_update(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
     HK_TRY(optimizer_.set(learning_rate, micro.size()));
-    return begin(micro, step, &optimizer_.program());
+    return begin(micro, step, optimizer_.programs());
 }
 
-Status StepRunner::begin(const std::vector<data::Batch>& micro, int64_t step, program::Program* after) {
+Status StepRunner::begin(const std::vector<data::Batch>& micro, int64_t step,
+                         std::span<program::Program* const> after) {
     sum_.emplace(described_);
     counts_.clear();
     tokens_ = tokens_of(micro);
@@ -21,8 +22,9 @@ Status StepRunner::begin(const std::vector<data::Batch>& micro, int64_t step, pr
     HK_TRY(runner_.begin(micro, counts_, scale));
     for (std::size_t i = 0; i < micro.size(); ++i) {
         if (runner_.pending() == 2) HK_TRY(read_oldest());
-        HK_TRY(
-            runner_.submit(micro[i], step, {static_cast<uint32_t>(i), i > 0, i + 1 == micro.size() ? after : nullptr}));
+        const bool last = i + 1 == micro.size();
+        HK_TRY(runner_.submit(micro[i], step,
+                              {static_cast<uint32_t>(i), i > 0, last ? after : std::span<program::Program* const>()}));
     }
     return {};
 }

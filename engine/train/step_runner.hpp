@@ -35,7 +35,7 @@ public:
     Result<TakenStep> end_update();
 
 private:
-    Status begin(const std::vector<data::Batch>& micro, int64_t step, program::Program* after);
+    Status begin(const std::vector<data::Batch>& micro, int64_t step, std::span<program::Program* const> after);
     Status read_oldest();
 
     const graph::Graph& described_;

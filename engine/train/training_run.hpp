@@ -35,6 +35,7 @@
 #include "train/step_scalars.hpp"
 #include "train/text_evaluator.hpp"
 #include "train/training_events.hpp"
+#include "train/update_rules.hpp"
 #include "train/weight_mask.hpp"
 
 #include <functional>
@@ -244,6 +245,11 @@ private:
     static Result<ResourceArray<float>> load_values(const std::filesystem::path& folder, const model::Weights& weights,
                                                     const std::string& prefix, const program::ParameterEntry& entry);
 
+    // A state of an optimizer that is a graph, to and from a checkpoint.
+    model::TensorSource update_tensor_source(const UpdateTensor& tensor) const;
+    Status load_update_tensor(const std::filesystem::path& folder, const model::Weights& weights,
+                              const UpdateTensor& tensor);
+
     // Sets the values of the step scalars and, before the first step, computes the outputs of frozen layers.
     Status prepare_step(int64_t step);
     TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
@@ -265,7 +271,8 @@ private:
     Status open_mask();
     Status start_masked();
     Status apply_mask(); // to weights and moments
-    OptimizerRules optimizer_rules() const;
+    Status describe_updates();
+    OptimizerRules optimizer_rules() const; // refers to this
     std::map<std::string, std::string> recorded_choices() const;
     Status record_choices() const; // in the run's folder
     Result<std::string> config_text(const std::filesystem::path& folder) const;
@@ -346,6 +353,7 @@ private:
     std::map<int64_t, Shorter> shorter_;
     std::set<std::string> body_; // parameters of the body
     ParameterRules rules_;
+    UpdateRules updates_;
     std::optional<WeightMask> mask_; // with prune.from_mask
     StepScalars scalars_;
     std::optional<graph::FrozenCut> cut_;   // if the outputs of frozen layers are cached

@@ -96,11 +96,44 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
         HK_ASSIGN(const model::TensorView* tensor, optimizer.get("state." + name));
         HK_TRY(store_->upload_state(name, tensor->bytes));
     }
+    for (const UpdateTensor& tensor : optimizer_->tensors())
+        HK_TRY(load_update_tensor(checkpoint.path, optimizer, tensor));
     return has_islands() ? load_islands(checkpoint) : Status();
 }
 
+Status TrainingRun::load_update_tensor(const fs::path& folder, const model::Weights& weights,
+                                       const UpdateTensor& tensor) {
+    const model::TensorView* stored = weights.find(tensor.name);
+    if (stored == nullptr || stored->dims != tensor.shape.vector())
+        return failed_precondition(fmt::format(
+            "{}: its optimizer's state '{}' is {}, and the optimizer of this recipe keeps {}: choose another [output] "
+            "dir, or put the old keys of [optimizer] back",
+            folder.string(), tensor.name, stored != nullptr ? model::format_dims(stored->dims) : "missing",
+            tensor.shape.text()));
+    if (const Status finite = model::check_finite(*stored); !finite.ok())
+        return corrupt(fmt::format("{}: {}; remove this folder to resume from an older checkpoint", folder.string(),
+                                   finite.message()));
+    std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
+    HK_TRY(model::load_float32(*stored, values));
+    return store_->upload_state(tensor.state, std::as_bytes(std::span(values)));
+}
+
+model::TensorSource TrainingRun::update_tensor_source(const UpdateTensor& tensor) const {
+    model::TensorSource source;
+    source.name = tensor.name;
+    source.dtype = model::DType::f32;
+    source.dims = tensor.shape.vector();
+    source.stream = [this, state = tensor.state,
+                     bytes = static_cast<std::size_t>(tensor.shape.elements()) *
+                             sizeof(float)](const model::Sink& sink) -> Status {
+        HK_ASSIGN(const ResourceArray<std::byte> content, store_->download_state(state));
+        return sink(std::span(content).first(bytes));
+    };
+    return model::finite_source(std::move(source));
+}
+
 bool TrainingRun::has_moment(program::StoreArena arena) const {
-    return Optimizer::moments(recipe_.train).count > (arena == program::StoreArena::moment2 ? 1u : 0u);
+    return updates_.moments().count > (arena == program::StoreArena::moment2 ? 1u : 0u);
 }
 
 model::TensorSource TrainingRun::float_source(const std::string& prefix, const program::ParameterEntry& entry,
@@ -141,6 +174,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
                 moments.push_back(
                     float_source(prefix, entry, [this, &entry, arena = arena] { return moment(entry, arena); }));
     }
+    for (const UpdateTensor& tensor : optimizer_->tensors()) moments.push_back(update_tensor_source(tensor));
     for (const std::string& name : Optimizer::states(recipe_.train)) {
         HK_ASSIGN(const uint64_t bytes, store_->state_bytes(name));
         model::TensorSource state;
@@ -253,6 +287,7 @@ Status TrainingRun::load_parameters(const model::Checkpoint& checkpoint) {
 Status TrainingRun::restart() {
     for (const auto& [prefix, arena] : kMoments)
         if (store_->has(arena)) HK_TRY(store_->zero(arena));
+    HK_TRY(optimizer_->reset_tensors());
     for (const std::string& name : Optimizer::states(recipe_.train)) HK_TRY(store_->zero_state(name));
     scalars_.restore(json::object());
     if (rollouts_ != nullptr) rollouts_->restart();

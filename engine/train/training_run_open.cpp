@@ -296,6 +296,7 @@ Status TrainingRun::describe() {
         message(fmt::format("{} of {} parameters are frozen{}", rules_.frozen.size(), names.size(),
                             rules_.body_frozen ? ": the whole body" : ""));
     rules_.frozen.insert(teacher.begin(), teacher.end());
+    HK_TRY(describe_updates());
     if (rules_.frozen.empty() && frozen_storage_of(s) != program::Storage::f32)
         return invalid_argument(
             fmt::format("train.frozen_dtype = {}: no parameter is frozen: remove the key, or freeze "
@@ -326,6 +327,18 @@ Status TrainingRun::describe() {
                   composition_->batch_fields(s.per_device_train_batch_size, length));
         HK_ASSIGN(shorter_[length].described, composition_->build(HK_MODE_TRAIN, shorter));
     }
+    return {};
+}
+
+Status TrainingRun::describe_updates() {
+    HK_ASSIGN(updates_, UpdateRules::create(recipe_, registry_, described_, rules_, log_));
+    if (!updates_.by_kernel() && (is_sharded() || has_islands()))
+        return unsupported(
+            fmt::format("{}: several ranks or distributed.parts divide the update of adamw or sgd alone, "
+                        "which is one kernel: train on one device without [distributed], or with one of "
+                        "these for all parameters",
+                        updates_.summary()));
+    if (!updates_.summary().empty()) message(updates_.summary());
     return {};
 }
 
@@ -423,9 +436,10 @@ Status TrainingRun::freeze_for_adapters(const plugin::CompositionSpec& spec, con
 }
 
 FitOptions TrainingRun::fit_options() const {
-    return {storage_of(recipe_.train),     Optimizer::moments(recipe_.train),
+    return {storage_of(recipe_.train),     updates_.moments(),
             recipe_.train.ema_decay > 0.0, rules_.frozen,
-            recompute_of(recipe_.train),   frozen_storage_of(recipe_.train)};
+            recompute_of(recipe_.train),   frozen_storage_of(recipe_.train),
+            updates_.state_bytes()};
 }
 
 Status TrainingRun::fit() {
@@ -486,7 +500,7 @@ std::vector<std::string> TrainingRun::kernel_choices() const {
 
 program::StoreOptions TrainingRun::store_options() const {
     return {.gradients = true,
-            .moments = Optimizer::moments(recipe_.train),
+            .moments = updates_.moments(),
             .weights = frozen_storage_of(recipe_.train),
             .frozen = rules_.frozen,
             .shard = is_sharded() ? std::optional(program::ShardOptions{
@@ -516,7 +530,8 @@ program::CompileOptions TrainingRun::train_options(std::map<std::string, std::st
 }
 
 OptimizerRules TrainingRun::optimizer_rules() const {
-    OptimizerRules rules{without_decay(described_), rules_.factors, mask_ ? &*mask_ : nullptr, {}};
+    OptimizerRules rules = updates_.rules(without_decay(described_));
+    rules.mask = mask_ ? &*mask_ : nullptr;
     for (const graph::BufferUpdate& update : graph::buffer_updates(described_))
         rules.buffers.push_back({update.buffer, update.shape});
     return rules;
@@ -560,7 +575,7 @@ Status TrainingRun::compile() {
                                                 EvaluatorOptions{options.precision, choices, routing_.ports()}, events_,
                                                 batch_maker()));
     }
-    HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
+    HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, updates_.settings(), train_program_->gradient_names(),
                                             optimizer_rules()));
     if (recipe_.train.ema_decay > 0.0 && !joined_) {
         HK_ASSIGN(average_,

@@ -56,7 +56,7 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
                                       EvaluatorOptions{options.precision, options.kernel_choices}));
         for (const auto& [length, one] : programs) HK_TRY(estimator.add(one.graph, one.options, 0.0).status());
     }
-    HK_TRY(Optimizer::estimate(estimator, step, s, optimizer_rules()));
+    HK_TRY(Optimizer::estimate(estimator, step, updates_.settings(), optimizer_rules()));
     if (s.ema_decay > 0.0) {
         HK_ASSIGN(const MovingAverage::Update average,
                   MovingAverage::update_of(estimator.table(), program::parameters_reached(estimator.table(), step)));

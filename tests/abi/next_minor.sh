@@ -81,7 +81,7 @@ done
 
 # What is real of a newer minor version: plugins of 1.1 do not compile for 1.0, and a host of 1.0 refuses them.
 "$cc" "${flags[@]}" -DHK_TARGET_ABI_MINOR=0 -I"$root/engine/include" "$root/tests/abi/mock_host.c" -o "$place/first_host" -ldl
-for kind in adapter combiner; do
+for kind in adapter combiner optimizer; do
   sed "s/%NAME%/p/g" "$root/apps/hekla/templates/$kind.c" >"$place/p.c"
   for target in 0 1; do
     compile() {

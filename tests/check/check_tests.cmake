@@ -19,7 +19,7 @@ foreach(name faulty faulty_operation)
   target_link_options(${name} PRIVATE -Wl,--version-script=${hekla_SOURCE_DIR}/plugins/sdk/plugin.map)
 endforeach()
 target_compile_definitions(faulty_two_exports PRIVATE TWO_EXPORTS)
-add_custom_target(faults ALL DEPENDS faulty faulty_two_exports faulty_operation faulty_adapter)
+add_custom_target(faults ALL DEPENDS faulty faulty_two_exports faulty_operation faulty_adapter faulty_optimizer)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in
   ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty_operation.json.in)
 add_test(NAME check_faults COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${hekla_BINARY_DIR}/bin/hekla ${hekla_BINARY_DIR}/faults)

@@ -168,6 +168,18 @@ adapter combiner_foreign_value graph.same "a value of another graph"
 adapter combiner_open_scope graph.same "still open"
 adapter combiner_impure graph.same "two graphs"
 patience=0.05 adapter combiner_hangs graph.same "did not finish within"
+# Optimizers.
+optimizer() { # optimizer FAULT TEST MESSAGE
+  expect "$@" ../adapters/faulty_optimizer
+}
+"$hekla" plugin check "$folder/../adapters/faulty_optimizer.so" --level "$level" >"$report" || { cat "$report"; wrong=1; }
+grep -q "^passed  optimizer.finite" "$report" || { cat "$report"; wrong=1; }
+optimizer odd_shape optimizer.shapes "expected float [7]"
+optimizer another_parameter optimizer.shapes "it reads the parameter 'wte.weight'"
+optimizer declared_twice optimizer.shapes "the state 'velocity' is declared twice"
+optimizer throws_in_create optimizer.shapes "it does not want to"
+optimizer impure optimizer.same "two descriptions of the update of a parameter"
+optimizer not_finite optimizer.finite "gradients only zeros: parameter has"
 # A test that a plugin cannot pass by design is waived in its manifest, with a reason; unknown names are rejected.
 waived=$(mktemp -d)
 trap 'rm -rf "$report" "$waived"' EXIT

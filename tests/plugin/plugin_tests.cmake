@@ -10,16 +10,18 @@ foreach(wrong nothing magic size no_init newer other_major fork init_fails no_ta
 endforeach()
 target_compile_definitions(test_plugin PRIVATE HEKLA_REFUSED_FOLDER="${refused_folder}")
 
-# An adapter that is correct unless HEKLA_FAULT names a fault.
-add_library(faulty_adapter MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/plugin/faulty_adapter.cpp)
-target_link_libraries(faulty_adapter PRIVATE hekla::plugin)
-target_compile_features(faulty_adapter PRIVATE cxx_std_20)
-target_compile_definitions(faulty_adapter PRIVATE HK_TARGET_ABI_MINOR=1)
-set_target_properties(faulty_adapter PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-  LIBRARY_OUTPUT_DIRECTORY ${hekla_BINARY_DIR}/adapters)
-target_link_options(faulty_adapter PRIVATE -Wl,--version-script=${hekla_SOURCE_DIR}/plugins/sdk/plugin.map)
-configure_file(${CMAKE_CURRENT_SOURCE_DIR}/plugin/faulty_adapter.json ${hekla_BINARY_DIR}/adapters/faulty_adapter.json COPYONLY)
-add_dependencies(test_plugin faulty_adapter)
+# An adapter and an optimizer that are correct unless HEKLA_FAULT names a fault.
+foreach(faulty faulty_adapter faulty_optimizer)
+  add_library(${faulty} MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/plugin/${faulty}.cpp)
+  target_link_libraries(${faulty} PRIVATE hekla::plugin)
+  target_compile_features(${faulty} PRIVATE cxx_std_20)
+  target_compile_definitions(${faulty} PRIVATE HK_TARGET_ABI_MINOR=1)
+  set_target_properties(${faulty} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY ${hekla_BINARY_DIR}/adapters)
+  target_link_options(${faulty} PRIVATE -Wl,--version-script=${hekla_SOURCE_DIR}/plugins/sdk/plugin.map)
+  configure_file(${CMAKE_CURRENT_SOURCE_DIR}/plugin/${faulty}.json ${hekla_BINARY_DIR}/adapters/${faulty}.json COPYONLY)
+  add_dependencies(test_plugin ${faulty})
+endforeach()
 target_compile_definitions(test_plugin PRIVATE HEKLA_ADAPTERS_FOLDER="${hekla_BINARY_DIR}/adapters")
 
 # Out-of-process plugins: the built-in ones, and the one with planted faults.

@@ -97,10 +97,17 @@ for language in $languages; do
     train "$folder" "$kind" "$folder/whole" model.from=body train.max_steps=4 train.eval_steps=2
     cmp "$folder/whole/model.safetensors" "cpp/$kind/whole/model.safetensors"
   done
+  folder=$language/optimizer
+  logged new.log "$hekla" plugin new --lang "$language" --kind optimizer my-optimizer -o "$folder"
+  build "$folder"
+  logged check.log "$hekla" --plugin-path "$folder/build/plugins" plugin check "$folder/build/plugins/my-optimizer.so" --level 2 \
+    --patience 5
+  train "$folder" optimizer "$folder/whole" train.max_steps=4 train.eval_steps=2
+  cmp "$folder/whole/model.safetensors" cpp/optimizer/whole/model.safetensors
   logged merge.log "$hekla" --plugin-path "$language/adapter/build/plugins" adapter merge \
     "$language/adapter/whole" -o "$language/merged"
   # A run that was stopped resumes with the same bits.
-  for kind in architecture objective operation; do
+  for kind in architecture objective operation optimizer; do
     train "$language/$kind" "$kind" "$language/$kind/parts" train.max_steps=2 train.eval_steps=2
     train "$language/$kind" "$kind" "$language/$kind/parts" train.max_steps=4 train.eval_steps=2
     cmp "$language/$kind/whole/model.safetensors" "$language/$kind/parts/model.safetensors"

@@ -366,8 +366,8 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
         j["trained_parameters"] = trained;
         j["frozen_dtype"] = long_name(storage_named(a.frozen_type));
     }
-    j["dispatches"] = program->dispatches() + optimizer->program().dispatches();
-    j["command_buffers"] = program->command_buffers() + optimizer->program().command_buffers();
+    j["dispatches"] = program->dispatches() + optimizer->programs().front()->dispatches();
+    j["command_buffers"] = program->command_buffers() + optimizer->programs().front()->command_buffers();
     j["submits"] = submits;
     if (a.profile) { HK_ASSIGN(j["profile"], profile_step(runtime, differentiated, *store, options, micro[0])); }
     return j;

@@ -70,7 +70,8 @@ int run_list(const Globals& globals, bool as_json) {
         return fail(fmt::format("no plugins in {}: give a folder with --plugin-path",
                                 folders.empty() ? "any folder" : fmt::format("{}", fmt::join(folders, ", "))));
     }
-    for (const std::string_view kind : {"architecture", "head", "objective", "operation", "adapter", "combiner"}) {
+    for (const std::string_view kind :
+         {"architecture", "head", "objective", "operation", "adapter", "combiner", "optimizer"}) {
         bool heading = false;
         for (const plugin::Manifest& m : registry.manifests())
             for (const plugin::Provided& p : m.provides) {

@@ -154,9 +154,10 @@ void add_plugin_new(CLI::App& plugin, Verbs& verbs) {
     parser->add_option("name", a->name, "id of the plugin and name of the folder: small letters, digits, - and _")
         ->required();
     parser
-        ->add_option("--kind", a->kind, "kind of plugin: architecture, objective, head, operation, adapter or combiner")
+        ->add_option("--kind", a->kind,
+                     "kind of plugin: architecture, objective, head, operation, adapter, combiner or optimizer")
         ->required()
-        ->check(CLI::IsMember({"architecture", "objective", "head", "operation", "adapter", "combiner"}));
+        ->check(CLI::IsMember({"architecture", "objective", "head", "operation", "adapter", "combiner", "optimizer"}));
     parser->add_option("--lang", a->language, "language: c, cpp (C++20) or rust (1.63 or newer, without crates)")
         ->capture_default_str()
         ->check(CLI::IsMember({"c", "cpp", "rust"}));

@@ -22,6 +22,24 @@ struct ChooseFields {
     std::string tokens, start, count;
 };
 
+// A tensor of the parameter store that a graph reads as a field, or writes as an output.
+struct StoreTensor {
+    enum class Kind : uint8_t { parameter, gradient, state } kind = Kind::state;
+    std::string name;
+    // Of a state that is a record: the number of its 32-bit words, and the first one that is read. 0: the whole tensor.
+    int64_t words = 0;
+    uint64_t first = 0;
+};
+
+// An output that replaces a parameter or a state.
+struct StoreUpdate {
+    std::string output;
+    StoreTensor tensor;
+    // The last node (graph::NodeId) that depends on the old content. It is replaced when the nodes up to this one are
+    // computed; updates with the same one are written together.
+    uint32_t after = 0;
+};
+
 struct CompileOptions {
     // Names of graph.outputs to compute and keep for read_output(); in addition "loss_sum.I", "loss_count.I" of
     // graph.losses and "metric_sum.NAME", "metric_count.NAME" of graph.metrics. Only what these and the gradients need
@@ -35,6 +53,9 @@ struct CompileOptions {
     // Outputs that are added to states if RunScalars::accumulate is set, otherwise written, as gradients are: output ->
     // state. float32.
     std::map<std::string, std::string> state_sums = {};
+    // Fields that are read from the store, and outputs that replace its tensors, in the order of `after`.
+    std::map<std::string, StoreTensor> store_inputs = {};
+    std::vector<StoreUpdate> store_updates = {};
     // States that each replay copies to the host at its end, for Program::read_state(). Small ones.
     std::vector<std::string> read_states = {};
     std::map<std::string, std::string> kernel_choices = {}; // see Lowering::choose()

@@ -53,6 +53,11 @@ Status lower_leaf(Lowering& lowering, graph::NodeId id) {
     switch (node.op) {
     case Op::input: {
         const std::string& field = node.text("field");
+        if (const auto stored = lowering.options.store_inputs.find(field);
+            stored != lowering.options.store_inputs.end()) {
+            view = lowering.stored(stored->second, shape, storage_of(kind));
+            break;
+        }
         const auto state = lowering.options.state_inputs.find(field);
         view = state == lowering.options.state_inputs.end()
                    ? lowering.named(ResourceKind::input, field, shape, storage_of(kind))

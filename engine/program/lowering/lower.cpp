@@ -102,6 +102,7 @@ struct Wanted {
     std::vector<std::pair<std::string, graph::ValueId>> gradients; // without "grad."
     std::vector<std::pair<std::string, graph::ValueId>> states;    // state name -> value
     std::vector<std::pair<std::string, graph::ValueId>> sums;      // state name -> value that is added
+    std::vector<std::pair<std::string, graph::ValueId>> updates;   // of CompileOptions::store_updates, in their order
 };
 
 std::optional<graph::ValueId> find_output(const graph::Graph& graph, const std::string& name) {
@@ -144,6 +145,13 @@ Result<Wanted> find_wanted(const graph::Graph& graph, const CompileOptions& opti
         if (!value) return not_found(fmt::format("the graph has no output '{}' to add to the state '{}'", name, state));
         wanted.sums.emplace_back(state, *value);
     }
+    for (const StoreUpdate& update : options.store_updates) {
+        const auto value = find_output(graph, update.output);
+        if (!value)
+            return not_found(
+                fmt::format("the graph has no output '{}' to write to '{}'", update.output, update.tensor.name));
+        wanted.updates.emplace_back(update.output, *value);
+    }
     return wanted;
 }
 
@@ -157,7 +165,7 @@ void find_needed(Lowering& lowering, const Wanted& wanted) {
         needed[graph.value(value).node] = true;
         lowering.read[value] = true;
     };
-    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states, &wanted.sums})
+    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states, &wanted.sums, &wanted.updates})
         for (const auto& [name, value] : *list) need(value);
     for (std::size_t n = graph.nodes.size(); n-- > 0;) {
         // An append to a cache is always needed.
@@ -216,6 +224,47 @@ private:
     std::vector<std::pair<std::string, graph::ValueId>> pending_;
 };
 
+// Writes views to tensors, in two steps if one's new content is a view of another's old content.
+void replace(Lowering& lowering, std::vector<std::pair<View, View>> moves) {
+    std::set<ResourceId> replaced;
+    for (const auto& [from, to] : moves) replaced.insert(to.resource);
+    for (auto& [from, to] : moves) {
+        if (!replaced.contains(from.resource)) continue;
+        const std::string name = lowering.resources[to.resource].name;
+        const View aside = lowering.allocate(from.shape, from.storage, "new content of " + name);
+        lowering.copy(from, aside);
+        from = aside;
+    }
+    for (const auto& [from, to] : moves) lowering.copy(from, to);
+}
+
+// Replaces tensors of the store as soon as nothing reads their old content, so that the new one needs no memory until
+// the end.
+class StoreUpdater {
+public:
+    StoreUpdater(Lowering& lowering, const Wanted& wanted) : lowering_(lowering), wanted_(wanted) {}
+    // Writes the updates after nodes before this one, which are all lowered.
+    void write_before(graph::NodeId node) {
+        const std::vector<StoreUpdate>& updates = lowering_.options.store_updates;
+        while (next_ < updates.size() && updates[next_].after < node) {
+            const uint32_t after = updates[next_].after;
+            std::vector<std::pair<View, View>> moves;
+            for (; next_ < updates.size() && updates[next_].after == after; ++next_) {
+                const graph::ValueId value = wanted_.updates[next_].second;
+                const View& view = lowering_.view(value);
+                lowering_.current = lowering_.graph->value(value).node;
+                moves.emplace_back(view, lowering_.stored(updates[next_].tensor, view.shape, view.storage));
+            }
+            replace(lowering_, std::move(moves));
+        }
+    }
+
+private:
+    Lowering& lowering_;
+    const Wanted& wanted_;
+    std::size_t next_ = 0;
+};
+
 Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& options) {
     // An output that is also written to a state, or shared by two names, is copied for all but the first.
     if (options.gradients == Gradients::overwrite)
@@ -232,19 +281,14 @@ Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& opti
         if (!lowering.move_to(view, ResourceKind::output, name))
             lowering.copy(view, lowering.named(ResourceKind::output, name, view.shape, view.storage));
     }
-    // Written last, in two steps if a state's new content is a view of another's old content.
+    // Written last.
     std::vector<std::pair<View, View>> moves;
     for (const auto& [name, value] : wanted.states) {
-        View view = lowering.view(value);
+        const View& view = lowering.view(value);
         lowering.current = lowering.graph->value(value).node;
-        if (lowering.resources[view.resource].kind == ResourceKind::state) {
-            const View aside = lowering.allocate(view.shape, view.storage, "new content of " + name);
-            lowering.copy(view, aside);
-            view = aside;
-        }
         moves.emplace_back(view, lowering.named(ResourceKind::state, name, view.shape, view.storage));
     }
-    for (const auto& [from, to] : moves) lowering.copy(from, to);
+    replace(lowering, std::move(moves));
     for (const auto& [name, value] : wanted.sums) {
         const View view = lowering.view(value);
         lowering.current = lowering.graph->value(value).node;
@@ -321,14 +365,16 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
 
     if (options.precision != Storage::f32) convert_parameters(lowering);
     std::vector<graph::ValueId> kept;
-    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states, &wanted.sums})
+    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states, &wanted.sums, &wanted.updates})
         for (const auto& [name, value] : *list) kept.push_back(value);
     const PointwiseGroups groups = group_pointwise(graph, needed, kept, lowering.limits);
     if (lowering.limits.kernels_of_gpus()) lowering.column_sums = find_column_sums(graph, needed);
     const FusedEpilogues epilogues = find_epilogues(lowering, kept, groups);
     GradientAccumulator gradients(lowering, wanted);
+    StoreUpdater updates(lowering, wanted);
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
         HK_TRY(gradients.add_computed());
+        updates.write_before(id);
         if (!needed[id]) {
             const graph::Node& node = graph.nodes[id];
             if (node.op == Op::input) lowering.ignored_inputs.push_back(node.text("field"));
@@ -360,6 +406,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
         }
     }
     HK_TRY(gradients.add_computed());
+    updates.write_before(static_cast<graph::NodeId>(graph.nodes.size()));
     HK_TRY(keep(lowering, wanted, options));
     if (options.choose) HK_TRY(lower_choose(lowering));
     if (options.chained && !options.timings) join_chains(lowering);

@@ -196,6 +196,18 @@ View Lowering::parameter(const std::string& name, const graph::Shape& shape) {
     return named(ResourceKind::parameter, name, shape, it == options.parameters.end() ? Storage::f32 : it->second);
 }
 
+View Lowering::stored(const StoreTensor& tensor, const graph::Shape& shape, Storage storage) {
+    switch (tensor.kind) {
+    case StoreTensor::Kind::parameter: return parameter(tensor.name, shape);
+    case StoreTensor::Kind::gradient: return named(ResourceKind::gradient, tensor.name, shape, storage);
+    case StoreTensor::Kind::state: break;
+    }
+    if (tensor.words == 0) return named(ResourceKind::state, tensor.name, shape, storage);
+    View part = dense(named(ResourceKind::state, tensor.name, {tensor.words}, storage).resource, shape, storage);
+    part.offset = tensor.first;
+    return part;
+}
+
 View Lowering::constant(const std::string& name, const graph::Shape& shape, Storage storage,
                         std::vector<std::byte> content) {
     const View view = named(ResourceKind::constant, name, shape, storage);

@@ -97,7 +97,8 @@ public:
     View named(ResourceKind kind, const std::string& name, const graph::Shape& shape, Storage storage);
     View constant(const std::string& name, const graph::Shape& shape, Storage storage, std::vector<std::byte> content);
     View step_scalar(const std::string& name, float initial); // float32 []
-    View runtime();                                           // the RuntimeRecord, as u32 words [8]
+    View stored(const StoreTensor& tensor, const graph::Shape& shape, Storage storage);
+    View runtime(); // the RuntimeRecord, as u32 words [8]
     // Returns two counters for the kernel of the current node, zero at the beginning of every replay: loads and stores
     // outside of their tensors (appends a dispatch).
     View access_counters();

@@ -181,8 +181,9 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
     const uint32_t s = lanes(lowering);
     const bool sgd = plan.kind == OptimizerKind::sgd;
     const bool all = plan.stage == OptimizerStage::all;
-    const bool norms = all || plan.stage == OptimizerStage::norm;
-    const bool decides = all || plan.stage == OptimizerStage::decide;
+    const bool judges = plan.stage == OptimizerStage::judge;
+    const bool norms = all || judges || plan.stage == OptimizerStage::norm;
+    const bool decides = all || judges || plan.stage == OptimizerStage::decide;
     const bool updates = all || plan.stage == OptimizerStage::update;
 
     Arenas a;
@@ -193,8 +194,8 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         if (chunk.trained) parts += divide_up(static_cast<int64_t>(chunk.elements), kPart);
     }
     if (norms || decides)
-        a.sums = all ? lowering.allocate({parts}, Storage::f32, "sums of squares")
-                     : lowering.named(ResourceKind::state, kOptimizerSums, {parts}, Storage::f32);
+        a.sums = all || judges ? lowering.allocate({parts}, Storage::f32, "sums of squares")
+                               : lowering.named(ResourceKind::state, kOptimizerSums, {parts}, Storage::f32);
     if (updates) {
         std::vector<float> groups;
         for (const OptimizerGroup& group : plan.groups) {
@@ -308,7 +309,7 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         if (plan.moments_over_bus) update.seconds = 2.0 * kept / kBusBytes;
         lowering.append(std::move(update));
     }
-    if (updates)
+    if (updates || judges)
         for (const WrittenBuffer& written : plan.buffers) write_buffer(lowering, written, a.state);
     return lowering;
 }

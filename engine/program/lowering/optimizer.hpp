@@ -52,6 +52,7 @@ enum class OptimizerStage : uint8_t {
     norm,   // sums of squares of the own elements, into kOptimizerSums
     decide, // from kOptimizerSums: norm, counters and clipping, into kOptimizerState
     update, // of the own elements, by kOptimizerState
+    judge,  // norm and decision, for an update that another program computes by kOptimizerState
 };
 
 struct OptimizerPlan {

@@ -1289,6 +1289,46 @@ pub trait Combiner: Sized + Send + 'static {
         &self, g: &'g Graph, site: Site, v: &SiteValues<'g>, branches: &[Branch<'g>],
     ) -> Result<Combined<'g>>;
 }
+
+/// A parameter that an optimizer updates.
+#[derive(Clone, Copy)]
+pub struct Optimized<'a>(&'a hk_optimized);
+
+impl<'a> Optimized<'a> {
+    pub fn dims(self) -> &'a [i64] {
+        &self.0.dims[..self.0.rank as usize]
+    }
+    /// Returns whether weight decay applies to it.
+    pub fn decays(self) -> bool {
+        self.0.flags & HK_OPTIMIZED_DECAYS != 0
+    }
+    /// Returns whether it is the table of an embedding.
+    pub fn is_table(self) -> bool {
+        self.0.flags & HK_OPTIMIZED_TABLE != 0
+    }
+}
+
+/// What an update is computed from; see hk_update_values.
+#[derive(Clone, Copy)]
+pub struct UpdateValues<'g> {
+    pub parameter: Value<'g>,
+    pub gradient: Value<'g>,
+    pub learning_rate: Value<'g>,
+    pub step: Value<'g>,
+}
+
+/// Updates a parameter in every step. `state_read` declares what it remembers and gives its value, `state_write` sets
+/// the value of the following step.
+pub trait Optimizer: Sized + Send + Sync + 'static {
+    fn new(config: &Config) -> Result<Self>;
+    /// Returns whether it updates such a parameter; if not, AdamW does.
+    fn takes(&self, parameter: Optimized) -> bool {
+        let _ = parameter;
+        true
+    }
+    /// Returns the new value of the parameter.
+    fn update<'g>(&self, g: &'g Graph, parameter: Optimized, v: &UpdateValues<'g>) -> Result<Value<'g>>;
+}
 }
 
 // ---- the plugin's own operations ------------------------------------------------------------------------------------
@@ -1890,6 +1930,45 @@ impl<T: Combiner> CombinerTables<T> {
         })
     }
 }
+
+struct OptimizerTables<T>(PhantomData<T>);
+
+impl<T: Optimizer> OptimizerTables<T> {
+    const OPTIMIZER: hk_optimizer = hk_optimizer {
+        create: Some(Self::create),
+        destroy: Some(destroy::<T>),
+        takes: Some(Self::takes),
+        build: Some(Self::build),
+    };
+    unsafe extern "C" fn create(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32 {
+        created(this, error, || T::new(&config_of(config)))
+    }
+    unsafe extern "C" fn takes(
+        this: *mut c_void, parameter: *const hk_optimized, taken: *mut i32, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || {
+            *taken = (*(this as *const T)).takes(Optimized(&*parameter)) as i32;
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn build(
+        this: *mut c_void, builder: *mut hk_builder, parameter: *const hk_optimized, values: *const hk_update_values,
+        updated: *mut hk_value, error: *mut hk_error,
+    ) -> i32 {
+        built(builder, error, |g| {
+            let given = &*values;
+            let value = |id| Value { graph: g, id };
+            let v = UpdateValues {
+                parameter: value(given.parameter),
+                gradient: value(given.gradient),
+                learning_rate: value(given.learning_rate),
+                step: value(given.step),
+            };
+            *updated = (*(this as *const T)).update(g, Optimized(&*parameter), &v)?.id;
+            Ok(())
+        })
+    }
+}
 }
 
 // A description in the form of the ABI. Points into itself, so it must not move, and is never freed.
@@ -2055,6 +2134,11 @@ pub fn combiner_table<T: Combiner>() -> *const c_void {
     let table: &'static hk_combiner = &CombinerTables::<T>::COMBINER;
     table as *const hk_combiner as *const c_void
 }
+#[doc(hidden)]
+pub fn optimizer_table<T: Optimizer>() -> *const c_void {
+    let table: &'static hk_optimizer = &OptimizerTables::<T>::OPTIMIZER;
+    table as *const hk_optimizer as *const c_void
+}
 }
 
 unsafe extern "C" fn init(host: *const hk_host, error: *mut hk_error) -> i32 {
@@ -2133,12 +2217,14 @@ macro_rules! plugin {
     (@interface operation) => { $crate::HK_OPERATION_INTERFACE };
     (@interface adapter) => { $crate::HK_ADAPTER_INTERFACE };
     (@interface combiner) => { $crate::HK_COMBINER_INTERFACE };
+    (@interface optimizer) => { $crate::HK_OPTIMIZER_INTERFACE };
     (@table architecture $type:ty) => { $crate::architecture_table::<$type> };
     (@table objective $type:ty) => { $crate::objective_table::<$type> };
     (@table head $type:ty) => { $crate::head_table::<$type> };
     (@table operation $type:ty) => { $crate::operation_table::<$type> };
     (@table adapter $type:ty) => { $crate::adapter_table::<$type> };
     (@table combiner $type:ty) => { $crate::combiner_table::<$type> };
+    (@table optimizer $type:ty) => { $crate::optimizer_table::<$type> };
     ($($kind:ident $id:literal : $type:ty),+ $(,)?) => {
         #[no_mangle]
         pub extern "C" fn hekla_plugin_entry() -> *const $crate::hk_plugin_entry {

@@ -1093,6 +1093,72 @@ pub struct hk_combiner {
     pub combine: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, site: *const hk_adapter_site, values: *const hk_site_values, branches: *const hk_branch, count: u32, combined: *mut hk_combined, error: *mut hk_error) -> i32>,
 }
 
+// ---- optimizer.h
+
+// Flags of a parameter.
+/// weight decay applies to it; without it (norms, biases) it must not decay
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_OPTIMIZED_DECAYS: u32 = 1;
+/// it is the table of an embedding, whose rows are looked up
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_OPTIMIZED_TABLE: u32 = 2;
+
+/// A parameter that is updated.
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_optimized {
+    pub struct_size: u32,
+    pub rank: u32,
+    pub dims: [i64; HK_MAX_RANK],
+    /// HK_OPTIMIZED_*
+    pub flags: u32,
+    /// zero
+    pub reserved: u32,
+}
+
+/// What an update is computed from.
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_update_values {
+    pub struct_size: u32,
+    /// float, before the step
+    pub parameter: hk_value,
+    /// float, of the parameter's shape: the mean over the batch of the step, clipped
+    pub gradient: hk_value,
+    /// float scalar: of this step, with the parameter's own factor
+    pub learning_rate: hk_value,
+    /// float scalar: the number of this update, from 1; skipped steps do not count
+    pub step: hk_value,
+    /// zero
+    pub reserved: u32,
+}
+
+#[cfg(any(hekla_minor = "1"))]
+pub const HK_OPTIMIZER_INTERFACE: &str = "hekla.optimizer/1";
+
+#[cfg(any(hekla_minor = "1"))]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_optimizer {
+    /// Reads the configuration (a recipe's [optimizer], completed by the manifest's defaults). config is valid during
+    /// the call only. [optimizer.1]
+    /// Thread: any-thread.
+    pub create: Option<unsafe extern "C" fn(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32>,
+    /// Frees what create() made.
+    /// Thread: any-thread.
+    pub destroy: Option<unsafe extern "C" fn(this: *mut c_void)>,
+    /// Writes 1 if it updates such a parameter, 0 if AdamW should. *taken is 1 before. Null: it takes every
+    /// parameter. [optimizer.5]
+    /// Thread: any-thread.
+    pub takes: Option<unsafe extern "C" fn(this: *mut c_void, parameter: *const hk_optimized, taken: *mut i32, error: *mut hk_error) -> i32>,
+    /// Describes the update, and writes the new value of the parameter. *updated is 0 before. [optimizer.2]
+    /// [optimizer.3] [optimizer.4] [optimizer.5] [optimizer.6]
+    /// Thread: describe.
+    pub build: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, parameter: *const hk_optimized, values: *const hk_update_values, updated: *mut hk_value, error: *mut hk_error) -> i32>,
+}
+
 // ---- draft/rollout.h
 
 // What an objective needs to know of every token of a completion.

@@ -937,3 +937,56 @@ pub const hk_combiner = extern struct {
     // Since minor 1. [describe]
     @"combine": ?*const fn (?*anyopaque, ?*hk_builder, [*c]const hk_adapter_site, [*c]const hk_site_values, [*c]const hk_branch, u32, [*c]hk_combined, ?*hk_error) callconv(.C) i32,
 };
+
+// ---- optimizer.h
+
+// Flags of a parameter.
+// weight decay applies to it; without it (norms, biases) it must not decay
+pub const HK_OPTIMIZED_DECAYS: u32 = 1;
+// it is the table of an embedding, whose rows are looked up
+pub const HK_OPTIMIZED_TABLE: u32 = 2;
+
+// A parameter that is updated.
+pub const hk_optimized = extern struct {
+    @"struct_size": u32,
+    @"rank": u32,
+    @"dims": [HK_MAX_RANK]i64,
+    // HK_OPTIMIZED_*
+    @"flags": u32,
+    // zero
+    @"reserved": u32,
+};
+
+// What an update is computed from.
+pub const hk_update_values = extern struct {
+    @"struct_size": u32,
+    // float, before the step
+    @"parameter": hk_value,
+    // float, of the parameter's shape: the mean over the batch of the step, clipped
+    @"gradient": hk_value,
+    // float scalar: of this step, with the parameter's own factor
+    @"learning_rate": hk_value,
+    // float scalar: the number of this update, from 1; skipped steps do not count
+    @"step": hk_value,
+    // zero
+    @"reserved": u32,
+};
+
+pub const HK_OPTIMIZER_INTERFACE = "hekla.optimizer/1";
+pub const hk_optimizer = extern struct {
+    // Reads the configuration (a recipe's [optimizer], completed by the manifest's defaults). config is valid during
+    // the call only. [optimizer.1]
+    // Since minor 1. [any-thread]
+    @"create": ?*const fn (?*const hk_config, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // Frees what create() made.
+    // Since minor 1. [any-thread]
+    @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
+    // Writes 1 if it updates such a parameter, 0 if AdamW should. *taken is 1 before. Null: it takes every parameter.
+    // [optimizer.5]
+    // Since minor 1. [any-thread]
+    @"takes": ?*const fn (?*anyopaque, [*c]const hk_optimized, [*c]i32, ?*hk_error) callconv(.C) i32,
+    // Describes the update, and writes the new value of the parameter. *updated is 0 before. [optimizer.2]
+    // [optimizer.3] [optimizer.4] [optimizer.5] [optimizer.6]
+    // Since minor 1. [describe]
+    @"build": ?*const fn (?*anyopaque, ?*hk_builder, [*c]const hk_optimized, [*c]const hk_update_values, [*c]hk_value, ?*hk_error) callconv(.C) i32,
+};

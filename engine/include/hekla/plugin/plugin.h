@@ -19,6 +19,7 @@
 #include "operation.h"
 #include "adapter.h"
 #include "combiner.h"
+#include "optimizer.h"
 #include "operations.h"
 
 #endif
