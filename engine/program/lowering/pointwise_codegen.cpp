@@ -28,18 +28,10 @@ struct Operand {
     double number = 0;
 };
 
-// The begin of a workgroup's loop. An iteration is expensive where lanes are together (its counter and mask are kept in
-// memory), so it does several rounds.
-constexpr const char* kOneByOne =
-    "    uint round = 0u;\n    do {\n"
-    "        const uint element = group * kElementsPerGroup + round * HEKLA_WIDTH + gl_LocalInvocationID.x;\n"
-    "        const uint i = min(element, count - 1u);\n";
-constexpr const char* kSeveralTogether =
-    "    const uint kTogether = 4u;\n    uint round = 0u;\n    do {\n"
-    "    [[unroll]] for (uint t = 0u; t < kTogether; ++t) {\n"
-    "        const uint begin = group * kElementsPerGroup + (round + t) * HEKLA_WIDTH;\n"
-    "        const uint element = begin + gl_SubgroupInvocationID;\n"
-    "        const uint i = min(element, count - 1u), base = min(begin, count - 1u);\n";
+// Elements that a lane computes in an iteration of the loop. Where lanes are together an iteration is expensive, since
+// its counter and mask are kept in memory. The text has them one after the other: spirv-opt, which would unroll a loop,
+// loses `precise` in all but the first.
+constexpr uint32_t kTogether = 4;
 
 class Generator {
 public:
@@ -265,10 +257,19 @@ private:
         if (dropout_) source += expanded_glsl("pointwise/dropout.glsl", seen);
         dispatch.own_text = source.size();
         source += "HK_RECORD(Record) {\n    HK_RECORD_HEAD;\n" + record_.declarations() + "};\nPUSH_RECORD(Record);\n" +
-                  "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ +
-                  (together_ ? kSeveralTogether : kOneByOne) + body_ + "        if (element < count) {\n" + stores_ +
-                  (together_ ? "        }\n    }\n    round += kTogether;\n    }" : "        }\n    ++round;\n    }") +
-                  " while (round < kElementsPerGroup / HEKLA_WIDTH);\n}\n";
+                  "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ + "    uint round = 0u;\n    do {\n";
+        for (uint32_t t = 0; t < (together_ ? kTogether : 1); ++t) {
+            source += fmt::format(
+                "        {{\n        const uint begin = group * kElementsPerGroup + (round + {}u) * HEKLA_WIDTH;\n", t);
+            source +=
+                together_
+                    ? "        const uint element = begin + gl_SubgroupInvocationID, base = min(begin, count - 1u);\n"
+                    : "        const uint element = begin + gl_LocalInvocationID.x;\n";
+            source += "        const uint i = min(element, count - 1u);\n" + body_ +
+                      "        if (element < count) {\n" + stores_ + "        }\n        }\n";
+        }
+        source += fmt::format("        round += {}u;\n    }} while (round < kElementsPerGroup / HEKLA_WIDTH);\n}}\n",
+                              together_ ? kTogether : 1);
         dispatch.shader = "generated:" + to_hex(hash128(source));
         dispatch.source = std::move(source);
         dispatch.groups = elementwise_groups(shape_.elements());
