@@ -86,9 +86,12 @@ TEST_CASE("buffers that steps write are in checkpoints, and a resumed run has th
 }
 
 TEST_CASE("the teacher in a run's checkpoints follows the recursion of the weights") {
+    std::vector<std::string> overrides{"train.save_steps=1", "train.save_total_limit=7"};
+    SUBCASE("updates by the kernel") {}
+    SUBCASE("updates by graphs") { overrides.emplace_back("optimizer.name=lion"); }
     const Runs runs;
     Bench bench;
-    const auto recipe = runs.recipe("run", {"train.save_steps=1", "train.save_total_limit=7"});
+    const auto recipe = runs.recipe("run", overrides);
     REQUIRE_MESSAGE(recipe.ok(), recipe.message());
     REQUIRE(runs.train(*bench, recipe.value()).ok());
     std::vector<float> teacher = runs.tensor("run", 1, "teacher");
