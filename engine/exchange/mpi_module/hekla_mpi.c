@@ -238,7 +238,7 @@ static void* run(void* unused) {
     while (g.aborting == 0) {
         int changed = g.lost < 0 ? advance() : 0;
         if (g.closing) {
-            /* Signs of life go on until all ranks are done: rank 0 may still write files. */
+            /* Signs of life continue until all ranks are done: rank 0 may still write files. */
             int done = g.lost >= 0 && g.telling == 0;
             if (!at_barrier && g.lost < 0) at_barrier = MPI_Ibarrier(g.comm, &all_close) == MPI_SUCCESS;
             if (at_barrier && g.lost < 0) MPI_Test(&all_close, &done, MPI_STATUS_IGNORE);
