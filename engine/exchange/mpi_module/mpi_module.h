@@ -15,9 +15,9 @@ extern "C" {
 #define HEKLA_MPI_VERSION 1u
 
 typedef struct HeklaMpiPlace {
-    int32_t local_rank;       /* among the ranks of this machine */
+    int32_t local_rank; /* among the ranks of this machine */
     int32_t local_size;
-    const char* library;      /* name and version of the MPI library; static */
+    const char* library; /* name and version of the MPI library; static */
 } HeklaMpiPlace;
 
 typedef struct HeklaMpiInterface {
