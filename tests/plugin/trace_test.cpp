@@ -88,6 +88,12 @@ const hk_combiner kCombiner = {
         return g.emit(builder, words("add"), 1, inputs, 2, nullptr, 0, &combined->delta, 1);
     },
 };
+const hk_optimizer kOptimizer = {
+    create,
+    [](void*) {},
+    [](void*, const hk_optimized*, int32_t*, hk_error*) { return HK_OK; },
+    [](void*, hk_builder*, const hk_optimized*, const hk_update_values*, hk_value*, hk_error*) { return HK_OK; },
+};
 const hk_rollout_use kRolloutUse = {
     create,
     [](void*) {},
@@ -320,6 +326,10 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
     names("combiner.1", broken_by([&] {
               null_self();
               created(wrapped(HK_COMBINER_INTERFACE, kCombiner));
+          }));
+    names("optimizer.1", broken_by([&] {
+              null_self();
+              created(wrapped(HK_OPTIMIZER_INTERFACE, kOptimizer));
           }));
     CHECK(broken_by([&] {
               plugin::Joint joint;
