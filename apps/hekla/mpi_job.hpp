@@ -33,7 +33,7 @@ public:
     // Notes that the work of this rank failed, and returns the exit status: kRetry if another rank has ended.
     int fail(int status);
 
-    static constexpr int kRetry = 75; // sysexits' EX_TEMPFAIL: the same command may work the next time
+    static constexpr int kRetry = HEKLA_MPI_RETRY;
 
 private:
     MpiJob() = default;

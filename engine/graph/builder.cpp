@@ -279,12 +279,11 @@ void Builder::loss(const std::string& name, ValueId sum, ValueId count, double w
         open.pop_back();
         if (seen[id]) continue;
         seen[id] = true;
-        const Op op = graph_.nodes[id].op;
-        if (op == Op::parameter || op == Op::step_scalar || op == Op::random_uniform || op == Op::random_normal ||
-            op == Op::truncated_normal || op == Op::dropout)
-            return fail(invalid_argument(
-                fmt::format("loss '{}': count depends on a {}; it must depend on fields alone", name, info(op).name)));
-        for (const ValueId input : graph_.nodes[id].inputs)
+        const Node& node = graph_.nodes[id];
+        if (node.op == Op::parameter || node.op == Op::step_scalar || is_random(node))
+            return fail(invalid_argument(fmt::format("loss '{}': count depends on a {}; it must depend on fields alone",
+                                                     name, info(node.op).name)));
+        for (const ValueId input : node.inputs)
             if (input != kNone) open.push_back(graph_.value(input).node);
     }
     graph_.losses.push_back({name, sum, count, weight});

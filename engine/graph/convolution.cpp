@@ -7,8 +7,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-Ints both(const Windows::Pair& pair) { return {pair[0], pair[1]}; }
-
 ValueId reshape_to(Builder& b, ValueId x, Ints shape) { return b(Op::reshape, {x}, {{"shape", std::move(shape)}}); }
 
 ValueId permute(Builder& b, ValueId x, Ints permutation) {
@@ -26,10 +24,10 @@ ValueId patches_of(Builder& b, const Convolution& c, int64_t groups) {
     const Windows& w = c.windows;
     if (w.elements() == 1 && w.stride == Windows::Pair{1, 1} && w.padding == Windows::Pair{0, 0}) return c.x;
     return b(Op::patches, {c.x},
-             {{"kernel", both(w.kernel)},
-              {"stride", both(w.stride)},
-              {"padding", both(w.padding)},
-              {"dilation", both(w.dilation)},
+             {{"kernel", ints(w.kernel)},
+              {"stride", ints(w.stride)},
+              {"padding", ints(w.padding)},
+              {"dilation", ints(w.dilation)},
               {"groups", groups}});
 }
 
@@ -85,11 +83,11 @@ ValueId conv1d(Builder& b, const Node& node, const Windows& windows) {
 ValueId pool1d(Builder& b, const Node& node, const Windows& windows) {
     const Shape shape = b.shape(node.inputs[0]);
     const ValueId x = reshape_to(b, node.inputs[0], {shape[0], 1, shape[1], shape[2]});
-    const NamedAttribute kernel{"kernel", both(windows.kernel)}, stride{"stride", both(windows.stride)},
-        padding{"padding", both(windows.padding)};
+    const NamedAttribute kernel{"kernel", ints(windows.kernel)}, stride{"stride", ints(windows.stride)},
+        padding{"padding", ints(windows.padding)};
     const ValueId y =
         node.op == Op::max_pool1d
-            ? b(Op::max_pool2d, {x}, {kernel, stride, padding, {"dilation", both(windows.dilation)}})
+            ? b(Op::max_pool2d, {x}, {kernel, stride, padding, {"dilation", ints(windows.dilation)}})
             : b(Op::avg_pool2d, {x}, {kernel, stride, padding, {"count_padding", node.integer("count_padding")}});
     if (!b.ok()) return kNone;
     return reshape_to(b, y, {b.shape(y)[0], b.shape(y)[2], b.shape(y)[3]});

@@ -8,17 +8,6 @@
 namespace hekla::graph {
 namespace {
 
-bool is_random(const Node& node) {
-    switch (node.op) {
-    case Op::dropout:
-    case Op::random_uniform:
-    case Op::random_normal:
-    case Op::truncated_normal: return true;
-    case Op::attention: return node.real("dropout") > 0.0;
-    default: return false;
-    }
-}
-
 // What a node's outputs depend on.
 struct Origin {
     bool fixed = false;  // only fields, constants and frozen parameters, and nothing random

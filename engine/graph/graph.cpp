@@ -14,6 +14,17 @@ const Attribute* find(const Node& node, std::string_view name) {
 
 } // namespace
 
+bool is_random(const Node& node) {
+    switch (node.op) {
+    case Op::dropout:
+    case Op::random_uniform:
+    case Op::random_normal:
+    case Op::truncated_normal: return true;
+    case Op::attention: return node.real("dropout") > 0.0;
+    default: return false;
+    }
+}
+
 const OperationInfo& info(const Node& node) {
     return node.own != nullptr ? node.own->operation->info() : info(node.op);
 }

@@ -43,6 +43,7 @@ struct Node {
 
 // Returns the description of a node's operation, from the table or of a plugin's own.
 const OperationInfo& info(const Node& node);
+bool is_random(const Node& node); // draws random numbers; attention with dropout, too
 
 struct Value {
     NodeId node = 0;

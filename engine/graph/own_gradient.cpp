@@ -22,6 +22,12 @@ Status check_own_gradient(const OwnUse& use, const Graph& gradient) {
     }
     for (NodeId id = 0; id < gradient.nodes.size(); ++id) {
         const Node& node = gradient.nodes[id];
+        const auto refuse_use = [&] {
+            return refuse(
+                fmt::format("it must not use {}: it is computed from inputs, outputs and their gradients alone",
+                            gradient.describe(id)));
+        };
+        if (node.op != Op::attention && is_random(node)) return refuse_use();
         switch (node.op) {
         case Op::input: {
             const auto leaf = leaves.find(node.text("field"));
@@ -35,18 +41,11 @@ Status check_own_gradient(const OwnUse& use, const Graph& gradient) {
         case Op::buffer:
         case Op::step_scalar:
         case Op::positions:
-        case Op::random_uniform:
-        case Op::random_normal:
-        case Op::truncated_normal:
-        case Op::dropout:
         case Op::once:
         case Op::state_read:
         case Op::state_write:
         case Op::site:
-        case Op::attention_cached:
-            return refuse(
-                fmt::format("it must not use {}: it is computed from inputs, outputs and their gradients alone",
-                            gradient.describe(id)));
+        case Op::attention_cached: return refuse_use();
         case Op::attention:
             if (node.real("dropout") > 0) return refuse("its attention must not have dropout");
             break;

@@ -30,9 +30,7 @@ struct WindowsOnX {
 
 WindowsOnX windows_on_x(const Call& call) {
     const Windows windows = windows_of(call.graph, call.node);
-    const bool forward =
-        call.node.op == Op::patches || call.node.op == Op::max_pool2d || call.node.op == Op::avg_pool2d;
-    const Shape x = forward ? call.in(0).shape : call.out().shape;
+    const Shape& x = windowed_shape(call.graph, call.node);
     return {windows, x, windows.count(0, x[1]), windows.count(1, x[2])};
 }
 

@@ -47,8 +47,8 @@ struct Rule {
     }
 };
 
-inline constexpr int64_t kMaxElements = int64_t{1}
-                                        << 46; // far above any memory; keeps products of dimensions inside 64 bits
+// Far above any memory; keeps products of dimensions inside 64 bits.
+inline constexpr int64_t kMaxElements = int64_t{1} << 46;
 
 inline Status sizes_ok(const Rule& r, std::span<const int64_t> dims) {
     if (dims.size() > kMaxRank) return r.error("{} dimensions, at most {} are possible", dims.size(), kMaxRank);

@@ -87,6 +87,11 @@ Result<Windows> windows_of(const Rule& r) {
 
 Windows windows_of(const Graph& graph, const Node& node) { return windows_of(Rule{graph, node}).take(); }
 
+const Shape& windowed_shape(const Graph& graph, const Node& node) {
+    const bool reads_x = node.op == Op::patches || node.op == Op::max_pool2d || node.op == Op::avg_pool2d;
+    return graph.shape(reads_x ? node.inputs[0] : node.outputs[0]);
+}
+
 Result<Outputs> convolution_outputs(const Rule& r) {
     const bool one_dimension = along_one_dimension(r.node.op);
     const char* form = one_dimension ? "[O, C / groups, K]" : "[O, C / groups, kh, kw]";

@@ -24,6 +24,10 @@ struct Windows {
 // Returns the windows of a node. Operations along one dimension have windows of one element along H.
 Result<Windows> windows_of(const Rule& rule);
 Windows windows_of(const Graph& graph, const Node& node); // of a node that was checked
+// Returns the shape of x [B, H, W, C], which patches and 2d pools read and their gradients compute.
+const Shape& windowed_shape(const Graph& graph, const Node& node);
+// Returns a pair as an attribute.
+inline std::vector<int64_t> ints(const Windows::Pair& pair) { return {pair[0], pair[1]}; }
 
 // Shape rules.
 Result<Outputs> convolution_outputs(const Rule& rule);      // conv1d conv2d

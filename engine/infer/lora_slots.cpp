@@ -47,11 +47,13 @@ Status fill(const SlotParameter& parameter, const SlotContent& content, std::spa
     if (m.rank > parameter.rank)
         return unsupported(fmt::format("{}: its rank at '{}' is {}; a slot has {}", content.path, parameter.module,
                                        m.rank, parameter.rank));
-    const std::vector<float>& from = parameter.is_a ? m.a : m.b;
+    if (parameter.is_a) {
+        std::ranges::copy(m.a, to.begin());
+        return {};
+    }
     const auto rank = static_cast<std::size_t>(m.rank), places = static_cast<std::size_t>(width);
     for (std::size_t i = 0; i < rank; ++i)
-        for (std::size_t place = 0; place < places; ++place)
-            to[i * places + place] = parameter.is_a ? from[i * places + place] : from[place * rank + i];
+        for (std::size_t place = 0; place < places; ++place) to[i * places + place] = m.b[place * rank + i];
     return {};
 }
 

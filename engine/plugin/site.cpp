@@ -157,16 +157,9 @@ bool depends_on_parameters_alone(const graph::Graph& graph, ValueId value) {
         next.pop_back();
         if (one == kNone || !seen.insert(one).second) continue;
         const graph::Node& node = graph.producer(one);
-        switch (node.op) {
-        case Op::input:
-        case Op::step_scalar:
-        case Op::positions:
-        case Op::dropout:
-        case Op::random_uniform:
-        case Op::random_normal:
-        case Op::truncated_normal: return false;
-        default: next.insert(next.end(), node.inputs.begin(), node.inputs.end());
-        }
+        if (node.op == Op::input || node.op == Op::step_scalar || node.op == Op::positions || is_random(node))
+            return false;
+        next.insert(next.end(), node.inputs.begin(), node.inputs.end());
     }
     return true;
 }

@@ -27,6 +27,9 @@ bool is_state_name(const std::string& name) {
 
 // Refuses leaves that are not values of the update.
 Status check_leaf(const graph::Node& node, const std::string& what) {
+    if (graph::is_random(node))
+        return unsupported(fmt::format("{}: it uses {}: an update must be the same for the same values", what,
+                                       graph::info(node).name));
     switch (node.op) {
     case Op::parameter:
         return invalid_argument(fmt::format("{}: it reads the parameter '{}': an update sees the values of its own "
@@ -37,11 +40,6 @@ Status check_leaf(const graph::Node& node, const std::string& what) {
         return invalid_argument(fmt::format("{}: it reads the {} '{}': an update is computed from its parameter, "
                                             "gradient, learning rate, step and states alone",
                                             what, graph::info(node).name, node.text("name")));
-    case Op::random_uniform:
-    case Op::random_normal:
-    case Op::dropout:
-        return unsupported(fmt::format("{}: it uses {}: an update must be the same for the same values", what,
-                                       graph::info(node).name));
     default: return {};
     }
 }

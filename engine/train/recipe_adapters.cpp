@@ -29,10 +29,11 @@ Status check_names(const AdapterSection& adapter) {
                                     "adapter");
     if (!adapter.from.empty())
         return invalid_argument("[adapter] has names, of new adapters, and `from`, of one that is trained: remove one");
-    for (const char* key : {"slots", "slots_transposed", "n_tasks"})
+    for (const auto& [key, why] : {std::pair{"slots", "which is the number of names"},
+                                   {"slots_transposed", "which is for generation alone"},
+                                   {"n_tasks", "which is the number of names"}})
         if (adapter.config.contains(key))
-            return invalid_argument(
-                fmt::format("[adapter] has {} and names: remove `{}`, which is the number of names", key, key));
+            return invalid_argument(fmt::format("[adapter] has {} and names: remove `{}`, {}", key, key, why));
     for (auto name = adapter.names.begin(); name != adapter.names.end(); ++name) {
         HK_TRY(plugin::check_adapter_name(*name).with_context("adapter.names"));
         if (std::find(adapter.names.begin(), name, *name) != name)

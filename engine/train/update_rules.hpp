@@ -24,9 +24,8 @@ public:
                                       const graph::Graph& described, const ParameterRules& rules, const Log& log);
 
     bool by_kernel() const { return updates_.empty(); }
-    const TrainSection& settings() const {
-        return settings_;
-    } // [train], with the options of [optimizer] for the kernel
+    // [train], with the options of [optimizer] for the kernel.
+    const TrainSection& settings() const { return settings_; }
     program::Moments moments() const { return by_kernel() ? Optimizer::moments(settings_) : program::Moments(); }
     uint64_t state_bytes() const; // of the graphs' states
     // Refers to this. no_decay: parameters that a plugin excludes from weight decay.

@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
-// Stores new keys and values (i < count[b], at position start[b] + i) in the cache: the rows [B, Hkv, chunk]
-// by subgroups.
+// Stores new keys and values (i < count[b], at position start[b] + i) in the cache. A subgroup stores a row of
+// [B, Hkv, chunk].
 #include "common.glsl"
 #include "lanes.glsl"
 #include "attention/record.h"

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Copies rows that are dense in both of two strided views, for drivers with uniform_loads: one subgroup per row, kRowsPerGroup
-// rows per workgroup.
+// Copies rows that are dense in both of two strided views, for drivers with uniform_loads: one subgroup, the whole
+// workgroup, per row.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "pointwise/record.h"

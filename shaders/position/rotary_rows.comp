@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Rotary position embedding as rotary.comp computes it, for drivers with uniform_loads: one subgroup per row that is dense,
-// kRowsPerGroup rows per workgroup. Pairs are elements i and half + i.
+// Rotary position embedding as rotary.comp computes it, for drivers with uniform_loads: one subgroup, the whole
+// workgroup, per row that is dense. Pairs are elements i and half + i.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "position/record.h"

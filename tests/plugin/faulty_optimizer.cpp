@@ -34,6 +34,7 @@ public:
         if (fault("a_field")) return v.parameter * to_float(sum_all(g.input("input_ids")));
         if (fault("a_scalar")) return v.parameter * g.step_scalar("warmth", 1.0);
         if (fault("random")) return v.parameter + random_normal(g, parameter.dims);
+        if (fault("truncated")) return v.parameter + truncated_normal(g, parameter.dims);
         if (fault("offers")) g.offer("mine", v.parameter);
         if (fault("open_scope")) g.scope_begin("mine");
         if (fault("not_declared")) next("velocity", v.gradient);

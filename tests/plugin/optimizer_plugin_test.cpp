@@ -108,6 +108,7 @@ TEST_CASE("optimizers: what one must not do is one clear error") {
         {"a_field", "the batch has no field 'input_ids'"},
         {"a_scalar", "it reads the step_scalar 'warmth'"},
         {"random", "it uses random_normal"},
+        {"truncated", "it uses truncated_normal"},
         {"offers", "it offers a port or adds a loss or metric"},
         {"open_scope", "a scope or region is still open after it"},
         {"not_declared", "the state 'velocity' is written and was not declared before"},

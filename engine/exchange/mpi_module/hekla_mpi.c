@@ -22,7 +22,6 @@ static const uint64_t kMostBytes = (uint64_t)1 << 30; /* of one message: counts 
 static const double kGrace = 3.0;                     /* seconds that the begin or the end of a job may take */
 static const double kListen = 1.0;                    /* seconds of listening before a rank counts as silent */
 enum { kNotOpened, kOpen, kOpeningFailed, kOpeningGivenUp };
-static const int kRetry = 75; /* sysexits' EX_TEMPFAIL: the same command may work the next time */
 
 typedef struct Exchange {
     uint64_t number;
@@ -57,6 +56,11 @@ static double seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void rest(long milliseconds) {
+    const struct timespec pause = {0, 1000000 * milliseconds};
+    nanosleep(&pause, NULL);
 }
 
 static struct timespec in(double wait) {
@@ -361,8 +365,7 @@ static void HK_ABI fail(void* user, hk_string why) {
         const double until = seconds() + kGrace;
         while (g.telling && seconds() < until) { /* until the others were told */
             pthread_mutex_unlock(&g.mutex);
-            struct timespec pause = {0, 1000000};
-            nanosleep(&pause, NULL);
+            rest(1);
             if (!lock()) return;
         }
     }
@@ -405,7 +408,7 @@ static void end_without(int lost) {
         fprintf(stderr, "hekla: error: rank %d was lost when the work was done: it gave no sign of life any more\n",
                 lost);
     fflush(NULL);
-    _exit(kRetry);
+    _exit(HEKLA_MPI_RETRY);
 }
 
 static void close_module(int32_t failed, int32_t status) {
@@ -423,10 +426,7 @@ static void close_module(int32_t failed, int32_t status) {
             pthread_mutex_unlock(&g.mutex);
         }
         const double until = seconds() + kGrace;
-        while (seconds() < until) {
-            struct timespec pause = {0, 10000000};
-            nanosleep(&pause, NULL);
-        }
+        while (seconds() < until) rest(10);
         _exit(status);
     }
     if (!locked) end_without(-1);
@@ -435,8 +435,7 @@ static void close_module(int32_t failed, int32_t status) {
     int ended = g.opened != kOpen;
     pthread_mutex_unlock(&g.mutex);
     for (double left = 0.0; !ended;) {
-        const struct timespec pause = {0, 1000000};
-        nanosleep(&pause, NULL);
+        rest(1);
         if (!lock()) end_without(-1);
         ended = g.ended;
         const int leaving = g.leaving, lost = g.lost;

@@ -13,6 +13,8 @@ extern "C" {
 #endif
 
 #define HEKLA_MPI_VERSION 1u
+/* Exit status where another rank was lost: sysexits' EX_TEMPFAIL, the same command may work the next time. */
+#define HEKLA_MPI_RETRY 75
 
 typedef struct HeklaMpiPlace {
     int32_t local_rank; /* among the ranks of this machine */

@@ -258,7 +258,8 @@ private:
         dispatch.own_text = source.size();
         source += "HK_RECORD(Record) {\n    HK_RECORD_HEAD;\n" + record_.declarations() + "};\nPUSH_RECORD(Record);\n" +
                   "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ + "    uint round = 0u;\n    do {\n";
-        for (uint32_t t = 0; t < (together_ ? kTogether : 1); ++t) {
+        const uint32_t rounds = together_ ? kTogether : 1;
+        for (uint32_t t = 0; t < rounds; ++t) {
             source += fmt::format(
                 "        {{\n        const uint begin = group * kElementsPerGroup + (round + {}u) * HEKLA_WIDTH;\n", t);
             source +=
@@ -268,8 +269,8 @@ private:
             source += "        const uint i = min(element, count - 1u);\n" + body_ +
                       "        if (element < count) {\n" + stores_ + "        }\n        }\n";
         }
-        source += fmt::format("        round += {}u;\n    }} while (round < kElementsPerGroup / HEKLA_WIDTH);\n}}\n",
-                              together_ ? kTogether : 1);
+        source +=
+            fmt::format("        round += {}u;\n    }} while (round < kElementsPerGroup / HEKLA_WIDTH);\n}}\n", rounds);
         dispatch.shader = "generated:" + to_hex(hash128(source));
         dispatch.source = std::move(source);
         dispatch.groups = elementwise_groups(shape_.elements());

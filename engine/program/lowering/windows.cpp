@@ -100,8 +100,7 @@ Status lower_windows(Lowering& lowering, graph::NodeId id) {
     const graph::Graph& graph = *lowering.graph;
     const graph::Node& node = graph.nodes[id];
     const Windows windows = graph::windows_of(graph, node);
-    const bool forward = node.op == Op::patches || node.op == Op::max_pool2d || node.op == Op::avg_pool2d;
-    const graph::Shape x = graph.shape(forward ? node.inputs[0] : node.outputs[0]);
+    const graph::Shape& x = graph::windowed_shape(graph, node);
     HK_TRY(fits_places(windows, x));
     const View from = lowering.contiguous(lowering.view(node.inputs[0]));
     const View to = make_output(lowering, id, 0);
@@ -114,6 +113,7 @@ Status lower_windows(Lowering& lowering, graph::NodeId id) {
         return {};
     }
     kernels::convolution::WindowsRecord record = windows_record(windows, x);
+    const bool forward = node.op == Op::max_pool2d || node.op == Op::avg_pool2d;
     const bool mean = node.op == Op::avg_pool2d || node.op == Op::avg_pool2d_gradient;
     if (mean && node.integer("count_padding") != 0) record.elements = word(windows.elements());
     const int64_t dims[] = {to.shape[1], to.shape[2], to.shape[3]};
