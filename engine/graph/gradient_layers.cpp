@@ -60,6 +60,12 @@ void row_linear_gradient(Backward& b) {
         return b.reshape(value, Shape{shape[0], tokens, shape[-1]});
     };
     const ValueId x = by_token(b.x(0)), d = by_token(dy);
+    if (const Shape shape = b.shape(x); shape[1] == 1) {
+        const auto rows = [&](ValueId value) { return b.reshape(value, Shape{shape[0], b.shape(value)[2]}); };
+        b.give(1, b.builder()(Op::row_linear_gradient, {rows(d), rows(x), choice},
+                              {{"matrices", b.shape(b.x(1))[0]}, {"input_first", int64_t{input_first}}}));
+        return;
+    }
     const ValueId by_row = input_first ? b.matmul(x, d, true, false) : b.matmul(d, x, true, false);
     const Shape weights = b.shape(b.x(1));
     const ValueId sums =

@@ -42,7 +42,8 @@ Status run(const Call& call) {
     case Op::truncated_normal: return reference::run_random(call);
     case Op::matmul:
     case Op::linear:
-    case Op::row_linear: return reference::run_matrix(call);
+    case Op::row_linear:
+    case Op::row_linear_gradient: return reference::run_matrix(call);
     case Op::max_pool2d:
     case Op::avg_pool2d:
     case Op::patches:

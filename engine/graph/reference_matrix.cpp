@@ -99,6 +99,29 @@ void linear(const Call& call) {
     multiply(product, call.data(0), call.data(1), y.data.data());
 }
 
+// Returns the matrix that a row chooses, or -1.
+Result<int64_t> chosen_matrix(const Tensor& choice, int64_t row, int64_t matrices) {
+    const double which = choice.data[at(row)];
+    if (which >= -1 && which < static_cast<double>(matrices)) return static_cast<int64_t>(which);
+    return invalid_argument(fmt::format("row {} uses matrix {}, expected -1 (none) to {}", row, which, matrices - 1));
+}
+
+Status row_linear_gradient(const Call& call) {
+    Tensor& y = call.out();
+    const bool input_first = call.node.integer("input_first") != 0;
+    const std::size_t first = input_first ? 1 : 0; // of dy and x: the one along the rows of a matrix
+    const int64_t height = call.in(first).shape[1], width = call.in(1 - first).shape[1];
+    for (int64_t row = 0; row < call.in(0).shape[0]; ++row) {
+        HK_ASSIGN(const int64_t matrix, chosen_matrix(call.in(2), row, y.shape[0]));
+        if (matrix < 0) continue;
+        const double *a = call.data(first) + row * height, *b = call.data(1 - first) + row * width;
+        double* to = y.data.data() + matrix * height * width;
+        for (int64_t i = 0; i < height; ++i)
+            for (int64_t j = 0; j < width; ++j) to[i * width + j] += a[i] * b[j];
+    }
+    return {};
+}
+
 Status row_linear(const Call& call) {
     const Tensor& x = call.in(0);
     const Tensor& choice = call.in(2);
@@ -111,13 +134,9 @@ Status row_linear(const Call& call) {
     for (int axis = 1; axis + 1 < x.shape.rank(); ++axis) product.m *= x.shape[axis];
     product.transpose_b = call.node.integer("input_first") == 0;
     for (int64_t row = 0; row < rows; ++row) {
-        const double which = choice.data[at(row)];
-        if (which == -1) continue; // y is zeros
-        if (which < 0 || which >= static_cast<double>(matrices))
-            return invalid_argument(
-                fmt::format("row {} uses matrix {}, expected -1 (none) to {}", row, which, matrices - 1));
-        multiply(product, call.data(0) + row * product.m * product.k,
-                 call.data(1) + static_cast<int64_t>(which) * product.k * product.n,
+        HK_ASSIGN(const int64_t matrix, chosen_matrix(choice, row, matrices));
+        if (matrix < 0) continue; // y is zeros
+        multiply(product, call.data(0) + row * product.m * product.k, call.data(1) + matrix * product.k * product.n,
                  y.data.data() + row * product.m * product.n);
     }
     return {};
@@ -127,6 +146,7 @@ Status row_linear(const Call& call) {
 
 Status run_matrix(const Call& call) {
     if (call.node.op == Op::row_linear) return row_linear(call);
+    if (call.node.op == Op::row_linear_gradient) return row_linear_gradient(call);
     call.node.op == Op::matmul ? matmul(call) : linear(call);
     return {};
 }

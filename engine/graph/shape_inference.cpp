@@ -225,6 +225,18 @@ Result<Outputs> row_linear(const Rule& r) {
     return one(joined(r.kind(0), r.kind(1)), y);
 }
 
+Result<Outputs> row_linear_gradient(const Rule& r) {
+    HK_TRY(r.rank(0, 2, "[B, out]"));
+    HK_TRY(r.rank(1, 2, "[B, in]"));
+    const int64_t rows = r.shape(0)[0], out = r.shape(0)[1], in = r.shape(1)[1];
+    HK_TRY(r.expect(1, Shape{rows, in}));
+    HK_TRY(r.expect(2, Shape{rows}));
+    const int64_t matrices = r.node.integer("matrices");
+    const Shape weights = r.node.integer("input_first") != 0 ? Shape{matrices, in, out} : Shape{matrices, out, in};
+    HK_TRY(sizes_ok(r, weights.dims()));
+    return one(Kind::float32, weights);
+}
+
 Result<Outputs> norm(const Rule& r) {
     if (r.shape(0).rank() == 0 || r.shape(0)[-1] == 0) return r.error("x is {}, expected [..., D]", r.text(0));
     const Shape row{r.shape(0)[-1]};
@@ -678,6 +690,7 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::matmul: return matmul(r);
     case Op::linear: return linear(r);
     case Op::row_linear: return row_linear(r);
+    case Op::row_linear_gradient: return row_linear_gradient(r);
     case Op::conv1d:
     case Op::conv2d: return convolution_outputs(r);
     case Op::max_pool1d:

@@ -18,7 +18,8 @@
 // because a driver that turns every load into a gather needs as much time for one value as for sixteen. A row of the
 // tile processes all of a step's K at once, so that its sums stay in registers; the sums of a whole tile would not fit.
 #include "common.glsl"
-#define TYPES_ID 6
+#define GROUPED_ID 6
+#define TYPES_ID 7
 #include "matmul/tile.glsl"
 
 layout(constant_id = 0) const uint S = 8;  // lanes of the subgroup, and of the workgroup

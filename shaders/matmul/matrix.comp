@@ -31,7 +31,8 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define TYPE float16_t
 #endif
-#define TYPES_ID 12
+#define GROUPED_ID 12
+#define TYPES_ID 13
 #include "matmul/tile.glsl"
 #include "matmul/vectors.glsl"
 

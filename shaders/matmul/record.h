@@ -27,6 +27,10 @@ HK_CONSTANT(kEightsOfB, 32);
 HK_CONSTANT(kSumsOfA, 1);
 HK_CONSTANT(kSumsOfB, 2);
 
+// The specialization constant GROUPED: what `groups` contains for a batch, in products of rows that choose a matrix (row_linear).
+HK_CONSTANT(kChosenB, 1);   // the matrix of B, or -1: none, and C is of no use
+HK_CONSTANT(kRangesOfK, 2); // where its range of K begins; the next begins where it ends
+
 // The record of all kernels that multiply, and of split_sum.
 HK_RECORD(Record) {
     HK_RECORD_HEAD;
@@ -38,6 +42,7 @@ HK_RECORD(Record) {
     HK_ADDRESS(other);    // like C; without batches
     HK_ADDRESS(again);    // like C; without batches
     HK_ADDRESS(sums);     // [splits, M] or [splits, N], with SUMS; without batches
+    HK_ADDRESS(groups);   // int32 [batches], or [batches + 1], with GROUPED
     HK_U32(m);
     HK_U32(n);
     HK_U32(k);

@@ -14,6 +14,12 @@ const uint kA = TYPES & 3u;
 const uint kB = (TYPES >> 2) & 3u;
 const uint kC = (TYPES >> 4) & 3u;
 
+#ifdef GROUPED_ID
+layout(constant_id = GROUPED_ID) const uint GROUPED = 0;
+#else
+const uint GROUPED = 0;
+#endif
+
 PUSH_RECORD(Record);
 
 bool has_argument(uint epilogue) { return (epilogue >> kActivationShift) >= kActivationGeluTanhGradient; }
@@ -54,12 +60,17 @@ Tile tile_at(Record r, uint row, uint column, uint split, uint batch, uint tile_
     tile.m0 = row * tile_m;
     tile.n0 = column * tile_n;
     uint inner = batch % r.batch_inner, outer = batch / r.batch_inner;
+    const int chosen = GROUPED == kChosenB ? load_int(r.groups, uint64_t(batch)) : int(inner);
     tile.a = r.a + (uint64_t(outer) * r.a_outer + uint64_t(inner) * r.a_inner) * bytes_of(kA);
-    tile.b = r.b + (uint64_t(outer) * r.b_outer + uint64_t(inner) * r.b_inner) * bytes_of(kB);
+    tile.b = r.b + (uint64_t(outer) * r.b_outer + uint64_t(uint(max(chosen, 0))) * r.b_inner) * bytes_of(kB);
     tile.c = r.c + (uint64_t(outer) * r.c_outer + uint64_t(inner) * r.c_inner +
                  uint64_t(split) * r.batches * r.m * r.n) * bytes_of(kC);
     tile.k0 = split * r.k_split;
-    tile.k1 = min(tile.k0 + r.k_split, r.k);
+    tile.k1 = chosen < 0 ? tile.k0 : min(tile.k0 + r.k_split, r.k);
+    if (GROUPED == kRangesOfK) {
+        tile.k0 = uint(load_int(r.groups, uint64_t(batch)));
+        tile.k1 = uint(load_int(r.groups, uint64_t(batch + 1)));
+    }
     return tile;
 }
 

@@ -24,7 +24,8 @@
 // last step along K of a K that is not a multiple of BK begins earlier, at K - BK, and elements that the step before
 // had count as zero: every step has the same loads, all inside the buffers, and K stays in order.
 #include "common.glsl"
-#define TYPES_ID 5
+#define GROUPED_ID 5
+#define TYPES_ID 6
 #include "matmul/tile.glsl"
 #include "matmul/vectors.glsl"
 

@@ -16,7 +16,8 @@
 // steps of K; then follow 16, and the rest one by one.
 #include "common.glsl"
 #include "lanes.glsl"
-#define TYPES_ID 8
+#define GROUPED_ID 8
+#define TYPES_ID 9
 #include "matmul/tile.glsl"
 
 layout(constant_id = 1) const uint TA = 0;   // A is stored [K, M]

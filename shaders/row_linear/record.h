@@ -25,11 +25,32 @@ HK_RECORD(FewRecord) {
 
 HK_RECORD(PickRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(weights);
+    HK_ADDRESS(from);   // [count, size]
     HK_ADDRESS(choice); // [rows]
     HK_ADDRESS(to);     // [rows, size]
-    HK_U32(size);       // elements of a matrix
-    HK_U32(matrices);
+    HK_U32(size);
+    HK_U32(count);
     HK_U32(blocks); // workgroups per row
     HK_U32(block);  // elements of a workgroup
+};
+
+HK_RECORD(CountRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(choice); // [rows]
+    HK_ADDRESS(counts); // [matrices]
+    HK_U32(rows);
+};
+
+HK_RECORD(PlaceRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(choice);         // [rows]
+    HK_ADDRESS(counts);         // [matrices]
+    HK_ADDRESS(row_of_slot);    // [tiles * height], -1: none
+    HK_ADDRESS(slot_of_row);    // [rows], -1: none
+    HK_ADDRESS(matrix_of_tile); // [tiles], -1: none
+    HK_ADDRESS(first_slot);     // [matrices + 1]
+    HK_U32(rows);
+    HK_U32(matrices);
+    HK_U32(tiles);
+    HK_U32(height); // slots of a tile
 };

@@ -191,7 +191,7 @@ TEST_CASE("every operation that has a gradient has a case") {
     // The operations that differentiate() emits were checked too.
     for (const Op op :
          {Op::unslice, Op::gelu_gradient, Op::layer_norm_gradient, Op::rms_norm_gradient, Op::softmax_gradient,
-          Op::embedding_gradient, Op::cross_entropy_gradient, Op::linear_cross_entropy,
+          Op::row_linear_gradient, Op::embedding_gradient, Op::cross_entropy_gradient, Op::linear_cross_entropy,
           Op::linear_cross_entropy_gradient, Op::attention_gradient, Op::gru_gradient, Op::lstm_gradient, Op::patches,
           Op::patches_gradient, Op::max_pool2d_gradient, Op::avg_pool2d_gradient})
         CHECK_MESSAGE(covered.contains(op), info(op).name);

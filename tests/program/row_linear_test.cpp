@@ -12,9 +12,9 @@ struct Sizes {
     int64_t rows, tokens, in, out, matrices;
 };
 // One token or many, few inputs or many, odd and even.
-constexpr Sizes kSizes[] = {{1, 1, 1, 1, 1},   {3, 1, 8, 70, 2},   {5, 1, 67, 3, 4},
-                            {4, 2, 128, 8, 3}, {2, 4, 300, 17, 7}, {7, 1, 12, 300, 5},
-                            {3, 5, 9, 33, 2},  {6, 19, 64, 8, 4},  {2, 33, 8, 130, 3}};
+constexpr Sizes kSizes[] = {{1, 1, 1, 1, 1},    {3, 1, 8, 70, 2},   {5, 1, 67, 3, 4}, {4, 2, 128, 8, 3},
+                            {2, 4, 300, 17, 7}, {7, 1, 12, 300, 5}, {3, 5, 9, 33, 2}, {6, 19, 64, 8, 4},
+                            {2, 33, 8, 130, 3}, {40, 1, 33, 5, 3},  {97, 1, 3, 2, 1}, {301, 1, 68, 132, 5}};
 
 // The rows' matrices: each one of them, some twice, and none.
 ValueId choice_of(Builder& b, int64_t rows, int64_t matrices) {
@@ -108,6 +108,42 @@ TEST_CASE("a row's result does not depend on the other rows") {
             CHECK(row(all, 2) == std::vector<double>(static_cast<std::size_t>(tokens * out), 0.0));
             CHECK(row(all, 1) == alone);
         }
+}
+
+TEST_CASE("many rows: a row's result and the sums of a matrix's gradient do not depend on the rows of other matrices") {
+    Bench bench;
+    constexpr int64_t kRows = 150, kIn = 37, kOut = 20, kMatrices = 3;
+    Random random(7);
+    const graph::Tensor x = random.tensor(Kind::float_, {kRows, kIn}),
+                        weights = random.tensor(Kind::float_, {kMatrices, kOut, kIn});
+    std::vector<double> choice;
+    for (int64_t i = 0; i < kRows; ++i) choice.push_back(i % 3 == 0 ? 1.0 : i % 5 == 0 ? -1.0 : 0.0); // none has 2
+    const auto run = [&](const std::vector<double>& rows) {
+        Builder b;
+        const ValueId chosen = b.input("rows", Kind::int32, {kRows}), in = b.input("x", Kind::float_, x.shape);
+        const ValueId matrices = b.parameter("weights", weights.shape, 0, 0, 0, 0);
+        b.output("y", b(Op::row_linear, {in, matrices, chosen}));
+        b.output("d", b(Op::row_linear_gradient, {b(Op::tanh, {b(Op::row_linear, {in, matrices, chosen})}), in, chosen},
+                        {{"matrices", kMatrices}}));
+        graph::Feeds feeds;
+        feeds.fields["x"] = x;
+        feeds.fields["rows"] = {Kind::int32, {kRows}, rows};
+        feeds.parameters["weights"] = weights;
+        return run_on_device(*bench, finished(std::move(b)), feeds, {});
+    };
+    std::vector<double> changed = choice;
+    for (double& matrix : changed)
+        if (matrix == 0.0) matrix = 2.0;
+    const auto before = run(choice), after = run(changed);
+    const auto slice = [](const graph::Tensor& from, int64_t i, int64_t size) {
+        return std::vector<double>(from.data.begin() + i * size, from.data.begin() + (i + 1) * size);
+    };
+    for (int64_t i = 0; i < kRows; ++i)
+        if (choice[static_cast<std::size_t>(i)] == 1.0)
+            CHECK(slice(before.at("y"), i, kOut) == slice(after.at("y"), i, kOut));
+    CHECK(slice(before.at("d"), 1, kOut * kIn) == slice(after.at("d"), 1, kOut * kIn));
+    CHECK(slice(before.at("d"), 2, kOut * kIn) == std::vector<double>(kOut * kIn, 0.0));
+    CHECK(slice(after.at("d"), 0, kOut * kIn) == std::vector<double>(kOut * kIn, 0.0));
 }
 
 } // namespace row_linear_test

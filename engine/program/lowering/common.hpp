@@ -81,6 +81,15 @@ void multiply(Lowering& lowering, const View& a, const PackedFactor& b, const Vi
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
               const View& bias, bool accumulate = false);
 
+// Computes c [tiles, height, N] = a [tiles, height, K] times the matrix of each tile, b [matrices, K, N] or its
+// transpose. The rows of a tile whose matrix is -1 are of no use.
+void multiply_by_tiles(Lowering& lowering, const View& a, const View& matrix_of_tile, const View& b, bool transpose_b,
+                       const View& c);
+
+// Computes c [ranges, M, N] = the transpose of a [K, M] times b [K, N] for each range of K, from first[i] to first[i +
+// 1]: not empty, and multiples of every kernel's step, kRowsOfRanges.
+void multiply_ranges(Lowering& lowering, const View& a, const View& b, const View& first, const View& c);
+
 // Whether two elements can be loaded with 8 bytes at once: everything added to the address must be even.
 inline bool even(std::initializer_list<int64_t> numbers) {
     for (const int64_t number : numbers)

@@ -17,7 +17,7 @@ Status lower_own(Lowering& lowering, graph::NodeId node);       // a plugin's ow
 Status lower_random(Lowering& lowering, graph::NodeId node);    // random_uniform random_normal truncated_normal
 
 Status lower_matmul(Lowering& lowering, graph::NodeId node);        // matmul linear
-Status lower_row_linear(Lowering& lowering, graph::NodeId node);    // row_linear
+Status lower_row_linear(Lowering& lowering, graph::NodeId node);    // row_linear and its gradient
 Status lower_windows(Lowering& lowering, graph::NodeId node);       // patches, pools and their gradients
 Status lower_attention(Lowering& lowering, graph::NodeId node);     // attention attention_gradient attention_cached
 Status lower_norm(Lowering& lowering, graph::NodeId node);          // layer_norm rms_norm and their gradients

@@ -48,7 +48,8 @@ LowerNode family_of(Op op) {
     case Op::truncated_normal: return lower_random;
     case Op::matmul:
     case Op::linear: return lower_matmul;
-    case Op::row_linear: return lower_row_linear;
+    case Op::row_linear:
+    case Op::row_linear_gradient: return lower_row_linear;
     case Op::patches:
     case Op::patches_gradient:
     case Op::max_pool2d:

@@ -8,6 +8,7 @@
 #include "program/lowering/dispatch.hpp"
 #include "program/lowering/kernel_problem.hpp"
 #include "program/lowering/limits.hpp"
+#include "program/lowering/row_groups.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -61,6 +62,7 @@ public:
     std::vector<std::pair<graph::NodeId, View>> access_counts; // of access_counters(), in order
     std::map<graph::NodeId, ColumnSums> column_sums;           // by product
     std::map<graph::ValueId, View> packed_masks;               // of attention, as bits
+    std::map<std::pair<graph::ValueId, int64_t>, RowGroups> row_groups; // by choice and number of matrices
     std::vector<std::string> ignored_inputs; // fields and step scalars of the graph that no dispatch reads
 
     const View& view(graph::ValueId value) const { return views[value]; }

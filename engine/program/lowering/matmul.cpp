@@ -87,12 +87,20 @@ struct FactorSums {
     View to;            // [M] or [N]
 };
 
+// The batches as parts of one product by groups of rows.
+struct Grouped {
+    uint32_t how = 0;     // 0, kChosenB or kRangesOfK
+    View by;              // Record::groups
+    int64_t matrices = 0; // of B, with kChosenB
+};
+
 struct Problem {
     Operand a, b;
     View c;
     int64_t c_leading = 0; // elements between rows of C
     Epilogue epilogue;
     FactorSums sums;
+    Grouped grouped;
     int64_t m = 0, n = 0, k = 0;
     int64_t outer = 1, inner = 1; // batches
     int64_t a_outer = 0, a_inner = 0, b_outer = 0, b_inner = 0, c_outer = 0, c_inner = 0;
@@ -107,8 +115,8 @@ struct Tiling {
     bool chosen_splits = false;           // not by rule
     bool has_sums = false;                // the kernel computes Problem::sums
     bool by_rows = false;                 // neighboring tiles share B
-    std::vector<uint32_t> constants;      // the last is the epilogue
-    uint32_t subgroup = 0;                // required size; 0: any
+    std::vector<uint32_t> constants;
+    uint32_t subgroup = 0; // required size; 0: any
 };
 
 // Returns TYPES of shaders/matmul/tile.glsl: the storage of A, B and C.
@@ -192,7 +200,7 @@ constexpr int64_t kWidenedElements = int64_t{1} << 22;
 
 Storage packed_storage(const Problem& p) { return p.k * p.n <= kWidenedElements ? Storage::f32 : p.b.view.storage; }
 
-// Returns the specialization constants, in the order of the kernel's shader. The last is the epilogue.
+// Returns the specialization constants, in the order of the kernel's shader.
 std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, const Problem& p) {
     using namespace kernels::matmul;
     const uint32_t transpose_a = p.a.transposed ? 1u : 0u, transpose_b = p.b.transposed ? 1u : 0u;
@@ -206,7 +214,7 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
         const bool has_16_bit = types_of(p.a.view, b, tiling.splits > 1 ? View{} : p.c) != 0;
         const int64_t most = has_16_bit ? 16 : 64; // MOST of the variants
         const int64_t part = std::min(tiling.split_length, p.k), last = p.k - (tiling.splits - 1) * tiling.split_length;
-        const bool some = std::max(part % most, last % most) >= 16;
+        const bool some = p.grouped.how == kRangesOfK || std::max(part % most, last % most) >= 16;
         return {limits.subgroup_size,
                 transpose_a,
                 part >= most ? 1u : 0u,
@@ -214,7 +222,8 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
                 p.k % 16 != 0 ? 1u : 0u,
                 tiling.by_rows ? 1u : 0u,
                 packed || p.b.panel != 0 ? 1u : 0u,
-                epilogue};
+                epilogue,
+                p.grouped.how};
     }
     case MatmulFamily::dot: {
         const bool pairs = pairs_of_a(p) && pairs_of_b(p);
@@ -223,10 +232,12 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
     }
     case MatmulFamily::direct: {
         const bool pairs = pairs_of_a(p) && (!p.a.transposed || tiling.tile_m % 2 == 0);
-        return {limits.subgroup_size, transpose_a, transpose_b, pairs ? 2u : 1u, pairs_of_b(p) ? 2u : 1u, epilogue};
+        return {limits.subgroup_size,    transpose_a, transpose_b,  pairs ? 2u : 1u,
+                pairs_of_b(p) ? 2u : 1u, epilogue,    p.grouped.how};
     }
     case MatmulFamily::tiled:
-        return {transpose_a, transpose_b, vectors & (kVectorsOfA | kVectorsOfB | kVectorsOfC), sums, epilogue};
+        return {transpose_a, transpose_b, vectors & (kVectorsOfA | kVectorsOfB | kVectorsOfC),
+                sums,        epilogue,    p.grouped.how};
     case MatmulFamily::matrix: {
         const MatrixTile tile = matrix_tile(*tiling.kernel, limits.subgroup_size);
         const MatrixUnit unit = limits.matrix_unit(p.a.view.storage);
@@ -241,7 +252,8 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
                 (vectors & kVectorsOfC) | eights_of(p),
                 invocations_of(*tiling.kernel, limits.subgroup_size),
                 sums,
-                epilogue};
+                epilogue,
+                p.grouped.how};
     }
     case MatmulFamily::vector:
         return {transpose_a, transpose_b, static_cast<uint32_t>(tiling.tile_n / 4),
@@ -267,11 +279,12 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
         batches,
         p.m,
         p.n,
-        p.k,
+        p.grouped.how == kernels::matmul::kRangesOfK ? divide_up(p.k, batches) : p.k,
         p.a.transposed,
         p.b.transposed,
         p.a.view.storage == p.b.view.storage ? p.a.view.storage : Storage::f32,
-        std::max({p.a.leading, p.b.leading, p.c_leading, residual.resource != 0 ? residual.strides[0] : int64_t{0}})};
+        std::max({p.a.leading, p.b.leading, p.c_leading, residual.resource != 0 ? residual.strides[0] : int64_t{0}}),
+        p.grouped.how != 0};
     const std::vector<const MatmulKernel*> candidates = matmul_candidates(device, shape);
     const std::string types = has_16_bit ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
                                                        storage_name(p.b.view.storage), storage_name(p.c.storage))
@@ -280,8 +293,10 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     constexpr uint32_t kInEights = kernels::matmul::kEightsOfA | kernels::matmul::kEightsOfB;
     const bool unaligned = device.matrix_unit(shape.factors) && eights_of(p) != kInEights;
     KernelProblem problem = matmul_problem(device, shape, {p.a.view.storage, p.b.view.storage, p.c.storage});
-    problem.key = fmt::format("matmul {}{} {} [{}x {}, {}, {}]{}", p.a.transposed ? 'T' : 'N',
-                              p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k, unaligned ? " unaligned" : "");
+    problem.key =
+        fmt::format("matmul {}{} {} [{}x {}, {}, {}]{}", p.a.transposed ? 'T' : 'N', p.b.transposed ? 'T' : 'N', types,
+                    batches, p.m, p.n, shape.k, unaligned ? " unaligned" : "");
+    if (shape.grouped) problem.key += " by groups";
     if (unaligned) problem.bucket += " unaligned";
     const KernelChoice choice = p.b.panel != 0 ? KernelChoice{kPackedKernel} : lowering.choose(std::move(problem));
 
@@ -298,7 +313,9 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     // With few tiles a device is partly idle, so K is split too, and a second pass adds the parts in order. On a CPU
     // that pass costs as much as millions of operations.
     const int64_t tiles = divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches;
-    if (choice.splits != 0) {
+    if (p.grouped.how != 0) {
+        tiling.splits = 1;
+    } else if (choice.splits != 0) {
         tiling.splits = choice.splits;
         tiling.chosen_splits = true;
     } else if (limits.cpu) {
@@ -334,6 +351,7 @@ Record record_of(const Problem& p, const Tiling& tiling, const View& a, const Vi
                                                .other = after.other,
                                                .again = after.again,
                                                .sums = sums,
+                                               .groups = p.grouped.by,
                                                .m = word(p.m),
                                                .n = word(p.n),
                                                .k = word(p.k),
@@ -359,7 +377,7 @@ Record record_of(const Problem& p, const Tiling& tiling, const View& a, const Vi
 // Packs B for the kernel, which reads it by panels.
 void pack_b(Lowering& lowering, Problem& p, const MatmulKernel& kernel) {
     const int64_t outer = p.b_outer == 0 ? 1 : p.outer;
-    const int64_t inner = p.b_inner == 0 ? 1 : p.inner;
+    const int64_t inner = p.b_inner == 0 ? 1 : p.grouped.matrices != 0 ? p.grouped.matrices : p.inner;
     const int64_t width = kernel.columns(lowering.limits);
     const int64_t panels = divide_up(p.n, width);
     const Storage stored = p.b.view.storage;
@@ -459,7 +477,9 @@ bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
         static_cast<uint64_t>(divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches * tiling.splits);
     dispatch.reads(p.a.view);
     dispatch.reads(p.b.view);
-    dispatch.flops = 2.0 * static_cast<double>(batches * p.m * p.n) * static_cast<double>(p.k);
+    dispatch.reads(p.grouped.by);
+    const bool ranges = p.grouped.how == kernels::matmul::kRangesOfK; // K is divided between the batches
+    dispatch.flops = 2.0 * static_cast<double>((ranges ? 1 : batches) * p.m * p.n) * static_cast<double>(p.k);
     dispatch.bytes = static_cast<double>(p.a.view.bytes() + p.b.view.bytes());
     if (tiling.has_sums) dispatch.writes(sums);
     if (split) {
@@ -719,6 +739,40 @@ void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b
     epilogue.bias = bias;
     epilogue.accumulate = accumulate;
     multiply(lowering, matrix_of(a, transpose_a), matrix_of(b, transpose_b), c, epilogue);
+}
+
+void multiply_by_tiles(Lowering& lowering, const View& a, const View& matrix_of_tile, const View& b, bool transpose_b,
+                       const View& c) {
+    const Matrix matrix = matrix_of(b, transpose_b);
+    Problem p;
+    p.a = operand_of(lowering, matrix_of(a, false));
+    p.b = operand_of(lowering, matrix);
+    p.c = c;
+    p.inner = a.shape[0];
+    p.m = a.shape[1];
+    p.k = a.shape[2];
+    p.n = c.shape[2];
+    p.c_leading = c.strides[1];
+    p.a_inner = p.a.view.strides[0];
+    p.b_inner = p.b.view.strides[0];
+    p.c_inner = c.strides[0];
+    p.grouped = {kernels::matmul::kChosenB, matrix_of_tile, b.shape[0]};
+    append_matmul(lowering, p);
+}
+
+void multiply_ranges(Lowering& lowering, const View& a, const View& b, const View& first, const View& c) {
+    Problem p;
+    p.a = operand_of(lowering, matrix_of(a, true));
+    p.b = operand_of(lowering, matrix_of(b, false));
+    p.c = c;
+    p.inner = c.shape[0];
+    p.m = c.shape[1];
+    p.k = a.shape[0];
+    p.n = c.shape[2];
+    p.c_leading = c.strides[1];
+    p.c_inner = c.strides[0];
+    p.grouped = {kernels::matmul::kRangesOfK, first, 0};
+    append_matmul(lowering, p);
 }
 
 Status lower_matmul(Lowering& lowering, graph::NodeId id) {

@@ -196,6 +196,7 @@ bool can_run(const MatmulKernel& kernel, const Limits& limits, const MatmulShape
         const uint32_t sums = subgroups * unit.m * (limits.subgroup_size >= 32 ? 9 : 5) * 16;
         if (!unit || limits.subgroup_size < 8 || limits.subgroup_size > 64 || sums > limits.shared_memory) return false;
     }
+    if (shape.grouped && (kernel.family == dot || kernel.family == vector)) return false;
     if (needs.dense_along_k && (shape.transpose_a || !shape.transpose_b)) return false;
     if (!kernel.one_subgroup() && shape.leading > kMostLeading) return false;
     return kernel.family != uniform || !shape.transpose_b || shape.m >= kTransposeRows;

@@ -71,6 +71,7 @@ struct MatmulShape {
     bool transpose_b = false;       // B is stored [N, K]
     Storage factors = Storage::f32; // the storage of A and B, if it is the same
     int64_t leading = 0;            // elements between rows as stored, the most of all operands
+    bool grouped = false;           // the batches are parts of one product by groups of rows
 };
 
 // Returns all kernels, in order of preference.

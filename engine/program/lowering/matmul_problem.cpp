@@ -48,9 +48,9 @@ KernelTrial trial_of(const MatmulShape& s, const MatmulStorage& storage) {
 // Sizes are rounded up to powers of two, so that one measurement is used for all of them.
 std::string bucket_of(const MatmulShape& s, const MatmulStorage& storage) {
     const auto up = [](int64_t size) { return std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(size, 1))); };
-    return fmt::format("matmul {}{} {} {} {} [{}x {}, {}, {}]", s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N',
+    return fmt::format("matmul {}{} {} {} {} [{}x {}, {}, {}]{}", s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N',
                        storage_name(storage.a), storage_name(storage.b), storage_name(storage.c), up(s.batches),
-                       up(s.m), up(s.n), up(s.k));
+                       up(s.m), up(s.n), up(s.k), s.grouped ? " by groups" : "");
 }
 
 } // namespace
