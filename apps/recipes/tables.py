@@ -107,6 +107,10 @@ def tables() -> dict:
             ("tagging-ewt-adapter", "bottlenecks, norms, head", "3.9"),
             ("tagging-ewt-lora", "LoRA of rank 8, norms, head", "4.3"),
             ("tagging-ewt-frozen", "the head", "0.1")]])
+    made["fusion"] = table(["what is trained", "EWT, tags that are right", "SICK, entailment that is right"], [
+        [title, score(f"{own}tagging-ewt{fused}", "accuracy", **percent),
+         score(f"{own}entailment-sick{fused}", "accuracy", **percent)]
+        for own, fused, title in [("few-", "", "the own adapter"), ("", "-fusion", "fusion with three others")]])
     made["tickets"] = tickets()
     shown = load("in-context-examples") or {}
     prefix = "right where demonstrations = "
