@@ -14,6 +14,8 @@ class Backward {
 public:
     // Marks values that depend on a parameter that is not frozen.
     Backward(Graph graph, const std::set<std::string, std::less<>>& frozen);
+    // Marks values that depend on this one. What the rules emit can be differentiated again, as far as there are rules.
+    Backward(Graph graph, ValueId from);
 
     // Sets the node to differentiate.
     void enter(NodeId id);
@@ -31,6 +33,8 @@ public:
     void give_value(ValueId value, ValueId gradient);
     ValueId gradient(ValueId value) const { return gradients_[value]; }
     bool active(ValueId value) const { return active_[value]; }
+    // Whether rules emit operations that have gradients where there is a choice.
+    bool again() const { return again_; }
 
     // Shorthands for operations in rules.
     ValueId number(ValueId like, double value); // a scalar of the kind of `like`
@@ -65,10 +69,16 @@ public:
 
 private:
     Builder b_;
+    void mark(const std::function<bool(const Node&)>& is_source, ValueId source = kNone);
+
     Node node_;
+    bool again_ = false;
     std::vector<bool> active_;       // by value of the original graph
     std::vector<ValueId> gradients_; // by value of the original graph; does not grow
 };
+
+// Adds the gradients of the nodes below `end` by the rules, from the last to the first.
+void go_back(Backward& backward, NodeId end);
 
 // Converts an axis that may count from the end, for this rank.
 inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }

@@ -1,5 +1,7 @@
 #include "graph/builder.hpp"
 
+#include "graph/given_gradient.hpp"
+
 #include "base/hash.hpp"
 
 #include <algorithm>
@@ -301,6 +303,7 @@ Result<Graph> Builder::finish() {
     if (!ok()) return status_;
     if (scope_ != 0) return failed_precondition(fmt::format("scope '{}' is still open", graph_.scope_path(scope_)));
     if (region_ != 0) return failed_precondition("a recompute region is still open");
+    HK_TRY(check_incoming_gradients(graph_));
     return std::move(graph_);
 }
 

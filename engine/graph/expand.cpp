@@ -1,6 +1,7 @@
 // Operations that become others when a builder adds them.
 #include "graph/buffer_update.hpp"
 #include "graph/convolution.hpp"
+#include "graph/gradient_of.hpp"
 
 namespace hekla::graph {
 
@@ -10,13 +11,18 @@ bool is_expanded(Op op) {
     case Op::conv2d:
     case Op::max_pool1d:
     case Op::avg_pool1d:
-    case Op::buffer_update: return true;
+    case Op::buffer_update:
+    case Op::gradient_of: return true;
     default: return false;
     }
 }
 
 std::vector<ValueId> expand(Builder& builder, const Node& node) {
-    return node.op == Op::buffer_update ? expand_buffer_update(builder, node) : expand_convolution(builder, node);
+    switch (node.op) {
+    case Op::buffer_update: return expand_buffer_update(builder, node);
+    case Op::gradient_of: return expand_gradient_of(builder, node);
+    default: return expand_convolution(builder, node);
+    }
 }
 
 } // namespace hekla::graph

@@ -1,6 +1,7 @@
 #include "graph/gradient.hpp"
 
 #include "graph/backward.hpp"
+#include "graph/given_gradient.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -25,10 +26,21 @@ bool stops(Op op) {
 
 Backward::Backward(Graph graph, const std::set<std::string, std::less<>>& frozen)
     : b_(std::move(graph)), active_(b_.graph().values.size(), false), gradients_(b_.graph().values.size(), kNone) {
+    mark([&](const Node& node) { return node.op == Op::parameter && !frozen.contains(node.text("name")); });
+}
+
+Backward::Backward(Graph graph, ValueId from)
+    : b_(std::move(graph)), again_(true), active_(b_.graph().values.size(), false),
+      gradients_(b_.graph().values.size(), kNone) {
+    mark([](const Node&) { return false; }, from);
+}
+
+void Backward::mark(const std::function<bool(const Node&)>& is_source, ValueId source) {
+    if (source != kNone) active_[source] = true;
     for (const Node& node : b_.graph().nodes) {
         if (stops(node.op)) continue;
-        const bool reached = (node.op == Op::parameter && !frozen.contains(node.text("name"))) ||
-                             std::ranges::any_of(node.inputs, [&](ValueId input) { return active_[input]; });
+        const bool reached =
+            is_source(node) || std::ranges::any_of(node.inputs, [&](ValueId input) { return active_[input]; });
         if (!reached) continue;
         const OperationInfo& o = info(node);
         for (std::size_t i = 0; i < node.outputs.size(); ++i)
@@ -90,6 +102,26 @@ ValueId Backward::reduce_to(ValueId a, const Shape& to) {
     return reshape(axes.empty() ? a : sum(a, axes, false), to);
 }
 
+void go_back(Backward& backward, NodeId end) {
+    Builder& b = backward.builder();
+    for (NodeId id = end; id-- > 0 && b.ok();) {
+        backward.enter(id);
+        const Op op = backward.node().op;
+        if (is_leaf(op) || stops(op) || !backward.any_dy()) continue;
+        bool wanted = false;
+        for (std::size_t i = 0; i < backward.node().inputs.size(); ++i) wanted = wanted || backward.wants(i);
+        if (!wanted) continue;
+        if (!pointwise_gradient(backward) && !shape_gradient(backward) && !reduce_gradient(backward) &&
+            !windows_gradient(backward) && !layer_gradient(backward) && !given_gradient(backward) &&
+            !own_gradient(backward))
+            b.fail(
+                unsupported(fmt::format("{} has no gradient: what gradient_of returns cannot be differentiated again "
+                                        "here; compose that layer of other operations, or use stop_gradient on the "
+                                        "result",
+                                        info(op).name)));
+    }
+}
+
 Result<Graph> differentiate(Graph graph, const std::set<std::string, std::less<>>& frozen) {
     if (graph.losses.empty())
         return invalid_argument("this graph has no loss, so there is nothing to differentiate; an objective gives one");
@@ -118,19 +150,7 @@ Result<Graph> differentiate(Graph graph, const std::set<std::string, std::less<>
     }
     b.output("loss", total);
 
-    for (NodeId id = node_count; id-- > 0 && b.ok();) {
-        backward.enter(id);
-        const Op op = backward.node().op;
-        if (is_leaf(op) || stops(op) || !backward.any_dy()) continue;
-        bool wanted = false;
-        for (std::size_t i = 0; i < backward.node().inputs.size(); ++i) wanted = wanted || backward.wants(i);
-        if (!wanted) continue;
-        if (!pointwise_gradient(backward) && !shape_gradient(backward) && !reduce_gradient(backward) &&
-            !windows_gradient(backward) && !layer_gradient(backward) && !own_gradient(backward))
-            b.fail(unsupported(fmt::format("{} has no gradient of its own: differentiate() takes a graph as described",
-                                           info(op).name)));
-    }
-
+    go_back(backward, node_count);
     for (const auto& [name, value] : parameters) {
         const ValueId gradient = backward.gradient(value);
         if (gradient != kNone && b.ok()) b.output("grad." + name, gradient);

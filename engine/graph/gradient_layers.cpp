@@ -74,13 +74,47 @@ void row_linear_gradient(Backward& b) {
     b.give(1, b.reshape(sums, weights));
 }
 
+// The result is linear in dy and in x.
+void row_linear_gradient_gradient(Backward& b) {
+    const int64_t input_first = b.node().integer("input_first");
+    const auto product = [&](ValueId rows, int64_t first) {
+        return b.builder()(Op::row_linear, {rows, b.dy(), b.x(2)}, {{"input_first", first}});
+    };
+    if (b.wants(0)) b.give(0, product(b.x(1), input_first));
+    if (b.wants(1)) b.give(1, product(b.x(0), 1 - input_first));
+}
+
+// The gradient of a norm by operations that have gradients: with n = (x - mean) / deviation (or without a mean) and d =
+// dy gain, dx = (d - mean(d) - n mean(d n)) / deviation.
+void composed_norm_gradient(Backward& b) {
+    const bool centered = b.node().op == Op::layer_norm;
+    const ValueId x = b.x(0), dy = b.dy();
+    const Shape shape = b.shape(x);
+    const int64_t last = shape.rank() - 1;
+    const auto mean = [&](ValueId value) {
+        return b.builder()(Op::mean, {value}, {{"axes", std::vector<int64_t>{last}}, {"keep", int64_t{1}}});
+    };
+    const ValueId from_mean = centered ? b.sub(x, mean(x)) : x;
+    const ValueId deviation =
+        b.builder()(Op::sqrt, {b.shift(mean(b.mul(from_mean, from_mean)), b.node().real("epsilon"))});
+    const ValueId n = b.div(from_mean, deviation);
+    if (b.wants(1)) b.give(1, b.mul(dy, n));
+    if (centered && b.wants(2)) b.give(2, dy);
+    if (!b.wants(0)) return;
+    const ValueId d = b.x(1) != kNone ? b.mul(dy, b.x(1)) : dy;
+    const ValueId along = b.mul(n, mean(b.mul(d, n)));
+    b.give(0, b.div(b.sub(centered ? b.sub(d, mean(d)) : d, along), deviation));
+}
+
 void layer_norm_gradient(Backward& b) {
+    if (b.again()) return composed_norm_gradient(b);
     const ValueId inputs[] = {b.dy(), b.x(0), b.y(1), b.y(2), b.x(1)};
     const std::vector<ValueId> d = b.builder().emit(Op::layer_norm_gradient, inputs);
     for (std::size_t i = 0; i < d.size(); ++i) b.give(i, d[i]);
 }
 
 void rms_norm_gradient(Backward& b) {
+    if (b.again()) return composed_norm_gradient(b);
     const ValueId inputs[] = {b.dy(), b.x(0), b.y(1), b.x(1)};
     const std::vector<ValueId> d = b.builder().emit(Op::rms_norm_gradient, inputs);
     for (std::size_t i = 0; i < d.size(); ++i) b.give(i, d[i]);
@@ -215,6 +249,7 @@ bool layer_gradient(Backward& b) {
     case Op::matmul: matmul_gradient(b); return true;
     case Op::linear: linear_gradient(b); return true;
     case Op::row_linear: row_linear_gradient(b); return true;
+    case Op::row_linear_gradient: row_linear_gradient_gradient(b); return true;
     case Op::layer_norm: layer_norm_gradient(b); return true;
     case Op::rms_norm: rms_norm_gradient(b); return true;
     case Op::rotary: rotary_gradient(b); return true;

@@ -47,6 +47,31 @@ void minimum_maximum_gradient(Backward& b, ValueId dy, Relation loses) {
     if (b.wants(1)) b.give(1, b.where(tie, half, b.where(b.compare(b.x(1), loses, b.x(0)), zero, dy)));
 }
 
+// gelu is x f(x) with f the normal distribution's function, f'' = -x f', or with f = (1 + tanh u(x)) / 2.
+void gelu_gradient_gradient(Backward& b, ValueId dy) {
+    const ValueId before = b.x(0), x = b.x(1);
+    const int64_t approximate = b.node().integer("tanh_approximation");
+    Builder& build = b.builder();
+    if (b.wants(0)) b.give(0, build(Op::gelu_gradient, {dy, x}, {{"tanh_approximation", approximate}}));
+    if (!b.wants(1)) return;
+    const ValueId square = b.mul(x, x);
+    ValueId second;
+    if (approximate == 0) {
+        const ValueId density =
+            b.scale(build(Op::exp, {b.scale(square, -0.5)}), 0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+        second = b.mul(density, b.shift(b.neg(square), 2.0));
+    } else {
+        constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
+        const ValueId t = build(Op::tanh, {b.mul(x, b.scale(b.shift(b.scale(square, kCubic), 1.0), kScale))});
+        const ValueId slope_of_t = b.one_minus(b.mul(t, t));
+        const ValueId du = b.scale(b.shift(b.scale(square, 3.0 * kCubic), 1.0), kScale);
+        const ValueId ddu = b.scale(x, 6.0 * kCubic * kScale);
+        const ValueId curve = b.sub(ddu, b.scale(b.mul(t, b.mul(du, du)), 2.0));
+        second = b.mul(slope_of_t, b.add(du, b.scale(b.mul(x, curve), 0.5)));
+    }
+    b.give(1, b.mul(dy, b.mul(before, second)));
+}
+
 // Returns dy/dx of an operation of one input, to be multiplied with dy; nothing for other operations.
 std::optional<ValueId> slope(Backward& b) {
     Builder& build = b.builder();
@@ -112,6 +137,7 @@ bool pointwise_gradient(Backward& b) {
     case Op::gelu:
         b.give(0, build(Op::gelu_gradient, {dy, x0}, {{"tanh_approximation", b.node().integer("tanh_approximation")}}));
         return true;
+    case Op::gelu_gradient: gelu_gradient_gradient(b, dy); return true;
     case Op::log: b.give(0, b.div(dy, x0)); return true;
     case Op::log1p: b.give(0, b.div(dy, b.shift(x0, 1.0))); return true;
     case Op::sqrt: b.give(0, b.div(dy, b.scale(y, 2.0))); return true;

@@ -121,6 +121,14 @@ bool reduce_gradient(Backward& b) {
                             {{"batch_dimensions", int64_t{in.rank() - 1}}}));
         return true;
     case Op::softmax: b.give(0, build(Op::softmax_gradient, {dy, y}, {{"axis", node.integer("axis")}})); return true;
+    case Op::softmax_gradient: {
+        const int64_t axis = from_start(node.integer("axis"), in.rank());
+        const ValueId of = b.x(1), before = b.x(0); // y, and the gradient of the result
+        if (b.wants(0)) b.give(0, build(Op::softmax_gradient, {dy, of}, {{"axis", axis}}));
+        const auto mean = [&](ValueId value) { return b.sum(b.mul(value, of), {axis}, true); };
+        if (b.wants(1)) b.give(1, b.sub(b.mul(dy, before), b.add(b.mul(dy, mean(before)), b.mul(before, mean(dy)))));
+        return true;
+    }
     case Op::log_softmax: {
         const ValueId total = b.sum(dy, {from_start(node.integer("axis"), in.rank())}, true);
         b.give(0, b.sub(dy, b.mul(build(Op::exp, {y}), total)));

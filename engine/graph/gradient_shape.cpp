@@ -22,6 +22,19 @@ ValueId transposed_back(Backward& b, ValueId dy) {
     return b.builder()(Op::transpose, {dy}, {{"permutation", std::move(inverse)}});
 }
 
+// The table's gradient is a sum of rows of x, without those of row no_gradient_id, which may lie outside of the table.
+void embedding_gradient_gradient(Backward& b, ValueId dy) {
+    const ValueId ids = b.x(1);
+    const auto integer = [&](int64_t value) {
+        return b.builder().fill(Kind::int32, Shape{}, static_cast<double>(value));
+    };
+    const ValueId excluded = b.compare(ids, Relation::equal, integer(b.node().integer("no_gradient_id")));
+    const ValueId rows = b.builder()(Op::embedding, {dy, b.where(excluded, integer(0), ids)});
+    Shape column = b.shape(ids);
+    column.push_back(1);
+    b.give(0, b.where(b.reshape(excluded, column), b.number(rows, 0.0), rows));
+}
+
 } // namespace
 
 bool shape_gradient(Backward& b) {
@@ -40,6 +53,12 @@ bool shape_gradient(Backward& b) {
                          {"length", b.shape(b.x())[static_cast<int>(axis)]}}));
         return true;
     }
+    case Op::unslice: {
+        const int64_t axis = node.integer("axis");
+        b.give(0, b.slice(dy, axis, node.integer("start"), b.shape(b.x())[static_cast<int>(axis)],
+                          node.integer("stride")));
+        return true;
+    }
     case Op::concat: concat_gradient(b, dy); return true;
     case Op::pad: {
         const int64_t axis = node.integer("axis");
@@ -52,6 +71,7 @@ bool shape_gradient(Backward& b) {
         b.give(0, build(Op::embedding_gradient, {dy, b.x(1)},
                         {{"rows", b.shape(b.x(0))[0]}, {"no_gradient_id", node.integer("no_gradient_id")}}));
         return true;
+    case Op::embedding_gradient: embedding_gradient_gradient(b, dy); return true;
     case Op::gather: {
         const int64_t batch = node.integer("batch_dimensions");
         const ValueId zeros = build.fill(b.kind(dy), b.shape(b.x(0)), 0.0);

@@ -25,7 +25,9 @@ Status run(const Call& call) {
     case Op::once:
     case Op::state_read:
     case Op::state_write:
-    case Op::site: return reference::run_shape(call);
+    case Op::site:
+    case Op::with_gradient: return reference::run_shape(call);
+    case Op::incoming_gradient: return {}; // zeros
     case Op::sum:
     case Op::mean:
     case Op::max:
@@ -88,7 +90,8 @@ bool hands_on(const Node& node, Kind from, Kind to) {
     case Op::once:
     case Op::state_read:
     case Op::state_write:
-    case Op::site: return true;
+    case Op::site:
+    case Op::with_gradient: return true;
     case Op::cast: return is_float(from) == is_float(to);
     default: return false;
     }

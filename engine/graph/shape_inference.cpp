@@ -1,5 +1,6 @@
 // Shape rules: from a node's inputs and attributes to the kinds and shapes of its outputs. Messages contain the
 // operation, the given shapes, and what differs, like a compiler's.
+#include "graph/given_gradient.hpp"
 #include "graph/shape_rule.hpp"
 #include "graph/truncated_normal.hpp"
 #include "graph/windows.hpp"
@@ -727,6 +728,9 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::state_read:
     case Op::state_write:
     case Op::site: return one(r.kind(0), r.shape(0));
+    case Op::gradient_of: return one(r.kind(1), r.shape(1));
+    case Op::incoming_gradient:
+    case Op::with_gradient: return given_gradient_outputs(r);
     case Op::buffer_update: {
         const Op made_by = graph.producer(node.inputs[0]).op;
         if (made_by != Op::buffer)

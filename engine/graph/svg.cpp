@@ -25,7 +25,7 @@ const char* color(Op op) {
     if (op <= Op::lstm) return "#e3d7ff";                // attention, recurrent
     if (op == Op::cross_entropy || op == Op::linear_cross_entropy || op == Op::linear_cross_entropy_with_gradient)
         return "#ffd6d6";
-    if (op <= Op::site) return "#f5f5f5"; // mode
+    if (op <= Op::with_gradient) return "#f5f5f5"; // mode
     if (op == Op::own) return "#fff1b8";
     return "#d0dcea"; // gradient, decode
 }

@@ -688,4 +688,29 @@ inline Value site(Value x, const std::string& name, Location at = Location::here
     return graph_of({x}, at).emit("site", 1, {x}, {attribute("name", name)}, 1, at)[0];
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+// The gradient of the sum of y with respect to x, from which y was computed: a value like any other, so that a loss
+// may contain it (a gradient penalty). It can be differentiated again where the operations between x and y can: not
+// attention, gru, lstm, cross_entropy, max_pool2d, rotary with tables that learn, and plugins' own operations.
+inline Value gradient_of(Value y, Value x, Location at = Location::here()) {
+    return graph_of({y, x}, at).emit("gradient_of", 1, {y, x}, {}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// In place of the gradient that will come to y, for with_gradient.
+inline Value incoming_gradient(Value y, Location at = Location::here()) {
+    return graph_of({y}, at).emit("incoming_gradient", 1, {y}, {}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// y itself, with a gradient of its own. parts: y; dy = incoming_gradient(y); and pairs of a value x and its gradient,
+// computed from dy and any other values. No gradient flows through y; the x need not be what y was computed from. dy
+// is of no use elsewhere.
+inline Value with_gradient(const std::vector<Value>& parts, Location at = Location::here()) {
+    return graph_of(parts, at).emit("with_gradient", 1, parts, {}, 1, at)[0];
+}
+#endif
+
 } // namespace hekla::plugin

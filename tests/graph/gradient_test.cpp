@@ -185,7 +185,7 @@ TEST_CASE("every operation that has a gradient has a case") {
         }
     // These have no gradient by definition.
     covered.insert({Op::sign, Op::floor, Op::round, Op::compare, Op::argmax, Op::stop_gradient, Op::random_uniform,
-                    Op::random_normal, Op::truncated_normal, Op::one_hot});
+                    Op::random_normal, Op::truncated_normal, Op::one_hot, Op::incoming_gradient, Op::with_gradient});
     for (const OperationInfo& o : operation_table())
         if (!o.internal && !is_expanded(o.op)) CHECK_MESSAGE(covered.contains(o.op), o.name);
     // The operations that differentiate() emits were checked too.

@@ -30,7 +30,7 @@ set_tests_properties(program_smallest_gpu PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;HEKLA_TEST_DISABLE=uniform_loads;HEKLA_TEST_SHARED_MEMORY=16384;HEKLA_TEST_INVOCATIONS=128;LP_NATIVE_VECTOR_WIDTH=256;GALLIVM_PERF=nopt")
 # The kernels' own tests with shaders instrumented by GPU-assisted validation: none accesses memory outside of its
 # buffers. The driver compiles instrumented shaders slowly, but faster with vectors of 4 and without optimization.
-foreach(kernels attention attention_cached convolution math matmul optimizer recurrent row row_linear scan)
+foreach(kernels attention attention_cached convolution gradient_of math matmul optimizer recurrent row row_linear scan)
   add_test(NAME program_gpu_assisted_${kernels}
     COMMAND test_program --test-suite-exclude=long --source-file=*/${kernels}_test.cpp)
   set_tests_properties(program_gpu_assisted_${kernels} PROPERTIES LABELS "long" TIMEOUT 7200

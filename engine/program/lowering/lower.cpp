@@ -33,7 +33,9 @@ LowerNode family_of(Op op) {
     case Op::once:
     case Op::state_read:
     case Op::state_write:
-    case Op::site: return lower_shape;
+    case Op::site:
+    case Op::incoming_gradient:
+    case Op::with_gradient: return lower_shape;
     case Op::concat: return lower_concat;
     case Op::input:
     case Op::parameter:

@@ -196,7 +196,7 @@ bool packs(const Tiling& tiling, const Problem& p) {
 }
 
 // A B of at most this many elements in 16 bits is packed as float32.
-constexpr int64_t kWidenedElements = int64_t{1} << 22;
+constexpr int64_t kWidenedElements = int64_t{1} << 24;
 
 Storage packed_storage(const Problem& p) { return p.k * p.n <= kWidenedElements ? Storage::f32 : p.b.view.storage; }
 

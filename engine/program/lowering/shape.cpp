@@ -87,7 +87,11 @@ Status lower_shape(Lowering& lowering, graph::NodeId id) {
         y = padded(lowering, x, axis_of(node, shape), shape, node.integer("start"), node.integer("stride"), 0,
                    "unslice");
         break;
-    default: y = x; break; // once, state_read, state_write, site
+    case Op::incoming_gradient: // nothing comes in the forward pass
+        y = lowering.allocate(shape, Storage::f32, "incoming gradient");
+        lowering.fill_zero(y);
+        break;
+    default: y = x; break; // once, state_read, state_write, site, with_gradient
     }
     lowering.views[node.outputs[0]] = y;
     return {};

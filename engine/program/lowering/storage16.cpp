@@ -19,7 +19,8 @@ bool makes_view(Op op) {
     case Op::slice:
     case Op::flip:
     case Op::broadcast:
-    case Op::site: return true;
+    case Op::site:
+    case Op::with_gradient: return true;
     default: return false;
     }
 }

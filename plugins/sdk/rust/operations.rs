@@ -1764,6 +1764,28 @@ pub fn one_hot<'g>(indices: Value<'g>, size: i64) -> Value<'g> {
 pub fn buffer_update<'g>(buffer: Value<'g>, value: Value<'g>) -> Value<'g> {
     buffer.graph().emit("buffer_update", 1, &[buffer.id(), value.id()], &[], 1)[0]
 }
+
+/// The gradient of the sum of y with respect to x, from which y was computed: a value like any other, so that a loss
+/// may contain it (a gradient penalty). It can be differentiated again where the operations between x and y can: not
+/// attention, gru, lstm, cross_entropy, max_pool2d, rotary with tables that learn, and plugins' own operations.
+#[track_caller]
+pub fn gradient_of<'g>(y: Value<'g>, x: Value<'g>) -> Value<'g> {
+    y.graph().emit("gradient_of", 1, &[y.id(), x.id()], &[], 1)[0]
+}
+
+/// In place of the gradient that will come to y, for with_gradient.
+#[track_caller]
+pub fn incoming_gradient<'g>(y: Value<'g>) -> Value<'g> {
+    y.graph().emit("incoming_gradient", 1, &[y.id()], &[], 1)[0]
+}
+
+/// y itself, with a gradient of its own. parts: y; dy = incoming_gradient(y); and pairs of a value x and its
+/// gradient, computed from dy and any other values. No gradient flows through y; the x need not be what y was
+/// computed from. dy is of no use elsewhere.
+#[track_caller]
+pub fn with_gradient<'g>(parts: &[Value<'g>]) -> Value<'g> {
+    Graph::of(parts).emit("with_gradient", 1, &Value::ids(parts), &[], 1)[0]
+}
 }
 #[cfg(any(hekla_minor = "1"))]
 pub use since_1::*;

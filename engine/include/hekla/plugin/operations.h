@@ -1453,4 +1453,37 @@ static inline hk_value hk_site(const hk_graph_interface* graph, hk_builder* buil
     return output;
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+// The gradient of the sum of y with respect to x, from which y was computed: a value like any other, so that a loss
+// may contain it (a gradient penalty). It can be differentiated again where the operations between x and y can: not
+// attention, gru, lstm, cross_entropy, max_pool2d, rotary with tables that learn, and plugins' own operations.
+static inline hk_value hk_gradient_of(const hk_graph_interface* graph, hk_builder* builder, hk_value y, hk_value x) {
+    hk_value inputs[] = {y, x};
+    hk_value output = 0;
+    graph->emit(builder, hk_text("gradient_of"), 1, inputs, 2, NULL, 0, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// In place of the gradient that will come to y, for with_gradient.
+static inline hk_value hk_incoming_gradient(const hk_graph_interface* graph, hk_builder* builder, hk_value y) {
+    hk_value inputs[] = {y};
+    hk_value output = 0;
+    graph->emit(builder, hk_text("incoming_gradient"), 1, inputs, 1, NULL, 0, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// y itself, with a gradient of its own. parts: y; dy = incoming_gradient(y); and pairs of a value x and its gradient,
+// computed from dy and any other values. No gradient flows through y; the x need not be what y was computed from. dy
+// is of no use elsewhere.
+static inline hk_value hk_with_gradient(const hk_graph_interface* graph, hk_builder* builder, const hk_value* parts, uint32_t parts_count) {
+    hk_value output = 0;
+    graph->emit(builder, hk_text("with_gradient"), 1, parts, parts_count, NULL, 0, &output, 1);
+    return output;
+}
+#endif
+
 #endif

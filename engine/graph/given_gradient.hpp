@@ -1,0 +1,18 @@
+// with_gradient: a value whose gradient a plugin describes itself, for the operations that computed it.
+#pragma once
+
+#include "graph/backward.hpp"
+#include "graph/shape_rule.hpp"
+
+namespace hekla::graph {
+
+// The shape rules of incoming_gradient and with_gradient.
+Result<Outputs> given_gradient_outputs(const Rule& rule);
+
+// The rule of with_gradient; false for other operations.
+bool given_gradient(Backward& backward);
+
+// Checks that no loss, metric or output reads an incoming gradient except through with_gradient.
+Status check_incoming_gradients(const Graph& graph);
+
+} // namespace hekla::graph

@@ -1,0 +1,37 @@
+#include "graph/gradient_of.hpp"
+
+#include "graph/backward.hpp"
+
+namespace hekla::graph {
+
+std::vector<ValueId> expand_gradient_of(Builder& builder, const Node& node) {
+    const ValueId y = node.inputs[0], x = node.inputs[1];
+    const Kind kind = builder.kind(x);
+    const auto end = static_cast<NodeId>(builder.graph().nodes.size());
+    // The rules emit into a builder of their own, so that this one's scopes and region stay as they are.
+    Backward backward(std::move(builder.mutable_graph()), x);
+    Builder& inner = backward.builder();
+    const bool depends = backward.active(y);
+    ValueId dx = kNone;
+    if (depends) {
+        inner.set_region(node.region);
+        backward.give_value(y, inner.fill(inner.kind(y), inner.shape(y), 1.0));
+        go_back(backward, end);
+        if (inner.ok()) dx = backward.gradient(x);
+        if (dx != kNone) dx = backward.cast(dx, kind);
+    }
+    const Status status = inner.status();
+    builder.mutable_graph() = std::move(inner.mutable_graph());
+    if (!status.ok()) {
+        builder.fail(status);
+    } else if (dx == kNone) {
+        builder.fail(
+            invalid_argument("gradient_of: y does not depend on x in a way that has a gradient; expected an x that "
+                             "y is computed from"));
+    } else {
+        return {dx};
+    }
+    return {};
+}
+
+} // namespace hekla::graph

@@ -1,0 +1,12 @@
+// gradient_of: a gradient as a value of the graph that is being described.
+#pragma once
+
+#include "graph/builder.hpp"
+
+namespace hekla::graph {
+
+// Emits the operations that compute the gradient of the sum of y, the first input of a checked node, with respect to x,
+// its second. Error: y does not depend on x, or an operation between them has no gradient.
+std::vector<ValueId> expand_gradient_of(Builder& builder, const Node& node);
+
+} // namespace hekla::graph
