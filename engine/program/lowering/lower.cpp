@@ -33,6 +33,8 @@ LowerNode family_of(Op op) {
     case Op::once:
     case Op::state_read:
     case Op::state_write:
+    case Op::for_parameters:
+    case Op::tap:
     case Op::site: return lower_shape;
     case Op::concat: return lower_concat;
     case Op::input:

@@ -87,7 +87,7 @@ Status lower_shape(Lowering& lowering, graph::NodeId id) {
         y = padded(lowering, x, axis_of(node, shape), shape, node.integer("start"), node.integer("stride"), 0,
                    "unslice");
         break;
-    default: y = x; break; // once, state_read, state_write, site
+    default: y = x; break; // once, state_read, state_write, for_parameters, tap, site
     }
     lowering.views[node.outputs[0]] = y;
     return {};

@@ -1764,6 +1764,21 @@ pub fn one_hot<'g>(indices: Value<'g>, size: i64) -> Value<'g> {
 pub fn buffer_update<'g>(buffer: Value<'g>, value: Value<'g>) -> Value<'g> {
     buffer.graph().emit("buffer_update", 1, &[buffer.id(), value.id()], &[], 1)[0]
 }
+
+/// x itself, as the sum of a loss, which then gives gradients to the parameters with these names alone: patterns with
+/// *, separated by commas. A parameter that several losses name gets the sum of their gradients. If one loss of a
+/// graph names its parameters, all do.
+#[track_caller]
+pub fn for_parameters<'g>(x: Value<'g>, names: &str) -> Value<'g> {
+    x.graph().emit("for_parameters", 1, &[x.id()], &[("names", Attribute::Text(names))], 1)[0]
+}
+
+/// x itself, under a name that the graph has once. hekla train --tap NAME shows its statistics in every step and can
+/// store its values; without it, nothing is computed or stored for a tap.
+#[track_caller]
+pub fn tap<'g>(x: Value<'g>, name: &str) -> Value<'g> {
+    x.graph().emit("tap", 1, &[x.id()], &[("name", Attribute::Text(name))], 1)[0]
+}
 }
 #[cfg(any(hekla_minor = "1"))]
 pub use since_1::*;
