@@ -104,7 +104,7 @@ std::vector<hk_field> field_views(std::span<data::Field> fields) {
 
 Status make_fields(const plugin::Composition& composition, std::span<const DrawnExample> examples,
                    const data::EncodedExamples* corpus, uint64_t seed, int64_t batch, int64_t length,
-                   std::vector<data::Field>& fields, std::pmr::memory_resource* memory) {
+                   std::vector<data::Field>& fields, std::pmr::memory_resource* memory, uint64_t step) {
     HK_ASSIGN(const std::vector<plugin::BatchField> described, composition.batch_fields(batch, length));
     fields.clear();
     for (const plugin::BatchField& field : described) {
@@ -116,11 +116,11 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
         fields.push_back(std::move(made));
     }
     std::vector<hk_field> storage = field_views(fields);
-    return collate_into(composition, examples, corpus, seed, storage);
+    return collate_into(composition, examples, corpus, seed, storage, step);
 }
 
 Status collate_into(const plugin::Composition& composition, std::span<const DrawnExample> examples,
-                    const data::EncodedExamples* corpus, uint64_t seed, std::span<hk_field> fields) {
+                    const data::EncodedExamples* corpus, uint64_t seed, std::span<hk_field> fields, uint64_t step) {
     std::deque<View> views;
     std::vector<hk_example> raw;
     for (const DrawnExample& drawn : examples) raw.push_back(views.emplace_back(drawn.example, drawn.epoch).raw());
@@ -137,6 +137,7 @@ Status collate_into(const plugin::Composition& composition, std::span<const Draw
     given.examples = raw.data();
     given.corpus = corpus != nullptr ? &others : nullptr;
     given.seed = seed;
+    given.step = step;
     std::vector<hk_field> of_objective;
     for (const hk_field& field : fields) {
         if (std::string_view(field.name.data, field.name.size) != plugin::kAdapterRows) {

@@ -1,6 +1,7 @@
 #include "check/probe.hpp"
 
 #include "base/philox.hpp"
+#include "graph/loss_parameters.hpp"
 #include "graph/simplify.hpp"
 #include "infer/model_tensors.hpp"
 #include "program/host_tensor.hpp"
@@ -158,10 +159,21 @@ Status compare_with_differences(Trial& trial, const Probe& probe) {
     graph::Feeds feeds = probe.feeds;
     HK_ASSIGN(const std::vector<double> counts, loss_counts(training, probe.graph.losses.size(), feeds));
     set_loss_scales(probe.graph, counts, 1.0, feeds);
-    const auto loss = [&]() -> Result<double> {
-        HK_ASSIGN(const std::vector<graph::Tensor> values,
-                  graph::evaluate(training, feeds, std::vector<graph::ValueId>{training.outputs.at("loss")}));
-        return values[0].data[0];
+    HK_ASSIGN(const std::vector<graph::LossGroup> groups, graph::loss_groups(probe.graph));
+    const bool named = graph::losses_name_parameters(probe.graph);
+    // Returns the sum of the losses that train a parameter.
+    const auto loss_of = [&](const std::string& parameter) -> Result<double> {
+        std::vector<std::size_t> terms;
+        for (const graph::LossGroup& group : groups)
+            if (!named || group.parameters.contains(parameter))
+                terms.insert(terms.end(), group.losses.begin(), group.losses.end());
+        std::vector<graph::ValueId> sums;
+        for (const std::size_t i : terms) sums.push_back(training.outputs.at(fmt::format("loss_sum.{}", i)));
+        HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(training, feeds, sums));
+        double total = 0.0;
+        for (std::size_t i = 0; i < terms.size(); ++i)
+            total += feeds.step_scalars.at(fmt::format("loss_scale.{}", terms[i])) * values[i].data[0];
+        return total;
     };
     const Gradients wanted = gradients_of(training);
     if (wanted.names.empty()) {
@@ -184,7 +196,7 @@ Status compare_with_differences(Trial& trial, const Probe& probe) {
         const double held = values[at], step = 1e-5 * std::max(1.0, std::abs(held));
         const auto loss_at = [&](double h) {
             values[at] = held + h;
-            Result<double> value = loss();
+            Result<double> value = loss_of(wanted.names[which]);
             values[at] = held;
             return value;
         };

@@ -9,7 +9,7 @@ namespace {
 
 // Returns whether the operation only passes rows of logits through.
 bool hands_on(const Graph& graph, const Node& node) {
-    if (node.op == Op::site) return true;
+    if (node.op == Op::site || node.op == Op::tap) return true;
     if (node.op == Op::cast) return is_float(graph.kind(node.outputs[0])) && is_float(graph.kind(node.inputs[0]));
     if (node.op != Op::reshape) return false;
     const Shape& from = graph.shape(node.inputs[0]);

@@ -94,6 +94,8 @@ bool shape_gradient(Backward& b) {
     case Op::once:
     case Op::state_read:
     case Op::state_write:
+    case Op::for_parameters:
+    case Op::tap:
     case Op::site: b.give(0, dy); return true;
     default: return false;
     }

@@ -14,6 +14,7 @@ bool moves_values(Op op) {
     case Op::pad:
     case Op::broadcast:
     case Op::flip:
+    case Op::tap:
     case Op::once: return true;
     default: return false;
     }

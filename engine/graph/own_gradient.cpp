@@ -44,6 +44,8 @@ Status check_own_gradient(const OwnUse& use, const Graph& gradient) {
         case Op::once:
         case Op::state_read:
         case Op::state_write:
+        case Op::for_parameters:
+        case Op::tap:
         case Op::site:
         case Op::attention_cached: return refuse_use();
         case Op::attention:

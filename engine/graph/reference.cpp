@@ -25,6 +25,8 @@ Status run(const Call& call) {
     case Op::once:
     case Op::state_read:
     case Op::state_write:
+    case Op::for_parameters:
+    case Op::tap:
     case Op::site:
     case Op::with_gradient: return reference::run_shape(call);
     case Op::incoming_gradient: return {}; // zeros
@@ -90,6 +92,8 @@ bool hands_on(const Node& node, Kind from, Kind to) {
     case Op::once:
     case Op::state_read:
     case Op::state_write:
+    case Op::for_parameters:
+    case Op::tap:
     case Op::site:
     case Op::with_gradient: return true;
     case Op::cast: return is_float(from) == is_float(to);

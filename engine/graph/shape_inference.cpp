@@ -727,6 +727,8 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::once:
     case Op::state_read:
     case Op::state_write:
+    case Op::for_parameters:
+    case Op::tap:
     case Op::site: return one(r.kind(0), r.shape(0));
     case Op::gradient_of: return one(r.kind(1), r.shape(1));
     case Op::incoming_gradient:

@@ -93,6 +93,8 @@ private:
         };
         switch (node.op) {
         case Op::site: return options_.keep_sites ? kNone : x;
+        case Op::tap: return x;
+        case Op::for_parameters:
         case Op::with_gradient:
         case Op::stop_gradient: return options_.keep_stop_gradient ? kNone : x;
         case Op::once:

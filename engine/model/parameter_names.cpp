@@ -209,27 +209,6 @@ int grown_axis(const std::vector<int64_t>& stored, const std::vector<int64_t>& w
     return axis;
 }
 
-bool matches(std::string_view pattern, std::string_view name) {
-    std::size_t p = 0, n = 0;
-    std::size_t star = std::string_view::npos, resume = 0;
-    while (n < name.size()) {
-        if (p < pattern.size() && pattern[p] == '*') {
-            star = p++;
-            resume = n;
-        } else if (p < pattern.size() && pattern[p] == name[n]) {
-            ++p;
-            ++n;
-        } else if (star != std::string_view::npos) { // the last star matches one more character
-            p = star + 1;
-            n = ++resume;
-        } else {
-            return false;
-        }
-    }
-    while (p < pattern.size() && pattern[p] == '*') ++p;
-    return p == pattern.size();
-}
-
 Status missing_tensor(const std::string& where, std::string_view name, std::span<const TensorView> stored) {
     std::vector<std::string_view> names;
     for (const TensorView& tensor : stored) names.push_back(tensor.name);

@@ -2,6 +2,7 @@
 // tensor without a parameter, a missing one and a wrong shape are errors, each with the name.
 #pragma once
 
+#include "base/name_pattern.hpp"
 #include "model/tensor.hpp"
 
 #include <span>
@@ -60,8 +61,7 @@ Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std:
 int grown_axis(const std::vector<int64_t>& stored, const std::vector<int64_t>& wanted,
                const std::pair<int64_t, int64_t>& grown);
 
-// Matches a name with a pattern, in which '*' matches any characters, or none.
-bool matches(std::string_view pattern, std::string_view name);
+using hekla::matches; // of patterns of names
 
 // Returns not_found: "path: has no tensor "x"; the nearest is "y"".
 Status missing_tensor(const std::string& where, std::string_view name, std::span<const TensorView> stored);

@@ -202,6 +202,22 @@ ValueId adapter_start(Joint& joint) {
 
 bool has_invocation(const Joint& joint) { return joint.invocation != nullptr && !joint.invocation->tokens.empty(); }
 
+// Completes the name of a tap by the prefix of the part; false if it is not one.
+bool name_tap(hk_builder* b, std::vector<graph::NamedAttribute>& given) {
+    for (graph::NamedAttribute& attribute : given) {
+        auto* const name = std::get_if<std::string>(&attribute.value);
+        if (attribute.name != "name" || name == nullptr) continue;
+        if (!name_ok(b, "tap", *name)) return false;
+        *name = b->joint.prefix + *name;
+        if (b->joint.taps.insert(*name).second) return true;
+        fail(b, invalid_argument(fmt::format("tap: the name '{}' is used twice; expected another one for every value, "
+                                             "such as the layer's number in it",
+                                             *name)));
+        return false;
+    }
+    return true; // the builder reports what is missing
+}
+
 int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* inputs, uint32_t input_count,
              const hk_attribute* attributes, uint32_t attribute_count, hk_value* outputs, uint32_t output_count) {
     std::vector<ValueId> made;
@@ -261,7 +277,7 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
                         fmt::format("{}: {} outputs were asked for, it has {}", operation, output_count, visible)));
             return false;
         }
-        if (!builder.ok()) return false;
+        if (!builder.ok() || (own == nullptr && o->op == graph::Op::tap && !name_tap(b, given))) return false;
         made = own != nullptr ? emit_own(b->joint, b->tag, *own, in, given) : builder.emit(o->op, in, given);
         if (own == nullptr && o->op == graph::Op::buffer_update && b->joint.mode != HK_MODE_TRAIN && builder.ok())
             builder.drop_output(std::string(graph::kBufferUpdate) + builder.graph().producer(in[0]).text("name"));

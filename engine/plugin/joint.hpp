@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct Joint {
     bool in_gradient = false;     // of such an operation
     // Prefix of parameters and ports of the current part; "" if there is one part.
     std::string prefix;
+    std::set<std::string> taps; // names so far
     // Called with the first output of every operation that a body or head emits, which it may replace; null: no
     // adapter.
     const std::function<graph::ValueId(graph::ValueId)>* adapt = nullptr;

@@ -10,7 +10,7 @@
 namespace hekla::plugin {
 
 // Version of the format and its contents; both sides must be from the same build.
-inline constexpr const char* kProtocol = "hekla-describe 3 of 0.1.0";
+inline constexpr const char* kProtocol = "hekla-describe 4 of 0.1.0";
 
 enum class MessageKind : uint32_t {
     // From the host.

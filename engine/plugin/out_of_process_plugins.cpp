@@ -239,6 +239,7 @@ public:
     Status collate(const hk_batch& batch, std::span<hk_field> fields) override {
         WireWriter values;
         values.number(batch.seed);
+        values.number(batch.step);
         values.number(batch.corpus != nullptr ? batch.corpus->example_count : 0);
         values.flag(batch.corpus != nullptr);
         values.number(batch.example_count);

@@ -322,6 +322,7 @@ private:
         hk_batch batch{};
         batch.struct_size = sizeof batch;
         batch.seed = values.number();
+        batch.step = values.number();
         hk_corpus corpus{};
         corpus.example_count = values.number();
         const bool has_corpus = values.flag();

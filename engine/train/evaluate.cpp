@@ -185,12 +185,12 @@ Result<std::vector<Evaluator::BatchResult>> Evaluator::run_batches(const Split& 
     making.end_step = (batches->size() + size - 1 - first) / size;
     // `batches` is shared with the thread that makes them, which may outlive this call if a plugin does not return.
     HK_ASSIGN(std::unique_ptr<data::Batcher> batcher,
-              data::Batcher::start(making, [this, &split, batches, first, size](data::Batch& batch) {
+              data::Batcher::start(making, [this, &split, batches, first, size, step = step_](data::Batch& batch) {
                   const auto& rows = (*batches)[first + static_cast<std::size_t>(batch.step) * size];
                   std::vector<batch::DrawnExample> examples;
                   for (const batch::RowLength& row : rows) examples.push_back(split.at(row.row));
                   return batch::make_fields(*composition_, examples, &split.examples(), seed_, batch_,
-                                            rows.front().length, batch.fields, memory_);
+                                            rows.front().length, batch.fields, memory_, step);
               }));
     for (std::size_t at = first; at < batches->size(); at += size) {
         if (!wait_for_batch(*batcher, events_, maker_)) {

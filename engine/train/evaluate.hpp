@@ -77,6 +77,7 @@ public:
     void observe(BatchObserver observer) { observer_ = std::move(observer); }
     // Sets step scalars in all programs, for the following runs.
     Status set_scalars(const StepScalars& scalars);
+    void set_step(uint64_t step) { step_ = step; } // of the training, for the batches of the following runs
     // Ends the thread of a run() that was stopped, like train::end_batches().
     void end_batches();
 
@@ -103,7 +104,7 @@ private:
     static Status gather(exchange::Communicator& ranks, std::vector<BatchResult>& results);
     const plugin::Composition* composition_ = nullptr;
     int64_t batch_ = 0;
-    uint64_t seed_ = 0;
+    uint64_t seed_ = 0, step_ = 0;
     std::pmr::memory_resource* memory_ = nullptr; // of batches
     std::map<int64_t, Length> lengths_;
     std::vector<std::string> decode_ports_; // empty if nothing is decoded

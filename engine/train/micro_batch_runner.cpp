@@ -61,10 +61,14 @@ Status MicroBatchRunner::begin(std::span<const data::Batch> micro, std::span<con
     std::set<int64_t> lengths;
     for (const data::Batch& batch : micro) lengths.insert(batch.length);
     for (const int64_t length : lengths)
-        for (std::size_t i = 0; i < counts.size(); ++i)
-            HK_TRY(options_.program_of(length).set_scalar(
-                fmt::format("loss_scale.{}", i),
-                counts[i] > 0.0 ? static_cast<float>(scale_) * static_cast<float>(terms[i].weight / counts[i]) : 0.0f));
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+            program::Program& program = options_.program_of(length);
+            const std::string name = fmt::format("loss_scale.{}", i);
+            if (program.has_scalar(name)) // otherwise it does not count in this step
+                HK_TRY(program.set_scalar(name, counts[i] > 0.0 ? static_cast<float>(scale_) *
+                                                                      static_cast<float>(terms[i].weight / counts[i])
+                                                                : 0.0f));
+        }
     return {};
 }
 
@@ -102,6 +106,7 @@ Result<std::vector<uint64_t>> MicroBatchRunner::submit_by_range(const data::Batc
 Result<std::vector<double>> MicroBatchRunner::read_oldest() {
     program::Program& program = *pending_.front();
     pending_.pop_front();
+    if (options_.observe) HK_TRY(options_.observe(program));
     const std::size_t age = !pending_.empty() && pending_.front() == &program ? 1 : 0;
     std::vector<double> numbers;
     const auto read = [&](const std::string& name) -> Status {

@@ -49,6 +49,9 @@ struct StepRunnerOptions {
     std::function<program::Program&(int64_t length)> program_of;
     // Sets the inputs of a program that are not fields of the batch; may be empty.
     std::function<Status(program::Program& program, const data::Batch& batch)> set_inputs;
+    // Reads other outputs of a micro-batch, in the order of the step, before the next one is submitted; may be empty.
+    std::function<Status(program::Program& program)> observe = {};
+    std::size_t most_pending() const { return observe ? 1 : 2; }
 };
 
 // Adds the loss counts of batches, by loss. internal if a batch has those of another model.
@@ -66,7 +69,7 @@ public:
     // Begins a step. counts: elements of each loss in the whole step, by which each loss is divided; scale: the loss is
     // multiplied by it before it is differentiated.
     Status begin(std::span<const data::Batch> micro, std::span<const double> counts, double scale);
-    // Submits a micro-batch. The caller reads the oldest one first if two are pending.
+    // Submits a micro-batch. The caller reads the oldest one first if is_full().
     struct Submission {
         uint32_t index = 0;                         // of the micro-batch in the step, which random numbers depend on
         bool accumulate = false;                    // adds to the gradients in the store; false: replaces them
@@ -76,6 +79,7 @@ public:
     // The same, for gradients that are read while it runs: see Program::submit_by_range().
     Result<std::vector<uint64_t>> submit_by_range(const data::Batch& batch, int64_t step, const Submission& submission,
                                                   const program::GradientReader& reader);
+    bool is_full() const { return pending_.size() >= options_.most_pending(); }
     std::size_t pending() const { return pending_.size(); }
     // Waits for the oldest pending micro-batch, and returns its numbers for LossSum::add().
     Result<std::vector<double>> read_oldest();

@@ -8,6 +8,7 @@ namespace hekla::train {
 
 struct Optimizer::State {
     program::ParameterStore* store = nullptr;
+    std::string name; // of the state with the counters
     bool scales = false;
     bool writes_buffers = false;
     double scale = 1.0;                // of the loss, as the device has it
@@ -35,7 +36,7 @@ Result<UpdateProgram> graphs_of(const OptimizerRules& rules, const std::vector<s
     std::vector<PlannedUpdate> updates;
     for (const PlannedUpdate& update : *rules.updates)
         if (std::ranges::find(reached, update.parameter) != reached.end()) updates.push_back(update);
-    return update_program(updates);
+    return update_program(updates, rules.state);
 }
 
 } // namespace
@@ -43,8 +44,8 @@ Result<UpdateProgram> graphs_of(const OptimizerRules& rules, const std::vector<s
 Optimizer::Optimizer() : state_(std::make_unique<State>()) {}
 Optimizer::~Optimizer() = default;
 
-std::vector<std::string> Optimizer::states(const TrainSection& settings) {
-    std::vector<std::string> names{program::kOptimizerState};
+std::vector<std::string> Optimizer::states(const TrainSection& settings, const std::string& state) {
+    std::vector<std::string> names{state};
     if (settings.fp16) names.emplace_back(program::kLossScaleState);
     return names;
 }
@@ -106,6 +107,7 @@ program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry
     }
     if (rules.mask != nullptr) plan.kept = rules.mask->by_entry(table);
     plan.buffers = rules.buffers;
+    plan.state = rules.state;
     return plan;
 }
 
@@ -117,6 +119,7 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
     std::unique_ptr<Optimizer> optimizer(new Optimizer());
     State& state = *optimizer->state_;
     state.store = &store;
+    state.name = rules.state;
     state.scales = s.fp16;
     state.writes_buffers = !rules.buffers.empty();
     const auto compile = [&](program::OptimizerStage stage, std::vector<std::string> read_states,
@@ -132,7 +135,7 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
     if (rules.updates != nullptr) {
         if (store.shards() != nullptr || rules.mask != nullptr)
             return unsupported("updates by graphs were asked for over several ranks or with a mask");
-        HK_TRY(compile(program::OptimizerStage::judge, states(s), state.program));
+        HK_TRY(compile(program::OptimizerStage::judge, states(s, rules.state), state.program));
         HK_ASSIGN(UpdateProgram graphs, graphs_of(rules, reached));
         HK_ASSIGN(state.graphs, program::Program::compile(runtime, graphs.graph, store, graphs.options));
         state.tensors = std::move(graphs.states);
@@ -141,12 +144,12 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
         return optimizer;
     }
     if (store.shards() == nullptr) {
-        HK_TRY(compile(program::OptimizerStage::all, states(s), state.program));
+        HK_TRY(compile(program::OptimizerStage::all, states(s, rules.state), state.program));
         state.programs = {state.program.get()};
         return optimizer;
     }
     HK_TRY(compile(program::OptimizerStage::norm, {}, state.norm));
-    HK_TRY(compile(program::OptimizerStage::decide, states(s), state.decide));
+    HK_TRY(compile(program::OptimizerStage::decide, states(s, rules.state), state.decide));
     HK_TRY(compile(program::OptimizerStage::update, {}, state.update));
     return optimizer;
 }
@@ -174,8 +177,8 @@ Result<double> Optimizer::loss_scale() const {
 
 Status Optimizer::rehearse() {
     program::ParameterStore& store = *state_->store;
-    std::vector<std::pair<const char*, ResourceArray<std::byte>>> before;
-    for (const char* name : {program::kOptimizerState, program::kLossScaleState, kLossState}) {
+    std::vector<std::pair<std::string, ResourceArray<std::byte>>> before;
+    for (const std::string& name : {state_->name, std::string(program::kLossScaleState), std::string(kLossState)}) {
         if (!store.has_state(name)) continue;
         HK_ASSIGN(ResourceArray<std::byte> content, store.download_state(name));
         before.emplace_back(name, std::move(content));
@@ -215,7 +218,7 @@ Status Optimizer::set(double learning_rate, std::size_t micro_batches) {
 
 Result<StepOutcome> Optimizer::read_outcome(program::Program& from) {
     State& state = *state_;
-    HK_ASSIGN(const ResourceArray<std::byte> bytes, from.read_state(program::kOptimizerState));
+    HK_ASSIGN(const ResourceArray<std::byte> bytes, from.read_state(state.name));
     program::OptimizerState device;
     if (bytes.size() < sizeof device) return internal_error("the optimizer's state is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);
@@ -266,7 +269,7 @@ Result<StepOutcome> Optimizer::decide(std::span<const float> sums, float loss) {
 
 Result<std::vector<std::byte>> Optimizer::decision() const {
     std::vector<std::byte> all;
-    for (const char* name : {program::kOptimizerState, program::kLossScaleState}) {
+    for (const std::string& name : {state_->name, std::string(program::kLossScaleState)}) {
         if (!state_->store->has_state(name)) continue;
         HK_ASSIGN(const ResourceArray<std::byte> bytes, state_->store->download_state(name));
         all.insert(all.end(), bytes.begin(), bytes.end());
@@ -275,7 +278,7 @@ Result<std::vector<std::byte>> Optimizer::decision() const {
 }
 
 Status Optimizer::set_decision(std::span<const std::byte> decision) {
-    for (const char* name : {program::kOptimizerState, program::kLossScaleState}) {
+    for (const std::string& name : {state_->name, std::string(program::kLossScaleState)}) {
         if (!state_->store->has_state(name)) continue;
         HK_ASSIGN(const uint64_t bytes, state_->store->state_bytes(name));
         if (decision.size() < bytes) return internal_error("rank 0 decided with a smaller state than this rank has");

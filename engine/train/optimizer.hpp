@@ -44,6 +44,7 @@ struct OptimizerRules {
     const WeightMask* mask = nullptr;                     // weights that are pruned; must outlive create()
     std::vector<program::WrittenBuffer> buffers{};        // that a step writes
     bool nesterov = false;                                // of sgd
+    std::string state = program::kOptimizerState; // counters and the decision about a step; of these parameters alone
     // Not null: parameters are updated by these graphs, not by the kernel of settings.optim. Those of parameters that
     // the loss does not reach are left out. Must outlive create().
     const std::vector<PlannedUpdate>* updates = nullptr;
@@ -96,7 +97,9 @@ public:
     // Returns what the store must keep for these settings.
     static program::Moments moments(const TrainSection& settings);
     // Returns the states of the store that belong to a checkpoint of a run with these settings.
-    static std::vector<std::string> states(const TrainSection& settings);
+    // state: OptimizerRules::state.
+    static std::vector<std::string> states(const TrainSection& settings,
+                                           const std::string& state = program::kOptimizerState);
 
 private:
     Optimizer();

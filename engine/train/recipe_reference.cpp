@@ -72,9 +72,25 @@ mix = {kind = "cosine", value = 1.0, end_value = 0.1, warmup_steps = 100}
 stage = {kind = "steps", values = [[1, 0.0], [500, 0.5], [1000, 1.0]]} # 0.5 from step 500 on
 ```
 
+A training sets two scalars itself, unless a schedule does: `train.step`, the number of the step from 0, and `train.progress`, that
+number divided by the steps of the run.
+
 An evaluation during training uses the values of the last step. A trained model is run with the initial values, so a
 schedule should end there. A host can set a scalar with `hk_session_set_scalar`; that replaces the schedule, and
 checkpoints keep the value.
+
+## Steps that take turns
+
+Where the losses of an objective name the parameters that they train, as those of a generator and a discriminator do, every step
+minimizes all of them at once. `train.alternate` makes steps take turns instead:
+
+```toml
+[train]
+alternate = ["discriminator", "discriminator", "generator"]   # losses, by name: two steps of one, one of the other
+```
+
+A step updates what its losses name. Other parameters stay as they are, with the states of their optimizer and its count of steps. The
+learning rate, schedules and evaluations go by the steps of the run. `"a+b"` is two losses in one step. Not with several ranks or `fp16`.
 
 ## Optimizers
 

@@ -59,6 +59,33 @@ bool has_rollouts(const hk_train_step& r) { return r.metric_count > 0 && view_of
 
 } // namespace
 
+namespace {
+
+// Returns " | tap hidden 0.0312 +- 1.02, -3.1 to 4.5" for the first taps; the log has all.
+std::string taps_text(std::span<const hk_tap> taps) {
+    constexpr std::size_t kShown = 4;
+    std::string text;
+    for (const hk_tap& tap : taps.first(std::min(taps.size(), kShown))) {
+        text += fmt::format(" | tap {} {:.3g} +- {:.3g}, {:.3g} to {:.3g}", view_of(tap.name), tap.mean, tap.deviation,
+                            tap.minimum, tap.maximum);
+        if (tap.zeros > 0.0) text += fmt::format(", {:.0f}% zeros", tap.zeros * 100.0);
+        if (tap.nans + tap.infinities > 0) text += fmt::format(", {} NaN, {} infinite", tap.nans, tap.infinities);
+    }
+    if (taps.size() > kShown) text += fmt::format(" | {} more taps", taps.size() - kShown);
+    return text;
+}
+
+nlohmann::ordered_json taps_object(std::span<const hk_tap> taps) {
+    auto object = nlohmann::ordered_json::object();
+    for (const hk_tap& tap : taps)
+        object[std::string(view_of(tap.name))] = {
+            {"mean", tap.mean},   {"std", tap.deviation}, {"min", tap.minimum},    {"max", tap.maximum},
+            {"zeros", tap.zeros}, {"nan", tap.nans},      {"inf", tap.infinities}, {"elements", tap.elements}};
+    return object;
+}
+
+} // namespace
+
 std::string progress_line(const hk_train_step& r) {
     const std::span<const hk_score> metrics = scores_in(r.metrics, r.metric_count);
     std::string text = fmt::format("step {}/{}", r.step, r.max_steps);
@@ -78,6 +105,7 @@ std::string progress_line(const hk_train_step& r) {
                         grouped(r.tokens_per_second));
     if (r.share_of_peak > 0.0) text += fmt::format(" | {:.0f}% of peak", r.share_of_peak * 100.0);
     text += fmt::format(" | ETA {}", duration_text(r.remaining_seconds));
+    text += taps_text({r.taps, static_cast<std::size_t>(r.tap_count)});
     if (r.skipped != 0) text += " | SKIPPED: loss or gradient is not finite";
     return text;
 }
@@ -170,6 +198,7 @@ Status RunLog::step(const hk_train_step& r) {
     record["grad_norm"] = r.gradient_norm;
     record["learning_rate"] = r.learning_rate;
     if (r.scalar_count > 0) record["scalars"] = object_of(scores_in(r.scalars, r.scalar_count));
+    if (r.tap_count > 0) record["taps"] = taps_object({r.taps, static_cast<std::size_t>(r.tap_count)});
     if (r.skipped != 0) record["skipped"] = true;
     record["seconds"] = r.seconds;
     record["tokens_per_second"] = r.tokens_per_second;

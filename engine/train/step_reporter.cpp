@@ -5,6 +5,24 @@ namespace {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
+std::vector<hk_tap> taps_of(const std::vector<TapStatistics>& all) {
+    std::vector<hk_tap> taps;
+    for (const TapStatistics& s : all) {
+        hk_tap& tap = taps.emplace_back();
+        tap.struct_size = sizeof tap;
+        tap.name = {s.name.data(), s.name.size()};
+        tap.elements = s.elements;
+        tap.nans = s.nans;
+        tap.infinities = s.infinities;
+        tap.mean = s.mean;
+        tap.deviation = s.deviation;
+        tap.minimum = s.minimum;
+        tap.maximum = s.maximum;
+        tap.zeros = s.zeros;
+    }
+    return taps;
+}
+
 std::vector<hk_score> scores_of(const NamedValues& values) {
     std::vector<hk_score> scores;
     for (const auto& [name, value] : values) scores.push_back({{name.data(), name.size()}, value});
@@ -35,6 +53,8 @@ Status StepReporter::step(const StepResult& result) {
     step.losses = scores_of(step.loss_values);
     step.metrics = scores_of(step.metric_values);
     step.scalars = scores_of(step.scalar_values);
+    step.tap_values = run_->taps().statistics();
+    step.taps = taps_of(step.tap_values);
 
     hk_train_step& report = step.report;
     report.struct_size = sizeof report;
@@ -57,6 +77,8 @@ Status StepReporter::step(const StepResult& result) {
     report.scalar_count = step.scalars.size();
     report.exchanged_bytes = exchange.sent + exchange.received;
     report.exchange_seconds = exchange.seconds;
+    report.taps = step.taps.data();
+    report.tap_count = step.taps.size();
 
     progress.losses.add(loss.total);
     if (run_->events().step) run_->events().step(report);

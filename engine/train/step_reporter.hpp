@@ -39,6 +39,8 @@ private:
         hk_train_step report{};
         NamedValues loss_values, metric_values, scalar_values;
         std::vector<hk_score> losses, metrics, scalars;
+        std::vector<TapStatistics> tap_values;
+        std::vector<hk_tap> taps;
     };
     TrainingRun* run_;
     RunLog log_;

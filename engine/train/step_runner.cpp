@@ -7,8 +7,12 @@ Status StepRunner::begin_gradients(const std::vector<data::Batch>& micro, int64_
 }
 
 Status StepRunner::begin_update(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
-    HK_TRY(optimizer_.set(learning_rate, micro.size()));
-    return begin(micro, step, optimizer_.programs());
+    std::vector<program::Program*> updates;
+    for (Optimizer* const optimizer : optimizers_) {
+        HK_TRY(optimizer->set(learning_rate, micro.size()));
+        updates.insert(updates.end(), optimizer->programs().begin(), optimizer->programs().end());
+    }
+    return begin(micro, step, updates);
 }
 
 Status StepRunner::begin(const std::vector<data::Batch>& micro, int64_t step,
@@ -18,10 +22,10 @@ Status StepRunner::begin(const std::vector<data::Batch>& micro, int64_t step,
     tokens_ = tokens_of(micro);
     HK_TRY(
         add_counts(described_, micro, counts_)); // the mean over all micro-batches: each divides by the counts of all
-    HK_ASSIGN(const double scale, optimizer_.loss_scale());
+    HK_ASSIGN(const double scale, optimizers_.front()->loss_scale());
     HK_TRY(runner_.begin(micro, counts_, scale));
     for (std::size_t i = 0; i < micro.size(); ++i) {
-        if (runner_.pending() == 2) HK_TRY(read_oldest());
+        if (runner_.is_full()) HK_TRY(read_oldest());
         const bool last = i + 1 == micro.size();
         HK_TRY(runner_.submit(micro[i], step,
                               {static_cast<uint32_t>(i), i > 0, last ? after : std::span<program::Program* const>()}));
@@ -43,7 +47,8 @@ Result<StepLoss> StepRunner::end_gradients() {
 Result<TakenStep> StepRunner::end_update() {
     TakenStep result;
     HK_ASSIGN(result.loss, end_gradients());
-    HK_ASSIGN(result.outcome, optimizer_.outcome());
+    HK_ASSIGN(result.outcome, optimizers_.front()->outcome());
+    for (std::size_t i = 1; i < optimizers_.size(); ++i) HK_TRY(optimizers_[i]->outcome().status());
     result.tokens = tokens_;
     return result;
 }

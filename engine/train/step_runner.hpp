@@ -23,7 +23,10 @@ class StepRunner {
 public:
     // `described` and `optimizer` must outlive this.
     StepRunner(const graph::Graph& described, Optimizer& optimizer, StepRunnerOptions options)
-        : described_(described), optimizer_(optimizer), runner_(described, std::move(options)) {}
+        : described_(described), optimizers_{&optimizer}, runner_(described, std::move(options)) {}
+
+    // Sets the optimizers of the following steps, one or more, each for other parameters. They must outlive this.
+    void use(std::vector<Optimizer*> optimizers) { optimizers_ = std::move(optimizers); }
 
     // Submits forward and backward of a step; the gradients are left in the store. Returns while at most two
     // micro-batches are pending. `step` is of applied and skipped steps before it. end_gradients() must follow.
@@ -39,7 +42,7 @@ private:
     Status read_oldest();
 
     const graph::Graph& described_;
-    Optimizer& optimizer_;
+    std::vector<Optimizer*> optimizers_;
     MicroBatchRunner runner_;
     // Of the step that was begun:
     std::vector<double> counts_; // by loss

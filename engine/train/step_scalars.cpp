@@ -55,12 +55,17 @@ Status StepScalars::begin_step(int64_t step, int64_t max_steps, const Values& ho
     for (const auto& [name, schedule] : schedules_)
         values_[name] = static_cast<float>(scheduled_value(schedule, step, max_steps));
     for (const auto& [name, value] : host_) values_[name] = value;
+    const auto done = static_cast<double>(step);
+    own_ = {{std::string(kStepScalar), done},
+            {std::string(kProgressScalar), done / static_cast<double>(std::max<int64_t>(max_steps, 1))}};
+    for (const auto& [name, value] : values_) own_.erase(name);
     return {};
 }
 
 Status StepScalars::apply(program::Program& program) const {
-    for (const auto& [name, value] : values_)
-        if (program.has_scalar(name)) HK_TRY(program.set_scalar(name, static_cast<float>(value)));
+    for (const Values* values : {&own_, &values_})
+        for (const auto& [name, value] : *values)
+            if (program.has_scalar(name)) HK_TRY(program.set_scalar(name, static_cast<float>(value)));
     return {};
 }
 

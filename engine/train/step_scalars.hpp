@@ -19,6 +19,11 @@ namespace hekla::train {
 // float32 number.
 Status check_step_scalar(std::span<const std::string> names, std::string_view name, double value);
 
+// Step scalars that a training sets itself, unless a schedule or the host does: the number of the step, from 0, and
+// that number divided by the steps of the run.
+inline constexpr std::string_view kStepScalar = "train.step";
+inline constexpr std::string_view kProgressScalar = "train.progress";
+
 class StepScalars {
 public:
     using Values = std::map<std::string, double, std::less<>>;
@@ -34,7 +39,7 @@ public:
     // they replace the schedules. Errors: an unknown name, a value that is not finite.
     Status begin_step(int64_t step, int64_t max_steps, const Values& host = {});
     // Returns float32 numbers. Names without a schedule that the host did not set are omitted and keep the graph's
-    // initial value.
+    // initial value; those that a training sets itself are omitted too.
     const Values& values() const { return values_; }
     // Sets the values in a program; names that it does not read are skipped.
     Status apply(program::Program& program) const;
@@ -46,7 +51,7 @@ public:
 private:
     NamedSections<ScheduleSection> schedules_;
     std::vector<std::string> names_; // sorted
-    Values host_, values_;
+    Values host_, values_, own_;     // own_: kStepScalar and kProgressScalar
 };
 
 } // namespace hekla::train

@@ -151,7 +151,7 @@ Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit) {
         }
         std::vector<data::Field> fields;
         HK_TRY(batch::make_fields(*composition_, examples, &split.examples(), seed_, batch_, rows.front().length,
-                                  fields, memory_));
+                                  fields, memory_, step_));
         HK_ASSIGN(std::vector<std::string> outputs, write(examples, fields));
         for (std::size_t row = 0; row < outputs.size(); ++row) {
             WrittenText one;

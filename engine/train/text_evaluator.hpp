@@ -47,6 +47,8 @@ public:
     // Lets a token end the texts, besides those of the model and the arguments.
     void end_at(int32_t token) { options_.eos.push_back(token); }
 
+    void set_step(uint64_t step) { step_ = step; } // of the training, for the batches of the following runs
+
     // Runs all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time.
     Result<WrittenTexts> run(const Split& split, uint64_t limit);
 
@@ -64,7 +66,7 @@ private:
     std::string source_column_, target_column_; // of rows
     std::vector<int64_t> lengths_;
     int64_t batch_ = 1;
-    uint64_t seed_ = 0;
+    uint64_t seed_ = 0, step_ = 0;
     std::pmr::memory_resource* memory_ = nullptr; // of batches
 };
 

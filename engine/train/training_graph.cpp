@@ -12,9 +12,9 @@
 namespace hekla::train {
 
 Result<graph::Graph> training_graph(const graph::Graph& described, const std::set<std::string, std::less<>>& frozen,
-                                    graph::Recompute also) {
+                                    graph::Recompute also, const std::set<std::size_t>& active) {
     HK_ASSIGN(graph::Graph graph, graph::fold_cross_entropy(described, {.frozen = frozen}));
-    HK_ASSIGN(graph, graph::differentiate(std::move(graph), frozen));
+    HK_ASSIGN(graph, graph::differentiate(std::move(graph), frozen, active));
     HK_ASSIGN(graph, graph::simplify(graph));
     HK_ASSIGN(graph, graph::join_cross_entropy(graph));
     return graph::recompute(graph, also);

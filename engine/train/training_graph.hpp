@@ -15,8 +15,10 @@ namespace hekla::train {
 // simplified; large logits are fused into their cross entropy (graph/fold_cross_entropy.hpp); activations of recompute
 // regions, if the graph has any (CompositionSpec::recompute), are recomputed for the gradients, and what `also`
 // selects.
+// active: the losses that count in the step; empty: all.
 Result<graph::Graph> training_graph(const graph::Graph& described,
-                                    const std::set<std::string, std::less<>>& frozen = {}, graph::Recompute also = {});
+                                    const std::set<std::string, std::less<>>& frozen = {}, graph::Recompute also = {},
+                                    const std::set<std::size_t>& active = {});
 graph::Recompute recompute_of(const TrainSection& settings); // train.recompute
 
 // Returns losses and metrics only, simplified, with large logits fused too.

@@ -152,7 +152,7 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
         batch.length = fits != shorter_.end() ? fits->first : t.context_length;
         const data::EncodedExamples* corpus = rollouts_ == nullptr ? &data_.train().examples() : nullptr;
         HK_TRY(batch::make_fields(*composition_, examples, corpus, static_cast<uint64_t>(t.seed), rows, batch.length,
-                                  batch.fields, host_memory()));
+                                  batch.fields, host_memory(), batch.step));
         if (rows == t.per_device_train_batch_size) { // otherwise it is measured, not trained with
             HK_ASSIGN(batch.loss_counts, loss_counts(described(batch.length), batch.fields));
         }
@@ -178,6 +178,7 @@ const graph::Graph& TrainingRun::described(int64_t length) const {
 }
 
 program::Program& TrainingRun::train_program(int64_t length) const {
+    if (turn_ > 0) return *turn_programs_[turn_ - 1].at(length);
     const auto found = shorter_.find(length);
     return found != shorter_.end() ? *found->second.program : *train_program_;
 }
@@ -219,6 +220,8 @@ void TrainingRun::end_batches(data::Batcher& batcher) {
 }
 
 Status TrainingRun::prepare_step(int64_t step) {
+    turn_ = alternation_.turn_of(step);
+    if (alternation_.on()) runner_->use(optimizers_of(turn_));
     HK_TRY(scalars_.begin_step(step, recipe_.train.max_steps,
                                events_.scalars ? events_.scalars() : StepScalars::Values()));
     if (!cut_ || features_) return {};
@@ -232,6 +235,7 @@ Status TrainingRun::prepare_step(int64_t step) {
 
 Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, int64_t step) {
     HK_TRY(prepare_step(step));
+    taps_.skip_step();
     HK_TRY(runner_->begin_gradients(micro, data_step(step)));
     return runner_->end_gradients();
 }
@@ -245,6 +249,7 @@ Status TrainingRun::begin_step(const std::vector<data::Batch>& micro, int64_t st
     if (has_islands() && !joined_ && (step % recipe_.distributed.inner_steps == 0 || step == first_step_))
         HK_TRY(command_inner_steps(step));
     HK_TRY(prepare_step(step));
+    taps_.begin_step(step + 1);
     return runner_->begin_update(micro, data_step(step), learning_rate);
 }
 
@@ -255,7 +260,11 @@ Result<TakenStep> TrainingRun::end_step() {
         HK_TRY(islands_->step());
         result.exchange = islands_->last_traffic();
     }
-    if (average_ != nullptr && !result.outcome.skipped) HK_TRY(average_->update(result.outcome.applied));
+    if (average_ != nullptr && !result.outcome.skipped) {
+        // Optimizers of turns count their own updates.
+        const auto updates = alternation_.on() ? static_cast<uint32_t>(step() + 1) : result.outcome.applied;
+        HK_TRY(average_->update(updates));
+    }
     if (rollouts_ != nullptr) { // before those of the step
         const auto& of_iteration = rollouts_->metrics();
         result.loss.metrics.insert(result.loss.metrics.begin(), of_iteration.begin(), of_iteration.end());
@@ -302,6 +311,7 @@ Status TrainingRun::add_texts(const Split& split, uint64_t limit, bool predictio
                                         evaluation_batch(), row_lengths(), static_cast<uint64_t>(recipe_.train.seed)));
         if (const std::optional<int32_t> end = data_.turn_end()) texts_->end_at(*end);
     }
+    texts_->set_step(static_cast<uint64_t>(last_step()));
     HK_ASSIGN(WrittenTexts written, texts_->run(split, limit));
     result.scores.insert(result.scores.end(), written.scores.begin(), written.scores.end());
     result.table += written.summary;
@@ -327,7 +337,8 @@ Result<std::optional<uint64_t>> TrainingRun::texts_to_write() const {
 
 // An evaluation uses the values of the last step.
 Status TrainingRun::set_evaluation_scalars() {
-    HK_TRY(scalars_.begin_step(std::max<int64_t>(step() - 1, 0), recipe_.train.max_steps));
+    HK_TRY(scalars_.begin_step(last_step(), recipe_.train.max_steps));
+    evaluator_->set_step(static_cast<uint64_t>(last_step()));
     return evaluator_->set_scalars(scalars_);
 }
 
@@ -398,7 +409,13 @@ Status TrainingRun::rehearse() {
                   composition_->batch_fields(recipe_.train.per_device_train_batch_size, length));
         HK_TRY(run_over_zeros(*shorter.program, fields));
     }
-    HK_TRY(optimizer_->rehearse());
+    for (const auto& programs : turn_programs_)
+        for (const auto& [length, program] : programs) {
+            HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+                      composition_->batch_fields(recipe_.train.per_device_train_batch_size, length));
+            HK_TRY(run_over_zeros(*program, fields));
+        }
+    for (const auto& optimizer : optimizers_) HK_TRY(optimizer->rehearse());
     if (average_ != nullptr) HK_TRY(average_->rehearse());
     return evaluator_ != nullptr ? evaluator_->rehearse() : Status();
 }

@@ -14,6 +14,7 @@
 #include "program/program.hpp"
 #include "program/runtime_source.hpp"
 #include "text/tokenizer.hpp"
+#include "train/alternation.hpp"
 #include "train/batch_wait.hpp"
 #include "train/evaluate.hpp"
 #include "train/exchange_plan.hpp"
@@ -33,6 +34,7 @@
 #include "train/sharded_step.hpp"
 #include "train/step_runner.hpp"
 #include "train/step_scalars.hpp"
+#include "train/taps.hpp"
 #include "train/text_evaluator.hpp"
 #include "train/training_events.hpp"
 #include "train/update_rules.hpp"
@@ -121,6 +123,7 @@ public:
     program::ParameterStore& store() { return *store_; }
     const program::Program& program() const { return *train_program_; } // for rows of the full length
     const StepScalars& scalars() const { return scalars_; }
+    const Taps& taps() const { return taps_; }
     const Log& log() const { return log_; }
     const TrainerEvents& events() const { return events_; }
     RunProgress& progress() { return progress_; }
@@ -191,7 +194,7 @@ public:
     void end_batches(data::Batcher& batcher);
     double peak_flops() const { return peak_flops_; } // measured, per second; 0: not known
     std::vector<std::string> gradient_names() const { return train_program_->gradient_names(); }
-    Result<double> loss_scale() const { return optimizer_->loss_scale(); }
+    Result<double> loss_scale() const { return optimizers_.front()->loss_scale(); }
 
 private:
     // Whether a step is computed in parts, whose gradients are added on the host.
@@ -284,8 +287,14 @@ private:
     std::vector<std::string> kernel_choices() const;
     program::StoreOptions store_options() const;
     program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;
-    Result<graph::Graph> differentiated() const; // the graph of a step at full length
-    Result<graph::Graph> differentiated(const graph::Graph& described) const;
+    // The graph of a step at full length; of a turn: where only its losses count.
+    Result<graph::Graph> differentiated(const Alternation::Turn& turn = {}) const;
+    Result<graph::Graph> differentiated(const graph::Graph& described, const Alternation::Turn& turn = {}) const;
+    Status describe_alternation();
+    Status compile_turns(program::CompileOptions options);
+    Status create_optimizers(const std::vector<std::string>& reached);
+    std::vector<Optimizer*> optimizers_of(std::size_t turn) const;
+    std::vector<std::string> optimizer_states() const; // of the store, which are saved
     Status compile();
     Status begin_or_resume();
     Status initialize_parameters();
@@ -317,6 +326,7 @@ private:
     Result<std::optional<uint64_t>> texts_to_write() const;
     int64_t evaluation_batch() const;
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step, int64_t rows) const;
+    int64_t last_step() const { return std::max<int64_t>(step() - 1, 0); } // from 0
     Status set_evaluation_scalars();
     // Returns whether the terms of the loss are read in addition to their sum.
     bool named_losses() const { return described_.losses.size() > 1; }
@@ -356,6 +366,7 @@ private:
     UpdateRules updates_;
     std::optional<WeightMask> mask_; // with prune.from_mask
     StepScalars scalars_;
+    Taps taps_;                             // of [tap]
     std::optional<graph::FrozenCut> cut_;   // if the outputs of frozen layers are cached
     std::vector<std::string> start_random_; // parameters; empty if a checkpoint was found
     std::string teacher_;                   // a hash of its parameters; empty without one
@@ -369,8 +380,12 @@ private:
     plugin::CompositionSpec policy_; // the model without objective and teacher, for rollouts
     std::unique_ptr<plugin::RolloutUse> rollout_use_;
     std::unique_ptr<Rollouts> rollouts_; // where the objective learns from them
-    std::unique_ptr<Optimizer> optimizer_;
-    std::unique_ptr<MovingAverage> average_; // with train.ema_decay
+    Alternation alternation_;            // of train.alternate
+    std::size_t turn_ = 0;               // of the current step
+    // Programs of the turns after the first one, by the length of rows.
+    std::vector<std::map<int64_t, std::unique_ptr<program::Program>>> turn_programs_;
+    std::vector<std::unique_ptr<Optimizer>> optimizers_; // by class of alternation_, or one
+    std::unique_ptr<MovingAverage> average_;             // with train.ema_decay
     std::optional<StepRunner> runner_;
     std::unique_ptr<ShardedStep> sharded_; // if is_sharded()
     std::unique_ptr<Islands> islands_;     // if has_islands()

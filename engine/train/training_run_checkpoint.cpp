@@ -90,14 +90,15 @@ Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const model::Weights optimizer, model::Weights::open(checkpoint.path, "optimizer"));
     for (const auto& [prefix, arena] : kMoments)
         if (has_moment(arena)) HK_TRY(load_arena(checkpoint.path, optimizer, prefix, arena));
-    for (const std::string& name : Optimizer::states(recipe_.train)) {
+    for (const std::string& name : optimizer_states()) {
         // A float32 run that resumes in float16 starts from the initial loss scale.
         if (name == program::kLossScaleState && optimizer.find("state." + name) == nullptr) continue;
         HK_ASSIGN(const model::TensorView* tensor, optimizer.get("state." + name));
         HK_TRY(store_->upload_state(name, tensor->bytes));
     }
-    for (const UpdateTensor& tensor : optimizer_->tensors())
-        HK_TRY(load_update_tensor(checkpoint.path, optimizer, tensor));
+    for (const auto& one : optimizers_)
+        for (const UpdateTensor& tensor : one->tensors())
+            HK_TRY(load_update_tensor(checkpoint.path, optimizer, tensor));
     return has_islands() ? load_islands(checkpoint) : Status();
 }
 
@@ -174,8 +175,9 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
                 moments.push_back(
                     float_source(prefix, entry, [this, &entry, arena = arena] { return moment(entry, arena); }));
     }
-    for (const UpdateTensor& tensor : optimizer_->tensors()) moments.push_back(update_tensor_source(tensor));
-    for (const std::string& name : Optimizer::states(recipe_.train)) {
+    for (const auto& optimizer : optimizers_)
+        for (const UpdateTensor& tensor : optimizer->tensors()) moments.push_back(update_tensor_source(tensor));
+    for (const std::string& name : optimizer_states()) {
         HK_ASSIGN(const uint64_t bytes, store_->state_bytes(name));
         model::TensorSource state;
         state.name = "state." + name;
@@ -287,8 +289,8 @@ Status TrainingRun::load_parameters(const model::Checkpoint& checkpoint) {
 Status TrainingRun::restart() {
     for (const auto& [prefix, arena] : kMoments)
         if (store_->has(arena)) HK_TRY(store_->zero(arena));
-    HK_TRY(optimizer_->reset_tensors());
-    for (const std::string& name : Optimizer::states(recipe_.train)) HK_TRY(store_->zero_state(name));
+    for (const auto& optimizer : optimizers_) HK_TRY(optimizer->reset_tensors());
+    for (const std::string& name : optimizer_states()) HK_TRY(store_->zero_state(name));
     scalars_.restore(json::object());
     if (rollouts_ != nullptr) rollouts_->restart();
     progress_ = RunProgress();

@@ -72,7 +72,7 @@ Status TrainingRun::load_islands(const model::Checkpoint& checkpoint) {
                                 : store_->download(entry.name, arena));
                 HK_TRY(set_island_moment(island, entry, arena, values));
             }
-        HK_ASSIGN(std::vector<std::byte> states, optimizer_->decision());
+        HK_ASSIGN(std::vector<std::byte> states, optimizers_.front()->decision());
         if (known) {
             HK_ASSIGN(const model::TensorView* tensor, own->get("states"));
             if (tensor->bytes.size() != states.size())

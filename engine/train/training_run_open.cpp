@@ -6,6 +6,7 @@
 #include "base/json.hpp"
 #include "data/text_files.hpp"
 #include "graph/buffer_update.hpp"
+#include "graph/taps.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "infer/weights_folder.hpp"
@@ -81,6 +82,15 @@ Status add_reward_columns(const Recipe& recipe, const plugin::Registry& registry
         if (std::ranges::find(needs, name, &plugin::ColumnNeed::name) == needs.end())
             needs.push_back({name, HK_COLUMN_TOKENS, false, true});
     return {};
+}
+
+// Returns the parameters whose gradients a differentiated graph has.
+std::vector<std::string> gradients_in(const graph::Graph& graph) {
+    constexpr std::string_view kGradient = "grad.";
+    std::vector<std::string> names;
+    for (const auto& [name, value] : graph.outputs)
+        if (name.starts_with(kGradient)) names.push_back(name.substr(kGradient.size()));
+    return names;
 }
 
 bool has_dropout(const graph::Graph& graph) {
@@ -281,6 +291,10 @@ Status TrainingRun::describe() {
                               "do not; train the adapters one by one, or join them by a router",
                               recipe_.combine.how));
     HK_ASSIGN(scalars_, StepScalars::create(recipe_.schedules, described_));
+    HK_ASSIGN(taps_, Taps::create(recipe_.tap, s.logging_steps, described_));
+    if (!taps_.empty() && (is_sharded() || has_islands()))
+        return unsupported("tap.names: several ranks or distributed.parts above 1 do not show taps: train on one "
+                           "device without [distributed], or remove the key");
     std::vector<std::string> names;
     std::vector<std::string> teacher;
     for (const auto& [name, value] : described_.parameters())
@@ -297,6 +311,7 @@ Status TrainingRun::describe() {
                             rules_.body_frozen ? ": the whole body" : ""));
     rules_.frozen.insert(teacher.begin(), teacher.end());
     HK_TRY(describe_updates());
+    HK_TRY(describe_alternation());
     if (rules_.frozen.empty() && frozen_storage_of(s) != program::Storage::f32)
         return invalid_argument(
             fmt::format("train.frozen_dtype = {}: no parameter is frozen: remove the key, or freeze "
@@ -314,7 +329,7 @@ Status TrainingRun::describe() {
                         "with distributed.parts = 1",
                         updates[0].buffer, updates.size() > 1 ? fmt::format(" and {} more", updates.size() - 1) : ""));
     if (composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1 && !learns_from_rollouts_ &&
-        updates.empty()) {
+        updates.empty() && taps_.empty()) {
         HK_ASSIGN(cut_, graph::cut_frozen(described_, rules_.frozen, s.per_device_train_batch_size));
         if (cut_ && (cut_->share < kLeastShare ||
                      Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures))
@@ -492,6 +507,8 @@ std::vector<std::string> TrainingRun::kernel_choices() const {
         all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     };
     for (const auto& [length, shorter] : shorter_) add(shorter.program->kernel_choices());
+    for (const auto& programs : turn_programs_)
+        for (const auto& [length, program] : programs) add(program->kernel_choices());
     if (evaluator_ != nullptr) add(evaluator_->kernel_choices());
     std::ranges::sort(all);
     all.erase(std::unique(all.begin(), all.end()), all.end());
@@ -519,6 +536,7 @@ program::CompileOptions TrainingRun::train_options(std::map<std::string, std::st
         options.outputs.push_back("metric_sum." + metric.name);
         options.outputs.push_back("metric_count." + metric.name);
     }
+    for (const std::string& name : taps_.names()) options.outputs.push_back(std::string(graph::kTap) + name);
     options.precision = storage_of(recipe_.train);
     options.kernel_choices = std::move(choices);
     options.state_outputs = {{"loss", kLossState}}; // the optimizer checks it with the norm
@@ -537,10 +555,14 @@ OptimizerRules TrainingRun::optimizer_rules() const {
     return rules;
 }
 
-Result<graph::Graph> TrainingRun::differentiated() const { return differentiated(cut_ ? cut_->above : described_); }
+Result<graph::Graph> TrainingRun::differentiated(const Alternation::Turn& turn) const {
+    return differentiated(cut_ ? cut_->above : described_, turn);
+}
 
-Result<graph::Graph> TrainingRun::differentiated(const graph::Graph& described) const {
-    return training_graph(described, rules_.frozen, recompute_of(recipe_.train));
+Result<graph::Graph> TrainingRun::differentiated(const graph::Graph& described, const Alternation::Turn& turn) const {
+    graph::Graph tapped = described;
+    graph::add_tap_outputs(tapped, taps_.names());
+    return training_graph(tapped, rules_.frozen, recompute_of(recipe_.train), turn.losses);
 }
 
 Status TrainingRun::compile() {
@@ -548,18 +570,22 @@ Status TrainingRun::compile() {
     if (joined_) { HK_ASSIGN(choices_of_rank_0_, receive_choices()); }
     std::map<std::string, std::string> choices = recorded_choices();
     program::CompileOptions options = train_options(choices);
+    std::vector<std::string> reached; // by any loss
     {
         HK_ASSIGN(const graph::Graph whole, differentiated());
+        reached = gradients_in(whole);
         HK_ASSIGN(store_, program::ParameterStore::create(*runtime_, parameters_read_by(whole), store_options()));
-        HK_ASSIGN(train_program_, program::Program::compile(*runtime_, whole, *store_, options));
+        HK_ASSIGN(const graph::Graph first, differentiated(alternation_.turns().front()));
+        HK_ASSIGN(train_program_, program::Program::compile(*runtime_, first, *store_, options));
     }
     // Equal products use equal kernels, even if only one of several programs was measured.
     for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
     options.kernel_choices = choices;
     for (auto& [length, shorter] : shorter_) {
-        HK_ASSIGN(const graph::Graph graph, differentiated(shorter.described));
+        HK_ASSIGN(const graph::Graph graph, differentiated(shorter.described, alternation_.turns().front()));
         HK_ASSIGN(shorter.program, program::Program::compile(*runtime_, graph, *store_, options));
     }
+    HK_TRY(compile_turns(options));
     const TrainSection& settings = recipe_.train;
     if (learns_from_rollouts_) { HK_ASSIGN(rollouts_, Rollouts::create(rollout_context())); }
     const bool evaluates = !joined_ || (divides_evaluations() && data_.valid() != nullptr);
@@ -575,11 +601,9 @@ Status TrainingRun::compile() {
                                                 EvaluatorOptions{options.precision, choices, routing_.ports()}, events_,
                                                 batch_maker()));
     }
-    HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, updates_.settings(), train_program_->gradient_names(),
-                                            optimizer_rules()));
+    HK_TRY(create_optimizers(reached));
     if (recipe_.train.ema_decay > 0.0 && !joined_) {
-        HK_ASSIGN(average_,
-                  MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
+        HK_ASSIGN(average_, MovingAverage::create(*runtime_, *store_, reached, recipe_.train.ema_decay));
     }
     StepRunnerOptions steps;
     steps.seed = static_cast<uint64_t>(settings.seed);
@@ -589,9 +613,10 @@ Status TrainingRun::compile() {
         HK_TRY(scalars_.apply(program));
         return features_ ? features_->set(program, batch.examples) : Status();
     };
+    if (!taps_.empty()) steps.observe = [this](program::Program& program) { return taps_.read(program); };
     if (is_sharded()) {
-        HK_ASSIGN(sharded_,
-                  ShardedStep::create(described_, *runtime_, *store_, *optimizer_, *ranks_, steps, sharded_options()));
+        HK_ASSIGN(sharded_, ShardedStep::create(described_, *runtime_, *store_, *optimizers_.front(), *ranks_, steps,
+                                                sharded_options()));
     }
     if (has_islands()) {
         const DistributedSection& d = recipe_.distributed;
@@ -600,7 +625,7 @@ Status TrainingRun::compile() {
                                                               d.outer_exchange == "f16",
                                                               static_cast<uint64_t>(d.bucket) << 20});
     }
-    runner_.emplace(described_, *optimizer_, std::move(steps));
+    runner_.emplace(described_, *optimizers_.front(), std::move(steps));
     if (ranks_->size() > 1 && !joined_) HK_TRY(send_choices());
     // Without the cache the next start compiles again, so this is not an error.
     if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());

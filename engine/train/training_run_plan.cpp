@@ -41,7 +41,11 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
         train_options(runtime_ != nullptr ? recorded_choices() : std::map<std::string, std::string>());
     // A rank takes its share of the micro-batches.
     const double micro = static_cast<double>(s.gradient_accumulation_steps) / (is_sharded() ? rank_count() : 1);
-    HK_ASSIGN(const program::Lowering step, estimator.add(whole, options, micro));
+    program::Lowering step;
+    for (const Alternation::Turn& turn : alternation_.turns()) {
+        HK_ASSIGN(const graph::Graph graph, differentiated(turn));
+        HK_ASSIGN(step, estimator.add(graph, options, micro * turn.share));
+    }
     if (cut_) {
         HK_ASSIGN(const graph::Graph below, graph::simplify(cut_->below));
         HK_TRY(estimator.add(below, Features::options(*cut_), 0.0).status());

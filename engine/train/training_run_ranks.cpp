@@ -339,7 +339,7 @@ Status TrainingRun::set_island_moment(int32_t island, const program::ParameterEn
 Result<std::vector<std::byte>> TrainingRun::island_states(int32_t island) const {
     Command command{Task::read_states, 0, 0.0, 0, 0, island};
     HK_TRY(ranks_->broadcast(command));
-    HK_ASSIGN(std::vector<std::byte> states, optimizer_->decision());
+    HK_ASSIGN(std::vector<std::byte> states, optimizers_.front()->decision());
     HK_TRY(move_bytes(*ranks_, island, true, states));
     return states;
 }
@@ -407,9 +407,9 @@ Status TrainingRun::serve() {
         case Task::read_states:
         case Task::write_states: {
             const bool reads = command.task == Task::read_states;
-            HK_ASSIGN(std::vector<std::byte> states, optimizer_->decision());
+            HK_ASSIGN(std::vector<std::byte> states, optimizers_.front()->decision());
             HK_TRY(move_bytes(*ranks_, static_cast<int32_t>(command.island), reads, states));
-            if (!reads && command.island == ranks_->rank()) HK_TRY(optimizer_->set_decision(states));
+            if (!reads && command.island == ranks_->rank()) HK_TRY(optimizers_.front()->set_decision(states));
             break;
         }
         case Task::gather: HK_TRY(sharded_->gather(entry(), arena).status()); break;

@@ -1,7 +1,6 @@
 #include "train/update_program.hpp"
 
 #include "graph/rewrite.hpp"
-#include "program/lowering/optimizer.hpp"
 
 #include <cstddef>
 #include <fmt/format.h>
@@ -19,6 +18,8 @@ using program::StoreTensor;
 // before the next one.
 class UpdateWriter {
 public:
+    explicit UpdateWriter(std::string decision) : decision_(std::move(decision)) {}
+
     Status add(const PlannedUpdate& planned) {
         const plugin::UpdateGraph& update = *planned.update;
         builder_.scope_begin(planned.parameter);
@@ -96,7 +97,7 @@ private:
     // Returns a word of the optimizer's state, which is the decision about the step.
     ValueId word(std::size_t offset, Kind kind) {
         const std::string name = fmt::format("decision {}", offset / 4);
-        program_.options.store_inputs[name] = {StoreTensor::Kind::state, program::kOptimizerState,
+        program_.options.store_inputs[name] = {StoreTensor::Kind::state, decision_,
                                                static_cast<int64_t>(sizeof(OptimizerState) / 4), offset / 4};
         return builder_.input(name, kind, {});
     }
@@ -109,14 +110,15 @@ private:
         program_.options.store_updates.push_back({output, std::move(tensor), 0});
     }
 
+    std::string decision_; // name of the state
     graph::Builder builder_;
     UpdateProgram program_;
 };
 
 } // namespace
 
-Result<UpdateProgram> update_program(std::span<const PlannedUpdate> updates) {
-    UpdateWriter writer;
+Result<UpdateProgram> update_program(std::span<const PlannedUpdate> updates, const std::string& decision) {
+    UpdateWriter writer(decision);
     for (const PlannedUpdate& planned : updates)
         HK_TRY(writer.add(planned).with_context(fmt::format("the update of '{}'", planned.parameter)));
     return writer.finish();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plugin/update_graph.hpp"
+#include "program/lowering/optimizer.hpp"
 #include "program/program.hpp"
 
 #include <span>
@@ -32,8 +33,9 @@ struct UpdateProgram {
     std::vector<UpdateTensor> states;
 };
 
-// Returns the program; kOptimizerState of another program (OptimizerStage::judge) decides about the step before it.
-// The step scalar kLearningRate is the step's learning rate.
-Result<UpdateProgram> update_program(std::span<const PlannedUpdate> updates);
+// Returns the program; the state `decision` of another program (OptimizerStage::judge) decides about the step before
+// it. The step scalar kLearningRate is the step's learning rate.
+Result<UpdateProgram> update_program(std::span<const PlannedUpdate> updates,
+                                     const std::string& decision = program::kOptimizerState);
 
 } // namespace hekla::train

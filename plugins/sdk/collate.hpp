@@ -94,6 +94,10 @@ public:
     uint32_t size() const { return raw_.example_count; }
     Example operator[](uint32_t row) const { return Example(element(raw_.examples, row)); }
     uint64_t seed() const { return raw_.seed; }
+#if HK_TARGET_ABI_MINOR >= 1
+    // The step of the training that the batch is for, from 0.
+    uint64_t step() const { return raw_.step; }
+#endif
     const hk_corpus* corpus() const { return raw_.corpus; }
 
 private:

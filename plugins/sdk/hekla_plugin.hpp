@@ -117,6 +117,11 @@ struct LossSum {
     Value sum, count;
 };
 
+struct LossOptions {
+    double weight = 1.0;
+    std::string_view parameters{}; // that it trains; empty: all, where no loss names any
+};
+
 struct Initializer {
     int32_t kind = HK_INITIALIZE_CONSTANT;
     double a = 0.0, b = 0.0;
@@ -240,6 +245,19 @@ public:
     void loss(std::string_view name, const LossSum& total, double weight = 1.0, Location at = Location::here()) {
         loss(name, total.sum, total.count, weight, at);
     }
+#if HK_TARGET_ABI_MINOR >= 1
+    // A loss that trains the parameters of these names alone: patterns with *, separated by commas (for_parameters).
+    void loss(std::string_view name, Value sum, Value count, const LossOptions& options,
+              Location at = Location::here()) {
+        const auto named = [&] {
+            return emit("for_parameters", 1, {sum}, {attribute("names", std::string(options.parameters))}, 1, at)[0];
+        };
+        loss(name, options.parameters.empty() ? sum : named(), count, options.weight, at);
+    }
+    void loss(std::string_view name, const LossSum& total, const LossOptions& options, Location at = Location::here()) {
+        loss(name, total.sum, total.count, options, at);
+    }
+#endif
     void metric(std::string_view name, Value sum, Value count, Location at = Location::here()) {
         api_.metric(builder_, text(name), sum.id, count.id);
         check(at);

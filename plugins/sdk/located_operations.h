@@ -85,6 +85,8 @@
 #define hk_state_read(...) hk_located(hk_state_read(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_state_write(...) hk_located(hk_state_write(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_buffer_update(...) hk_located(hk_buffer_update(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_for_parameters(...) hk_located(hk_for_parameters(__VA_ARGS__), __FILE__, __LINE__)
+#define hk_tap(...) hk_located(hk_tap(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_site(...) hk_located(hk_site(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_gradient_of(...) hk_located(hk_gradient_of(__VA_ARGS__), __FILE__, __LINE__)
 #define hk_incoming_gradient(...) hk_located(hk_incoming_gradient(__VA_ARGS__), __FILE__, __LINE__)

@@ -683,6 +683,23 @@ inline Value buffer_update(Value buffer, Value value, Location at = Location::he
 }
 #endif
 
+#if HK_TARGET_ABI_MINOR >= 1
+// x itself, as the sum of a loss, which then gives gradients to the parameters with these names alone: patterns with
+// *, separated by commas. A parameter that several losses name gets the sum of their gradients. If one loss of a
+// graph names its parameters, all do.
+inline Value for_parameters(Value x, const std::string& names, Location at = Location::here()) {
+    return graph_of({x}, at).emit("for_parameters", 1, {x}, {attribute("names", names)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// x itself, under a name that the graph has once. hekla train --tap NAME shows its statistics in every step and can
+// store its values; without it, nothing is computed or stored for a tap.
+inline Value tap(Value x, const std::string& name, Location at = Location::here()) {
+    return graph_of({x}, at).emit("tap", 1, {x}, {attribute("name", name)}, 1, at)[0];
+}
+#endif
+
 // x itself: a named place where an adapter may act.
 inline Value site(Value x, const std::string& name, Location at = Location::here()) {
     return graph_of({x}, at).emit("site", 1, {x}, {attribute("name", name)}, 1, at)[0];

@@ -86,7 +86,7 @@ std::vector<GradientCase> shape_cases() {
                      }});
     cases.push_back(case_of(Op::broadcast, "", {{{3, 1}}}, {{"shape", ints_of({2, 3, 5})}}));
     cases.push_back(case_of(Op::broadcast, "scalar", {{{}}}, {{"shape", ints_of({2, 3})}}));
-    for (const Op op : {Op::once, Op::state_read, Op::state_write, Op::site})
+    for (const Op op : {Op::once, Op::state_read, Op::state_write, Op::site, Op::tap})
         cases.push_back(case_of(op, "", {{{3}}}, {{"name", std::string("n")}}));
     return cases;
 }
@@ -186,6 +186,7 @@ TEST_CASE("every operation that has a gradient has a case") {
     // These have no gradient by definition.
     covered.insert({Op::sign, Op::floor, Op::round, Op::compare, Op::argmax, Op::stop_gradient, Op::random_uniform,
                     Op::random_normal, Op::truncated_normal, Op::one_hot, Op::incoming_gradient, Op::with_gradient});
+    covered.insert(Op::for_parameters); // loss_parameters_test.cpp: it is the sum of a loss, not inside of a graph
     for (const OperationInfo& o : operation_table())
         if (!o.internal && !is_expanded(o.op)) CHECK_MESSAGE(covered.contains(o.op), o.name);
     // The operations that differentiate() emits were checked too.

@@ -118,7 +118,7 @@ TEST_CASE("simplify keeps every result to the bit") {
         CHECK(after.nodes.size() <= before.nodes.size());
         before_all += before.nodes.size();
         after_all += after.nodes.size();
-        for (const Op gone : {Op::site, Op::stop_gradient, Op::once, Op::state_read, Op::state_write})
+        for (const Op gone : {Op::site, Op::stop_gradient, Op::once, Op::state_read, Op::state_write, Op::tap})
             CHECK(count(after, gone) == 0);
         // Before differentiation the nodes that stop gradients must stay. The gradients are then equal except for the
         // order in which those of a value that is now read more often are added.

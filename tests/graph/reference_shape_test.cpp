@@ -34,7 +34,7 @@ TEST_CASE("shape operations move elements") {
                  {1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2});
     check_tensor(run1(Op::flip, {kSix}, {{"axis", int64_t{1}}}), {2, 3}, {3, 2, 1, 6, 5, 4});
     check_tensor(run1(Op::flip, {kSix}, {{"axis", int64_t{0}}}), {2, 3}, {4, 5, 6, 1, 2, 3});
-    for (const Op op : {Op::once, Op::state_read, Op::state_write, Op::site})
+    for (const Op op : {Op::once, Op::state_read, Op::state_write, Op::site, Op::tap})
         check_tensor(run1(op, {kSix}, {{"name", std::string("n")}}), {2, 3}, kSix.data);
 }
 

@@ -1,6 +1,7 @@
 #include "plugin/host_graph.hpp"
 
 #include "graph/buffer_update.hpp"
+#include "graph/taps.hpp"
 #include "plugin/host_error.hpp"
 
 #include <doctest/doctest.h>
@@ -56,6 +57,33 @@ TEST_CASE("host graph: a buffer is updated in mode train alone") {
         const hk_value wrong[] = {inputs[0], g.fill(&view, HK_KIND_FLOAT, dims, 0, 3.0)};
         CHECK(g.emit(&view, text("buffer_update"), 1, wrong, 2, nullptr, 0, &y, 1) != HK_OK);
     }
+}
+
+TEST_CASE("host graph: the taps of a part have its prefix, and a name is used once") {
+    const hk_graph_interface& g = *plugin::host_graph_interface();
+    plugin::Joint joint;
+    hk_builder view(joint, 1);
+    const auto tapped = [&](std::string_view name) {
+        hk_attribute attribute{};
+        attribute.struct_size = sizeof attribute;
+        attribute.type = HK_ATTRIBUTE_TEXT;
+        attribute.name = text("name");
+        attribute.text = text(name);
+        const hk_value x = g.iota(&view, 3, 0, 1);
+        hk_value y = 0;
+        g.emit(&view, text("tap"), 1, &x, 1, &attribute, 1, &y, 1);
+        return y;
+    };
+    CHECK(tapped("hidden") != 0);
+    joint.prefix = "teacher.";
+    CHECK(tapped("hidden") != 0);
+    joint.prefix.clear();
+    CHECK(graph::tap_names(joint.builder.graph()) == std::vector<std::string>{"hidden", "teacher.hidden"});
+    CHECK(tapped("hidden") == 0);
+    hk_error error;
+    g.status(&view, &error);
+    CHECK(error.message.find("tap: the name 'hidden' is used twice; expected another one for every value") !=
+          std::string::npos);
 }
 
 TEST_CASE("host graph: invalid calls are rejected with a message, and the first error is kept") {

@@ -7,4 +7,11 @@ add_dependencies(test_train gated_test_plugin)
 hekla_add_plugin(normed_test_plugin NAME normed FOLDER ${hekla_BINARY_DIR}/tests/train_plugins
   MANIFEST ${CMAKE_CURRENT_SOURCE_DIR}/train/plugins/normed.json ${CMAKE_CURRENT_SOURCE_DIR}/train/plugins/normed.cpp)
 add_dependencies(test_train normed_test_plugin)
+# A generator and a discriminator, whose losses name their parameters; an objective that sees the step.
+foreach(plugin gan paced)
+  hekla_add_plugin(${plugin}_test_plugin NAME ${plugin} FOLDER ${hekla_BINARY_DIR}/tests/train_plugins
+    MANIFEST ${CMAKE_CURRENT_SOURCE_DIR}/train/plugins/${plugin}.json
+    ${CMAKE_CURRENT_SOURCE_DIR}/train/plugins/${plugin}.cpp)
+  add_dependencies(test_train ${plugin}_test_plugin)
+endforeach()
 target_compile_definitions(test_train PRIVATE HEKLA_TRAIN_PLUGINS="${hekla_BINARY_DIR}/tests/train_plugins")

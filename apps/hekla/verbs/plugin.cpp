@@ -5,6 +5,7 @@
 #include "output.hpp"
 
 #include "base/file.hpp"
+#include "graph/taps.hpp"
 #include "graph/text.hpp"
 #include "plugin/compose.hpp"
 #include "train/training_graph.hpp"
@@ -98,7 +99,8 @@ struct DescribeArguments {
     std::string mode = "train";
     std::string output;
     int64_t batch = 1, length = 16;
-    bool all_ports = false, backward = false, full = false;
+    std::vector<std::string> taps; // patterns of names
+    bool all_ports = false, backward = false, full = false, list_taps = false;
 };
 
 Result<json> read_config(const std::string& given, const char* option) {
@@ -150,6 +152,20 @@ Result<plugin::BatchField> field_of(const std::string& text) {
     return field;
 }
 
+// Returns a line for each tap: its name, kind, shape and scope.
+Result<std::string> list_of_taps(const graph::Graph& graph) {
+    std::string lines;
+    for (const graph::Node& node : graph.nodes) {
+        if (node.op != graph::Op::tap) continue;
+        const graph::ValueId value = node.outputs[0];
+        const std::string scope = graph.scope_path(node.scope);
+        lines += fmt::format("{} {} {}{}\n", node.text("name"), graph::kind_name(graph.kind(value)),
+                             graph.shape(value).text(), scope.empty() ? "" : " in " + scope);
+    }
+    if (lines.empty()) return not_found("the graph has no taps: a plugin makes one with tap(value, name)");
+    return lines;
+}
+
 Result<std::string> describe(const Globals& globals, const DescribeArguments& a) {
     plugin::CompositionSpec spec;
     spec.architecture = a.architecture;
@@ -181,6 +197,9 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
     // Without an objective and ports the graph would be empty, so show everything.
     const bool everything = a.all_ports || (a.objective.empty() && a.ports.empty());
     HK_ASSIGN(graph::Graph graph, composition->build(mode->second, fields, a.ports, everything));
+    if (a.list_taps) return list_of_taps(graph);
+    HK_ASSIGN(const std::vector<std::string> taps, graph::selected_taps(graph, a.taps));
+    graph::add_tap_outputs(graph, taps);
     if (a.backward) { HK_ASSIGN(graph, train::training_graph(graph)); }
     const std::string text = graph::print(graph);
     return a.full || !a.output.empty() ? text : elide_lists(text);
@@ -231,6 +250,9 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->capture_default_str();
     parser->add_option("--port", a->ports, "a port to keep as an output (may be repeated)")->allow_extra_args(false);
     parser->add_flag("--all-ports", a->all_ports, "keep every port, as port.NAME");
+    parser->add_flag("--taps", a->list_taps, "list the values that are named with tap(), instead of the graph");
+    parser->add_option("--tap", a->taps, "a tap to keep as an output (may be repeated; * stands for any characters)")
+        ->allow_extra_args(false);
     parser->add_flag("--backward", a->backward, "add the gradients, as in training");
     parser->add_flag("--full", a->full, "print long constants whole; a file (-o) always has them");
     parser->add_option("-o,--output", a->output, "write to this file instead of standard output");

@@ -26,6 +26,9 @@ struct TrainArguments {
     bool fit = false;
     bool json = false;
     std::optional<std::string> devices; // "0,2" or "all"; empty: one device
+    std::vector<std::string> taps;      // patterns of names
+    std::string tap_values;             // a folder; empty: none are stored
+    int64_t tap_every = 0;              // steps; 0: train.logging_steps
     std::string mpi_module;             // a file; empty: the installed one
     std::string link;                   // "25gbit,20us"; empty: as fast as it is
     int32_t ranks = 0, nodes = 0;       // of a plan; 0: one rank
@@ -84,6 +87,14 @@ int run_seeds(hk_context context, const HostError& error, const TrainArguments& 
     }
     std::printf("%s", a.json ? (all.json().dump() + "\n").c_str() : all.table().c_str());
     return kDone;
+}
+
+// Sets the keys of [tap] that the options mean.
+void add_tap_overrides(TrainArguments& a) {
+    if (a.taps.empty()) return;
+    a.overrides.push_back("tap.names=" + nlohmann::json(a.taps).dump());
+    if (!a.tap_values.empty()) a.overrides.push_back("tap.values=" + nlohmann::json(a.tap_values).dump());
+    if (a.tap_every > 0) a.overrides.push_back(fmt::format("tap.every={}", a.tap_every));
 }
 
 // Prints how a training ended, and returns the exit status.
@@ -208,6 +219,18 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "print estimated memory, time and the most expensive operations, then exit");
     parser->add_option("--plan-for", arguments->plan_for, "as --plan, for a kind of device that need not be present")
         ->check(CLI::IsMember(kPlannedDevices));
+    parser
+        ->add_option("--tap", arguments->taps,
+                     "show the statistics of a value that the network names with tap(), in the log and in lines of "
+                     "progress (may be repeated; * stands for any characters)")
+        ->allow_extra_args(false);
+    CLI::Option* const values =
+        parser
+            ->add_option("--tap-values", arguments->tap_values, "with --tap: store the values in files in this folder")
+            ->needs(parser->get_option("--tap"));
+    parser->add_option("--tap-every", arguments->tap_every, "with --tap-values: steps between files")
+        ->check(CLI::PositiveNumber)
+        ->needs(values);
     parser->footer(
         "Progress, on a terminal the newest step, elsewhere a line with the means of train.logging_steps steps:\n"
         "loss (mean of the step; each loss in parentheses, if there are several), norm (of all gradients,\n"
@@ -220,6 +243,7 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
     verbs.push_back({parser, [&globals, arguments] {
                          if (arguments->fit) arguments->overrides.emplace_back("train.fit=true");
+                         add_tap_overrides(*arguments);
                          return run_train(globals, *arguments);
                      }});
 }

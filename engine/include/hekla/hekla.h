@@ -211,6 +211,33 @@ typedef struct hk_score {
     double value;
 } hk_score;
 
+// What a step computed for a value that a plugin names with tap(). Mean, deviation, minimum and maximum are those of its
+// finite elements; NaN where it has none.
+typedef struct hk_tap {
+    // sizeof(hk_tap).
+    uint32_t struct_size;
+    // Zero.
+    uint32_t reserved;
+    // Name of the tap. Valid during the callback.
+    hk_string name;
+    // Number of elements, of all micro-batches of the step.
+    uint64_t elements;
+    // Number of those that are NaN.
+    uint64_t nans;
+    // Number of those that are infinite.
+    uint64_t infinities;
+    // Mean of the finite elements.
+    double mean;
+    // Standard deviation of the finite elements.
+    double deviation;
+    // Smallest finite element.
+    double minimum;
+    // Largest finite element.
+    double maximum;
+    // Share of the elements that are zero, 0 to 1.
+    double zeros;
+} hk_tap;
+
 // One step of a training, as it is logged. Its pointers are valid until the callback returns.
 typedef struct hk_train_step {
     // sizeof(hk_train_step).
@@ -254,6 +281,10 @@ typedef struct hk_train_step {
     uint64_t exchanged_bytes;
     // Time in which this rank waited for others or for their bytes, in seconds.
     double exchange_seconds;
+    // Taps that the recipe's tap.names selects.
+    const hk_tap* taps;
+    // Number of taps.
+    uint64_t tap_count;
 } hk_train_step;
 
 // One evaluation during a training.

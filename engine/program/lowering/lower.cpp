@@ -33,6 +33,8 @@ LowerNode family_of(Op op) {
     case Op::once:
     case Op::state_read:
     case Op::state_write:
+    case Op::for_parameters:
+    case Op::tap:
     case Op::site:
     case Op::incoming_gradient:
     case Op::with_gradient: return lower_shape;

@@ -208,8 +208,8 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         a.learning_rate = lowering.step_scalar(kLearningRate, 0);
     }
     if (decides || updates)
-        a.state = lowering.named(ResourceKind::state, kOptimizerState,
-                                 {static_cast<int64_t>(sizeof(OptimizerState) / 4)}, Storage::i32);
+        a.state = lowering.named(ResourceKind::state, plan.state, {static_cast<int64_t>(sizeof(OptimizerState) / 4)},
+                                 Storage::i32);
     if (decides) {
         a.gradient_scale = lowering.step_scalar(kGradientScale, 1);
         a.loss = plan.loss_state.empty()

@@ -55,6 +55,21 @@ enum class OptimizerStage : uint8_t {
     judge,  // norm and decision, for an update that another program computes by kOptimizerState
 };
 
+// The states of an optimizer program and the loss scale's constants: shaders/optimizer/record.h.
+using kernels::optimizer::kFirstLossScale;
+using kernels::optimizer::kLossScaleSteps;
+using kernels::optimizer::LossScale;
+using kernels::optimizer::OptimizerState;
+
+inline const char* const kOptimizerState = "optimizer.state";
+inline const char* const kLossScaleState = "optimizer.loss_scale";
+inline const char* const kOptimizerSums = "optimizer.sums"; // with stages: sums of squares of all ranks, floats
+inline const char* const kLearningRate = "learning_rate";   // step scalar
+inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
+inline const char* const kLoss = "loss";                    // step scalar, initially 0
+inline const char* const kMicroBatchShare =
+    "micro_batch_share"; // step scalar, initially 1: 1 / micro-batches; with buffers
+
 struct OptimizerPlan {
     OptimizerKind kind = OptimizerKind::adamw;
     float beta1 = 0.9f;
@@ -80,25 +95,11 @@ struct OptimizerPlan {
     // The loss to check: a state of one float, which programs write by CompileOptions::state_outputs; empty: the step
     // scalar kLoss.
     std::string loss_state;
+    std::string state = kOptimizerState; // of the store: the OptimizerState
     OptimizerStage stage = OptimizerStage::all;
     const Shards* shards =
         nullptr; // of the store; null: all elements are its own. Used until lower_optimizer() returns
 };
-
-// The states of an optimizer program and the loss scale's constants: shaders/optimizer/record.h.
-using kernels::optimizer::kFirstLossScale;
-using kernels::optimizer::kLossScaleSteps;
-using kernels::optimizer::LossScale;
-using kernels::optimizer::OptimizerState;
-
-inline const char* const kOptimizerState = "optimizer.state";
-inline const char* const kLossScaleState = "optimizer.loss_scale";
-inline const char* const kOptimizerSums = "optimizer.sums"; // with stages: sums of squares of all ranks, floats
-inline const char* const kLearningRate = "learning_rate";   // step scalar
-inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
-inline const char* const kLoss = "loss";                    // step scalar, initially 0
-inline const char* const kMicroBatchShare =
-    "micro_batch_share"; // step scalar, initially 1: 1 / micro-batches; with buffers
 
 // `table` and `chunks` are the store's. invalid_argument if the plan does not match them.
 Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,

@@ -91,7 +91,7 @@ Status lower_shape(Lowering& lowering, graph::NodeId id) {
         y = lowering.allocate(shape, Storage::f32, "incoming gradient");
         lowering.fill_zero(y);
         break;
-    default: y = x; break; // once, state_read, state_write, site, with_gradient
+    default: y = x; break; // once, state_read, state_write, for_parameters, tap, site, with_gradient
     }
     lowering.views[node.outputs[0]] = y;
     return {};

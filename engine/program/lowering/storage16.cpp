@@ -19,6 +19,7 @@ bool makes_view(Op op) {
     case Op::slice:
     case Op::flip:
     case Op::broadcast:
+    case Op::tap:
     case Op::site:
     case Op::with_gradient: return true;
     default: return false;

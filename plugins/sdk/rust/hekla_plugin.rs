@@ -286,6 +286,12 @@ impl Graph {
         call!(GRAPH, loss(self.builder, text(name), sum.id, count.id, weight));
         self.noted();
     }
+    /// The same for a loss that trains the parameters of these names alone (for_parameters).
+    #[cfg(any(hekla_minor = "1"))]
+    #[track_caller]
+    pub fn loss_for(&self, parameters: &str, name: &str, sum: Value<'_>, count: Value<'_>, weight: f64) {
+        self.loss(name, for_parameters(sum, parameters), count, weight);
+    }
     #[track_caller]
     pub fn metric(&self, name: &str, sum: Value<'_>, count: Value<'_>) {
         call!(GRAPH, metric(self.builder, text(name), sum.id, count.id));
@@ -781,6 +787,11 @@ impl<'a> Batch<'a> {
     }
     pub fn seed(&self) -> u64 {
         self.0.seed
+    }
+    /// The step of the training that the batch is for, from 0.
+    #[cfg(any(hekla_minor = "1"))]
+    pub fn step(&self) -> u64 {
+        self.0.step
     }
     pub fn examples(&self) -> impl Iterator<Item = Example<'a>> {
         unsafe { elements(self.0.examples, self.0.example_count) }.map(Example)

@@ -1765,6 +1765,21 @@ pub fn buffer_update<'g>(buffer: Value<'g>, value: Value<'g>) -> Value<'g> {
     buffer.graph().emit("buffer_update", 1, &[buffer.id(), value.id()], &[], 1)[0]
 }
 
+/// x itself, as the sum of a loss, which then gives gradients to the parameters with these names alone: patterns with
+/// *, separated by commas. A parameter that several losses name gets the sum of their gradients. If one loss of a
+/// graph names its parameters, all do.
+#[track_caller]
+pub fn for_parameters<'g>(x: Value<'g>, names: &str) -> Value<'g> {
+    x.graph().emit("for_parameters", 1, &[x.id()], &[("names", Attribute::Text(names))], 1)[0]
+}
+
+/// x itself, under a name that the graph has once. hekla train --tap NAME shows its statistics in every step and can
+/// store its values; without it, nothing is computed or stored for a tap.
+#[track_caller]
+pub fn tap<'g>(x: Value<'g>, name: &str) -> Value<'g> {
+    x.graph().emit("tap", 1, &[x.id()], &[("name", Attribute::Text(name))], 1)[0]
+}
+
 /// The gradient of the sum of y with respect to x, from which y was computed: a value like any other, so that a loss
 /// may contain it (a gradient penalty). It can be differentiated again where the operations between x and y can: not
 /// attention, gru, lstm, cross_entropy, max_pool2d, rotary with tables that learn, and plugins' own operations.

@@ -286,7 +286,9 @@ pub struct hk_graph_interface {
     /// Thread: describe.
     pub positions: Option<unsafe extern "C" fn(builder: *mut hk_builder, batch: i64, length: i64) -> hk_value>,
     /// A float32 scalar [] that a schedule of the recipe or the host sets at each step, without describing the graph
-    /// again.
+    /// again. Since minor 1, a training sets two names itself unless a schedule does: "train.step", the number of the
+    /// step from 0, and "train.progress", that number divided by the steps of the run; an evaluation has the values
+    /// of the last step.
     /// Thread: describe.
     pub step_scalar: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, initial: f64) -> hk_value>,
     /// One operation by name and revision. Optional inputs may be 0; trailing ones may be left out. Attributes that
@@ -526,6 +528,11 @@ pub struct hk_batch {
     /// null: only the examples above exist
     pub corpus: *const hk_corpus,
     pub seed: u64,
+    /// number of the step of the training that the batch is for, from 0; in evaluations that of the last step before,
+    /// and 0 outside of trainings. Where layers are frozen, their results for the rows of a table may be computed
+    /// once, for a step before the first: there the fields that they read must not depend on it
+    #[cfg(any(hekla_minor = "1"))]
+    pub step: u64,
 }
 
 // ---- architecture.h

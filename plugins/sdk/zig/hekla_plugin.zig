@@ -234,7 +234,9 @@ pub const hk_graph_interface = extern struct {
     // [describe]
     @"positions": ?*const fn (?*hk_builder, i64, i64) callconv(.C) hk_value,
     // A float32 scalar [] that a schedule of the recipe or the host sets at each step, without describing the graph
-    // again.
+    // again. Since minor 1, a training sets two names itself unless a schedule does: "train.step", the number of the
+    // step from 0, and "train.progress", that number divided by the steps of the run; an evaluation has the values of
+    // the last step.
     // [describe]
     @"step_scalar": ?*const fn (?*hk_builder, hk_string, f64) callconv(.C) hk_value,
     // One operation by name and revision. Optional inputs may be 0; trailing ones may be left out. Attributes that
@@ -453,6 +455,10 @@ pub const hk_batch = extern struct {
     // null: only the examples above exist
     @"corpus": [*c]const hk_corpus,
     @"seed": u64,
+    // number of the step of the training that the batch is for, from 0; in evaluations that of the last step before,
+    // and 0 outside of trainings. Where layers are frozen, their results for the rows of a table may be computed
+    // once, for a step before the first: there the fields that they read must not depend on it
+    @"step": u64,
 };
 
 // ---- architecture.h

@@ -70,6 +70,12 @@ typedef struct hk_batch {
     const hk_example* examples; // one per row
     const hk_corpus* corpus;    // null: only the examples above exist
     uint64_t seed;
+#if HK_TARGET_ABI_MINOR >= 1
+    // number of the step of the training that the batch is for, from 0; in evaluations that of the last step before,
+    // and 0 outside of trainings. Where layers are frozen, their results for the rows of a table may be computed
+    // once, for a step before the first: there the fields that they read must not depend on it
+    uint64_t step;
+#endif
 } hk_batch;
 
 #endif

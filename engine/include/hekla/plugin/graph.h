@@ -113,7 +113,9 @@ typedef struct hk_graph_interface {
     hk_value(HK_ABI* positions)(hk_builder* builder, int64_t batch, int64_t length);
 
     // A float32 scalar [] that a schedule of the recipe or the host sets at each step, without describing the graph
-    // again.
+    // again. Since minor 1, a training sets two names itself unless a schedule does: "train.step", the number of the
+    // step from 0, and "train.progress", that number divided by the steps of the run; an evaluation has the values of
+    // the last step.
     // [describe]
     hk_value(HK_ABI* step_scalar)(hk_builder* builder, hk_string name, double initial);
 

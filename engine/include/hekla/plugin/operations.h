@@ -1443,6 +1443,33 @@ static inline hk_value hk_buffer_update(const hk_graph_interface* graph, hk_buil
 }
 #endif
 
+#if HK_TARGET_ABI_MINOR >= 1
+// x itself, as the sum of a loss, which then gives gradients to the parameters with these names alone: patterns with
+// *, separated by commas. A parameter that several losses name gets the sum of their gradients. If one loss of a
+// graph names its parameters, all do.
+static inline hk_value hk_for_parameters(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_string names) {
+    hk_value inputs[] = {x};
+    hk_attribute attributes[1];
+    attributes[0] = hk_attribute_text("names", names);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("for_parameters"), 1, inputs, 1, attributes, 1, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// x itself, under a name that the graph has once. hekla train --tap NAME shows its statistics in every step and can
+// store its values; without it, nothing is computed or stored for a tap.
+static inline hk_value hk_tap(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_string name) {
+    hk_value inputs[] = {x};
+    hk_attribute attributes[1];
+    attributes[0] = hk_attribute_text("name", name);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("tap"), 1, inputs, 1, attributes, 1, &output, 1);
+    return output;
+}
+#endif
+
 // x itself: a named place where an adapter may act.
 static inline hk_value hk_site(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_string name) {
     hk_value inputs[] = {x};
