@@ -12,7 +12,4 @@ Result<Outputs> given_gradient_outputs(const Rule& rule);
 // The rule of with_gradient; false for other operations.
 bool given_gradient(Backward& backward);
 
-// Checks that no loss, metric or output reads an incoming gradient except through with_gradient.
-Status check_incoming_gradients(const Graph& graph);
-
 } // namespace hekla::graph
