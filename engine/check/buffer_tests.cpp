@@ -123,7 +123,7 @@ Status test_buffers(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         if (provided.interface_id != HK_ARCHITECTURE_INTERFACE) continue;
         HK_ASSIGN(const Small small, small_network(trial, provided));
-        constexpr int64_t kRows = 3;
+        constexpr int64_t kRows = 16; // many values for each statistic
         const auto examples = std::span(small.examples).first(std::min<std::size_t>(kRows, small.examples.size()));
         HK_ASSIGN(const std::vector<data::Field> fields, batch_of(small, examples, kRows, small.length, 1));
         HK_ASSIGN(const std::vector<plugin::BatchField> described,

@@ -233,7 +233,7 @@ TEST_CASE("graphs that decode mode would compute wrongly are rejected, with the 
           }).empty());
 }
 
-TEST_CASE("a state that is written with another shape or kind than it is read is refused") {
+TEST_CASE("a state that is written with another shape than it is read is refused") {
     const auto refusal = [](const std::function<ValueId(Builder&, ValueId)>& next) {
         Builder b;
         const ValueId x = b.input("x", Kind::float_, {2, 3});
@@ -247,15 +247,11 @@ TEST_CASE("a state that is written with another shape or kind than it is read is
     is(refusal([](Builder& b, ValueId x) {
            return b(Op::reshape, {x}, {{"shape", std::vector<int64_t>{2, 3, 1}}}); // as many elements
        }),
-       "state_write: the state 'cell' is read as float [2, 3] and written as float [2, 3, 1]: a state keeps the shape");
+       "state_write: the state 'cell' is read as [2, 3] and written as [2, 3, 1]: a state keeps the shape");
     is(refusal([](Builder& b, ValueId x) {
            return b(Op::concat, {x, x}, {{"axis", int64_t{1}}}); // it grows with every token
        }),
-       "written as float [2, 6]");
-    is(refusal([](Builder& b, ValueId x) {
-           return b(Op::argmax, {x}, {{"axis", int64_t{1}}});
-       }),
-       "written as int32 [2]");
+       "written as [2, 6]");
     CHECK(refusal([](Builder& b, ValueId x) { return b(Op::tanh, {x}); }).empty());
 }
 

@@ -54,10 +54,10 @@ def teacher(run, decay):
 
 def greedy(run, text, logits, first):
     vocabulary = json.loads((pathlib.Path(run) / "tokenizer.json").read_text())["model"]["vocab"]
-    content = pathlib.Path(text).read_text()[:-1]
-    rows = json.loads(pathlib.Path(logits).read_text().splitlines()[0])
-    rows = next(iter(rows.values())) if isinstance(rows, dict) else rows
-    assert len(rows) == len(content), f"{len(rows)} rows of logits for {len(content)} characters"
+    parallel = json.loads(pathlib.Path(logits).read_text())
+    content, rows = parallel["text"], parallel["embedding"]
+    assert pathlib.Path(text).read_text().rstrip("\n") == content, f"the text is not {content!r}"
+    assert len(rows) == len(content) > int(first) + 8, f"{len(rows)} rows of logits for {len(content)} characters"
     for at in range(int(first), len(content)):
         row = rows[at - 1]
         best = max(range(len(row)), key=row.__getitem__)

@@ -87,6 +87,11 @@ static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     const int64_t image[] = {hk_dim(g, ids, 0), m->side, m->side, m->width};
     const int64_t rows[] = {hk_dim(g, ids, 0), -1, m->width};
     hk_value x = hk_embedding(G, hk_normal(g, "pixels.weight", words, 2, 0.5), ids, NULL);
+    if (hk.graph->has_field(g, hk_text("attention_mask"))) { // 0 where padding follows the pixels
+        const int64_t mask[] = {hk_dim(g, ids, 0), hk_dim(g, ids, 1), 1};
+        const hk_value real = hk_cast(G, hk_input(g, "attention_mask"), HK_KIND_FLOAT);
+        x = hk_mul(G, x, hk_reshape(G, real, mask, 3));
+    }
     if (pixels > hk_dim(g, ids, 1)) {
         hk_pad_options options = hk_pad_defaults();
         options.after = pixels - hk_dim(g, ids, 1);

@@ -24,6 +24,8 @@ public:
     void build(Graph& g) {
         const Value ids = g.input("input_ids");
         Value x = embedding(g.parameter("pixels.weight", {s_.vocabulary, s_.width}, normal(0.5)), ids);
+        if (g.has_field("attention_mask")) // 0 where padding follows the pixels
+            x = x * reshape(to_float(g.input("attention_mask")), {ids.dim(0), ids.dim(1), 1});
         const int64_t pixels = s_.side * s_.side, missing = pixels - ids.dim(1);
         if (missing > 0) x = pad(x, 1, {.after = missing});
         x = reshape(slice(x, 1, 0, pixels), {ids.dim(0), s_.side, s_.side, s_.width});

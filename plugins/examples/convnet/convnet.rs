@@ -22,6 +22,10 @@ impl Architecture for Convnet {
         let ids = g.input("input_ids");
         let (batch, pixels) = (ids.dim(0), self.side * self.side);
         let mut x = embedding(g.parameter("pixels.weight", &[self.vocabulary, self.width], normal(0.5)), ids);
+        if g.has_field("attention_mask") {
+            // 0 where padding follows the pixels
+            x = x * reshape(to_float(g.input("attention_mask")), &[batch, ids.dim(1), 1]);
+        }
         if pixels > ids.dim(1) {
             x = pad_with(x, 1, PadOptions::new().after(pixels - ids.dim(1)));
         }
