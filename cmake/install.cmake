@@ -54,8 +54,10 @@ install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/sdk/rust ${hekla_SOURCE_DIR}/plugi
 foreach(kind adapters architectures combiners heads objectives optimizers)
   install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/${kind} DESTINATION share/hekla/plugins FILES_MATCHING PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.json")
 endforeach()
+# Examples in every language, with their recipes.
+install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/examples DESTINATION share/hekla/plugins)
 install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
-install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/GRAPHS.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
+install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/GRAPHS.md ${hekla_SOURCE_DIR}/plugins/EXAMPLES.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
 # The manual page and shell completions, which the program generates from its own options.
 set(generated share/bash-completion/completions/hekla:completion:bash share/zsh/site-functions/_hekla:completion:zsh

@@ -9,6 +9,7 @@
 #include "base/shell_word.hpp"
 #include "base/temporary_folder.hpp"
 #include "hekla/plugin/adapter.h"
+#include "hekla/plugin/combiner.h"
 #include "hekla/plugin/operation.h"
 #include "hekla/plugin/optimizer.h"
 
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 // What a plugin must provide for a test to apply to it.
-enum class Applies { always, architecture, objective, head, adapter, network, operation, optimizer, trained };
+enum class Applies { always, architecture, body, objective, head, adapter, network, operation, optimizer, trained };
 
 struct Test {
     const char* name;
@@ -88,9 +89,13 @@ const std::vector<Test>& tests() {
         {"batch.examples", "any example makes a batch, or is refused with a reason", 2, 60, test_strange_examples,
          Applies::objective},
         {"decode", "outputs are decoded to JSON, one object per row", 2, 60, test_decoding, Applies::head},
-        {"network.causal", "no token depends on the tokens after it", 2, 120, test_causal, Applies::architecture},
+        {"network.causal", "no token depends on the tokens after it", 2, 120, test_causal, Applies::body},
         {"network.rows", "a row does not depend on the other rows of its batch", 2, 120, test_rows_apart},
         {"network.padding", "padding changes nothing", 2, 120, test_padding, Applies::architecture},
+        {"network.random", "evaluation draws no random numbers", 2, 120, test_random},
+        {"network.sums", "the losses of a batch are the sums over its rows", 2, 120, test_sums},
+        {"network.buffers", "what training writes to buffers is what evaluation reads", 2, 300, test_buffers,
+         Applies::architecture},
         {"network.decode", "rows fed in chunks give the logits of the whole row", 2, 120, test_decode_mode,
          Applies::architecture},
         {"network.gradient", "gradients match finite differences", 2, 300, test_gradient},
@@ -102,6 +107,10 @@ const std::vector<Test>& tests() {
          Applies::optimizer},
         {"optimizer.finite", "parameters and states stay finite, also where gradients are 0", 2, 60,
          test_optimizer_finite, Applies::optimizer},
+        {"optimizer.still", "a learning rate or gradients of 0 change nothing but by decay", 2, 60,
+         test_optimizer_still, Applies::optimizer},
+        {"optimizer.descends", "it makes a sum of squares smaller, whatever the shape", 2, 120, test_optimizer_descends,
+         Applies::optimizer},
         {"operation.shapes", "any shapes give output shapes and costs, or are refused with a reason", 2, 60,
          test_operation_shapes, Applies::operation},
         {"operation.reference", "the CPU reference is repeatable and stays inside its tensors", 2, 60,
@@ -147,6 +156,9 @@ bool means(std::string_view one, std::string_view name) {
 bool applies(Applies to, std::string_view interface_id) {
     switch (to) {
     case Applies::architecture: return interface_id == HK_ARCHITECTURE_INTERFACE;
+    case Applies::body:
+        return interface_id == HK_ARCHITECTURE_INTERFACE || interface_id == HK_ADAPTER_INTERFACE ||
+               interface_id == HK_COMBINER_INTERFACE;
     case Applies::objective: return interface_id == HK_OBJECTIVE_INTERFACE;
     case Applies::head: return interface_id == HK_HEAD_INTERFACE;
     case Applies::adapter: return interface_id == HK_ADAPTER_INTERFACE;
@@ -162,6 +174,7 @@ bool applies(Applies to, std::string_view interface_id) {
 const char* needed_text(Applies to) {
     switch (to) {
     case Applies::architecture: return "an architecture";
+    case Applies::body: return "an architecture, adapter or combiner";
     case Applies::objective: return "an objective";
     case Applies::head: return "a head";
     case Applies::adapter: return "an adapter";

@@ -54,10 +54,11 @@ public:
         batch.rows = static_cast<int64_t>(rows_.size());
         batch.length = length_;
         batch.sources = sources_;
-        for (const int64_t chunk : {int64_t{1}, int64_t{16}}) {
+        // A state does not know how many tokens of a chunk count, so that only whole chunks are fed with one.
+        for (const int64_t chunk : {int64_t{1}, recurrent_ ? int64_t{3} : int64_t{16}, int64_t{7}}) {
             trial_.doing(fmt::format("{}: rows of {} tokens in decode mode, {} at a time", name_, lengths(), chunk));
             HK_TRY(decoder->begin(batch).with_context(fmt::format("{} in decode mode", name_)));
-            if (std::ranges::find(decoder->chunks(), chunk) == decoder->chunks().end()) continue;
+            if (!recurrent_ && std::ranges::find(decoder->chunks(), chunk) == decoder->chunks().end()) continue;
             HK_TRY(compare(*decoder, static_cast<std::size_t>(chunk)));
         }
         return {};
@@ -89,9 +90,9 @@ private:
             trial_.skip(name_ + ": is not causal by its manifest and has no decoder");
             return false;
         }
-        const bool recurrent = std::ranges::any_of(
-            decoding->outputs, [](const auto& output) { return output.first.starts_with("state."); });
-        if (!recurrent && decoding->find_leaf(graph::Op::input, "decode.start") == graph::kNone) {
+        recurrent_ = std::ranges::any_of(decoding->outputs,
+                                         [](const auto& output) { return output.first.starts_with("state."); });
+        if (!recurrent_ && decoding->find_leaf(graph::Op::input, "decode.start") == graph::kNone) {
             trial_.skip(fmt::format("{}: has neither attention with a cache nor state_read and state_write, and so "
                                     "does not generate token by token",
                                     name_));
@@ -140,22 +141,39 @@ private:
         return {};
     }
 
+    // Returns how many tokens of each row the next step takes. With states: whole chunks, then single tokens.
+    std::vector<std::size_t> next_counts(const std::vector<std::size_t>& done, std::size_t& chunk) const {
+        std::vector<std::size_t> left;
+        for (std::size_t row = 0; row < rows_.size(); ++row) left.push_back(rows_[row].size() - done[row]);
+        if (!recurrent_) {
+            for (std::size_t& count : left) count = std::min(count, chunk);
+            return left;
+        }
+        if (*std::ranges::max_element(left) < chunk) chunk = 1;
+        for (std::size_t& count : left) count = count >= chunk ? chunk : 0;
+        return left;
+    }
+
     // Feeds all rows, `chunk` tokens of each at a time.
     Status compare(generate::Decoder& decoder, std::size_t chunk) {
         const std::size_t count = rows_.size(), capacity = static_cast<std::size_t>(decoder.capacity());
+        const std::string fed = chunk == 1 ? "token by token" : fmt::format("in chunks of {} tokens", chunk);
         std::vector<int32_t> own_cache(count * capacity);
         for (std::size_t i = 0; i < own_cache.size(); ++i) own_cache[i] = static_cast<int32_t>(i / capacity);
         double worst = 0.0;
         std::size_t worst_row = 0, worst_token = 0;
-        for (std::size_t begin = 0; begin < static_cast<std::size_t>(length_); begin += chunk) {
+        std::vector<std::size_t> done(count);
+        for (;;) {
+            const std::vector<std::size_t> taken = next_counts(done, chunk);
+            if (*std::ranges::max_element(taken) == 0) break;
             std::vector<int32_t> tokens(count * chunk), starts(count), counts(count);
             for (std::size_t row = 0; row < count; ++row) {
-                if (rows_[row].size() <= begin) continue;
-                const std::size_t taken = std::min(chunk, rows_[row].size() - begin);
-                starts[row] = static_cast<int32_t>(begin);
-                counts[row] = static_cast<int32_t>(taken);
-                std::copy_n(rows_[row].begin() + static_cast<std::ptrdiff_t>(begin), taken,
+                if (taken[row] == 0) continue;
+                starts[row] = static_cast<int32_t>(done[row]);
+                counts[row] = static_cast<int32_t>(taken[row]);
+                std::copy_n(rows_[row].begin() + static_cast<std::ptrdiff_t>(done[row]), taken[row],
                             tokens.begin() + static_cast<std::ptrdiff_t>(row * chunk));
+                done[row] += taken[row];
             }
             generate::Step step;
             step.chunk = static_cast<int64_t>(chunk);
@@ -166,13 +184,12 @@ private:
             generate::Logits logits;
             HK_TRY(decoder.decode(step, logits).with_context(fmt::format("{} in decode mode", name_)));
             for (std::size_t row = 0; row < count; ++row) {
-                if (counts[row] == 0) continue;
-                const std::size_t token = begin + static_cast<std::size_t>(counts[row]) - 1;
-                const double difference = distance(logits, row, token);
+                if (taken[row] == 0) continue;
+                const double difference = distance(logits, row, done[row] - 1);
                 if (!(difference > worst)) continue;
                 worst = difference;
                 worst_row = row;
-                worst_token = token;
+                worst_token = done[row] - 1;
             }
         }
         if (worst <= kTolerance) return {};
@@ -180,8 +197,7 @@ private:
             "{}: fed {} in decode mode, the logits of token {} of a row of {} differ by {:.2g} from those of the whole "
             "row: what a token sees must come from attention with a cache, state_read and state_write, and its place "
             "from positions(), never from the length of the batch's rows",
-            name_, chunk == 1 ? "token by token" : fmt::format("in chunks of {} tokens", chunk), worst_token,
-            rows_[worst_row].size(), worst));
+            name_, fed, worst_token, rows_[worst_row].size(), worst));
         return {};
     }
 
@@ -200,6 +216,7 @@ private:
     Trial& trial_;
     std::string name_;
     bool causal_;
+    bool recurrent_ = false; // with states
     const plugin::Composition& composition_;
     int64_t length_;
     std::string token_field_ = "input_ids";

@@ -1,6 +1,8 @@
 #include "check/probe.hpp"
 #include "check/tests.hpp"
 
+#include "hekla/plugin/combiner.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -52,14 +54,21 @@ bool has_rows(const graph::Tensor& tensor, int64_t rows) { return tensor.shape.r
 
 bool is_body(const plugin::Provided& provided) { return provided.interface_id == HK_ARCHITECTURE_INTERFACE; }
 
+bool is_part_of_body(const plugin::Provided& provided) {
+    return provided.interface_id == HK_ADAPTER_INTERFACE || provided.interface_id == HK_COMBINER_INTERFACE;
+}
+
 } // namespace
 
 Status test_causal(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
-        if (!is_body(provided)) continue;
+        if (!is_body(provided) && !is_part_of_body(provided)) continue;
         HK_ASSIGN(const Small small, small_network(trial, provided));
-        if (!is_causal(provided, small.spec.config)) {
-            trial.skip(name_of(provided) + ": is not causal by its manifest");
+        HK_ASSIGN(const plugin::Registry::Entry body,
+                  trial.registry().find(HK_ARCHITECTURE_INTERFACE, small.recipe->model.architecture));
+        if (!is_causal(*body.provided, small.spec.config)) {
+            trial.skip(fmt::format("{}: {} not causal by its manifest", name_of(provided),
+                                   is_body(provided) ? "is" : name_of(*body.provided) + ", its body here, is"));
             continue;
         }
         HK_ASSIGN(std::vector<data::Field> fields,

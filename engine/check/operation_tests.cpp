@@ -65,7 +65,7 @@ std::vector<graph::NamedAttribute> given_attributes(const Tried& own, bool chang
         const auto found = values.find(name);
         if (found == values.end()) {
             const double* const usual = fallback ? std::get_if<double>(&*fallback) : nullptr;
-            if (changed && usual != nullptr) given.push_back({name, 0.75 * *usual + 0.125});
+            if (changed && usual != nullptr) given.push_back({name, *usual == 0.5 ? 0.75 : 0.75 * *usual + 0.125});
             continue;
         }
         switch (type) {

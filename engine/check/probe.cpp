@@ -125,6 +125,26 @@ double root_mean_square(const std::vector<graph::Tensor>& tensors) {
     return std::sqrt(squares / count);
 }
 
+// Reports parameters that the loss depends on, and that get no gradient. `loss` evaluates with the current feeds.
+template<class F>
+Status find_untrained(Trial& trial, const Probe& probe, const Gradients& gradients, graph::Feeds& feeds, F&& loss) {
+    HK_ASSIGN(const double before, loss());
+    RandomStream random(trial.seed(), 13);
+    for (auto& [name, tensor] : feeds.parameters) {
+        if (std::ranges::find(gradients.names, name) != gradients.names.end()) continue;
+        const std::vector<double> held = tensor.data;
+        for (double& value : tensor.data) value += 1e-2 * (random.next_unit() + 0.5);
+        const Result<double> after = loss();
+        tensor.data = held;
+        HK_TRY(after.status());
+        if (std::abs(after.value() - before) > 1e-9 * std::max(1.0, std::abs(before)))
+            trial.fail(fmt::format("{}: the loss depends on {}, which gets no gradient: what is not trained is a "
+                                   "buffer or a constant",
+                                   probe.name, name));
+    }
+    return {};
+}
+
 Result<Probe> network_probe(const Trial& trial, const plugin::Provided& provided, int64_t rows, int32_t mode) {
     HK_ASSIGN(const Small small, small_network(trial, provided));
     const auto examples =
@@ -180,6 +200,7 @@ Status compare_with_differences(Trial& trial, const Probe& probe) {
         trial.skip(probe.name + ": has no trained parameters");
         return {};
     }
+    HK_TRY(find_untrained(trial, probe, wanted, feeds, loss));
     HK_ASSIGN(const std::vector<graph::Tensor> gradients, graph::evaluate(training, feeds, wanted.values));
     double largest = 0.0;
     for (const graph::Tensor& gradient : gradients)

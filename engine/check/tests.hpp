@@ -40,6 +40,13 @@ Status test_rows_apart(Trial& trial);
 Status test_padding(Trial& trial);
 Status test_gradient(Trial& trial);
 
+// Evaluation: its losses, and that it is not random (evaluation_tests.cpp).
+Status test_random(Trial& trial);
+Status test_sums(Trial& trial);
+
+// Buffers that training writes against what evaluation reads (buffer_tests.cpp).
+Status test_buffers(Trial& trial);
+
 // What an adapter adds against what it merges (adapter_tests.cpp).
 Status test_merge(Trial& trial);
 
@@ -47,6 +54,8 @@ Status test_merge(Trial& trial);
 Status test_optimizer_shapes(Trial& trial);
 Status test_optimizer_same(Trial& trial);
 Status test_optimizer_finite(Trial& trial);
+Status test_optimizer_still(Trial& trial);
+Status test_optimizer_descends(Trial& trial);
 
 // Decode mode against the whole row (decode_mode_tests.cpp).
 Status test_decode_mode(Trial& trial);

@@ -112,9 +112,10 @@ Status check_memory(const Graph& described, const Graph& decoding) {
                 "{}: causal attention without a cache sees only the tokens of the current chunk in decode mode: give "
                 "it the attribute cache, a name that no other attention of the model has, for example \"layer.0\"",
                 decoding.describe(id)));
-    std::set<std::string, std::less<>> read, written;
+    std::map<std::string, ValueId, std::less<>> read; // initial values by name
+    std::set<std::string, std::less<>> written;
     for (const Node& node : described.nodes) {
-        if (node.op == Op::state_read) read.insert(node.text("name"));
+        if (node.op == Op::state_read) read[node.text("name")] = node.inputs[0];
         if (node.op == Op::state_write) written.insert(node.text("name"));
     }
     for (NodeId id = 0; id < described.nodes.size(); ++id) {
@@ -129,6 +130,12 @@ Status check_memory(const Graph& described, const Graph& decoding) {
             return invalid_argument(fmt::format("{}: the state '{}' is read and never written, so that every token "
                                                 "starts from its first value: add state_write('{}') with the new value",
                                                 described.describe(id), name, name));
+        if (node.op != Op::state_write) continue;
+        const Shape &initial = described.shape(read.find(name)->second), &next = described.shape(node.inputs[0]);
+        if (initial != next)
+            return invalid_argument(fmt::format("{}: the state '{}' is read as {} and written as {}: a state keeps the "
+                                                "shape of its initial value",
+                                                described.describe(id), name, initial.text(), next.text()));
     }
     return {};
 }

@@ -4,6 +4,7 @@
 #include "plugin/host_error.hpp"
 #include "plugin/host_operation.hpp"
 #include "plugin/host_struct.hpp"
+#include "plugin/plugin_set.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -79,6 +80,16 @@ bool name_ok(hk_builder* b, const char* what, const std::string& name) {
     return false;
 }
 
+// Checks the name of a parameter or buffer. What another network of a training names so is not saved with the model.
+bool tensor_name_ok(hk_builder* b, const char* what, const std::string& name) {
+    if (!name_ok(b, what, name)) return false;
+    if (!b->joint.prefix.empty() || !is_of_other_network(name)) return true;
+    fail(b, invalid_argument(fmt::format("{0} '{1}': names that begin with '{2}' are those of another network of a "
+                                         "training, which is not saved with the model: choose another name",
+                                         what, name, name.substr(0, name.find('.') + 1))));
+    return false;
+}
+
 bool finite(std::span<const double> values) {
     return std::ranges::all_of(values, [](double v) { return !std::isnan(v); });
 }
@@ -150,10 +161,15 @@ ValueId with_virtual_tokens(Joint& joint, const BatchField& field, ValueId value
             return builder(graph::Op::concat, {builder.positions(field.shape[0], count), shifted},
                            {{"axis", int64_t{1}}});
         }
-        if (field.name == "next_ids") { // the last virtual token predicts the row's first
+        if (field.name == "next_ids") { // the last virtual token predicts the row's first, unless the row is padding
             const ValueId tokens = builder.input("input_ids", ids->kind, ids->shape);
-            const ValueId first = builder(graph::Op::slice, {tokens},
+            const ValueId taken = builder(graph::Op::slice, {tokens},
                                           {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"length", int64_t{1}}});
+            const ValueId counts =
+                builder(graph::Op::compare, {value, builder.fill(field.kind, {}, -100.0)}, {{"relation", int64_t{1}}});
+            const ValueId labels =
+                builder(graph::Op::sum, {counts}, {{"axes", std::vector<int64_t>{1}}, {"keep", int64_t{1}}});
+            const ValueId first = builder(graph::Op::where, {labels, taken, filled(1, -100.0)});
             const ValueId front =
                 count > 1 ? builder(graph::Op::concat, {filled(count - 1, -100.0), first}, {{"axis", int64_t{1}}})
                           : first;
@@ -324,7 +340,7 @@ const hk_graph_interface* host_graph_interface() {
            uint32_t flags) {
             return call(b, hk_value{0}, [&](graph::Builder& builder) {
                 const std::string n = text(name);
-                if (!name_ok(b, "parameter", n) || !dims_ok(b, fmt::format("parameter '{}'", n), dims, rank))
+                if (!tensor_name_ok(b, "parameter", n) || !dims_ok(b, fmt::format("parameter '{}'", n), dims, rank))
                     return hk_value{0};
                 if (initializer < HK_INITIALIZE_CONSTANT || initializer > HK_INITIALIZE_TRUNCATED_NORMAL)
                     return fail(b, invalid_argument(
@@ -343,7 +359,7 @@ const hk_graph_interface* host_graph_interface() {
         [](hk_builder* b, hk_string name, int32_t kind, const int64_t* dims, uint32_t rank, const double* values) {
             return call(b, hk_value{0}, [&](graph::Builder& builder) {
                 const std::string n = text(name);
-                if (!name_ok(b, "buffer", n) || !dims_ok(b, "buffer", dims, rank) || !kind_ok(b, "buffer", kind))
+                if (!tensor_name_ok(b, "buffer", n) || !dims_ok(b, "buffer", dims, rank) || !kind_ok(b, "buffer", kind))
                     return hk_value{0};
                 const Shape shape = shape_from(dims, rank);
                 if (values == nullptr) return fail(b, invalid_argument(fmt::format("buffer '{}': no values", n)));

@@ -19,7 +19,15 @@ foreach(name faulty faulty_operation)
   target_link_options(${name} PRIVATE -Wl,--version-script=${hekla_SOURCE_DIR}/plugins/sdk/plugin.map)
 endforeach()
 target_compile_definitions(faulty_two_exports PRIVATE TWO_EXPORTS)
-add_custom_target(faults ALL DEPENDS faulty faulty_two_exports faulty_operation faulty_adapter faulty_optimizer)
+# The plugins of planted/faults.txt, which are written with the SDK.
+set(HEKLA_PLUGIN_MAP ${hekla_SOURCE_DIR}/plugins/sdk/plugin.map)
+foreach(name planted_network planted_operation planted_adapter planted_optimizer)
+  hekla_add_plugin(${name} FOLDER ${hekla_BINARY_DIR}/faults/planted MANIFEST ${CMAKE_CURRENT_SOURCE_DIR}/check/planted/${name}.json
+    ${CMAKE_CURRENT_SOURCE_DIR}/check/planted/${name}.cpp)
+  set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+endforeach()
+add_custom_target(faults ALL DEPENDS faulty faulty_two_exports faulty_operation faulty_adapter faulty_optimizer planted_network
+  planted_operation planted_adapter planted_optimizer)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in
   ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty_operation.json.in)
 add_test(NAME check_faults COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${hekla_BINARY_DIR}/bin/hekla ${hekla_BINARY_DIR}/faults)
@@ -27,6 +35,12 @@ set_tests_properties(check_faults PROPERTIES TIMEOUT 900)
 add_test(NAME check_faults_trained
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${hekla_BINARY_DIR}/bin/hekla ${hekla_BINARY_DIR}/faults --trained)
 set_tests_properties(check_faults_trained PROPERTIES TIMEOUT 1800 LABELS long)
+add_test(NAME check_planted COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/planted/planted.sh ${hekla_BINARY_DIR}/bin/hekla
+  ${hekla_BINARY_DIR}/faults/planted)
+set_tests_properties(check_planted PROPERTIES TIMEOUT 1200)
+add_test(NAME check_planted_all COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/planted/planted.sh ${hekla_BINARY_DIR}/bin/hekla
+  ${hekla_BINARY_DIR}/faults/planted --all)
+set_tests_properties(check_planted_all PROPERTIES TIMEOUT 7200 LABELS long)
 # The built-in plugins pass.
 file(GLOB hekla_manifests RELATIVE ${hekla_SOURCE_DIR}/plugins ${hekla_SOURCE_DIR}/plugins/*/*/manifest.json)
 foreach(manifest IN LISTS hekla_manifests)

@@ -51,6 +51,21 @@ TEST_CASE("an update is an output of the graph, and its value is passed on") {
     check_values(got.value()[1], {0.55, 0.65, 0.75});
 }
 
+TEST_CASE("updates that read each other's buffers, or another update, read the values from before the step") {
+    Builder b;
+    const ValueId first = b.buffer("first", Kind::float_, {2}, {1, 2}),
+                  second = b.buffer("second", Kind::float_, {2}, {3, 4});
+    const ValueId next = b(Op::buffer_update, {first, b(Op::mul, {second, b.scalar(2)})});
+    b(Op::buffer_update, {second, b(Op::add, {first, next})});
+    const auto graph = b.finish();
+    REQUIRE_MESSAGE(graph.ok(), graph.message());
+    const ValueId wanted[] = {graph->outputs.at("buffer_update.first"), graph->outputs.at("buffer_update.second")};
+    const auto got = evaluate(graph.value(), {}, wanted);
+    REQUIRE_MESSAGE(got.ok(), got.message());
+    check_values(got.value()[0], {6, 8});
+    check_values(got.value()[1], {7, 10}); // `next` is a value, not the buffer after the step
+}
+
 TEST_CASE("updates that do not fit are refused") {
     const auto has = [](const std::string& message, const char* part) {
         CHECK_MESSAGE(message.find(part) != std::string::npos, message);

@@ -233,6 +233,28 @@ TEST_CASE("graphs that decode mode would compute wrongly are rejected, with the 
           }).empty());
 }
 
+TEST_CASE("a state that is written with another shape than it is read is refused") {
+    const auto refusal = [](const std::function<ValueId(Builder&, ValueId)>& next) {
+        Builder b;
+        const ValueId x = b.input("x", Kind::float_, {2, 3});
+        const ValueId before = b(Op::state_read, {x}, {{"name", "cell"}});
+        b.output("y", b(Op::state_write, {next(b, before)}, {{"name", "cell"}}));
+        return decode_graph(checked(b.finish()), 4).status().message();
+    };
+    const auto is = [](const std::string& message, const char* what) {
+        CHECK_MESSAGE(message.find(what) != std::string::npos, message);
+    };
+    is(refusal([](Builder& b, ValueId x) {
+           return b(Op::reshape, {x}, {{"shape", std::vector<int64_t>{2, 3, 1}}}); // as many elements
+       }),
+       "state_write: the state 'cell' is read as [2, 3] and written as [2, 3, 1]: a state keeps the shape");
+    is(refusal([](Builder& b, ValueId x) {
+           return b(Op::concat, {x, x}, {{"axis", int64_t{1}}}); // it grows with every token
+       }),
+       "written as [2, 6]");
+    CHECK(refusal([](Builder& b, ValueId x) { return b(Op::tanh, {x}); }).empty());
+}
+
 TEST_CASE("names of caches, states and precomputed values are unique") {
     const auto twice = [](Op op) {
         Builder b;

@@ -120,6 +120,10 @@ TEST_CASE("host graph: invalid calls are rejected with a message, and the first 
     has(refusal([&](hk_builder* b) { g.parameter(b, text(""), two, 1, 0, 0, 0, 0); }),
         "the name is empty or not UTF-8");
     has(refusal([&](hk_builder* b) { g.step_scalar(b, text("\xff"), 0); }), "the name is empty or not UTF-8");
+    has(refusal([&](hk_builder* b) { g.parameter(b, text("value.w"), two, 1, 0, 0, 0, 0); }),
+        "parameter 'value.w': names that begin with 'value.' are those of another network");
+    has(refusal([&](hk_builder* b) { g.buffer(b, text("teacher.w"), HK_KIND_FLOAT, two, 1, values); }),
+        "buffer 'teacher.w': names that begin with 'teacher.'");
     // [graph.6]
     has(refusal([&](hk_builder* b) { g.parameter(b, text("w"), two, 1, 0, nan, 0, 0); }), "not finite");
     has(refusal([&](hk_builder* b) { g.constant(b, HK_KIND_FLOAT, two, 1, values); }), "NaN");

@@ -7,3 +7,5 @@ add_test(NAME sdk_plugin_dev COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/plugin_dev.
 set_tests_properties(sdk_plugin_dev PROPERTIES TIMEOUT 1200)
 add_test(NAME sdk_plugin_install COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/plugin_install.sh ${hekla_BINARY_DIR})
 set_tests_properties(sdk_plugin_install PROPERTIES TIMEOUT 1200)
+add_test(NAME sdk_examples COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/examples.sh ${hekla_BINARY_DIR})
+set_tests_properties(sdk_examples PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77)
