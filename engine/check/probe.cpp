@@ -125,16 +125,17 @@ double root_mean_square(const std::vector<graph::Tensor>& tensors) {
     return std::sqrt(squares / count);
 }
 
-// Reports parameters that the loss depends on, and that get no gradient. `loss` evaluates with the current feeds.
+// Reports parameters that the losses which train them depend on, and that get no gradient. loss_of(parameter) evaluates
+// those losses with the current feeds.
 template<class F>
-Status find_untrained(Trial& trial, const Probe& probe, const Gradients& gradients, graph::Feeds& feeds, F&& loss) {
-    HK_ASSIGN(const double before, loss());
+Status find_untrained(Trial& trial, const Probe& probe, const Gradients& gradients, graph::Feeds& feeds, F&& loss_of) {
     RandomStream random(trial.seed(), 13);
     for (auto& [name, tensor] : feeds.parameters) {
         if (std::ranges::find(gradients.names, name) != gradients.names.end()) continue;
+        HK_ASSIGN(const double before, loss_of(name));
         const std::vector<double> held = tensor.data;
         for (double& value : tensor.data) value += 1e-2 * (random.next_unit() + 0.5);
-        const Result<double> after = loss();
+        const Result<double> after = loss_of(name);
         tensor.data = held;
         HK_TRY(after.status());
         if (std::abs(after.value() - before) > 1e-9 * std::max(1.0, std::abs(before)))
@@ -200,7 +201,7 @@ Status compare_with_differences(Trial& trial, const Probe& probe) {
         trial.skip(probe.name + ": has no trained parameters");
         return {};
     }
-    HK_TRY(find_untrained(trial, probe, wanted, feeds, loss));
+    HK_TRY(find_untrained(trial, probe, wanted, feeds, loss_of));
     HK_ASSIGN(const std::vector<graph::Tensor> gradients, graph::evaluate(training, feeds, wanted.values));
     double largest = 0.0;
     for (const graph::Tensor& gradient : gradients)
