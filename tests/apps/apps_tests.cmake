@@ -7,4 +7,6 @@ hekla_test(apps hekla_gpu hekla_model hekla::json)
 add_test(NAME apps_adapters COMMAND test_apps --test-suite-exclude=long "--source-file=${of_adapters}")
 set_tests_properties(apps_adapters PROPERTIES TIMEOUT 600)
 add_dependencies(test_apps hekla)
-target_compile_definitions(test_apps PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>")
+target_compile_definitions(test_apps PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>"
+  HEKLA_TRAIN_PLUGINS="${hekla_BINARY_DIR}/tests/train_plugins")
+add_dependencies(test_apps gan_test_plugin)

@@ -581,13 +581,23 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     hk_model_destroy(model);
 
     // Every member in the headers is tested above, or is an output.
-    const std::set<std::string> filled{
-        "hk_device_requirement.reserved",  "hk_queue_advice.reserved",       "hk_model_info.reserved",
-        "hk_parameter.reserved",           "hk_parameter.struct_size",       "hk_pumped.reserved",
-        "hk_plan_report.struct_size",      "hk_plan_report.node_count",      "hk_train_step.struct_size",
-        "hk_train_step.loss_count",        "hk_train_step.metric_count",     "hk_train_step.scalar_count",
-        "hk_train_step.tap_count",         "hk_tap.struct_size",             "hk_tap.reserved",
-        "hk_train_evaluation.struct_size", "hk_train_evaluation.score_count"};
+    const std::set<std::string> filled{"hk_device_requirement.reserved",
+                                       "hk_queue_advice.reserved",
+                                       "hk_model_info.reserved",
+                                       "hk_parameter.reserved",
+                                       "hk_parameter.struct_size",
+                                       "hk_pumped.reserved",
+                                       "hk_plan_report.struct_size",
+                                       "hk_plan_report.node_count",
+                                       "hk_train_step.struct_size",
+                                       "hk_train_step.loss_count",
+                                       "hk_train_step.metric_count",
+                                       "hk_train_step.scalar_count",
+                                       "hk_train_step.tap_count",
+                                       "hk_tap.struct_size",
+                                       "hk_tap.reserved",
+                                       "hk_train_evaluation.struct_size",
+                                       "hk_train_evaluation.score_count"};
     for (const std::string& member : declared_members())
         CHECK_MESSAGE((covered().contains(member) || filled.contains(member)), member);
 }

@@ -77,7 +77,7 @@ TEST_CASE("the step reaches the batch and the graph, in steps, evaluations and r
         CHECK(line["metrics"]["step"].get<double>() == step);
         CHECK(line["metrics"]["progress"].get<double>() == step / 8.0);
         CHECK(line["metrics"]["labels"].get<double>() == std::min(step + 1.0, 6.0));
-        CHECK(!line.contains("scalars")); // nobody else set one
+        CHECK(!line.contains("scalars")); // no schedule set one
         ++step;
     }
     CHECK(step == 8.0);

@@ -15,3 +15,7 @@ foreach(plugin gan paced)
   add_dependencies(test_train ${plugin}_test_plugin)
 endforeach()
 target_compile_definitions(test_train PRIVATE HEKLA_TRAIN_PLUGINS="${hekla_BINARY_DIR}/tests/train_plugins")
+# The gradient of a parameter is compared with differences of the losses that name it.
+add_test(NAME check_named_losses COMMAND ${hekla_BINARY_DIR}/bin/hekla --plugin-path ${hekla_BINARY_DIR}/tests/train_plugins
+  plugin check ${hekla_BINARY_DIR}/tests/train_plugins/gan.json --patience 3 --only network. --only batch. --only train.gradients)
+set_tests_properties(check_named_losses PROPERTIES TIMEOUT 600)

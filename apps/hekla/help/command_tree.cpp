@@ -53,6 +53,8 @@ constexpr std::array kValues{
     NamedValue{"format", "FORMAT", ValueKind::text},
     NamedValue{"class", "CLASS", ValueKind::text},
     NamedValue{"port", "PORT", ValueKind::text},
+    NamedValue{"tap", "NAME", ValueKind::text},
+    NamedValue{"tap-values", "FOLDER", ValueKind::folder},
     NamedValue{"set", "KEY=VALUE", ValueKind::text},
     NamedValue{"column", "NAME=SOURCE", ValueKind::text},
     NamedValue{"field", "NAME:KIND:SIZES", ValueKind::text},

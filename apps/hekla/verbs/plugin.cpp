@@ -251,7 +251,7 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--port", a->ports, "a port to keep as an output (may be repeated)")->allow_extra_args(false);
     parser->add_flag("--all-ports", a->all_ports, "keep every port, as port.NAME");
     parser->add_flag("--taps", a->list_taps, "list the values that are named with tap(), instead of the graph");
-    parser->add_option("--tap", a->taps, "a tap to keep as an output (may be repeated; * stands for any characters)")
+    parser->add_option("--tap", a->taps, "a tap to keep as an output (may be repeated; may have *)")
         ->allow_extra_args(false);
     parser->add_flag("--backward", a->backward, "add the gradients, as in training");
     parser->add_flag("--full", a->full, "print long constants whole; a file (-o) always has them");

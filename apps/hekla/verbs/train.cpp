@@ -222,7 +222,7 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser
         ->add_option("--tap", arguments->taps,
                      "show the statistics of a value that the network names with tap(), in the log and in lines of "
-                     "progress (may be repeated; * stands for any characters)")
+                     "progress (may be repeated; may have *)")
         ->allow_extra_args(false);
     CLI::Option* const values =
         parser
