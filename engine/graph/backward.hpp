@@ -68,9 +68,9 @@ public:
     Builder& builder() { return b_; }
 
 private:
-    Builder b_;
-    void mark(const std::function<bool(const Node&)>& is_source, ValueId source = kNone);
+    void mark_dependents(); // of the active values
 
+    Builder b_;
     Node node_;
     bool again_ = false;
     std::vector<bool> active_;       // by value of the original graph

@@ -51,6 +51,7 @@ public:
     // New nodes get this scope instead of the current one (a gradient has the scope of its operation).
     void set_scope(ScopeId scope) { scope_ = scope; }
     void set_region(uint32_t region) { region_ = region; }
+    uint32_t region() const { return region_; } // 0: none
 
     void output(const std::string& name, ValueId value); // replaces an output of the same name
     void drop_output(const std::string& name) { graph_.outputs.erase(name); }

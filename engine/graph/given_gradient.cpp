@@ -3,6 +3,8 @@
 #include "graph/incoming_gradient.hpp"
 #include "graph/rewrite.hpp"
 
+#include <numeric>
+
 namespace hekla::graph {
 namespace {
 
@@ -39,15 +41,21 @@ bool given_gradient(Backward& backward) {
     Builder& b = backward.builder();
     const ValueId incoming = node.inputs[kIncoming];
     const std::vector<bool> depends = dependent_on_gradient(b.graph(), incoming);
-    std::vector<ValueId> made(depends.size(), kNone);
-    made[incoming] = backward.dy();
-    for (std::size_t i = kFirstPair; i < node.inputs.size() && b.ok(); i += 2) {
-        if (!backward.wants(i)) continue;
-        const Graph described = b.graph(); // a copy: the builder's nodes move while they are copied
-        const auto known = [&](ValueId value) { return depends[value] ? made[value] : value; };
-        const ValueId gradient = node.inputs[i + 1];
-        backward.give(i, depends[gradient] ? copy_ancestors(b, described, gradient, known, made) : gradient);
+    std::vector<ValueId> now(depends.size()); // by value as described
+    std::iota(now.begin(), now.end(), ValueId{0});
+    now[incoming] = backward.dy();
+    const NodeId end = b.graph().value(node.outputs[0]).node;
+    for (NodeId id = b.graph().value(incoming).node + 1; id < end && b.ok(); ++id) {
+        Node copy = b.graph().nodes[id];
+        if (!depends[copy.outputs[0]]) continue;
+        const std::vector<ValueId> described = copy.outputs;
+        for (ValueId& input : copy.inputs) input = now[input];
+        std::vector<ValueId> outputs;
+        copy_node(b, copy, outputs);
+        for (std::size_t i = 0; i < outputs.size(); ++i) now[described[i]] = outputs[i];
     }
+    for (std::size_t i = kFirstPair; i < node.inputs.size() && b.ok(); i += 2)
+        backward.give(i, now[node.inputs[i + 1]]);
     return true;
 }
 

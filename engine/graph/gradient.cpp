@@ -27,22 +27,22 @@ bool stops(Op op) {
 
 Backward::Backward(Graph graph, const std::set<std::string, std::less<>>& frozen)
     : b_(std::move(graph)), active_(b_.graph().values.size(), false), gradients_(b_.graph().values.size(), kNone) {
-    mark([&](const Node& node) { return node.op == Op::parameter && !frozen.contains(node.text("name")); });
+    for (const auto& [name, value] : b_.graph().parameters())
+        if (!frozen.contains(name)) active_[value] = true;
+    mark_dependents();
 }
 
 Backward::Backward(Graph graph, ValueId from)
     : b_(std::move(graph)), again_(true), active_(b_.graph().values.size(), false),
       gradients_(b_.graph().values.size(), kNone) {
-    mark([](const Node&) { return false; }, from);
+    active_[from] = true;
+    mark_dependents();
 }
 
-void Backward::mark(const std::function<bool(const Node&)>& is_source, ValueId source) {
-    if (source != kNone) active_[source] = true;
+void Backward::mark_dependents() {
     for (const Node& node : b_.graph().nodes) {
         if (stops(node.op)) continue;
-        const bool reached =
-            is_source(node) || std::ranges::any_of(node.inputs, [&](ValueId input) { return active_[input]; });
-        if (!reached) continue;
+        if (std::ranges::none_of(node.inputs, [&](ValueId input) { return active_[input]; })) continue;
         const OperationInfo& o = info(node);
         for (std::size_t i = 0; i < node.outputs.size(); ++i)
             active_[node.outputs[i]] = is_float(b_.kind(node.outputs[i])) && !o.outputs[i].hidden;
@@ -160,9 +160,8 @@ private:
             if (named && !group.parameters.contains(name)) outside.insert(name);
         Backward backward(std::move(graph_), outside);
         Builder& b = backward.builder();
-        if (first) add_terms(backward, group);
-        for (const std::size_t i : group.losses)
-            if (!first) seed(backward, i);
+        if (first) add_terms(backward);
+        for (const std::size_t i : group.losses) seed(backward, i);
         go_back(backward, node_count_);
         for (const auto& [name, value] : parameters_) {
             const ValueId gradient = backward.gradient(value);
@@ -175,8 +174,8 @@ private:
         return {};
     }
 
-    // Adds the terms of all losses, and the gradients of the sums of those in the group.
-    void add_terms(Backward& backward, const LossGroup& group) {
+    // Adds the terms of all losses.
+    void add_terms(Backward& backward) {
         Builder& b = backward.builder();
         ValueId total = kNone;
         for (std::size_t i = 0; i < losses_.size() && b.ok(); ++i) {
@@ -190,13 +189,13 @@ private:
             }
             b.output(fmt::format("loss_sum.{}", i), loss.sum);
             b.output(fmt::format("loss_count.{}", i), loss.count);
-            if (std::ranges::find(group.losses, i) != group.losses.end()) seed(backward, i);
         }
         b.output("loss", total);
     }
 
     void seed(Backward& backward, std::size_t i) {
         const ValueId sum = losses_[i].sum;
+        backward.builder().set_scope(backward.builder().graph().producer(sum).scope);
         if (is_active(i) && backward.builder().ok() && backward.active(sum))
             backward.give_value(sum, backward.reshape(scales_[i], backward.shape(sum)));
     }

@@ -53,23 +53,21 @@ void row_linear_gradient(Backward& b) {
     if (b.wants(0))
         b.give(0, b.builder()(Op::row_linear, {dy, b.x(1), choice}, {{"input_first", int64_t{!input_first}}}));
     if (!b.wants(1)) return;
-    const auto by_token = [&](ValueId value) { // [B, T, width]
-        const Shape shape = b.shape(value);
-        int64_t tokens = 1;
-        for (int axis = 1; axis + 1 < shape.rank(); ++axis) tokens *= shape[axis];
-        return b.reshape(value, Shape{shape[0], tokens, shape[-1]});
-    };
-    const ValueId x = by_token(b.x(0)), d = by_token(dy);
-    if (const Shape shape = b.shape(x); shape[1] == 1) {
-        const auto rows = [&](ValueId value) { return b.reshape(value, Shape{shape[0], b.shape(value)[2]}); };
-        b.give(1, b.builder()(Op::row_linear_gradient, {rows(d), rows(x), choice},
+    const int64_t rows = b.shape(dy)[0];
+    int64_t tokens = 1;
+    for (int axis = 1; axis + 1 < b.shape(dy).rank(); ++axis) tokens *= b.shape(dy)[axis];
+    if (tokens == 1) {
+        const auto by_row = [&](ValueId value) { return b.reshape(value, Shape{rows, b.shape(value)[-1]}); };
+        b.give(1, b.builder()(Op::row_linear_gradient, {by_row(dy), by_row(b.x(0)), choice},
                               {{"matrices", b.shape(b.x(1))[0]}, {"input_first", int64_t{input_first}}}));
         return;
     }
+    const auto by_token = [&](ValueId value) { return b.reshape(value, Shape{rows, tokens, b.shape(value)[-1]}); };
+    const ValueId x = by_token(b.x(0)), d = by_token(dy);
     const ValueId by_row = input_first ? b.matmul(x, d, true, false) : b.matmul(d, x, true, false);
     const Shape weights = b.shape(b.x(1));
     const ValueId sums =
-        b.builder()(Op::embedding_gradient, {b.reshape(by_row, Shape{b.shape(x)[0], weights[1] * weights[2]}), choice},
+        b.builder()(Op::embedding_gradient, {b.reshape(by_row, Shape{rows, weights[1] * weights[2]}), choice},
                     {{"rows", weights[0]}, {"no_gradient_id", int64_t{-1}}});
     b.give(1, b.reshape(sums, weights));
 }

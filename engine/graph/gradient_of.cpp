@@ -14,7 +14,7 @@ std::vector<ValueId> expand_gradient_of(Builder& builder, const Node& node) {
     const bool depends = backward.active(y);
     ValueId dx = kNone;
     if (depends) {
-        inner.set_region(node.region);
+        inner.set_region(builder.region());
         backward.give_value(y, inner.fill(inner.kind(y), inner.shape(y), 1.0));
         go_back(backward, end);
         if (inner.ok()) dx = backward.gradient(x);

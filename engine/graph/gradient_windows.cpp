@@ -3,7 +3,6 @@
 #include "graph/windows.hpp"
 
 namespace hekla::graph {
-
 namespace {
 
 // Sums over copies: their gradient is the copies again.

@@ -2,6 +2,7 @@
 
 #include "base/name_pattern.hpp"
 #include "base/nearest_name.hpp"
+#include "base/trimmed.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -9,17 +10,12 @@
 namespace hekla::graph {
 namespace {
 
-constexpr std::string_view kSpace = " \t";
-
 // Returns the patterns of a list that is separated by commas.
 std::vector<std::string> patterns_of(std::string_view list) {
     std::vector<std::string> patterns;
     while (true) {
         const std::size_t comma = list.find(',');
-        std::string_view one = list.substr(0, comma);
-        one.remove_prefix(std::min(one.find_first_not_of(kSpace), one.size()));
-        one = one.substr(0, one.find_last_not_of(kSpace) + 1);
-        patterns.emplace_back(one);
+        patterns.emplace_back(trimmed(list.substr(0, comma)));
         if (comma == std::string_view::npos) return patterns;
         list.remove_prefix(comma + 1);
     }

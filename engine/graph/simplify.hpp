@@ -9,7 +9,7 @@ namespace hekla::graph {
 // Operations that only matter to a later pass.
 struct SimplifyOptions {
     bool keep_sites = false;         // adapters will be inserted
-    bool keep_stop_gradient = false; // and for_parameters: the graph will be differentiated
+    bool keep_stop_gradient = false; // for_parameters and with_gradient, too: the graph will be differentiated
     bool keep_modes = false;         // once, state_read and state_write: decode_graph and encode_graph will run
 };
 

@@ -1,6 +1,7 @@
 #include "model/folder.hpp"
 
 #include "base/json.hpp"
+#include "base/name_pattern.hpp"
 #include "model/auxiliary_files.hpp"
 #include "model/staged_folder.hpp"
 
@@ -111,8 +112,8 @@ Result<std::vector<FileRecord>> write_model_files(const fs::path& folder, const 
         HK_ASSIGN(FileRecord one, write_copied_file(copy, folder / copy.filename()));
         written.push_back(std::move(one));
     }
-    HK_ASSIGN(const std::vector<FileRecord> weights,
-              write_sharded(folder, contents.weights_stem, contents.tensors, contents.metadata, contents.max_shard_bytes));
+    HK_ASSIGN(const std::vector<FileRecord> weights, write_sharded(folder, contents.weights_stem, contents.tensors,
+                                                                   contents.metadata, contents.max_shard_bytes));
     written.insert(written.end(), weights.begin(), weights.end());
     return written;
 }

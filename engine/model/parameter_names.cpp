@@ -1,5 +1,6 @@
 #include "model/parameter_names.hpp"
 
+#include "base/name_pattern.hpp"
 #include "base/nearest_name.hpp"
 
 #include <algorithm>

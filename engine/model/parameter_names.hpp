@@ -2,7 +2,6 @@
 // tensor without a parameter, a missing one and a wrong shape are errors, each with the name.
 #pragma once
 
-#include "base/name_pattern.hpp"
 #include "model/tensor.hpp"
 
 #include <span>
@@ -60,8 +59,6 @@ Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std:
 // Returns the axis along which `stored` differs from `wanted` only by the growth; -1: none.
 int grown_axis(const std::vector<int64_t>& stored, const std::vector<int64_t>& wanted,
                const std::pair<int64_t, int64_t>& grown);
-
-using hekla::matches; // of patterns of names
 
 // Returns not_found: "path: has no tensor "x"; the nearest is "y"".
 Status missing_tensor(const std::string& where, std::string_view name, std::span<const TensorView> stored);

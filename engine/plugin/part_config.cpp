@@ -1,5 +1,6 @@
 #include "plugin/part_config.hpp"
 
+#include "base/name_pattern.hpp"
 #include "base/nearest_name.hpp"
 #include "model/parameter_names.hpp"
 #include "plugin/host_config.hpp"
@@ -42,7 +43,7 @@ Status unknown_keys(const Provided& provided, const json& given, const json& val
         if (std::ranges::find(unread, key) == unread.end()) continue;
         if (std::ranges::find(provided.parameters, key) != provided.parameters.end()) continue;
         if (std::ranges::any_of(provided.ignored,
-                                [&, &name = key](std::string_view p) { return model::matches(p, name); }))
+                                [&, &name = key](std::string_view p) { return hekla::matches(p, name); }))
             continue;
         const std::string_view near = nearest_name(key, provided.parameters);
         const std::string message = fmt::format("{} does not know the key '{}'{}", what, key,

@@ -1,6 +1,7 @@
 #include "train/initial_weights.hpp"
 
 #include "base/json.hpp"
+#include "base/name_pattern.hpp"
 #include "infer/model_tensors.hpp"
 #include "infer/tensors.hpp"
 #include "infer/weights_folder.hpp"
@@ -61,7 +62,7 @@ Result<std::vector<model::TensorView>> chosen_tensors(const Recipe& recipe, cons
     if (ancestor != nullptr) {
         std::erase_if(stored, [&](const model::TensorView& tensor) {
             return std::ranges::any_of(ancestor->ignore,
-                                       [&](std::string_view pattern) { return model::matches(pattern, tensor.name); });
+                                       [&](std::string_view pattern) { return hekla::matches(pattern, tensor.name); });
         });
         for (model::TensorView& tensor : stored)
             for (const auto& [theirs, ours] : ancestor->names)

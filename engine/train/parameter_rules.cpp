@@ -1,5 +1,6 @@
 #include "train/parameter_rules.hpp"
 
+#include "base/name_pattern.hpp"
 #include "base/nearest_name.hpp"
 #include "model/parameter_names.hpp"
 
@@ -70,7 +71,7 @@ Result<std::vector<std::string>> selected_parameters(std::string_view key, const
                                                      const std::set<std::string>& body) {
     const Depth depth = depths(names, body);
     std::function<bool(const std::string&)> takes = [&](const std::string& name) {
-        return model::matches(selector, name);
+        return hekla::matches(selector, name);
     };
     if (selector == "body") takes = [&](const std::string& name) { return body.contains(name); };
     if (selector == "embeddings") takes = [&](const std::string& name) { return depth.of.at(name) == 0; };
@@ -80,8 +81,8 @@ Result<std::vector<std::string>> selected_parameters(std::string_view key, const
         const auto first = number_of(range.substr(0, dash));
         const auto last = dash == std::string_view::npos ? first : number_of(range.substr(dash + 1));
         if (!first || !last || *first < 0 || *last < *first || *last >= depth.layers)
-            return invalid_argument(fmt::format("{}: '{}': expected layers:FIRST-LAST within 0 to {}", key, selector,
-                                                depth.layers - 1));
+            return invalid_argument(
+                fmt::format("{}: '{}': expected layers:FIRST-LAST within 0 to {}", key, selector, depth.layers - 1));
         takes = [&depth, a = *first, b = *last](const std::string& name) {
             return depth.of.at(name) >= a + 1 && depth.of.at(name) <= b + 1;
         };
@@ -93,9 +94,9 @@ Result<std::vector<std::string>> selected_parameters(std::string_view key, const
 
 Status selects_nothing(std::string_view key, const std::string& selector, std::span<const std::string> names) {
     const std::string_view near = nearest_name(selector, names);
-    return invalid_argument(fmt::format("{}: no parameter matches '{}'{}", key, selector,
-                                        near.empty() ? "; `hekla inspect` lists their names"
-                                                     : fmt::format("; the nearest is '{}'", near)));
+    return invalid_argument(
+        fmt::format("{}: no parameter matches '{}'{}", key, selector,
+                    near.empty() ? "; `hekla inspect` lists their names" : fmt::format("; the nearest is '{}'", near)));
 }
 
 Result<ParameterRules> parameter_rules(const Recipe& recipe, std::span<const std::string> names,
@@ -113,14 +114,14 @@ Result<ParameterRules> parameter_rules(const Recipe& recipe, std::span<const std
     rules.body_frozen = std::ranges::all_of(
         names, [&](const std::string& name) { return !body.contains(name) || rules.frozen.contains(name); });
     for (const auto& [pattern, rate] : t.learning_rates)
-        if (std::ranges::none_of(names, [&, &p = pattern](const std::string& name) { return model::matches(p, name); }))
+        if (std::ranges::none_of(names, [&, &p = pattern](const std::string& name) { return hekla::matches(p, name); }))
             return selects_nothing("train.learning_rates", pattern, names);
     if (!t.learning_rates.empty() && t.learning_rate <= 0.0)
         return invalid_argument("train.learning_rates needs a train.learning_rate above 0");
     for (const std::string& name : names) {
         double factor = std::pow(t.layer_lr_decay, static_cast<double>(depth.layers + 1 - depth.of.at(name)));
         for (const auto& [pattern, rate] : t.learning_rates)
-            if (model::matches(pattern, name)) {
+            if (hekla::matches(pattern, name)) {
                 factor = rate / t.learning_rate;
                 break;
             }

@@ -57,10 +57,6 @@ constexpr std::pair<std::string_view, std::string_view> kOfRollouts[] = {{"rewar
 
 bool has_rollouts(const hk_train_step& r) { return r.metric_count > 0 && view_of(r.metrics[0].name) == "reward"; }
 
-} // namespace
-
-namespace {
-
 // Returns " | tap hidden 0.0312 +- 1.02, -3.1 to 4.5" for the first taps; the log has all.
 std::string taps_text(std::span<const hk_tap> taps) {
     constexpr std::size_t kShown = 4;

@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/name_pattern.hpp"
 #include "data/text_files.hpp"
 #include "graph/buffer_update.hpp"
 #include "graph/taps.hpp"
@@ -424,7 +425,7 @@ Status TrainingRun::freeze_for_adapters(const plugin::CompositionSpec& spec, con
         for (const std::string& name : names) {
             // The module's own parameters, and those of modules inside it.
             const std::string dotted = "." + name;
-            const bool inside = model::matches(module + ".*", name) || model::matches(module, name) ||
+            const bool inside = hekla::matches(module + ".*", name) || hekla::matches(module, name) ||
                                 dotted.find("." + module + ".") != std::string::npos;
             if (!inside || module.empty() || name.starts_with(plugin::kAdapter)) continue;
             ++saved;
@@ -560,9 +561,13 @@ Result<graph::Graph> TrainingRun::differentiated(const Alternation::Turn& turn) 
 }
 
 Result<graph::Graph> TrainingRun::differentiated(const graph::Graph& described, const Alternation::Turn& turn) const {
+    const auto differentiate = [&](const graph::Graph& graph) {
+        return training_graph(graph, rules_.frozen, recompute_of(recipe_.train), turn.losses);
+    };
+    if (taps_.empty()) return differentiate(described);
     graph::Graph tapped = described;
     graph::add_tap_outputs(tapped, taps_.names());
-    return training_graph(tapped, rules_.frozen, recompute_of(recipe_.train), turn.losses);
+    return differentiate(tapped);
 }
 
 Status TrainingRun::compile() {
@@ -572,11 +577,11 @@ Status TrainingRun::compile() {
     program::CompileOptions options = train_options(choices);
     std::vector<std::string> reached; // by any loss
     {
-        HK_ASSIGN(const graph::Graph whole, differentiated());
-        reached = gradients_in(whole);
-        HK_ASSIGN(store_, program::ParameterStore::create(*runtime_, parameters_read_by(whole), store_options()));
-        HK_ASSIGN(const graph::Graph first, differentiated(alternation_.turns().front()));
-        HK_ASSIGN(train_program_, program::Program::compile(*runtime_, first, *store_, options));
+        HK_ASSIGN(graph::Graph graph, differentiated());
+        reached = gradients_in(graph);
+        HK_ASSIGN(store_, program::ParameterStore::create(*runtime_, parameters_read_by(graph), store_options()));
+        if (alternation_.on()) { HK_ASSIGN(graph, differentiated(alternation_.turns().front())); }
+        HK_ASSIGN(train_program_, program::Program::compile(*runtime_, graph, *store_, options));
     }
     // Equal products use equal kernels, even if only one of several programs was measured.
     for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);

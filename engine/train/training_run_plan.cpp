@@ -35,15 +35,15 @@ Result<TrainingRun::Plan> TrainingRun::plan() const { return plan(program::targe
 Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const {
     const TrainSection& s = recipe_.train;
     program::Estimator estimator(target);
-    HK_ASSIGN(const graph::Graph whole, differentiated());
-    HK_TRY(estimator.add_store(parameters_read_by(whole), store_options()));
+    HK_ASSIGN(graph::Graph graph, differentiated());
+    HK_TRY(estimator.add_store(parameters_read_by(graph), store_options()));
     const program::CompileOptions options =
         train_options(runtime_ != nullptr ? recorded_choices() : std::map<std::string, std::string>());
     // A rank takes its share of the micro-batches.
     const double micro = static_cast<double>(s.gradient_accumulation_steps) / (is_sharded() ? rank_count() : 1);
     program::Lowering step;
     for (const Alternation::Turn& turn : alternation_.turns()) {
-        HK_ASSIGN(const graph::Graph graph, differentiated(turn));
+        if (alternation_.on()) { HK_ASSIGN(graph, differentiated(turn)); }
         HK_ASSIGN(step, estimator.add(graph, options, micro * turn.share));
     }
     if (cut_) {

@@ -1,5 +1,7 @@
 #include "train/update_rules.hpp"
 
+#include "base/name_pattern.hpp"
+
 #include "hekla/plugin/optimizer.h"
 #include "model/parameter_names.hpp"
 #include "train/recipe_optimizer.hpp"
@@ -111,7 +113,7 @@ Result<std::vector<Chosen>> choose(const Recipe& recipe, const graph::Graph& des
         const bool decays = one.seen.shape.rank() >= 2 && std::ranges::find(no_decay, name) == no_decay.end();
         one.seen.flags = (decays ? HK_OPTIMIZED_DECAYS : 0u) | (tables.contains(name) ? HK_OPTIMIZED_TABLE : 0u);
         for (const auto& [pattern, optimizer] : ordered) {
-            if (!model::matches(pattern, name)) continue;
+            if (!hekla::matches(pattern, name)) continue;
             matched.insert(pattern);
             if (one.optimizer.empty()) one.optimizer = optimizer;
         }
@@ -174,7 +176,7 @@ Result<UpdateRules> UpdateRules::create(const Recipe& recipe, const plugin::Regi
     const double base = recipe.train.learning_rate;
     for (const Chosen& one : chosen) {
         const bool has_rate = std::ranges::any_of(
-            recipe.train.learning_rates, [&](const auto& rate) { return model::matches(rate.first, one.parameter); });
+            recipe.train.learning_rates, [&](const auto& rate) { return hekla::matches(rate.first, one.parameter); });
         const double rate = all.at(one.optimizer).rate;
         if (!has_rate && rate != base) made.factors_.try_emplace(one.parameter, 1.0).first->second *= rate / base;
     }

@@ -1,5 +1,7 @@
 #include "model/parameter_names.hpp"
 
+#include "base/name_pattern.hpp"
+
 #include "model/weights.hpp"
 #include "temporary.hpp"
 

@@ -23,8 +23,8 @@ logged() { # logged FILE COMMAND...: prints the output of the command if it fail
   shift
   "$@" >"$file" 2>&1 || { printf '%s\n' "$*"; cat "$file"; exit 1; }
 }
-mkdir "$place/work"
-cd "$place/work"
+mkdir "$place/trial"
+cd "$place/trial"
 for language in $languages; do
   rm -rf out start
   language=$language logged run.log bash -euo pipefail "$place/commands"

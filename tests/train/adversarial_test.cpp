@@ -131,7 +131,7 @@ TEST_CASE("adversarial: twenty steps equal PyTorch's to 1e-5, together and in tu
         MESSAGE(one["name"].get<std::string>(), ": greatest difference ", worst);
         const std::vector<json> log = gan.log("run");
         REQUIRE(log.size() == 20);
-        for (std::size_t step = 0; step < log.size(); ++step) // both losses are shown, whoever's turn it is
+        for (std::size_t step = 0; step < log.size(); ++step) // both losses are shown in every turn
             for (const auto& [name, value] : one["losses"][step].items())
                 CHECK(log[step]["losses"][name].get<double>() == doctest::Approx(value.get<double>()).epsilon(1e-5));
         // Again: the same bits.

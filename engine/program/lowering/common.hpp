@@ -87,7 +87,7 @@ void multiply_by_tiles(Lowering& lowering, const View& a, const View& matrix_of_
                        const View& c);
 
 // Computes c [ranges, M, N] = the transpose of a [K, M] times b [K, N] for each range of K, from first[i] to first[i +
-// 1]: not empty, and multiples of every kernel's step, kRowsOfRanges.
+// 1]: not empty, and multiples of every kernel's step.
 void multiply_ranges(Lowering& lowering, const View& a, const View& b, const View& first, const View& c);
 
 // Whether two elements can be loaded with 8 bytes at once: everything added to the address must be even.
