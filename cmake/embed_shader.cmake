@@ -1,7 +1,23 @@
 # Run by the build: compiles one GLSL compute shader with one set of definitions to SPIR-V, as text for C++ to include.
 #   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DCOMMON= -DDEFINITIONS=a,b=1 -DSPIRV=1.5 -DVULKAN=1.2
-#   -DOPTIMIZE=ON -DVALIDATE= -P embed_shader.cmake
-# OUTPUT: comma-separated words. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
+#   -DOPTIMIZE=ON -DVALIDATE= -DCOMPILED= -P embed_shader.cmake
+# COMPILED: a module that was compiled before, beside which COMPILED.source is a hash; glslc is not needed then. OUTPUT: comma-separated words. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
+function(write_words)
+  # The module's words, little-endian, as C++ literals.
+  file(READ "${OUTPUT}.spv" words HEX)
+  string(REGEX REPLACE "(..)(..)(..)(..)" "0x\\4\\3\\2\\1," words "${words}")
+  file(WRITE "${OUTPUT}" "${words}\n")
+endfunction()
+
+if(COMPILED)
+  configure_file("${COMPILED}" "${OUTPUT}.spv" COPYONLY)
+  file(STRINGS "${COMPILED}.source" hash)
+  file(WRITE "${OUTPUT}.hash" "\"${hash}\"\n")
+  file(WRITE "${DEPFILE}" "${OUTPUT}: ${COMPILED}\n")
+  write_words()
+  return()
+endif()
+
 string(REPLACE "," ";" definitions "${DEFINITIONS}")
 set(flags -fshader-stage=compute --target-env=vulkan${VULKAN} --target-spv=spv${SPIRV} -Werror -I "${INCLUDE}" -I "${COMMON}")
 foreach(definition IN LISTS definitions)
@@ -24,10 +40,7 @@ if(VALIDATE)
     message(FATAL_ERROR "spirv-val refuses what glslc made of ${SOURCE} [${DEFINITIONS}]")
   endif()
 endif()
-# The module's words, little-endian, as C++ literals.
-file(READ "${OUTPUT}.spv" words HEX)
-string(REGEX REPLACE "(..)(..)(..)(..)" "0x\\4\\3\\2\\1," words "${words}")
-file(WRITE "${OUTPUT}" "${words}\n")
+write_words()
 execute_process(COMMAND "${GLSLC}" ${flags} -E "${SOURCE}" OUTPUT_VARIABLE text RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "glslc -E failed on ${SOURCE} [${DEFINITIONS}]")

@@ -6,11 +6,14 @@
 #     //! variant f16 STORAGE=float16_t HALF    -> the row "matmul/tiled.f16", with -DSTORAGE=float16_t -DHALF
 # A file with variants has no plain row unless it has the line //! variant plain. Values contain no comma and no space.
 #     //! no-optimizer                          -> without spirv-opt (cooperative matrix, bfloat16)
-#     //! needs GL_KHR_cooperative_matrix        -> the variants after this line need these extensions, and no others; a
-#                                                  glslc that does not know one leaves them out, and a status message
-#                                                  names them
+#     //! needs GL_KHR_cooperative_matrix        -> the variants after this line need these extensions, and no others; for
+#                                                  a glslc that does not know one, FOLDER/compiled has their modules
 #     //! spirv-1.6                             -> the variants after this line are SPIR-V 1.6, for Vulkan 1.3
 # AS_WRITTEN: without spirv-opt for all of them.
+#
+# FOLDER/compiled/ROW.spv is a module for older compilers, and ROW.spv.source what it was compiled from: the SHA-256 of
+# hekla_shader_source(). A module of another source is left out, a status message names it, and the test
+# compiled_shaders fails. The target `compile_shaders` writes them all, with a glslc that knows the extensions.
 find_program(HEKLA_GLSLC glslc REQUIRED)
 find_program(HEKLA_SPIRV_VAL spirv-val)
 if(NOT HEKLA_SPIRV_VAL)
@@ -34,6 +37,35 @@ function(hekla_glslc_knows extension result)
   set(${result} ${HEKLA_GLSLC_KNOWS_${key}} PARENT_SCOPE)
 endfunction()
 
+# Sets `text` to a shader's source, its #include lines replaced by the files, once each; `files` to these files.
+function(hekla_shader_source file folder text files)
+  set(all "")
+  set(waiting "${file}")
+  set(seen "${file}")
+  while(waiting)
+    list(POP_FRONT waiting next)
+    file(READ "${next}" content)
+    string(APPEND all "${content}")
+    get_filename_component(beside "${next}" DIRECTORY)
+    string(REGEX MATCHALL "#include \"[^\"]+\"" includes "${content}")
+    foreach(include IN LISTS includes)
+      string(REGEX REPLACE "#include \"([^\"]+)\"" "\\1" include "${include}")
+      foreach(place IN ITEMS "${beside}" "${folder}" "${hekla_SOURCE_DIR}/shaders")
+        if(EXISTS "${place}/${include}")
+          get_filename_component(found "${place}/${include}" ABSOLUTE)
+          if(NOT found IN_LIST seen)
+            list(APPEND seen "${found}")
+            list(APPEND waiting "${found}")
+          endif()
+          break()
+        endif()
+      endforeach()
+    endforeach()
+  endwhile()
+  set(${text} "${all}" PARENT_SCOPE)
+  set(${files} "${seen}" PARENT_SCOPE)
+endfunction()
+
 function(hekla_shaders target name folder)
   cmake_parse_arguments(PARSE_ARGV 3 arguments "AS_WRITTEN" "" "")
   get_filename_component(folder "${folder}" ABSOLUTE)
@@ -55,7 +87,8 @@ function(hekla_shaders target name folder)
     endif()
     set(variants)
     set(has_variants OFF)
-    set(possible ON)
+    set(unknown "") # extensions that the next variants need and glslc does not know
+    set(needs OFF)
     set(versions "1.5:1.2") # of SPIR-V and Vulkan
     foreach(mark IN LISTS marks)
       if(mark STREQUAL "//! no-optimizer")
@@ -65,19 +98,37 @@ function(hekla_shaders target name folder)
         string(STRIP "${CMAKE_MATCH_2}" definitions)
         string(REGEX REPLACE " +" "," definitions "${definitions}")
         set(has_variants ON)
-        if(possible)
-          list(APPEND variants "${versions}:${variant}:${definitions}")
+        set(compiled)
+        if(needs)
+          set(compiled "${folder}/compiled/${stem}.${variant}.spv")
+          hekla_shader_source("${folder}/${source}" "${folder}" text files)
+          set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+          string(SHA256 hash "${text}\n${versions} ${definitions}")
+          set_property(GLOBAL APPEND PROPERTY HEKLA_SHADERS_TO_COMPILE "${compiled}=${hash}=${out}/${stem}.${variant}.inc.spv")
+          if(unknown)
+            set(of)
+            if(EXISTS "${compiled}" AND EXISTS "${compiled}.source")
+              file(STRINGS "${compiled}.source" of)
+            endif()
+            if(NOT of STREQUAL hash)
+              set_property(GLOBAL APPEND PROPERTY HEKLA_SHADERS_LEFT_OUT "${stem}.${variant} (${unknown})")
+              continue()
+            endif()
+          else()
+            set(compiled)
+          endif()
         endif()
+        list(APPEND variants "${versions}:${variant}:${definitions}:${compiled}")
       elseif(mark STREQUAL "//! spirv-1.6")
         set(versions "1.6:1.3")
       elseif(mark MATCHES "^//! needs ([A-Za-z0-9_ ]+)$")
         string(REPLACE " " ";" extensions "${CMAKE_MATCH_1}")
-        set(possible ON)
+        set(needs ON)
+        set(unknown "")
         foreach(extension IN LISTS extensions)
           hekla_glslc_knows(${extension} known)
           if(NOT known)
-            set(possible OFF)
-            set_property(GLOBAL APPEND PROPERTY HEKLA_SHADERS_LEFT_OUT "${stem} (${extension})")
+            set(unknown "${extension}")
           endif()
         endforeach()
       else()
@@ -85,14 +136,15 @@ function(hekla_shaders target name folder)
       endif()
     endforeach()
     if(NOT has_variants)
-      set(variants "${versions}:plain:")
+      set(variants "${versions}:plain::")
     endif()
     foreach(entry IN LISTS variants)
-      string(REGEX MATCH "^([^:]*):([^:]*):([^:]*):(.*)$" entry "${entry}")
+      string(REGEX MATCH "^([^:]*):([^:]*):([^:]*):([^:]*):(.*)$" entry "${entry}")
       set(spirv "${CMAKE_MATCH_1}")
       set(vulkan "${CMAKE_MATCH_2}")
       set(variant "${CMAKE_MATCH_3}")
       set(definitions "${CMAKE_MATCH_4}")
+      set(compiled "${CMAKE_MATCH_5}")
       set(row "${stem}")
       if(NOT variant STREQUAL "plain")
         set(row "${stem}.${variant}")
@@ -101,9 +153,9 @@ function(hekla_shaders target name folder)
       add_custom_command(OUTPUT "${module}" "${module}.hash" "${module}.spv"
         COMMAND ${CMAKE_COMMAND} "-DGLSLC=${HEKLA_GLSLC}" "-DSOURCE=${folder}/${source}" "-DOUTPUT=${module}"
                 "-DDEPFILE=${module}.d" "-DINCLUDE=${folder}" "-DCOMMON=${hekla_SOURCE_DIR}/shaders" "-DDEFINITIONS=${definitions}" -DSPIRV=${spirv} -DVULKAN=${vulkan} -DOPTIMIZE=${optimize}
-                "-DVALIDATE=${HEKLA_SPIRV_VAL}"
+                "-DVALIDATE=${HEKLA_SPIRV_VAL}" "-DCOMPILED=${compiled}"
                 -P ${hekla_SOURCE_DIR}/cmake/embed_shader.cmake
-        DEPENDS "${folder}/${source}" "${hekla_SOURCE_DIR}/cmake/embed_shader.cmake"
+        DEPENDS "${folder}/${source}" ${compiled} "${hekla_SOURCE_DIR}/cmake/embed_shader.cmake"
         DEPFILE "${module}.d" COMMENT "Shader ${row}" VERBATIM)
       list(APPEND modules "${module}")
       string(MAKE_C_IDENTIFIER "${row}" identifier)

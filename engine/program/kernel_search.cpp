@@ -2,6 +2,7 @@
 
 #include "base/philox.hpp"
 #include "program/lowering/half.hpp"
+#include "program/peak.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -143,7 +144,7 @@ private:
         if (preferred != plainest)
             if (const Result<std::size_t> added = checked_.add(benches_.limits, preferred); added.ok())
                 first = added.value();
-        HK_ASSIGN(seconds_checked_, warm_seconds(checked_, first));
+        HK_ASSIGN(seconds_checked_, seconds_at_full_speed(first));
         peak_ = benches_.peak(problem_.units);
         if (benches_.limits.cpu) return {};
         const double flops = checked_.trial.flops * kSecondsOfTrial / seconds_checked_;
@@ -169,24 +170,29 @@ private:
             }
         Candidate candidate{choice, checked.value()};
         if (timed_) {
-            HK_ASSIGN(const double seconds, checked_.bench->run(checked.value()));
+            HK_ASSIGN(const double seconds, seconds_at_full_speed(checked.value()));
             if (seconds > kHopeless * seconds_checked_) return {}; // and so with a longer trial
             HK_ASSIGN(candidate.dispatches, timed_->add(benches_.limits, choice));
         }
-        // The first is measured until the clock has risen: nothing else is compiled if it is near the peak.
-        const Stage& stage = timed_ ? *timed_ : checked_;
-        if (candidates_.empty()) HK_TRY(warm_seconds(stage, candidate.dispatches).status());
         candidates_.push_back(candidate);
-        return measure(candidates_.back());
+        // The first is always measured: nothing else is compiled if it is near the peak.
+        if (candidates_.size() == 1) HK_TRY(raise_clock());
+        HK_ASSIGN(const double share, speed());
+        return has_risen(share) ? measure(candidates_.back()) : Status();
     }
 
-    Result<double> warm_seconds(const Stage& stage, std::size_t dispatches) const {
+    Result<double> speed() const { return benches_.speed ? benches_.speed() : 1.0; }
+    Status raise_clock() const { return program::raise_clock([&] { return speed(); }, benches_.now); }
+
+    // Returns the time of dispatches of checked_, as it would be at the highest clock.
+    Result<double> seconds_at_full_speed(std::size_t dispatches) const {
+        HK_ASSIGN(const double share, speed());
         double best = HUGE_VAL;
         for (int turn = 0; turn < kTurns; ++turn) {
-            HK_ASSIGN(const double seconds, stage.bench->run(dispatches));
+            HK_ASSIGN(const double seconds, checked_.bench->run(dispatches));
             best = std::min(best, seconds);
         }
-        return best;
+        return best * share;
     }
 
     Status measure(Candidate& candidate) {
@@ -199,12 +205,13 @@ private:
 
     double best_seconds() const { return std::ranges::min(candidates_, {}, &Candidate::seconds).seconds; }
 
-    // Measures the candidates in turns and without pauses, in which a GPU lowers its clock: what is measured first
-    // would seem slower. Then only the best is left.
+    // Measures the candidates in turns and without pauses, in which a GPU lowers its clock. Then only the best is left.
     Status finish_round() {
-        for (int turn = 1; turn < kTurns && candidates_.size() > 1 && !near_peak_; ++turn)
+        if (candidates_.size() > 1 && !near_peak_) HK_TRY(raise_clock());
+        for (int turn = 0; turn < kTurns && candidates_.size() > 1 && !near_peak_; ++turn)
             for (Candidate& candidate : candidates_)
-                if (candidate.seconds <= kHopeless * best_seconds()) HK_TRY(measure(candidate));
+                if (candidate.seconds == HUGE_VAL || candidate.seconds <= kHopeless * best_seconds())
+                    HK_TRY(measure(candidate));
         for (const Candidate& candidate : candidates_)
             log_.debug(fmt::format("{}: {} {:.3f} ms", problem_.key, candidate.choice.text(), candidate.seconds * 1e3));
         const Candidate* best = &candidates_.front();

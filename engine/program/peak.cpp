@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kSums = "peak.sums";
 constexpr uint32_t kMostIterations = uint32_t{1} << 20; // of a device that is never busy, because it executes nothing
-// The longest dispatch runs several times: a clock rises meanwhile, and other processes may interrupt.
+// The longest dispatch runs several times: other processes may interrupt.
 constexpr int kRuns = 8;
 constexpr double kSecondsOfRuns = 0.1; // of a slow device
 
@@ -68,27 +68,51 @@ Lowering lowered(const Limits& limits, const PeakLoop& loop, uint32_t iterations
 
 } // namespace
 
-Result<double> measure_peak(TuningBench& bench, const Limits& limits, Storage factors, double seconds) {
-    if (factors != Storage::f32 && !limits.matrix_unit(factors)) return 0.0;
+Result<PeakProbe> PeakProbe::create(TuningBench& bench, const Limits& limits, Storage factors, double seconds) {
+    PeakProbe probe(bench);
+    if (factors != Storage::f32 && !limits.matrix_unit(factors)) return probe;
     const PeakLoop loop = factors == Storage::f32 ? float32_loop(limits) : matrix_loop(limits, factors);
     uint32_t iterations = 1;
-    std::size_t dispatches = 0;
-    double took = 0;
     for (;;) {
-        HK_ASSIGN(dispatches, bench.add(lowered(limits, loop, iterations)));
-        HK_ASSIGN(took, bench.run(dispatches));
-        if (took <= 0) return 0.0;
-        if (took >= seconds / 2 || iterations == kMostIterations) break;
-        const double longer = std::clamp(seconds / took, 2.0, 16.0);
+        HK_ASSIGN(probe.dispatches_, bench.add(lowered(limits, loop, iterations)));
+        HK_ASSIGN(probe.seconds_, bench.run(probe.dispatches_));
+        if (probe.seconds_ <= 0) return probe;
+        if (probe.seconds_ >= seconds / 2 || iterations == kMostIterations) break;
+        const double longer = std::clamp(seconds / probe.seconds_, 2.0, 16.0);
         iterations = std::min(kMostIterations, static_cast<uint32_t>(iterations * longer));
     }
-    double all = took;
+    probe.flops_ = loop.flops * iterations;
+    return probe;
+}
+
+Result<double> PeakProbe::run() {
+    if (flops_ <= 0) return 0.0;
+    HK_ASSIGN(seconds_, bench_->run(dispatches_));
+    return speed();
+}
+
+double PeakProbe::speed() const { return flops_ > 0 && seconds_ > 0 ? flops_ / seconds_ : 0.0; }
+
+Status raise_clock(const std::function<Result<double>()>& speed, const std::function<double()>& now) {
+    const double begin = now();
+    double share = 0;
+    do {
+        HK_ASSIGN(share, speed());
+    } while (!has_risen(share) && now() - begin < kSecondsToRise);
+    return {};
+}
+
+Result<double> measure_peak(TuningBench& bench, const Limits& limits, Storage factors, double seconds) {
+    HK_ASSIGN(PeakProbe probe, PeakProbe::create(bench, limits, factors, seconds));
+    double peak = probe.speed();
+    if (peak <= 0) return 0.0;
+    double all = probe.seconds();
     for (int run = 1; run < kRuns && all < kSecondsOfRuns; ++run) {
-        HK_ASSIGN(const double again, bench.run(dispatches));
-        took = std::min(took, again);
-        all += again;
+        HK_ASSIGN(const double again, probe.run());
+        peak = std::max(peak, again);
+        all += probe.seconds();
     }
-    return loop.flops * iterations / took;
+    return peak;
 }
 
 } // namespace hekla::program

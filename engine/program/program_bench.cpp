@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace hekla::program {
 
@@ -60,14 +61,54 @@ Result<std::unique_ptr<TuningBench>> make_bench(Runtime& runtime) {
     return std::unique_ptr<TuningBench>(std::make_unique<ProgramBench>(runtime, std::move(store)));
 }
 
-Result<double> measure_peak(Runtime& runtime, Storage factors) {
+double probe_seconds(const Runtime& runtime) {
     constexpr double kSeconds = 0.001; // short, because other processes interrupt a CPU
     const double budget = runtime.options().budget_seconds;
+    return budget > 0 ? std::min(kSeconds, budget) : kSeconds;
+}
+
+Result<double> measure_peak(Runtime& runtime, Storage factors) {
+    HK_TRY(raise_clock(runtime));
     HK_ASSIGN(const std::unique_ptr<TuningBench> bench, make_bench(runtime));
-    return measure_peak(*bench, runtime.device_limits(), factors, budget > 0 ? std::min(kSeconds, budget) : kSeconds);
+    return measure_peak(*bench, runtime.device_limits(), factors, probe_seconds(runtime));
 }
 
 } // namespace
+
+// The speed of a GPU, relative to the highest that was measured on its runtime.
+class GpuSpeed {
+public:
+    explicit GpuSpeed(Runtime& runtime) : runtime_(runtime) {}
+    Result<double> share() {
+        if (runtime_.device_limits().cpu) return 1.0;
+        if (!probe_) {
+            HK_ASSIGN(bench_, make_bench(runtime_));
+            HK_ASSIGN(probe_,
+                      PeakProbe::create(*bench_, runtime_.device_limits(), Storage::f32, probe_seconds(runtime_)));
+        }
+        double& highest = runtime_.highest_speed_;
+        const auto begin = std::chrono::steady_clock::now();
+        const bool first = highest == 0;
+        double speed = 0;
+        do {
+            HK_ASSIGN(speed, probe_->run());
+            if (speed <= 0) return 1.0;
+            highest = std::max(highest, speed);
+        } while (first && seconds_since(begin) < kSecondsToRise);
+        return speed / highest;
+    }
+
+private:
+    Runtime& runtime_;
+    std::unique_ptr<TuningBench> bench_;
+    std::optional<PeakProbe> probe_;
+};
+
+Status raise_clock(Runtime& runtime) {
+    GpuSpeed speed(runtime);
+    const auto begin = std::chrono::steady_clock::now();
+    return raise_clock([&] { return speed.share(); }, [&] { return seconds_since(begin); });
+}
 
 TuningBenches tuning_benches(Runtime& runtime) {
     return {runtime.device_limits(), [&runtime] { return make_bench(runtime); },
@@ -75,7 +116,8 @@ TuningBenches tuning_benches(Runtime& runtime) {
                 const Result<double> peak = peak_flops(runtime, factors);
                 return peak.ok() ? peak.value() : 0.0; // of a lost device: the next measurement fails
             },
-            [begin = std::chrono::steady_clock::now()] { return seconds_since(begin); }};
+            [begin = std::chrono::steady_clock::now()] { return seconds_since(begin); },
+            [speed = std::make_shared<GpuSpeed>(runtime)] { return speed->share(); }};
 }
 
 Result<double> peak_flops(Runtime& runtime, Storage factors) {

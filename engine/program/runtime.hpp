@@ -87,6 +87,7 @@ private:
     friend class Program;
     friend class ParameterStore;
     friend Result<double> peak_flops(Runtime& runtime, Storage factors);
+    friend class GpuSpeed;
     Runtime() = default;
     struct ProgramHooks {
         std::function<Status(gpu::Staging&)> renew; // updates the addresses of its memory
@@ -105,6 +106,7 @@ private:
     std::map<std::string, gpu::Shader, std::less<>> shaders_;
     std::unique_ptr<Tuning> tuning_;
     std::map<Storage, double> peaks_; // measured, by the factors' storage; see program_bench.hpp
+    double highest_speed_ = 0;        // of float32 arithmetic in FLOP/s, as measured so far; 0: not measured
 };
 
 } // namespace hekla::program

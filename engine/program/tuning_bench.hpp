@@ -32,6 +32,10 @@ struct TuningBenches {
     std::function<Result<std::unique_ptr<TuningBench>>()> make;
     std::function<double(Storage factors)> peak; // as measure_peak(); 0: not known
     std::function<double()> now;                 // a clock, in seconds
+    // The device's speed at this moment as a share of the highest so far, measured with some milliseconds of work: a
+    // GPU lowers its clock while it is idle, and takes a fraction of a second of work to raise it (an H200 0.2 s, from
+    // a sixth). Empty: always 1.
+    std::function<Result<double>()> speed = {};
 };
 
 } // namespace hekla::program

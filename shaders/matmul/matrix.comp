@@ -175,23 +175,6 @@ void store_four(Record r, Tile tile, uint row, uint column, vec4 x) {
     }
 }
 
-// Stores the sums from number `from` on, as many as a strip holds, whose first element is in `row` and `column` of the tile.
-#define STORE_STRIP(from, row, column)                                                                                 \
-    {                                                                                                                  \
-        [[unroll]] for (uint j = 0; j < kStripMatrices; ++j)                                                           \
-            coopMatStore(sum[(from) + j], tiles, strip + j * (MN / 4), kStripStride,                                   \
-                         gl_CooperativeMatrixLayoutRowMajor);                                                          \
-        subgroupMemoryBarrierShared();                                                                                 \
-        subgroupBarrier();                                                                                             \
-        [[unroll]] for (uint q = 0; q < MM * kStripWidth / 4 / SUBGROUP; ++q) {                                        \
-            const uint u = q * SUBGROUP + lane, line = u / (kStripWidth / 4), x = u % (kStripWidth / 4);               \
-            store_four(r, tile, (row) + line, (column) + x * 4,                                                        \
-                       uintBitsToFloat(tiles[strip + line * kStripStride + x]));                                       \
-        }                                                                                                              \
-        subgroupMemoryBarrierShared();                                                                                 \
-        subgroupBarrier();                                                                                             \
-    }
-
 // Adds the threads' sums of eight rows of A or columns of B, in the order of the threads, and stores them.
 void store_sums(uint64_t to, uint t, uint line, vec4 own[2], uint left) {
     tiles[t * 2] = floatBitsToUint(own[0]);
@@ -293,17 +276,27 @@ void main() {
     if (SUMS == kSumsOfA && tile.n0 == 0) store_sums(sums_to + tile.m0 * 4ul, t, BM / 8, factor_sum, rows_left);
     if (SUMS == kSumsOfB && tile.m0 == 0) store_sums(sums_to + tile.n0 * 4ul, t, BN / 8, factor_sum, columns_left);
 
+    // A strip after the other. The code of the epilogue is there once, and sums have constant indices in little code:
+    // where a driver does not unroll a loop over them, they are not in registers, here and in the loop above.
     const uint strip = subgroup * MM * kStripStride;
-    if ((EPILOGUE >> kActivationShift) == 0) {
-        [[unroll]] for (uint n = 0; n < kDown * kAcross; n += kStripMatrices)
-            STORE_STRIP(n, first_row + n / kAcross * MM, first_column + n % kAcross * MN)
-        return;
-    }
-    // Much code per element: a loop, in which the sums move up, since registers have no index.
     uint n = 0;
     [[dont_unroll]] do {
-        STORE_STRIP(0, first_row + n / kAcross * MM, first_column + n % kAcross * MN)
-        [[unroll]] for (uint e = 0; e + kStripMatrices < kDown * kAcross; ++e) sum[e] = sum[e + kStripMatrices];
-        n += kStripMatrices;
-    } while (n < kDown * kAcross);
+        [[unroll]] for (uint e = 0; e < kDown * kAcross; ++e)
+            if (e / kStripMatrices == n)
+                coopMatStore(sum[e], tiles, strip + e % kStripMatrices * (MN / 4), kStripStride,
+                             gl_CooperativeMatrixLayoutRowMajor);
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+        const uint row = first_row + n * kStripMatrices / kAcross * MM;
+        const uint column = first_column + n * kStripMatrices % kAcross * MN;
+        uint u = lane;
+        [[dont_unroll]] do {
+            const uint line = u / (kStripWidth / 4), x = u % (kStripWidth / 4);
+            store_four(r, tile, row + line, column + x * 4, uintBitsToFloat(tiles[strip + line * kStripStride + x]));
+            u += SUBGROUP;
+        } while (u < MM * kStripWidth / 4);
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+        ++n;
+    } while (n < kDown * kAcross / kStripMatrices);
 }

@@ -56,8 +56,8 @@ std::vector<std::string> choices_of(program::Runtime& runtime, const Graph& grap
     return program.value()->kernel_choices();
 }
 
-// A bench whose dispatches take planted times, and of which some give wrong results. Its first two runs take three
-// times as long (a GPU at a low clock). Time is a number that compiling and running add to.
+// A bench whose dispatches take planted times, and of which some give wrong results, on a GPU whose clock rises from
+// its lowest to 1 in 0.2 s of work and falls back in 0.5 s without. Time is a number that compiling and running add to.
 struct Planted {
     using Seconds = std::function<double(const std::string& choice, double flops)>;
     Seconds seconds;
@@ -65,8 +65,20 @@ struct Planted {
     double peak = 0;
     double compile_seconds = 0.001;
     // What happened.
-    double now = 0;
+    static constexpr double kLowest = 0.17;
+    double now = 0, clock = kLowest;
     std::vector<std::string> added = {}; // of all benches
+
+    void idle(double at_rest) {
+        now += at_rest;
+        clock = std::max(kLowest, clock - at_rest * (1 - kLowest) / 0.5);
+    }
+    double busy(double at_full_speed) {
+        const double took = at_full_speed / clock;
+        now += took;
+        clock = std::min(1.0, clock + took * (1 - kLowest) / 0.2);
+        return took;
+    }
 
     program::TuningBenches benches(const program::Limits& limits = {});
 };
@@ -80,16 +92,14 @@ public:
         for (const program::Dispatch& dispatch : lowering.dispatches) flops += dispatch.flops;
         added_.emplace_back(lowering.trial->text(), flops);
         planted_.added.push_back(lowering.trial->text());
-        planted_.now += planted_.compile_seconds;
+        planted_.idle(planted_.compile_seconds);
         const float element = added_.back().first == planted_.wrong ? 1.0f : 0.0f;
         for (std::size_t i = 0; i < product_.size(); i += sizeof element)
             std::memcpy(product_.data() + i, &element, sizeof element);
         return added_.size() - 1;
     }
     Result<double> run(std::size_t dispatches) override {
-        const double seconds = planted_.seconds(added_[dispatches].first, added_[dispatches].second);
-        planted_.now += seconds;
-        return ++runs_ <= 2 ? 3 * seconds : seconds;
+        return planted_.busy(planted_.seconds(added_[dispatches].first, added_[dispatches].second));
     }
     Result<std::vector<std::byte>> download(const std::string&) override { return product_; }
 
@@ -97,12 +107,12 @@ private:
     Planted& planted_;
     std::vector<std::pair<std::string, double>> added_; // choice, flops
     std::vector<std::byte> product_ = std::vector<std::byte>(4096);
-    int runs_ = 0;
 };
 
 program::TuningBenches Planted::benches(const program::Limits& limits) {
     return {limits, [this] { return std::unique_ptr<program::TuningBench>(std::make_unique<PlantedBench>(*this)); },
-            [this](program::Storage) { return peak; }, [this] { return now; }};
+            [this](program::Storage) { return peak; }, [this] { return now; },
+            [this]() -> Result<double> { return 0.01 / busy(0.01); }};
 }
 
 std::unique_ptr<program::Tuning> made_tuning() {
@@ -181,6 +191,16 @@ TEST_CASE("tuning: the kernel that is fastest at the problem's own size") {
     CHECK(chosen_of([](const std::string& kernel, double flops) {
               return kernel == "tiled.t128" ? 1e-3 : flops > 1e10 ? 2e-3 : 0.5e-3;
           }) == "tiled.t128");
+}
+
+TEST_CASE("tuning: a GPU whose clock falls while kernels are compiled") {
+    // Each is compiled in the time in which the clock falls to its lowest, and one of them in no time.
+    for (const char* best : {"tiled.t128", "tiled.t64", "direct.t4x4"}) {
+        std::map<std::string, double> of{{"tiled.t128", 14}, {"tiled.t64", 12}, {"direct.t4x4", 13}};
+        of[best] = 10;
+        Planted planted{.seconds = rates(of), .compile_seconds = 0.5};
+        CHECK(tuned(planted, {cube({{"tiled.t128"}, {"tiled.t64"}, {"direct.t4x4"}})}).at("planted") == best);
+    }
 }
 
 TEST_CASE("tuning: parts of K and subgroup sizes of the fastest kernel") {
@@ -327,8 +347,7 @@ TEST_CASE("tuning: sizes share a bucket up to a power of two") {
 }
 
 TEST_CASE("tuning: rows that are aligned stay so in a shorter trial") {
-    const program::KernelProblem problem =
-        program::matmul_problem({}, {.m = 1544, .n = 50256, .k = 3080}, {});
+    const program::KernelProblem problem = program::matmul_problem({}, {.m = 1544, .n = 50256, .k = 3080}, {});
     for (const program::TrialTensor& tensor : problem.trial(4e9, int64_t{1} << 25).inputs)
         CHECK(tensor.elements % 64 == 0);
     CHECK(problem.trial(4e9, int64_t{1} << 25).flops <= 4e9);
@@ -351,6 +370,7 @@ TEST_CASE("peak: as long as it takes to measure it, in short submits") {
                 return PlantedBench::add(of_trial);
             }
         };
+        planted.clock = 1;
         Bench bench(planted);
         CAPTURE(flops_per_second);
         const Result<double> peak = program::measure_peak(bench, {}, program::Storage::f32, 0.01);
@@ -368,7 +388,8 @@ TEST_CASE("peak: measured once, and of matrix units where there are any") {
     CHECK(peak > 0);
     CHECK(program::peak_flops(*bench, program::Storage::f32).value() == peak); // measured once
     for (const program::Storage units : {program::Storage::f16, program::Storage::bf16})
-        CHECK((program::peak_flops(*bench, units).value() > 0) == static_cast<bool>(bench->limits().matrix_unit(units)));
+        CHECK((program::peak_flops(*bench, units).value() > 0) ==
+              static_cast<bool>(bench->limits().matrix_unit(units)));
 }
 
 TEST_CASE("tuning: measurements are stored for the next time, and results do not change") {

@@ -27,12 +27,15 @@ MatmulShape shortened(MatmulShape shape, double most_flops, int64_t most_element
     return shape;
 }
 
-KernelTrial trial_of(const MatmulShape& s, const MatmulStorage& storage) {
+// unit: of the matrix units, if kernels use them.
+KernelTrial trial_of(const MatmulShape& s, const MatmulStorage& storage, const MatrixUnit& unit) {
     KernelTrial trial;
     trial.flops = flops_of(s);
     trial.inputs = {{"a", s.batches * s.m * s.k, storage.a}, {"b", s.batches * s.k * s.n, storage.b}};
     trial.outputs = {{"c", s.batches * s.m * s.n, storage.c}};
     trial.tolerance = storage.c == Storage::f32 ? 1e-5 : storage.c == Storage::f16 ? 0x1p-10 : 0x1p-7;
+    // NVIDIA's units cut off what is below the last bit of a sum, once for each multiplication of matrices.
+    if (unit) trial.tolerance += static_cast<double>(divide_up(s.k, unit.k)) * 0x1p-23;
     trial.lower = [s, storage](Lowering& lowering) {
         const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, Storage stored) {
             if (transposed) std::swap(rows, columns);
@@ -64,8 +67,9 @@ KernelProblem matmul_problem(const Limits& limits, const MatmulShape& shape, con
         problem.kernels.push_back(matmul_option(limits, *kernel, shape));
         if (kernel->needs.matrix_units) problem.units = shape.factors;
     }
-    problem.trial = [shape, storage](double most_flops, int64_t most_elements) {
-        return trial_of(shortened(shape, most_flops, most_elements), storage);
+    const MatrixUnit unit = problem.units == Storage::f32 ? MatrixUnit{} : limits.matrix_unit(problem.units);
+    problem.trial = [shape, storage, unit](double most_flops, int64_t most_elements) {
+        return trial_of(shortened(shape, most_flops, most_elements), storage, unit);
     };
     return problem;
 }
