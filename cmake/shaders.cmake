@@ -13,7 +13,7 @@
 #
 # FOLDER/compiled/ROW.spv is a module for older compilers, and ROW.spv.source what it was compiled from: the SHA-256 of
 # hekla_shader_source(). A module of another source is left out, a status message names it, and the test
-# compiled_shaders fails. The target `compile_shaders` writes them all, with a glslc that knows the extensions.
+# compiled_shaders fails. The target compile_shaders writes them all, with a glslc that knows the extensions.
 find_program(HEKLA_GLSLC glslc REQUIRED)
 find_program(HEKLA_SPIRV_VAL spirv-val)
 if(NOT HEKLA_SPIRV_VAL)
@@ -106,6 +106,7 @@ function(hekla_shaders target name folder)
           string(SHA256 hash "${text}\n${versions} ${definitions}")
           set_property(GLOBAL APPEND PROPERTY HEKLA_SHADERS_TO_COMPILE "${compiled}=${hash}=${out}/${stem}.${variant}.inc.spv")
           if(unknown)
+            set_property(GLOBAL PROPERTY HEKLA_SHADERS_UNKNOWN ON)
             set(of)
             if(EXISTS "${compiled}" AND EXISTS "${compiled}.source")
               file(STRINGS "${compiled}.source" of)
@@ -186,4 +187,19 @@ std::span<const gpu::EmbeddedShader> @name@() { return table; }
   set_source_files_properties("${out}/${name}_shaders.cpp" PROPERTIES OBJECT_DEPENDS "${modules}" GENERATED TRUE)
   target_sources(${target} PRIVATE "${out}/${name}_shaders.cpp" ${modules})
   target_include_directories(${target} PUBLIC "${out}")
+endfunction()
+
+# Adds the target compile_shaders. To be called after all hekla_shaders().
+function(hekla_compiled_shaders)
+  get_property(modules GLOBAL PROPERTY HEKLA_SHADERS_TO_COMPILE)
+  string(REPLACE ";" "\n" lines "${modules}")
+  file(CONFIGURE OUTPUT "${hekla_BINARY_DIR}/shaders/compiled.txt" CONTENT "${lines}\n" @ONLY)
+  get_property(left_out GLOBAL PROPERTY HEKLA_SHADERS_UNKNOWN)
+  if(left_out)
+    set(command ${CMAKE_COMMAND} -E false "this glslc does not know an extension that they need: give a newer one as -DHEKLA_GLSLC=PATH")
+  else()
+    set(command ${CMAKE_COMMAND} "-DLIST=${hekla_BINARY_DIR}/shaders/compiled.txt" -DWRITE=ON -P "${hekla_SOURCE_DIR}/cmake/compiled_shaders.cmake")
+  endif()
+  add_custom_target(compile_shaders COMMAND ${command} COMMENT "Writing shaders/compiled" VERBATIM)
+  add_dependencies(compile_shaders hekla_program)
 endfunction()

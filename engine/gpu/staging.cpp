@@ -24,7 +24,7 @@ Result<std::shared_ptr<Staging>> Staging::create(std::shared_ptr<Memory> memory,
     if (chunk_bytes < 256 || chunk_bytes % 256 != 0)
         return invalid_argument(fmt::format("staging chunks of {} bytes: a multiple of 256", chunk_bytes));
     auto staging = std::shared_ptr<Staging>(new Staging);
-    staging->chunk_bytes_ = chunk_bytes;
+    staging->chunk_bytes_ = std::min(chunk_bytes, std::max<uint64_t>(memory->max_buffer_bytes() / 256, 1) * 256);
     staging->memory_ = std::move(memory);
     staging->queue_ = std::move(queue);
     return staging;

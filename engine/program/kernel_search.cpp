@@ -112,7 +112,8 @@ public:
     Result<KernelChoice> fastest() {
         HK_TRY(begin());
         for (const KernelOption& kernel : problem_.kernels)
-            if (!ended()) HK_TRY(consider({.kernel = kernel.kernel}));
+            if (!ended() && (kernel.matrix_units || !is_beyond_arithmetic()))
+                HK_TRY(consider({.kernel = kernel.kernel}));
         if (candidates_.empty()) HK_TRY(consider({.kernel = problem_.plainest}));
         HK_TRY(finish_round());
         const auto option =
@@ -133,6 +134,14 @@ public:
 
 private:
     bool ended() const { return near_peak_ || (!candidates_.empty() && benches_.now() > deadline_); }
+
+    // Whether a kernel with matrix units was faster than any without them can be: nothing else of those is compiled.
+    bool is_beyond_arithmetic() const {
+        if (problem_.units == Storage::f32 || candidates_.empty()) return false;
+        const double arithmetic = benches_.peak(Storage::f32);
+        const Stage& stage = timed_ ? *timed_ : checked_;
+        return arithmetic > 0 && stage.trial.flops / best_seconds() > arithmetic;
+    }
 
     // Computes the results that others are compared with, and decides about the size that is timed.
     Status begin() {
@@ -182,7 +191,9 @@ private:
     }
 
     Result<double> speed() const { return benches_.speed ? benches_.speed() : 1.0; }
-    Status raise_clock() const { return program::raise_clock([&] { return speed(); }, benches_.now); }
+    Status raise_clock() const {
+        return program::raise_clock([&] { return speed(); }, benches_.now);
+    }
 
     // Returns the time of dispatches of checked_, as it would be at the highest clock.
     Result<double> seconds_at_full_speed(std::size_t dispatches) const {

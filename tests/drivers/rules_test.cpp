@@ -43,7 +43,12 @@ TEST_CASE("spills, scratch memory and few waves are found") {
     few["waves"] = 4;
     CHECK(is_broken(few));
     CHECK(broken_rules(few, "radv Mesa", Kernels::token, "").empty()); // of a generated token
-    few["waves"] = nullptr;                                            // not reported
+    few["waves"] = 6;
+    CHECK(is_broken(few, {}, "radv Mesa 25.0.7"));
+    few["kernel"] = "matmul/matrix.t128_f16";
+    CHECK(!is_broken(few, {}, "radv Mesa 25.0.7"));
+    CHECK(is_broken(few, {}, "radv Mesa 26.2.6"));
+    few["waves"] = nullptr; // not reported
     CHECK(!is_broken(few));
     json refused = good();
     refused["error"] = "vkCreateComputePipelines: VK_ERROR_UNKNOWN";

@@ -120,6 +120,12 @@ public:
         };
         wrapped.unlock_queue = [](void* user) { static_cast<Host*>(user)->queue_mutex.unlock(); };
     }
+    // Whether the device has no memory of its own.
+    bool shares_memory() const {
+        VkPhysicalDeviceProperties properties{};
+        of<PFN_vkGetPhysicalDeviceProperties>("vkGetPhysicalDeviceProperties")(physical, &properties);
+        return properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    }
     // Returns the validation layer's messages since the last call.
     std::string messages() {
         const std::lock_guard guard(messages_mutex_);

@@ -62,7 +62,7 @@ struct Planted {
     using Seconds = std::function<double(const std::string& choice, double flops)>;
     Seconds seconds;
     std::string wrong = {};
-    double peak = 0;
+    double peak = 0; // of float32; that of matrix units is not known
     double compile_seconds = 0.001;
     // What happened.
     static constexpr double kLowest = 0.17;
@@ -111,8 +111,8 @@ private:
 
 program::TuningBenches Planted::benches(const program::Limits& limits) {
     return {limits, [this] { return std::unique_ptr<program::TuningBench>(std::make_unique<PlantedBench>(*this)); },
-            [this](program::Storage) { return peak; }, [this] { return now; },
-            [this]() -> Result<double> { return 0.01 / busy(0.01); }};
+            [this](program::Storage factors) { return factors == program::Storage::f32 ? peak : 0; },
+            [this] { return now; }, [this]() -> Result<double> { return 0.01 / busy(0.01); }};
 }
 
 std::unique_ptr<program::Tuning> made_tuning() {
@@ -232,6 +232,22 @@ TEST_CASE("tuning: nothing more is measured near the peak") {
     CHECK(added(0) > 0);        // not known
     CHECK(added(2e14) > 0);     // tiled.t128 reaches half of it
     CHECK(added(1.05e14) == 0); // 95 percent
+}
+
+TEST_CASE("tuning: kernels without matrix units are not compiled where one with them is faster than arithmetic") {
+    program::KernelProblem problem = cube({{.kernel = "matrix.t128", .matrix_units = true},
+                                           {"tiled.t128"},
+                                           {.kernel = "matrix.t64", .matrix_units = true}});
+    problem.units = program::Storage::f16;
+    const auto added = [&](double of_units) {
+        Planted planted{.seconds = rates({{"matrix.t128", of_units}, {"matrix.t64", of_units / 2}, {"tiled.t128", 20}}),
+                        .peak = 1e14}; // 10 femtoseconds an operation
+        CHECK(tuned(planted, {problem}).at("planted") == (of_units < 30 ? "matrix.t64" : "tiled.t128"));
+        return std::ranges::count(planted.added, "tiled.t128");
+    };
+    CHECK(added(9) == 0);
+    CHECK(added(15) > 0);
+    CHECK(added(60) > 0);
 }
 
 TEST_CASE("tuning: no more time than allowed, the most expensive problem first") {

@@ -108,7 +108,10 @@ TEST_CASE("recomputation plans less memory and gives the same bits") {
                 CHECK(again.nodes.size() > kept.nodes.size());
                 const uint64_t before = bytes(*bench, kept, precision), after = bytes(*bench, again, precision);
                 MESSAGE(architecture, ", ", what, ": activations ", before, " bytes, recomputed ", after);
-                CHECK(after < before);
+                // GPUs compute gelu again in any case.
+                const bool none_left =
+                    what == "activations" && architecture == "gpt2" && bench->limits().kernels_of_gpus();
+                CHECK((none_left ? after == before : after < before));
                 const Outcome got = run_on_device(*bench, again, feeds, options);
                 // In 16 bits a copy of a whole block may be fused, and so rounded, in another way.
                 if (precision == program::Storage::f32 || what != "blocks") CHECK(same_bits(expected, got));

@@ -182,7 +182,7 @@ std::vector<KernelOption> attention_options(const Limits& device, const Attentio
     for (const bool elements : {true, false}) {
         const auto matrix = matrix_variant(limits, problem, elements);
         if (!matrix) continue;
-        KernelOption option{elements ? kElements : kMatrix};
+        KernelOption option{.kernel = elements ? kElements : kMatrix, .matrix_units = true};
         for (const uint32_t size : device.subgroup_sizes(matrix->invocations))
             if (size != limits.subgroup_size && matrix_variant(device.with_subgroups_of(size), problem, elements))
                 option.lanes.push_back(size);

@@ -30,6 +30,7 @@ struct KernelChoice {
 struct KernelOption {
     std::string kernel;
     std::vector<uint32_t> splits = {}, lanes = {};
+    bool matrix_units = false;
 };
 
 // A tensor of a trial: a state of this name, dense.

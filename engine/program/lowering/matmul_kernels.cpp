@@ -97,7 +97,7 @@ constexpr MatmulKernel kKernels[] = {
      .tile_m = 128,
      .tile_n = 128,
      .step = 32,
-     .needs = {.gpu = true, .matrix_units = true, .invocations = 256, .shared_bytes = 40960},
+     .needs = {.gpu = true, .matrix_units = true, .invocations = 128, .shared_bytes = 40960},
      .suits = {.most_lanes = 32, .least_rows = 65, .least_columns = 65, .every_core = true}},
     {.name = "matrix.t128",
      .family = matrix,
@@ -257,7 +257,7 @@ int64_t tile_columns(const Limits& limits, const MatmulKernel& kernel, const Mat
 }
 
 KernelOption matmul_option(const Limits& device, const MatmulKernel& kernel, const MatmulShape& shape) {
-    KernelOption option{std::string(kernel.name)};
+    KernelOption option{.kernel = std::string(kernel.name), .matrix_units = kernel.needs.matrix_units};
     if (device.cpu) return option;
     const Limits limits = limits_of(device, kernel);
     const int64_t of_c = shape.batches * shape.m * shape.n;
