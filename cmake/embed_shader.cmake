@@ -1,7 +1,8 @@
 # Run by the build: compiles one GLSL compute shader with one set of definitions to SPIR-V, as text for C++ to include.
 #   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DCOMMON= -DDEFINITIONS=a,b=1 -DSPIRV=1.5 -DVULKAN=1.2
 #   -DOPTIMIZE=ON -DVALIDATE= -DCOMPILED= -P embed_shader.cmake
-# COMPILED: a module that was compiled before, beside which COMPILED.source is a hash; glslc is not needed then. OUTPUT: comma-separated words. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
+# COMPILED: empty, or a module that is embedded in place of what glslc would make; COMPILED.source has its source's hash.
+# OUTPUT: comma-separated words. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
 function(write_words)
   # The module's words, little-endian, as C++ literals.
   file(READ "${OUTPUT}.spv" words HEX)

@@ -248,8 +248,8 @@ TEST_CASE("a text is written with other adapters from a token on, without anothe
     app.opened(adapters);
     const std::string a = "a=" + app.folders.at("a") + ":", b = "b=" + app.folders.at("b") + ":";
     constexpr int64_t kLong = 450; // of 512 positions
-    // Most tokens that the device has chosen before a change acts (kChosenSlots of shaders/generate/record.h); a fast
-    // device does choose so many.
+    // Most tokens that the device has chosen before a change acts (kChosenSlots of shaders/generate/record.h), as
+    // a fast device does.
     constexpr std::size_t kAhead = 64;
     AdapterWriting writing(app.engine);
     writing.begin(adapters.all(), app.options({{"base", {0, 0}}}, kLong));
