@@ -5,9 +5,14 @@
 #include "gpu/without_int64.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
+#include <new>
+#include <set>
+#include <system_error>
+#include <thread>
 
 namespace hekla::gpu {
 
@@ -279,6 +284,35 @@ Result<std::shared_ptr<const Pipeline>> Pipelines::get(const PipelineDescription
     const std::lock_guard guard(mutex_);
     compiled_ += 1;
     return pipelines_.emplace(key, std::move(made)).first->second;
+}
+
+bool Pipelines::has(const std::string& key) const {
+    const std::lock_guard guard(mutex_);
+    return pipelines_.contains(key);
+}
+
+std::vector<Status> Pipelines::compile(std::span<const PipelineDescription> descriptions, unsigned threads) {
+    std::vector<Status> statuses(descriptions.size());
+    std::vector<std::size_t> missing;
+    std::set<std::string> keys;
+    for (std::size_t i = 0; i < descriptions.size(); ++i)
+        if (std::string key = key_of(descriptions[i]); !has(key) && keys.insert(std::move(key)).second)
+            missing.push_back(i);
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+        for (std::size_t i = next++; i < missing.size(); i = next++) try {
+                statuses[missing[i]] = get(descriptions[missing[i]]).status();
+            } catch (const std::bad_alloc&) {
+                statuses[missing[i]] = Status(Code::out_of_memory, "no memory to compile a kernel");
+            }
+    };
+    std::vector<std::thread> others;
+    try {
+        while (others.size() + 1 < std::min<std::size_t>(threads, missing.size())) others.emplace_back(work);
+    } catch (const std::system_error&) {} // no more threads: the others do it
+    work();
+    for (std::thread& other : others) other.join();
+    return statuses;
 }
 
 Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& d,

@@ -64,6 +64,8 @@ public:
     // Returns the pipeline. unsupported, before Vulkan is called, if the device lacks a capability that the module
     // declares, shared memory, the workgroup size or the subgroup size.
     Result<std::shared_ptr<const Pipeline>> get(const PipelineDescription& description);
+    // Makes those that are not there, on `threads` threads at most, this one included. Returns get()'s status of each.
+    std::vector<Status> compile(std::span<const PipelineDescription> descriptions, unsigned threads);
 
     // Writes the driver's cache (atomically) if something was compiled since it was read.
     Status save();
@@ -76,6 +78,7 @@ private:
     Status check(const PipelineDescription& description, std::array<uint32_t, 3>& workgroup) const;
     Result<std::shared_ptr<Pipeline>> compile(const PipelineDescription& description,
                                               const std::array<uint32_t, 3>& workgroup);
+    bool has(const std::string& key) const;
     std::string cache_name() const;
     std::string read_blob() const;
 

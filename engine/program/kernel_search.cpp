@@ -80,12 +80,15 @@ struct Stage {
             HK_TRY(stage.bench->upload(input.name, random_bytes(input.elements, input.storage, ++stream)));
         return stage;
     }
-    Result<std::size_t> add(const Limits& limits, const KernelChoice& choice) const {
+    Lowering lowered(const Limits& limits, const KernelChoice& choice) const {
         Lowering lowering;
         lowering.limits = limits;
         lowering.trial = choice;
         trial.lower(lowering);
-        return bench->add(lowering);
+        return lowering;
+    }
+    Result<std::size_t> add(const Limits& limits, const KernelChoice& choice) const {
+        return bench->add(lowered(limits, choice));
     }
     // Returns the outputs of what was added last.
     Result<std::vector<std::vector<float>>> outputs() const {
@@ -111,22 +114,23 @@ public:
 
     Result<KernelChoice> fastest() {
         HK_TRY(begin());
+        // The preferred one first.
+        const bool prefers_units = problem_.kernels.front().matrix_units;
+        std::vector<KernelChoice> first, others;
         for (const KernelOption& kernel : problem_.kernels)
-            if (!ended() && (kernel.matrix_units || !is_beyond_arithmetic()))
-                HK_TRY(consider({.kernel = kernel.kernel}));
-        if (candidates_.empty()) HK_TRY(consider({.kernel = problem_.plainest}));
+            (kernel.matrix_units == prefers_units ? first : others).push_back({.kernel = kernel.kernel});
+        HK_TRY(consider(first));
+        if (!prefers_units || !is_beyond_arithmetic()) HK_TRY(consider(others));
+        if (candidates_.empty()) HK_TRY(consider(KernelChoice{.kernel = problem_.plainest}));
         HK_TRY(finish_round());
         const auto option =
             std::ranges::find(problem_.kernels, candidates_.front().choice.kernel, &KernelOption::kernel);
         if (option == problem_.kernels.end()) return candidates_.front().choice;
         for (const auto& [values, member] :
              {std::pair(&option->splits, &KernelChoice::splits), std::pair(&option->lanes, &KernelChoice::lanes)}) {
-            const KernelChoice best = candidates_.front().choice;
-            for (const uint32_t value : *values) {
-                KernelChoice choice = best;
-                choice.*member = value;
-                if (!ended()) HK_TRY(consider(choice));
-            }
+            std::vector<KernelChoice> choices(values->size(), candidates_.front().choice);
+            for (std::size_t i = 0; i < choices.size(); ++i) choices[i].*member = (*values)[i];
+            HK_TRY(consider(choices));
             HK_TRY(finish_round());
         }
         return candidates_.front().choice;
@@ -147,9 +151,11 @@ private:
     Status begin() {
         HK_ASSIGN(checked_, Stage::create(benches_, problem_.trial(kMostFlops, kMostElements)));
         const KernelChoice plainest{.kernel = problem_.plainest};
+        const KernelChoice preferred{.kernel = problem_.kernels.front().kernel};
+        checked_.bench->compile(
+            std::vector{checked_.lowered(benches_.limits, plainest), checked_.lowered(benches_.limits, preferred)});
         HK_ASSIGN(std::size_t first, checked_.add(benches_.limits, plainest));
         HK_ASSIGN(plain_, checked_.outputs());
-        const KernelChoice preferred{.kernel = problem_.kernels.front().kernel};
         if (preferred != plainest)
             if (const Result<std::size_t> added = checked_.add(benches_.limits, preferred); added.ok())
                 first = added.value();
@@ -163,7 +169,17 @@ private:
         return {};
     }
 
-    // Adds a choice to the candidates if its results are correct.
+    // Adds those choices to the candidates whose results are correct.
+    Status consider(const std::vector<KernelChoice>& choices) {
+        std::vector<Lowering> lowerings;
+        for (const KernelChoice& choice : choices)
+            if (!ended()) lowerings.push_back(checked_.lowered(benches_.limits, choice));
+        checked_.bench->compile(lowerings);
+        for (const KernelChoice& choice : choices)
+            if (!ended()) HK_TRY(consider(choice));
+        return {};
+    }
+
     Status consider(const KernelChoice& choice) {
         const Result<std::size_t> checked = checked_.add(benches_.limits, choice);
         if (!checked.ok()) {

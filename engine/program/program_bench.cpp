@@ -22,6 +22,12 @@ public:
         HK_TRY(store_->make_state(name, content.size()));
         return store_->upload_state(name, content);
     }
+    void compile(std::span<const Lowering> lowerings) override {
+        std::vector<Dispatch> dispatches;
+        for (const Lowering& lowering : lowerings)
+            dispatches.insert(dispatches.end(), lowering.dispatches.begin(), lowering.dispatches.end());
+        runtime_.compile_pipelines(dispatches);
+    }
     Result<std::size_t> add(const Lowering& lowering) override {
         CompileOptions options;
         options.timings = runtime_.gpu().capabilities().timestamps; // without the time of a submission

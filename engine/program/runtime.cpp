@@ -4,10 +4,10 @@
 #include "kernels_shaders.hpp"
 #include "program/speed.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <algorithm>
+#include <thread>
 
 namespace hekla::program {
 
@@ -70,6 +70,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
         limits.matrix_bf16 = matrix_unit(device, gpu::ComponentType::bfloat16);
     limits.matrix_elements = device.cooperative_matrix_elements && built("attention/matrix_forward.f16_elements") &&
                              (!limits.matrix_bf16 || built("attention/matrix_forward.bf16_elements"));
+    if (own.compile_threads == 0)
+        own.compile_threads = runtime->gpu_.device->owned() ? std::max(1u, std::thread::hardware_concurrency()) : 1;
     if (own.budget_seconds <= 0) own.budget_seconds = submit_seconds(limits.cpu, device.display);
     if (own.segment_seconds <= 0) own.segment_seconds = segment_seconds(own.budget_seconds);
     const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();
@@ -139,13 +141,34 @@ Result<gpu::Shader> Runtime::shader(const Dispatch& dispatch, const CompiledKern
     return shader;
 }
 
-Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& dispatch,
-                                                               const CompiledKernels* kernels) {
+Result<gpu::PipelineDescription> Runtime::description(const Dispatch& dispatch, const CompiledKernels* kernels) {
     gpu::PipelineDescription description;
     HK_ASSIGN(description.shader, shader(dispatch, kernels));
     description.constants = dispatch.constants;
     description.subgroup_size = dispatch.subgroup_size;
-    return gpu_.pipelines->get(description);
+    return description;
+}
+
+Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& dispatch,
+                                                               const CompiledKernels* kernels) {
+    HK_ASSIGN(const gpu::PipelineDescription described, description(dispatch, kernels));
+    return gpu_.pipelines->get(described);
+}
+
+std::vector<Status> Runtime::compile_pipelines(std::span<const Dispatch> dispatches, const CompiledKernels* kernels) {
+    std::vector<Status> statuses(dispatches.size());
+    std::vector<gpu::PipelineDescription> all;
+    std::vector<std::size_t> dispatch_of;
+    for (std::size_t d = 0; d < dispatches.size(); ++d) {
+        auto described = description(dispatches[d], kernels);
+        statuses[d] = described.status();
+        if (!described.ok()) continue;
+        all.push_back(described.take());
+        dispatch_of.push_back(d);
+    }
+    const std::vector<Status> compiled = gpu_.pipelines->compile(all, options_.compile_threads);
+    for (std::size_t i = 0; i < compiled.size(); ++i) statuses[dispatch_of[i]] = compiled[i];
+    return statuses;
 }
 
 Status Runtime::evict_device_memory() {

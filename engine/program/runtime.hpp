@@ -29,6 +29,7 @@ struct RuntimeOptions {
     // Measure kernels once if several can be used (tuning.hpp). never: the same kernels on every run.
     Measure measure_kernels = Measure::never;
     std::shared_ptr<Cache> cache = nullptr; // for reading and writing measurements; null: in memory only
+    unsigned compile_threads = 0;           // 0: as many as the machine has on an own device, one on a host's
     bool kernels_of_gpus = false;           // for tests: choose kernels as on a GPU, whatever the device is
     std::span<const gpu::EmbeddedShader> kernels =
         {}; // other SPIR-V of the same kernels, for tests; empty: the engine's
@@ -69,6 +70,9 @@ public:
     // Compiled once and cached. kernels: if given, taken from there instead. unsupported or not_found names the shader.
     Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch,
                                                           const CompiledKernels* kernels = nullptr);
+    // Compiles the pipelines of dispatches on several threads. Returns pipeline()'s status of each.
+    std::vector<Status> compile_pipelines(std::span<const Dispatch> dispatches,
+                                          const CompiledKernels* kernels = nullptr);
     Result<gpu::Shader> shader(const Dispatch& dispatch, const CompiledKernels* kernels = nullptr);
     Status save_caches(); // data compiled and measured since the last call
     // Frees all device memory of gpu().memory until restore_device_memory(); programs and stores are unchanged
@@ -89,6 +93,7 @@ private:
     friend Result<double> peak_flops(Runtime& runtime, Storage factors);
     friend class GpuSpeed;
     Runtime() = default;
+    Result<gpu::PipelineDescription> description(const Dispatch& dispatch, const CompiledKernels* kernels);
     struct ProgramHooks {
         std::function<Status(gpu::Staging&)> renew; // updates the addresses of its memory
         std::function<Result<bool>()> resplit;

@@ -19,6 +19,8 @@ public:
     virtual ~TuningBench() = default;
     // Creates the state `name` with this content.
     virtual Status upload(const std::string& name, std::span<const std::byte> content) = 0;
+    // Compiles the kernels of several lowerings at once, so that add() of them does not have to. Errors are add()'s.
+    virtual void compile(std::span<const Lowering> lowerings) = 0;
     // Compiles the dispatches and runs them once. Returns their number for run().
     virtual Result<std::size_t> add(const Lowering& lowering) = 0;
     // Runs dispatches several times. Returns the shortest time in seconds.

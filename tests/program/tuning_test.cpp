@@ -87,6 +87,7 @@ class PlantedBench : public program::TuningBench {
 public:
     explicit PlantedBench(Planted& planted) : planted_(planted) {}
     Status upload(const std::string&, std::span<const std::byte>) override { return {}; }
+    void compile(std::span<const program::Lowering>) override {}
     Result<std::size_t> add(const program::Lowering& lowering) override {
         double flops = 0;
         for (const program::Dispatch& dispatch : lowering.dispatches) flops += dispatch.flops;
@@ -246,7 +247,7 @@ TEST_CASE("tuning: kernels without matrix units are not compiled where one with 
         return std::ranges::count(planted.added, "tiled.t128");
     };
     CHECK(added(9) == 0);
-    CHECK(added(15) > 0);
+    CHECK(added(15) == 0); // matrix.t64 is
     CHECK(added(60) > 0);
 }
 
