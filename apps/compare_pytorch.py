@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The PyTorch side of apps/compare_pytorch: the same work as `hekla bench`, one line of JSON per measurement.
 
-  compare_pytorch.py [--device D] [--seconds S] matmul
-  compare_pytorch.py [--device D] [--seconds S] train|generate CASE
+  compare_pytorch.py [--device D] matmul
+  compare_pytorch.py [--device D] [--seconds S] [--dtype f32|bf16] train CASE
+  compare_pytorch.py [--device D] generate CASE
   compare_pytorch.py table HEKLA_LINES PYTORCH_LINES     medians of both and their ratio
 """
 import argparse
@@ -14,6 +15,8 @@ import time
 CASES = {  # the cases of `hekla bench train`: vocabulary, layers, width, heads, context, batch
     "shakespeare-char-cpu": (65, 4, 128, 4, 64, 12),
     "shakespeare-char": (65, 6, 384, 6, 256, 4),
+    "gpt2-124m-short": (50257, 12, 768, 12, 256, 1),
+    "gpt2-124m": (50257, 12, 768, 12, 1024, 16),
 }
 MEASURES = ("tokens_per_s", "generate_tokens_per_s", "gflops")
 
@@ -74,10 +77,12 @@ def measure(arguments):
         return {"case": arguments.case, "generate_tokens_per_s": count / seconds}
 
     model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=device != "cpu")
 
     def step():  # forward, backward, clipping, AdamW
-        model(input_ids=tokens, labels=tokens).loss.backward()
+        with torch.autocast(device.split(":")[0], torch.bfloat16, enabled=arguments.dtype == "bf16"):
+            loss = model(input_ids=tokens, labels=tokens).loss
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -89,6 +94,7 @@ def measure(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="precision of a training step")
     parser.add_argument("--seconds", type=float, default=10.0, help="length of one measurement of a training step")
     parser.add_argument("what", choices=("matmul", "train", "generate", "table"))
     parser.add_argument("rest", nargs="*", help="a case; for table, two files")

@@ -336,6 +336,12 @@ int run_doctor(const Globals& globals, bool json) {
                     fmt::format("{:.1f} GFLOP/s (measured without memory)", peak / 1e9));
     }
 
+    const gpu::Capabilities& device = runtime.value()->gpu().capabilities();
+    const program::Limits& limits = runtime.value()->device_limits();
+    if (device.cooperative_matrix && !limits.matrix_f16 && !limits.matrix_bf16)
+        doctor.note("matrix units", "this device has some that no kernel of this program uses",
+                    "if CMake printed \"Kernels left out\", build the target compile_shaders with a newer glslc");
+
     // GPT-2's largest repeated shape: tokens through the layer that widens 768 to 3,072; as many as fill a GPU.
     const int64_t tokens = runtime.value()->device_limits().cpu ? 256 : 8192;
     const Result<double> square = matmul_seconds(*runtime.value(), 512, 512, 512),
