@@ -300,16 +300,19 @@ std::vector<Status> Pipelines::compile(std::span<const PipelineDescription> desc
             missing.push_back(i);
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
-        for (std::size_t i = next++; i < missing.size(); i = next++) try {
+        for (std::size_t i = next++; i < missing.size(); i = next++) {
+            try {
                 statuses[missing[i]] = get(descriptions[missing[i]]).status();
             } catch (const std::bad_alloc&) {
                 statuses[missing[i]] = Status(Code::out_of_memory, "no memory to compile a kernel");
             }
+        }
     };
     std::vector<std::thread> others;
+    others.reserve(threads);
     try {
         while (others.size() + 1 < std::min<std::size_t>(threads, missing.size())) others.emplace_back(work);
-    } catch (const std::system_error&) {} // no more threads: the others do it
+    } catch (const std::system_error&) {} // no more threads: those that there are do it
     work();
     for (std::thread& other : others) other.join();
     return statuses;

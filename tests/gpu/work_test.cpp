@@ -156,7 +156,7 @@ TEST_CASE("a folded dispatch reaches every group once") {
         HK_REQUIRE_OK(commands.end());
         REQUIRE(commands.trace().size() == 1);
         CHECK(commands.trace()[0].tag == 42);
-        CHECK(commands.trace()[0].groups[1] > 1);
+        CHECK((commands.trace()[0].groups[1] > 1) == (count > context.capabilities().max_groups[0]));
         HK_REQUIRE_OK(context.queue->wait(take(context.queue->submit(commands))));
         std::vector<uint32_t> back(count);
         HK_REQUIRE_OK(context.staging->download<uint32_t>(numbers, 0, back));

@@ -548,7 +548,10 @@ TEST_CASE("matmul: K is split for the tiles of a last round alone, if that is fa
 
     // The weight's and the bias's gradient of a linear with 129 tiles.
     GpuKernelsBench bench;
-    REQUIRE(bench->limits().cores == 64);
+    if (bench->limits().cores != 64) {
+        MESSAGE("skipped: this device has ", bench->limits().cores, " cores, for which the tiles are others");
+        return;
+    }
     for (const bool columns : {false, true}) {
         CAPTURE(columns);
         const int64_t k = 520, m = columns ? 257 : 5499, n = columns ? 5499 : 257;
@@ -594,7 +597,7 @@ TEST_CASE("matmul: with equal_rows a row has the same bits in every place") {
         return different;
     };
     CHECK(others(true) == 0);
-    CHECK(others(false) > 0); // the product is two, and K is split for the last rows alone
+    if (bench->limits().cores == 64) CHECK(others(false) > 0); // the product is two, K is split for the last rows alone
 }
 
 } // namespace matmul_test

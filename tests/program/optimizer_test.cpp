@@ -343,7 +343,9 @@ TEST_CASE("moments in bfloat16 are rounded at random: small changes add up") {
         CHECK(std::abs(first - 1) < 2e-3);
         CHECK(std::abs(second - 1) < 2e-3);
         const auto exact = means_of_moments(*bench, program::Storage::f32);
-        CHECK(std::abs(exact.second - 1) < 1e-5);
+        // GPUs round less often: multiplications and additions are one instruction there.
+        const bool on_cpu = (*bench)->gpu().capabilities().type == gpu::DeviceType::cpu;
+        CHECK(std::abs(exact.second - 1) < (on_cpu ? 1e-5 : 2e-5));
     }
     Bench bench;
     const auto refused = program::ParameterStore::create(*bench, {{"w", {3}}},
