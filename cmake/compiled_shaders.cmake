@@ -38,5 +38,5 @@ elseif(present OR stale)
   list(JOIN stale "\n  " stale)
   list(JOIN present "\n  " present)
   message(FATAL_ERROR "compiled from another source than there is now:\n  ${stale}\nof no shader:\n  ${present}\n"
-    "Write them again: cmake --build BUILD --target compile_shaders, with a glslc that knows cooperative matrices and bfloat16 (-DHEKLA_GLSLC=PATH)")
+    "Write them again: cmake --build BUILD --target hekla_compile_shaders, with a glslc that knows cooperative matrices and bfloat16 (-DHEKLA_GLSLC=PATH)")
 endif()

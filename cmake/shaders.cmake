@@ -13,7 +13,7 @@
 #
 # FOLDER/compiled/ROW.spv is a module for older compilers, and ROW.spv.source what it was compiled from: the SHA-256 of
 # hekla_shader_source(). A module of another source is left out, a status message names it, and the test
-# compiled_shaders fails. The target compile_shaders writes them all, with a glslc that knows the extensions.
+# compiled_shaders fails. The target hekla_compile_shaders writes them all, with a glslc that knows the extensions.
 find_program(HEKLA_GLSLC glslc REQUIRED)
 find_program(HEKLA_SPIRV_VAL spirv-val)
 if(NOT HEKLA_SPIRV_VAL)
@@ -189,7 +189,7 @@ std::span<const gpu::EmbeddedShader> @name@() { return table; }
   target_include_directories(${target} PUBLIC "${out}")
 endfunction()
 
-# Adds the target compile_shaders. To be called after all hekla_shaders().
+# Adds the target hekla_compile_shaders. To be called after all hekla_shaders().
 function(hekla_compiled_shaders)
   get_property(modules GLOBAL PROPERTY HEKLA_SHADERS_TO_COMPILE)
   string(REPLACE ";" "\n" lines "${modules}")
@@ -200,6 +200,6 @@ function(hekla_compiled_shaders)
   else()
     set(command ${CMAKE_COMMAND} "-DLIST=${hekla_BINARY_DIR}/shaders/compiled.txt" -DWRITE=ON -P "${hekla_SOURCE_DIR}/cmake/compiled_shaders.cmake")
   endif()
-  add_custom_target(compile_shaders COMMAND ${command} COMMENT "Writing shaders/compiled" VERBATIM)
-  add_dependencies(compile_shaders hekla_program)
+  add_custom_target(hekla_compile_shaders COMMAND ${command} COMMENT "Writing shaders/compiled" VERBATIM)
+  add_dependencies(hekla_compile_shaders hekla_program)
 endfunction()

@@ -340,7 +340,7 @@ int run_doctor(const Globals& globals, bool json) {
     const program::Limits& limits = runtime.value()->device_limits();
     if (device.cooperative_matrix && !limits.matrix_f16 && !limits.matrix_bf16)
         doctor.note("matrix units", "this device has some that no kernel of this program uses",
-                    "if CMake printed \"Kernels left out\", build the target compile_shaders with a newer glslc");
+                    "if CMake printed \"Kernels left out\", build the target hekla_compile_shaders with a newer glslc");
 
     // GPT-2's largest repeated shape: tokens through the layer that widens 768 to 3,072; as many as fill a GPU.
     const int64_t tokens = runtime.value()->device_limits().cpu ? 256 : 8192;
