@@ -26,7 +26,7 @@ struct Combined {
 
 struct AdapterUses {
     std::vector<AdapterUse> each; // their names differ
-    Combined combine = {};        // as given; without `how` they act as combination_of() says
+    Combined combine = {};        // as given; without `how`: see combination_of()
 };
 // Parses several, and keys of a recipe's [combine]: "combine.how=arrow(a, b)", "combine.top_k=1" (a value that is not
 // JSON is a string). Errors: those of parse_adapter_use(); a name or key twice; a `how` that is not of these adapters;

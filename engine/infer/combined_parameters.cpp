@@ -16,6 +16,11 @@ bool is_of_combiner(const std::string& parameter) {
 }
 
 Status check_combined(const graph::Graph& described, const std::string& how) {
+    if (described.find_leaf(graph::Op::input, plugin::kAdapterRows) != graph::kNone)
+        return unsupported(
+            fmt::format("combine.how is '{}', by which each row chooses one of the adapters, and rows do "
+                        "not choose here: remove it; `hekla generate` has --adapter-rows",
+                        how));
     for (const graph::Node& node : described.nodes) {
         if (node.op != graph::Op::parameter || (node.integer("flags") & HK_INITIAL_FIXED) != 0) continue;
         if (const std::string name = node.text("name"); is_of_combiner(name))

@@ -14,8 +14,8 @@ namespace hekla::infer {
 // Returns whether a parameter belongs to what combines adapters.
 bool is_of_combiner(const std::string& parameter);
 
-// Checks that no parameter of the combination `how` is trained, so that the adapters' folders are enough to use it.
-// Error: unsupported, with the parameter's name.
+// Checks that no parameter of the combination `how` is trained, so that the adapters' folders are enough to use it, and
+// that it acts on all rows. Error: unsupported, with the parameter's name.
 Status check_combined(const graph::Graph& described, const std::string& how);
 
 // Evaluates in float64 the initial values that plugins describe by other parameters. described: with

@@ -30,7 +30,8 @@ json arrow_info() {
 void write_peft_folders(const fs::path& place) {
     const auto stored = model::SafetensorsFile::open(arrow_fixture() / "adapters.safetensors");
     REQUIRE_MESSAGE(stored.ok(), stored.message());
-    for (const json& adapter : arrow_info().at("adapters")) {
+    const json info = arrow_info();
+    for (const json& adapter : info.at("adapters")) {
         const std::string name = adapter.at("name"), begin = "adapter." + name + ".";
         std::vector<model::TensorView> own;
         for (const model::TensorView& tensor : stored->tensors()) {
@@ -107,9 +108,9 @@ TEST_CASE("arrow over opened adapters equals PEFT's create_arrow_model, on the d
     REQUIRE_MESSAGE(expected.ok(), expected.message());
     for (program::Runtime* runtime : {static_cast<program::Runtime*>(nullptr), &device()}) {
         infer::Model model = adapters.open(runtime, kArrow);
-        CHECK(largest_difference(run_port(model, arrow_fields(), "logits"), *expected) < 2e-5);
+        CHECK(largest_difference(run_port(model, arrow_fields(), "logits"), expected.value()) < 2e-5);
         infer::Model mean = adapters.open(runtime, {"a", "b", "c", "combine.how=average(a, b, c)"});
-        CHECK(largest_difference(run_port(mean, arrow_fields(), "logits"), *expected) > 1e-2);
+        CHECK(largest_difference(run_port(mean, arrow_fields(), "logits"), expected.value()) > 1e-2);
     }
 }
 
@@ -137,8 +138,10 @@ TEST_CASE("arrow generates with a cache, after prompts in chunks, what a pass ov
         std::vector<int32_t>& row = request.prompts.emplace_back();
         for (std::size_t i = 0; i < length; ++i) row.push_back(static_cast<int32_t>((i * 37 + length * 11 + 5) % 128));
     }
-    const auto greedy = generate::generate(**reference, request, {.max_new_tokens = 12}),
-               on_device = generate::generate(**program, request, {.max_new_tokens = 12});
+    generate::Options twelve;
+    twelve.max_new_tokens = 12;
+    const auto greedy = generate::generate(*reference.value(), request, twelve),
+               on_device = generate::generate(*program.value(), request, twelve);
     REQUIRE_MESSAGE(greedy.ok(), greedy.message());
     REQUIRE_MESSAGE(on_device.ok(), on_device.message());
     auto likelihood = infer::Likelihood::create(infer::network_of(interpreted));
@@ -148,7 +151,7 @@ TEST_CASE("arrow generates with a cache, after prompts in chunks, what a pass ov
         REQUIRE(ids.size() == request.prompts[i].size() + 12);
         CHECK(on_device->rows[i].ids == ids);
         const std::vector<infer::LikelihoodRow> row{{ids, request.prompts[i].size()}};
-        const auto whole = (*likelihood)->run(row);
+        const auto whole = likelihood.value()->run(row);
         REQUIRE_MESSAGE(whole.ok(), whole.message());
         CHECK(whole->front().all_greedy());
     }
@@ -156,7 +159,7 @@ TEST_CASE("arrow generates with a cache, after prompts in chunks, what a pass ov
     const infer::Model body = adapters.open(nullptr, {});
     auto without = generate::make_reference_decoder(*body.composition, body.parameters);
     REQUIRE_MESSAGE(without.ok(), without.message());
-    const auto plain = generate::generate(**without, request, {.max_new_tokens = 12});
+    const auto plain = generate::generate(*without.value(), request, twelve);
     REQUIRE_MESSAGE(plain.ok(), plain.message());
     CHECK(plain->rows[2].ids != greedy->rows[2].ids);
 }
@@ -187,5 +190,6 @@ TEST_CASE("a combination that cannot be used is one error") {
     has(refused({"a", "combine.how=arrow(a)", "combine.top_k=one"}), "top_k");
     has(refused({"a", "b", "combine.how=soft(a, b)"}), "combine.how is 'soft(a, b)', whose 'adapter.combine.");
     has(refused({"a", "b", "combine.how=fusion(a, b)"}), "is trained, and the adapters' folders do not have it");
+    has(refused({"a", "b", "combine.how=fixed(a, b)"}), "combine.how is 'fixed(a, b)', by which each row chooses");
     has(refused({"a", "b", "c", "combine.how=arrow(a, stack(b, c))"}), "'stack(b,c)' at 'transformer.h.0");
 }
