@@ -16,7 +16,7 @@
 namespace hekla::api {
 Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& environment, const hk_generate_options& o) {
     std::unique_ptr<Generation> g(new Generation(environment, o));
-    std::vector<infer::AdapterUse> adapters;
+    infer::AdapterUses adapters;
     HK_TRY(g->read_adapters(adapters));
     HK_ASSIGN(g->model_, infer::open_model(environment.registry, environment.device, string_of(o.model),
                                            {.head = "lm",
@@ -57,9 +57,10 @@ Result<std::vector<int32_t>> Generation::chat_prompt(const std::string& messages
     return text::chat_ids(*model_.tokenizer, text);
 }
 
-Status Generation::read_adapters(std::vector<infer::AdapterUse>& adapters) {
+Status Generation::read_adapters(infer::AdapterUses& uses) {
     const hk_generate_options& o = options_;
-    HK_ASSIGN(adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
+    HK_ASSIGN(uses, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
+    const std::vector<infer::AdapterUse>& adapters = uses.each;
     for (uint64_t i = 0; o.prompt_adapters != nullptr && i < o.prompt_count; ++i) {
         const std::string name = string_of(o.prompt_adapters[i]);
         const auto found = std::ranges::find(adapters, name, &infer::AdapterUse::name);

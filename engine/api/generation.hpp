@@ -50,7 +50,7 @@ private:
     // Returns the ids of a prompt of messages.
     Result<std::vector<int32_t>> chat_prompt(const std::string& messages) const;
     Result<generate::Request> request_of(const std::vector<std::string>& prompts) const;
-    Status read_adapters(std::vector<infer::AdapterUse>& adapters);
+    Status read_adapters(infer::AdapterUses& uses);
     generate::Fields adapter_fields() const;
 
     CallEnvironment environment_;

@@ -81,7 +81,7 @@ Status run_embed(const Context::Call& call, const hk_embed_options& o) {
     const Context& context = call.context();
     std::optional<infer::Tensors> fields;
     if (o.fields_file.size > 0) { HK_ASSIGN(fields, infer::read_fields(string_of(o.fields_file))); }
-    HK_ASSIGN(std::vector<infer::AdapterUse> adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
+    HK_ASSIGN(infer::AdapterUses adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
     HK_ASSIGN(infer::Model m,
               infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
                                 {.tokenizer_required = false, .adapters = std::move(adapters)}, context.log()));
@@ -102,9 +102,8 @@ Status run_embed(const Context::Call& call, const hk_embed_options& o) {
 
 Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     HK_ASSIGN(train::Recipe recipe, train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
-    HK_ASSIGN(const std::vector<infer::AdapterUse> adapters,
-              infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
-    if (!adapters.empty()) { HK_ASSIGN(recipe, train::with_adapters(recipe, adapters)); }
+    HK_ASSIGN(const infer::AdapterUses adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
+    if (!adapters.each.empty()) { HK_ASSIGN(recipe, train::with_adapters(recipe, adapters)); }
     train::TrainerEvents events;
     if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
     if (o.routing != nullptr)
@@ -117,7 +116,8 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     events.stop = [&call] { return call.context().stopping(); };
     HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
               train::TrainingRun::create(recipe, call.context().registry(), device_of(call), call.context().log(),
-                                         events, adapters.empty() ? train::Purpose::read : train::Purpose::initial));
+                                         events,
+                                         adapters.each.empty() ? train::Purpose::read : train::Purpose::initial));
     const bool test = o.test != 0;
     HK_ASSIGN(const train::Evaluation result,
               run->evaluate(test ? train::TrainingRun::On::test : train::TrainingRun::On::valid));
@@ -179,7 +179,7 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
 Status run_predict(const Context::Call& call, const hk_predict_options& o) {
     const Context& context = call.context();
     const auto stop = [&] { return context.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
-    HK_ASSIGN(std::vector<infer::AdapterUse> adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
+    HK_ASSIGN(infer::AdapterUses adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
     HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
                                                 {.objective = true, .adapters = std::move(adapters)}, context.log()));
     HK_ASSIGN(const std::vector<data::TaskColumn> columns, infer::text_columns(m));

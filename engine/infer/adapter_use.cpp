@@ -1,9 +1,11 @@
 #include "infer/adapter_use.hpp"
 
+#include "base/json.hpp"
 #include "base/nearest_name.hpp"
 #include "base/read_real.hpp"
 #include "model/finite.hpp"
 #include "plugin/combination.hpp"
+#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -45,6 +47,57 @@ Status read_slots(std::span<const AdapterUse> uses, UsedAdapters& used) {
     return {};
 }
 
+constexpr std::string_view kCombineKey = "combine."; // '.' is not in the name of an adapter
+
+// Reads "combine.KEY=VALUE".
+Status add_combine_key(std::string_view given, Combined& combine) {
+    if (const std::size_t at = text::find_invalid_utf8(given); at < given.size())
+        return invalid_argument(fmt::format("'{}...': byte {} is not valid UTF-8", given.substr(0, at), at + 1));
+    const std::size_t equals = given.find('=');
+    const std::string key(given.substr(0, equals).substr(kCombineKey.size()));
+    if (equals == std::string_view::npos || key.empty() || equals + 1 == given.size())
+        return invalid_argument(fmt::format(
+            "'{}' does not match combine.KEY=VALUE, such as combine.how=arrow(a, b) or combine.top_k=1", given));
+    const std::string value(given.substr(equals + 1));
+    if (key == "how" ? !combine.how.empty() : combine.config.contains(key))
+        return invalid_argument(fmt::format("combine.{} is given twice: remove one", key));
+    if (key == "how") {
+        combine.how = value;
+        return {};
+    }
+    Result<nlohmann::json> parsed = parse_json(value, "combine." + key);
+    combine.config[key] = parsed.ok() ? parsed.take() : nlohmann::json(value);
+    return {};
+}
+
+Status check_combine(const AdapterUses& uses) {
+    const auto& [how, config] = uses.combine;
+    if (how.empty() && !config.empty())
+        return invalid_argument(
+            fmt::format("combine.{} is given without combine.how, the combiner that reads it, such as arrow(a, b)",
+                        config.begin().key()));
+    if (how.empty()) return {};
+    std::vector<std::string> names;
+    for (const AdapterUse& use : uses.each) names.push_back(use.name);
+    if (names.empty())
+        return invalid_argument(
+            fmt::format("combine.how is '{}', but no adapters are given: give each as NAME=FOLDER", how));
+    HK_TRY(plugin::parse_combination(how, names).status().with_context("combine.how"));
+    for (const AdapterUse& use : uses.each)
+        if (use.scale != 1.0)
+            return invalid_argument(fmt::format("adapter '{}' has the scale {}, which does not act with combine.how = "
+                                                "'{}': remove the scale, or use average(...) with combine.weights",
+                                                use.name, use.scale, how));
+    return {};
+}
+
+Status check_not_combined(const AdapterUses& uses) {
+    if (uses.combine.how.empty()) return {};
+    return unsupported(fmt::format("combine.how is '{}', which acts on every row, but rows choose their adapters or "
+                                   "slots: remove the combination, or the choice by rows and the slots",
+                                   uses.combine.how));
+}
+
 } // namespace
 
 Result<AdapterUse> parse_adapter_use(std::string_view text) {
@@ -71,21 +124,27 @@ Result<AdapterUse> parse_adapter_use(std::string_view text) {
     return use;
 }
 
-Result<std::vector<AdapterUse>> parse_adapter_uses(std::span<const std::string> texts) {
-    std::vector<AdapterUse> uses;
+Result<AdapterUses> parse_adapter_uses(std::span<const std::string> texts) {
+    AdapterUses uses;
     for (const std::string& text : texts) {
+        if (text.starts_with(kCombineKey)) {
+            HK_TRY(add_combine_key(text, uses.combine));
+            continue;
+        }
         HK_ASSIGN(AdapterUse use, parse_adapter_use(text));
-        if (std::ranges::find(uses, use.name, &AdapterUse::name) != uses.end())
+        if (std::ranges::find(uses.each, use.name, &AdapterUse::name) != uses.each.end())
             return invalid_argument(fmt::format("two adapters have the name '{}'", use.name));
-        uses.push_back(std::move(use));
+        uses.each.push_back(std::move(use));
     }
+    HK_TRY(check_combine(uses));
     return uses;
 }
 
-Combined combination_of(std::span<const AdapterUse> uses, bool by_row) {
+Combined combination_of(const AdapterUses& uses, bool by_row) {
+    if (!uses.combine.how.empty()) return uses.combine;
     std::vector<std::string> names;
     std::vector<double> scales;
-    for (const AdapterUse& use : uses) {
+    for (const AdapterUse& use : uses.each) {
         names.push_back(use.name);
         scales.push_back(use.scale);
     }
@@ -97,34 +156,36 @@ Combined combination_of(std::span<const AdapterUse> uses, bool by_row) {
     return together;
 }
 
-Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, const SlotOptions& slots,
+Result<UsedAdapters> use_adapters(const AdapterUses& uses, bool by_row, const SlotOptions& slots,
                                   plugin::CompositionSpec& spec) {
     UsedAdapters used;
-    if (uses.empty() && slots.count == 0) return used;
+    if (uses.each.empty() && slots.count == 0) return used;
+    if (by_row || slots.count > 0) HK_TRY(check_not_combined(uses));
     if (!spec.adapters.empty())
         return unsupported(
             "the model's folder is that of an adapter; give the folder of its body as the model, and this "
             "folder as one of the adapters");
-    HK_ASSIGN(used.adapters, open_adapters(uses));
+    HK_ASSIGN(used.adapters, open_adapters(uses.each));
     const auto fits = [](const StoredAdapter& adapter) { return not_in_a_slot(adapter).empty(); };
     if (slots.count > 0 || (by_row && std::ranges::all_of(used.adapters, fits))) {
-        HK_TRY(read_slots(uses, used));
+        HK_TRY(read_slots(uses.each, used));
         HK_ASSIGN(plugin::AdapterSpec one, slots_spec(used.slots, slots));
         spec.adapters = {std::move(one)};
         return used;
     }
-    for (std::size_t i = 0; i < uses.size(); ++i)
-        spec.adapters.push_back({uses[i].name, {used.adapters[i].id, used.adapters[i].config}});
+    for (std::size_t i = 0; i < uses.each.size(); ++i)
+        spec.adapters.push_back({uses.each[i].name, {used.adapters[i].id, used.adapters[i].config}});
     Combined together = combination_of(uses, by_row);
     spec.combination = std::move(together.how);
     spec.combination_config = std::move(together.config);
     return used;
 }
 
-Result<UsedAdapters> read_slot_adapters(std::span<const AdapterUse> uses) {
+Result<UsedAdapters> read_slot_adapters(const AdapterUses& uses) {
     UsedAdapters used;
-    HK_ASSIGN(used.adapters, open_adapters(uses));
-    HK_TRY(read_slots(uses, used));
+    HK_TRY(check_not_combined(uses));
+    HK_ASSIGN(used.adapters, open_adapters(uses.each));
+    HK_TRY(read_slots(uses.each, used));
     return used;
 }
 

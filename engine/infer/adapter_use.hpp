@@ -18,16 +18,24 @@ struct AdapterUse {
 // "NAME=FOLDER" or "NAME=FOLDER:SCALE". Errors: no name or folder, a scale that is not finite.
 Result<AdapterUse> parse_adapter_use(std::string_view text);
 
-// The same for several, whose names differ.
-Result<std::vector<AdapterUse>> parse_adapter_uses(std::span<const std::string> texts);
-
 // How adapters that are used together act: as text, with the configuration of what joins them.
 struct Combined {
     std::string how;
     nlohmann::json config = nlohmann::json::object();
 };
-// by_row: each row chooses one of them (kAdapterRows). Otherwise all of them act, each with its scale.
-Combined combination_of(std::span<const AdapterUse> uses, bool by_row);
+
+struct AdapterUses {
+    std::vector<AdapterUse> each; // their names differ
+    Combined combine = {};        // as given; without `how`: see combination_of()
+};
+// Parses several, and keys of a recipe's [combine]: "combine.how=arrow(a, b)", "combine.top_k=1" (a value that is not
+// JSON is a string). Errors: those of parse_adapter_use(); a name or key twice; a `how` that is not of these adapters;
+// a key without `how`; a scale with it.
+Result<AdapterUses> parse_adapter_uses(std::span<const std::string> texts);
+
+// Returns the combination that was given. Without one: by_row, each row chooses one of them (kAdapterRows), otherwise
+// all of them act, each with its scale.
+Combined combination_of(const AdapterUses& uses, bool by_row);
 
 struct UsedAdapters {
     std::vector<StoredAdapter> adapters; // in the order of their uses
@@ -36,12 +44,13 @@ struct UsedAdapters {
 // Reads the folders and adds the adapters to the composition. by_row: each row chooses one by kAdapterRows, and
 // computes only that one if all of them can be in slots, which they must be if slots.count is given; otherwise all of
 // them act on every row. Errors: those of the folders; a model that has adapters already; too many adapters for the
-// slots.
-Result<UsedAdapters> use_adapters(std::span<const AdapterUse> uses, bool by_row, const SlotOptions& slots,
+// slots; a given combination where rows choose.
+Result<UsedAdapters> use_adapters(const AdapterUses& uses, bool by_row, const SlotOptions& slots,
                                   plugin::CompositionSpec& spec);
 
-// Reads the folders of adapters for slots. Errors: those of the folders; an adapter that cannot be in a slot.
-Result<UsedAdapters> read_slot_adapters(std::span<const AdapterUse> uses);
+// Reads the folders of adapters for slots. Errors: those of the folders; an adapter that cannot be in a slot; a given
+// combination.
+Result<UsedAdapters> read_slot_adapters(const AdapterUses& uses);
 
 // What adapters' folders are compared with.
 struct AdaptedModelParts {

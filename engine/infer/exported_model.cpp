@@ -104,7 +104,7 @@ Result<Model> describe_exported(const plugin::Registry& registry, const fs::path
                                            "exported from",
                                            where, options.class_name));
         const bool slots = options.slots.count > 0 || options.adapters_by_row;
-        if (!slots && !options.adapters.empty())
+        if (!slots && !options.adapters.each.empty())
             return unsupported(fmt::format("{}: is an exported file, where adapters are in slots that the rows of a "
                                            "generation choose (--adapter-rows); otherwise give the model's folder",
                                            where));

@@ -28,7 +28,7 @@ struct ModelOptions {
     bool tokenizer_required = true;
     program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
     bool describe_only = false;                       // weights are found but not read
-    std::vector<AdapterUse> adapters = {};            // on the body that the model is
+    AdapterUses adapters = {};                        // on the body that the model is
     bool adapters_by_row = false;                     // each row chooses one of them (kAdapterRows)
     SlotOptions slots = {};                           // count above 0: rows choose slots, which can change
     // The memory of the tokenizer's tables, which must outlive it; for open_model() with a runtime: the host's.

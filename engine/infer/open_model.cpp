@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "infer/base_model.hpp"
+#include "infer/combined_parameters.hpp"
 #include "infer/exported_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "infer/weights_folder.hpp"
@@ -11,6 +12,7 @@
 #include <deque>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <optional>
 
 namespace hekla::infer {
@@ -150,9 +152,34 @@ Status add_slots(Model& m, const graph::Graph& graph, std::vector<plugin::Stored
     return {};
 }
 
+// Puts the parameters of what combines ModelOptions::adapters into `tensors`: those that are computed from the
+// adapters' own. Errors: others, which only training has.
+Status add_combined(const Model& m, const graph::Graph& graph, const ModelOptions& options,
+                    std::vector<plugin::StoredTensor>& tensors, MadeTensors& made) {
+    const std::string& how = options.adapters.combine.how;
+    if (how.empty()) return {};
+    HK_TRY(check_combined(graph, how));
+    std::map<std::string, plugin::ModelTensor> missing;
+    for (plugin::ModelTensor& tensor : plugin::model_tensors(graph))
+        if (is_of_combiner(tensor.name)) missing.emplace(tensor.name, std::move(tensor));
+    if (missing.empty() || options.describe_only) return {};
+    plugin::BuildRequest request;
+    request.initial = true;
+    HK_ASSIGN(const plugin::Described described, describe_smallest(*m.composition, m.config, request));
+    std::map<std::string, const model::TensorView*> stored;
+    for (const plugin::StoredTensor& tensor : tensors) stored.emplace(tensor.tensor.name, tensor.stored);
+    return compute_initial(
+        described.graph, stored, [&](const std::string& name) { return missing.contains(name); },
+        "it is computed from trained adapters",
+        [&](const std::string& name, std::vector<float> values) -> Status {
+            tensors.push_back(made.add(missing.at(name), std::move(values)));
+            return {};
+        });
+}
+
 // Returns whether the model has one adapter, which acts on all rows.
 bool has_one_adapter(const ModelOptions& options) {
-    return options.adapters.size() == 1 && !options.adapters_by_row && options.slots.count == 0;
+    return options.adapters.each.size() == 1 && !options.adapters_by_row && options.slots.count == 0;
 }
 // Returns whether the head matters to what the model is opened for.
 bool uses_head(const ModelOptions& options) { return options.objective || !options.head.empty(); }
@@ -217,13 +244,14 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
     HK_ASSIGN(parts.body, m.composition->body_parameters(request.fields));
     HK_ASSIGN(const nlohmann::ordered_json base, base_of(m.path));
     parts.weights = base.at("weights").get<std::string>();
-    parts.takes_head = parts.takes_body = has_one_adapter(options);
+    parts.takes_head = has_one_adapter(options);
+    parts.takes_body = parts.takes_head && options.adapters.combine.how.empty();
     for (std::size_t i = 0; i < m.adapters.size(); ++i) {
         StoredAdapter& adapter = m.adapters[i];
-        const std::string what = fmt::format("adapter '{}'", options.adapters[i].name);
+        const std::string& name = options.adapters.each[i].name;
+        const std::string what = fmt::format("adapter '{}'", name);
         std::vector<std::string> unused;
-        Result<std::vector<plugin::StoredTensor>> found =
-            adapter_tensors(adapter, options.adapters[i].name, parts, unused);
+        Result<std::vector<plugin::StoredTensor>> found = adapter_tensors(adapter, name, parts, unused);
         if (!found.ok()) return found.status().with_context(what);
         HK_TRY(check_unused(adapter, unused, options, parts).with_context(what));
         if (!unused.empty())
@@ -259,7 +287,7 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     m.rows_choose = m.has_slots || options.adapters_by_row;
     if (has_one_adapter(options) && uses_head(options))
         HK_TRY(take_head(m.adapters[0], options, spec, m.config)
-                   .with_context(fmt::format("adapter '{}'", options.adapters[0].name)));
+                   .with_context(fmt::format("adapter '{}'", options.adapters.each[0].name)));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     return m;
 }
@@ -288,6 +316,7 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
         tensors.insert(tensors.end(), others.begin(), others.end());
     }
     if (m.has_slots) HK_TRY(add_slots(m, graph, tensors, made));
+    HK_TRY(add_combined(m, graph, options, tensors, made));
     m.own.merge(own_parameters(tensors, base ? &*base : nullptr));
     if (options.describe_only) return m;
     HK_ASSIGN(program::Runtime * runtime, device.get());
@@ -328,7 +357,7 @@ Result<SlotContent> read_slot_content(const plugin::Registry& registry, const fs
                                       const Log& log) {
     ModelOptions options;
     options.tokenizer_required = false;
-    options.adapters = {{"adapter", adapter}};
+    options.adapters.each = {{"adapter", adapter}};
     options.adapters_by_row = true; // an exported file has slots of its own
     std::error_code ignored;
     if (!fs::is_regular_file(model, ignored)) options.slots.count = 1;

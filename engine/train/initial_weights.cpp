@@ -2,8 +2,8 @@
 
 #include "base/json.hpp"
 #include "base/name_pattern.hpp"
+#include "infer/combined_parameters.hpp"
 #include "infer/model_tensors.hpp"
-#include "infer/tensors.hpp"
 #include "infer/weights_folder.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
@@ -227,21 +227,14 @@ Status start_from_others(const Recipe& recipe, const plugin::Composition& compos
     std::map<std::string, const model::TensorView*> stored;
     for (const auto* tensors : {&initial.found.tensors, &loaded.tensors})
         for (const plugin::StoredTensor& tensor : *tensors) stored.emplace(tensor.tensor.name, tensor.stored);
-    for (const auto& [output, value] : described.graph.outputs) {
-        if (!output.starts_with(plugin::kInitial)) continue;
-        const std::string name = output.substr(std::string_view(plugin::kInitial).size());
-        if (!random.contains(name)) continue;
-        const Result<graph::Tensor> values = infer::evaluate_stored(described.graph, value, stored);
-        const std::string advice = "its initial value needs trained adapters: set adapters.NAME.from";
-        if (!values.ok()) return values.status().with_context(fmt::format("'{}': {}", name, advice));
-        if (!std::ranges::all_of(values->data, [](double one) { return std::isfinite(one); }))
-            return invalid_argument(fmt::format("'{}' would begin with a value that is not finite: {}, whose matrices "
-                                                "are not zeros",
-                                                name, advice));
-        HK_TRY(store.upload(name, std::vector<float>(values->data.begin(), values->data.end())));
-        random.erase(name);
-    }
-    return {};
+    return infer::compute_initial(
+        described.graph, stored, [&](const std::string& name) { return random.contains(name); },
+        "its initial value needs trained adapters: set adapters.NAME.from",
+        [&](const std::string& name, const std::vector<float>& values) -> Status {
+            HK_TRY(store.upload(name, values));
+            random.erase(name);
+            return {};
+        });
 }
 
 } // namespace

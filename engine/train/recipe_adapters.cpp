@@ -103,7 +103,7 @@ Status check_adapters(const Recipe& r) {
     return {};
 }
 
-Result<Recipe> with_adapters(const Recipe& recipe, std::span<const infer::AdapterUse> uses) {
+Result<Recipe> with_adapters(const Recipe& recipe, const infer::AdapterUses& uses) {
     Recipe r = recipe;
     if (!has_adapters(recipe)) {
         r.model.from = recipe.output.dir;
@@ -121,13 +121,13 @@ Result<Recipe> with_adapters(const Recipe& recipe, std::span<const infer::Adapte
     r.prune = PruneSection();
     r.train.ema_decay = 0.0;
     r.train.load_best_model_at_end = false;
-    for (const infer::AdapterUse& use : uses) {
+    for (const infer::AdapterUse& use : uses.each) {
         HK_TRY(infer::open_stored_adapter(use.folder).status().with_context(fmt::format("adapter '{}'", use.name)));
         AdaptersSection& section = r.adapters[use.name];
         section.from = use.folder.string();
         section.train = true; // a run without anything to train is refused
     }
-    if (uses.size() == 1 && uses[0].scale == 1.0) return r;
+    if (uses.each.size() == 1 && uses.each[0].scale == 1.0 && uses.combine.how.empty()) return r;
     infer::Combined together = infer::combination_of(uses, false);
     r.combine.how = std::move(together.how);
     r.combine.config = std::move(together.config);

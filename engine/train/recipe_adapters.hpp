@@ -21,7 +21,7 @@ Status check_adapters(const Recipe& recipe);
 // Returns the recipe of an evaluation of these adapters instead of the recipe's own, for Purpose::initial. Their body
 // is model.from if the recipe trains adapters, and what its run has trained otherwise. Errors: that body or an
 // adapter's folder is not there.
-Result<Recipe> with_adapters(const Recipe& recipe, std::span<const infer::AdapterUse> uses);
+Result<Recipe> with_adapters(const Recipe& recipe, const infer::AdapterUses& uses);
 
 struct RecipeAdapter {
     plugin::AdapterSpec spec;                      // with the configuration as it is given, without defaults

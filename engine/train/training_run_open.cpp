@@ -9,6 +9,7 @@
 #include "graph/buffer_update.hpp"
 #include "graph/taps.hpp"
 #include "infer/base_model.hpp"
+#include "infer/combined_parameters.hpp"
 #include "infer/model_tensors.hpp"
 #include "infer/weights_folder.hpp"
 #include "model/parameter_names.hpp"
@@ -687,7 +688,10 @@ Status TrainingRun::begin_or_resume() {
     HK_TRY(infer::upload_described_buffers(*store_, described_));
     HK_ASSIGN(const Hash128 teacher, load_teacher(recipe_, *composition_, described_, *store_));
     if (composition_->teacher() != nullptr) teacher_ = to_hex(teacher);
-    if (!resumes_ && !joined_) progress_.step = recipe_.train.max_steps; // step scalars have their last values
+    if (!resumes_ && !joined_) {
+        HK_TRY(infer::check_combined(described_, recipe_.combine.how));
+        progress_.step = recipe_.train.max_steps; // step scalars have their last values
+    }
     if (!found_) return initialize_parameters();
     if (!base_.empty()) HK_TRY(initialize_parameters()); // checkpoints do not contain the body
     HK_TRY(load_checkpoint(*found_));

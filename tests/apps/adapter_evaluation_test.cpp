@@ -102,6 +102,19 @@ TEST_CASE("eval --adapter: the loss is that of the run that trained the adapter,
                                               "combine.how=\"stack(a, b)\"", "adapters.b.train=true", "output.dir=both",
                                               "train.max_steps=1", "train.learning_rate=0"})))
               .epsilon(1e-6));
+    // Arrow, whose prototypes are computed, but nothing that would have to be trained.
+    succeed(place.run({"train", "text.toml", "model.from=body", "adapter.id=lora", "adapter.r=4", "output.dir=three",
+                       "train.max_steps=10", "train.seed=3"}));
+    const Arguments routed{
+        "text.toml",       "model.from=body",  "adapters.a=two",   "adapters.b=three", "combine.how=\"arrow(a, b)\"",
+        "combine.top_k=1", "output.dir=arrow", "train.max_steps=0"};
+    succeed(place.run(joined({"train"}, routed)));
+    const Arguments given{"text.toml", "--adapter", "a=two", "--adapter", "b=three", "--combine"};
+    CHECK(loss(scores(place, joined(given, {"arrow(a, b)", "--combine", "top_k=1"}))) ==
+          doctest::Approx(loss(scores(place, routed))).epsilon(1e-6));
+    const Ran trained = place.run(joined(joined({"eval"}, given), {"soft(a, b)"}));
+    CHECK(trained.status == 1);
+    CHECK(has(trained.err, "combine.how is 'soft(a, b)', whose 'adapter.combine."));
     // The page names what was evaluated; the run's curves are not of it.
     succeed(place.run({"eval", "text.toml", "--adapter", "a=two", "--report", "page.html"}));
     const std::string page = place.read("page.html");

@@ -170,6 +170,70 @@ TEST_CASE("adapters: arrow routes trained LoRAs without training") {
     CHECK_FALSE(place.exists("no/model.safetensors"));
 }
 
+TEST_CASE("adapters: arrow routes the adapters that a command is given like the folder of a run") {
+    const Place place;
+    prepare(place);
+    for (const auto& [name, option] :
+         {std::pair{"three", "adapter.use_dora=false"}, std::pair{"dora", "adapter.use_dora=true"}})
+        succeed(place.run({"train", "body.toml", "model.from=body", "adapter.id=lora", "adapter.r=3", option,
+                           "adapter.target_modules=[\"mlp.c_fc\", \"attn.c_attn\"]", std::string("output.dir=") + name,
+                           "train.max_steps=10", "train.seed=3"}));
+    const auto use = [](const std::string& b, const std::string& how, const std::vector<std::string>& more = {}) {
+        return joined({"--adapter", "a=two", "--adapter", "b=" + b, "--combine", how}, more);
+    };
+    const std::vector<std::string> options[] = {{"--greedy"}, {"--beams", "3"}, {"--greedy", "--reference"}};
+    for (const char* top_k : {"top_k=1", "top_k=2"}) {
+        CAPTURE(top_k);
+        std::filesystem::remove_all(place.path("arrow"));
+        succeed(place.run({"train", "body.toml", "model.from=body", "adapters.a=two", "adapters.b=three",
+                           "combine.how=\"arrow(a, b)\"", std::string("combine.") + top_k,
+                           "combine.router_temperature=0.1", "output.dir=arrow", "train.max_steps=0"}));
+        const std::vector<std::string> routed =
+            use("three", "arrow(a, b)", {"--combine", top_k, "--combine", "router_temperature=0.1"});
+        for (const std::vector<std::string>& option : options) {
+            CAPTURE(option.back());
+            CHECK(text_of(place, "body", joined(option, routed)) == text_of(place, "arrow", option));
+        }
+        CHECK(succeed(place.run(joined({"embed", "body", "is there"}, routed))).out ==
+              succeed(place.run({"embed", "arrow", "is there"})).out);
+    }
+    // With PEFT's folder of one of them; and one alone, or combined in another way, is that.
+    succeed(place.run({"adapter", "convert", "three", "-o", "peft"}));
+    const std::vector<std::string> greedy{"--greedy"};
+    CHECK(text_of(place, "body", joined(greedy, use("peft", "arrow(a, b)"))) ==
+          text_of(place, "body", joined(greedy, use("three", "arrow(a, b)"))));
+    CHECK(text_of(place, "body", joined(greedy, {"--adapter", "a=two", "--combine", "arrow(a)"})) ==
+          text_of(place, "body", joined(greedy, {"--adapter", "a=two"})));
+    CHECK(text_of(place, "body",
+                  joined(greedy, use("three", "average(a, b)",
+                                     {"--combine", "weights=[1, 0]", "--combine", "normalize=false"}))) ==
+          text_of(place, "body", joined(greedy, {"--adapter", "a=two"})));
+    const std::vector<std::string> plan{"generate", "body", "--plan", "2x8"};
+    succeed(place.run(joined(plan, use("three", "arrow(a, b)"))));
+
+    const auto refused = [&](const std::vector<std::string>& arguments) {
+        const Ran ran = place.run(joined({"generate", "body", "--prompt", "is", "--prompt", "a"}, arguments));
+        CHECK(ran.status == 1);
+        CHECK(ran.out.empty());
+        return ran.err;
+    };
+    CHECK(has(refused(use("three", "arrow(a, b)", {"--adapter-rows", "a,b"})),
+              "combine.how is 'arrow(a, b)', which acts on every row, but rows choose"));
+    CHECK(has(refused(use("three:0.5", "arrow(a, b)")), "adapter 'b' has the scale 0.5, which does not act with"));
+    CHECK(has(refused(use("one", "arrow(a, b)")), "arrow compares LoRA's matrices at linear layers, and 'b' at"));
+    CHECK(has(refused(use("dora", "arrow(a, b)")), "arrow compares LoRA's matrices at linear layers, and 'b' at"));
+    CHECK(has(refused(use("three", "soft(a, b)")), "is trained, and the adapters' folders do not have it"));
+    CHECK(has(refused(use("three", "arrow(a, c)")), "combine.how: 'arrow(a, c)', character 10: 'c' is not an adapter"));
+    CHECK(has(refused(use("three", "top_k=1")), "combine.top_k is given without combine.how"));
+    succeed(place.run(
+        {"train", "body.toml", "model.from=body", "adapter.id=lora", "output.dir=zeros", "train.max_steps=0"}));
+    CHECK(has(refused(use("zeros", "arrow(a, b)")), "whose matrices are not zeros"));
+    const Ran slots = place.run(joined(plan, use("three", "arrow(a, b)", {"--adapter-slots", "2"})));
+    CHECK(slots.status == 1);
+    CHECK(has(slots.err, "combine.how is 'arrow(a, b)', which acts on every row"));
+    CHECK(place.run({"generate", "body", "--combine", "arrow(a, b)"}).status == 2); // it needs --adapter
+}
+
 TEST_CASE("adapters: a wrong combination, folder or section is one error") {
     const Place place;
     prepare(place);

@@ -152,7 +152,7 @@ public:
     // Returns the results of each model by its name.
     Result<ordered_json> evaluate_all(const std::vector<std::string>& names) {
         HK_ASSIGN(tasks_, harness::read_tasks(a_.tasks));
-        HK_ASSIGN(const std::vector<infer::AdapterUse> adapters, infer::parse_adapter_uses(a_.adapters));
+        HK_ASSIGN(const infer::AdapterUses adapters, infer::parse_adapter_uses(a_.adapters));
         watch_interrupts();
         ordered_json all = ordered_json::object();
         for (std::size_t i = 0; i < a_.models.size(); ++i) {
@@ -165,7 +165,7 @@ public:
 
 private:
     Result<ordered_json> evaluate(const std::string& path, const std::string& name,
-                                  const std::vector<infer::AdapterUse>& adapters) {
+                                  const infer::AdapterUses& adapters) {
         infer::ModelOptions open;
         open.head = "lm";
         open.adapters = adapters;

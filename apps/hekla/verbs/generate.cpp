@@ -250,6 +250,7 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->footer(
         "Example: hekla generate out/quickstart --prompt \"namespace\" --max-new-tokens 200 --temperature 0.8\n"
         "Example: hekla generate SmolLM2-135M-Instruct --chat --prompt \"What is a shader?\" --greedy\n"
+        "Example: hekla generate out/gpt --adapter a=out/a --adapter b=out/b --combine \"arrow(a, b)\"\n"
         "Ctrl+C ends the text early; the exit status is 0.");
     verbs.push_back({parser, [&globals, a] { return run_generate(globals, *a); }});
 }

@@ -488,8 +488,9 @@ typedef struct hk_generate_options {
     // prompt.
     int32_t echo_prompt;
     // Trained adapters on the model, "NAME=FOLDER" or "NAME=FOLDER:SCALE": the folders of runs, of PEFT or of
-    // AdapterHub; SCALE multiplies what the adapter adds. What was trained with the only adapter, such as a head "lm", is
-    // used too; with several it is an error. Null (default): none but those of the model's folder.
+    // AdapterHub; SCALE multiplies what the adapter adds. Keys of a recipe's [combine] among them choose how they act
+    // together: "combine.how=arrow(a, b)", "combine.top_k=1". Without, all add up. What was trained with the only adapter,
+    // such as a head "lm", is used too; with several it is an error. Null (default): none but those of the model's folder.
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;

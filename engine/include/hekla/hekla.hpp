@@ -154,7 +154,8 @@ struct GenerationOptions {
     uint64_t seed = 0;
     // Tokens that a row has room for (hk_session_options.length); 0: what the first prompts need.
     int64_t length = 0;
-    // Trained adapters on the model: "NAME=FOLDER" or "NAME=FOLDER:SCALE".
+    // Trained adapters on the model: "NAME=FOLDER" or "NAME=FOLDER:SCALE", and "combine.KEY=VALUE"
+    // (hk_generate_options.adapters).
     std::vector<std::string> adapters;
     // The name of each prompt's adapter, "" for none. Empty: all adapters act on all prompts.
     std::vector<std::string> prompt_adapters;
