@@ -168,13 +168,19 @@ Status add_combined(const Model& m, const graph::Graph& graph, const ModelOption
     HK_ASSIGN(const plugin::Described described, describe_smallest(*m.composition, m.config, request));
     std::map<std::string, const model::TensorView*> stored;
     for (const plugin::StoredTensor& tensor : tensors) stored.emplace(tensor.tensor.name, tensor.stored);
-    return compute_initial(
+    HK_TRY(compute_initial(
         described.graph, stored, [&](const std::string& name) { return missing.contains(name); },
         "it is computed from trained adapters",
         [&](const std::string& name, std::vector<float> values) -> Status {
             tensors.push_back(made.add(missing.at(name), std::move(values)));
+            missing.erase(name);
             return {};
-        });
+        }));
+    if (missing.empty()) return {};
+    return unsupported(
+        fmt::format("combine.how is '{}', whose '{}' is not computed from the adapters: give the folder of "
+                    "a run that combines them as the model",
+                    how, missing.begin()->first));
 }
 
 // Returns whether the model has one adapter, which acts on all rows.
