@@ -443,7 +443,7 @@ dir = "scorer"
     const Ran writes = place.run({"train", "both.toml", "rewards.scorer.from=first", "output.dir=none"});
     CHECK(writes.status == 1);
     CHECK_MESSAGE(has(writes.err,
-                      "rewards.scorer.from: first: gives every token its own numbers, expected a model that "
+                      "rewards.scorer.from: first: gives a text no number and no class, expected a model that "
                       "gives a text one number"),
                   writes.err);
 }

@@ -223,10 +223,10 @@ TEST_CASE("a signal ends preferences without a file, and the same command makes 
     succeeds(train(folder, {"train.max_steps=1", "train.eval_steps=0"}));
     folder.write("prompts.jsonl", "{\"prompt\": \"line\"}\n{\"prompt\": \"text\"}\n");
     const auto command = [](const char* per_prompt) {
-        return std::vector<std::string>{"preferences",      "run",   "--prompts",    "prompts.jsonl", "--reward",
-                                        "length",           "--set", "target=3",     "--stop-token",  "none",
-                                        "--max-new-tokens", "8",     "--per-prompt", per_prompt,      "-o",
-                                        "pairs.jsonl"};
+        return std::vector<std::string>{
+            "preferences",   "run",      "--prompts",    "prompts.jsonl", "--reward", "exact_match",      "--set",
+            "column=prompt", "--set",    "partial=true", "--stop-token",  "none",     "--max-new-tokens", "8",
+            "--per-prompt",  per_prompt, "-o",           "pairs.jsonl"};
     };
     Process process(folder, command("60000"));
     for (int i = 0; i < 3000 && process.running() && !has(process.errors(), "hekla: "); ++i)
@@ -242,10 +242,10 @@ TEST_CASE("a signal ends preferences without a file, and the same command makes 
     CHECK(stopped.out.empty());
     for (const auto& entry : std::filesystem::directory_iterator(folder.root()))
         CHECK_MESSAGE(!has(entry.path().filename().string(), "pairs"), entry.path().string());
-    succeeds(run(folder, command("4")));
+    succeeds(run(folder, command("64")));
     const std::string whole = folder.read("pairs.jsonl");
     CHECK(!whole.empty());
-    succeeds(run(folder, command("4"))); // it is replaced
+    succeeds(run(folder, command("64"))); // it is replaced
     CHECK(folder.read("pairs.jsonl") == whole);
 }
 
