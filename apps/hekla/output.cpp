@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <stdio_ext.h>
 #include <unistd.h>
@@ -20,6 +21,36 @@ Status write_output(const std::string& path, std::string_view text) {
     if (!path.empty() && path != "-") return write_file_atomically(path, text);
     std::fwrite(text.data(), 1, text.size(), stdout);
     return flush_output();
+}
+
+namespace {
+
+Status check_writable(const std::string& path, const std::filesystem::path& folder) {
+    if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+    return io_error(
+        fmt::format("-o {}: nothing can be written to the folder {}: {}", path, folder.string(), std::strerror(errno)));
+}
+
+} // namespace
+
+Status check_output_file(const std::string& path) {
+    const std::filesystem::path file = path, parent = file.has_parent_path() ? file.parent_path() : ".";
+    std::error_code problem;
+    if (!file.has_filename() || std::filesystem::is_directory(file, problem))
+        return invalid_argument(fmt::format("-o '{}': expected the name of a file", path));
+    if (!std::filesystem::is_directory(parent, problem))
+        return not_found(fmt::format("-o {}: there is no folder {}: make it first", path, parent.string()));
+    return check_writable(path, parent);
+}
+
+Status check_output_folder(const std::string& path) {
+    std::error_code problem;
+    std::filesystem::path there = std::filesystem::absolute(path, problem);
+    while (there.has_relative_path() && !std::filesystem::exists(there, problem)) there = there.parent_path();
+    if (path.empty() || !std::filesystem::is_directory(there, problem))
+        return invalid_argument(fmt::format("-o '{}': {} is not a folder: expected the name of a folder", path,
+                                            path.empty() ? "it" : there.string()));
+    return check_writable(path, there);
 }
 
 Status flush_output() {

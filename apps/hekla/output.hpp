@@ -17,6 +17,12 @@ std::string json_line(const nlohmann::ordered_json& value);
 // Writes the whole file or nothing; an empty path or "-" is standard output.
 Status write_output(const std::string& path, std::string_view text);
 
+// Fails where write_file_atomically() would: for a verb that works long before it writes. Errors: no folder, a folder
+// in the file's place, no permission.
+Status check_output_file(const std::string& path);
+// The same for a folder, which need not be there.
+Status check_output_folder(const std::string& path);
+
 // Flushes standard output, and returns an error if that or an earlier write failed. An error is returned once.
 Status flush_output();
 // Returns whether a write to standard output failed; a verb that prints as it runs may then stop.

@@ -202,6 +202,20 @@ std::vector<double> ScalingReport::budgets() const {
     return {most, 4.0 * most, 16.0 * most, 64.0 * most};
 }
 
+namespace {
+
+// Tells that a law cannot be right; empty if it can.
+std::string below_floor_text(const Fit& fit, std::span<const scaling::Point> points) {
+    const std::vector<const scaling::Point*> below = scaling::below_floor(fit, points);
+    if (below.empty()) return {};
+    const scaling::Point& lowest = **std::ranges::min_element(below, {}, &scaling::Point::loss);
+    return fmt::format("E is above the loss of {} of {} models ({:.4g} of {}), so this law does not hold for them: "
+                       "train more sizes and numbers of tokens, and take one data set and tokenizer for all",
+                       below.size(), points.size(), lowest.loss, lowest.name);
+}
+
+} // namespace
+
 std::string ScalingReport::table() const {
     const auto held = std::ranges::count(points_, true, &Point::held_out);
     std::string text =
@@ -212,6 +226,8 @@ std::string ScalingReport::table() const {
         for (std::size_t i = 0; i < fit.law.count(); ++i)
             text += fmt::format("  {:<8} {:>10.4g}{}\n", constant_names(fit.law.form)[i], fit.law.constant(i),
                                 fit.resampled.empty() ? "" : fmt::format("   {}", range_text(fit.constant_range(i))));
+        if (const std::string wrong = below_floor_text(fit, points_); !wrong.empty())
+            text += fmt::format("  {}\n", wrong);
     }
     if (fits_.empty()) return text;
     const Fit& fit = fits_.front();
@@ -374,6 +390,10 @@ std::string ScalingReport::page(const std::string& title) const {
                                      constant_names(one.law.form)[i], cell(fmt::format("{:.4g}", one.law.constant(i))),
                                      cell(one.resampled.empty() ? "" : range_text(one.constant_range(i))));
     constants += "</table>";
+    for (const Fit& one : fits_)
+        if (const std::string wrong = below_floor_text(one, points_); !wrong.empty())
+            constants +=
+                fmt::format("<p>{} over {}: {}.</p>\n", form_name(one.law.form), size_name(one), escape_markup(wrong));
     std::string held;
     for (const Prediction& one : predicted_)
         held += fmt::format("<tr><td>{}</td>{}{}{}{}{}{}{}</tr>\n", escape_markup(one.point->name),

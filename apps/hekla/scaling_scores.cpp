@@ -124,7 +124,8 @@ std::string ScalingScores::picture(const Column& column) const {
         std::ranges::sort(line.points, {}, &ScorePoint::x);
         sorted.push_back(std::move(line));
     }
-    return score_chart(sorted, {"parameters", column.first->metric, true});
+    return score_chart(sorted,
+                       {"parameters", fmt::format("{}: {}", column.task->task.name, column.first->metric), true});
 }
 
 std::vector<std::pair<std::string, std::string>> ScalingScores::pictures() const {

@@ -85,7 +85,7 @@ private:
             if (row.bad) {
                 std::string what = fmt::format("{}: line {}: {}", file, row.line, row.bad->why);
                 if (options_.on_bad == OnBadExample::refuse)
-                    return invalid_argument(what + "; correct it, or set data.on_bad = \"skip\" to skip bad examples");
+                    return invalid_argument(what + remedy_of_bad_example(options_.of_recipe));
                 const auto d = static_cast<std::size_t>(row.bad->defect);
                 if (skipped_.counts[d]++ == 0) skipped_.first[d] = std::move(what);
                 continue;

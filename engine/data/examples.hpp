@@ -40,6 +40,11 @@ enum class OnBadExample : int32_t {
     skip,   // bad examples are counted in skipped()
 };
 
+// Returns the end of the error of a bad example: what to do.
+inline const char* remedy_of_bad_example(bool of_recipe) {
+    return of_recipe ? "; correct it, or set data.on_bad = \"skip\" to skip bad examples" : "; correct it";
+}
+
 struct ExampleOptions {
     std::vector<std::string> inputs;     // files, folders, patterns: data/text_files.hpp; none for `parallel`
     std::optional<ExampleFormat> format; // none: detected from the first file's name
@@ -47,6 +52,7 @@ struct ExampleOptions {
     std::optional<bool> header; // for csv and tsv: whether the first line contains names. None: yes, unless every
                                 // column is requested by number
     OnBadExample on_bad = OnBadExample::refuse;
+    bool of_recipe = false;                       // errors of bad examples mention data.on_bad
     std::size_t max_bytes = std::size_t{1} << 20; // of a line, a quoted record, a sentence, a document
     ReadOptions reading = {};
 };

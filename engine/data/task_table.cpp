@@ -133,6 +133,7 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     reading.format = options.format;
     reading.header = options.header;
     reading.on_bad = options.on_bad;
+    reading.of_recipe = options.of_recipe;
     reading.max_bytes = options.max_bytes;
     reading.reading = options.reading;
     for (const TaskColumn& column : options.columns)
@@ -380,7 +381,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer, s
         if (fault.what != nullptr) {
             const std::string why = fmt::format("{}: {}", place(number), fault.why);
             if (options_.on_bad == OnBadExample::refuse)
-                return invalid_argument(why + "; correct it, or set data.on_bad = \"skip\" to skip bad examples");
+                return invalid_argument(why + remedy_of_bad_example(options_.of_recipe));
             auto& [count, first] = faults[fault.what];
             if (count++ == 0) first = why;
             continue;

@@ -24,7 +24,8 @@ struct TaskTableOptions {
     std::optional<bool> header;
     std::vector<TaskColumn> columns;
     OnBadExample on_bad = OnBadExample::refuse;
-    bool targets = true; // false: target columns may be missing
+    bool of_recipe = false; // errors of bad examples mention data.on_bad
+    bool targets = true;    // false: target columns may be missing
     // Columns of the files that the task does not read: see TaskTable::group and adapter. Empty: none.
     std::string group = {}, adapter = {};
     std::size_t max_bytes = ExampleOptions().max_bytes;

@@ -173,7 +173,11 @@ Status Evaluator::add_rows(const Task& task, TaskResult& result, Rows& rows) {
 Status Evaluator::score(const Task& task, TaskResult& result) {
     Rows rows;
     HK_TRY(add_rows(task, result, rows));
-    HK_ASSIGN(const std::vector<infer::RowLikelihood> scored, likelihood_->run(rows.rows));
+    HK_ASSIGN(const std::vector<infer::RowLikelihood> scored, likelihood_->run(rows.rows, [&](std::size_t row) {
+        const auto& [answer, text] = rows.places[row];
+        const std::string& place = result.answers[answer].document.place;
+        return task.output_type == OutputType::multiple_choice ? fmt::format("{}: choice {}", place, text) : place;
+    }));
     for (Answer& answer : result.answers)
         for (ScoredText& one : answer.scored) one.greedy = true;
     for (std::size_t i = 0; i < scored.size(); ++i) {

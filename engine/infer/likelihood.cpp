@@ -123,7 +123,7 @@ struct Likelihood::State {
     Tensors filled(const PassShape& shape, int64_t rows, std::span<const std::size_t> chosen,
                    std::span<const LikelihoodRow> all, std::span<const RowLikelihood> results) const;
     Result<Outputs> compute(const PassShape& shape, const Tensors& fields);
-    Status check(const LikelihoodRow& row, std::size_t number) const;
+    Status check(const LikelihoodRow& row, const std::string& name) const;
     Status score(const PassShape& shape, int64_t rows, std::span<const std::size_t> chosen,
                  std::span<const LikelihoodRow> all, std::vector<RowLikelihood>& results);
 };
@@ -257,22 +257,21 @@ Result<program::Program*> Likelihood::State::program_of(const PassShape& shape, 
     return programs.emplace(shape, std::move(program)).first->second.get();
 }
 
-Status Likelihood::State::check(const LikelihoodRow& row, std::size_t number) const {
+Status Likelihood::State::check(const LikelihoodRow& row, const std::string& name) const {
     if (row.from >= row.ids.size())
-        return invalid_argument(fmt::format("row {} has {} tokens and is scored from token {} on: nothing to score",
-                                            number + 1, row.ids.size(), row.from + 1));
+        return invalid_argument(fmt::format("{} has {} tokens and is scored from token {} on: nothing to score", name,
+                                            row.ids.size(), row.from + 1));
     if (!encodes() && row.from == 0)
-        return invalid_argument(fmt::format(
-            "row {} is scored from its first token on: a language model needs a token before it", number + 1));
-    if (encodes() && row.source.empty())
-        return invalid_argument(fmt::format("row {} has no text for the encoder", number + 1));
+        return invalid_argument(
+            fmt::format("{} is scored from its first token on: a language model needs a token before it", name));
+    if (encodes() && row.source.empty()) return invalid_argument(fmt::format("{} has no text for the encoder", name));
     const auto outside = [](const std::vector<int32_t>& all, int64_t range) {
         return std::ranges::find_if(all, [&](int32_t id) { return id < 0 || (range > 0 && id >= range); });
     };
     for (const auto& [all, range] : {std::pair(&row.ids, ids), std::pair(&row.source, source_ids)})
         if (const auto bad = outside(*all, range); bad != all->end())
-            return invalid_argument(fmt::format("row {}: token {} is {}, expected a token id of the model, 0 to {}",
-                                                number + 1, bad - all->begin() + 1, *bad, range - 1));
+            return invalid_argument(fmt::format("{}: token {} is {}, expected a token id of the model, 0 to {}", name,
+                                                bad - all->begin() + 1, *bad, range - 1));
     return {};
 }
 
@@ -350,7 +349,8 @@ Status Likelihood::State::score(const PassShape& shape, int64_t rows, std::span<
     return {};
 }
 
-Result<std::vector<RowLikelihood>> Likelihood::run(std::span<const LikelihoodRow> rows) {
+Result<std::vector<RowLikelihood>> Likelihood::run(std::span<const LikelihoodRow> rows,
+                                                   const std::function<std::string(std::size_t)>& name) {
     State& s = *state_;
     std::vector<RowLikelihood> results(rows.size());
     if (rows.empty()) return results;
@@ -363,17 +363,18 @@ Result<std::vector<RowLikelihood>> Likelihood::run(std::span<const LikelihoodRow
     HK_ASSIGN(const int64_t positions, s.longest(false, padded_length(longest_row)));
     int64_t source_positions = 0;
     if (s.encodes()) { HK_ASSIGN(source_positions, s.longest(true, padded_length(longest_source))); }
+    const auto name_of = [&](std::size_t i) { return name ? name(i) : fmt::format("row {}", i + 1); };
     std::map<State::PassShape, std::vector<std::size_t>> by_shape;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        HK_TRY(s.check(rows[i], i));
+        HK_TRY(s.check(rows[i], name_of(i)));
         const std::size_t before = s.encodes() ? 0 : 1;
         const auto fed = static_cast<int64_t>(rows[i].ids.size() - before);
         const auto scored = static_cast<int64_t>(rows[i].ids.size() - rows[i].from);
         const bool too_long = s.encodes() ? fed > positions : scored > positions;
         if (too_long)
-            return invalid_argument(fmt::format("row {}: {} tokens to score exceed the model's {} positions; score the "
+            return invalid_argument(fmt::format("{}: {} tokens to score exceed the model's {} positions; score the "
                                                 "text in parts",
-                                                i + 1, scored, positions));
+                                                name_of(i), scored, positions));
         State::PassShape shape{0, std::min(fed, positions)};
         if (s.encodes()) {
             const auto source = static_cast<int64_t>(rows[i].source.size());

@@ -67,8 +67,10 @@ public:
 
     // Returns one result per row, in order. A row that exceeds the model's positions loses tokens on the left: of its
     // context, or of the encoder's text. Errors name the row: nothing to score, no token before the first scored one,
-    // scored tokens that exceed the model's positions, an id outside the vocabulary. cancelled: options.stop.
-    Result<std::vector<RowLikelihood>> run(std::span<const LikelihoodRow> rows);
+    // scored tokens that exceed the model's positions, an id outside the vocabulary. cancelled: options.stop. name:
+    // that of a row in errors; null: "row" and its number from 1.
+    Result<std::vector<RowLikelihood>> run(std::span<const LikelihoodRow> rows,
+                                           const std::function<std::string(std::size_t row)>& name = {});
 
     bool encoder_decoder() const;
     // Returns the number of tokens that a row may have before its last one, up to `wanted`: the model's positions.

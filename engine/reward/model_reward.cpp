@@ -85,6 +85,9 @@ private:
     std::map<int64_t, std::unique_ptr<infer::Forward>> passes_; // by length
 };
 
+constexpr const char* kExpected = "expected a model that gives a text one number (objective reward), or a classifier "
+                                  "with one of its classes in `label`";
+
 // Returns the number of logits of a text.
 Result<int64_t> logits_of(const infer::Model& model) {
     constexpr int64_t kLength = 8; // any
@@ -92,8 +95,7 @@ Result<int64_t> logits_of(const infer::Model& model) {
     const std::string port = "logits";
     HK_ASSIGN(const graph::Graph graph, model.composition->build(HK_MODE_EVALUATE, fields, std::span(&port, 1)));
     const graph::Shape shape = graph.shape(graph.outputs.at(port));
-    if (shape.rank() != 2)
-        return unsupported(fmt::format("its head gives {} for each row, expected one number or classes", shape.text()));
+    if (shape.rank() != 2) return unsupported(fmt::format("gives every token its own numbers, {}", kExpected));
     return shape[1];
 }
 
@@ -122,7 +124,9 @@ Result<Opened> open(const std::string& from, const std::string& label, const plu
     options.objective = true;
     Opened opened;
     HK_ASSIGN(opened.model, infer::open_model(registry, device, from, options, log));
-    HK_ASSIGN(opened.columns, infer::text_columns(opened.model));
+    Result<std::vector<data::TaskColumn>> columns = infer::text_columns(opened.model);
+    if (!columns.ok()) return unsupported(fmt::format("{}: gives a text no number and no class, {}", from, kExpected));
+    opened.columns = columns.take();
     std::erase_if(opened.columns, [](const data::TaskColumn& column) { return column.kind != HK_COLUMN_TOKENS; });
     if (opened.columns.empty()) return unsupported(fmt::format("{}: the model reads no text", from));
     opened.columns.resize(1);

@@ -284,6 +284,15 @@ Result<Fit> fit(std::span<const Point> points, const FitOptions& options) {
     return made;
 }
 
+std::vector<const Point*> below_floor(const Fit& fit, std::span<const Point> points) {
+    constexpr double kRounding = 1e-6; // relative
+    const double least = fit.law.floor() * (1.0 - kRounding);
+    std::vector<const Point*> below;
+    for (const Point& p : points)
+        if (p.loss < least) below.push_back(&p);
+    return below;
+}
+
 std::vector<Prediction> predictions(const Fit& fit, std::span<const Point> points) {
     // Log FLOPs and log loss of the fitted points.
     std::vector<std::pair<double, double>> known;

@@ -58,6 +58,10 @@ struct Fit {
 // single number of tokens, parameters without embeddings that are not known; Code::cancelled by options.stop.
 Result<Fit> fit(std::span<const Point> points, const FitOptions& options);
 
+// Returns the points, held out or not, whose loss is below the law's floor by more than rounding: it describes them
+// wrongly, whatever their size and data. They point into `points`.
+std::vector<const Point*> below_floor(const Fit& fit, std::span<const Point> points);
+
 // How a law predicts points that it was not fitted to.
 struct Prediction {
     const Point* point = nullptr;

@@ -189,8 +189,8 @@ Result<std::vector<Evaluator::BatchResult>> Evaluator::run_batches(const Split& 
                   const auto& rows = (*batches)[first + static_cast<std::size_t>(batch.step) * size];
                   std::vector<batch::DrawnExample> examples;
                   for (const batch::RowLength& row : rows) examples.push_back(split.at(row.row));
-                  return batch::make_fields(*composition_, examples, &split.examples(), seed_, batch_,
-                                            rows.front().length, batch.fields, memory_, step);
+                  return split.make_fields(*composition_, examples, seed_, batch_, rows.front().length, batch.fields,
+                                           memory_, step);
               }));
     for (std::size_t at = first; at < batches->size(); at += size) {
         if (!wait_for_batch(*batcher, events_, maker_)) {

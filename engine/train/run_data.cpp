@@ -101,6 +101,7 @@ Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const 
     options.group = recipe.data.group;
     options.adapter = recipe.adapter.route_by;
     options.max_bytes = static_cast<std::size_t>(recipe.data.max_bytes);
+    options.of_recipe = true;
     options.on_bad = recipe.data.on_bad == "skip" ? data::OnBadExample::skip : data::OnBadExample::refuse;
     if (!recipe.data.format.empty()) { HK_ASSIGN(options.format, data::format_of_name(recipe.data.format)); }
     if (options.format == data::ExampleFormat::parallel) {
@@ -160,6 +161,21 @@ batch::DrawnExample Split::at(uint64_t i) const {
     drawn.epoch = std::numeric_limits<uint64_t>::max(); // a separate stream for evaluations
     examples_->get(sequence_.at(i).begin, drawn.example);
     return drawn;
+}
+
+Status Split::make_fields(const plugin::Composition& composition, std::span<const batch::DrawnExample> examples,
+                          uint64_t seed, int64_t batch, int64_t length, std::vector<data::Field>& fields,
+                          std::pmr::memory_resource* memory, uint64_t step) const {
+    const auto make = [&](std::span<const batch::DrawnExample> some) {
+        return batch::make_fields(composition, some, examples_.get(), seed, batch, length, fields, memory, step);
+    };
+    Status made = make(examples);
+    if (made.code() != Code::invalid_argument || table_ == nullptr) return made;
+    // The objective does not know where its examples come from: the first that it refuses alone too is the one.
+    for (std::size_t i = 0; i < examples.size(); ++i)
+        if (const Status alone = make(examples.subspan(i, 1)); alone.code() == Code::invalid_argument)
+            return alone.with_context(place(examples[i].example.index));
+    return made;
 }
 
 std::vector<batch::RowLength> Split::spread(const plugin::Composition& composition, std::span<const int64_t> lengths,

@@ -32,6 +32,11 @@ public:
     batch::DrawnExample draw(uint64_t number) const;
     // Returns example i of size(), in the order of the data.
     batch::DrawnExample at(uint64_t i) const;
+    // Makes the fields of a batch of this split's examples, as batch::make_fields() does. Errors: those of the
+    // objective, with the file and line of the row that it refuses. Thread: any, several at once.
+    Status make_fields(const plugin::Composition& composition, std::span<const batch::DrawnExample> examples,
+                       uint64_t seed, int64_t batch, int64_t length, std::vector<data::Field>& fields,
+                       std::pmr::memory_resource* memory, uint64_t step) const;
     // Returns all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time. Each is
     // assigned the shortest of `lengths` (ascending) that holds it; the longest truncates it.
     std::vector<batch::RowLength> spread(const plugin::Composition& composition, std::span<const int64_t> lengths,

@@ -150,8 +150,7 @@ Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit) {
                           [&](const data::EncodedColumn& column) { return column.name == target_column_; });
         }
         std::vector<data::Field> fields;
-        HK_TRY(batch::make_fields(*composition_, examples, &split.examples(), seed_, batch_, rows.front().length,
-                                  fields, memory_, step_));
+        HK_TRY(split.make_fields(*composition_, examples, seed_, batch_, rows.front().length, fields, memory_, step_));
         HK_ASSIGN(std::vector<std::string> outputs, write(examples, fields));
         for (std::size_t row = 0; row < outputs.size(); ++row) {
             WrittenText one;

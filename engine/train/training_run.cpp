@@ -150,9 +150,11 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
         }
         const auto fits = shorter_.lower_bound(needed);
         batch.length = fits != shorter_.end() ? fits->first : t.context_length;
-        const data::EncodedExamples* corpus = rollouts_ == nullptr ? &data_.train().examples() : nullptr;
-        HK_TRY(batch::make_fields(*composition_, examples, corpus, static_cast<uint64_t>(t.seed), rows, batch.length,
-                                  batch.fields, host_memory(), batch.step));
+        const auto seed = static_cast<uint64_t>(t.seed);
+        HK_TRY(rollouts_ == nullptr ? data_.train().make_fields(*composition_, examples, seed, rows, batch.length,
+                                                                batch.fields, host_memory(), batch.step)
+                                    : batch::make_fields(*composition_, examples, nullptr, seed, rows, batch.length,
+                                                         batch.fields, host_memory(), batch.step));
         if (rows == t.per_device_train_batch_size) { // otherwise it is measured, not trained with
             HK_ASSIGN(batch.loss_counts, loss_counts(described(batch.length), batch.fields));
         }

@@ -188,6 +188,16 @@ TEST_CASE("tasks: what cannot be evaluated is one error") {
     place.write("rows.jsonl", R"({"begin": "we", "end": "walk", "choices": ["walk", "walk"]})"
                               "\n");
     CHECK(has(refused(choice), "choices 0 and 1 are both \"walk\""));
+    std::string longer = "walk";
+    while (longer.size() < 600) longer += " to the shop.";
+    place.write("rows.jsonl",
+                std::string(kRows) + json{{"begin", "we"}, {"end", longer}, {"choices", {"x", longer}}}.dump() + "\n");
+    CHECK(has(refused(choice), "t.toml: rows.jsonl: line 5: choice 1: "));
+    place.write("rows.jsonl", R"({"begin": "we", "choices": ["walk", "run"]})"
+                              "\n");
+    const std::string missing_target = refused(choice);
+    CHECK(has(missing_target, "rows.jsonl: line 1: there is no \"end\"; correct it"));
+    CHECK_FALSE(has(missing_target, "data.on_bad")); // which a task does not have
     place.write("rows.jsonl", kRows);
     std::string written = place.read("tasks/written.toml");
     written.replace(written.find("max_gen_toks = 24"), 17, "max_gen_toks = 64");

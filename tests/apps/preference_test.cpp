@@ -169,13 +169,15 @@ TEST_CASE("kto: good completions become likelier than bad ones; dpo with a refer
     const Ran missing = place.run(alone);
     CHECK(missing.status == 1);
     CHECK(has(missing.err, "pairs.jsonl: line 1: there is no \"ref_chosen_logps\""));
-    place.write("judged.jsonl", R"({"prompt": "a", "completion": "b", "label": 2})"
-                                "\n");
+    // The objective does not know the line of an example; the error does.
+    place.write("judged.jsonl", R"({"prompt": "a", "completion": "b", "label": true}
+{"prompt": "a", "completion": "d", "label": 2}
+)");
     CHECK(has(place
                   .run({"train", "dpo.toml", "objective.id=kto", "data.train=judged.jsonl", "data.valid=judged.jsonl",
                         "output.dir=none"})
                   .err,
-              "expected true or false"));
+              "judged.jsonl: line 2: objective 'kto': collate: label is neither of two: expected true or false"));
 }
 
 TEST_CASE("reward: a number for each text, learned from pairs and rankings; what is refused") {
@@ -234,6 +236,15 @@ TEST_CASE("reward: a number for each text, learned from pairs and rankings; what
     refused({"objective.id=reward", "teacher.from=", "head.id=classifier", "model.num_labels=1", "objective.ranked=2",
              "data.train=rankings.jsonl", "data.valid=rankings.jsonl"},
             "a ranking with equal answers");
+    place.write("rankings.jsonl", R"({"prompt": "cat is ", "ranking": ["good.", "so.", "bad."]})"
+                                  "\n");
+    const Ran longer = place.run({"train", "dpo.toml", "output.dir=longer", "objective.id=reward",
+                                  "teacher.from=", "head.id=classifier", "model.num_labels=1", "objective.ranked=2",
+                                  "data.train=rankings.jsonl", "data.valid=rankings.jsonl"});
+    CHECK(longer.status == 1);
+    CHECK_MESSAGE(has(longer.err, "rankings.jsonl: line 1: objective 'reward': collate: the ranking has 3 answers, and "
+                                  "objective.ranked is 2"),
+                  longer.err);
     place.write("pairs.jsonl", R"({"prompt": "sun is ", "chosen": "good."})"
                                "\n");
     refused({}, "rejected");

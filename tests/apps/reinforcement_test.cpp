@@ -3,6 +3,7 @@
 #include "tasks.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -260,6 +261,8 @@ TEST_CASE("ppo: a value function with a network of its own learns, resumes with 
             "with an adapter the value function shares the frozen network");
     refused({"value.from=policy", "head.id=lm", "objective.id=clm", "rewards.echo=", "output.dir=none"},
             "[value] is for objectives");
+    refused({"value.from=policy", "head.id=lm", "prune.from_mask=mask.safetensors", "output.dir=none"},
+            "a mask (prune.from_mask) is of one network: remove [value]");
     refused({"head.id=lm+value", "output.dir=echo"}, "head.id");
     place.write("other.jsonl", json{{"prompt", "xyz"}, {"answer", "zz"}}.dump() + "\n");
     succeed(place.run({"train", "echo.toml", "data.train=other.jsonl", "data.valid=other.jsonl", "train.max_steps=1",
@@ -268,6 +271,33 @@ TEST_CASE("ppo: a value function with a network of its own learns, resumes with 
     write_grpo(place);
     const Ran grpo = place.run({"train", "grpo.toml", "value.from=policy", "output.dir=none"});
     CHECK_MESSAGE(has(grpo.err, "objective 'grpo' needs no value function"), grpo.err);
+}
+
+TEST_CASE("ppo: parameters of a value function with its own network, or of the policy, can be frozen") {
+    const Place place;
+    write_files(place);
+    const auto train = [&](const std::string& freeze, const std::string& steps, const std::string& run) {
+        return succeed(
+            place.run({"train", "echo.toml", "head.id=lm", "value.from=policy", "rollout.batch=16",
+                       "train.freeze=[\"" + freeze + "\"]", "train.max_steps=" + steps, "output.dir=" + run}));
+    };
+    CHECK(has(train("value.transformer.*", "1", "one").err, "16 of 34 parameters are frozen"));
+    train("value.transformer.*", "4", "four");
+    const auto tensor = [&](const std::string& run, const std::string& name) {
+        const std::string file = place.read(run + "/model.safetensors");
+        uint64_t size = 0;
+        std::memcpy(&size, file.data(), sizeof size);
+        const json at = json::parse(file.substr(8, size)).at(name).at("data_offsets");
+        return file.substr(8 + size + at[0].get<std::size_t>(), at[1].get<std::size_t>() - at[0].get<std::size_t>());
+    };
+    const std::string weight = "transformer.h.0.mlp.c_fc.weight";
+    CHECK((tensor("one/value", weight) == tensor("four/value", weight)));
+    CHECK((tensor("one/value", "v_head.summary.weight") != tensor("four/value", "v_head.summary.weight")));
+    CHECK((tensor("one", weight) != tensor("four", weight)));
+    train("body", "1", "first"); // of the policy
+    train("body", "4", "fourth");
+    CHECK((tensor("first", weight) == tensor("fourth", weight)));
+    CHECK((tensor("first/value", weight) != tensor("fourth/value", weight)));
 }
 
 TEST_CASE("ppo: text that is mixed in adds its loss, and a weight of 0 changes no bit") {
@@ -410,6 +440,12 @@ dir = "scorer"
     CHECK(metric(steps[0], "reward") ==
           doctest::Approx(metric(steps[0], "rewards/echo/mean") + metric(steps[0], "rewards/scorer/mean")));
     CHECK(std::abs(metric(steps[0], "rewards/scorer/mean")) <= 0.5);
+    const Ran writes = place.run({"train", "both.toml", "rewards.scorer.from=first", "output.dir=none"});
+    CHECK(writes.status == 1);
+    CHECK_MESSAGE(has(writes.err,
+                      "rewards.scorer.from: first: gives a text no number and no class, expected a model that "
+                      "gives a text one number"),
+                  writes.err);
 }
 
 TEST_CASE("preferences: pairs and rankings of a model's own completions, by a reward") {
@@ -481,6 +517,16 @@ dir = "learned"
     other({"preferences", "first", "--prompts", "echo.jsonl", "--reward", "length", "--set", "target=2",
            "--max-new-tokens", "14"},
           "echo.jsonl: line 1: a prompt of 3 tokens and a completion of 14 exceed the model's 16 positions");
+    other({"preferences", "first", "--prompts", "echo.jsonl", "--reward", "length"},
+          "--set: rewards.length.target: is missing");
+    const auto elsewhere = [&](const std::string& output, const std::string& message) {
+        const Ran bad = place.run(joined(sampled, {"-o", output}));
+        CHECK(bad.status == 1);
+        CHECK_MESSAGE(has(bad.err, message), bad.err);
+        CHECK_FALSE(has(bad.err, "llvmpipe")); // before a device is created
+    };
+    elsewhere("nowhere/pairs.jsonl", "-o nowhere/pairs.jsonl: there is no folder nowhere: make it first");
+    elsewhere("first", "-o 'first': expected the name of a file");
     place.write("empty.jsonl", "{\"prompt\": \"ab>\"}\n{\"prompt\": \"\"}\n");
     other({"preferences", "first", "--prompts", "empty.jsonl", "--reward", "length", "--set", "target=2"}, "line 2");
 }

@@ -91,7 +91,9 @@ TEST_CASE("a ladder trains each size on each number of tokens, then its target a
     CHECK_FALSE(place.exists("out/d24-1600"));
     // Nothing is trained again.
     const std::string before = place.read("out/d16-640/train_log.jsonl");
-    CHECK(succeed(place.run({"scale", "run", "ladder.toml"})).out == ran.out);
+    const Ran again = succeed(place.run({"scale", "run", "ladder.toml"}));
+    CHECK(again.out == ran.out);
+    CHECK_MESSAGE(again.err.empty(), again.err); // and no setting has changed
     CHECK(place.read("out/d16-640/train_log.jsonl") == before);
 
     const Ran targets = succeed(place.run({"scale", "run", "ladder.toml", "--targets"}));
@@ -136,7 +138,10 @@ target_delimiter = ""
     CHECK(scores["models"][6]["flops"] > scores["models"][0]["flops"]);
     CHECK(scores["scores"][0]["values"].size() == 7);
     CHECK(has(place.read("scores/scores.html"), "Scores over size"));
-    CHECK(has(place.read("scores/lines-0-shot-acc-none.svg"), "</svg>"));
+    const std::string picture = place.read("scores/lines-0-shot-acc-none.svg");
+    CHECK(has(picture, "</svg>"));
+    CHECK(has(picture, ">lines: acc<"));
+    CHECK(has(picture, "1,600 tokens"));
     std::filesystem::rename(place.path("out/d8-320"), place.path("out/moved"));
     const Ran moved = place.run({"scale", "table", "out", "--tasks", "task.toml"});
     CHECK(moved.status == 1);
@@ -167,6 +172,18 @@ TEST_CASE("a fit recovers a surface, and predicts sizes, tokens and operations")
     REQUIRE(all["held_out"].size() == 1);
     CHECK(std::abs(all["held_out"][0]["error"].get<double>()) < 1e-4);
     CHECK(std::abs(all["held_out"][0]["error_of_line"].get<double>()) > 1e-3);
+    CHECK_FALSE(has(place.read("fit/scaling.html"), "does not hold"));
+    // Losses that rise with size and data have no such law: its E is above some of them.
+    std::string rising = "size,tokens,loss\n";
+    for (const double n : {1e6, 4e6, 1e7})
+        for (const double d : {1e8, 1e9})
+            rising +=
+                fmt::format("{},{},{}\n", n, d, 1.0 / (1.7 + 400.0 / std::pow(n, 0.35) + 1500.0 / std::pow(d, 0.37)));
+    place.write("rising.csv", rising);
+    const Ran wrong = succeed(
+        place.run({"scale", "fit", "rising.csv", "--column", "parameters=size", "-o", "rising", "--resamples", "5"}));
+    CHECK(has(wrong.out, "E is above the loss of "));
+    CHECK(has(place.read("rising/scaling.html"), "so this law does not hold for them"));
     const auto predict = [&](const std::vector<std::string>& given) {
         std::vector<std::string> arguments{"scale", "predict", "fit/fit.json", "--json"};
         arguments.insert(arguments.end(), given.begin(), given.end());

@@ -176,6 +176,8 @@ TEST_CASE("bad examples are counted and reported if the recipe skips them") {
     CHECK(contains(skipped.describe(), "1 not UTF-8"));
     CHECK(contains(skipped.describe(), "line 6: the line is longer"));
     bad.options.on_bad = OnBadExample::refuse;
+    CHECK_FALSE(contains(bad.error(), "data.on_bad")); // without a recipe there is no such key
+    bad.options.of_recipe = true;
     CHECK(contains(bad.error(), "line 2"));
     CHECK(contains(bad.error(), "data.on_bad"));
 }

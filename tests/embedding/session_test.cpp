@@ -87,6 +87,38 @@ TEST_CASE("a training within budgets has the same bits as one without, and a gen
     CHECK(FaultDriver::get().leaks().empty());
 }
 
+TEST_CASE("a training with completions of its own has the same bits in a session") {
+    FaultDriver::get().reset();
+    const Place place;
+    std::ofstream(place.folder / "prompts.jsonl")
+        << "{\"prompt\": \"line\"}\n{\"prompt\": \"text\"}\n{\"prompt\": \"of\"}\n";
+    Host host;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    const std::vector<std::string> rollouts{"objective.id=grpo",         "data.train=" + place.at("prompts.jsonl"),
+                                            "rollout.batch=8",           "rollout.num_generations=2",
+                                            "rollout.response_length=4", "rewards.short.id=length",
+                                            "rewards.short.target=2",    "train.eval_steps=0",
+                                            "train.context_length=16"};
+    train(context, Training(place, "whole", rollouts));
+    const std::string weights = place.read("whole/model.safetensors");
+    REQUIRE(!weights.empty());
+    const Error error;
+    for (const double budget : {4000.0, 300.0}) {
+        const char* out = budget > 1000.0 ? "large" : "small";
+        Training training(place, out, rollouts);
+        hk_session session{};
+        REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+        run_until(session, HK_SESSION_DONE, budget);
+        CHECK(state_of(session).step == 6);
+        CHECK(training.steps == 6);
+        hk_session_destroy(session);
+        CHECK((place.read((std::string(out) + "/model.safetensors").c_str()) == weights));
+    }
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
 TEST_CASE("a session with adapters: each prompt has its own, again and again") {
     FaultDriver::get().reset();
     const Place place;

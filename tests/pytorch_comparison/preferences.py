@@ -171,7 +171,7 @@ def compare(kind: str, given: pathlib.Path, run: pathlib.Path, first: pathlib.Pa
     compute = {"dpo": dpo, "orpo": orpo, "kto": kto, "reward": reward}[kind]
     base = language_model(first) if kind in ("dpo", "kto") else None
     worst = {"loss": 0.0, "metrics": 0.0, "gradients": 0.0}
-    names, first_loss, steps = set(), None, 0
+    names, first_loss, steps, steps_with_gradient = set(), None, 0, 0
 
     def note(what: str, difference: float) -> None:
         worst[what] = max(worst[what], difference)
@@ -202,13 +202,19 @@ def compare(kind: str, given: pathlib.Path, run: pathlib.Path, first: pathlib.Pa
         if missing:
             sys.exit(f"{run}: step {steps}: parameters of only one side: {missing}")
         total = math.sqrt(sum(float((g ** 2).sum()) for g in own.values()))
+        if total == 0.0: # every pair of a hinge is far enough apart
+            note("gradients", 0.0 if all(not theirs[name].any() for name in own) else math.inf)
+            continue
+        steps_with_gradient += 1
         for name, gradient in own.items():
             # A gradient that is zero in exact arithmetic (the keys' bias) has rounding alone.
             size = max(float(gradient.norm()), 1e-3 * total)
             note("gradients", float((theirs[name].double().reshape(gradient.shape) - gradient).norm()) / size)
     if steps == 0:
         sys.exit(f"{given}: there is no step-1.safetensors")
-    print(json.dumps({"steps": steps, "first_loss": first_loss, **worst, "compared_metrics": sorted(names)}))
+    print(json.dumps({"steps": steps, "steps_with_gradient": steps_with_gradient, "first_loss": first_loss, **worst, "compared_metrics": sorted(names)}))
+    if steps_with_gradient < steps / 2:
+        sys.exit(f"{run}: only {steps_with_gradient} of {steps} steps have a gradient, which compares too little")
     if max(worst.values()) > 1e-5:
         sys.exit(f"{run}: a difference is above 1e-5")
 

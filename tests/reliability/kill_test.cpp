@@ -217,6 +217,38 @@ dir = "run"
     }
 }
 
+TEST_CASE("a signal ends preferences without a file, and the same command makes it again") {
+    const Folder folder;
+    begin(folder);
+    succeeds(train(folder, {"train.max_steps=1", "train.eval_steps=0"}));
+    folder.write("prompts.jsonl", "{\"prompt\": \"line\"}\n{\"prompt\": \"text\"}\n");
+    const auto command = [](const char* per_prompt) {
+        return std::vector<std::string>{
+            "preferences",   "run",      "--prompts",    "prompts.jsonl", "--reward", "exact_match",      "--set",
+            "column=prompt", "--set",    "partial=true", "--stop-token",  "none",     "--max-new-tokens", "8",
+            "--per-prompt",  per_prompt, "-o",           "pairs.jsonl"};
+    };
+    Process process(folder, command("60000"));
+    for (int i = 0; i < 3000 && process.running() && !has(process.errors(), "hekla: "); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10)); // the device is there
+    REQUIRE(process.wait_until_handled(SIGINT));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    REQUIRE(process.running());
+    process.send(SIGINT);
+    const Ended stopped = process.wait();
+    CAPTURE(stopped.err);
+    CHECK(stopped.status == 128 + SIGINT);
+    CHECK(has(stopped.err, "; pairs.jsonl is not written: the same command makes it from the beginning"));
+    CHECK(stopped.out.empty());
+    for (const auto& entry : std::filesystem::directory_iterator(folder.root()))
+        CHECK_MESSAGE(!has(entry.path().filename().string(), "pairs"), entry.path().string());
+    succeeds(run(folder, command("64")));
+    const std::string whole = folder.read("pairs.jsonl");
+    CHECK(!whole.empty());
+    succeeds(run(folder, command("64"))); // it is replaced
+    CHECK(folder.read("pairs.jsonl") == whole);
+}
+
 TEST_CASE("a signal ends the training of a tokenizer, and its folder is not written") {
     const Folder folder;
     std::string text;

@@ -146,6 +146,24 @@ TEST_CASE("what cannot be fitted is refused") {
     CHECK(message(points, {.without_embeddings = true}).find("1e+07-5e+09") != std::string::npos);
 }
 
+TEST_CASE("models that are better than the floor of their law are found") {
+    const std::vector<Point> points = ladder(chinchilla(), 0.0, 1);
+    auto found = fit(points, {.resamples = 0});
+    REQUIRE(found.ok());
+    CHECK(below_floor(found.value(), points).empty());
+    std::vector<Point> more = points;
+    more.push_back(points[0]);
+    more.back().loss = found->law.floor() * 0.99;
+    const std::vector<const Point*> below = below_floor(found.value(), more);
+    REQUIRE(below.size() == 1);
+    CHECK(below[0] == &more.back());
+    // A constant loss is its own floor.
+    for (Point& p : more) p.loss = 2.0;
+    found = fit(more, {.resamples = 0});
+    REQUIRE(found.ok());
+    CHECK(below_floor(found.value(), more).empty());
+}
+
 TEST_CASE("points are written and read again; errors name file, line and column") {
     const auto folder = hekla::TemporaryFolder::make();
     REQUIRE(folder.ok());

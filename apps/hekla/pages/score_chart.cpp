@@ -15,9 +15,10 @@ constexpr double kChartWidth = 460.0, kChartHeight = 300.0, kChartLeft = 58.0, k
 constexpr const char* kLineColors[] = {"#1f5fa8", "#c8501e", "#3d8f5f", "#8a4fa3", "#b58900", "#4a4a4a"};
 
 std::string x_text(double value) {
-    if (value >= 1e6) return fmt::format("{:.3g}M", value / 1e6);
-    if (value >= 1e3) return fmt::format("{:.3g}k", value / 1e3);
-    return fmt::format("{:g}", value);
+    constexpr const char* kUnits[] = {"", "k", "M", "G", "T", "P", "E"};
+    std::size_t unit = 0;
+    for (; value >= 999.5 && unit + 1 < std::size(kUnits); ++unit) value /= 1000.0;
+    return fmt::format("{:.3g}{}", value, kUnits[unit]);
 }
 
 } // namespace
@@ -67,12 +68,16 @@ std::string score_chart(std::span<const ScoreLine> lines, const ScoreAxes& axes)
                      R"(text-anchor="middle" fill="#333")");
     for (std::size_t l = 0; l < lines.size(); ++l) {
         const char* color = kLineColors[l % std::size(kLineColors)];
+        // Colors are used again with dashes.
+        const std::string dash = l < std::size(kLineColors)
+                                     ? std::string()
+                                     : fmt::format(R"( stroke-dasharray="{} 3")", 6 / (l / std::size(kLineColors)) + 1);
         std::string path;
         for (const ScorePoint& p : lines[l].points) {
             if (!std::isfinite(p.y)) continue;
             path += fmt::format("{}{} {}", path.empty() ? "M" : "L", svg_number(x(p.x)), svg_number(y(p.y)));
         }
-        if (!path.empty()) svg.path(path, fmt::format(R"(fill="none" stroke="{}" stroke-width="1.6")", color));
+        if (!path.empty()) svg.path(path, fmt::format(R"(fill="none" stroke="{}" stroke-width="1.6"{})", color, dash));
         for (const ScorePoint& p : lines[l].points) {
             if (!std::isfinite(p.y)) continue;
             if (p.error > 0.0)
@@ -84,7 +89,8 @@ std::string score_chart(std::span<const ScoreLine> lines, const ScoreAxes& axes)
         }
         if (lines.size() < 2) continue;
         const double row = kChartHeight + 18.0 * static_cast<double>(l) + 6.0;
-        svg.line(kChartLeft, row, kChartLeft + 18.0, row, fmt::format(R"(stroke="{}" stroke-width="3")", color));
+        svg.line(kChartLeft, row, kChartLeft + 18.0, row,
+                 fmt::format(R"(stroke="{}" stroke-width="3"{})", color, dash));
         svg.text(kChartLeft + 24.0, row + 4.0, lines[l].name, R"(fill="#333")");
     }
     return std::move(svg).finish();

@@ -263,6 +263,7 @@ Result<int> frontier(const Globals& globals, const FrontierArguments& a) {
     }
     if (a.runs.empty() && a.best_of.empty())
         return invalid_argument("nothing to draw: give --run FOLDER or --best-of N");
+    HK_TRY(check_output_folder(a.output));
     std::set<std::string> names;
     watch_interrupts();
     std::vector<FrontierSeries> all;

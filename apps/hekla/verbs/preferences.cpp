@@ -114,9 +114,11 @@ void add_lines(const PreferencesArguments& a, const std::string& prompt, std::sp
 Result<int> preferences(const Globals& globals, const PreferencesArguments& a) {
     if (a.rankings && a.all_pairs)
         return invalid_argument("--rankings and --all-pairs: a ranking has all pairs of its completions: remove one");
+    HK_TRY(check_output_file(a.output));
     HK_ASSIGN(const reward::RewardSpec spec, reward_spec(a));
     const plugin::Registry registry = scan_plugins(globals);
-    HK_ASSIGN(const std::vector<std::string> columns, reward::columns_of_rewards(std::span(&spec, 1), registry));
+    const Result<std::vector<std::string>> columns = reward::columns_of_rewards(std::span(&spec, 1), registry);
+    if (!columns.ok()) return columns.status().with_context("--set");
     watch_interrupts();
     const StopPoll stop([] { return interrupted(); });
     DeviceOnDemand device(globals);
@@ -126,11 +128,12 @@ Result<int> preferences(const Globals& globals, const PreferencesArguments& a) {
     if (described.tokenizer == nullptr)
         return invalid_argument(fmt::format("{}: has no tokenizer, so it reads no prompts", a.model));
     const std::string prefix = infer::trained_prefix(described.config, "prompt");
-    HK_ASSIGN(const Prompts prompts,
-              read_prompts(a.prompts, columns, *described.tokenizer, prefix, static_cast<uint64_t>(a.limit), stop));
+    HK_ASSIGN(const Prompts prompts, read_prompts(a.prompts, columns.value(), *described.tokenizer, prefix,
+                                                  static_cast<uint64_t>(a.limit), stop));
     HK_ASSIGN(const infer::Model model, infer::open_model(registry, device.source(), a.model, options, globals.log()));
-    HK_ASSIGN(const reward::RewardSet rewards,
-              reward::RewardSet::create(std::span(&spec, 1), registry, device.source(), globals.log()));
+    const Result<reward::RewardSet> rewards =
+        reward::RewardSet::create(std::span(&spec, 1), registry, device.source(), globals.log());
+    if (!rewards.ok()) return rewards.status().with_context("--set");
     ShownProgress progress;
     SamplingOptions sampling;
     sampling.per_prompt = a.per_prompt;
@@ -144,7 +147,7 @@ Result<int> preferences(const Globals& globals, const PreferencesArguments& a) {
     };
     HK_ASSIGN(const std::vector<SampledText> texts, sample_completions(model, prompts, sampling));
     progress.show("scoring");
-    HK_ASSIGN(const reward::Scores scores, score_completions(rewards, prompts, texts, a.per_prompt));
+    HK_ASSIGN(const reward::Scores scores, score_completions(rewards.value(), prompts, texts, a.per_prompt));
     progress.end();
     HK_TRY(stop.check_now("scoring completions"));
     std::string out;
@@ -215,7 +218,14 @@ void add_preferences(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->footer(
         "Example: hekla preferences out/sft --prompts prompts.jsonl --reward exact_match --set column=answer "
         "-o pairs.jsonl");
-    verbs.push_back({parser, [&globals, a] { return finish(preferences(globals, *a)); }});
+    verbs.push_back({parser, [&globals, a] {
+                         Result<int> made = preferences(globals, *a);
+                         if (made.code() == Code::cancelled)
+                             made = Status(Code::cancelled, fmt::format("{}; {} is not written: the same command makes "
+                                                                        "it from the beginning, with the same draws",
+                                                                        made.message(), a->output));
+                         return finish(made);
+                     }});
 }
 
 } // namespace hekla::app

@@ -251,8 +251,8 @@ private:
         HK_ASSIGN(const std::string text, read_file(folder(run) / "recipe.toml"));
         HK_ASSIGN(const train::Recipe before,
                   train::parse_resolved_recipe(text, (folder(run) / "recipe.toml").string()));
-        HK_ASSIGN(const train::Recipe now,
-                  train::read_recipe(ladder_.recipe, overrides_of(run, before.train.max_steps)));
+        HK_ASSIGN(train::Recipe now, train::read_recipe(ladder_.recipe, overrides_of(run, before.train.max_steps)));
+        if (now.distributed.parts == 0) now.distributed.parts = before.distributed.parts; // the run chose it
         HK_TRY(train::check_resume(before, now, folder(run).string(), true, log_));
         if (read.size() != 1 || read[0].name != run.name || read[0].held_out != run.target)
             return corrupt(fmt::format("{}: is not the result of '{}': remove the folder, and it is trained again",

@@ -31,7 +31,8 @@ std::optional<std::string> optional_text(const Value* value) {
 }
 
 int64_t integer_or(const Value* value, int64_t otherwise) {
-    return value != nullptr && value->is_number() ? static_cast<int64_t>(value->real()) : otherwise;
+    if (value == nullptr || !value->is_number() || std::isnan(value->real())) return otherwise;
+    return static_cast<int64_t>(std::clamp(value->real(), -0x1p53, 0x1p53));
 }
 
 // Returns a value by a path of names, as the filters with `attribute` do.
@@ -64,11 +65,15 @@ Result<Value> filter_items(std::string_view name, const Value& value, const Argu
     if (name == "map" && attribute.empty() && function.empty())
         return invalid_argument("the filter 'map' needs the name of a filter, or attribute=");
     List result;
+    std::size_t bytes = 0;
     for (const Value& item : items) {
         Value of = item;
         if (!attribute.empty()) { HK_ASSIGN(of, by_path(item, attribute)); }
         if (name == "map") {
             if (!function.empty()) { HK_ASSIGN(of, apply_filter(function, of, rest)); }
+            bytes += of.extent().bytes;
+            if (bytes > kTextLimit)
+                return invalid_argument(fmt::format("the filter 'map' makes more than {} bytes", kTextLimit));
             result.push_back(std::move(of));
             continue;
         }
@@ -107,7 +112,7 @@ Result<int> compare(std::string_view name, const Value& left, const Value& right
 Result<bool> contains(const Value& container, const Value& item) {
     if (const std::string* text = container.string()) {
         if (item.string() == nullptr) return wrong_type("'in' of a string", item, "a string");
-        return text->find(*item.string()) != std::string::npos;
+        return found_at(*text, *item.string()) != std::string::npos;
     }
     if (const List* list = container.list())
         return std::ranges::any_of(*list, [&](const Value& one) { return equal(one, item); });
@@ -190,25 +195,32 @@ Result<Value> string_method(const std::string& text, std::string_view name, cons
         const Value* to = arguments.get(1, "new");
         if (to == nullptr || to->string() == nullptr || from.empty())
             return invalid_argument("'replace' needs two strings, the first of which is not empty");
-        return text_value(replaced(text, from, *to->string(), integer_or(arguments.get(2, "count"), -1)));
+        return text_value(replaced(text, from, *to->string(), integer_or(arguments.get(2, "count"), -1), kTextLimit));
     }
     if (name == "find" || name == "count") {
         HK_ASSIGN(const std::string part, first_text());
         if (name == "find") {
-            const std::size_t at = text.find(part);
+            const std::size_t at = found_at(text, part);
             return Value(at == std::string::npos
                              ? int64_t{-1}
                              : static_cast<int64_t>(characters_of(std::string_view(text).substr(0, at)).size()));
         }
         if (part.empty()) return invalid_argument("'count' needs a string that is not empty");
         int64_t count = 0;
-        for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+        std::string_view rest = text;
+        for (std::size_t at = found_at(rest, part); at != rest.npos; at = found_at(rest, part)) {
+            ++count;
+            rest.remove_prefix(at + part.size());
+        }
         return Value(count);
     }
     if (name == "join" && first != nullptr) {
         HK_ASSIGN(const List items, items_of(*first));
         std::string all;
-        for (std::size_t i = 0; i < items.size(); ++i) all += (i > 0 ? text : "") + items[i].text();
+        for (std::size_t i = 0; i < items.size() && all.size() <= kTextLimit; ++i) {
+            if (i > 0) all += text;
+            all += items[i].text();
+        }
         return text_value(std::move(all));
     }
     if (name == "isdigit" || name == "isspace") {
@@ -253,7 +265,10 @@ Result<Value> item_of(const Value& object, const Value& index) {
     if (index.string() != nullptr) return attribute_of(object, *index.string());
     if (object.is_undefined()) return attribute_of(object, index.text());
     if (index.integer() != nullptr && (object.list() != nullptr || object.string() != nullptr)) {
-        HK_ASSIGN(const List items, items_of(object));
+        // A list is not copied: templates look at the messages around each message.
+        List characters;
+        if (object.list() == nullptr) { HK_ASSIGN(characters, items_of(object)); }
+        const List& items = object.list() != nullptr ? *object.list() : characters;
         const auto size = static_cast<int64_t>(items.size());
         const int64_t at = *index.integer() < 0 ? *index.integer() + size : *index.integer();
         if (at >= 0 && at < size) return items[static_cast<std::size_t>(at)];
@@ -269,7 +284,8 @@ Result<Value> slice_of(const Value& object, const Value& begin, const Value& end
     const auto given = [](const Value& bound) { return !bound.is_undefined() && !bound.is_none(); };
     for (const Value* bound : {&begin, &end, &step})
         if (given(*bound) && bound->integer() == nullptr) return wrong_type("a slice", *bound, "integers");
-    const int64_t by = given(step) ? *step.integer() : 1;
+    constexpr int64_t kFarthest = int64_t{1} << 53;
+    const int64_t by = given(step) ? std::clamp(*step.integer(), -kFarthest, kFarthest) : 1;
     if (by == 0) return invalid_argument("a slice has a step of 0");
     const auto place = [&](const Value& bound, int64_t otherwise) {
         if (!given(bound)) return otherwise;
@@ -323,6 +339,8 @@ Result<Value> apply_filter(std::string_view name, const Value& value, const Argu
         if (const Value* given = arguments.named.find("separators"); given != nullptr && given->list() != nullptr) {
             if (given->list()->size() != 2) return invalid_argument("'separators' needs two strings");
             separators = {(*given->list())[0].text(), (*given->list())[1].text()};
+            if (std::max(separators.item.size(), separators.key.size()) > 16)
+                return invalid_argument("'separators' has 16 bytes at most");
         }
         return text_value(value.json(static_cast<int>(indent), separators));
     }
@@ -350,10 +368,15 @@ Result<Value> apply_filter(std::string_view name, const Value& value, const Argu
         const Value *from = arguments.get(0, "old"), *to = arguments.get(1, "new");
         if (from == nullptr || to == nullptr || from->text().empty())
             return invalid_argument("the filter 'replace' needs two strings, the first of which is not empty");
-        return text_value(replaced(text(), from->text(), to->text(), integer_or(arguments.get(2, "count"), -1)));
+        return text_value(
+            replaced(text(), from->text(), to->text(), integer_or(arguments.get(2, "count"), -1), kTextLimit));
     }
     if (name == "map" || name == "select" || name == "reject" || name == "selectattr" || name == "rejectattr")
         return filter_items(name, value, arguments);
+    if ((name == "first" || name == "last") && value.list() != nullptr) {
+        const List& items = *value.list();
+        return items.empty() ? Value::undefined(name) : name == "first" ? items.front() : items.back();
+    }
     if (name == "first" || name == "last" || name == "list" || name == "reverse" || name == "join") {
         HK_ASSIGN(List items, items_of(value));
         if (name == "list") return Value(std::move(items));

@@ -11,6 +11,7 @@ namespace hekla::text::jinja {
 namespace {
 
 constexpr int kDepthLimit = 200; // of nested tags and expressions
+constexpr int kLinkLimit = 300;  // of operators, attributes, calls and filters in a row
 
 using Kind = Expression::Kind;
 
@@ -225,12 +226,22 @@ private:
         expression->name = std::move(name);
         return expression;
     }
-    ExpressionPointer joined(Kind kind, std::string name, ExpressionPointer left, ExpressionPointer right) const {
+    ExpressionPointer joined(Kind kind, std::string name, ExpressionPointer left, ExpressionPointer right) {
         ExpressionPointer both = made(kind, std::move(name));
         both->line = left->line;
-        both->parts.push_back(std::move(left));
-        if (right != nullptr) both->parts.push_back(std::move(right));
+        add_operand(*both, std::move(left));
+        if (right != nullptr) add_operand(*both, std::move(right));
         return both;
+    }
+    void add_operand(Expression& to, ExpressionPointer operand) {
+        to.depth = std::max(to.depth, operand->depth + 1);
+        deepest_ = std::max(deepest_, to.depth);
+        to.parts.push_back(std::move(operand));
+    }
+    // Operators of a row are not read by recursion, but they are evaluated by it.
+    Status check_links() const {
+        if (deepest_ <= kLinkLimit) return {};
+        return fail(fmt::format("an expression has more than {} operators in a row", kLinkLimit));
     }
 
     // Expressions with commas between them are a list. conditional: `a if b` is part of an expression, and not of the
@@ -253,9 +264,9 @@ private:
         HK_ASSIGN(ExpressionPointer value, disjunction());
         while (take_name("if")) {
             ExpressionPointer choice = made(Kind::conditional);
-            choice->parts.push_back(std::move(value));
+            add_operand(*choice, std::move(value));
             HK_ASSIGN(ExpressionPointer condition, disjunction());
-            choice->parts.push_back(std::move(condition));
+            add_operand(*choice, std::move(condition));
             ExpressionPointer otherwise;
             if (take_name("else")) { HK_ASSIGN(otherwise, expression()); }
             choice->parts.push_back(std::move(otherwise));
@@ -342,6 +353,7 @@ private:
     Result<ExpressionPointer> unary(bool filtered = true) {
         const Deeper deeper(depth_);
         if (depth_ > kDepthLimit) return fail(fmt::format("expressions are nested deeper than {}", kDepthLimit));
+        HK_TRY(check_links());
         ExpressionPointer value;
         if (take_mark("-")) {
             HK_ASSIGN(ExpressionPointer inside, unary(false));
@@ -424,6 +436,7 @@ private:
 
     Result<ExpressionPointer> postfix(ExpressionPointer value) {
         for (;;) {
+            HK_TRY(check_links());
             if (take_mark(".")) {
                 if (now().kind == Token::Kind::integer) {
                     HK_ASSIGN(ExpressionPointer index, constant(static_cast<int64_t>(std::atoll(now().text.c_str()))));
@@ -485,6 +498,7 @@ private:
 
     Result<ExpressionPointer> filters(ExpressionPointer value) {
         for (;;) {
+            HK_TRY(check_links());
             if (take_mark("|")) {
                 HK_ASSIGN(std::string name, expect_name());
                 value = joined(Kind::filter, std::move(name), std::move(value), nullptr);
@@ -515,7 +529,7 @@ private:
 
     std::vector<Token> tokens_;
     std::size_t at_ = 0;
-    int depth_ = 0, loops_ = 0;
+    int depth_ = 0, deepest_ = 0, loops_ = 0;
 };
 
 } // namespace

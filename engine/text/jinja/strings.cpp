@@ -2,6 +2,7 @@
 
 #include "text/unicode/utf8.hpp"
 
+#include <set>
 #include <utf8proc.h>
 
 namespace hekla::text::jinja {
@@ -22,17 +23,12 @@ bool is_letter(char32_t value) {
     return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-bool has(std::string_view characters, std::string_view one) {
-    for (const std::string& c : characters_of(characters))
-        if (c == one) return true;
-    return false;
-}
-
-} // namespace
-
-std::string stripped(std::string_view text, Side side, const std::optional<std::string>& characters) {
+std::string_view without_ends(std::string_view text, Side side, const std::optional<std::string>& characters) {
+    std::set<std::string> removed;
+    if (characters)
+        for (std::string& one : characters_of(*characters)) removed.insert(std::move(one));
     const auto is_removed = [&](std::string_view one) {
-        return characters ? has(*characters, one) : is_white_space(first_code_point(one).value);
+        return characters ? removed.contains(std::string(one)) : is_white_space(first_code_point(one).value);
     };
     while (side != Side::right && !text.empty()) {
         const std::string_view one = text.substr(0, first_code_point(text).size);
@@ -44,14 +40,38 @@ std::string stripped(std::string_view text, Side side, const std::optional<std::
         if (!is_removed(text.substr(last))) break;
         text = text.substr(0, last);
     }
-    return std::string(text);
+    return text;
+}
+
+} // namespace
+
+// Knuth, Morris and Pratt 1977.
+std::size_t found_at(std::string_view text, std::string_view part) {
+    constexpr std::size_t kShort = 64;
+    if (part.size() <= kShort) return text.find(part);
+    std::vector<std::size_t> border(part.size(), 0); // the longest border of the first i + 1 bytes
+    for (std::size_t i = 1, length = 0; i < part.size(); ++i) {
+        while (length > 0 && part[i] != part[length]) length = border[length - 1];
+        if (part[i] == part[length]) ++length;
+        border[i] = length;
+    }
+    for (std::size_t i = 0, length = 0; i < text.size(); ++i) {
+        while (length > 0 && text[i] != part[length]) length = border[length - 1];
+        if (text[i] == part[length]) ++length;
+        if (length == part.size()) return i + 1 - length;
+    }
+    return std::string_view::npos;
+}
+
+std::string stripped(std::string_view text, Side side, const std::optional<std::string>& characters) {
+    return std::string(without_ends(text, side, characters));
 }
 
 List split(std::string_view text, const std::optional<std::string>& separator, int64_t most) {
     List parts;
     if (separator) {
         for (;;) {
-            const std::size_t end = most != 0 ? text.find(*separator) : std::string_view::npos;
+            const std::size_t end = most != 0 ? found_at(text, *separator) : std::string_view::npos;
             parts.emplace_back(text.substr(0, end));
             if (end == std::string_view::npos) return parts;
             text.remove_prefix(end + separator->size());
@@ -59,8 +79,7 @@ List split(std::string_view text, const std::optional<std::string>& separator, i
         }
     }
     for (;;) {
-        const std::string rest = stripped(text, Side::left, std::nullopt);
-        text.remove_prefix(text.size() - rest.size());
+        text = without_ends(text, Side::left, std::nullopt);
         if (text.empty()) return parts;
         std::size_t end = 0;
         while (end < text.size() && !is_white_space(first_code_point(text.substr(end)).value))
@@ -83,12 +102,13 @@ List lines(std::string_view text) {
     return parts;
 }
 
-std::string replaced(std::string_view text, std::string_view from, std::string_view to, int64_t most) {
+std::string replaced(std::string_view text, std::string_view from, std::string_view to, int64_t most,
+                     std::size_t limit) {
     std::string result;
     for (;;) {
-        const std::size_t at = most != 0 ? text.find(from) : std::string_view::npos;
+        const std::size_t at = most != 0 ? found_at(text, from) : std::string_view::npos;
         result += text.substr(0, at);
-        if (at == std::string_view::npos) return result;
+        if (at == std::string_view::npos || result.size() > limit) return result;
         result += to;
         text.remove_prefix(at + from.size());
         --most;

@@ -16,8 +16,11 @@ std::string stripped(std::string_view text, Side side, const std::optional<std::
 // At most `most` separators count, or all of them if it is below 0. No separator: white space, and no empty parts.
 List split(std::string_view text, const std::optional<std::string>& separator, int64_t most);
 List lines(std::string_view text);
-// Only the first `most` occurrences, or all of them if it is below 0. `from` is not empty.
-std::string replaced(std::string_view text, std::string_view from, std::string_view to, int64_t most);
+// Only the first `most` occurrences, or all of them if it is below 0. `from` is not empty. Ends after `limit` bytes.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to, int64_t most,
+                     std::size_t limit);
+// Returns where a part begins in a text, or npos, in time linear in both.
+std::size_t found_at(std::string_view text, std::string_view part);
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 // The first letter of every word in upper case, or of the text, and the other letters in lower case.

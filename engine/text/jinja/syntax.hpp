@@ -35,6 +35,7 @@ struct Expression {
     };
     Kind kind = Kind::constant;
     std::size_t line = 0;
+    int depth = 1; // of the operators in it
     std::string name = {};
     Value value = {};
     std::vector<ExpressionPointer> parts = {};

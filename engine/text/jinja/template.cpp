@@ -1,9 +1,11 @@
 #include "text/jinja/template.hpp"
 
 #include "text/jinja/operations.hpp"
+#include "text/jinja/strings.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 
 namespace hekla::text::jinja {
 namespace {
@@ -12,6 +14,8 @@ using Kind = Expression::Kind;
 
 constexpr std::size_t kStepLimit = 2'000'000; // nodes, expressions, iterations, items of lists, 64 bytes of a text
 constexpr int kMacroDepthLimit = 50;
+constexpr int kLevelLimit = 1000; // of tags and expressions inside each other, those of macros that are called included
+constexpr int kPartsLimit = 64;   // of lists and dictionaries inside each other
 
 // How a body ended.
 enum class Flow : uint8_t { done, stopped, skipped };
@@ -47,13 +51,57 @@ private:
     }
 
     Status print(std::size_t line, std::string_view text) {
+        HK_TRY(count(line, text.size() / 64));
         rendered_.text += text;
         if (rendered_.text.size() > kTextLimit)
             return fail(line, fmt::format("the text is longer than {} bytes", kTextLimit));
         return {};
     }
 
+    // Counts the depth of recursion while it exists.
+    class Level {
+    public:
+        explicit Level(int& level) : level_(level) { ++level_; }
+        ~Level() { --level_; }
+        Level(const Level&) = delete;
+        Level& operator=(const Level&) = delete;
+
+    private:
+        int& level_;
+    };
+    Status check_level(std::size_t line) const {
+        if (level_ <= kLevelLimit) return {};
+        return fail(line, fmt::format("tags, expressions and macros are nested deeper than {}", kLevelLimit));
+    }
+
+    // Counts what looking at all parts of a value takes.
+    Status count_parts(std::size_t line, const Value& value) {
+        const std::size_t items = value.list() != nullptr   ? value.list()->size()
+                                  : value.dict() != nullptr ? value.dict()->entries.size()
+                                                            : 0;
+        return items > 0 ? count(line, items + value.extent().bytes / 64) : Status();
+    }
+
+    // Checks a list or a dictionary that was made here. Only so are all values finite: of those that are made of others
+    // without end, and of namespaces inside themselves, a template could make one in a few lines.
+    static Status check_parts(std::size_t line, const Value& value) {
+        if (value.list() == nullptr && value.dict() == nullptr) return {};
+        const Extent extent = value.extent();
+        bool has_namespace = extent.has_namespace;
+        if (value.dict() != nullptr && value.dict()->is_namespace)
+            has_namespace = std::ranges::any_of(value.dict()->entries,
+                                                [](const auto& entry) { return entry.second.extent().has_namespace; });
+        if (has_namespace) return fail(line, "a namespace cannot be a part of a list, a dictionary or a namespace");
+        if (extent.depth > kPartsLimit)
+            return fail(line, fmt::format("lists and dictionaries are inside each other deeper than {}", kPartsLimit));
+        if (extent.bytes > 2 * kTextLimit) // the longest text and whatever is with it
+            return fail(line, fmt::format("a list or a dictionary has more than {} bytes", 2 * kTextLimit));
+        return {};
+    }
+
     Result<Flow> body(const Nodes& nodes) {
+        const Level level(level_);
+        if (!nodes.empty()) HK_TRY(check_level(nodes.front().line));
         for (const Node& node : nodes) {
             HK_ASSIGN(const Flow flow, run_node(node));
             if (flow != Flow::done) return flow;
@@ -122,8 +170,10 @@ private:
             if (dict == nullptr || !dict->is_namespace)
                 return fail(node.line, fmt::format("'{}' is not a namespace, and only those have attributes to set",
                                                    node.names[0]));
+            if (value.extent().has_namespace)
+                return fail(node.line, "a namespace cannot be a part of a list, a dictionary or a namespace");
             dict->set(node.attribute, std::move(value));
-            return {};
+            return check_parts(node.line, *object);
         }
         return bind(node, std::move(value));
     }
@@ -143,6 +193,7 @@ private:
 
     Result<Flow> loop(const Node& node) {
         HK_ASSIGN(const Value iterated, evaluate(*node.expression));
+        HK_TRY(count_parts(node.line, iterated));
         Result<List> all = items_of(iterated);
         if (!all.ok()) return at(node.line, all.status());
         frames_.emplace_back();
@@ -189,12 +240,15 @@ private:
 
     Result<Value> evaluate(const Expression& e) {
         HK_TRY(count(e.line));
+        const Level level(level_);
+        HK_TRY(check_level(e.line));
         Result<Value> value = value_of(e);
         if (!value.ok()) return at(e.line, value.status());
         // Texts are copied; lists are shared, unless they were made here.
         if (const std::string* text = value.value().string()) HK_TRY(count(e.line, text->size() / 64));
-        if (e.kind != Kind::name && e.kind != Kind::attribute && value.value().list() != nullptr)
-            HK_TRY(count(e.line, value.value().list()->size()));
+        if (e.kind == Kind::name || e.kind == Kind::attribute || e.kind == Kind::item) return value;
+        HK_TRY(check_parts(e.line, value.value()));
+        HK_TRY(count_parts(e.line, value.value()));
         return value;
     }
 
@@ -209,6 +263,14 @@ private:
             arguments.named.set(name, std::move(value));
         }
         return arguments;
+    }
+
+    // Whether an expression takes longer the more parts its first operand has.
+    static bool looks_at_parts(const Expression& e) {
+        constexpr std::string_view kQuick[] = {"length", "count", "first", "last", "default", "d", "safe"};
+        if (e.kind == Kind::filter) return std::ranges::find(kQuick, e.name) == std::end(kQuick);
+        if (e.kind == Kind::test) return e.parts.size() > 1;
+        return e.kind == Kind::slice || (e.kind == Kind::binary && e.name != "and" && e.name != "or");
     }
 
     Result<Value> value_of(const Expression& e) {
@@ -244,6 +306,7 @@ private:
         default: break;
         }
         HK_ASSIGN(const Value first, evaluate(*e.parts[0]));
+        if (looks_at_parts(e)) HK_TRY(count_parts(e.line, first));
         switch (e.kind) {
         case Kind::attribute: return attribute_of(first, e.name);
         case Kind::item: {
@@ -275,6 +338,7 @@ private:
         if (e.name == "and" || e.name == "or")
             return first.is_true() == (e.name == "or") ? first : evaluate(*e.parts[1]);
         HK_ASSIGN(const Value second, evaluate(*e.parts[1]));
+        HK_TRY(count_parts(e.line, second));
         return apply_binary(e.name, first, second);
     }
 
@@ -283,6 +347,7 @@ private:
         HK_ASSIGN(const Arguments arguments, arguments_of(e));
         if (callee.kind == Kind::attribute) {
             HK_ASSIGN(const Value object, evaluate(*callee.parts[0]));
+            for (const Value& argument : arguments.values) HK_TRY(count_parts(e.line, argument));
             return call_method(object, callee.name, arguments);
         }
         if (callee.kind != Kind::name) return unsupported("only a name or a method can be called");
@@ -314,10 +379,12 @@ private:
             if (given == 0 || given > 3 || bounds[2] == 0)
                 return invalid_argument("'range' needs one to three integers, the last of three not 0");
             List all;
+            constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
             for (int64_t at = bounds[0]; bounds[2] > 0 ? at < bounds[1] : at > bounds[1]; at += bounds[2]) {
                 if (all.size() == kListLimit)
                     return invalid_argument(fmt::format("a list has more than {} items", kListLimit));
                 all.emplace_back(at);
+                if (bounds[2] > 0 ? at > kLast - bounds[2] : at < -kLast - bounds[2]) break;
             }
             return Value(std::move(all));
         }
@@ -365,18 +432,34 @@ private:
     std::size_t base_ = 0;     // the first frame that is seen, besides that of the template
     Rendered rendered_;
     std::size_t steps_ = 0;
-    int depth_ = 0, captures_ = 0;
+    int depth_ = 0, level_ = 0, captures_ = 0;
 };
+
+// Errors contain texts of templates and messages, which may be long and of several lines.
+Status in_one_line(const Status& status) {
+    constexpr std::size_t kLongest = 500;
+    std::string text;
+    for (const std::string& one : characters_of(std::string_view(status.message()).substr(0, 4 * kLongest))) {
+        if (text.size() >= kLongest) return {status.code(), text + "..."};
+        text += one.size() == 1 && static_cast<unsigned char>(one[0]) < ' ' ? " " : one;
+    }
+    return {status.code(), text};
+}
 
 } // namespace
 
 Result<Template> Template::parse(std::string_view text) {
-    HK_ASSIGN(Nodes nodes, jinja::parse(text));
+    Result<Nodes> nodes = jinja::parse(text);
+    if (!nodes.ok()) return in_one_line(nodes.status());
     Template made;
-    made.nodes_ = std::make_shared<const Nodes>(std::move(nodes));
+    made.nodes_ = std::make_shared<const Nodes>(nodes.take());
     return made;
 }
 
-Result<Rendered> Template::render(const Dict& variables) const { return Renderer(variables).run(*nodes_); }
+Result<Rendered> Template::render(const Dict& variables) const {
+    Result<Rendered> rendered = Renderer(variables).run(*nodes_);
+    if (!rendered.ok()) return in_one_line(rendered.status());
+    return rendered;
+}
 
 } // namespace hekla::text::jinja

@@ -22,6 +22,42 @@ std::string string_json(std::string_view text) {
 
 } // namespace
 
+void Extent::add(const Extent& part) {
+    bytes += part.bytes;
+    depth = std::max(depth, part.depth + 1);
+    has_namespace = has_namespace || part.has_namespace;
+}
+
+Value::Value(List value) {
+    Extent parts{.depth = 1};
+    for (const Value& item : value) parts.add(item.extent());
+    held_ = std::make_shared<const ListNode>(ListNode{std::move(value), parts});
+}
+
+Value::Value(Dict value) {
+    value.parts = {.depth = 1};
+    for (const auto& [key, item] : value.entries) {
+        value.parts.bytes += key.size();
+        value.parts.add(item.extent());
+    }
+    held_ = std::make_shared<Dict>(std::move(value));
+}
+
+Extent Value::extent() const {
+    constexpr std::size_t kItem = 8;
+    if (const std::string* text = string()) return {.bytes = text->size() + kItem};
+    if (const auto* held = std::get_if<std::shared_ptr<const ListNode>>(&held_)) return (*held)->parts;
+    const Dict* const entries = dict();
+    if (entries == nullptr) return {.bytes = kItem};
+    if (!entries->is_namespace) return entries->parts;
+    Extent all{.depth = 1, .has_namespace = true};
+    for (const auto& [key, item] : entries->entries) {
+        all.bytes += key.size();
+        all.add(item.extent());
+    }
+    return all;
+}
+
 const Value* Dict::find(std::string_view key) const {
     const auto found = std::ranges::find_if(entries, [&](const auto& entry) { return entry.first == key; });
     return found != entries.end() ? &found->second : nullptr;
@@ -60,8 +96,8 @@ bool Value::is_number() const {
 }
 
 const List* Value::list() const {
-    const auto* held = std::get_if<std::shared_ptr<const List>>(&held_);
-    return held != nullptr ? held->get() : nullptr;
+    const auto* held = std::get_if<std::shared_ptr<const ListNode>>(&held_);
+    return held != nullptr ? &(*held)->items : nullptr;
 }
 
 Dict* Value::dict() const {

@@ -20,13 +20,28 @@ struct Undefined {
 };
 struct None {};
 using List = std::vector<Value>;
+
+// What bounds the work that a value makes when it is printed, compared or copied.
+struct Extent {
+    std::size_t bytes = 0;      // of its parts, about; a part that is shared counts as often as it is printed
+    int depth = 0;              // of the lists and dictionaries in it, itself included
+    bool has_namespace = false; // it is one, or has one as a part
+
+    void add(const Extent& part);
+};
 // Keys in the order of insertion. Of a namespace(), the entries can change.
 struct Dict {
     std::vector<std::pair<std::string, Value>> entries;
     bool is_namespace = false;
+    Extent parts = {}; // of a value that is not a namespace
 
     const Value* find(std::string_view key) const;
     void set(std::string_view key, Value value);
+};
+
+struct ListNode {
+    List items;
+    Extent parts;
 };
 
 struct Separators { // between items, and between a key and its value
@@ -36,7 +51,7 @@ struct Separators { // between items, and between a key and its value
 class Value {
 public:
     using Function = const MacroNode*; // owned by the template
-    using Held = std::variant<Undefined, None, bool, int64_t, double, std::string, std::shared_ptr<const List>,
+    using Held = std::variant<Undefined, None, bool, int64_t, double, std::string, std::shared_ptr<const ListNode>,
                               std::shared_ptr<Dict>, Function>;
 
     Value() = default; // undefined
@@ -47,8 +62,8 @@ public:
     Value(std::string value) : held_(std::move(value)) {}
     Value(std::string_view value) : held_(std::string(value)) {}
     Value(const char* value) : held_(std::string(value)) {}
-    Value(List value) : held_(std::make_shared<const List>(std::move(value))) {}
-    Value(Dict value) : held_(std::make_shared<Dict>(std::move(value))) {}
+    Value(List value);
+    Value(Dict value);
     static Value undefined(std::string_view name) { return Held(Undefined{std::string(name)}); }
     static Value none() { return Held(None{}); }
     // Objects keep the order of their keys.
@@ -63,6 +78,8 @@ public:
     const List* list() const;
     Dict* dict() const;
     double real() const; // of a number
+    // In constant time, except for a namespace, whose entries are added.
+    Extent extent() const;
 
     bool is_true() const;
     // Returns Python's str(): what a template prints. Undefined is empty.

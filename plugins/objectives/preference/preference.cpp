@@ -110,10 +110,13 @@ public:
         for (uint32_t row = 0; row < batch.size(); ++row) {
             const Example example = batch[row];
             const std::vector<Ids> all = answers(example);
+            if (all.size() > labels.width())
+                throw invalid("the ranking has " + std::to_string(all.size()) + " answers, and objective.ranked is " +
+                              std::to_string(labels.width()) + ", the length of the longest ranking: raise it");
             const Ids prompt = RowsOfAnswers::prompt_of(example);
             // In prediction the whole text is the prompt.
             if (!example.find("chosen") && !example.find("ranking")) layout_.write(fields, row, prompt, {}, false);
-            for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), labels.width()); ++i) {
+            for (std::size_t i = 0; i < all.size(); ++i) {
                 std::vector<int32_t> text(prompt.begin(), prompt.end());
                 text.insert(text.end(), all[i].begin(), all[i].end());
                 layout_.write(fields, i * labels.rows() + row, text, {}, false);
@@ -339,7 +342,7 @@ public:
             if (!completion || completion.ids().empty() || !label || label.numbers().empty()) continue;
             const float value = label.numbers()[0];
             if (value != 0.0F && value != 1.0F)
-                throw invalid("a label is " + std::to_string(value) + "; expected true or false, or 1 or 0");
+                throw invalid("label is neither of two: expected true or false, or 1 or 0");
             const Ids prompt = example.get("prompt").ids();
             write_row(fields, row, prompt, completion);
             fields.floats("desirable")[row][0] = value;
