@@ -39,7 +39,7 @@ Status check_output_file(const std::string& path) {
     if (!file.has_filename() || std::filesystem::is_directory(file, problem))
         return invalid_argument(fmt::format("-o '{}': expected the name of a file", path));
     if (!std::filesystem::is_directory(parent, problem))
-        return not_found(fmt::format("-o {}: there is no folder {}: make it first", path, parent.string()));
+        return not_found(fmt::format("-o {}: the folder {} does not exist: make it first", path, parent.string()));
     return check_writable(path, parent);
 }
 

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <new>
-#include <set>
 #include <system_error>
 #include <thread>
 
@@ -291,31 +290,40 @@ bool Pipelines::has(const std::string& key) const {
     return pipelines_.contains(key);
 }
 
-std::vector<Status> Pipelines::compile(std::span<const PipelineDescription> descriptions, unsigned threads) {
-    std::vector<Status> statuses(descriptions.size());
-    std::vector<std::size_t> missing;
-    std::set<std::string> keys;
-    for (std::size_t i = 0; i < descriptions.size(); ++i)
-        if (std::string key = key_of(descriptions[i]); !has(key) && keys.insert(std::move(key)).second)
-            missing.push_back(i);
+std::vector<Result<std::shared_ptr<const Pipeline>>> Pipelines::get(std::span<const PipelineDescription> descriptions,
+                                                                    unsigned threads) {
+    std::vector<Result<std::shared_ptr<const Pipeline>>> results(descriptions.size(),
+                                                                 std::shared_ptr<const Pipeline>());
+    std::map<std::string, std::size_t> numbers; // of the first description of a pipeline, by its key
+    std::vector<std::size_t> firsts, first_of(descriptions.size());
+    std::size_t missing = 0;
+    for (std::size_t i = 0; i < descriptions.size(); ++i) {
+        const auto [found, is_first] = numbers.emplace(key_of(descriptions[i]), i);
+        first_of[i] = found->second;
+        if (!is_first) continue;
+        firsts.push_back(i);
+        missing += has(found->first) ? 0 : 1;
+    }
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
-        for (std::size_t i = next++; i < missing.size(); i = next++) {
+        for (std::size_t i = next++; i < firsts.size(); i = next++) {
             try {
-                statuses[missing[i]] = get(descriptions[missing[i]]).status();
+                results[firsts[i]] = get(descriptions[firsts[i]]);
             } catch (const std::bad_alloc&) {
-                statuses[missing[i]] = Status(Code::out_of_memory, "no memory to compile a kernel");
+                results[firsts[i]] = Status(Code::out_of_memory, "no memory to compile a kernel");
             }
         }
     };
     std::vector<std::thread> others;
     others.reserve(threads);
     try {
-        while (others.size() + 1 < std::min<std::size_t>(threads, missing.size())) others.emplace_back(work);
+        while (others.size() + 1 < std::min<std::size_t>(threads, missing)) others.emplace_back(work);
     } catch (const std::system_error&) {} // no more threads: those that there are do it
     work();
     for (std::thread& other : others) other.join();
-    return statuses;
+    for (std::size_t i = 0; i < results.size(); ++i)
+        if (first_of[i] != i) results[i] = results[first_of[i]];
+    return results;
 }
 
 Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& d,

@@ -64,8 +64,9 @@ public:
     // Returns the pipeline. unsupported, before Vulkan is called, if the device lacks a capability that the module
     // declares, shared memory, the workgroup size or the subgroup size.
     Result<std::shared_ptr<const Pipeline>> get(const PipelineDescription& description);
-    // Makes those that are not there, on `threads` threads at most, this one included. Returns get()'s status of each.
-    std::vector<Status> compile(std::span<const PipelineDescription> descriptions, unsigned threads);
+    // The same for each of several, on `threads` threads at most, this one included.
+    std::vector<Result<std::shared_ptr<const Pipeline>>> get(std::span<const PipelineDescription> descriptions,
+                                                             unsigned threads);
 
     // Writes the driver's cache (atomically) if something was compiled since it was read.
     Status save();

@@ -201,7 +201,10 @@ private:
         }
         candidates_.push_back(candidate);
         // The first is always measured: nothing else is compiled if it is near the peak.
-        if (candidates_.size() == 1) HK_TRY(raise_clock());
+        if (candidates_.size() == 1) {
+            HK_TRY(raise_clock());
+            return measure(candidates_.back());
+        }
         HK_ASSIGN(const double share, speed());
         return has_risen(share) ? measure(candidates_.back()) : Status();
     }
@@ -214,12 +217,8 @@ private:
     // Returns the time of dispatches of checked_, as it would be at the highest clock.
     Result<double> seconds_at_full_speed(std::size_t dispatches) const {
         HK_ASSIGN(const double share, speed());
-        double best = HUGE_VAL;
-        for (int turn = 0; turn < kTurns; ++turn) {
-            HK_ASSIGN(const double seconds, checked_.bench->run(dispatches));
-            best = std::min(best, seconds);
-        }
-        return best * share;
+        HK_ASSIGN(const double seconds, checked_.bench->run(dispatches));
+        return seconds * share;
     }
 
     Status measure(Candidate& candidate) {

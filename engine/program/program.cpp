@@ -300,12 +300,10 @@ Status Program::State::make_buffers(const Lowering& lowering, std::span<const st
 }
 
 Status Program::State::compile_pipelines(const Lowering& lowering) {
-    const std::vector<Status> compiled = runtime->compile_pipelines(lowering.dispatches, store->kernels());
-    for (std::size_t d = 0; d < lowering.dispatches.size(); ++d) {
-        if (!compiled[d].ok()) return compiled[d].with_context(std::string(kept.dispatches[d].label));
-        auto pipeline = runtime->pipeline(lowering.dispatches[d], store->kernels());
-        if (!pipeline.ok()) return pipeline.status().with_context(std::string(kept.dispatches[d].label));
-        pipelines.push_back(pipeline.take());
+    auto made = runtime->pipelines(lowering.dispatches, store->kernels());
+    for (std::size_t d = 0; d < made.size(); ++d) {
+        if (!made[d].ok()) return made[d].status().with_context(std::string(kept.dispatches[d].label));
+        pipelines.push_back(made[d].take());
     }
     return {};
 }

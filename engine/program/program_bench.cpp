@@ -26,7 +26,7 @@ public:
         std::vector<Dispatch> dispatches;
         for (const Lowering& lowering : lowerings)
             dispatches.insert(dispatches.end(), lowering.dispatches.begin(), lowering.dispatches.end());
-        runtime_.compile_pipelines(dispatches);
+        runtime_.pipelines(dispatches);
     }
     Result<std::size_t> add(const Lowering& lowering) override {
         CompileOptions options;

@@ -155,20 +155,23 @@ Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& d
     return gpu_.pipelines->get(described);
 }
 
-std::vector<Status> Runtime::compile_pipelines(std::span<const Dispatch> dispatches, const CompiledKernels* kernels) {
-    std::vector<Status> statuses(dispatches.size());
-    std::vector<gpu::PipelineDescription> all;
-    std::vector<std::size_t> dispatch_of;
+std::vector<Result<std::shared_ptr<const gpu::Pipeline>>> Runtime::pipelines(std::span<const Dispatch> dispatches,
+                                                                             const CompiledKernels* kernels) {
+    std::vector<Result<std::shared_ptr<const gpu::Pipeline>>> results(dispatches.size(),
+                                                                      std::shared_ptr<const gpu::Pipeline>());
+    std::vector<gpu::PipelineDescription> descriptions; // of the dispatches whose shader was found
     for (std::size_t d = 0; d < dispatches.size(); ++d) {
         auto described = description(dispatches[d], kernels);
-        statuses[d] = described.status();
-        if (!described.ok()) continue;
-        all.push_back(described.take());
-        dispatch_of.push_back(d);
+        if (described.ok())
+            descriptions.push_back(described.take());
+        else
+            results[d] = described.status();
     }
-    const std::vector<Status> compiled = gpu_.pipelines->compile(all, options_.compile_threads);
-    for (std::size_t i = 0; i < compiled.size(); ++i) statuses[dispatch_of[i]] = compiled[i];
-    return statuses;
+    auto made = gpu_.pipelines->get(descriptions, options_.compile_threads);
+    auto next = made.begin();
+    for (auto& result : results)
+        if (result.ok()) result = std::move(*next++);
+    return results;
 }
 
 Status Runtime::evict_device_memory() {

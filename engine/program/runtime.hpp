@@ -70,9 +70,9 @@ public:
     // Compiled once and cached. kernels: if given, taken from there instead. unsupported or not_found names the shader.
     Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch,
                                                           const CompiledKernels* kernels = nullptr);
-    // Compiles the pipelines of dispatches on several threads. Returns pipeline()'s status of each.
-    std::vector<Status> compile_pipelines(std::span<const Dispatch> dispatches,
-                                          const CompiledKernels* kernels = nullptr);
+    // The same for each of several dispatches, compiled on RuntimeOptions::compile_threads threads.
+    std::vector<Result<std::shared_ptr<const gpu::Pipeline>>> pipelines(std::span<const Dispatch> dispatches,
+                                                                        const CompiledKernels* kernels = nullptr);
     Result<gpu::Shader> shader(const Dispatch& dispatch, const CompiledKernels* kernels = nullptr);
     Status save_caches(); // data compiled and measured since the last call
     // Frees all device memory of gpu().memory until restore_device_memory(); programs and stores are unchanged

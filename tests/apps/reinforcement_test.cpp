@@ -525,7 +525,7 @@ dir = "learned"
         CHECK_MESSAGE(has(bad.err, message), bad.err);
         CHECK_FALSE(has(bad.err, "llvmpipe")); // before a device is created
     };
-    elsewhere("nowhere/pairs.jsonl", "-o nowhere/pairs.jsonl: there is no folder nowhere: make it first");
+    elsewhere("nowhere/pairs.jsonl", "-o nowhere/pairs.jsonl: the folder nowhere does not exist: make it first");
     elsewhere("first", "-o 'first': expected the name of a file");
     place.write("empty.jsonl", "{\"prompt\": \"ab>\"}\n{\"prompt\": \"\"}\n");
     other({"preferences", "first", "--prompts", "empty.jsonl", "--reward", "length", "--set", "target=2"}, "line 2");

@@ -176,7 +176,7 @@ TEST_CASE("bad examples are counted and reported if the recipe skips them") {
     CHECK(contains(skipped.describe(), "1 not UTF-8"));
     CHECK(contains(skipped.describe(), "line 6: the line is longer"));
     bad.options.on_bad = OnBadExample::refuse;
-    CHECK_FALSE(contains(bad.error(), "data.on_bad")); // without a recipe there is no such key
+    CHECK_FALSE(contains(bad.error(), "data.on_bad")); // only a recipe has this key
     bad.options.of_recipe = true;
     CHECK(contains(bad.error(), "line 2"));
     CHECK(contains(bad.error(), "data.on_bad"));

@@ -5,10 +5,10 @@
 #include "fault_driver.hpp"
 #include "hekla/hekla.h"
 #include "hekla/session.h"
+#include "validation.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -16,7 +16,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,9 +49,7 @@ public:
         VkInstanceCreateInfo create{};
         create.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
         create.pApplicationInfo = &app;
-        // HEKLA_TEST_VALIDATION=off: without the layer, where it is not installed.
-        const char* given = std::getenv("HEKLA_TEST_VALIDATION");
-        create.enabledLayerCount = given != nullptr && std::string_view(given) == "off" ? 0 : 1;
+        create.enabledLayerCount = is_validation_off() ? 0 : 1;
         create.ppEnabledLayerNames = &layer;
         create.enabledExtensionCount = 1;
         create.ppEnabledExtensionNames = &extension;

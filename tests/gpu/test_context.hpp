@@ -3,25 +3,21 @@
 
 #include "gpu/context.hpp"
 #include "gpu_tests_shaders.hpp"
+#include "validation.hpp"
 
-#include <cstdlib>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <string>
-#include <string_view>
 #include <unistd.h>
 #include <vector>
 
 namespace hekla::testing {
 
-// HEKLA_TEST_VALIDATION=off: without the layer, where it is not installed.
 inline gpu::ContextOptions validated() {
     gpu::ContextOptions options;
-    const char* given = std::getenv("HEKLA_TEST_VALIDATION");
-    options.device.validation =
-        given != nullptr && std::string_view(given) == "off" ? gpu::Validation::off : gpu::Validation::on;
+    options.device.validation = is_validation_off() ? gpu::Validation::off : gpu::Validation::on;
     options.memory.poison = true;
     return options;
 }

@@ -5,6 +5,7 @@
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
 #include "program/program.hpp"
+#include "validation.hpp"
 #ifdef HEKLA_KERNELS_AS_WRITTEN
 #include "kernels_as_written_shaders.hpp"
 #endif
@@ -32,12 +33,13 @@ using graph::Shape;
 using graph::ValueId;
 
 // The configuration of a whole test process, from its environment: HEKLA_TEST_VALIDATION=gpu for shaders instrumented
-// to detect addresses out of bounds or =off where the layer is not installed, HEKLA_TEST_SHARED_MEMORY=BYTES, HEKLA_TEST_INVOCATIONS=N (per workgroup) and
-// HEKLA_TEST_DISABLE=BIT for a smaller device, HEKLA_TEST_KERNELS=gpu for the kernels chosen on a GPU.
+// to detect addresses out of bounds (off: validation.hpp), HEKLA_TEST_SHARED_MEMORY=BYTES, HEKLA_TEST_INVOCATIONS=N
+// (per workgroup) and HEKLA_TEST_DISABLE=BIT for a smaller device, HEKLA_TEST_KERNELS=gpu for the kernels chosen on a
+// GPU.
 inline gpu::Validation validation_of_process() {
     const char* given = std::getenv("HEKLA_TEST_VALIDATION");
     if (given == nullptr) return gpu::Validation::on;
-    if (std::string_view(given) == "off") return gpu::Validation::off;
+    if (testing::is_validation_off()) return gpu::Validation::off;
     REQUIRE_MESSAGE(std::string_view(given) == "gpu", "HEKLA_TEST_VALIDATION is ", given, ", expected gpu or off");
     return gpu::Validation::gpu_assisted;
 }

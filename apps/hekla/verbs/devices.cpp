@@ -343,7 +343,7 @@ int run_doctor(const Globals& globals, bool json) {
                     "if CMake printed \"Kernels left out\", build the target hekla_compile_shaders with a newer glslc");
 
     // GPT-2's largest repeated shape: tokens through the layer that widens 768 to 3,072; as many as fill a GPU.
-    const int64_t tokens = runtime.value()->device_limits().cpu ? 256 : 8192;
+    const int64_t tokens = limits.cpu ? 256 : 8192;
     const Result<double> square = matmul_seconds(*runtime.value(), 512, 512, 512),
                          wide = matmul_seconds(*runtime.value(), tokens, 3072, 768);
     if (!square.ok()) return doctor.bad("matmul", square.message(), "");

@@ -1,3 +1,4 @@
+#include "text/jinja/deeper.hpp"
 #include "text/jinja/syntax.hpp"
 #include "text/jinja/tokens.hpp"
 
@@ -25,18 +26,6 @@ public:
     }
 
 private:
-    // Counts the depth of recursion while it exists.
-    class Deeper {
-    public:
-        explicit Deeper(int& depth) : depth_(depth) { ++depth_; }
-        ~Deeper() { --depth_; }
-        Deeper(const Deeper&) = delete;
-        Deeper& operator=(const Deeper&) = delete;
-
-    private:
-        int& depth_;
-    };
-
     const Token& now() const { return tokens_[at_]; }
     const Token& next() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
     bool is_mark(std::string_view text) const { return now().kind == Token::Kind::mark && now().text == text; }

@@ -1,5 +1,6 @@
 #include "text/jinja/template.hpp"
 
+#include "text/jinja/deeper.hpp"
 #include "text/jinja/operations.hpp"
 #include "text/jinja/strings.hpp"
 
@@ -58,17 +59,6 @@ private:
         return {};
     }
 
-    // Counts the depth of recursion while it exists.
-    class Level {
-    public:
-        explicit Level(int& level) : level_(level) { ++level_; }
-        ~Level() { --level_; }
-        Level(const Level&) = delete;
-        Level& operator=(const Level&) = delete;
-
-    private:
-        int& level_;
-    };
     Status check_level(std::size_t line) const {
         if (level_ <= kLevelLimit) return {};
         return fail(line, fmt::format("tags, expressions and macros are nested deeper than {}", kLevelLimit));
@@ -100,7 +90,7 @@ private:
     }
 
     Result<Flow> body(const Nodes& nodes) {
-        const Level level(level_);
+        const Deeper deeper(level_);
         if (!nodes.empty()) HK_TRY(check_level(nodes.front().line));
         for (const Node& node : nodes) {
             HK_ASSIGN(const Flow flow, run_node(node));
@@ -240,7 +230,7 @@ private:
 
     Result<Value> evaluate(const Expression& e) {
         HK_TRY(count(e.line));
-        const Level level(level_);
+        const Deeper deeper(level_);
         HK_TRY(check_level(e.line));
         Result<Value> value = value_of(e);
         if (!value.ok()) return at(e.line, value.status());
