@@ -5,7 +5,7 @@ set(of_adapters "*/adapter*_test.cpp,*/combination_test.cpp,*/mixed_rows_test.cp
 set(apps_filter "--source-file-exclude=${of_adapters}")
 hekla_test(apps hekla_gpu hekla_model hekla::json)
 add_test(NAME apps_adapters COMMAND test_apps --test-suite-exclude=long "--source-file=${of_adapters}")
-set_tests_properties(apps_adapters PROPERTIES TIMEOUT 600)
+set_tests_properties(apps_adapters PROPERTIES TIMEOUT 1800)
 add_dependencies(test_apps hekla)
 target_compile_definitions(test_apps PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>"
   HEKLA_TRAIN_PLUGINS="${hekla_BINARY_DIR}/tests/train_plugins")

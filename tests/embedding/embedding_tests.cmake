@@ -8,7 +8,7 @@ add_test(NAME embedding_kernels_of_gpus COMMAND test_embedding --test-suite-excl
 set_tests_properties(embedding_kernels_of_gpus PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;LP_NATIVE_VECTOR_WIDTH=256;GALLIVM_PERF=nopt")
 add_test(NAME embedding_installed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/installed.sh ${hekla_BINARY_DIR})
-set_tests_properties(embedding_installed PROPERTIES TIMEOUT 600)
+set_tests_properties(embedding_installed PROPERTIES TIMEOUT 1800)
 # As part of another project: configured in the default tests, built in the long ones.
 add_test(NAME embedding_subproject COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/subproject.sh ${hekla_SOURCE_DIR})
 add_test(NAME embedding_subproject_long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/subproject.sh ${hekla_SOURCE_DIR} --build)

@@ -23,7 +23,7 @@ set_tests_properties(parity_without_int64 PROPERTIES LABELS "long" TIMEOUT 1800)
 # Adapters against PEFT: outputs, gradients, training steps, merged weights.
 file(GLOB parity_adapters CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/adapters/*)
 add_test(NAME parity_adapters COMMAND hekla verify ${parity_adapters})
-set_tests_properties(parity_adapters PROPERTIES TIMEOUT 600)
+set_tests_properties(parity_adapters PROPERTIES TIMEOUT 1800)
 # Every fixture with the kernels of GPUs, and a training step in 16 bits with the kernels of CPUs and of GPUs.
 add_test(NAME parity_kernels_of_gpus COMMAND hekla verify --gpu-kernels --disable uniform_loads ${parity_models})
 add_test(NAME parity_float16 COMMAND hekla verify --dtype f16 ${parity_models})
