@@ -1,5 +1,9 @@
 #include "train/rollout_buffer.hpp"
 
+#include "base/json.hpp"
+#include "model/safetensors.hpp"
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -14,6 +18,7 @@ using nlohmann::ordered_json;
 constexpr std::size_t kNumbersOfRow = 5; // of a row
 constexpr const char *kRolloutIds = "ids", *kRolloutRows = "rows", *kRolloutScores = "scores",
                      *kRolloutColumn = "column.";
+constexpr const char* kRolloutState = "state"; // in the metadata of bytes that ranks exchange
 
 template<class T>
 model::TensorView tensor_view(std::string name, model::DType dtype, std::vector<int64_t> dims,
@@ -26,15 +31,26 @@ model::TensorView tensor_view(std::string name, model::DType dtype, std::vector<
     return view;
 }
 
-template<class T>
-Result<std::vector<T>> stored_values(const model::Weights& weights, const std::string& name, model::DType dtype) {
-    HK_ASSIGN(const model::TensorView* tensor, weights.get(name));
-    if (tensor->dtype != dtype)
-        return corrupt(fmt::format("{}: '{}' is {}", weights.path().string(), name, model::describe(*tensor)));
-    std::vector<T> values(tensor->bytes.size() / sizeof(T));
-    std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
-    return values;
-}
+// Reads tensors of a file that is called `where`.
+struct StoredTensors {
+    std::span<const model::TensorView> all;
+    const std::string& where;
+
+    const model::TensorView* find(std::string_view name) const {
+        const auto found = std::ranges::find(all, name, &model::TensorView::name);
+        return found != all.end() ? &*found : nullptr;
+    }
+    template<class T>
+    Result<std::vector<T>> values(const std::string& name, model::DType dtype) const {
+        const model::TensorView* tensor = find(name);
+        if (tensor == nullptr) return corrupt(fmt::format("{}: the rollouts have no '{}'", where, name));
+        if (tensor->dtype != dtype)
+            return corrupt(fmt::format("{}: '{}' is {}", where, name, model::describe(*tensor)));
+        std::vector<T> values(tensor->bytes.size() / sizeof(T));
+        if (!values.empty()) std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+        return values;
+    }
+};
 
 json finite_or_null(double x) { return std::isfinite(x) ? json(x) : json(); }
 
@@ -100,12 +116,13 @@ json RolloutBuffer::state() const {
     return state;
 }
 
-Result<RolloutBuffer> RolloutBuffer::restore(const model::Weights& weights, const json& state,
+Result<RolloutBuffer> RolloutBuffer::restore(std::span<const model::TensorView> tensors, const json& state,
                                              const std::string& where) {
+    const StoredTensors stored{tensors, where};
     RolloutBuffer buffer;
-    HK_ASSIGN(const std::vector<int32_t> ids, stored_values<int32_t>(weights, kRolloutIds, model::DType::i32));
-    HK_ASSIGN(const std::vector<int64_t> numbers, stored_values<int64_t>(weights, kRolloutRows, model::DType::i64));
-    HK_ASSIGN(const std::vector<double> scores, stored_values<double>(weights, kRolloutScores, model::DType::f64));
+    HK_ASSIGN(const std::vector<int32_t> ids, stored.values<int32_t>(kRolloutIds, model::DType::i32));
+    HK_ASSIGN(const std::vector<int64_t> numbers, stored.values<int64_t>(kRolloutRows, model::DType::i64));
+    HK_ASSIGN(const std::vector<double> scores, stored.values<double>(kRolloutScores, model::DType::f64));
     const std::size_t count = numbers.size() / kNumbersOfRow;
     const auto damaged = [&] {
         return corrupt(fmt::format("{}: the rollouts do not fit each other; remove this folder to resume from an older "
@@ -135,8 +152,8 @@ Result<RolloutBuffer> RolloutBuffer::restore(const model::Weights& weights, cons
     if (next != ids.end()) return damaged();
     for (const auto& [name, to] : {std::pair("logps", &buffer.logps), std::pair("ref_logps", &buffer.ref_logps),
                                    std::pair("values", &buffer.values), std::pair("entropies", &buffer.entropies)}) {
-        if (weights.find(name) == nullptr) continue;
-        HK_ASSIGN(*to, stored_values<float>(weights, name, model::DType::f32));
+        if (stored.find(name) == nullptr) continue;
+        HK_ASSIGN(*to, stored.values<float>(name, model::DType::f32));
         if (to->size() != tokens) return damaged();
     }
     try {
@@ -145,7 +162,7 @@ Result<RolloutBuffer> RolloutBuffer::restore(const model::Weights& weights, cons
         buffer.kl_coef = state.at("kl_coef").get<double>();
         for (const json& name : state.at("columns")) {
             HK_ASSIGN(std::vector<float> column,
-                      stored_values<float>(weights, kRolloutColumn + name.get<std::string>(), model::DType::f32));
+                      stored.values<float>(kRolloutColumn + name.get<std::string>(), model::DType::f32));
             if (column.size() != tokens) return damaged();
             buffer.columns.emplace_back(name.get<std::string>(), std::move(column));
         }
@@ -155,6 +172,72 @@ Result<RolloutBuffer> RolloutBuffer::restore(const model::Weights& weights, cons
                                                                              : metric.at(1).get<double>());
     } catch (const json::exception& e) { return corrupt(fmt::format("{}: trainer_state.json: {}", where, e.what())); }
     return buffer;
+}
+
+void RolloutBuffer::append(const RolloutBuffer& part) {
+    const auto add = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    add(rows, part.rows);
+    add(logps, part.logps);
+    add(ref_logps, part.ref_logps);
+    add(values, part.values);
+    add(entropies, part.entropies);
+    if (metrics.empty()) metrics = part.metrics;
+    for (std::size_t i = 0; i < part.metrics.size(); ++i)
+        metrics[i].second = std::max(metrics[i].second, part.metrics[i].second);
+}
+
+Result<std::vector<std::byte>> RolloutBuffer::to_bytes() {
+    std::vector<std::byte> bytes;
+    const std::vector<model::TensorView> views = tensors();
+    HK_TRY(model::write_safetensors(
+        [&](std::span<const std::byte> more) {
+            bytes.insert(bytes.end(), more.begin(), more.end());
+            return Status();
+        },
+        model::sources_of(views), {{kRolloutState, state().dump()}}));
+    return bytes;
+}
+
+Result<RolloutBuffer> RolloutBuffer::from_bytes(std::span<const std::byte> bytes) {
+    const std::string where = "the rollouts of another rank";
+    HK_ASSIGN(const model::ParsedSafetensors parsed, model::parse_safetensors(bytes, where));
+    const auto text = parsed.metadata.find(kRolloutState);
+    if (text == parsed.metadata.end()) return internal_error(where + " have no state");
+    HK_ASSIGN(const json state, parse_json_object(text->second, where));
+    return restore(parsed.tensors, state, where);
+}
+
+Result<RolloutBuffer> RolloutBuffer::gather(exchange::Communicator& ranks, RolloutBuffer part, bool stopped) {
+    if (ranks.size() == 1) return stopped ? Result<RolloutBuffer>(Status(Code::cancelled, "stopped")) : part;
+    std::vector<std::byte> own(1, stopped ? std::byte{1} : std::byte{0}); // a rank with nothing to do sends no more
+    if (!stopped && !part.rows.empty()) {
+        HK_ASSIGN(const std::vector<std::byte> bytes, part.to_bytes());
+        own.insert(own.end(), bytes.begin(), bytes.end());
+    }
+    HK_ASSIGN(const auto all, ranks.gather(own));
+    RolloutBuffer whole;
+    whole.iteration = part.iteration;
+    whole.generations = part.generations;
+    whole.kl_coef = part.kl_coef;
+    for (const std::vector<std::byte>& bytes : all) {
+        if (bytes.empty() || bytes.front() != std::byte{0}) return Status(Code::cancelled, "a rank was stopped");
+        if (bytes.size() == 1) continue;
+        HK_ASSIGN(const RolloutBuffer of_rank, from_bytes(std::span(bytes).subspan(1)));
+        whole.append(of_rank);
+    }
+    return whole;
+}
+
+Status RolloutBuffer::broadcast(exchange::Communicator& ranks, std::optional<RolloutBuffer>& buffer) {
+    if (ranks.size() == 1) return {};
+    std::vector<std::byte> bytes;
+    if (ranks.rank() == 0 && buffer) { HK_ASSIGN(bytes, buffer->to_bytes()); }
+    HK_TRY(ranks.broadcast(bytes));
+    if (ranks.rank() == 0) return {};
+    buffer.reset();
+    if (bytes.empty()) return {};
+    HK_ASSIGN(buffer, from_bytes(bytes));
+    return {};
 }
 
 std::string RolloutBuffer::lines(const text::Tokenizer& tokenizer, const std::vector<std::string>& rewards,

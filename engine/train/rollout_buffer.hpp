@@ -2,13 +2,15 @@
 #pragma once
 
 #include "batch/collate.hpp"
+#include "exchange/communicator.hpp"
 #include "model/tensor.hpp"
-#include "model/weights.hpp"
 #include "plugin/rollout_use.hpp"
 #include "text/tokenizer.hpp"
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,14 +46,26 @@ struct RolloutBuffer {
     std::vector<model::TensorView> tensors();
     nlohmann::json state() const;
     // Restores it. corrupt: the two do not fit each other.
-    static Result<RolloutBuffer> restore(const model::Weights& weights, const nlohmann::json& state,
+    static Result<RolloutBuffer> restore(std::span<const model::TensorView> tensors, const nlohmann::json& state,
                                          const std::string& where);
+
+    // Appends the rows of another part of the iteration. Metrics are times and differences here: the larger one counts.
+    void append(const RolloutBuffer& part);
+    // Makes the parts of all ranks, in their order, one buffer, which each of them gets. stopped: of this rank, whose
+    // part may be anything then. cancelled: a rank was stopped; every rank returns it.
+    static Result<RolloutBuffer> gather(exchange::Communicator& ranks, RolloutBuffer part, bool stopped);
+    // Replaces the buffer by that of rank 0; none is replaced by none.
+    static Status broadcast(exchange::Communicator& ranks, std::optional<RolloutBuffer>& buffer);
 
     // Returns a JSON object a line for each row. rewards: names. place: of an example, for people.
     std::string lines(const text::Tokenizer& tokenizer, const std::vector<std::string>& rewards,
                       const std::function<std::string(uint64_t)>& place) const;
 
 private:
+    // The buffer as a safetensors file, and back.
+    Result<std::vector<std::byte>> to_bytes();
+    static Result<RolloutBuffer> from_bytes(std::span<const std::byte> bytes);
+
     std::vector<int32_t> packed_ids_;     // of tensors()
     std::vector<int64_t> packed_numbers_; // episode, example, size of the prompt and of the completion, ended
     std::vector<double> packed_scores_;   // score and rewards

@@ -80,6 +80,17 @@ infer::LikelihoodOptions likelihood_options(const Recipe& recipe, const plugin::
     return options;
 }
 
+// The rows of `count` that a rank completes: whole batches of `at_once`.
+std::pair<std::size_t, std::size_t> share_of(const exchange::Communicator& ranks, std::size_t count,
+                                             std::size_t at_once) {
+    const std::size_t batches = (count + at_once - 1) / at_once;
+    const auto begin = [&](int32_t rank) {
+        const std::size_t first = batches * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks.size());
+        return std::min(first * at_once, count);
+    };
+    return {begin(ranks.rank()), begin(ranks.rank() + 1)};
+}
+
 Result<std::unique_ptr<plugin::Composition>> policy_of(const RolloutContext& c) {
     return plugin::Composition::create(c.model.registry, c.model.spec, &c.model.tokenizer, c.log);
 }
@@ -201,8 +212,7 @@ batch::DrawnExample Rollouts::draw(uint64_t number) const {
 // Lets the model complete the prompts of rows whose episodes follow each other. drawn: gets, of the rows that are
 // written first, the log probability of each token as it was drawn; may be null.
 Status Rollouts::write(std::vector<Rollout>& rows, const generate::Options& given, LogProbabilities* drawn) {
-    const auto at_once =
-        static_cast<std::size_t>(std::min(recipe().rollout.local_rollout_forward_batch_size, shape_.completions));
+    const std::size_t at_once = this->at_once();
     if (drawn != nullptr) drawn->assign(std::min(at_once, rows.size()), {});
     for (std::size_t begin = 0; begin < rows.size(); begin += at_once) {
         const std::size_t count = std::min(at_once, rows.size() - begin);
@@ -232,15 +242,16 @@ Status Rollouts::write(std::vector<Rollout>& rows, const generate::Options& give
     return {};
 }
 
-// Compares the log probabilities of draws, of the first rows, with those that were computed.
-Status Rollouts::check_draws(const LogProbabilities& drawn, const RolloutBuffer& buffer) {
-    drawn_apart_ = 0.0;
+// Compares the log probabilities of draws, of the first rows, with those that were computed. Returns the largest
+// difference.
+Result<double> Rollouts::check_draws(const LogProbabilities& drawn, const RolloutBuffer& buffer) const {
+    double largest = 0.0;
     const std::vector<uint64_t> begins = buffer.begins();
     for (std::size_t i = 0; i < drawn.size(); ++i)
         for (std::size_t t = 0; t < drawn[i].size(); ++t) {
             const float computed = buffer.logps[static_cast<std::size_t>(begins[i]) + t];
             const double apart = std::abs(drawn[i][t] - static_cast<double>(computed));
-            drawn_apart_ = std::max(drawn_apart_, apart);
+            largest = std::max(largest, apart);
             if (!(apart > kMostLogDifference)) continue;
             return internal_error(fmt::format(
                 "the model drew token {} of a completion with log probability {:.6f}, and a pass over the whole text "
@@ -248,7 +259,7 @@ Status Rollouts::check_draws(const LogProbabilities& drawn, const RolloutBuffer&
                 "computes a token differently when it is generated",
                 t + 1, drawn[i][t], computed, kMostLogDifference));
         }
-    return {};
+    return largest;
 }
 
 Status Rollouts::compute(RolloutBuffer& buffer) {
@@ -360,7 +371,6 @@ void Rollouts::add_metrics(RolloutBuffer& buffer) const {
         m.emplace_back("frac_reward_zero_std", equal * buffer.generations / rows);
     }
     m.emplace_back("episode", rows * static_cast<double>(buffer.iteration + 1));
-    m.emplace_back("rollout/logp_difference_max", drawn_apart_);
     m.insert(m.end(), buffer.metrics.begin(), buffer.metrics.end());
     buffer.metrics = std::move(m);
 }
@@ -413,48 +423,68 @@ void Rollouts::warn_of(const RolloutBuffer& buffer) {
                                          kNegative));
 }
 
-Status Rollouts::begin(int64_t step, bool writes) {
-    RolloutBuffer made;
-    made.iteration = static_cast<uint64_t>(step / shape_.steps());
-    made.generations = static_cast<uint32_t>(recipe().rollout.num_generations);
-    made.kl_coef = kl_coef_;
-    const auto rows = static_cast<uint64_t>(shape_.completions);
-    for (uint64_t i = 0; i < rows; ++i) {
-        Rollout& row = made.rows.emplace_back();
-        row.episode = made.iteration * rows + i;
-        const batch::DrawnExample drawn = context_.data.train().draw(row.episode / made.generations);
+// Completes and scores the rows of a part. Its metrics: how far drawn and computed log probabilities are apart, and
+// what took how long.
+Status Rollouts::make_part(RolloutBuffer& part) {
+    const Clock::time_point start = Clock::now();
+    LogProbabilities drawn;
+    HK_TRY(write(part.rows, sampling_, &drawn));
+    const double writing = seconds_since(start);
+    HK_TRY(compute(part));
+    HK_ASSIGN(const double apart, check_draws(drawn, part));
+    const double computing = seconds_since(start) - writing;
+    HK_TRY(score(part.rows, context_.data.train()));
+    part.metrics = {{"rollout/logp_difference_max", apart},
+                    {"rollout/generate_seconds", writing},
+                    {"rollout/likelihood_seconds", computing},
+                    {"rollout/reward_seconds", seconds_since(start) - writing - computing}};
+    return {};
+}
+
+Status Rollouts::begin(int64_t step, bool writes, exchange::Communicator& ranks) {
+    RolloutBuffer part;
+    part.iteration = static_cast<uint64_t>(step / shape_.steps());
+    part.generations = static_cast<uint32_t>(recipe().rollout.num_generations);
+    part.kl_coef = kl_coef_;
+    const auto rows = static_cast<std::size_t>(shape_.completions);
+    const auto [first, last] = share_of(ranks, rows, at_once());
+    for (std::size_t i = first; i < last; ++i) {
+        Rollout& row = part.rows.emplace_back();
+        row.episode = part.iteration * rows + i;
+        const batch::DrawnExample drawn = context_.data.train().draw(row.episode / part.generations);
         row.example = drawn.example.index;
         row.prompt = prompt_ids(drawn);
     }
-    const double kl_coef = kl_coef_;
-    const Clock::time_point start = Clock::now();
-    LogProbabilities drawn;
-    HK_TRY(write(made.rows, sampling_, &drawn));
-    const double writing = seconds_since(start);
-    HK_TRY(compute(made));
-    HK_TRY(check_draws(drawn, made));
-    const double computing = seconds_since(start) - writing;
-    HK_TRY(score(made.rows, context_.data.train()));
-    const double scoring = seconds_since(start) - writing - computing;
+    const Status done = make_part(part);
+    if (!done.ok() && done.code() != Code::cancelled) return done;
+    HK_ASSIGN(std::optional<RolloutBuffer> made, RolloutBuffer::gather(ranks, std::move(part), !done.ok()));
+    if (ranks.rank() == 0) HK_TRY(finish(*made)); // libraries of other ranks may round differently
+    HK_TRY(RolloutBuffer::broadcast(ranks, made));
+    buffer_ = std::move(made);
+    begins_ = buffer_->begins();
+    return writes ? write_lines() : Status();
+}
+
+Status Rollouts::synchronize(exchange::Communicator& ranks) {
+    HK_TRY(RolloutBuffer::broadcast(ranks, buffer_));
+    if (buffer_) begins_ = buffer_->begins();
+    return {};
+}
+
+// Lets the objective weigh the tokens of completions, and adds metrics.
+Status Rollouts::finish(RolloutBuffer& made) {
     if (std::ranges::all_of(made.rows, [](const Rollout& row) { return std::isnan(row.score); }))
         return failed_precondition(fmt::format(
             "none of the {} completions of iteration {} could be scored: every reward gave no finite number "
             "(the last: prompt '{}', completion '{}')",
-            rows, made.iteration + 1, context_.data.train().text(made.rows.back().example, kPromptColumn),
+            made.rows.size(), made.iteration + 1, context_.data.train().text(made.rows.back().example, kPromptColumn),
             context_.model.tokenizer.decode(made.rows.back().completion, true)));
-    if (const Status weighed = weigh(made); !weighed.ok()) {
-        kl_coef_ = kl_coef;
-        return weighed;
-    }
+    const std::vector<std::pair<std::string, double>> measured = std::exchange(made.metrics, {});
+    HK_TRY(weigh(made));
     add_metrics(made);
-    for (const auto& [name, seconds] :
-         {std::pair("generate", writing), std::pair("likelihood", computing), std::pair("reward", scoring)})
-        made.metrics.emplace_back(fmt::format("rollout/{}_seconds", name), seconds);
+    made.metrics.insert(made.metrics.end(), measured.begin(), measured.end());
     warn_of(made);
-    buffer_ = std::move(made);
-    begins_ = buffer_->begins();
-    if (!writes) return {};
-    return write_lines();
+    return {};
 }
 
 // Writes the rollouts for people, and removes those of other iterations.
@@ -487,13 +517,21 @@ std::vector<Rollout> Rollouts::prompts_of(const Split& split, uint64_t limit) co
     return rows;
 }
 
-Result<Evaluation> Rollouts::evaluate(const Split& split, uint64_t limit, bool predictions) {
-    std::vector<Rollout> rows = prompts_of(split, limit);
+Result<Evaluation> Rollouts::evaluate(const Split& split, uint64_t limit, bool predictions,
+                                      exchange::Communicator& ranks) {
+    RolloutBuffer part;
+    const std::vector<Rollout> prompts = prompts_of(split, limit);
+    const auto [first, last] = share_of(ranks, prompts.size(), at_once());
+    part.rows.assign(prompts.begin() + static_cast<std::ptrdiff_t>(first),
+                     prompts.begin() + static_cast<std::ptrdiff_t>(last));
     generate::Options greedy = sampling_;
     greedy.sample = false;
     greedy.temperature = 1.0;
-    HK_TRY(write(rows, greedy, nullptr));
-    HK_TRY(score(rows, split));
+    Status done = write(part.rows, greedy, nullptr);
+    if (done.ok()) done = score(part.rows, split);
+    if (!done.ok() && done.code() != Code::cancelled) return done;
+    HK_ASSIGN(const RolloutBuffer whole, RolloutBuffer::gather(ranks, std::move(part), !done.ok()));
+    const std::vector<Rollout>& rows = whole.rows;
     const Summary s = summary_of(rows);
     Evaluation result;
     const double mean = score_moments(s.scores).mean;
@@ -518,7 +556,8 @@ Status Rollouts::write_samples(int64_t step) {
     const auto wanted = static_cast<uint64_t>(recipe().rollout.num_sample_generations);
     const Split& split = context_.data.valid() != nullptr ? *context_.data.valid() : context_.data.train();
     if (wanted == 0) return {};
-    HK_ASSIGN(const Evaluation evaluation, evaluate(split, wanted, true));
+    exchange::Communicator alone; // rank 0 writes them
+    HK_ASSIGN(const Evaluation evaluation, evaluate(split, wanted, true, alone));
     std::vector<SampleText> samples;
     for (const Prediction& one : evaluation.predictions)
         samples.push_back({split.text(one.example, kPromptColumn), one.predicted.at("text").get<std::string>(),
@@ -561,7 +600,7 @@ Status Rollouts::restore(const json& state, const std::filesystem::path& checkpo
     if (step % shape_.steps() == 0) return {};
     if (saved == state.end()) return corrupt(fmt::format("{}: has no rollouts, inside an iteration", where));
     HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint, "rollouts"));
-    HK_ASSIGN(RolloutBuffer buffer, RolloutBuffer::restore(weights, *saved, where));
+    HK_ASSIGN(RolloutBuffer buffer, RolloutBuffer::restore(weights.tensors(), *saved, where));
     if (std::ssize(buffer.rows) != shape_.completions)
         return failed_precondition(fmt::format("{}: has {} completions, and rollout.batch is {}", where,
                                                buffer.rows.size(), shape_.completions));

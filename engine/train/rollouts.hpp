@@ -4,8 +4,12 @@
 //
 // Everything is a function of (seed, weights, iteration): draws are keyed by the number of the episode, so an iteration
 // that is begun again has the same bits, and so has one that writes other numbers of completions at a time.
+//
+// Several ranks divide the completions of an iteration, and all of them get the whole. Then functions with the argument
+// `ranks` are called by every rank together; which ranks there are changes no bit.
 #pragma once
 
+#include "exchange/communicator.hpp"
 #include "generate/decoder.hpp"
 #include "generate/options.hpp"
 #include "infer/likelihood.hpp"
@@ -46,9 +50,11 @@ public:
     // Returns whether the rollouts that a step trains with do not exist yet.
     bool due(int64_t step) const;
     // Makes the rollouts of the iteration that begins with this step, and writes them to rollouts-N.jsonl in the run's
-    // folder if `writes`. cancelled: events.stop; nothing has changed then. Errors: no completion could be scored;
-    // completions were drawn from another distribution than the one that is computed.
-    Status begin(int64_t step, bool writes);
+    // folder if `writes`. cancelled: events.stop, on any rank; nothing has changed then. Errors: no completion could be
+    // scored; completions were drawn from another distribution than the one that is computed.
+    Status begin(int64_t step, bool writes, exchange::Communicator& ranks);
+    // Gives all ranks the rollouts that rank 0 has restored from a checkpoint.
+    Status synchronize(exchange::Communicator& ranks);
     // Returns the example that a run draws at position `number`, counted in rows from the first step on.
     batch::DrawnExample draw(uint64_t number) const;
     int64_t end_of_iteration(int64_t step) const; // the first step after it
@@ -57,7 +63,7 @@ public:
 
     // Writes the most likely completions for the prompts of a split and scores them. The loss is the negative mean
     // score. limit: above 0: that many, evenly spaced.
-    Result<Evaluation> evaluate(const Split& split, uint64_t limit, bool predictions);
+    Result<Evaluation> evaluate(const Split& split, uint64_t limit, bool predictions, exchange::Communicator& ranks);
     // Writes and scores completions for some prompts, the same ones every time, and adds them to texts.html in the
     // run's folder: as those before training at step 0, otherwise as those after it.
     Status write_samples(int64_t step);
@@ -80,7 +86,9 @@ private:
     };
     Summary summary_of(const std::vector<Rollout>& rows) const;
     Status write(std::vector<Rollout>& rows, const generate::Options& given, LogProbabilities* drawn);
-    Status check_draws(const LogProbabilities& drawn, const RolloutBuffer& buffer);
+    Result<double> check_draws(const LogProbabilities& drawn, const RolloutBuffer& buffer) const;
+    Status make_part(RolloutBuffer& part);
+    Status finish(RolloutBuffer& made);
     Status score(std::vector<Rollout>& rows, const Split& split) const;
     Status compute(RolloutBuffer& buffer);
     Status weigh(RolloutBuffer& buffer);
@@ -89,6 +97,10 @@ private:
     void warn_of(const RolloutBuffer& buffer);
     std::vector<Rollout> prompts_of(const Split& split, uint64_t limit) const;
     const Recipe& recipe() const { return context_.model.recipe; }
+    std::size_t at_once() const { // completions that are written together
+        return static_cast<std::size_t>(
+            std::min(recipe().rollout.local_rollout_forward_batch_size, shape_.completions));
+    }
     std::vector<std::string> reward_names() const;
 
     RolloutContext context_;
@@ -104,7 +116,6 @@ private:
     std::optional<RolloutBuffer> buffer_; // of the current one
     std::vector<uint64_t> begins_;        // of its completions
     data::WindowOrder order_;             // of its rows
-    double drawn_apart_ = 0.0;            // largest difference of log probabilities, of the last check_draws()
     // Iterations in a row: equal rewards, all cut off, a negative divergence, values far from what they estimate.
     int equal_ = 0, cut_ = 0, negative_ = 0, far_ = 0;
 };

@@ -103,7 +103,8 @@ Status TrainingRun::save_chat_template() const {
 Status TrainingRun::roll_out() {
     if (!rollouts_due()) return {};
     if (step() == 0 && folder_.owned()) HK_TRY(write_samples());
-    return rollouts_->begin(step(), folder_.owned());
+    if (ranks_->size() > 1) HK_TRY(command_rollouts());
+    return rollouts_->begin(step(), folder_.owned(), *ranks_);
 }
 
 Status TrainingRun::draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) {
@@ -351,10 +352,13 @@ Result<Evaluation> TrainingRun::validate(bool whole) {
     constexpr int64_t kBatchesOfText = 50;
     const int64_t batches = s.eval_batches >= 0 ? s.eval_batches : data_.is_table() ? 0 : kBatchesOfText;
     const auto limit = static_cast<uint64_t>(batches * batch);
-    if (rollouts_ != nullptr)
-        return rollouts_->evaluate(*data_.valid(), limit, whole || recipe_.generate.examples_while_training > 0);
     exchange::Communicator* const ranks = divides_evaluations() && !whole ? ranks_ : nullptr;
     if (ranks != nullptr && !joined_) HK_TRY(command_evaluation());
+    if (rollouts_ != nullptr) {
+        exchange::Communicator alone;
+        return rollouts_->evaluate(*data_.valid(), limit, whole || recipe_.generate.examples_while_training > 0,
+                                   ranks != nullptr ? *ranks : alone);
+    }
     HK_ASSIGN(Evaluation result, evaluator_->run(*data_.valid(), limit, whole, data_.classes(), ranks));
     if (joined_) return result;
     if (!whole && recipe_.generate.examples_while_training > 0)
@@ -382,7 +386,10 @@ Result<Evaluation> TrainingRun::evaluate(On split) {
             start_random_.size() > 1 ? fmt::format(", like {} more", start_random_.size() - 1) : ""));
     if (recipe_.train.load_best_model_at_end) HK_TRY(load_best());
     HK_TRY(swap_average()); // this run is not trained further
-    if (rollouts_ != nullptr) return rollouts_->evaluate(*of, 0, true);
+    if (rollouts_ != nullptr) {
+        exchange::Communicator alone;
+        return rollouts_->evaluate(*of, 0, true, alone);
+    }
     Evaluation result;
     HK_TRY(set_evaluation_scalars());
     if (!routing_.ports().empty())

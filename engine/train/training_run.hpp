@@ -232,6 +232,8 @@ private:
     Result<nlohmann::json> receive_choices() const;
     Status command_step(int64_t step, double learning_rate);
     Status command_evaluation();
+    Status command_rollouts();
+    Status synchronize_state();
     Status check_ranks(int64_t step); // after this step, if distributed.check_every asks for it
     // Not of a moving average, which only rank 0 has.
     bool divides_evaluations() const { return ranks_->size() > 1 && recipe_.train.ema_decay == 0.0 && !has_islands(); }

@@ -110,11 +110,10 @@ Status TrainingRun::read() {
     learns_from_rollouts_ = plugin::learns_from_rollouts(registry_, recipe_.objective.id);
     HK_TRY(check_pretrain(recipe_, registry_, needs));
     HK_TRY(check_islands());
-    if (learns_from_rollouts_ && (is_sharded() || has_islands()))
-        return unsupported(
-            fmt::format("objective '{}' learns from rollouts, which one rank makes: train on one device, "
-                        "without distributed.parts",
-                        recipe_.objective.id));
+    if (learns_from_rollouts_ && has_islands())
+        return unsupported(fmt::format("objective '{}' learns from rollouts, which ranks make together, and with "
+                                       "distributed.mode = \"diloco\" they train alone: remove `mode`",
+                                       recipe_.objective.id));
     if (learns_from_rollouts_) {
         HK_TRY(add_reward_columns(recipe_, registry_, needs));
     } else {

@@ -27,6 +27,7 @@ constexpr const char* kVersion = HEKLA_VERSION;
 enum class Task : int64_t {
     end,
     step,
+    roll_out,
     evaluate,
     balance,
     synchronize,
@@ -256,6 +257,11 @@ Status TrainingRun::command_step(int64_t step, double learning_rate) {
     return ranks_->broadcast(command);
 }
 
+Status TrainingRun::command_rollouts() {
+    Command command{Task::roll_out, step()};
+    return ranks_->broadcast(command);
+}
+
 Status TrainingRun::command_evaluation() {
     Command command{Task::evaluate, step()};
     return ranks_->broadcast(command);
@@ -284,7 +290,13 @@ Status TrainingRun::synchronize() {
     if (!is_sharded() && !has_islands()) return {};
     Command command{Task::synchronize};
     HK_TRY(ranks_->broadcast(command));
-    return has_islands() ? islands_->synchronize() : sharded_->synchronize();
+    return synchronize_state();
+}
+
+// Gives all ranks the state of rank 0.
+Status TrainingRun::synchronize_state() {
+    HK_TRY(has_islands() ? islands_->synchronize() : sharded_->synchronize());
+    return rollouts_ != nullptr ? rollouts_->synchronize(*ranks_) : Status();
 }
 
 Status TrainingRun::command_inner_steps(int64_t step) {
@@ -383,14 +395,23 @@ Status TrainingRun::serve() {
         const auto arena = static_cast<program::StoreArena>(command.arena);
         switch (command.task) {
         case Task::end: return {};
-        case Task::evaluate:
-            progress_.step = command.step;
-            HK_TRY(validate(false).status());
+        case Task::roll_out: {
+            next = -1; // examples of the next step are rollouts
+            batcher.reset();
+            const Status made = rollouts_->begin(command.step, false, *ranks_);
+            if (made.code() != Code::cancelled) HK_TRY(made); // rank 0 decides what follows
             break;
+        }
+        case Task::evaluate: {
+            progress_.step = command.step;
+            const Status evaluated = validate(false).status();
+            if (evaluated.code() != Code::cancelled) HK_TRY(evaluated);
+            break;
+        }
         case Task::balance:
             if (!sharded_->balance().empty()) next = -1; // other micro-batches
             break;
-        case Task::synchronize: HK_TRY(has_islands() ? islands_->synchronize() : sharded_->synchronize()); break;
+        case Task::synchronize: HK_TRY(synchronize_state()); break;
         case Task::inner_steps: HK_TRY(run_inner_steps(command.step)); break;
         case Task::read_moment:
         case Task::write_moment: {

@@ -42,6 +42,17 @@ inline std::string some_text(int lines = 80) {
     return text;
 }
 
+// Prompts of two letters whose right completion repeats them, as JSON lines.
+inline std::string echo_rows() {
+    std::string rows;
+    for (const char a : {'a', 'b', 'c'})
+        for (const char b : {'a', 'b', 'c'}) {
+            const std::string word{a, b};
+            rows += nlohmann::json{{"prompt", word + ">"}, {"answer", word}}.dump() + "\n";
+        }
+    return rows;
+}
+
 inline void begin(const Folder& folder) {
     folder.write("text.txt", some_text());
     folder.write("recipe.toml", kRecipe);

@@ -54,13 +54,7 @@ save_total_limit = 3
 )";
 
 void write_files(const Folder& folder) {
-    std::string rows;
-    for (const char a : {'a', 'b', 'c'})
-        for (const char b : {'a', 'b', 'c'}) {
-            const std::string word{a, b};
-            rows += json{{"prompt", word + ">"}, {"answer", word}}.dump() + "\n";
-        }
-    folder.write("echo.jsonl", rows);
+    folder.write("echo.jsonl", echo_rows());
     folder.write("recipe.toml", kRecipe);
 }
 
