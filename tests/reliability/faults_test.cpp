@@ -1,11 +1,11 @@
 // Faults of the environment: the device is lost, memory or disk runs out, the data contains NaN, the run's folder
 // belongs to another training.
 #include "cases.hpp"
+#include "small_disk.hpp"
 
 #include <cerrno>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sys/mount.h>
 
 using namespace hekla::test;
 using nlohmann::json;
@@ -17,25 +17,6 @@ namespace {
 Surroundings faults(const std::string& plan) {
     return {.environment = {{"LD_LIBRARY_PATH", HEKLA_FAULT_FOLDER}, {"HEKLA_FAULTS", plan}}};
 }
-
-// A small file system, if this process may mount one.
-class SmallDisk {
-public:
-    SmallDisk(const fs::path& at, const std::string& size) : at_(at) {
-        fs::create_directories(at);
-        mounted_ = ::mount("tmpfs", at.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
-    }
-    ~SmallDisk() {
-        if (mounted_) ::umount2(at_.c_str(), MNT_DETACH);
-    }
-    SmallDisk(const SmallDisk&) = delete;
-    SmallDisk& operator=(const SmallDisk&) = delete;
-    bool mounted() const { return mounted_; }
-
-private:
-    fs::path at_;
-    bool mounted_ = false;
-};
 
 int64_t last_checkpoint(const Folder& folder) {
     int64_t last = -1;
