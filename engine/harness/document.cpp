@@ -21,7 +21,7 @@ Columns columns_of(const Task& task) {
         for (const std::string& name : of.columns())
             if (std::ranges::find(columns.texts, name) == columns.texts.end()) columns.texts.push_back(name);
     };
-    for (const data::TextTemplate* one : {&task.description, &task.text, &task.target}) add(*one);
+    for (const data::TextTemplate* one : {&task.description, &task.text, &task.target, &task.gen_prefix}) add(*one);
     for (const data::TextTemplate& choice : task.choices.texts) add(choice);
     columns.list = task.choices.column;
     return columns;
@@ -83,6 +83,7 @@ Status fill(const Task& task, const std::function<std::string_view(std::string_v
             std::vector<std::string> listed, Document& document) {
     document.text = task.text.text(column);
     document.target = task.target.text(column);
+    document.prefix = task.gen_prefix.text(column);
     for (const data::TextTemplate& choice : task.choices.texts) document.choices.push_back(choice.text(column));
     if (!task.choices.column.empty()) document.choices = std::move(listed);
     if (task.output_type == OutputType::multiple_choice) return find_gold(task, document);

@@ -16,6 +16,7 @@ struct Document {
     nlohmann::ordered_json columns; // those that the task reads
     std::string text;               // doc_to_text
     std::string target;             // doc_to_target; of multiple_choice the right choice
+    std::string prefix;             // gen_prefix
     std::vector<std::string> choices;
     std::size_t gold = 0; // the right choice
 };

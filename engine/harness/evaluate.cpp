@@ -152,8 +152,9 @@ Status Evaluator::add_rows(const Task& task, TaskResult& result, Rows& rows) {
         Answer& answer = result.answers[i];
         const std::vector<std::string> only{answer.document.target};
         const bool chooses = task.output_type == OutputType::multiple_choice;
+        const std::string delimiter = answer_delimiter(task, answer.document, options_.layout.chat != nullptr);
         for (const std::string& text : chooses ? answer.document.choices : only) {
-            answer.scored.push_back({task.target_delimiter + text});
+            answer.scored.push_back({delimiter + text});
             pairs.push_back({answer.context, answer.scored.back().text});
             rows.places.emplace_back(i, answer.scored.size() - 1);
         }
@@ -259,12 +260,17 @@ Result<TaskResult> Evaluator::run(const Task& task) {
     result.documents = documents.size();
     FewShotPool pool;
     if (result.num_fewshot > 0) { HK_ASSIGN(pool, pool_of(task, documents, options_.stop)); }
-    HK_ASSIGN(const Prompts prompts, Prompts::create(task, pool, result.num_fewshot, options_.seed));
+    HK_ASSIGN(const Prompts prompts, Prompts::create(task, pool, result.num_fewshot, options_.seed, options_.layout));
     if (options_.limit > 0 && static_cast<std::size_t>(options_.limit) < documents.size())
         documents.resize(static_cast<std::size_t>(options_.limit));
     for (Document& document : documents) {
         Answer& answer = result.answers.emplace_back();
-        if (!rolling) answer.context = prompts.of(document);
+        if (!rolling) {
+            Result<Prompt> prompt = prompts.of(document);
+            if (!prompt.ok()) return prompt.status().with_context(task.file);
+            answer.context = std::move(prompt.value().text);
+            result.without_system += prompt.value().without_system ? 1 : 0;
+        }
         answer.document = std::move(document);
     }
     running_ = &task;

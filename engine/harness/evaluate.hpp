@@ -19,6 +19,7 @@ struct RunOptions {
     std::optional<int64_t> num_fewshot = {}; // none: the task's; loglikelihood_rolling has no demonstrations
     int64_t limit = 0;                       // documents at most, the first ones; 0: all
     uint64_t seed = 1234;                    // of demonstrations and sampled texts
+    PromptLayout layout = {};                // what it points to outlives the evaluator
     StopPoll stop = {};
     std::function<void(const Task&, std::size_t done, std::size_t all)> progress = {}; // rows or texts
 };
@@ -30,6 +31,7 @@ struct TaskResult {
     std::vector<Answer> answers; // in the data's order
     std::vector<Score> scores;   // by filter, then metric
     uint64_t cut = 0;            // prompts that lost tokens on the left, for want of positions
+    uint64_t without_system = 0; // prompts whose system message the chat template refuses
     uint64_t joined = 0;         // continuations whose first token may belong to the prompt (infer::EncodedPairs)
 };
 

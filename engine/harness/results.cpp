@@ -51,6 +51,7 @@ ordered_json results_json(const ResultsOf& of, std::span<const TaskResult> resul
             all["higher_is_better"][name][score.metric] = score.higher_is_better;
         }
         scores["truncated_prompts"] = result.cut;
+        if (of.options.layout.chat != nullptr) scores["prompts_without_system"] = result.without_system;
         scores["joined_tokens"] = result.joined;
         all["group_subtasks"][name] = ordered_json::array();
         ordered_json config = result.task.config;
@@ -68,6 +69,15 @@ ordered_json results_json(const ResultsOf& of, std::span<const TaskResult> resul
                      {"fewshot_seed", of.options.seed}};
     all["model_source"] = "hekla";
     all["model_name"] = of.model;
+    // Null, or a text and its hash.
+    const auto tell = [&](const std::string& key, const std::string* text) {
+        all[key] = text != nullptr ? ordered_json(*text) : ordered_json();
+        all[key + "_sha"] = text != nullptr ? ordered_json(sha256_hex(*text)) : ordered_json();
+    };
+    const PromptLayout& layout = of.options.layout;
+    tell("system_instruction", layout.system_instruction.empty() ? nullptr : &layout.system_instruction);
+    all["fewshot_as_multiturn"] = layout.chat != nullptr && layout.fewshot_as_multiturn;
+    tell("chat_template", layout.chat != nullptr ? &layout.chat->text() : nullptr);
     all["total_evaluation_time_seconds"] = fmt::format("{:.3f}", of.seconds);
     return all;
 }

@@ -18,7 +18,8 @@ struct ResultsOf {
 
 // Returns the object of results.json: results{TASK: {"METRIC,FILTER", "METRIC_stderr,FILTER"}}, group_subtasks,
 // configs, versions, n-shot, higher_is_better, n-samples, config and more. A score without a standard error has "N/A".
-// In addition results have "truncated_prompts" and "joined_tokens": TaskResult::cut and joined.
+// In addition results have "truncated_prompts", "joined_tokens" and, with a chat template, "prompts_without_system":
+// TaskResult::cut, joined and without_system.
 nlohmann::ordered_json results_json(const ResultsOf& of, std::span<const TaskResult> results);
 
 // Returns the lines of samples_TASK.jsonl: one per document and filter.

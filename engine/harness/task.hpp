@@ -61,6 +61,7 @@ struct Task {
     std::string dataset, fewshot_dataset;      // fewshot_dataset "": demonstrations come from `dataset`
     std::optional<data::ExampleFormat> format; // of both; none: by the file's name
     data::TextTemplate description, text, target;
+    data::TextTemplate gen_prefix; // begins the answer
     Choices choices;
     std::vector<std::string> target_values; // what the target is for each choice; empty: an index from 0, or the choice
     int64_t num_fewshot = 0;

@@ -391,6 +391,7 @@ void read(Table& table, Task& task) {
     if (!table.read("doc_to_target", task.target)) table.refuse("lacks 'doc_to_target', the answer of a document");
     if (target != nullptr && task.output_type != OutputType::multiple_choice && task.target.columns().empty())
         table.fail(*target, "doc_to_target", "names no column, so it is the same for all documents; expected {{NAME}}");
+    table.read("gen_prefix", task.gen_prefix);
     read_choices(table, task);
     read_samples(table, task);
     read_generation(table, task);

@@ -67,6 +67,23 @@ Result<std::string> ChatTemplate::render(const Messages& messages, bool answer_f
     return std::move(text.text);
 }
 
+Result<std::string> ChatTemplate::render_open(const Messages& messages, const Vocabulary& tokens) const {
+    constexpr std::string_view kMark = "(the message goes on here)";
+    HK_TRY(check_messages(messages));
+    Messages marked = messages;
+    const std::string last = messages.back()["content"].get<std::string>();
+    marked.back()["content"] = last + std::string(kMark) + " "; // a template that trims contents removes the space
+    HK_ASSIGN(std::string text, render(marked, false, tokens));
+    const std::size_t at = text.rfind(kMark);
+    if (at == std::string::npos || text.find(without_blanks(last)) == std::string::npos)
+        return invalid_argument(
+            fmt::format("chat template {}: does not write the last message, so it cannot be continued", name_));
+    const bool trims = !std::string_view(text).substr(at + kMark.size()).starts_with(' ');
+    text.resize(at);
+    if (trims) text.resize(text.find_last_not_of(" \t\r\n\v\f") + 1);
+    return text;
+}
+
 Result<std::string> ChatTemplate::end_text(const Vocabulary& tokens) const {
     const Messages probe{{{"role", "user"}, {"content", "(a question)"}},
                          {{"role", "assistant"}, {"content", std::string(kProbe)}}};

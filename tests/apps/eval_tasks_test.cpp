@@ -41,7 +41,7 @@ metadata.version = 2
 output_type = "loglikelihood"
 dataset = "rows.jsonl"
 doc_to_text = "{{begin}}"
-doc_to_target = "{{end}}"
+doc_to_target = " {{end}}"
 )");
     place.write("tasks/rolling.toml", R"(task = "rolling"
 output_type = "loglikelihood_rolling"
@@ -169,6 +169,46 @@ TEST_CASE("tasks: several models in one table, demonstrations by seed") {
     const Ran listed = succeed(place.run({"eval", "--tasks", "list", "tasks"}));
     CHECK(has(listed.out, "loglikelihood_rolling"));
     CHECK(json::parse(succeed(place.run({"eval", "--tasks", "list", "tasks", "--json"})).out).size() == 4);
+}
+
+TEST_CASE("tasks: prompts in the model's chat template") {
+    const Place place;
+    write_tasks(place);
+    fs::copy(model("template"), place.path("chat"), fs::copy_options::recursive);
+    const std::string text = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+                             "{% if add_generation_prompt %}[assistant] {% endif %}";
+    place.write("chat/chat_template.jinja", text);
+    const auto arguments = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"eval", "chat", "--tasks", "tasks/choice.toml", "tasks/written.toml", "--json",
+                                   "--num-fewshot", "1", "--log-samples", "-o", "out"});
+        const json all = json::parse(succeed(place.run(more)).out);
+        return std::pair(all, lines_of(place.read("out/samples_choice.jsonl"))[3]["arguments"]["gen_args_0"]);
+    };
+    const auto [turns, of_turns] = arguments({"--apply-chat-template", "--system-instruction", "Go on."});
+    CHECK(turns["chat_template"] == text);
+    CHECK(turns["chat_template_sha"].get<std::string>().size() == 64);
+    CHECK(turns["system_instruction"] == "Go on.");
+    CHECK(turns["fewshot_as_multiturn"] == true);
+    const std::string prompt = of_turns["arg_0"];
+    CHECK(prompt.starts_with("[system] Go on.\n[user] "));
+    CHECK(prompt.ends_with("\n[user] we walk\n[assistant] "));
+    CHECK(of_turns["arg_1"] == "to the shop.");
+    const auto [one, of_one] = arguments({"--apply-chat-template", "--fewshot-as-multiturn", "false"});
+    CHECK(one["fewshot_as_multiturn"] == false);
+    CHECK(one["system_instruction"].is_null());
+    CHECK(of_one["arg_0"].get<std::string>().ends_with(".\n\nwe walk\n[assistant] "));
+    const auto [plain, of_plain] = arguments({});
+    CHECK(plain["chat_template"].is_null());
+    CHECK(of_plain["arg_1"] == " to the shop.");
+
+    const auto refused = [&](const std::string& from, const char* why) {
+        const Ran ran = place.run({"eval", from, "--tasks", "tasks/choice.toml", "--apply-chat-template"});
+        CHECK(ran.status == 1);
+        CHECK_MESSAGE(has(ran.err, why), ran.err);
+    };
+    refused(model("template"), "chat template");
+    place.write("chat/chat_template.jinja", "{{ raise_exception('never') }}");
+    refused("chat", "rows.jsonl: line 1");
 }
 
 TEST_CASE("tasks: what cannot be evaluated is one error") {

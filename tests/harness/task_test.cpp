@@ -201,15 +201,15 @@ TEST_CASE("a prompt has its description, its demonstrations and the document's t
         REQUIRE_MESSAGE(prompts.ok(), prompts.message());
         return prompts.take();
     };
-    CHECK(made(0, 1).of(pool.documents[1]) == "Answer. Q: b");
+    CHECK(made(0, 1).of(pool.documents[1])->text == "Answer. Q: b");
     task.first_n = true;
-    CHECK(made(2, 1).of(pool.documents[1]) == "Answer. Q: a no\n\nQ: c no\n\nQ: b");
-    CHECK(made(2, 1).of(pool.documents[4]) == "Answer. Q: a no\n\nQ: b yes\n\nQ: e");
+    CHECK(made(2, 1).of(pool.documents[1])->text == "Answer. Q: a no\n\nQ: c no\n\nQ: b");
+    CHECK(made(2, 1).of(pool.documents[4])->text == "Answer. Q: a no\n\nQ: b yes\n\nQ: e");
     task.first_n = false;
     std::set<std::string> drawn;
     for (uint64_t seed = 0; seed < 40; ++seed) {
-        const std::string prompt = made(3, seed).of(pool.documents[2]);
-        CHECK(prompt == made(3, seed).of(pool.documents[2]));
+        const std::string prompt = made(3, seed).of(pool.documents[2])->text;
+        CHECK(prompt == made(3, seed).of(pool.documents[2])->text);
         CHECK(prompt.find("Q: c no") == std::string::npos); // not its own demonstration
         CHECK(std::ranges::count(prompt, ':') == 4);
         for (const char* other : {"Q: a no", "Q: b yes", "Q: d yes", "Q: e no"})
@@ -217,7 +217,8 @@ TEST_CASE("a prompt has its description, its demonstrations and the document's t
         drawn.insert(prompt);
     }
     CHECK(drawn.size() > 10);
-    CHECK(made(4, 1).of(pool.documents[0]).find("Q: a") == made(4, 1).of(pool.documents[0]).size() - 4);
+    const std::string all = made(4, 1).of(pool.documents[0])->text;
+    CHECK(all.find("Q: a") == all.size() - 4);
     CHECK(Prompts::create(task, pool, 5, 1).message() ==
           "t.toml: num_fewshot is 5, and d.jsonl has 5 documents; expected at least 6, since a document is not its own "
           "demonstration");

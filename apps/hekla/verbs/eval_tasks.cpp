@@ -4,6 +4,7 @@
 #include "base/stopwatch.hpp"
 #include "harness/results.hpp"
 #include "harness/task_file.hpp"
+#include "infer/chat.hpp"
 #include "infer/open_model.hpp"
 #include "output.hpp"
 #include "training_progress.hpp"
@@ -177,6 +178,14 @@ private:
         if (a_.num_fewshot.size() == 1) of.options.num_fewshot = a_.num_fewshot[0];
         of.options.limit = a_.limit;
         of.options.seed = a_.seed;
+        std::optional<text::ChatTemplate> chat;
+        if (!a_.chat_template.empty()) {
+            HK_ASSIGN(chat, infer::chat_template_of(model, a_.chat_template));
+            of.options.layout.chat = &*chat;
+            of.options.layout.tokens = &model.tokenizer->vocabulary();
+        }
+        of.options.layout.system_instruction = a_.system_instruction;
+        of.options.layout.fewshot_as_multiturn = a_.fewshot_as_multiturn;
         of.options.stop = [] { return interrupted(); };
         of.options.progress = [&](const Task& task, std::size_t done, std::size_t rows) {
             progress.show(name, task, done, rows);
@@ -218,6 +227,9 @@ private:
         if (result.cut > 0)
             log.warning(fmt::format("{}: {}: {} of {} prompts lost tokens on the left, for want of positions", name,
                                     result.task.name, result.cut, result.answers.size()));
+        if (result.without_system > 0)
+            log.warning(fmt::format("{}: {}: the chat template refuses a system message, so {} of {} prompts have none",
+                                    name, result.task.name, result.without_system, result.answers.size()));
         if (result.joined > 0)
             log.warning(fmt::format("{}: {}: the tokens of {} continuations may begin within the prompt, because the "
                                     "tokenizer joins the two",

@@ -16,6 +16,9 @@ struct TaskArguments {
     std::vector<int64_t> num_fewshot; // empty: the tasks' own
     int64_t limit = 0;                // 0: all documents
     uint64_t seed = 1234;
+    std::string chat_template; // "": plain text; "auto": the model's; otherwise a name or a file
+    std::string system_instruction;
+    bool fewshot_as_multiturn = true;
     bool log_samples = false, json = false;
     bool reference = false; // the float64 interpreter instead of the device
 };

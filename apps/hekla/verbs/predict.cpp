@@ -33,6 +33,7 @@ struct EvalArguments {
     int64_t seeds = 0, limit = 0;
     uint64_t seed = 1234;
     std::vector<int64_t> num_fewshot;
+    std::string chat_template, system_instruction, multiturn = "true";
 };
 
 struct Evaluated {
@@ -143,6 +144,9 @@ int run_tasks(const Globals& globals, const EvalArguments& a) {
     tasks.num_fewshot = a.num_fewshot;
     tasks.limit = a.limit;
     tasks.seed = a.seed;
+    tasks.chat_template = a.chat_template;
+    tasks.system_instruction = a.system_instruction;
+    tasks.fewshot_as_multiturn = a.multiturn != "false";
     tasks.log_samples = a.log_samples;
     tasks.json = a.json;
     tasks.reference = a.reference;
@@ -300,6 +304,27 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
         parser->add_option("--seed", a->seed, "seed of demonstrations and sampled texts")
             ->capture_default_str()
             ->needs(tasks);
+        CLI::Option* chat =
+            parser
+                ->add_option(
+                    "--apply-chat-template", a->chat_template,
+                    "make prompts conversations: by the model's chat template (without a value), a built-in one "
+                    "or a file")
+                ->expected(0, 1)
+                ->default_str("auto")
+                ->needs(tasks);
+        parser
+            ->add_option("--system-instruction", a->system_instruction,
+                         "text at the beginning of every prompt, before the task's description; with a chat template "
+                         "the system message")
+            ->needs(tasks);
+        parser
+            ->add_option("--fewshot-as-multiturn", a->multiturn,
+                         "with a chat template: demonstrations are turns of the conversation (true), or part of the "
+                         "user's only message (false)")
+            ->check(CLI::IsMember({"true", "false"}))
+            ->capture_default_str()
+            ->needs(chat);
         CLI::Option* output =
             parser->add_option("-o,--output", a->output,
                                "file for the predictions, one JSON object per example; with --tasks a "
