@@ -17,6 +17,8 @@ ByteBpe::ByteBpe(Vocabulary vocabulary, const Merges& merges, ByteBpeOptions opt
     std::string identity = fmt::format("byte_bpe/1 {} {} {}{} {}\n", options_.add_prefix_space, options_.ignore_merges,
                                        options_.fuse_unknown, options_.nfc ? " nfc" : "",
                                        options_.splitter ? options_.splitter->pattern() : "");
+    if (options_.digits != DigitWords::none)
+        identity += options_.digits == DigitWords::single ? "single digits\n" : "runs of digits\n";
     this->vocabulary().append_identity(identity);
     for (const Merge& merge : merges_.list())
         fmt::format_to(std::back_inserter(identity), "{} {} {}\n", merge.left, merge.right, merge.result);
@@ -57,11 +59,35 @@ public:
         const auto word = [&](std::size_t from, std::size_t to) {
             return this->word(segment.substr(from, to - from), [&](std::size_t at) { return position(from + at); });
         };
-        if (!bpe_.options_.splitter) return word(0, segment.size());
-        return bpe_.options_.splitter->split(segment, word);
+        const auto words = [&](std::size_t from, std::size_t to) {
+            if (!bpe_.options_.splitter) return word(from, to);
+            return bpe_.options_.splitter->split(segment.substr(from, to - from), [&](std::size_t a, std::size_t b) {
+                return word(from + a, from + b);
+            });
+        };
+        return bpe_.options_.digits == DigitWords::none ? words(0, segment.size()) : split_digits(segment, words);
     }
 
 private:
+    // Calls `words` for the digits of a segment and for what stands between them.
+    template<class Words>
+    Status split_digits(std::string_view segment, const Words& words) const {
+        std::size_t begin = 0; // of what was not passed on yet
+        bool in_digits = false;
+        for (std::size_t at = 0; at < segment.size();) {
+            const ClassedCharacter character = classed(segment, at);
+            const bool digit = character.kind == WordClass::number;
+            const bool cuts = digit != in_digits || (digit && bpe_.options_.digits == DigitWords::single);
+            if (cuts && at > begin) {
+                HK_TRY(words(begin, at));
+                begin = at;
+            }
+            in_digits = digit;
+            at += character.size;
+        }
+        return begin < segment.size() ? words(begin, segment.size()) : Status();
+    }
+
     // Composes runs of non-ASCII characters, each with the preceding letter. Returns false if nothing changes;
     // otherwise composed_ has the text and origins_ the origin of each of its bytes and of its end.
     bool compose(std::string_view segment, std::size_t begin) {

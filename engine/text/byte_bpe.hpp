@@ -13,9 +13,13 @@
 
 namespace hekla::text {
 
+// Whether numbers are words of their own, before anything else is split: none are, each digit, or digits in a row.
+enum class DigitWords : uint8_t { none, single, runs };
+
 struct ByteBpeOptions {
     bool add_prefix_space = false;                       // inserts a space before a text that does not begin with one
     std::optional<Splitter> splitter = Splitter::gpt2(); // none: a text is one word (ByteLevel's use_regex = false)
+    DigitWords digits = DigitWords::none;                // as in SmolLM: single; not with add_prefix_space
     bool ignore_merges = false; // a word that is a token becomes that token, regardless of its merges
     bool fuse_unknown = false;  // neighboring bytes without a token give one unknown token instead of one each
     bool nfc = false;           // the text is composed (NFC) first, as in Qwen

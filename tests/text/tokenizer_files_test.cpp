@@ -72,6 +72,33 @@ TEST_CASE("a tokenizer loaded from files in memory equals that of its folder") {
     check_held(words.path());
 }
 
+TEST_CASE("digits are words of their own before anything else is split, as in SmolLM") {
+    const auto file = [](const std::string& first, const std::string& prefix = "false") {
+        return R"({"added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [)" +
+               first + R"(, {"type": "ByteLevel", "add_prefix_space": )" + prefix +
+               R"(, "trim_offsets": true, "use_regex": true}]},
+  "post_processor": null, "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {"1": 0, "2": 1, "a": 2,
+  "\u0120": 3, "12": 4, "\u01201": 5, "\u0120a": 6}, "merges": ["1 2", "\u0120 1", "\u0120 a"]}})";
+    };
+    const auto ids = [&](const std::string& first) {
+        const std::string text = file(first);
+        const HeldFiles files{{"tokenizer.json", text}};
+        const std::unique_ptr<Tokenizer> read = must(load_tokenizer(FilePlace(files, "t")));
+        const std::string written = read->to_json();
+        const HeldFiles again{{"tokenizer.json", written}};
+        const std::unique_ptr<Tokenizer> second = must(load_tokenizer(FilePlace(again, "t")));
+        CHECK(second->hash() == read->hash());
+        return must(second->encode("a 12 a12"));
+    };
+    using Ids = std::vector<int32_t>;
+    CHECK(ids(R"({"type": "Digits", "individual_digits": true})") == Ids{2, 3, 0, 1, 6, 0, 1});
+    CHECK(ids(R"({"type": "Digits", "individual_digits": false})") == Ids{2, 3, 4, 6, 4});
+    const std::string text = file(R"({"type": "Digits"})", "true");
+    const HeldFiles spaced{{"tokenizer.json", text}};
+    CHECK(load_tokenizer(FilePlace(spaced, "t")).status().message().find("or Digits and then ByteLevel") !=
+          std::string::npos);
+}
+
 TEST_CASE("errors in files in memory name them") {
     const HeldFiles none, broken{{"tokenizer.json", "{"}}, half{{"vocab.json", "{}"}};
     CHECK(

@@ -29,9 +29,9 @@ Status read_byte_level(const Json& section, const std::string& name, ByteBpeOpti
     return {};
 }
 
-// Reads ByteLevel, or a Sequence of ByteLevel or of Split and ByteLevel.
+// Reads ByteLevel, or a Sequence of ByteLevel, of Split and ByteLevel, or of Digits and ByteLevel.
 Status read_pre_tokenizer(const Json& json, const std::string& name, ByteBpeOptions& options) {
-    const char* done = "ByteLevel, or Split by an expression and then ByteLevel without one";
+    const char* done = "ByteLevel, Split by an expression and then ByteLevel without one, or Digits and then ByteLevel";
     const Json& section = member(json, "pre_tokenizer");
     HK_ASSIGN(const std::string type, type_of(section, "pre_tokenizer", name));
     if (type == "ByteLevel") return read_byte_level(section, name, options);
@@ -44,6 +44,12 @@ Status read_pre_tokenizer(const Json& json, const std::string& name, ByteBpeOpti
     HK_TRY(read_byte_level(steps.back(), name, options));
     if (steps.size() == 1) return {};
     const Json& split = steps.front();
+    if (member(split, "type") == "Digits") {
+        if (options.add_prefix_space) return not_done(name, "pre_tokenizer", section.dump(), done);
+        HK_ASSIGN(const bool single, json_bool(split, "individual_digits", false, name));
+        options.digits = single ? DigitWords::single : DigitWords::runs;
+        return {};
+    }
     const Json& pattern = member(split, "pattern");
     const Json& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
     HK_ASSIGN(const std::string behavior, json_string(split, "behavior", "", name));
@@ -146,6 +152,10 @@ std::string byte_bpe_json(const ByteBpe& bpe) {
             fmt::format("{{\"type\": \"Sequence\", \"pretokenizers\": [\n    {{\"type\": \"Split\", \"pattern\": "
                         "{{\"Regex\": {}}}, \"behavior\": \"Isolated\", \"invert\": false}},\n    {}\n  ]}}",
                         json_quote(options.splitter->pattern()), pre_tokenizer);
+    if (options.digits != DigitWords::none)
+        pre_tokenizer = fmt::format("{{\"type\": \"Sequence\", \"pretokenizers\": [\n    {{\"type\": \"Digits\", "
+                                    "\"individual_digits\": {}}},\n    {}\n  ]}}",
+                                    yes(options.digits == DigitWords::single), pre_tokenizer);
     const auto has_space = [&](const Merge& merge) {
         return vocabulary.token(merge.result).find(' ') != std::string_view::npos;
     };
