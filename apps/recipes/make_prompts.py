@@ -6,9 +6,9 @@
 echo.jsonl, echo_valid.jsonl: four letters and ">", to be repeated: {"prompt": "cafe>", "answer": "cafe"}.
 sums.jsonl, sums_valid.jsonl: sums of two numbers from 10 to 99: {"prompt": "37+85=", "completion": "122"}. Every pair occurs
 once, and those of sums_valid.jsonl are not in sums.jsonl.
-parity_once.jsonl, parity_steps.jsonl and their _valid.jsonl: whether 10 to 16 bits, in the last of 16 places, have an odd
+parity_once.jsonl, parity_steps.jsonl, their _valid.jsonl and _test.jsonl: whether 10 to 16 bits, in the last of 16 places, have an odd
 number of ones, as one digit or with the parity after every bit: {"prompt": "......1101000110>", "completion":
-"......1001111100"}. The same bits in both; those of the valid files are in no other.
+"......1001111100"}. The same bits in both; those of the valid and test files are in no other.
 """
 import itertools
 import json
@@ -48,11 +48,12 @@ def main() -> None:
         held_out = 200 if name == "echo" else 500
         write(folder / f"{name}_valid.jsonl", all_rows[:held_out])
         write(folder / f"{name}.jsonl", all_rows[held_out:])
-    rows = parities(draw, 20500)
+    rows = parities(draw, 21000)
     for name, first in (("once", -1), ("steps", 0)):
         all_rows = [{"prompt": f"{bits}>", "completion": steps[first:]} for bits, steps in rows]
         write(folder / f"parity_{name}_valid.jsonl", all_rows[:500])
-        write(folder / f"parity_{name}.jsonl", all_rows[500:])
+        write(folder / f"parity_{name}_test.jsonl", all_rows[500:1000])
+        write(folder / f"parity_{name}.jsonl", all_rows[1000:])
 
 
 if __name__ == "__main__":

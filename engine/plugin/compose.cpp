@@ -468,12 +468,19 @@ Result<std::string> Composition::write_config() const {
     // The reference picks its class by this key. The class of the initial model had another head, or none.
     if (spec_.objective) values.erase("architectures");
     const Provided& architecture = *architecture_.entry.provided;
+    const ReferenceClass* fits = nullptr;
     for (const ReferenceClass& c : architecture.classes) {
         if (std::ranges::any_of(spec_.heads, &PartsSpec::Head::asked_for)) break; // this class has its own head
-        if (c.head != head_name_ || (spec_.objective && c.objective != objective_name_)) continue;
-        values["architectures"] = nlohmann::ordered_json::array({c.name});
-        break;
+        if (c.head != head_name_) continue;
+        const bool same = !spec_.objective || c.objective == objective_name_;
+        // A language model stays one, whatever it is trained on: conversations, preferences, rewards.
+        if (same || (fits == nullptr && c.head == "lm")) fits = &c;
+        if (same) break;
     }
+    if (fits != nullptr) values["architectures"] = nlohmann::ordered_json::array({fits->name});
+    if (spec_.objective) // a run writes float32, whatever the folder had that it began with
+        for (const char* key : {"dtype", "torch_dtype"})
+            if (values.contains(key)) values[key] = "float32";
     if (spec_.objective)
         values["hekla"] = {{"architecture", architecture.id},       {"head", head_name_},
                            {"head_config", head_config_},           {"objective", objective_name_},
