@@ -111,15 +111,24 @@ def main() -> None:
     for name, (title, runs) in charts.items():
         if curves := losses(out, runs):
             (folder / f"{name}.svg").write_text(chart(title, axes, curves))
-    scored = out / "results" / "in-context-examples.json"
-    if scored.exists():
-        prefix = "right where demonstrations = "
-        said = {int(key[len(prefix):]): value for key, value in json.loads(scored.read_text()).items()
-                if key.startswith(prefix)}
-        curves = [("right", sorted(said.items()), False),
-                  ("the best there is", [(k, 1 - (5 / 6) ** (k + 1)) for k in sorted(said)], True)]
+    curves = []
+    for family in ("table", "shift", "order"):
+        said = {}
+        for scored in sorted((out / "results").glob(f"in-context-{family}-[0-9].json")):
+            for key, value in json.loads(scored.read_text()).items():
+                if key.startswith("right where demonstrations = "):
+                    said.setdefault(int(key.split(" = ")[1]), []).append(value)
+        if said:
+            curves.append((family, [(k, sum(v) / len(v)) for k, v in sorted(said.items())], False))
+            if family == "table":
+                curves.append(("table, the best there is", [(k, 1 - (5 / 6) ** (k + 1)) for k in sorted(said)], True))
+    if curves:
         (folder / "in-context.svg").write_text(
             chart("Learning in context", ("demonstrations in the prompt", "share of right answers"), curves))
+    runs = sorted(out.glob("grpo-[0-9]"))
+    if curves := [(f"seed {run.name[5:]}", points, False) for run in runs if len(points := logged(run, "eval_reward")) > 1]:
+        (folder / "grpo.svg").write_text(
+            chart("Sums that were never trained on, by GRPO", ("step", "share of right answers"), curves))
     for name in ("translation-rnn", "translation-transformer"):
         report = out / "results" / f"{name}.html"
         found = re.search(r'<svg class="alignment".*?</svg>', report.read_text(), re.S) if report.exists() else None

@@ -9,6 +9,7 @@ as it is; without a file, prints them all.
 """
 import json
 import pathlib
+import statistics
 import sys
 
 folder = pathlib.Path()
@@ -112,12 +113,47 @@ def tables() -> dict:
          score(f"{own}entailment-sick{fused}", "accuracy", **percent)]
         for own, fused, title in [("few-", "", "the own adapter"), ("", "-fusion", "fusion with three others")]])
     made["tickets"] = tickets()
-    shown = load("in-context-examples") or {}
-    prefix = "right where demonstrations = "
-    rows = [[key[len(prefix):], f"{value:.3f}", f"{1 - (5 / 6) ** (int(key[len(prefix):]) + 1):.3f}"]
-            for key, value in shown.items() if key.startswith(prefix)]
-    made["in-context"] = table(["demonstrations", "right", "the best there is"], rows) if rows else NOT_RUN
+    made["in-context"] = in_context()
+    made["parity"] = table(["what is trained", "right, %"], [
+        ["the answer at once", score("parity-once", "exact_match", **percent)],
+        ["the parity after every bit, all of them right", score("parity-steps", "exact_match", **percent)]])
+    made["grpo"] = sums()
     return made
+
+
+def spread(values) -> str:
+    """Mean and sample deviation, as "0.801 ± 0.003"."""
+    if len(values) < 2:
+        return f"{values[0]:.3f}" if values else NOT_RUN
+    return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
+
+
+def in_context() -> str:
+    """The share of right answers of each family by the number of demonstrations, over seeds."""
+    found = {}
+    for family in ("table", "shift", "order"):
+        for seed in range(1, 10):
+            for key, value in (load(f"in-context-{family}-{seed}") or {}).items():
+                if key.startswith("right where demonstrations = "):
+                    found.setdefault(int(key.split(" = ")[1]), {}).setdefault(family, []).append(value)
+    if not found:
+        return NOT_RUN
+    return table(["demonstrations", "table", "the best there is", "shift", "order"], [
+        [str(k), spread(of.get("table", [])), f"{1 - (5 / 6) ** (k + 1):.3f}"] +
+        [spread(of[family]) if family in of else "" for family in ("shift", "order")]
+        for k, of in sorted(found.items())])
+
+
+def sums() -> str:
+    """The share of right sums before, within and after GRPO, for each seed."""
+    names = {"tuned": "0", "400": "400", "800": "800"}
+    columns = {"greedy": "most likely", "pass@1": "drawn", "vote": "vote of 16", "pass@4": "best of 4", "pass@16": "best of 16"}
+    rows = []
+    for seed in range(1, 10):
+        for step, title in names.items():
+            if found := load(f"grpo-{step}-{seed}"):
+                rows.append([str(seed), title] + [f"{found[key]:.3f}" for key in columns])
+    return table(["seed", "step"] + list(columns.values()), rows) if rows else NOT_RUN
 
 
 def tickets() -> str:

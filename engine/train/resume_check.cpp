@@ -36,6 +36,7 @@ Status check_resume(const Recipe& before, const Recipe& now, const std::string& 
                     const Log& log) {
     std::vector<std::string> changed;
     for (const auto& [key, change] : changes(before, now)) {
+        if (!trains && key.starts_with("distributed.")) continue; // how it was trained, not what
         const bool affects_training =
             change.resume == Resume::learning || (change.resume == Resume::fitted && !now.train.fit);
         if (change.resume == Resume::refused)

@@ -269,6 +269,10 @@ TEST_CASE("islands: the same result every time, and after a resume") {
     for (const std::string file : {"outer", "optimizer.island-1", "optimizer.island-2"})
         CHECK(folder.read("run/checkpoint-12/" + file + ".safetensors") ==
               folder.read("undisturbed/checkpoint-12/" + file + ".safetensors"));
+    // An evaluation does not need to know that there were islands.
+    const Ended evaluated = run(folder, {"eval", "recipe.toml", "output.dir=run"});
+    succeeds(evaluated);
+    CHECK(!has(evaluated.err, "distributed"));
     // Islands see other rows and have other moments.
     CHECK(folder.read("run/checkpoint-12/optimizer.island-1.safetensors") !=
           folder.read("run/checkpoint-12/optimizer.island-2.safetensors"));
