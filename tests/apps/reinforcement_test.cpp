@@ -473,6 +473,10 @@ TEST_CASE("preferences: pairs and rankings of a model's own completions, by a re
     // The same draws again, and more pairs of them.
     succeed(place.run(joined(sampled, {"-o", "again.jsonl"})));
     CHECK((place.read("again.jsonl") == place.read("pairs.jsonl")));
+    const Ran printed = succeed(place.run(joined(sampled, {"-o", "-"})));
+    CHECK((printed.out == place.read("pairs.jsonl")));
+    CHECK_MESSAGE(has(printed.err, "pairs of 9 prompts"), printed.err);
+    CHECK(!place.exists("-"));
     succeed(place.run(joined(sampled, {"-o", "all.jsonl", "--all-pairs"})));
     CHECK(lines_of("all.jsonl").size() > pairs.size());
     succeed(place.run(joined(sampled, {"-o", "rankings.jsonl", "--rankings"})));

@@ -114,7 +114,8 @@ void add_lines(const PreferencesArguments& a, const std::string& prompt, std::sp
 Result<int> preferences(const Globals& globals, const PreferencesArguments& a) {
     if (a.rankings && a.all_pairs)
         return invalid_argument("--rankings and --all-pairs: a ranking has all pairs of its completions: remove one");
-    HK_TRY(check_output_file(a.output));
+    const bool prints = a.output == "-";
+    if (!prints) HK_TRY(check_output_file(a.output));
     HK_ASSIGN(const reward::RewardSpec spec, reward_spec(a));
     const plugin::Registry registry = scan_plugins(globals);
     const Result<std::vector<std::string>> columns = reward::columns_of_rewards(std::span(&spec, 1), registry);
@@ -166,9 +167,9 @@ Result<int> preferences(const Globals& globals, const PreferencesArguments& a) {
             fmt::format("{}: no completion is better than another one: {}; raise --per-prompt or "
                         "--temperature, or choose another reward",
                         a.output, skipped));
-    HK_TRY(write_file_atomically(a.output, out));
-    fmt::print("{}: {} {} of {} prompts; {}\n", a.output, counts.lines, a.rankings ? "rankings" : "pairs",
-               prompts.size(), skipped);
+    HK_TRY(write_output(a.output, out));
+    fmt::print(prints ? stderr : stdout, "{}: {} {} of {} prompts; {}\n", a.output, counts.lines,
+               a.rankings ? "rankings" : "pairs", prompts.size(), skipped);
     return kDone;
 }
 
@@ -214,7 +215,7 @@ void add_preferences(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_flag("--all-pairs", a->all_pairs, "all pairs of a prompt, not only that of the best and the worst");
     parser->add_flag("--rankings", a->rankings,
                      "lists of completions, best first (column `ranking`), instead of pairs");
-    parser->add_option("-o,--output", a->output, "JSONL file to write")->required();
+    parser->add_option("-o,--output", a->output, "JSONL file to write; -: standard output")->required();
     parser->footer(
         "Example: hekla preferences out/sft --prompts prompts.jsonl --reward exact_match --set column=answer "
         "-o pairs.jsonl");
