@@ -60,7 +60,7 @@ private:
     PromptLayout layout_;
 };
 
-// Returns what stands between a prompt and the answer that is scored after it.
+// Returns the delimiter between a prompt and the answer that is scored after it.
 std::string answer_delimiter(const Task& task, const Document& document, bool chat);
 
 } // namespace hekla::harness

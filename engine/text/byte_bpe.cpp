@@ -69,7 +69,7 @@ public:
     }
 
 private:
-    // Calls `words` for the digits of a segment and for what stands between them.
+    // Calls `words` for the digits of a segment and for the text between them.
     template<class Words>
     Status split_digits(std::string_view segment, const Words& words) const {
         std::size_t begin = 0; // of what was not passed on yet

@@ -68,7 +68,7 @@ Result<std::string> ChatTemplate::render(const Messages& messages, bool answer_f
 }
 
 Result<std::string> ChatTemplate::render_open(const Messages& messages, const Vocabulary& tokens) const {
-    constexpr std::string_view kMark = "(the message goes on here)";
+    constexpr std::string_view kMark = "(the message continues here)";
     HK_TRY(check_messages(messages));
     Messages marked = messages;
     const std::string last = messages.back()["content"].get<std::string>();

@@ -62,7 +62,7 @@ TEST_CASE("demonstrations are turns, or parts of one message") {
     Case c;
     CHECK(c.prompt(0) == "<user>Q: c</><assistant>");
     CHECK(c.prompt() == "<user>Q: a</><assistant>no</><user>Q: b</><assistant>yes</><user>Q: c</><assistant>");
-    CHECK(c.delimiter().empty()); // what the assistant says begins right behind the template
+    CHECK(c.delimiter().empty()); // the template ends where the assistant's text begins
     c.layout.fewshot_as_multiturn = false;
     CHECK(c.prompt() == "<user>Q: a no\n\nQ: b yes\n\nQ: c</><assistant>");
     c.layout.chat = nullptr;

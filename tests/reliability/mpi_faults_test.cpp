@@ -1,5 +1,5 @@
 // Campaigns of faults in MPI jobs, twenty of each: a rank loses its device, the disk of rank 0 is full, the link
-// between two machines breaks. Every process ends with an error, nothing is half-written, and the same command goes on
+// between two machines breaks. Every process ends with an error, nothing is half-written, and the same command resumes
 // until the run has the bits of an undisturbed one.
 #include "mpi_jobs.hpp"
 #include "small_disk.hpp"

@@ -112,13 +112,13 @@ inline double wait_for_end(const Folder& folder, int left_out = -1) {
     }
 }
 
-// Kills what is left of a job, and waits until it is gone.
+// Kills what is left of a job, and waits for its end.
 inline void end_job(const Folder& folder) {
     for (const auto& [rank, id] : ranks_in(folder)) ::kill(id, SIGKILL);
     wait_for_end(folder); // its lock is released when it has ended
 }
 
-// Checks what a job that failed has left behind. errors: a rank that fails reports it, and so does another that ends
+// Checks the files and messages of a job that failed. errors: a rank that fails reports it, and so does another that ends
 // because of it; a rank that is killed reports nothing.
 inline void check_left_over(const Folder& folder, const Ended& ended, int errors = 1) {
     CAPTURE(ended.err);

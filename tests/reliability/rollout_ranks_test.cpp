@@ -63,7 +63,7 @@ Ended train_by(const Folder& folder, const std::vector<std::string>& objective, 
     return train(folder, arguments);
 }
 
-// What may not depend on the ranks: the log without times, the weights and moments, and completions with what is known
+// What must not depend on the ranks: the log without times, the weights and moments, and completions with what is known
 // of their tokens.
 struct Made {
     std::string log, files, completions;
