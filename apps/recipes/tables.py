@@ -146,7 +146,7 @@ def in_context() -> str:
 
 def sums() -> str:
     """The share of right sums before, within and after GRPO, for each seed."""
-    names = {"tuned": "0", "400": "400", "800": "800"}
+    names = {"tuned": "0", "200": "200", "400": "400"}
     columns = {"greedy": "most likely", "pass@1": "drawn", "vote": "vote of 16", "pass@4": "best of 4", "pass@16": "best of 16"}
     rows = []
     for seed in range(1, 10):
