@@ -80,13 +80,10 @@ infer::LikelihoodOptions likelihood_options(const Recipe& recipe, const plugin::
     return options;
 }
 
-// The rows of `count` that a rank completes: whole batches of `at_once`.
-std::pair<std::size_t, std::size_t> share_of(const exchange::Communicator& ranks, std::size_t count,
-                                             std::size_t at_once) {
-    const std::size_t batches = (count + at_once - 1) / at_once;
+// Returns the rows of `count` that a rank completes: from the first up to the second, which may be equal.
+std::pair<std::size_t, std::size_t> share_of(const exchange::Communicator& ranks, std::size_t count) {
     const auto begin = [&](int32_t rank) {
-        const std::size_t first = batches * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks.size());
-        return std::min(first * at_once, count);
+        return count * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks.size());
     };
     return {begin(ranks.rank()), begin(ranks.rank() + 1)};
 }
@@ -211,8 +208,8 @@ batch::DrawnExample Rollouts::draw(uint64_t number) const {
 
 // Lets the model complete the prompts of rows whose episodes follow each other. drawn: gets, of the rows that are
 // written first, the log probability of each token as it was drawn; may be null.
-Status Rollouts::write(std::vector<Rollout>& rows, const generate::Options& given, LogProbabilities* drawn) {
-    const std::size_t at_once = this->at_once();
+Status Rollouts::write(std::vector<Rollout>& rows, const generate::Options& given, std::size_t at_once,
+                       LogProbabilities* drawn) {
     if (drawn != nullptr) drawn->assign(std::min(at_once, rows.size()), {});
     for (std::size_t begin = 0; begin < rows.size(); begin += at_once) {
         const std::size_t count = std::min(at_once, rows.size() - begin);
@@ -425,10 +422,11 @@ void Rollouts::warn_of(const RolloutBuffer& buffer) {
 
 // Completes and scores the rows of a part. Its metrics: how far drawn and computed log probabilities are apart, and
 // what took how long.
-Status Rollouts::make_part(RolloutBuffer& part) {
+Status Rollouts::make_part(RolloutBuffer& part, std::size_t at_once) {
+    if (part.rows.empty()) return {}; // more ranks than completions
     const Clock::time_point start = Clock::now();
     LogProbabilities drawn;
-    HK_TRY(write(part.rows, sampling_, &drawn));
+    HK_TRY(write(part.rows, sampling_, at_once, &drawn));
     const double writing = seconds_since(start);
     HK_TRY(compute(part));
     HK_ASSIGN(const double apart, check_draws(drawn, part));
@@ -447,7 +445,7 @@ Status Rollouts::begin(int64_t step, bool writes, exchange::Communicator& ranks)
     part.generations = static_cast<uint32_t>(recipe().rollout.num_generations);
     part.kl_coef = kl_coef_;
     const auto rows = static_cast<std::size_t>(shape_.completions);
-    const auto [first, last] = share_of(ranks, rows, at_once());
+    const auto [first, last] = share_of(ranks, rows);
     for (std::size_t i = first; i < last; ++i) {
         Rollout& row = part.rows.emplace_back();
         row.episode = part.iteration * rows + i;
@@ -455,7 +453,7 @@ Status Rollouts::begin(int64_t step, bool writes, exchange::Communicator& ranks)
         row.example = drawn.example.index;
         row.prompt = prompt_ids(drawn);
     }
-    const Status done = make_part(part);
+    const Status done = make_part(part, at_once(ranks));
     if (!done.ok() && done.code() != Code::cancelled) return done;
     HK_ASSIGN(std::optional<RolloutBuffer> made, RolloutBuffer::gather(ranks, std::move(part), !done.ok()));
     if (ranks.rank() == 0) HK_TRY(finish(*made)); // libraries of other ranks may round differently
@@ -521,14 +519,14 @@ Result<Evaluation> Rollouts::evaluate(const Split& split, uint64_t limit, bool p
                                       exchange::Communicator& ranks) {
     RolloutBuffer part;
     const std::vector<Rollout> prompts = prompts_of(split, limit);
-    const auto [first, last] = share_of(ranks, prompts.size(), at_once());
+    const auto [first, last] = share_of(ranks, prompts.size());
     part.rows.assign(prompts.begin() + static_cast<std::ptrdiff_t>(first),
                      prompts.begin() + static_cast<std::ptrdiff_t>(last));
     generate::Options greedy = sampling_;
     greedy.sample = false;
     greedy.temperature = 1.0;
-    Status done = write(part.rows, greedy, nullptr);
-    if (done.ok()) done = score(part.rows, split);
+    Status done = write(part.rows, greedy, at_once(ranks), nullptr);
+    if (done.ok() && !part.rows.empty()) done = score(part.rows, split);
     if (!done.ok() && done.code() != Code::cancelled) return done;
     HK_ASSIGN(const RolloutBuffer whole, RolloutBuffer::gather(ranks, std::move(part), !done.ok()));
     const std::vector<Rollout>& rows = whole.rows;

@@ -85,9 +85,10 @@ private:
         std::vector<std::pair<std::string, double>> means; // of each reward, by name
     };
     Summary summary_of(const std::vector<Rollout>& rows) const;
-    Status write(std::vector<Rollout>& rows, const generate::Options& given, LogProbabilities* drawn);
+    Status write(std::vector<Rollout>& rows, const generate::Options& given, std::size_t at_once,
+                 LogProbabilities* drawn);
     Result<double> check_draws(const LogProbabilities& drawn, const RolloutBuffer& buffer) const;
-    Status make_part(RolloutBuffer& part);
+    Status make_part(RolloutBuffer& part, std::size_t at_once);
     Status finish(RolloutBuffer& made);
     Status score(std::vector<Rollout>& rows, const Split& split) const;
     Status compute(RolloutBuffer& buffer);
@@ -97,9 +98,10 @@ private:
     void warn_of(const RolloutBuffer& buffer);
     std::vector<Rollout> prompts_of(const Split& split, uint64_t limit) const;
     const Recipe& recipe() const { return context_.model.recipe; }
-    std::size_t at_once() const { // completions that are written together
-        return static_cast<std::size_t>(
-            std::min(recipe().rollout.local_rollout_forward_batch_size, shape_.completions));
+    // Completions that a rank writes together.
+    std::size_t at_once(const exchange::Communicator& ranks) const {
+        const int64_t share = (shape_.completions + ranks.size() - 1) / ranks.size();
+        return static_cast<std::size_t>(std::min(recipe().rollout.local_rollout_forward_batch_size, share));
     }
     std::vector<std::string> reward_names() const;
 

@@ -39,6 +39,7 @@ gradient_accumulation_steps = 3
 context_length = 10
 max_steps = 8
 eval_steps = 4
+eval_batches = 1
 save_steps = 1
 save_total_limit = 100
 lr_scheduler_type = "constant"
@@ -52,7 +53,7 @@ void write_files(const Folder& folder) {
 const std::vector<std::string> kPpo{"objective.id=ppo", "objective.num_ppo_epochs=2", "objective.kl_target=1.0",
                                     "head.id=lm+value"};
 const std::vector<std::string> kGrpo{"objective.id=grpo", "objective.beta=0.1", "rollout.num_generations=4",
-                                     "head.id=lm"};
+                                     "rollout.local_rollout_forward_batch_size=16", "head.id=lm"};
 
 Ended train_by(const Folder& folder, const std::vector<std::string>& objective, const std::string& dir, int ranks,
                int steps) {
