@@ -118,6 +118,9 @@ def tables() -> dict:
         ["the answer at once", score("parity-once", "exact_match", **percent)],
         ["the parity after every bit, all of them right", score("parity-steps", "exact_match", **percent)]])
     made["grpo"] = sums()
+    made["reviews-pairs"] = pairs()
+    made["reviews"] = frontier()
+    made["reviews-tax"] = tax()
     return made
 
 
@@ -154,6 +157,42 @@ def sums() -> str:
             if found := load(f"grpo-{step}-{seed}"):
                 rows.append([str(seed), title] + [f"{found[key]:.3f}" for key in columns])
     return table(["seed", "step"] + list(columns.values()), rows) if rows else NOT_RUN
+
+
+def each(name: str):
+    """What `results` measured of each seed."""
+    return [found for seed in range(1, 10) if (found := load(f"{name}-{seed}"))]
+
+
+def pairs() -> str:
+    found = [one["accuracy"] for one in each("reviews-reward")]
+    return f"Right: {spread(found)}." if found else NOT_RUN
+
+
+def frontier() -> str:
+    """KL divergence, the words' reward and the reward model's of each way, over seeds."""
+    ways = {}
+    for found in each("reviews-frontier"):
+        for series in found["series"]:
+            points = series["points"]
+            ways.setdefault(series["name"], []).append(points[-1])
+            if series["name"] == "PPO without KL":
+                ways.setdefault("PPO without KL, where the words' reward is highest", []).append(
+                    max(points, key=lambda point: point["gold"]))
+    return table(["", "KL, nats", "words (gold)", "reward model"], [
+        [name] + [spread([point[key] for point in points]) for key in ("kl", "gold", "trained")]
+        for name, points in ways.items()]) if ways else NOT_RUN
+
+
+def tax() -> str:
+    """What the models can do besides, before and after, over seeds."""
+    names = {"tuned": "fine-tuned", "ppo": "PPO", "free": "PPO without KL", "dpo": "DPO"}
+    columns = {("wikitext", "bits_per_byte,none"): "Wikipedia, bits a byte", ("reviews", "acc,none"): "endings, right",
+               ("reviews", "brier_score,none"): "Brier", ("reviews", "ece,none"): "ECE",
+               ("sst2", "acc,none"): "SST-2, right", ("cola", "acc,none"): "CoLA, right"}
+    rows = [[title] + [spread([one["results"][task][key] for one in found]) for task, key in columns]
+            for name, title in names.items() if (found := each(f"reviews-{name}"))]
+    return table(["", *columns.values()], rows) if rows else NOT_RUN
 
 
 def tickets() -> str:
