@@ -189,6 +189,8 @@ TEST_CASE("tasks: prompts in the model's chat template") {
     CHECK(turns["chat_template_sha"].get<std::string>().size() == 64);
     CHECK(turns["system_instruction"] == "Go on.");
     CHECK(turns["fewshot_as_multiturn"] == true);
+    CHECK(has(place.read("out/report.html"), "prompts in the model's own chat template, demonstrations as turns, after "
+                                             "the instruction &quot;Go on.&quot;"));
     const std::string prompt = of_turns["arg_0"];
     CHECK(prompt.starts_with("[system] Go on.\n[user] "));
     CHECK(prompt.ends_with("\n[user] we walk\n[assistant] "));

@@ -182,7 +182,11 @@ std::string score_text(const harness::Score& score) {
 }
 
 std::string tasks_page(std::span<const EvaluatedModel> models) {
-    std::string sections = section("Scores", score_table(models));
+    std::string scores = score_table(models);
+    for (const EvaluatedModel& model : models)
+        if (!model.prompts.empty())
+            scores += fmt::format("<p>{}: prompts {}.</p>", escape_markup(model.name), escape_markup(model.prompts));
+    std::string sections = section("Scores", scores);
     if (const std::string shots = scores_over_shots(models); !shots.empty())
         sections += section("Score over demonstrations", shots);
     std::string names;

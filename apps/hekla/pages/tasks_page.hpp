@@ -12,6 +12,7 @@ namespace hekla::app {
 
 struct EvaluatedModel {
     std::string name;
+    std::string prompts; // how they were written, if not as the tasks have them: "in the model's own chat template"
     std::vector<harness::TaskResult> results; // the same tasks for all models, in the same order
 };
 

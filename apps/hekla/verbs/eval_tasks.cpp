@@ -165,6 +165,18 @@ public:
     std::vector<EvaluatedModel> take_models() { return std::move(models_); }
 
 private:
+    std::string prompts() const {
+        std::string how;
+        if (a_.chat_template == "auto")
+            how = "in the model's own chat template";
+        else if (!a_.chat_template.empty())
+            how = fmt::format("in the chat template {}", a_.chat_template);
+        if (!how.empty()) how += a_.fewshot_as_multiturn ? ", demonstrations as turns" : ", demonstrations in one turn";
+        if (!a_.system_instruction.empty())
+            how += fmt::format("{}after the instruction \"{}\"", how.empty() ? "" : ", ", a_.system_instruction);
+        return how;
+    }
+
     Result<ordered_json> evaluate(const std::string& path, const std::string& name,
                                   const infer::AdapterUses& adapters) {
         infer::ModelOptions open;
@@ -194,6 +206,7 @@ private:
                   harness::Evaluator::create(registry_, model, of.options));
         EvaluatedModel& evaluated = models_.emplace_back();
         evaluated.name = name;
+        evaluated.prompts = prompts();
         ordered_json by_shots = ordered_json::object();
         const std::size_t rounds = std::max<std::size_t>(a_.num_fewshot.size(), 1);
         for (std::size_t round = 0; round < rounds; ++round) {
