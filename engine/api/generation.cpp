@@ -140,14 +140,15 @@ Result<generate::Output> Generation::write(const Round& round) {
     nlohmann::json arguments = nlohmann::json::object();
     arguments["max_new_tokens"] = o.max_new_tokens;
     arguments["do_sample"] = o.greedy == 0 && o.beams <= 1;
-    if (o.beams > 1) arguments["num_beams"] = o.beams;
+    arguments["num_beams"] = std::max<int64_t>(o.beams, 1);
+    arguments["num_return_sequences"] = 1;
     arguments["temperature"] = o.temperature;
     arguments["top_k"] = o.top_k;
     arguments["top_p"] = o.top_p;
     arguments["repetition_penalty"] = o.repetition_penalty;
     arguments["no_repeat_ngram_size"] = o.no_repeat_ngram_size;
     HK_ASSIGN(generate::Options options,
-              generate::options_from(model_.config, arguments, static_cast<int64_t>(request.prompts[0].size())));
+              generate::options_from(model_.generation, arguments, static_cast<int64_t>(request.prompts[0].size())));
     options.seed = o.seed;
     options.slide_context = o.slide_context != 0;
     const bool encodes = decoder_->encoder_decoder();

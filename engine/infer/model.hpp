@@ -54,6 +54,7 @@ struct Model {
     std::filesystem::path path;                   // of the weights
     std::shared_ptr<const ExportedFile> exported; // the file of `hekla export`; null: a folder
     nlohmann::json config;
+    nlohmann::json generation; // what generate::options_from() takes as the configuration
     std::unique_ptr<text::Tokenizer> tokenizer;
     Status tokenizer_problem;
     std::unique_ptr<plugin::Composition> composition;

@@ -1,6 +1,7 @@
 #include "infer/open_model.hpp"
 
 #include "base/json.hpp"
+#include "generate/settings.hpp"
 #include "infer/base_model.hpp"
 #include "infer/combined_parameters.hpp"
 #include "infer/exported_model.hpp"
@@ -285,6 +286,7 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
         HK_ASSIGN(m.tokenizer, text::lying_in(options.memory, tokenizer.take()));
     }
     HK_ASSIGN(m.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
+    HK_ASSIGN(m.generation, generate::settings_of(m.path, m.config));
     HK_ASSIGN(plugin::CompositionSpec spec, stored_spec(registry, folder, options));
     HK_ASSIGN(UsedAdapters used, use_adapters(options.adapters, options.adapters_by_row, options.slots, spec));
     m.adapters = std::move(used.adapters);

@@ -4,6 +4,7 @@
 #include "base/trimmed.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
+#include "generate/settings.hpp"
 #include "infer/prompt_fields.hpp"
 #include "score/translation.hpp"
 
@@ -67,11 +68,10 @@ Result<TextEvaluator::Kind> TextEvaluator::kind_of(const plugin::Composition& co
     return writes ? Kind::from_prompt : Kind::nothing;
 }
 
-Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& runtime, program::ParameterStore& store,
-                                                             const plugin::Composition& composition,
-                                                             const text::Tokenizer& tokenizer, const json& arguments,
-                                                             int64_t batch, std::vector<int64_t> lengths,
-                                                             uint64_t seed) {
+Result<std::unique_ptr<TextEvaluator>>
+TextEvaluator::create(program::Runtime& runtime, program::ParameterStore& store, const plugin::Composition& composition,
+                      const text::Tokenizer& tokenizer, const std::filesystem::path& folder, const json& arguments,
+                      int64_t batch, std::vector<int64_t> lengths, uint64_t seed) {
     std::unique_ptr<TextEvaluator> e(new TextEvaluator());
     e->composition_ = &composition;
     e->tokenizer_ = &tokenizer;
@@ -95,10 +95,11 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
     }
     HK_ASSIGN(const std::string written, composition.write_config());
     HK_ASSIGN(const json config, parse_json_object(written, "config.json"));
+    HK_ASSIGN(const json settings, generate::settings_of(folder, config));
     json given = arguments;
     if (!given.contains("max_new_tokens")) given["max_new_tokens"] = e->lengths_.back();
     if (!given.contains("do_sample")) given["do_sample"] = false;
-    Result<generate::Options> options = generate::options_from(config, given, 0);
+    Result<generate::Options> options = generate::options_from(settings, given, 0);
     if (!options.ok()) return options.status().with_context("[generate]");
     e->options_ = options.take();
     if (e->options_.sequences > 1)

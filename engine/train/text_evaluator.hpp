@@ -8,6 +8,7 @@
 #include "text/tokenizer.hpp"
 #include "train/run_data.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -36,13 +37,13 @@ public:
     static Result<Kind> kind_of(const plugin::Composition& composition);
 
     // arguments: of generation, with the names of transformers' generate(); max_new_tokens defaults to the length of a
-    // row. lengths: of rows, ascending. All arguments must outlive this. Errors: an objective that does not train
-    // generation, a body that cannot generate token by token, an unknown argument.
-    static Result<std::unique_ptr<TextEvaluator>> create(program::Runtime& runtime, program::ParameterStore& store,
-                                                         const plugin::Composition& composition,
-                                                         const text::Tokenizer& tokenizer,
-                                                         const nlohmann::json& arguments, int64_t batch,
-                                                         std::vector<int64_t> lengths, uint64_t seed);
+    // row. folder: of the run, for its settings of generation. lengths: of rows, ascending. All arguments must outlive
+    // this. Errors: an objective that does not train generation, a body that cannot generate token by token, an unknown
+    // argument.
+    static Result<std::unique_ptr<TextEvaluator>>
+    create(program::Runtime& runtime, program::ParameterStore& store, const plugin::Composition& composition,
+           const text::Tokenizer& tokenizer, const std::filesystem::path& folder, const nlohmann::json& arguments,
+           int64_t batch, std::vector<int64_t> lengths, uint64_t seed);
 
     // Lets a token end the texts, besides those of the model and the arguments.
     void end_at(int32_t token) { options_.eos.push_back(token); }

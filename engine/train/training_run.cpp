@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "batch/collate.hpp"
+#include "generate/settings.hpp"
 #include "model/finite.hpp"
 #include "train/batch_wait.hpp"
 #include "train/fit.hpp"
@@ -78,6 +79,7 @@ Status TrainingRun::start() {
     folder_.keep();
     HK_TRY(tokenizer_->save(run_));
     HK_TRY(save_chat_template());
+    HK_TRY(save_generation_settings());
     HK_TRY(write_file_atomically(run_ / "recipe.toml", write_recipe(recipe_)));
     if (mask_) HK_TRY(mask_->write(run_ / kMaskFile));
     return record_choices();
@@ -87,6 +89,17 @@ Result<bool> TrainingRun::has_token_loss() const {
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, row_lengths().front()));
     HK_ASSIGN(const graph::Graph graph, composition_->build(HK_MODE_EVALUATE, fields));
     return is_token_loss(graph, tokenizer_->vocabulary_size());
+}
+
+// Keeps those of the model that is trained on, whose token ids are right where its tokenizer is kept.
+Status TrainingRun::save_generation_settings() const {
+    const std::string& from = recipe_.model.from;
+    std::error_code error;
+    if (from.empty() || tokenizer_folder(recipe_) != from ||
+        !fs::is_regular_file(fs::path(from) / generate::kSettingsFile, error))
+        return {};
+    HK_ASSIGN(const std::string text, read_file(fs::path(from) / generate::kSettingsFile));
+    return write_file_atomically(run_ / generate::kSettingsFile, text);
 }
 
 Status TrainingRun::save_chat_template() const {
@@ -310,7 +323,7 @@ int64_t TrainingRun::evaluation_batch() const {
 Status TrainingRun::add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result) {
     if (texts_ == nullptr) {
         HK_ASSIGN(texts_,
-                  TextEvaluator::create(*runtime_, *store_, *composition_, *tokenizer_, recipe_.generate.options,
+                  TextEvaluator::create(*runtime_, *store_, *composition_, *tokenizer_, run_, recipe_.generate.options,
                                         evaluation_batch(), row_lengths(), static_cast<uint64_t>(recipe_.train.seed)));
         if (const std::optional<int32_t> end = data_.turn_end()) texts_->end_at(*end);
     }

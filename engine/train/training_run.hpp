@@ -306,6 +306,7 @@ private:
     }
     // Writes the chat template of the data, or else of the tokenizer's folder, into the run's folder.
     Status save_chat_template() const;
+    Status save_generation_settings() const;
     // Reads [rollout] where the objective learns from rollouts.
     Status describe_rollouts();
     RolloutContext rollout_context() const;

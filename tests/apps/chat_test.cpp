@@ -86,6 +86,13 @@ TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template
                 "dir = \"second\"\n");
     succeed(place.run({"train", "second.toml"}));
     CHECK(place.read("second/chat_template.jinja") == place.read("run/chat_template.jinja"));
+    // The folder's settings of generation count, and a training from the folder keeps them.
+    place.write("run/generation_config.json", R"({"min_new_tokens": 12, "num_beams": 4})");
+    CHECK(succeed(place.run(ask)).out.size() > std::string("a moon\n").size());
+    place.write("second.toml", place.read("second.toml") + "[generate]\nexamples = 0\n");
+    succeed(place.run({"train", "second.toml", "output.dir=third"}));
+    CHECK(place.read("third/generation_config.json") == place.read("run/generation_config.json"));
+    CHECK_FALSE(std::filesystem::exists(place.path("second/generation_config.json")));
     // Perplexity is that of the assistant's tokens.
     CHECK(has(succeed(place.run({"eval", "chat.toml"})).out, "perplexity "));
 
@@ -94,6 +101,9 @@ TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template
         CHECK(ran.status == 1);
         return ran.err;
     };
+    place.write("run/generation_config.json", "{");
+    CHECK(has(refused(ask), "generation_config.json"));
+    std::filesystem::remove(place.path("run/generation_config.json"));
     CHECK(has(refused({"generate", "run", "--chat"}), "give --prompt or --messages"));
     place.write("wrong.json", R"({"role": "user"})");
     CHECK(has(refused({"generate", "run", "--chat", "--messages", "wrong.json"}), "expected a list of messages"));

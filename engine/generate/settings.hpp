@@ -1,0 +1,18 @@
+// A folder's own settings of generation.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace hekla::generate {
+
+inline constexpr std::string_view kSettingsFile = "generation_config.json";
+
+// Returns what options_from() takes as a folder's configuration, as the reference reads it: generation_config.json with
+// the special tokens of config.json that it does not name; without that file, config.json. Errors: a file that cannot
+// be read, or is not a JSON object.
+Result<nlohmann::json> settings_of(const std::filesystem::path& folder, const nlohmann::json& config);
+
+} // namespace hekla::generate
