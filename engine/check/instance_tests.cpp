@@ -250,9 +250,11 @@ Status test_used_abi(Trial& trial) {
     std::string all;
     for (const auto& [name, minor] : plugin::trace_summary().used) {
         newest = std::max(newest, minor);
-        std::string_view part = name;
-        part.remove_prefix(std::string_view("hk_").size());
-        part.remove_suffix(std::string_view("_interface").size());
+        std::string_view part = name; // "hk_graph_interface", "operation cumprod"
+        if (part.starts_with("hk_")) {
+            part.remove_prefix(std::string_view("hk_").size());
+            part.remove_suffix(std::string_view("_interface").size());
+        }
         all += fmt::format("{}{} {}.{}", all.empty() ? "" : ", ", part, HK_ABI_MAJOR, minor);
     }
     const uint32_t asked = trial.manifest().abi_minor_needed;

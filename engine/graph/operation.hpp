@@ -55,7 +55,8 @@ struct OperationInfo {
     Op op;
     const char* name;
     uint32_t revision;
-    bool internal; // created by the engine only; refused from plugins
+    uint32_t since; // the minor version of the ABI that added it
+    bool internal;  // created by the engine only; refused from plugins
     std::vector<InputInfo> inputs;
     std::vector<AttributeInfo> attributes;
     std::vector<OutputInfo> outputs;

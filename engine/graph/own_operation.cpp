@@ -75,6 +75,7 @@ OwnOperation::OwnOperation(OwnDeclaration declaration) : declaration_(std::move(
     info_.op = Op::own;
     info_.name = declaration_.name.c_str();
     info_.revision = declaration_.revision;
+    info_.since = 0;
     info_.internal = false;
     for (const OwnDeclaration::Input& input : declaration_.inputs)
         info_.inputs.push_back(

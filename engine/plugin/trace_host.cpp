@@ -1,5 +1,7 @@
 #include "plugin/trace_host.hpp"
 
+#include "graph/operation.hpp"
+#include "plugin/host_error.hpp"
 #include "plugin/trace_rules.hpp"
 #include "plugin/traced_function.hpp"
 
@@ -60,7 +62,7 @@ HK_BEFORE(step_scalar, hk_string name, double) {
     check_not_in_gradient(state, "step_scalar");
     check_name("a step scalar", name);
 }
-HK_BEFORE(emit, hk_string, uint32_t, const hk_value* inputs, uint32_t count, const hk_attribute* attributes,
+HK_BEFORE(emit, hk_string name, uint32_t, const hk_value* inputs, uint32_t count, const hk_attribute* attributes,
           uint32_t attribute_count, hk_value*, uint32_t) {
     for (uint32_t i = 0; inputs != nullptr && i < count; ++i) check_value(state, inputs[i], "emit");
     for (uint32_t i = 0; attributes != nullptr && i < attribute_count; ++i) {
@@ -69,6 +71,9 @@ HK_BEFORE(emit, hk_string, uint32_t, const hk_value* inputs, uint32_t count, con
         check_text(a->name);
         check_text(a->text);
     }
+    const graph::OperationInfo* operation = graph::find_operation(view(name));
+    if (operation != nullptr && operation->since > 0)
+        note_use(fmt::format("operation {}", operation->name), operation->since);
 }
 HK_BEFORE(shape, hk_value value, int64_t*, uint32_t*) { check_value(state, value, "shape"); }
 HK_BEFORE(scope_begin, hk_string) { ++state.scopes; }

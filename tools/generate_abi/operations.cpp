@@ -234,7 +234,7 @@ std::string engine_table(const std::vector<Operation>& operations) {
     s += "#undef HK_OPERATION\n#endif\n#ifdef HK_OPERATION_TABLE\n";
     const auto kind = [](const std::string& k) { return k == "any" ? "any" : k == "int" ? "integer" : "floating"; };
     for (const Operation& o : operations) {
-        s += fmt::format("{{Op::{0}, \"{0}\", {1}, {2}, {{", o.name, o.revision, o.internal);
+        s += fmt::format("{{Op::{0}, \"{0}\", {1}, {2}, {3}, {{", o.name, o.revision, o.since, o.internal);
         for (const Input& i : o.inputs)
             s += fmt::format("{{\"{}\", InputKind::{}, {}, {}}}, ", i.name, kind(i.kind), i.optional, i.variadic);
         s += "}, {";
