@@ -31,7 +31,13 @@ public:
     // Adds to the gradient of an input. Undoes broadcasting and converts to the input's kind.
     void give(std::size_t input, ValueId gradient);
     void give_value(ValueId value, ValueId gradient);
-    ValueId gradient(ValueId value) const { return gradients_[value]; }
+    // The same for a gradient that is 0 but for dy from `start` on along an axis, and for the product a^T b of a [R, K]
+    // and b [R, N]. The slices of a value and the products with a small one come in numbers, from the steps of a loop:
+    // these are joined, so that they cost what one of the whole costs.
+    void give_slice(std::size_t input, ValueId dy, int64_t axis, int64_t start);
+    void give_product(std::size_t input, ValueId a, ValueId b);
+    // All of what was given must be there.
+    ValueId gradient(ValueId value);
     bool active(ValueId value) const { return active_[value]; }
     // Whether rules emit operations that have gradients where there is a choice.
     bool again() const { return again_; }
@@ -68,11 +74,31 @@ public:
     Builder& builder() { return b_; }
 
 private:
+    struct Slice {
+        ValueId dy = kNone;
+        int64_t axis = 0, start = 0;
+    };
+    struct Product {
+        ValueId a = kNone, b = kNone;
+    };
+    // What was given for a value and is not in its gradient yet.
+    struct Parts {
+        std::vector<Slice> slices;
+        std::vector<Product> products;
+    };
+
     void mark_dependents(); // of the active values
+    void count_parts();
+    void join_parts(ValueId value);
+    ValueId joined_slices(ValueId value, std::vector<Slice> slices); // kNone: they overlap, or have several axes
+    ValueId joined_products(ValueId value, std::span<const Product> products);
+    ValueId unslice(ValueId value, const Slice& slice);
 
     Builder b_;
     Node node_;
     bool again_ = false;
+    std::vector<uint32_t> readers_; // by value: slices of it, or products with it
+    std::map<ValueId, Parts> parts_;
     std::vector<bool> active_;       // by value of the original graph
     std::vector<ValueId> gradients_; // by value of the original graph; does not grow
 };

@@ -135,7 +135,7 @@ std::vector<ValueId> Builder::emit(Node node, std::span<const ValueId> inputs,
         fail(inferred.status());
         return {};
     }
-    if (is_expanded(node.op)) return expand(*this, node);
+    if (expands_now(*this, node)) return expand(*this, node);
     return append(std::move(node), inferred.value());
 }
 
@@ -299,12 +299,13 @@ void Builder::metric(const std::string& name, ValueId sum, ValueId count) {
     graph_.metrics.push_back({name, sum, count});
 }
 
-Result<Graph> Builder::finish() {
+Result<Graph> Builder::finish(std::span<std::size_t> counts) {
     if (!ok()) return status_;
     if (scope_ != 0) return failed_precondition(fmt::format("scope '{}' is still open", graph_.scope_path(scope_)));
     if (region_ != 0) return failed_precondition("a recompute region is still open");
-    HK_TRY(check_incoming_gradients(graph_));
-    return std::move(graph_);
+    HK_ASSIGN(Graph unrolled, unroll_loops(std::move(graph_), counts));
+    HK_TRY(check_incoming_gradients(unrolled));
+    return unrolled;
 }
 
 } // namespace hekla::graph

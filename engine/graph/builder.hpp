@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <span>
 
 namespace hekla::graph {
 
@@ -67,7 +68,8 @@ public:
     Shape shape(ValueId id) const { return graph_.shape(id); } // a copy, since values move when the graph grows
     Kind kind(ValueId id) const { return graph_.kind(id); }
 
-    Result<Graph> finish(); // an open scope or region is an error
+    // Unrolls the loops. counts: see unroll_loops. An open scope or region is an error.
+    Result<Graph> finish(std::span<std::size_t> counts = {});
 
 private:
     std::vector<ValueId> emit_one_hot(std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes);
@@ -87,7 +89,15 @@ private:
 // Returns whether a builder replaces the operation by others, and emits those that compute a node of it, which was
 // checked (expand.cpp).
 bool is_expanded(Op op);
+bool expands_now(const Builder& builder,
+                 const Node& node); // false: a gradient_of whose y comes from a loop, until then
 std::vector<ValueId> expand(Builder& builder, const Node& node);
+
+// Returns the graph with every loop unrolled. counts: of the graph's first nodes, ascending; they become how many nodes
+// these are in the result. Errors name the node: a value of one step that is used after the loop, a state without
+// loop_next or with two, loops that read each other's results, a body too large for its number of steps, operations
+// that a body cannot have.
+Result<Graph> unroll_loops(Graph graph, std::span<std::size_t> counts = {});
 
 // Returns the broadcast shape by NumPy's rule; nothing if the shapes do not fit.
 std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);

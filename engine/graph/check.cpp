@@ -2,6 +2,7 @@
 
 #include "graph/builder.hpp"
 #include "graph/graph.hpp"
+#include "graph/loop.hpp"
 #include "graph/own_gradient.hpp"
 
 #include <cstring>
@@ -58,7 +59,8 @@ Status check(const Graph& graph) {
                 node.attributes[i].value.index() != static_cast<std::size_t>(o.attributes[i].type))
                 return bad(id, fmt::format("attribute {} is not {}", i, o.attributes[i].name));
         }
-        if (is_expanded(node.op)) return bad(id, "only a builder adds this operation: it becomes others");
+        if (is_expanded(node.op) || is_loop_operation(node.op))
+            return bad(id, "only a builder adds this operation: it becomes others");
         Result<std::vector<std::pair<Kind, Shape>>> inferred = infer_outputs(graph, node);
         if (!inferred.ok()) return inferred.status();
         if (node.outputs.size() != inferred.value().size()) return bad(id, "wrong number of outputs");

@@ -17,6 +17,10 @@ bool is_expanded(Op op) {
     }
 }
 
+bool expands_now(const Builder& builder, const Node& node) {
+    return is_expanded(node.op) && !waits_for_loops(builder, node);
+}
+
 std::vector<ValueId> expand(Builder& builder, const Node& node) {
     switch (node.op) {
     case Op::buffer_update: return expand_buffer_update(builder, node);

@@ -10,6 +10,8 @@
 namespace hekla::graph {
 namespace {
 
+constexpr uint32_t kManyParts = 4; // slices or products whose gradients are joined
+
 // Returns whether an operation has no gradient, whatever the kinds of its inputs.
 bool stops(Op op) {
     switch (op) {
@@ -30,6 +32,7 @@ Backward::Backward(Graph graph, const std::set<std::string, std::less<>>& frozen
     for (const auto& [name, value] : b_.graph().parameters())
         if (!frozen.contains(name)) active_[value] = true;
     mark_dependents();
+    count_parts();
 }
 
 Backward::Backward(Graph graph, ValueId from)
@@ -37,6 +40,7 @@ Backward::Backward(Graph graph, ValueId from)
       gradients_(b_.graph().values.size(), kNone) {
     active_[from] = true;
     mark_dependents();
+    count_parts();
 }
 
 void Backward::mark_dependents() {
@@ -49,9 +53,23 @@ void Backward::mark_dependents() {
     }
 }
 
+void Backward::count_parts() {
+    readers_.assign(b_.graph().values.size(), 0);
+    for (const Node& node : b_.graph().nodes) {
+        if (node.op == Op::slice && node.integer("stride") == 1) ++readers_[node.inputs[0]];
+        if (node.op == Op::linear || node.op == Op::matmul) ++readers_[node.inputs[1]];
+    }
+}
+
 void Backward::enter(NodeId id) {
     node_ = b_.graph().nodes[id]; // a copy: emitting moves the nodes
     b_.set_scope(node_.scope);
+    for (const ValueId output : node_.outputs) join_parts(output);
+}
+
+ValueId Backward::gradient(ValueId value) {
+    join_parts(value);
+    return gradients_[value];
 }
 
 bool Backward::any_dy() const {
@@ -70,6 +88,85 @@ void Backward::give_value(ValueId value, ValueId gradient) {
     gradient = cast(gradient, parameter ? Kind::float32 : kind(value));
     ValueId& total = gradients_[value];
     total = total == kNone ? gradient : add(total, gradient);
+}
+
+void Backward::give_slice(std::size_t input, ValueId dy, int64_t axis, int64_t start) {
+    if (!wants(input) || !b_.ok()) return;
+    const Slice slice{dy, axis, start};
+    if (readers_[x(input)] >= kManyParts)
+        parts_[x(input)].slices.push_back(slice);
+    else
+        give(input, unslice(x(input), slice));
+}
+
+void Backward::give_product(std::size_t input, ValueId a, ValueId b) {
+    if (!wants(input) || !b_.ok()) return;
+    const int64_t rows = shape(a)[0], k = shape(a)[1], n = shape(b)[1];
+    const bool small = rows * (k + n) < k * n; // a and b, which are copied, are less than the product, which is added
+    if (readers_[x(input)] >= kManyParts && small)
+        parts_[x(input)].products.push_back({a, b});
+    else
+        give(input, reshape(matmul(a, b, true, false), shape(x(input))));
+}
+
+ValueId Backward::unslice(ValueId value, const Slice& slice) {
+    return b_(Op::unslice, {slice.dy},
+              {{"axis", slice.axis},
+               {"start", slice.start},
+               {"stride", int64_t{1}},
+               {"length", shape(value)[static_cast<int>(slice.axis)]}});
+}
+
+void Backward::join_parts(ValueId value) {
+    const auto found = parts_.find(value);
+    if (found == parts_.end() || !b_.ok()) return;
+    const Parts parts = std::move(found->second);
+    parts_.erase(found);
+    if (const ValueId all = joined_slices(value, parts.slices); all != kNone)
+        give_value(value, all);
+    else
+        for (const Slice& slice : parts.slices) give_value(value, unslice(value, slice));
+    std::map<std::pair<int64_t, int64_t>, std::vector<Product>> of_one_form; // a product's rows can be transposed
+    for (const Product& product : parts.products)
+        of_one_form[{shape(product.a)[1], shape(product.b)[1]}].push_back(product);
+    for (const auto& [form, products] : of_one_form) give_value(value, joined_products(value, products));
+}
+
+ValueId Backward::joined_slices(ValueId value, std::vector<Slice> slices) {
+    if (slices.size() < kManyParts) return kNone;
+    const int64_t axis = slices.front().axis;
+    std::ranges::sort(slices, {}, &Slice::start);
+    std::vector<ValueId> all;
+    int64_t end = 0;
+    const auto fill_to = [&](int64_t start) {
+        if (start == end) return;
+        Shape gap = shape(value);
+        gap[static_cast<int>(axis)] = start - end;
+        all.push_back(b_.fill(kind(slices.front().dy), gap, 0.0));
+    };
+    for (const Slice& slice : slices) {
+        if (slice.axis != axis || slice.start < end) return kNone;
+        fill_to(slice.start);
+        all.push_back(slice.dy);
+        end = slice.start + shape(slice.dy)[static_cast<int>(axis)];
+    }
+    fill_to(shape(value)[static_cast<int>(axis)]);
+    const NamedAttribute along[] = {{"axis", axis}};
+    const std::vector<ValueId> joined = b_.emit(Op::concat, all, along);
+    return joined.empty() ? kNone : joined[0];
+}
+
+ValueId Backward::joined_products(ValueId value, std::span<const Product> products) {
+    const auto joined = [&](ValueId Product::*side) {
+        std::vector<ValueId> rows;
+        for (const Product& product : products) rows.push_back(product.*side);
+        if (rows.size() == 1) return rows[0];
+        const NamedAttribute along[] = {{"axis", int64_t{0}}};
+        const std::vector<ValueId> all = b_.emit(Op::concat, rows, along);
+        return all.empty() ? kNone : all[0];
+    };
+    const ValueId a = joined(&Product::a), b = joined(&Product::b);
+    return b_.ok() ? reshape(matmul(a, b, true, false), shape(value)) : kNone;
 }
 
 ValueId Backward::number(ValueId like, double value) { return b_.fill(kind(like), Shape{}, value); }

@@ -28,7 +28,7 @@ void matmul_gradient(Backward& b) {
     if (!ta && batch_elements(b.shape(w)) == 1) {
         // The same b for every matrix of a: one product over all rows, instead of one per matrix and a sum.
         const ValueId rows = rows_of(b, a), drows = rows_of(b, dy);
-        b.give(1, b.reshape(tb ? b.matmul(drows, rows, true, false) : b.matmul(rows, drows, true, false), b.shape(w)));
+        b.give_product(1, tb ? drows : rows, tb ? rows : drows);
         return;
     }
     b.give(1, tb ? b.matmul(dy, a, true, ta) : b.matmul(a, dy, !ta, false));
@@ -41,7 +41,7 @@ void linear_gradient(Backward& b) {
     const ValueId drows = rows_of(b, dy);
     if (b.wants(1)) {
         const ValueId rows = rows_of(b, b.x(0));
-        b.give(1, input_first ? b.matmul(rows, drows, true, false) : b.matmul(drows, rows, true, false));
+        b.give_product(1, input_first ? rows : drows, input_first ? drows : rows);
     }
     if (b.wants(2)) b.give(2, b.sum(drows, {0}, false));
 }

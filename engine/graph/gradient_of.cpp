@@ -1,8 +1,30 @@
 #include "graph/gradient_of.hpp"
 
 #include "graph/backward.hpp"
+#include "graph/loop.hpp"
+
+#include <algorithm>
 
 namespace hekla::graph {
+namespace {
+
+// Whether an operation of a loop is among those that the value is computed from.
+bool comes_from_loop(const Graph& graph, ValueId value) {
+    if (std::ranges::none_of(graph.nodes, is_loop_operation, &Node::op)) return false;
+    std::vector<bool> from_loop(graph.values.size(), false);
+    for (const Node& node : graph.nodes) {
+        bool from = is_loop_operation(node.op);
+        for (const ValueId input : node.inputs) from = from || from_loop[input];
+        for (const ValueId output : node.outputs) from_loop[output] = from;
+    }
+    return from_loop[value];
+}
+
+} // namespace
+
+bool waits_for_loops(const Builder& builder, const Node& node) {
+    return node.op == Op::gradient_of && comes_from_loop(builder.graph(), node.inputs[0]);
+}
 
 std::vector<ValueId> expand_gradient_of(Builder& builder, const Node& node) {
     const ValueId y = node.inputs[0], x = node.inputs[1];

@@ -46,6 +46,10 @@ bool shape_gradient(Backward& b) {
     case Op::transpose: b.give(0, transposed_back(b, dy)); return true;
     case Op::slice: {
         const int64_t axis = node.integer("axis");
+        if (node.integer("stride") == 1) {
+            b.give_slice(0, dy, from_start(axis, b.shape(b.x()).rank()), node.integer("start"));
+            return true;
+        }
         b.give(0, build(Op::unslice, {dy},
                         {{"axis", axis},
                          {"start", node.integer("start")},

@@ -1,6 +1,7 @@
 // Shape rules: from a node's inputs and attributes to the kinds and shapes of its outputs. Messages contain the
 // operation, the given shapes, and what differs, like a compiler's.
 #include "graph/given_gradient.hpp"
+#include "graph/loop.hpp"
 #include "graph/shape_rule.hpp"
 #include "graph/truncated_normal.hpp"
 #include "graph/windows.hpp"
@@ -731,6 +732,11 @@ Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     case Op::tap:
     case Op::site: return one(r.kind(0), r.shape(0));
     case Op::gradient_of: return one(r.kind(1), r.shape(1));
+    case Op::loop_index:
+    case Op::loop_step:
+    case Op::loop_state:
+    case Op::loop_next:
+    case Op::loop_collect: return loop_outputs(r);
     case Op::incoming_gradient:
     case Op::with_gradient: return given_gradient_outputs(r);
     case Op::buffer_update: {

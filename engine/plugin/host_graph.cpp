@@ -297,8 +297,9 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
         made = own != nullptr ? emit_own(b->joint, b->tag, *own, in, given) : builder.emit(o->op, in, given);
         if (own == nullptr && o->op == graph::Op::buffer_update && b->joint.mode != HK_MODE_TRAIN && builder.ok())
             builder.drop_output(std::string(graph::kBufferUpdate) + builder.graph().producer(in[0]).text("name"));
-        // The products that a convolution becomes are not sites of adapters.
-        const bool may_be_site = own != nullptr || !graph::is_expanded(o->op);
+        // The products that a convolution becomes are not sites of adapters, and neither is what a loop is known by.
+        const bool may_be_site = own != nullptr || (!graph::is_expanded(o->op) && o->op != graph::Op::loop_index &&
+                                                    o->op != graph::Op::loop_state);
         if (builder.ok() && b->joint.adapt != nullptr && !made.empty() && may_be_site)
             made[0] = (*b->joint.adapt)(made[0]);
         return builder.ok();

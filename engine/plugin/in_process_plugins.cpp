@@ -159,7 +159,7 @@ public:
         if (request.merged) HK_TRY(adapters_.check_merged(described.sites));
         if (request.initial)
             for (const auto& [name, value] : joint.initial) joint.builder.output(kInitial + name, value);
-        HK_ASSIGN(described.graph, joint.builder.finish());
+        HK_ASSIGN(described.graph, finish(joint.builder, described.parts));
         return described;
     }
 
@@ -413,6 +413,18 @@ private:
             add_part(parts, joint, whose + head.what, head.manifest);
         }
         return {};
+    }
+
+    // Each part begins where the one before it ends, also after the loops were unrolled.
+    static Result<graph::Graph> finish(graph::Builder& builder, std::vector<GraphPart>& parts) {
+        std::vector<std::size_t> ends;
+        for (const GraphPart& part : parts) ends.push_back(part.end);
+        HK_ASSIGN(graph::Graph graph, builder.finish(ends));
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            parts[i].first = i == 0 ? 0 : ends[i - 1];
+            parts[i].end = ends[i];
+        }
+        return graph;
     }
 
     static void add_part(std::vector<GraphPart>& parts, const Joint& joint, const std::string& what,

@@ -646,6 +646,56 @@ inline LstmResult lstm(Value x, Value input_weight, Value hidden_weight, Value i
     return {outputs[0], outputs[1], outputs[2]};
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+struct LoopIndexOptions {
+    int64_t reverse = 0;
+};
+// A loop of `length` steps, as the int32 [] index of its step: 0, 1, ..., or length - 1, ..., 0 with reverse. What is
+// computed from it, or from its loop_step and loop_state, is the loop's body: computed once for each step. Other
+// values are computed once and the same in every step. A value of a body is used in the body, or by loop_next and
+// loop_collect. The graph has the body as often as the loop has steps; a product with a matrix that does not change
+// over the steps is cheaper before the loop.
+inline Value loop_index(Graph& graph, int64_t length, const LoopIndexOptions& options = {}, Location at = Location::here()) {
+    return graph.emit("loop_index", 1, {}, {attribute("length", length), attribute("reverse", options.reverse)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct LoopStepOptions {
+    int64_t axis = 1;
+};
+// What x has for this step of the loop: its elements at the index, without the axis, which is as long as the loop.
+inline Value loop_step(Value index, Value x, const LoopStepOptions& options = {}, Location at = Location::here()) {
+    return graph_of({index, x}, at).emit("loop_step", 1, {index, x}, {attribute("axis", options.axis)}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// A value that steps pass on: initial in the first step, then what loop_next gave it in the step before. Each state
+// has one loop_next.
+inline Value loop_state(Value index, Value initial, Location at = Location::here()) {
+    return graph_of({index, initial}, at).emit("loop_state", 1, {index, initial}, {}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// Gives a loop_state its value for the next step, of the same shape and kind. The result is that of the last step,
+// for use after the loop.
+inline Value loop_next(Value state, Value next, Location at = Location::here()) {
+    return graph_of({state, next}, at).emit("loop_next", 1, {state, next}, {}, 1, at)[0];
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+struct LoopCollectOptions {
+    int64_t axis = 1;
+};
+// The values of y in all steps, joined along a new axis: that of a step at its index.
+inline Value loop_collect(Value index, Value y, const LoopCollectOptions& options = {}, Location at = Location::here()) {
+    return graph_of({index, y}, at).emit("loop_collect", 1, {index, y}, {attribute("axis", options.axis)}, 1, at)[0];
+}
+#endif
+
 struct CrossEntropyOptions {
     Value weights{};
     int64_t ignore_index = -100;

@@ -12,5 +12,6 @@ std::vector<GradientCase> layer_cases();
 std::vector<GradientCase> recurrent_cases();
 std::vector<GradientCase> attention_cases();
 std::vector<GradientCase> window_cases();
+std::vector<GradientCase> loop_cases();
 
 } // namespace hekla::graph::test

@@ -68,7 +68,7 @@ TEST_CASE("what gradient_of returns agrees with finite differences where it has 
     std::set<std::string> refused;
     int checked = 0;
     for (const auto& family : {pointwise_cases(), shape_cases(), reduce_cases(), layer_cases(), recurrent_cases(),
-                               attention_cases(), window_cases()})
+                               attention_cases(), window_cases(), loop_cases()})
         for (const GradientCase& first : family) {
             const GradientCase c = second(first);
             const auto made = differentiate_case(c);

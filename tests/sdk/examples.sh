@@ -28,10 +28,10 @@ cd "$place/trial"
 for language in $languages; do
   rm -rf out start
   language=$language logged run.log bash -euo pipefail "$place/commands"
-  [ "$(grep -c ' 0 failed' run.log)" = 5 ] || { cat run.log; exit 1; }
+  [ "$(grep -c ' 0 failed' run.log)" = 6 ] || { cat run.log; exit 1; }
   plugins=build/$language
   # The same graphs and the same bits in every language.
-  for run in convnet experts dense taught with_muon small_scan; do
+  for run in convnet experts dense taught with_muon small_scan small_slstm; do
     mkdir -p "first/$run"
     [ $language != cpp ] || cp "out/$run/model.safetensors" "first/$run/"
     cmp "out/$run/model.safetensors" "first/$run/model.safetensors" || { printf '%s: %s trains to other bits\n' "$language" $run; exit 1; }
@@ -39,7 +39,7 @@ for language in $languages; do
   # The image net learns; the teacher follows its recursion; the text is what whole rows say.
   logged numbers.log python3 "$source/tests/sdk/examples_numbers.py" learns out/convnet 0.5
   logged numbers.log python3 "$source/tests/sdk/examples_numbers.py" teacher out/taught 0.9
-  for run in small_scan experts; do
+  for run in small_scan small_slstm experts; do
     hekla --plugin-path $plugins generate out/$run --prompt 12 --greedy --max-new-tokens 16 >text 2>err.log || { cat err.log; exit 1; }
     logged embed.log hekla --plugin-path $plugins embed out/$run "$(cat text)" --port logits --pooling none -o logits.jsonl
     logged numbers.log python3 "$source/tests/sdk/examples_numbers.py" greedy out/$run text logits.jsonl 2

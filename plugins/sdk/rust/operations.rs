@@ -1756,6 +1756,111 @@ pub fn one_hot<'g>(indices: Value<'g>, size: i64) -> Value<'g> {
     indices.graph().emit("one_hot", 1, &[indices.id()], &[("size", Attribute::Int(size))], 1)[0]
 }
 
+#[derive(Clone)]
+pub struct LoopIndexOptions {
+    pub reverse: i64,
+}
+impl Default for LoopIndexOptions {
+    fn default() -> Self {
+        LoopIndexOptions { reverse: 0, }
+    }
+}
+impl LoopIndexOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn reverse(mut self, reverse: impl Into<i64>) -> Self {
+        self.reverse = reverse.into();
+        self
+    }
+}
+
+/// A loop of `length` steps, as the int32 [] index of its step: 0, 1, ..., or length - 1, ..., 0 with reverse. What
+/// is computed from it, or from its loop_step and loop_state, is the loop's body: computed once for each step. Other
+/// values are computed once and the same in every step. A value of a body is used in the body, or by loop_next and
+/// loop_collect. The graph has the body as often as the loop has steps; a product with a matrix that does not change
+/// over the steps is cheaper before the loop.
+#[track_caller]
+pub fn loop_index<'g>(graph: &'g Graph, length: i64) -> Value<'g> {
+    loop_index_with(graph, length, LoopIndexOptions::default())
+}
+#[track_caller]
+pub fn loop_index_with<'g>(graph: &'g Graph, length: i64, options: LoopIndexOptions) -> Value<'g> {
+    graph.emit("loop_index", 1, &[], &[("length", Attribute::Int(length)), ("reverse", Attribute::Int(options.reverse))], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct LoopStepOptions {
+    pub axis: i64,
+}
+impl Default for LoopStepOptions {
+    fn default() -> Self {
+        LoopStepOptions { axis: 1, }
+    }
+}
+impl LoopStepOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn axis(mut self, axis: impl Into<i64>) -> Self {
+        self.axis = axis.into();
+        self
+    }
+}
+
+/// What x has for this step of the loop: its elements at the index, without the axis, which is as long as the loop.
+#[track_caller]
+pub fn loop_step<'g>(index: Value<'g>, x: Value<'g>) -> Value<'g> {
+    loop_step_with(index, x, LoopStepOptions::default())
+}
+#[track_caller]
+pub fn loop_step_with<'g>(index: Value<'g>, x: Value<'g>, options: LoopStepOptions) -> Value<'g> {
+    index.graph().emit("loop_step", 1, &[index.id(), x.id()], &[("axis", Attribute::Int(options.axis))], 1)[0]
+}
+
+/// A value that steps pass on: initial in the first step, then what loop_next gave it in the step before. Each state
+/// has one loop_next.
+#[track_caller]
+pub fn loop_state<'g>(index: Value<'g>, initial: Value<'g>) -> Value<'g> {
+    index.graph().emit("loop_state", 1, &[index.id(), initial.id()], &[], 1)[0]
+}
+
+/// Gives a loop_state its value for the next step, of the same shape and kind. The result is that of the last step,
+/// for use after the loop.
+#[track_caller]
+pub fn loop_next<'g>(state: Value<'g>, next: Value<'g>) -> Value<'g> {
+    state.graph().emit("loop_next", 1, &[state.id(), next.id()], &[], 1)[0]
+}
+
+#[derive(Clone)]
+pub struct LoopCollectOptions {
+    pub axis: i64,
+}
+impl Default for LoopCollectOptions {
+    fn default() -> Self {
+        LoopCollectOptions { axis: 1, }
+    }
+}
+impl LoopCollectOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn axis(mut self, axis: impl Into<i64>) -> Self {
+        self.axis = axis.into();
+        self
+    }
+}
+
+/// The values of y in all steps, joined along a new axis: that of a step at its index.
+#[track_caller]
+pub fn loop_collect<'g>(index: Value<'g>, y: Value<'g>) -> Value<'g> {
+    loop_collect_with(index, y, LoopCollectOptions::default())
+}
+#[track_caller]
+pub fn loop_collect_with<'g>(index: Value<'g>, y: Value<'g>, options: LoopCollectOptions) -> Value<'g> {
+    index.graph().emit("loop_collect", 1, &[index.id(), y.id()], &[("axis", Attribute::Int(options.axis))], 1)[0]
+}
+
 /// value itself; in a training the buffer (a value of buffer()) gets it when the step updates the parameters: the
 /// mean over the micro-batches of the step, each computed with the buffers and parameters from before the step. A
 /// skipped step changes no buffer. In modes other than train nothing is written. One update for each buffer, of its

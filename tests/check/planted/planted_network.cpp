@@ -1,6 +1,6 @@
 // Two architectures, an objective and a head that are correct unless HEKLA_FAULT names a fault. planted_causal has what
-// passes from token to token and from step to step: scans, a convolution, a cache, positions, running statistics and an
-// average of weights. planted_both reads rows in both directions, around their padding.
+// passes from token to token and from step to step: scans, a loop, a convolution, a cache, positions, running
+// statistics and an average of weights. planted_both reads rows in both directions, around their padding.
 #include "block.hpp"
 #include "collate.hpp"
 #include "decoding.hpp"
@@ -48,6 +48,7 @@ public:
         if (!(fault("no_places_in_decode") && decoding)) x = x + places(g, ids);
         x = normalized(g, x) * real_tokens(g, ids);
         x = x + scanned(g, x);
+        x = x + looped(g, x);
         if (!(fault("no_convolution_of_one_token") && x.dim(1) == 1)) x = x + convolved(g, x);
         x = x + attended(g, x);
         x = x * averaged_scale(g);
@@ -135,6 +136,23 @@ private:
             y = y ? y + one : one;
         }
         return y * 0.2;
+    }
+
+    // A recurrent layer, a token a step.
+    Value looped(Graph& g, Value x) const {
+        const Value rate = g.parameter("loop.rate", {s_.width}, normal(0.5));
+        const Value nothing = g.fill({x.dim(0), s_.width}, 0.0);
+        const Value before = state_read(nothing, "loop");
+        const Value t = loop_index(g, x.dim(1), {.reverse = fault("loops_backwards") ? 1 : 0});
+        const Value h = loop_state(t, fault("loop_begins_with_zeros") ? nothing : before);
+        Value next = tanh(loop_step(t, x) + rate * h);
+        if (fault("loop_counts_its_steps")) next = next + 0.1 * to_float(t);
+        if (fault("loop_changes_the_shape")) next = reshape(next, {x.dim(0), 1, s_.width});
+        Value last = fault("loop_has_no_next") ? before : loop_next(h, next);
+        if (fault("loop_has_two")) last = loop_next(h, next * 0.5);
+        if (fault("loop_keeps_its_beginning")) last = before + 0.0 * last;
+        state_write(fault("loop_keeps_one_step") ? next : last, "loop");
+        return 0.2 * loop_collect(t, next);
     }
 
     // Each channel of three tokens.

@@ -1373,6 +1373,103 @@ static inline int32_t hk_lstm(const hk_graph_interface* graph, hk_builder* build
     return graph->emit(builder, hk_text("lstm"), 1, inputs, 8, attributes, 1, outputs, 3);
 }
 
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_loop_index_options {
+    int64_t reverse;
+} hk_loop_index_options;
+
+static inline hk_loop_index_options hk_loop_index_defaults(void) {
+    hk_loop_index_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
+
+// A loop of `length` steps, as the int32 [] index of its step: 0, 1, ..., or length - 1, ..., 0 with reverse. What is
+// computed from it, or from its loop_step and loop_state, is the loop's body: computed once for each step. Other
+// values are computed once and the same in every step. A value of a body is used in the body, or by loop_next and
+// loop_collect. The graph has the body as often as the loop has steps; a product with a matrix that does not change
+// over the steps is cheaper before the loop.
+static inline hk_value hk_loop_index(const hk_graph_interface* graph, hk_builder* builder, int64_t length, const hk_loop_index_options* options) {
+    const hk_loop_index_options chosen = options ? *options : hk_loop_index_defaults();
+    hk_attribute attributes[2];
+    attributes[0] = hk_attribute_int("length", length);
+    attributes[1] = hk_attribute_int("reverse", chosen.reverse);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("loop_index"), 1, NULL, 0, attributes, 2, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_loop_step_options {
+    int64_t axis;
+} hk_loop_step_options;
+
+static inline hk_loop_step_options hk_loop_step_defaults(void) {
+    hk_loop_step_options options;
+    memset(&options, 0, sizeof options);
+    options.axis = 1;
+    return options;
+}
+
+// What x has for this step of the loop: its elements at the index, without the axis, which is as long as the loop.
+static inline hk_value hk_loop_step(const hk_graph_interface* graph, hk_builder* builder, hk_value index, hk_value x, const hk_loop_step_options* options) {
+    const hk_loop_step_options chosen = options ? *options : hk_loop_step_defaults();
+    hk_value inputs[] = {index, x};
+    hk_attribute attributes[1];
+    attributes[0] = hk_attribute_int("axis", chosen.axis);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("loop_step"), 1, inputs, 2, attributes, 1, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// A value that steps pass on: initial in the first step, then what loop_next gave it in the step before. Each state
+// has one loop_next.
+static inline hk_value hk_loop_state(const hk_graph_interface* graph, hk_builder* builder, hk_value index, hk_value initial) {
+    hk_value inputs[] = {index, initial};
+    hk_value output = 0;
+    graph->emit(builder, hk_text("loop_state"), 1, inputs, 2, NULL, 0, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+// Gives a loop_state its value for the next step, of the same shape and kind. The result is that of the last step,
+// for use after the loop.
+static inline hk_value hk_loop_next(const hk_graph_interface* graph, hk_builder* builder, hk_value state, hk_value next) {
+    hk_value inputs[] = {state, next};
+    hk_value output = 0;
+    graph->emit(builder, hk_text("loop_next"), 1, inputs, 2, NULL, 0, &output, 1);
+    return output;
+}
+#endif
+
+#if HK_TARGET_ABI_MINOR >= 1
+typedef struct hk_loop_collect_options {
+    int64_t axis;
+} hk_loop_collect_options;
+
+static inline hk_loop_collect_options hk_loop_collect_defaults(void) {
+    hk_loop_collect_options options;
+    memset(&options, 0, sizeof options);
+    options.axis = 1;
+    return options;
+}
+
+// The values of y in all steps, joined along a new axis: that of a step at its index.
+static inline hk_value hk_loop_collect(const hk_graph_interface* graph, hk_builder* builder, hk_value index, hk_value y, const hk_loop_collect_options* options) {
+    const hk_loop_collect_options chosen = options ? *options : hk_loop_collect_defaults();
+    hk_value inputs[] = {index, y};
+    hk_attribute attributes[1];
+    attributes[0] = hk_attribute_int("axis", chosen.axis);
+    hk_value output = 0;
+    graph->emit(builder, hk_text("loop_collect"), 1, inputs, 2, attributes, 1, &output, 1);
+    return output;
+}
+#endif
+
 typedef struct hk_cross_entropy_options {
     hk_value weights;
     int64_t ignore_index;
