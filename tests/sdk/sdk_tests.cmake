@@ -9,3 +9,5 @@ add_test(NAME sdk_plugin_install COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/plugin_
 set_tests_properties(sdk_plugin_install PROPERTIES TIMEOUT 1200)
 add_test(NAME sdk_examples COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/examples.sh ${hekla_BINARY_DIR})
 set_tests_properties(sdk_examples PROPERTIES TIMEOUT 2400 SKIP_RETURN_CODE 77 LABELS long)
+add_test(NAME sdk_zig COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/zig.sh ${hekla_BINARY_DIR} ${CMAKE_C_COMPILER})
+set_tests_properties(sdk_zig PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77)

@@ -153,6 +153,7 @@ std::string rule_table(const Description& description);
 std::string rust_bindings(const Description& description);
 std::string rust_operations(const Description& description);
 std::string zig_bindings(const Description& description);
+std::string zig_operations(const Description& description);
 std::string page(const Description& description, const Header& header);
 std::string page_name(const Header& header); // "graph.md", "draft-adapter.md"
 std::string operations_page(const std::vector<Operation>& operations);

@@ -5,6 +5,7 @@
 //   plugins/sdk/located_operations.h         the operations for C, with the place of each call
 //   plugins/sdk/rust/raw.rs, operations.rs   the same for Rust
 //   plugins/sdk/zig/hekla_plugin.zig         declarations for Zig
+//   plugins/sdk/zig/operations.zig           the operations for Zig
 //   plugins/reference/*.md                   the reference pages
 //   engine/plugin/abi_layout.txt             every struct, member and slot
 //   engine/plugin/table_slots.inc            what the loader requires of a plugin's function tables
@@ -68,6 +69,7 @@ std::vector<std::pair<fs::path, std::string>> files_of(const Description& d) {
     files.emplace_back("plugins/sdk/rust/raw.rs", rust_bindings(d));
     files.emplace_back("plugins/sdk/rust/operations.rs", rust_operations(d));
     files.emplace_back("plugins/sdk/zig/hekla_plugin.zig", zig_bindings(d));
+    files.emplace_back("plugins/sdk/zig/operations.zig", zig_operations(d));
     files.emplace_back("engine/plugin/abi_layout.txt", layout(d));
     files.emplace_back("engine/plugin/table_slots.inc", table_slots(d));
     files.emplace_back("engine/plugin/first_sizes.inc", first_sizes(d));

@@ -1,6 +1,7 @@
-// plugins/sdk/zig/hekla_plugin.zig
+// plugins/sdk/zig/hekla_plugin.zig and operations.zig
 #include "description.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -14,6 +15,13 @@ std::string zig_base(const std::string& base) {
                                                            {"float", "f32"},   {"char", "u8"}};
     const auto found = kNames.find(base);
     return found != kNames.end() ? found->second : base;
+}
+
+// Quotes the words of the language.
+std::string zig_name(const std::string& name) {
+    static const std::set<std::string> kWords{"align", "and",   "error", "export", "extern", "for",  "inline", "or",
+                                              "test",  "union", "var",   "const",  "struct", "enum", "switch"};
+    return kWords.contains(name) ? fmt::format("@\"{}\"", name) : name;
 }
 
 using Opaque = std::set<std::string>; // Zig cannot have a C pointer to one of these
@@ -34,7 +42,7 @@ std::string zig_plain(const Type& t, const Opaque& opaque) {
 std::string zig_function(const Function& f, const Opaque& opaque) {
     std::string parameters;
     for (const Variable& p : f.parameters) parameters += (parameters.empty() ? "" : ", ") + zig_type(p, opaque);
-    return fmt::format("?*const fn ({}) callconv(.C) {}", parameters,
+    return fmt::format("?*const fn ({}) callconv(.c) {}", parameters,
                        f.returns.pointers == 0 && f.returns.base == "void" ? "void" : zig_plain(f.returns, opaque));
 }
 
@@ -48,7 +56,7 @@ std::string zig_type(const Variable& v, const Opaque& opaque) {
 std::string zig_bindings(const Description& d) {
     std::string s =
         fmt::format("// The plugin ABI {}.{} in Zig: raw declarations of everything in hekla/plugin/.\n"
-                    "// NOT TESTED: made from the same description as the C headers, never compiled yet.\n"
+                    "// Zig 0.14 or newer. hekla.zig is a layer over them.\n"
                     "// A table's functions beyond the host's minor are not there: read hk_host.abi_minor first.\n"
                     "// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.\n\n"
                     "pub const HK_ABI_MAJOR: u32 = {};\npub const HK_ABI_MINOR: u32 = {};\n",
@@ -84,12 +92,112 @@ std::string zig_bindings(const Description& d) {
                     if (m.is_function())
                         s += fmt::format("    // {}[{}]\n", m.since > 0 ? fmt::format("Since minor {}. ", m.since) : "",
                                          m.thread);
-                    s += fmt::format("    @\"{}\": {},\n", m.is.name, zig_type(m.is, opaque));
+                    s += fmt::format("    {}: {},\n", zig_name(m.is.name), zig_type(m.is, opaque));
                 }
                 s += "};\n";
                 break;
             }
         }
+    }
+    return s;
+}
+
+namespace {
+
+std::string zig_option_type(const std::string& type) {
+    if (type == "int") return "i64";
+    if (type == "real") return "f64";
+    return type == "text" ? "[]const u8" : type == "ints" ? "[]const i64" : "[]const f64";
+}
+
+std::string zig_option_value(const Attribute& a) {
+    return a.type == "ints" || a.type == "reals" ? "&.{}" : a.fallback.dump();
+}
+
+std::string zig_options(const Operation& o, const std::string& name) {
+    std::string fields;
+    for (const Input& i : o.inputs)
+        if (i.optional) fields += fmt::format("    {}: ?Value = null,\n", i.name);
+    for (const Attribute& a : o.attributes)
+        if (!a.required())
+            fields += (a.doc.empty() ? "" : wrapped(a.doc, "    ///")) +
+                      fmt::format("    {}: {} = {},\n", a.name, zig_option_type(a.type), zig_option_value(a));
+    return fmt::format("\npub const {} = struct {{\n{}}};\n", name, fields);
+}
+
+// As zig fmt writes it.
+std::string zig_list(const std::string& items, std::size_t count) {
+    return count < 2 ? fmt::format("&.{{{}}}", items) : fmt::format("&.{{ {} }}", items);
+}
+
+// A parameter must not have the name of a function of the file.
+std::string zig_parameter(const Description& d, const std::string& name) {
+    const bool taken = std::ranges::any_of(d.operations, [&](const Operation& o) { return o.name == name; });
+    return taken ? name + "_" : name;
+}
+
+} // namespace
+
+std::string zig_operations(const Description& d) {
+    std::string s =
+        fmt::format("// The operations as functions of Value. Options have defaults: `.{{}}`, `.{{ .axis = 0 }}`.\n"
+                    "{}\nconst sdk = @import(\"hekla.zig\");\nconst Graph = sdk.Graph;\n"
+                    "const Value = sdk.Value;\n",
+                    kOperationsNotice);
+    for (const Operation& o : d.operations) {
+        if (o.internal) continue;
+        const std::string name = camel(o.name), options = name + "Options";
+        const std::vector<std::string> visible = o.visible();
+        if (o.has_options()) s += zig_options(o, options);
+        std::string result = "Value";
+        if (visible.size() > 1) {
+            result = name + "Result";
+            s += fmt::format("\npub const {} = struct {{\n", result);
+            for (const std::string& v : visible) s += fmt::format("    {}: Value,\n", v);
+            s += "};\n";
+        }
+        std::string parameters, graph, inputs;
+        const auto add = [&](const std::string& n, const std::string& type) {
+            parameters += fmt::format("{}{}: {}", parameters.empty() ? "" : ", ", n, type);
+        };
+        if (o.variadic()) {
+            const std::string n = zig_parameter(d, o.inputs[0].name);
+            add(n, "[]const Value");
+            graph = n + "[0].graph";
+            inputs = n;
+        } else if (o.inputs.empty()) {
+            add("graph", "*const Graph");
+            graph = "graph";
+            inputs = "&.{}";
+        } else {
+            for (const Input& i : o.inputs) {
+                const std::string n = i.optional ? "options." + i.name : zig_parameter(d, i.name);
+                if (!i.optional) add(n, "Value");
+                if (graph.empty() && !i.optional) graph = n + ".graph";
+                inputs +=
+                    fmt::format("{}{}", inputs.empty() ? "" : ", ", i.optional ? fmt::format("sdk.orNone({})", n) : n);
+            }
+            inputs = zig_list(inputs, o.inputs.size());
+        }
+        std::string attributes;
+        for (const Attribute& a : o.attributes) {
+            const std::string n = a.required() ? zig_parameter(d, a.name) : "options." + a.name;
+            if (a.required()) add(n, zig_option_type(a.type));
+            attributes += fmt::format("{}sdk.attribute(\"{}\", {})", attributes.empty() ? "" : ", ", a.name, n);
+        }
+        if (o.has_options()) add("options", options);
+        const std::string emitted = fmt::format("{}.emit(\"{}\", {}, {}, {}, {})", graph, o.name, o.revision, inputs,
+                                                zig_list(attributes, o.attributes.size()), visible.size());
+        s += fmt::format("\n{}pub fn {}({}) {} {{\n", wrapped(o.doc, "///"), o.name, parameters, result);
+        if (visible.size() > 1) {
+            s += fmt::format("    const outputs = {};\n    return .{{", emitted);
+            for (std::size_t i = 0; i < visible.size(); ++i)
+                s += fmt::format("{} .{} = outputs[{}]", i > 0 ? "," : "", visible[i], i);
+            s += " };\n";
+        } else {
+            s += fmt::format("    return {}[0];\n", emitted);
+        }
+        s += "}\n";
     }
     return s;
 }
