@@ -151,6 +151,7 @@ std::string first_sizes(const Description& description);
 std::string traced_functions(const Description& description);
 std::string rule_table(const Description& description);
 std::string rust_bindings(const Description& description);
+std::string rust_name(const std::string& name); // quotes the words of the language
 std::string rust_operations(const Description& description);
 std::string zig_bindings(const Description& description);
 std::string zig_operations(const Description& description);

@@ -289,8 +289,8 @@ std::string rust_asserts(const std::string& golden) {
             s += fmt::format("    assert!(size_of::<{0}>() >= {1}, \"{0}\");\n", name, entry.rest);
             for (const std::string& line : entry.members) {
                 const Slot slot = slot_of(line);
-                s += fmt::format("    at_offset!({}, {}, {}, {});\n", name, slot.name == "type" ? "r#type" : slot.name,
-                                 slot.offset, slot.size);
+                s += fmt::format("    at_offset!({}, {}, {}, {});\n", name, rust_name(slot.name), slot.offset,
+                                 slot.size);
             }
         }
     }

@@ -7,13 +7,13 @@
 #include <set>
 
 namespace hekla::abi {
-namespace {
-
 std::string rust_name(const std::string& name) {
     static const std::set<std::string> kWords{"type", "where", "in", "ref", "match", "loop", "move", "use", "box"};
     if (name == "self") return "this";
     return kWords.contains(name) ? "r#" + name : name;
 }
+
+namespace {
 
 std::string rust_base(const std::string& base) {
     static const std::map<std::string, std::string> kNames{{"uint8_t", "u8"},  {"int32_t", "i32"},  {"uint32_t", "u32"},
