@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace hekla::reward {
 namespace {
@@ -25,8 +26,8 @@ bool in_word(char c) {
 
 class Lexicon final : public Reward {
 public:
-    Lexicon(std::unordered_map<std::string, double> weights, bool lower_case, bool mean)
-        : weights_(std::move(weights)), lower_case_(lower_case), mean_(mean) {}
+    Lexicon(std::unordered_map<std::string, double> weights, bool lower_case, bool distinct, bool mean)
+        : weights_(std::move(weights)), lower_case_(lower_case), distinct_(distinct), mean_(mean) {}
     Status score(std::span<const TextToScore> texts, std::span<double> scores) override {
         for (std::size_t i = 0; i < texts.size(); ++i) scores[i] = score_of(texts[i].completion);
         return {};
@@ -35,21 +36,25 @@ public:
 private:
     double score_of(std::string_view text) const {
         double sum = 0.0, count = 0.0;
+        std::unordered_set<std::string> seen;
         for (std::size_t begin = 0; begin < text.size();) {
             std::size_t end = begin;
             while (end < text.size() && in_word(text[end])) ++end;
             if (end > begin) {
-                const std::string_view word = text.substr(begin, end - begin);
-                const auto found = weights_.find(lower_case_ ? lower(word) : std::string(word));
-                sum += found != weights_.end() ? found->second : 0.0;
-                count += 1.0;
+                const std::string_view written = text.substr(begin, end - begin);
+                const std::string word = lower_case_ ? lower(written) : std::string(written);
+                if (!distinct_ || seen.insert(word).second) {
+                    const auto found = weights_.find(word);
+                    sum += found != weights_.end() ? found->second : 0.0;
+                    count += 1.0;
+                }
             }
             begin = end + 1;
         }
         return mean_ && count > 0.0 ? sum / count : sum;
     }
     std::unordered_map<std::string, double> weights_;
-    bool lower_case_, mean_;
+    bool lower_case_, distinct_, mean_;
 };
 
 Result<std::unordered_map<std::string, double>> read_weights(const std::string& file, bool lower_case) {
@@ -83,9 +88,10 @@ Result<std::unordered_map<std::string, double>> read_weights(const std::string& 
 
 Result<std::unique_ptr<Reward>> make_lexicon(RewardKeys& keys) {
     std::string from;
-    bool lower_case = true, mean = false;
+    bool lower_case = true, distinct = false, mean = false;
     keys.require("from", from);
     keys.read("lower_case", lower_case);
+    keys.read("distinct", distinct);
     keys.read("mean", mean);
     HK_TRY(keys.finish());
     auto weights = read_weights(from, lower_case);
@@ -93,7 +99,7 @@ Result<std::unique_ptr<Reward>> make_lexicon(RewardKeys& keys) {
         keys.refuse("from", weights.message());
         return keys.finish();
     }
-    return std::unique_ptr<Reward>(std::make_unique<Lexicon>(weights.take(), lower_case, mean));
+    return std::unique_ptr<Reward>(std::make_unique<Lexicon>(weights.take(), lower_case, distinct, mean));
 }
 
 } // namespace hekla::reward

@@ -102,6 +102,7 @@ TEST_CASE("lexicon: weights of words from a file") {
     const json config{{"from", file}};
     CHECK(score("lexicon", config, {"", "Good, good... BAD!", {}}) == 1.0);
     CHECK(score("lexicon", config, {"", "nothing", {}}) == 0.0);
+    CHECK(score("lexicon", {{"from", file}, {"distinct", true}}, {"", "Good, good... BAD!", {}}) == -0.5);
     CHECK(score("lexicon", {{"from", file}, {"mean", true}}, {"", "good thing", {}}) == 0.75);
     CHECK(score("lexicon", {{"from", file}, {"lower_case", false}}, {"", "Good", {}}) == 0.0);
     write("good\n");
