@@ -2,6 +2,8 @@
 
 #include "graph/windows.hpp"
 
+#include <algorithm>
+
 namespace hekla::graph {
 namespace {
 
@@ -20,10 +22,22 @@ struct Convolution {
     int64_t groups;
 };
 
-ValueId patches_of(Builder& b, const Convolution& c, int64_t groups) {
+enum class Form { dense, grouped, depthwise };
+
+Form form_of(const Builder& b, const Convolution& c) {
+    if (c.groups == 1) return Form::dense;
+    const Shape weight = b.shape(c.weight);
+    return weight[1] == 1 && weight[0] == c.groups ? Form::depthwise : Form::grouped;
+}
+
+bool is_pointwise(const Windows& w) {
+    return w.elements() == 1 && w.stride == Windows::Pair{1, 1} && w.padding == Windows::Pair{0, 0};
+}
+
+ValueId patches_of(Builder& b, const Convolution& c, ValueId x, int64_t groups) {
     const Windows& w = c.windows;
-    if (w.elements() == 1 && w.stride == Windows::Pair{1, 1} && w.padding == Windows::Pair{0, 0}) return c.x;
-    return b(Op::patches, {c.x},
+    if (is_pointwise(w)) return x;
+    return b(Op::patches, {x},
              {{"kernel", ints(w.kernel)},
               {"stride", ints(w.stride)},
               {"padding", ints(w.padding)},
@@ -31,43 +45,72 @@ ValueId patches_of(Builder& b, const Convolution& c, int64_t groups) {
               {"groups", groups}});
 }
 
-// Returns the weight with its elements in the order of patches: [O, kh, kw, C / groups].
-ValueId weight_by_patches(Builder& b, const Convolution& c) { return permute(b, c.weight, {0, 2, 3, 1}); }
+// Returns the weight as the products read it: with the elements of a filter in the order of patches.
+ValueId factors_of(Builder& b, const Convolution& c, Form form) {
+    const Shape weight = b.shape(c.weight);
+    const int64_t elements = c.windows.elements();
+    if (form == Form::depthwise) return permute(b, reshape_to(b, c.weight, {weight[0], elements}), {1, 0});
+    const ValueId ordered = permute(b, c.weight, {0, 2, 3, 1}); // [O, kh, kw, C / groups]
+    if (form == Form::dense) return reshape_to(b, ordered, {weight[0], -1});
+    return reshape_to(b, ordered, {c.groups, weight[0] / c.groups, elements * weight[1]});
+}
 
 ValueId with_bias(Builder& b, const Convolution& c, ValueId y) { return c.bias == kNone ? y : b(Op::add, {y, c.bias}); }
 
-ValueId dense(Builder& b, const Convolution& c) {
-    const ValueId patches = patches_of(b, c, 1);
-    const ValueId rows = reshape_to(b, weight_by_patches(b, c), {b.shape(c.weight)[0], -1});
-    return b(Op::linear, {patches, rows, c.bias});
+ValueId dense(Builder& b, const Convolution& c, ValueId x, ValueId factors) {
+    return b(Op::linear, {patches_of(b, c, x, 1), factors, c.bias});
 }
 
 // With one channel in and out of every group, a product would have one column: elements are multiplied and summed
 // instead.
-ValueId depthwise(Builder& b, const Convolution& c) {
-    const ValueId patches = patches_of(b, c, 1);
+ValueId depthwise(Builder& b, const Convolution& c, ValueId x, ValueId factors) {
+    const ValueId patches = patches_of(b, c, x, 1);
     const Shape y = b.shape(patches);
-    const int64_t channels = b.shape(c.x)[3], elements = c.windows.elements();
-    const ValueId windows = reshape_to(b, patches, {y[0], y[1], y[2], elements, channels});
-    const ValueId factors = permute(b, reshape_to(b, c.weight, {channels, elements}), {1, 0});
+    const ValueId windows = reshape_to(b, patches, {y[0], y[1], y[2], c.windows.elements(), b.shape(x)[3]});
     const ValueId products = b(Op::mul, {windows, factors});
     return with_bias(b, c, b(Op::sum, {products}, {{"axes", Ints{3}}}));
 }
 
-ValueId grouped(Builder& b, const Convolution& c) {
-    const ValueId patches = patches_of(b, c, c.groups);
+ValueId grouped(Builder& b, const Convolution& c, ValueId x, ValueId factors) {
+    const ValueId patches = patches_of(b, c, x, c.groups);
     const Shape y = b.shape(patches);
     const int64_t out = b.shape(c.weight)[0], rows = y[0] * y[1] * y[2], width = y[3] / c.groups;
     const ValueId left = permute(b, reshape_to(b, patches, {rows, c.groups, width}), {1, 0, 2});
-    const ValueId right = reshape_to(b, weight_by_patches(b, c), {c.groups, out / c.groups, width});
-    const ValueId product = b(Op::matmul, {left, right}, {{"transpose_b", int64_t{1}}}); // [groups, rows, O / groups]
+    const ValueId product = b(Op::matmul, {left, factors}, {{"transpose_b", int64_t{1}}}); // [groups, rows, O / groups]
     return with_bias(b, c, reshape_to(b, permute(b, product, {1, 0, 2}), {y[0], y[1], y[2], out}));
 }
 
+ValueId product_of(Builder& b, const Convolution& c, Form form, ValueId x, ValueId factors) {
+    switch (form) {
+    case Form::depthwise: return depthwise(b, c, x, factors);
+    case Form::grouped: return grouped(b, c, x, factors);
+    case Form::dense: break;
+    }
+    return dense(b, c, x, factors);
+}
+
+// Patches take several times the memory of x: no more rows of the batch have theirs at a time than fit in so many
+// elements.
+constexpr int64_t kMostPatchElements = int64_t{1} << 22;
+
 ValueId convolve(Builder& b, const Convolution& c) {
-    if (c.groups == 1) return dense(b, c);
-    const Shape weight = b.shape(c.weight);
-    return weight[1] == 1 && weight[0] == c.groups ? depthwise(b, c) : grouped(b, c);
+    const Form form = form_of(b, c);
+    const Shape x = b.shape(c.x);
+    const ValueId factors = factors_of(b, c, form);
+    const int64_t of_row = c.windows.count(0, x[1]) * c.windows.count(1, x[2]) * c.windows.elements() * x[3];
+    const int64_t fit = std::max<int64_t>(1, kMostPatchElements / std::max<int64_t>(1, of_row));
+    const int64_t parts = (x[0] + fit - 1) / fit;
+    if (parts < 2 || is_pointwise(c.windows)) return product_of(b, c, form, c.x, factors);
+    const int64_t rows = (x[0] + parts - 1) / parts;
+    std::vector<ValueId> all;
+    for (int64_t start = 0; start < x[0] && b.ok(); start += rows) {
+        const ValueId some =
+            b(Op::slice, {c.x}, {{"axis", int64_t{0}}, {"start", start}, {"length", std::min(rows, x[0] - start)}});
+        all.push_back(product_of(b, c, form, some, factors));
+    }
+    const NamedAttribute along[] = {{"axis", int64_t{0}}};
+    const std::vector<ValueId> joined = b.emit(Op::concat, all, along);
+    return joined.empty() ? kNone : joined[0];
 }
 
 ValueId conv1d(Builder& b, const Node& node, const Windows& windows) {

@@ -272,6 +272,30 @@ TEST_CASE("a convolution with a kernel of one element is a linear layer, without
     for (const Node& node : b.graph().nodes) CHECK(node.op != Op::patches);
 }
 
+TEST_CASE("a convolution whose patches are computed for some rows at a time is that of its rows") {
+    Builder b;
+    const ValueId x = b.constant(Kind::float_, {3, 67, 61, 40}, wave({3, 67, 61, 40}, 1.3).data);
+    const ValueId weight = b.constant(Kind::float_, {2, 40, 3, 3}, wave({2, 40, 3, 3}, 0.7).data);
+    const NamedAttribute padding{"padding", Ints{1}};
+    b.output("all", b(Op::conv2d, {x, weight}, {padding}));
+    CHECK(std::ranges::count(b.graph().nodes, Op::patches, &Node::op) == 2); // of two rows, and of one
+    for (int64_t row = 0; row < 3; ++row) {
+        const ValueId one = b(Op::slice, {x}, {{"axis", int64_t{0}}, {"start", row}, {"length", int64_t{1}}});
+        b.output(std::to_string(row), b(Op::conv2d, {one, weight}, {padding}));
+    }
+    auto finished = b.finish();
+    REQUIRE_MESSAGE(finished.ok(), finished.message());
+    const Graph graph = finished.take();
+    const std::vector<ValueId> wanted{graph.outputs.at("all"), graph.outputs.at("0"), graph.outputs.at("1"),
+                                      graph.outputs.at("2")};
+    const auto values = evaluate(graph, {}, wanted);
+    REQUIRE_MESSAGE(values.ok(), values.message());
+    const std::size_t size = values.value()[1].data.size();
+    for (std::size_t row = 0; row < 3; ++row)
+        CHECK(std::ranges::equal(std::span(values.value()[0].data).subspan(row * size, size),
+                                 values.value()[row + 1].data));
+}
+
 TEST_CASE("convolutions of no rows") {
     const Tensor none = floats({0, 5, 5, 2}, {});
     check_tensor(run1(Op::conv2d, {none, wave({4, 2, 3, 3}, 0)}), {0, 3, 3, 4}, {});

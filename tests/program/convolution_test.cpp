@@ -95,6 +95,12 @@ TEST_CASE("convolutions with the kernels of GPUs, which move four channels at a 
         if (c.weight.rank() > 0 && c.x[-1] % 4 == 0) check_case(bench, c, true);
 }
 
+TEST_CASE("convolutions whose patches are computed for some rows of the batch at a time") {
+    Bench bench;
+    check_case(bench, {Op::conv2d, {3, 67, 61, 40}, {2, 40, 3, 3}, {{"padding", Ints{1}}}}, true);
+    check_case(bench, {Op::conv2d, {3, 67, 61, 40}, {40, 1, 3, 3}, {{"groups", int64_t{40}}}}, false);
+}
+
 TEST_CASE("convolutions and pools of views") {
     Bench bench;
     GpuKernelsBench on_gpus;
