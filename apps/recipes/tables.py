@@ -175,13 +175,18 @@ def frontier() -> str:
     for found in each("reviews-frontier"):
         for series in found["series"]:
             points = series["points"]
+            if series["kind"] == "best_of":
+                for point in points:
+                    name = f"best of {point['n']}" if point["n"] > 1 else "fine-tuned"
+                    ways.setdefault(name, []).append(point)
+                continue
             ways.setdefault(series["name"], []).append(points[-1])
             if series["name"] == "PPO without KL":
                 ways.setdefault("PPO without KL, where the words' reward is highest", []).append(
                     max(points, key=lambda point: point["gold"]))
     return table(["", "KL, nats", "words (gold)", "reward model"], [
         [name] + [spread([point[key] for point in points]) for key in ("kl", "gold", "trained")]
-        for name, points in ways.items()]) if ways else NOT_RUN
+        for name, points in sorted(ways.items(), key=lambda way: way[0] != "fine-tuned")]) if ways else NOT_RUN
 
 
 def tax() -> str:
