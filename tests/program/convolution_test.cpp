@@ -140,6 +140,7 @@ TEST_CASE("max_pool2d at ties, at infinities and at NaN is exact") {
 
 TEST_CASE("a convolution in 16 bits") {
     Bench bench;
+    if (!bench->limits().storage16) return;
     for (const program::Storage storage : {program::Storage::f16, program::Storage::bf16}) {
         Builder b;
         const ValueId x = b(Op::tanh, {b.parameter("x", {2, 9, 7, 8}, 0, 0, 0, 0)});
