@@ -27,7 +27,7 @@ int64_t MpiJob::launched() {
     return most;
 }
 
-int64_t MpiJob::launched_rank() {
+int64_t MpiJob::launched_process() {
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
         if (const char* value = std::getenv(name); value != nullptr) return std::strtoll(value, nullptr, 10);
     return 0;
@@ -37,36 +37,53 @@ Result<std::unique_ptr<MpiJob>> MpiJob::join(double timeout, const std::string& 
     std::unique_ptr<MpiJob> job(new MpiJob());
     HK_ASSIGN(job->module_, Module<HeklaMpiInterface>::open(kMpi, file));
     hk_string why{};
-    if (const int32_t code = job->module_->open(timeout, &job->inner_, &job->place_, &why); code != HK_OK)
-        return Status(code == HK_CANCELLED && launched_rank() == 0 ? Code::io : static_cast<Code>(code),
+    if (const int32_t code = job->module_->open(timeout, &job->place_, &why); code != HK_OK)
+        return Status(code == HK_CANCELLED && launched_process() == 0 ? Code::io : static_cast<Code>(code),
                       fmt::format("MPI: {}", std::string_view(why.data, static_cast<std::size_t>(why.size))));
-    if (job->inner_.size == 1 && launched() > 1)
+    if (job->place_.processes == 1 && launched() > 1)
         return failed_precondition(
             fmt::format("a launcher has started {} processes, and {} sees one, so each would train alone: start them "
                         "with the launcher of that MPI library (srun needs --mpi=pmix; `srun --mpi=list`)",
                         launched(), job->place_.library));
-    job->communicator_ = job->inner_;
-    job->communicator_.user = job.get();
-    job->communicator_.begin = [](void* user, uint64_t number, const hk_exchange_part* parts, hk_string* text) {
-        const hk_communicator& inner = static_cast<MpiJob*>(user)->inner_;
-        return inner.begin(inner.user, number, parts, text);
-    };
-    job->communicator_.test = [](void* user, uint64_t number, int32_t* done, int32_t* lost, hk_string* text) {
-        auto& self = *static_cast<MpiJob*>(user);
-        const int32_t code = self.inner_.test(self.inner_.user, number, done, lost, text);
-        self.lost_ = self.lost_ || (code == HK_OK && *lost >= 0);
-        return code;
-    };
-    job->communicator_.fail = [](void* user, hk_string text) {
-        const hk_communicator& inner = static_cast<MpiJob*>(user)->inner_;
-        inner.fail(inner.user, text);
-    };
     return job;
+}
+
+Status MpiJob::connect(std::size_t ranks) {
+    std::vector<hk_communicator> inner(ranks);
+    hk_string why{};
+    if (const int32_t code = module_->connect(static_cast<uint32_t>(ranks), inner.data(), &why); code != HK_OK) {
+        lost_ = true;
+        return Status(static_cast<Code>(code),
+                      fmt::format("MPI: {}", std::string_view(why.data, static_cast<std::size_t>(why.size))));
+    }
+    ranks_.resize(ranks);
+    communicators_ = inner;
+    for (std::size_t r = 0; r < ranks; ++r) {
+        ranks_[r] = {this, inner[r]};
+        communicators_[r].user = &ranks_[r];
+        communicators_[r].begin = [](void* user, uint64_t number, const hk_exchange_part* parts, hk_string* text) {
+            const hk_communicator& to = static_cast<Rank*>(user)->inner;
+            return to.begin(to.user, number, parts, text);
+        };
+        communicators_[r].test = [](void* user, uint64_t number, int32_t* done, int32_t* lost, hk_string* text) {
+            const Rank& self = *static_cast<Rank*>(user);
+            const int32_t code = self.inner.test(self.inner.user, number, done, lost, text);
+            const int32_t first = self.job->communicators_.front().rank;
+            const bool own = *lost >= first && *lost < first + static_cast<int32_t>(self.job->ranks_.size());
+            if (code == HK_OK && *lost >= 0 && !own) self.job->lost_ = true;
+            return code;
+        };
+        communicators_[r].fail = [](void* user, hk_string text) {
+            const hk_communicator& to = static_cast<Rank*>(user)->inner;
+            to.fail(to.user, text);
+        };
+    }
+    return {};
 }
 
 int MpiJob::not_joined(const Status& status, const Log& log) {
     if (status.code() != Code::cancelled) return app::fail(status);
-    if (launched_rank() == 1) log.warning(status.message()); // rank 0 may be the one that has ended
+    if (launched_process() == 1) log.warning(status.message()); // process 0 may be the one that has ended
     return kRetry;
 }
 
@@ -77,7 +94,7 @@ int MpiJob::fail(int status) {
 
 MpiJob::~MpiJob() {
     if (!module_) return;
-    // The rank that reports the error must not be ended before it has done so.
+    // The process that reports the error must not be ended before it has done so.
     if (failed_ != 0 && !leads()) std::this_thread::sleep_for(std::chrono::seconds(1));
     module_->close(failed_ != 0 ? 1 : 0, failed_);
 }

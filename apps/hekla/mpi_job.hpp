@@ -1,12 +1,15 @@
-// This process as one rank of an MPI job that mpirun or srun has started.
+// This process in an MPI job that mpirun or srun has started, with one rank or several.
 #pragma once
 
 #include "base/module.hpp"
 #include "exchange/mpi_module/mpi_module.h"
 #include "hekla/communicator.h"
 
+#include <atomic>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace hekla::app {
 
@@ -14,23 +17,30 @@ class MpiJob {
 public:
     // Returns the number of processes that a launcher has started this one with; 0: it was not started by one.
     static int64_t launched();
-    // Returns the rank that the launcher has given this process; 0 where it does not say.
-    static int64_t launched_rank();
+    // Returns the number that the launcher has given this process; 0 where it does not say.
+    static int64_t launched_process();
     // Opens the module (`file`, or the installed one) and joins the job. timeout: seconds. Errors: the module or MPI is
     // missing; the launcher has started several processes that do not know of each other; not all processes start
     // (cancelled: rank 0 finds so as well).
     static Result<std::unique_ptr<MpiJob>> join(double timeout, const std::string& file = {});
-    ~MpiJob(); // ends MPI; the whole job, if this rank has failed
+    ~MpiJob(); // ends MPI; the whole job, if this process has failed
 
-    const hk_communicator* communicator() const { return &communicator_; }
-    bool leads() const { return communicator_.rank == 0; }
-    // The index of this process among those of this machine.
-    int32_t local_rank() const { return place_.local_rank; }
+    // Gives this process `ranks` ranks. Returns when all processes of the job have. Errors: another process ended
+    // (cancelled where that one or process 0 reports it).
+    Status connect(std::size_t ranks);
+    // Of the ranks of this process. Each is used by one thread.
+    std::span<const hk_communicator> communicators() const { return communicators_; }
+    // Whether this is the process of rank 0, which reports.
+    bool leads() const { return place_.process == 0; }
+    // The index of this process among those of this machine, and their number.
+    int32_t local_process() const { return place_.local_process; }
+    int32_t local_processes() const { return place_.local_processes; }
     const char* library() const { return place_.library; } // name and version
-    // Returns the exit status where this rank could not join; rank 0 reports what all have found, and rank 1 warns of
-    // it.
+    // Returns the exit status where this process could not join; process 0 reports what all have found, and process 1
+    // warns of it.
     static int not_joined(const Status& status, const Log& log);
-    // Notes that the work of this rank failed, and returns the exit status: kRetry if another rank has ended.
+    // Notes that the work of this process failed, and returns the exit status: kRetry if a rank of another one has
+    // ended.
     int fail(int status);
 
     static constexpr int kRetry = HEKLA_MPI_RETRY;
@@ -38,10 +48,15 @@ public:
 private:
     MpiJob() = default;
     Module<HeklaMpiInterface> module_;
-    hk_communicator inner_{};
-    hk_communicator communicator_{}; // passes calls on to inner_, and notes whether a rank was lost
+    // A rank of this process: passes calls on to the module, and notes whether a rank of another process was lost.
+    struct Rank {
+        MpiJob* job = nullptr;
+        hk_communicator inner{};
+    };
+    std::vector<Rank> ranks_;
+    std::vector<hk_communicator> communicators_;
     HeklaMpiPlace place_{};
-    bool lost_ = false;
+    std::atomic<bool> lost_ = false;
     int failed_ = 0; // exit status
 };
 

@@ -54,8 +54,9 @@ Result<std::vector<std::string>> named_devices(const Globals& globals, const std
     return names;
 }
 
-int train_on(const Globals& globals, const std::vector<std::string>& devices, const std::optional<Link>& link,
-             const hk_train_options& options, Progress& progress, hk_train_result& result) {
+int train_ranks(const Globals& globals, const std::vector<std::string>& devices,
+                std::span<const hk_communicator* const> communicators, const hk_train_options& options,
+                Progress& progress, hk_train_result& result) {
     std::vector<std::unique_ptr<RankContext>> ranks;
     for (const std::string& device : devices) {
         Globals own = globals;
@@ -63,30 +64,40 @@ int train_on(const Globals& globals, const std::vector<std::string>& devices, co
         ranks.push_back(std::make_unique<RankContext>());
         if (const int code = ranks.back()->context.create(own, ranks.back()->error); code != kDone) return code;
     }
-    Communicators communicators;
-    communicators.all.resize(devices.size());
-    const auto count = static_cast<uint32_t>(devices.size());
-    if (hk_communicators_create(count, communicators.all.data(), ranks[0]->error.error) != HK_OK)
-        return ranks[0]->error.report();
-    std::vector<std::unique_ptr<SlowLink>> slow;
-    const auto communicator = [&](std::size_t rank) -> const hk_communicator* {
-        return link ? slow[rank]->communicator() : &communicators.all[rank];
+    std::vector<int32_t> codes(ranks.size(), HK_OK);
+    const auto train = [&](std::size_t r, hk_train_result* of_first) {
+        hk_train_options own = options;
+        own.communicator = communicators[r];
+        codes[r] = hk_train(ranks[r]->context.context, &own, of_first, ranks[r]->error.error);
     };
-    for (const hk_communicator& one : communicators.all)
-        if (link) slow.push_back(std::make_unique<SlowLink>(one, *link));
     std::vector<std::thread> threads;
-    for (std::size_t r = 1; r < ranks.size(); ++r)
-        threads.emplace_back([&, r] {
-            hk_train_options own = options;
-            own.communicator = communicator(r);
-            // An error ends rank 0 too, which reports it.
-            static_cast<void>(hk_train(ranks[r]->context.context, &own, nullptr, ranks[r]->error.error));
-        });
-    hk_train_options first = options;
-    first.communicator = communicator(0);
-    const int code = train_once(ranks[0]->context.context, ranks[0]->error, first, progress, result);
+    for (std::size_t r = 1; r < ranks.size(); ++r) threads.emplace_back(train, r, nullptr);
+    result = {};
+    result.struct_size = sizeof result;
+    train(0, &result);
     for (std::thread& thread : threads) thread.join();
-    return code;
+    if (std::ranges::all_of(codes, [](int32_t code) { return code == HK_OK; })) return kDone;
+    if (progress.open) std::fprintf(stderr, "\n");
+    const auto told = [](int32_t code) { return code == HK_OK || code == HK_CANCELLED; };
+    const auto found = std::ranges::find_if_not(codes, told); // the rank that failed, or that is to report another
+    if (found != codes.end()) return ranks[static_cast<std::size_t>(found - codes.begin())]->error.report();
+    return communicators[0]->rank == 0 ? ranks[0]->error.report() : kFailed;
+}
+
+int train_on(const Globals& globals, const std::vector<std::string>& devices, const std::optional<Link>& link,
+             const hk_train_options& options, Progress& progress, hk_train_result& result) {
+    const HostError error;
+    Communicators threads;
+    threads.all.resize(devices.size());
+    if (hk_communicators_create(static_cast<uint32_t>(devices.size()), threads.all.data(), error.error) != HK_OK)
+        return error.report();
+    std::vector<std::unique_ptr<SlowLink>> slow;
+    std::vector<const hk_communicator*> used;
+    for (const hk_communicator& one : threads.all) {
+        if (link) slow.push_back(std::make_unique<SlowLink>(one, *link));
+        used.push_back(link ? slow.back()->communicator() : &one);
+    }
+    return train_ranks(globals, devices, used, options, progress, result);
 }
 
 } // namespace hekla::app

@@ -1,4 +1,4 @@
-// Trains on several devices of this machine: one rank per device, each a thread with a context of its own.
+// Trains on several devices: one rank per device, each a thread with a context of its own.
 #pragma once
 
 #include "command.hpp"
@@ -6,6 +6,7 @@
 #include "training_progress.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,13 @@ namespace hekla::app {
 // else). Errors: a number without a device, with the devices that there are.
 Result<std::vector<std::string>> named_devices(const Globals& globals, const std::string& devices);
 
-// Trains on these devices. Rank 0, the first device, reports to `progress` on this thread. link: exchanges take as long
-// as over that. Returns as train_once().
+// Trains with a device for each of these communicators. The first reports to `progress` on this thread. Returns as
+// train_once(); where rank 0 is not among them, an error that they were only told of is not reported.
+int train_ranks(const Globals& globals, const std::vector<std::string>& devices,
+                std::span<const hk_communicator* const> communicators, const hk_train_options& options,
+                Progress& progress, hk_train_result& result);
+
+// The same with threads of this process alone. link: exchanges take as long as over that.
 int train_on(const Globals& globals, const std::vector<std::string>& devices, const std::optional<Link>& link,
              const hk_train_options& options, Progress& progress, hk_train_result& result);
 

@@ -377,7 +377,7 @@ Status check(const hk_plan_options* o) {
             .expect(o->measure == 0, "measure",
                     fmt::format("is {}, expected 0: only HK_PLAN_TRAIN measures", o->measure));
     return members.between("weights", o->weights, 0, generates ? 2 : 0)
-        .between("ranks", o->ranks, 0, trains && o->measure == 0 ? 1 << 16 : 0)
+        .between("ranks", o->ranks, 0, trains ? 1 << 16 : 0)
         .between("nodes", o->nodes, 0, std::max(o->ranks, 0))
         .real_between("link_bytes_per_second", o->link_bytes_per_second, 0.0, 1e15)
         .real_between("link_latency", o->link_latency, 0.0, 1e3)

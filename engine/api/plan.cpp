@@ -120,8 +120,8 @@ std::string Report::exchange_text() const {
                     size_text(exchange.memory));
     if (exchange.seconds <= 0.0) return text;
     const double exposed = exchange.exposed / static_cast<double>(std::max<int64_t>(inner_steps, 1));
-    return text + fmt::format("over this link {}, of which ranks wait {}: {:.0f}% of the time is left for computing\n",
-                              time_text(exchange.seconds), time_text(exchange.exposed),
+    return text + fmt::format("over this link {}, of which ranks wait {}: a step takes {}, {:.0f}% of it to compute\n",
+                              time_text(exchange.seconds), time_text(exchange.exposed), time_text(seconds + exposed),
                               100.0 * seconds / (seconds + exposed));
 }
 
@@ -234,10 +234,11 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
         if (recipe.distributed.mode == "diloco") report.inner_steps = recipe.distributed.inner_steps;
         report.seconds = report.estimate.seconds;
     };
+    train::PlannedRanks ranks{o.ranks, o.nodes, o.link_bytes_per_second, o.link_latency};
     if (o.measure == 0) {
         HK_ASSIGN(on, planned_on(call, o));
-        HK_ASSIGN(auto plan, train::TrainingRun::plan(recipe, context.registry(), on.target, context.log(), events,
-                                                      {o.ranks, o.nodes, o.link_bytes_per_second, o.link_latency}));
+        HK_ASSIGN(auto plan,
+                  train::TrainingRun::plan(recipe, context.registry(), on.target, context.log(), events, ranks));
         take(std::move(plan));
         return report;
     }
@@ -250,9 +251,16 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
                                          context.log(), events));
     HK_ASSIGN(auto plan, trainer->plan());
     HK_ASSIGN(train::TrainingRun::Times measured, trainer->measure());
+    if (ranks.ranks > 1) { // the step of one rank is measured, and divided
+        ranks.micro_seconds =
+            measured.seconds / static_cast<double>(trainer->recipe().train.gradient_accumulation_steps);
+        events.message = nullptr; // the same as above
+        HK_ASSIGN(plan, train::TrainingRun::plan(recipe, context.registry(), on.target, context.log(), events, ranks));
+    }
     take(std::move(plan));
     report.time = measured.one_example ? HK_TIME_ONE_EXAMPLE : HK_TIME_MEASURED;
-    report.seconds = measured.seconds;
+    report.seconds =
+        ranks.ranks > 1 ? ranks.micro_seconds * static_cast<double>(report.exchange.micro) : measured.seconds;
     report.estimate.nodes = std::move(measured.nodes);
     return report;
 }

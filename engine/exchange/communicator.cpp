@@ -2,6 +2,7 @@
 
 #include "base/stopwatch.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <string_view>
@@ -56,12 +57,20 @@ std::string Communicator::name(int32_t rank) const {
 }
 
 Status Communicator::ended(int32_t lost, const std::string& why) const {
-    // A rank that gives a reason reports it itself, too, but rank 0 knows from where the run resumes.
-    const bool silent = lost == 0 && why.empty(); // rank 0 itself may be told so, if it was only stopped for a while
-    const bool reports = rank() == (silent ? 1 : 0);
+    // A rank that gives a reason reports it itself, too, but rank 0 knows from where the run resumes. A rank of a
+    // process without a sign of life may be told so itself, if it was only stopped for a while.
+    const bool reports = rank() == (why.empty() ? first_without(lost) : 0);
     return Status(reports ? Code::io : Code::cancelled,
                   why.empty() ? fmt::format("{} was lost: it gave no sign of life any more", name(lost))
                               : fmt::format("{} ended: {}", name(lost), why));
+}
+
+int32_t Communicator::first_without(int32_t lost) const {
+    const auto of_lost = static_cast<std::size_t>(lost);
+    const auto another = [&](const std::string& process) { return process != processes_[of_lost]; };
+    const auto found = of_lost < processes_.size() ? std::ranges::find_if(processes_, another) : processes_.end();
+    if (found == processes_.end()) return lost == 0 ? 1 : 0;
+    return static_cast<int32_t>(found - processes_.begin());
 }
 
 Status Communicator::finish(uint64_t number) {

@@ -35,8 +35,11 @@ public:
     int32_t rank() const { return seam_ != nullptr ? seam_->rank : 0; }
     int32_t size() const { return seam_ != nullptr ? seam_->size : 1; }
 
-    // Sets what messages call each rank: "rank 2 (host b, process 4711)".
-    void set_names(std::vector<std::string> names) { names_ = std::move(names); }
+    // Sets what messages call each rank, "rank 2 (host b, process 4711)", and which ranks share a process.
+    void set_names(std::vector<std::string> names, std::vector<std::string> processes) {
+        names_ = std::move(names);
+        processes_ = std::move(processes);
+    }
     std::string name(int32_t rank) const;
 
     // Exchanges one part with each rank, and waits for it. If a rank ended: io, with its name and reason, on the lowest
@@ -66,10 +69,12 @@ public:
 
 private:
     Status ended(int32_t lost, const std::string& why) const;
+    int32_t first_without(int32_t lost) const; // the lowest rank of another process
     const hk_communicator* seam_ = nullptr;
     uint64_t next_ = 0; // number of the next exchange
     bool failed_ = false;
-    std::vector<std::string> names_; // by rank; empty: only their numbers are known
+    std::vector<std::string> names_;     // by rank; empty: only their numbers are known
+    std::vector<std::string> processes_; // by rank; empty: each has its own
     Traffic traffic_;
 };
 

@@ -68,6 +68,7 @@ ExchangePlan plan_exchange(std::span<const program::StoreChunk> chunks, const Re
     ExchangePlan plan;
     plan.ranks = planned.ranks;
     plan.bytes = gradients + parameters + control;
+    plan.micro = std::ranges::max(micro);
     for (std::size_t r = 0; r < ranks; ++r) {
         uint64_t received = 0;
         for (std::size_t other = 0; other < ranks; ++other)
@@ -96,6 +97,7 @@ ExchangePlan plan_averages(std::span<const program::StoreChunk> chunks, const Re
         for (std::size_t r = 1; r < ranks; ++r)
             plan.bytes += (of_change + 4) * (bucket.slices[0].count + bucket.slices[r].count);
     plan.memory = 4 * 3 * shards.elements();
+    plan.micro = static_cast<uint64_t>(recipe.train.gradient_accumulation_steps);
     plan.seconds = link_seconds(planned, static_cast<double>(plan.bytes) / 2.0,
                                 2.0 * static_cast<double>(shards.buckets().size() * (ranks - 1)));
     plan.exposed = plan.seconds;

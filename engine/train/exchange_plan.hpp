@@ -16,6 +16,7 @@ struct PlannedRanks {
     int32_t nodes = 0;             // machines with a link each; 0: as many as ranks
     double bytes_per_second = 0.0; // of a link, in each direction; 0: not known
     double latency = 0.0;          // seconds
+    double micro_seconds = 0.0;    // measured: forward and backward of a micro-batch; 0: estimated
 };
 
 struct ExchangePlan {
@@ -24,6 +25,7 @@ struct ExchangePlan {
     uint64_t memory = 0;  // of the host, of the rank with most
     double seconds = 0.0; // 0: the link is not known
     double exposed = 0.0; // of these, in which ranks wait
+    uint64_t micro = 0;   // micro-batches of a step, on the rank with most
 };
 
 // micro_seconds: forward and backward of a micro-batch, which hides exchanges.

@@ -20,9 +20,27 @@ program::CompileOptions Features::options(const graph::FrozenCut& cut) {
     return options;
 }
 
+namespace {
+
+// Gives every rank the rows of all. first: by rank, of what it has computed; and the end.
+Status share_rows(exchange::Communicator& ranks, std::span<std::byte> rows, std::size_t row_bytes,
+                  const std::vector<uint64_t>& first) {
+    const auto part = [&](std::size_t rank) {
+        return rows.subspan(first[rank] * row_bytes, (first[rank + 1] - first[rank]) * row_bytes);
+    };
+    const auto own = static_cast<std::size_t>(ranks.rank());
+    std::vector<hk_exchange_part> parts(first.size() - 1);
+    for (std::size_t r = 0; r < parts.size(); ++r)
+        if (r != own) parts[r] = {part(own).data(), part(r).data(), part(own).size(), part(r).size()};
+    return ranks.exchange(parts);
+}
+
+} // namespace
+
 Result<Features> Features::compute(program::Runtime& runtime, program::ParameterStore& store,
                                    const plugin::Composition& composition, const graph::FrozenCut& cut,
-                                   const Split& split, int64_t batch, int64_t length, uint64_t seed) {
+                                   const Split& split, int64_t batch, int64_t length, uint64_t seed,
+                                   exchange::Communicator& ranks) {
     HK_ASSIGN(const graph::Graph graph, graph::simplify(cut.below));
     HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, store, options(cut)));
     Features result;
@@ -33,8 +51,13 @@ Result<Features> Features::compute(program::Runtime& runtime, program::Parameter
         one.row_bytes = static_cast<std::size_t>(graph.shape(graph.outputs.at(name)).elements() / batch) * 4;
         one.rows = ResourceArray<std::byte>(one.row_bytes * count, store.host_memory());
     }
-    for (uint64_t begin = 0; begin < count; begin += static_cast<uint64_t>(batch)) {
-        const uint64_t end = std::min(count, begin + static_cast<uint64_t>(batch));
+    // Whole batches, so that they do not depend on the number of ranks.
+    const auto size = static_cast<uint64_t>(batch), parts = static_cast<uint64_t>(ranks.size());
+    std::vector<uint64_t> first(parts + 1);
+    for (uint64_t r = 0; r <= parts; ++r) first[r] = std::min(count, (count + size - 1) / size * r / parts * size);
+    const auto own = static_cast<std::size_t>(ranks.rank());
+    for (uint64_t begin = first[own]; begin < first[own + 1]; begin += size) {
+        const uint64_t end = std::min(first[own + 1], begin + size);
         std::vector<batch::DrawnExample> examples(end - begin);
         for (uint64_t i = begin; i < end; ++i) split.examples().get(i, examples[i - begin].example);
         std::vector<data::Field> fields;
@@ -48,6 +71,8 @@ Result<Features> Features::compute(program::Runtime& runtime, program::Parameter
                         one.rows.begin() + static_cast<std::ptrdiff_t>(begin * one.row_bytes));
         }
     }
+    for (One& one : result.features_)
+        HK_TRY(share_rows(ranks, {one.rows.data(), one.rows.size()}, one.row_bytes, first));
     return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/resource_array.hpp"
 #include "data/batcher.hpp"
+#include "exchange/communicator.hpp"
 #include "graph/cut_frozen.hpp"
 #include "program/program.hpp"
 #include "train/run_data.hpp"
@@ -17,10 +18,11 @@ namespace hekla::train {
 class Features {
 public:
     // Runs the part below the cut over every example of `split`, `batch` rows at a time. The split's fields must not
-    // depend on the epoch.
+    // depend on the epoch. Each of `ranks` computes a part of the examples, and gets the rest from the others.
     static Result<Features> compute(program::Runtime& runtime, program::ParameterStore& store,
                                     const plugin::Composition& composition, const graph::FrozenCut& cut,
-                                    const Split& split, int64_t batch, int64_t length, uint64_t seed);
+                                    const Split& split, int64_t batch, int64_t length, uint64_t seed,
+                                    exchange::Communicator& ranks);
     // Returns how the program of the part below the cut is compiled.
     static program::CompileOptions options(const graph::FrozenCut& cut);
     // Returns the memory for that many examples, in bytes.

@@ -245,7 +245,7 @@ Status TrainingRun::prepare_step(int64_t step) {
                         100.0 * cut_->share, grouped(static_cast<double>(data_.train().size()))));
     HK_ASSIGN(features_, Features::compute(*runtime_, *store_, *composition_, *cut_, data_.train(),
                                            recipe_.train.per_device_train_batch_size, recipe_.train.context_length,
-                                           static_cast<uint64_t>(recipe_.train.seed)));
+                                           static_cast<uint64_t>(recipe_.train.seed), *ranks_));
     return {};
 }
 

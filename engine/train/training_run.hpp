@@ -221,6 +221,9 @@ private:
     Status load_islands(const model::Checkpoint& checkpoint);
     ShardedStep::Options sharded_options() const;
     uint32_t micro_steps() const; // of this rank in a step
+    // Replaces distributed.batch = "rank" by the batch of a step. before: the recipe of the run so far; null: it
+    // starts.
+    Status settle_batch(const Recipe* before);
     // Chooses distributed.parts if the recipe does not. of_checkpoint: those of the run so far; 0: it starts.
     Status settle_parts(int64_t of_checkpoint);
     // What ranks exchange before a training.

@@ -175,17 +175,22 @@ Result<WeightMask> TrainingRun::prunable(const Recipe& recipe, const plugin::Reg
 }
 
 Status TrainingRun::find_checkpoint() {
-    if (!resumes_) return settle_parts(0);
+    const auto starts = [&]() -> Status {
+        HK_TRY(settle_batch(nullptr));
+        return settle_parts(0);
+    };
+    if (!resumes_) return starts();
     HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
     for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
     found_ = std::move(search.found);
-    return found_ ? same_run(*found_) : settle_parts(0);
+    return found_ ? same_run(*found_) : starts();
 }
 
 Status TrainingRun::same_run(const model::Checkpoint& checkpoint) {
     const std::string where = checkpoint.path.string();
     HK_ASSIGN(const std::string text, read_file(checkpoint.file("recipe.toml")));
     HK_ASSIGN(const Recipe before, parse_resolved_recipe(text, checkpoint.file("recipe.toml").string()));
+    HK_TRY(settle_batch(&before));
     HK_TRY(settle_parts(std::max<int64_t>(before.distributed.parts, 1)));
     return check_resume(before, recipe_, where, folder_.owned(), log_);
 }

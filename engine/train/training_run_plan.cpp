@@ -81,9 +81,11 @@ Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const
     if (rank_count() > 1) {
         PlannedRanks ranks = planned_;
         ranks.ranks = rank_count();
-        result.exchange = has_islands() ? plan_averages(chunks, recipe_, ranks)
-                                        : plan_exchange(chunks, recipe_, sharded_options(), described_, ranks,
-                                                        result.estimate.seconds / std::max(1.0, micro));
+        const double micro_seconds =
+            ranks.micro_seconds > 0.0 ? ranks.micro_seconds : result.estimate.seconds / std::max(1.0, micro);
+        result.exchange = has_islands()
+                              ? plan_averages(chunks, recipe_, ranks)
+                              : plan_exchange(chunks, recipe_, sharded_options(), described_, ranks, micro_seconds);
     }
     return result;
 }

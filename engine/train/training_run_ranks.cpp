@@ -68,19 +68,28 @@ Result<json> receive(exchange::Communicator& ranks) {
     return json_of(bytes);
 }
 
-// Returns the messages of all ranks, which are called by their "name" from then on.
+// Returns the messages of all ranks, which are called by their "process" and "device" from then on.
 Result<std::vector<json>> gather_named(exchange::Communicator& ranks, const json& own) {
     HK_ASSIGN(const auto all, ranks.gather(bytes_of_text(own.dump())));
     std::vector<json> messages;
-    std::vector<std::string> names;
+    std::vector<std::string> names, processes;
     for (const std::vector<std::byte>& bytes : all) {
         HK_ASSIGN(json message, json_of(bytes));
-        names.push_back(message.value("name", std::string()));
+        processes.push_back(message.value("process", std::string()));
+        names.push_back(processes.back() + message.value("device", std::string()));
         messages.push_back(std::move(message));
     }
-    ranks.set_names(std::move(names));
+    ranks.set_names(std::move(names), std::move(processes));
     return messages;
 }
+
+std::string own_host() {
+    char host[256] = "unknown";
+    ::gethostname(host, sizeof host - 1);
+    return host;
+}
+
+std::string own_process() { return fmt::format("host {}, process {}", own_host(), ::getpid()); }
 
 // Returns the first key with different values, "train.seed = 1, and 2 on rank 0"; empty if there is none.
 std::string difference(const json& recipe, const json& of_rank_0) {
@@ -101,6 +110,25 @@ json values_of_recipe(const Recipe& recipe) {
 }
 
 } // namespace
+
+Status TrainingRun::settle_batch(const Recipe* before) {
+    if (recipe_.distributed.batch != "rank") return {};
+    if (has_islands())
+        return invalid_argument(
+            "distributed.batch = \"rank\" and mode = \"diloco\": each rank takes whole steps there; "
+            "remove `batch`");
+    int64_t& steps = recipe_.train.gradient_accumulation_steps;
+    const int64_t of_run = before != nullptr ? before->train.gradient_accumulation_steps : steps * rank_count();
+    if (of_run % steps != 0)
+        return failed_precondition(
+            fmt::format("{}: its steps have {} micro-batches, and train.gradient_accumulation_steps = {}, those of one "
+                        "rank (distributed.batch = \"rank\"), does not divide them: put the old value back, or choose "
+                        "another [output] dir",
+                        run_.string(), of_run, steps));
+    steps = of_run;
+    recipe_.distributed.batch = "step";
+    return {};
+}
 
 Status TrainingRun::settle_parts(int64_t of_checkpoint) {
     int64_t& parts = recipe_.distributed.parts;
@@ -144,11 +172,7 @@ Status TrainingRun::settle_parts(int64_t of_checkpoint) {
 
 // Compares what all ranks must have in common. Every rank finds the same difference.
 Status TrainingRun::greet() {
-    char host[256] = "unknown";
-    ::gethostname(host, sizeof host - 1);
-    const json own{{"name", fmt::format("host {}, process {}", host, ::getpid())},
-                   {"version", kVersion},
-                   {"recipe", values_of_recipe(recipe_)}};
+    const json own{{"process", own_process()}, {"version", kVersion}, {"recipe", values_of_recipe(recipe_)}};
     HK_ASSIGN(const std::vector<json> ranks, gather_named(*ranks_, own));
     for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
         if (ranks[rank]["version"] != ranks[0]["version"])
@@ -165,10 +189,9 @@ Status TrainingRun::greet() {
 // Compares what the ranks have made of the recipe, before they compile it.
 Status TrainingRun::compare_runs() {
     const gpu::Capabilities& device = runtime_->gpu().capabilities();
-    char host[256] = "unknown";
-    ::gethostname(host, sizeof host - 1);
-    const json own{{"name", fmt::format("host {}, process {}, {}", host, ::getpid(), device.device_name)},
-                   {"place", fmt::format("{} {}", host, json(device.device_uuid).dump())},
+    const json own{{"process", own_process()},
+                   {"device", fmt::format(", {}", device.device_name)},
+                   {"place", fmt::format("{} {}", own_host(), json(device.device_uuid).dump())},
                    {"tokenizer", to_hex(tokenizer_->hash())},
                    {"data", data_.identity()},
                    {"graph", to_hex(graph::hash(described_))}};

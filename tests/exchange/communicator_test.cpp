@@ -123,7 +123,7 @@ TEST_CASE("a rank that fails ends the others with its reason, once reported") {
     for (const int32_t failing : {0, 1, 3}) {
         CAPTURE(failing);
         const std::vector<Status> ended = on_ranks(4, [&](Communicator& ranks) -> Status {
-            ranks.set_names({"a", "b", "c", "d"});
+            ranks.set_names({"a", "b", "c", "d"}, {"a", "b", "c", "d"});
             HK_TRY(exchange_messages(ranks, 5));
             if (ranks.rank() == failing) return out_of_memory("the device is full");
             return exchange_messages(ranks, 1000);
@@ -138,6 +138,29 @@ TEST_CASE("a rank that fails ends the others with its reason, once reported") {
             CHECK((ended[r].code() == Code::io || ended[r].code() == Code::cancelled));
         }
         CHECK(reports == (failing == 0 ? 0 : 1)); // rank 0 knows from where the run resumes
+    }
+}
+
+TEST_CASE("a silent process is reported by the first rank of another one") {
+    struct Case {
+        int32_t lost = 0, reporter = 0;
+        std::vector<std::string> processes;
+    };
+    for (const Case& c : {Case{0, 1, {}}, Case{0, 1, {"p", "q", "q", "r"}}, Case{0, 2, {"p", "p", "q", "q"}},
+                          Case{2, 0, {"p", "p", "q", "q"}}, Case{0, 1, {"p", "p", "p", "p"}}, Case{3, 0, {}}}) {
+        CAPTURE(c.lost);
+        CAPTURE(c.processes.size());
+        const std::vector<Status> ended = on_ranks(4, [&](Communicator& ranks) -> Status {
+            ranks.set_names({"a", "b", "c", "d"}, c.processes);
+            if (ranks.rank() == c.lost) return Status(Code::io, ""); // as a communicator tells of a silent rank
+            return exchange_messages(ranks, 1000);
+        });
+        for (int32_t r = 0; r < 4; ++r) {
+            if (r == c.lost) continue;
+            CAPTURE(r);
+            CHECK(ended[static_cast<std::size_t>(r)].message().find("gave no sign of life") != std::string::npos);
+            CHECK(ended[static_cast<std::size_t>(r)].code() == (r == c.reporter ? Code::io : Code::cancelled));
+        }
     }
 }
 

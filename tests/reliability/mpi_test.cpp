@@ -59,6 +59,11 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
             " named by others, all processes within ", longest, " s");
 }
 
+std::vector<std::string> on_devices(std::vector<std::string> arguments, const char* devices) {
+    arguments.insert(arguments.end(), {"--devices", devices});
+    return arguments;
+}
+
 } // namespace
 
 TEST_CASE("processes give the bits of one") {
@@ -75,6 +80,27 @@ TEST_CASE("processes give the bits of one") {
             const Ended ended = run(folder, job.words, job.around);
             succeeds(ended);
             CHECK(count_of(ended.err, "done: 6 steps") == 1); // only rank 0 reports
+            CHECK(outcome(folder, dir, 6) == expected);
+        }
+    }
+}
+
+TEST_CASE("processes with several devices give the bits of one") {
+    const Folder folder;
+    begin(folder);
+    succeeds(run(folder, job_arguments("alone", 6)));
+    const std::string expected = outcome(folder, "alone", 6);
+    for (const Mpi& mpi : installed_mpi()) {
+        CAPTURE(mpi.name);
+        const std::string of_mpi = std::string(mpi.name).substr(0, 2);
+        for (const auto& [devices, last] : {std::pair{"0,0,0,0", "3"}, {"0,0,0", "2"}}) { // of two processes
+            CAPTURE(devices);
+            const std::string dir = "last-" + std::string(last) + of_mpi;
+            const Job job(mpi, 2, on_devices(job_arguments(dir, 6), devices));
+            const Ended ended = run(folder, job.words, job.around);
+            succeeds(ended);
+            CHECK(count_of(ended.err, "done: 6 steps") == 1);
+            CHECK(has(ended.err, "ranks 0 and " + std::string(last) + " use the same"));
             CHECK(outcome(folder, dir, 6) == expected);
         }
     }
@@ -177,6 +203,37 @@ TEST_SUITE("long") {
             survives(mpi, 25, SIGKILL, true);
             survives(mpi, 25, SIGKILL, false);
             survives(mpi, 20, SIGSTOP, false);
+        }
+    }
+
+    TEST_CASE("a process with several devices disappears, and is named") {
+        for (const Mpi& mpi : installed_mpi()) {
+            CAPTURE(mpi.name);
+            const Folder folder;
+            begin(folder);
+            for (const int victim : {0, 1}) {
+                CAPTURE(victim);
+                const std::string dir = "killed" + std::string(mpi.name).substr(0, 2);
+                const Job job(mpi, 2, on_devices(job_arguments(dir, 1000), "0,0,0,0"),
+                              {mpi.module.empty() ? "--enable-recovery" : "-disable-auto-cleanup"});
+                Process process(folder, job.words, job.around);
+                for (int tries = 0; tries < 600 && !folder.exists(dir + "/checkpoint-10"); ++tries)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                REQUIRE(folder.exists(dir + "/checkpoint-10"));
+                const std::map<int, pid_t> processes = ranks_in(folder);
+                REQUIRE(processes.contains(victim));
+                REQUIRE(::kill(processes.at(victim), SIGKILL) == 0);
+                CHECK(wait_for_end(folder, victim) < kTimeout + 5);
+                const Ended ended = process.wait(20);
+                CAPTURE(ended.out);
+                CAPTURE(ended.err);
+                CHECK(count_of(ended.err, "hekla: error: ") <= 1);
+                // MPICH's UCX ends the other process where it was copying from the memory of this one.
+                const bool named = has(ended.err, victim == 0 ? "rank 0 (host " : "rank 2 (host ");
+                CHECK((named || !mpi.module.empty()));
+                CHECK(has(ended.err, "was lost") == named);
+                fs::remove_all(folder.path(dir));
+            }
         }
     }
 }

@@ -20,12 +20,12 @@ std::string devices(int ranks) {
     return text;
 }
 
-// Checks that trainings by these numbers of ranks give the same.
-void agree(const Folder& folder, std::vector<std::string> overrides, int steps, const std::vector<int>& counts) {
+// Checks that trainings by these numbers of ranks give the same. Returns the messages of the last one.
+std::string agree(const Folder& folder, std::vector<std::string> overrides, int steps, const std::vector<int>& counts) {
     overrides.push_back("distributed.parts=8");
     overrides.push_back("train.gradient_accumulation_steps=8");
     overrides.push_back("train.max_steps=" + std::to_string(steps));
-    std::string expected;
+    std::string expected, said;
     for (const int ranks : counts) {
         CAPTURE(ranks);
         const std::string dir = "ranks-" + std::to_string(ranks);
@@ -37,7 +37,9 @@ void agree(const Folder& folder, std::vector<std::string> overrides, int steps, 
         const std::string result = outcome(folder, dir, steps);
         if (expected.empty()) expected = result;
         CHECK(result == expected);
+        said = ended.err;
     }
+    return said;
 }
 
 void begin_windows(const Folder& folder) {
@@ -155,6 +157,14 @@ TEST_CASE("rows of a table, with balanced classes") {
     agree(folder, {"data.class_balanced=true"}, 6, {1, 3});
 }
 
+TEST_CASE("the outputs of frozen layers, of which each rank computes a part") {
+    const Folder folder;
+    begin_table(folder);
+    const std::string said =
+        agree(folder, {"train.freeze=[\"body\"]", "train.per_device_train_batch_size=3"}, 6, {1, 2, 3});
+    CHECK(has(said, "computing the frozen layers"));
+}
+
 TEST_CASE("an adapter over a frozen encoder and decoder with tied embeddings") {
     const Folder folder;
     begin_adapter(folder);
@@ -172,6 +182,29 @@ TEST_CASE("momentum, a moving average and a clipped norm") {
     begin_windows(folder);
     agree(folder, {"train.optim=sgd", "train.momentum=0.9", "train.ema_decay=0.9", "train.max_grad_norm=0.1"}, 5,
           {1, 2});
+}
+
+TEST_CASE("a batch of each rank is that of a step, and stays when the run resumes") {
+    const Folder folder;
+    begin_windows(folder);
+    const auto with = [](std::vector<std::string> arguments) {
+        arguments.insert(arguments.end(),
+                         {"distributed.parts=4", "train.lr_scheduler_type=constant", "train.eval_steps=3"});
+        return arguments;
+    };
+    const auto of_rank = [&](std::vector<std::string> arguments) {
+        arguments.insert(arguments.end(), {"distributed.batch=rank", "train.gradient_accumulation_steps=2"});
+        return with(arguments);
+    };
+    succeeds(train(folder, with({"train.gradient_accumulation_steps=4", "train.max_steps=6", "output.dir=whole"})));
+    succeeds(train(folder, of_rank({"train.max_steps=3", "output.dir=run", "--devices", "0,0"})));
+    CHECK(has(folder.read("run/checkpoint-3/recipe.toml"), "gradient_accumulation_steps = 4"));
+    succeeds(train(folder, of_rank({"train.max_steps=6", "output.dir=run"}))); // on one rank
+    CHECK(outcome(folder, "run", 6) == outcome(folder, "whole", 6));
+    fails(train(folder, with({"distributed.batch=rank", "train.gradient_accumulation_steps=3", "output.dir=run"})),
+          {"run: its steps have 4 micro-batches, and train.gradient_accumulation_steps = 3, those of one rank"});
+    fails(train(folder, of_rank({"distributed.mode=diloco", "output.dir=other"})),
+          {"distributed.batch = \"rank\" and mode = \"diloco\""});
 }
 
 TEST_CASE("unequal shares change nothing") {
@@ -358,7 +391,12 @@ TEST_CASE("a plan knows what is exchanged, to the byte") {
                                       "desktop", "--ranks", "64", "--nodes", "8", "--link", "25gbit,20us"});
     succeeds(text);
     CHECK(has(text.out, "64 ranks: rank 0 sends and receives"));
-    CHECK(has(text.out, "is left for computing"));
+    CHECK(has(text.out, "of it to compute"));
+    const Ended measured = train(folder, {"train.gradient_accumulation_steps=6", "distributed.parts=6", "--plan",
+                                          "--json", "--ranks", "4", "--link", "25gbit,20us"}); // 2, 2, 1 and 1 parts
+    succeeds(measured);
+    CHECK(json::parse(measured.out)["time"] == "measured");
+    CHECK(json::parse(measured.out)["exchange_seconds"].get<double>() > 0.0);
     fails(train(folder, {"--plan-for", "cpu", "--ranks", "2", "--link", "fast"}), {"--link fast: expected a rate"});
 }
 

@@ -42,7 +42,7 @@ int run_plan(hk_context context, const HostError& error, const TrainArguments& a
     options.recipe = text(a.recipe);
     options.overrides = overrides.data();
     options.override_count = overrides.size();
-    options.measure = a.plan_for.empty() && a.ranks <= 1 ? 1 : 0;
+    options.measure = a.plan_for.empty() ? 1 : 0;
     options.ranks = a.ranks;
     options.nodes = a.nodes;
     if (!a.link.empty()) {
@@ -117,33 +117,37 @@ int report_end(const TrainArguments& a, const hk_train_result& result, Progress&
     return result.stopped != 0 ? stopped_status() : kDone;
 }
 
-// Trains as one rank of an MPI job. Only rank 0 reports.
-int run_rank(const Globals& globals, const TrainArguments& a, const train::Recipe& recipe) {
+// The devices of this process of an MPI job: one; with --devices, its part of those where there are more of them than
+// processes on this machine.
+Result<std::vector<std::string>> devices_of(const Globals& globals, const TrainArguments& a, const MpiJob& job) {
+    if (!globals.device.empty() && !a.devices) return std::vector<std::string>{globals.device};
+    HK_ASSIGN(const std::vector<std::string> all, named_devices(globals, a.devices.value_or("all")));
+    const auto own = static_cast<std::size_t>(job.local_process());
+    const auto processes = static_cast<std::size_t>(job.local_processes());
+    std::vector<std::string> devices{all[own % all.size()]};
+    if (a.devices)
+        for (std::size_t next = own + processes; next < all.size(); next += processes) devices.push_back(all[next]);
+    return devices;
+}
+
+// Trains as a process of an MPI job, with a rank for each of its devices. Only rank 0 reports.
+int run_process(const Globals& globals, const TrainArguments& a, const train::Recipe& recipe) {
     Result<std::unique_ptr<MpiJob>> joined = MpiJob::join(recipe.distributed.timeout, a.mpi_module);
     if (!joined.ok()) return MpiJob::not_joined(joined.status(), globals.log());
     MpiJob& job = *joined.value();
-    Globals own = globals;
-    if (own.device.empty()) { // each process of a machine takes another device
-        const Result<std::vector<std::string>> devices = named_devices(globals, a.devices.value_or("all"));
-        if (!devices.ok()) return job.fail(fail(devices.status()));
-        own.device = devices.value()[static_cast<std::size_t>(job.local_rank()) % devices->size()];
-    }
-    const HostError error;
-    HostContext context;
-    if (const int code = context.create(own, error); code != kDone) return job.fail(code);
+    const Result<std::vector<std::string>> devices = devices_of(globals, a, job);
+    if (!devices.ok()) return job.fail(fail(devices.status()));
+    if (const Status connected = job.connect(devices->size()); !connected.ok())
+        return job.fail(connected.code() == Code::cancelled ? kFailed : fail(connected));
+    std::vector<const hk_communicator*> communicators;
+    for (const hk_communicator& one : job.communicators()) communicators.push_back(&one);
     Progress progress;
     progress.logging_steps = recipe.train.logging_steps;
     const std::vector<hk_string> overrides = host_strings(a.overrides);
-    hk_train_options options = training_options(a.recipe, overrides, progress);
-    options.communicator = job.communicator();
+    const hk_train_options options = training_options(a.recipe, overrides, progress);
     hk_train_result result{};
-    result.struct_size = sizeof result;
-    if (hk_train(context.context, &options, &result, error.error) != HK_OK) {
-        if (progress.open) std::fprintf(stderr, "\n");
-        // Another rank reports what this one was only told.
-        const bool told = !job.leads() && hk_error_code(error.error) == HK_CANCELLED;
-        return job.fail(told ? kFailed : error.report());
-    }
+    const int code = train_ranks(globals, devices.value(), communicators, options, progress, result);
+    if (code != kDone) return job.fail(code);
     return job.leads() ? report_end(a, result, progress) : kDone;
 }
 
@@ -160,7 +164,7 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     if (!recipe.ok()) return fail(recipe.status());
     watch_interrupts();
     outlive_closed_output();
-    if (MpiJob::launched() > 1) return run_rank(globals, a, recipe.value());
+    if (MpiJob::launched() > 1) return run_process(globals, a, recipe.value());
     Progress progress;
     progress.logging_steps = recipe->train.logging_steps;
     const std::vector<hk_string> overrides = host_strings(a.overrides);
@@ -198,8 +202,10 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "of their scores")
         ->check(CLI::Range(1, 1000));
     parser
-        ->add_option("--devices", arguments->devices,
-                     "train on several devices, one rank each: their numbers in `hekla devices`, like 0,2, or all")
+        ->add_option(
+            "--devices", arguments->devices,
+            "train on several devices, one rank each: their numbers in `hekla devices`, like 0,2, or all; under "
+            "mpirun or srun they are divided among the processes of a machine")
         ->excludes(parser->get_option("--seeds"));
     parser->add_option("--link", arguments->link,
                        "rate and latency of a link, like 1gbit,50us: with --devices, exchanges are as slow as over it; "

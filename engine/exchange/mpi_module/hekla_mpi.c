@@ -1,6 +1,7 @@
-/* Exchanges bytes between the processes of an MPI job. All calls of MPI are made by one thread of this module, which
-   also sends a sign of life each second to two neighbors in the ring of ranks, while programs compile and devices
-   compute: a slow rank is not a lost one. The rank that finds a neighbor silent tells all others. */
+/* Exchanges bytes between the ranks of an MPI job, of which each process has one or several. All calls of MPI are made
+   by one thread of this module, which also sends a sign of life each second to two neighbors in the ring of processes,
+   while programs compile and devices compute: a slow rank is not a lost one. The process that finds a neighbor silent
+   tells all others. */
 #include "mpi_module.h"
 
 #include <mpi.h>
@@ -12,9 +13,10 @@
 #include <unistd.h>
 
 enum {
-    kTagData = 1,       /* exchanges, in order */
-    kTagSign = 2,       /* a sign of life: no bytes */
-    kTagFailed = 3,     /* a rank ends: the rank that is to blame, then text */
+    kTagSign = 1,       /* a sign of life: no bytes */
+    kTagFailed = 2,     /* a rank ends: the rank that is to blame, then text */
+    kTagData = 3,       /* exchanges, in order: kMostHere * the sender's index in its process + the receiver's */
+    kMostHere = 128,    /* ranks of a process; tags up to 32,767 are possible everywhere */
     kMostText = 1024,   /* bytes of a reason */
     kMostPending = 512, /* exchanges at a time: one for each bucket of gradients */
 };
@@ -22,9 +24,11 @@ static const uint64_t kMostBytes = (uint64_t)1 << 30; /* of one message: counts 
 static const double kGrace = 3.0;                     /* seconds that the begin or the end of a job may take */
 static const double kListen = 1.0;                    /* seconds of listening before a rank counts as silent */
 enum { kNotOpened, kOpen, kOpeningFailed, kOpeningGivenUp };
+enum { kNotConnected, kToConnect, kConnecting, kConnected };
 
 typedef struct Exchange {
     uint64_t number;
+    int index;               /* in this process, of the rank whose exchange it is */
     int state;               /* 0: free, 1: begun, 2: its messages are on their way, 3: done */
     hk_exchange_part* parts; /* one per rank */
     MPI_Request* requests;
@@ -40,7 +44,14 @@ static struct {
     int leaving;  /* all ranks are done, or one is lost */
     int ended;    /* the thread has left MPI for good */
     int aborting; /* with this status + 1 */
-    int rank, size;
+    int process, processes;
+    int connected; /* kNotConnected ... */
+    int here;      /* ranks of this process */
+    int size;      /* ranks of all */
+    int* counts;   /* by process: its ranks */
+    int* first;    /* by process: its first rank */
+    int* home;     /* by rank: its process */
+    int indices[kMostHere];
     HeklaMpiPlace place;
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     double timeout;
@@ -99,41 +110,63 @@ static void lose(int rank, const char* reason) {
     g.telling = 1;
 }
 
+/* Numbers the ranks of all processes. Before kConnected each process has one. Returns 0 where memory is missing. */
+static int number_ranks(void) {
+    int size = 0;
+    for (int p = 0; p < g.processes; ++p) size += g.counts[p];
+    int* home = malloc(sizeof(int) * (size_t)size);
+    if (home == NULL) return 0;
+    for (int p = 0, rank = 0; p < g.processes; ++p) {
+        g.first[p] = rank;
+        for (int i = 0; i < g.counts[p]; ++i) home[rank++] = p;
+    }
+    free(g.home);
+    g.home = home;
+    g.size = size;
+    return 1;
+}
+
+static int tag_of(int from, int to) {
+    return kTagData + kMostHere * (from - g.first[g.home[from]]) + (to - g.first[g.home[to]]);
+}
+
 static int messages_of(uint64_t bytes) { return (int)((bytes + kMostBytes - 1) / kMostBytes); }
 
 static int start(Exchange* e) {
+    const int own = g.first[g.process] + e->index;
     int count = 0;
     for (int r = 0; r < g.size; ++r)
-        if (r != g.rank) count += messages_of(e->parts[r].receive_bytes) + messages_of(e->parts[r].send_bytes);
+        if (r != own) count += messages_of(e->parts[r].receive_bytes) + messages_of(e->parts[r].send_bytes);
     e->requests = malloc(sizeof(MPI_Request) * (size_t)(count > 0 ? count : 1));
     if (e->requests == NULL) return 0;
     e->count = 0;
     for (int i = 1; i < g.size; ++i) { /* rotated, so that not all ranks send to the same one first */
-        const int from = (g.rank + g.size - i) % g.size;
+        const int from = (own + g.size - i) % g.size;
         const hk_exchange_part* part = &e->parts[from];
         for (uint64_t at = 0; at < part->receive_bytes; at += kMostBytes) {
             const uint64_t left = part->receive_bytes - at;
-            if (MPI_Irecv((char*)part->receive + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE, from,
-                          kTagData, g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
-                lose(from, "");
+            if (MPI_Irecv((char*)part->receive + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE,
+                          g.home[from], tag_of(from, own), g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
+                lose(g.first[g.home[from]], "");
                 return 1;
             }
         }
     }
     for (int i = 1; i < g.size; ++i) {
-        const int to = (g.rank + i) % g.size;
+        const int to = (own + i) % g.size;
         const hk_exchange_part* part = &e->parts[to];
         for (uint64_t at = 0; at < part->send_bytes; at += kMostBytes) {
             const uint64_t left = part->send_bytes - at;
-            if (MPI_Isend((const char*)part->send + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE, to,
-                          kTagData, g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
-                lose(to, "");
+            if (MPI_Isend((const char*)part->send + at, (int)(left < kMostBytes ? left : kMostBytes), MPI_BYTE,
+                          g.home[to], tag_of(own, to), g.comm, &e->requests[e->count++]) != MPI_SUCCESS) {
+                lose(g.first[g.home[to]], "");
                 return 1;
             }
         }
     }
-    const hk_exchange_part* own = &e->parts[g.rank];
-    if (own->send_bytes > 0 && own->send != own->receive) memcpy(own->receive, own->send, (size_t)own->send_bytes);
+    const hk_exchange_part* kept = &e->parts[own];
+    if (kept->send_bytes > 0 && kept->send != kept->receive)
+        memcpy(kept->receive, kept->send, (size_t)kept->send_bytes);
     e->state = 2;
     return 1;
 }
@@ -147,7 +180,7 @@ static int advance(void) {
         for (int i = 0; i < kMostPending; ++i)
             if (g.pending[i].state == 1 && (next == NULL || g.pending[i].number < next->number)) next = &g.pending[i];
         if (next == NULL || g.lost >= 0) break;
-        if (!start(next)) lose(g.rank, "no memory for an exchange");
+        if (!start(next)) lose(g.first[g.process] + next->index, "no memory for an exchange");
         changed = 1;
     }
     for (int i = 0; i < kMostPending && g.lost < 0; ++i) {
@@ -156,7 +189,8 @@ static int advance(void) {
         int open = 0; /* one by one: compilers warn of MPI_Testall where MPI_STATUSES_IGNORE is a small number */
         for (int r = 0; r < e->count && g.lost < 0; ++r) {
             int done = 0;
-            if (MPI_Test(&e->requests[r], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) lose((g.rank + 1) % g.size, "");
+            if (MPI_Test(&e->requests[r], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+                lose(g.first[(g.process + 1) % g.processes], "");
             if (!done) ++open;
         }
         if (open == 0 && g.lost < 0) {
@@ -180,7 +214,7 @@ static void receive_control(double* seen) {
     if (MPI_Iprobe(MPI_ANY_SOURCE, kTagFailed, g.comm, &found, &status) != MPI_SUCCESS || !found) return;
     char text[kMostText] = {0};
     MPI_Recv(text, kMostText - 1, MPI_BYTE, status.MPI_SOURCE, kTagFailed, g.comm, MPI_STATUS_IGNORE);
-    int rank = status.MPI_SOURCE, used = 0;
+    int rank = g.first[status.MPI_SOURCE], used = 0;
     if (sscanf(text, "%d %n", &rank, &used) != 1) used = 0;
     lose(rank, text + used);
     g.telling = 0; /* the sender tells all */
@@ -189,10 +223,10 @@ static void receive_control(double* seen) {
 static void tell_all(void) {
     char text[kMostText];
     const int size = snprintf(text, sizeof text, "%d %s", g.lost, g.reason);
-    for (int r = 0; r < g.size; ++r) {
-        if (r == g.rank || r == g.lost) continue;
+    for (int p = 0; p < g.processes; ++p) {
+        if (p == g.process || p == g.home[g.lost]) continue;
         MPI_Request request; /* not waited for: the process ends soon, whether or not the others receive it */
-        if (MPI_Isend(text, size < kMostText ? size + 1 : kMostText, MPI_BYTE, r, kTagFailed, g.comm, &request) ==
+        if (MPI_Isend(text, size < kMostText ? size + 1 : kMostText, MPI_BYTE, p, kTagFailed, g.comm, &request) ==
             MPI_SUCCESS) {
             int done = 0;
             for (int tries = 0; !done && tries < 1000; ++tries) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -206,22 +240,50 @@ static int open_mpi(void) {
     if (!initialized && MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return 0;
     MPI_Comm_dup(MPI_COMM_WORLD, &g.comm);
     MPI_Comm_set_errhandler(g.comm, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(g.comm, &g.rank);
-    MPI_Comm_size(g.comm, &g.size);
+    MPI_Comm_rank(g.comm, &g.process);
+    MPI_Comm_size(g.comm, &g.processes);
+    g.counts = malloc(sizeof(int) * (size_t)g.processes);
+    g.first = malloc(sizeof(int) * (size_t)g.processes);
+    if (g.counts == NULL || g.first == NULL) return 0;
+    for (int p = 0; p < g.processes; ++p) g.counts[p] = 1;
+    if (!number_ranks()) return 0;
+    g.place.process = g.process;
+    g.place.processes = g.processes;
     int length = 0;
     MPI_Get_library_version(g.library, &length);
     for (char* c = g.library; *c != 0; ++c)
         if (*c == '\n' || *c == ',') *c = 0;
     MPI_Comm local;
-    if (MPI_Comm_split_type(g.comm, MPI_COMM_TYPE_SHARED, g.rank, MPI_INFO_NULL, &local) == MPI_SUCCESS) {
-        int rank = 0, size = 1;
-        MPI_Comm_rank(local, &rank);
-        MPI_Comm_size(local, &size);
-        g.place.local_rank = rank;
-        g.place.local_size = size;
+    if (MPI_Comm_split_type(g.comm, MPI_COMM_TYPE_SHARED, g.process, MPI_INFO_NULL, &local) == MPI_SUCCESS) {
+        int process = 0, processes = 1;
+        MPI_Comm_rank(local, &process);
+        MPI_Comm_size(local, &processes);
+        g.place.local_process = process;
+        g.place.local_processes = processes;
         MPI_Comm_free(&local);
     }
     g.place.library = g.library;
+    return 1;
+}
+
+/* Exchanges the numbers of ranks of all processes, while signs of life are sent. Returns whether something changed. */
+static int connect_ranks(MPI_Request* counts_known) {
+    if (g.connected == kToConnect) {
+        g.connected = kConnecting;
+        if (MPI_Iallgather(&g.here, 1, MPI_INT, g.counts, 1, MPI_INT, g.comm, counts_known) != MPI_SUCCESS)
+            lose(g.first[g.process], "MPI_Iallgather failed");
+        return 1;
+    }
+    if (g.connected != kConnecting) return 0;
+    int done = 0;
+    if (MPI_Test(counts_known, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        lose(g.first[(g.process + 1) % g.processes], "");
+    if (!done || g.lost >= 0) return 0;
+    if (!number_ranks()) {
+        lose(g.first[g.process], "no memory for the numbers of ranks");
+        return 1;
+    }
+    g.connected = kConnected;
     return 1;
 }
 
@@ -229,7 +291,7 @@ static void* run(void* unused) {
     (void)unused;
     const int good = open_mpi();
     pthread_mutex_lock(&g.mutex);
-    double* seen = good && g.opened == kNotOpened ? malloc(sizeof(double) * (size_t)g.size) : NULL;
+    double* seen = good && g.opened == kNotOpened ? malloc(sizeof(double) * (size_t)g.processes) : NULL;
     if (g.opened == kNotOpened) g.opened = seen != NULL ? kOpen : kOpeningFailed;
     pthread_cond_broadcast(&g.changed);
     if (seen == NULL) {
@@ -237,13 +299,18 @@ static void* run(void* unused) {
         return NULL;
     }
     const double begin = seconds();
-    for (int r = 0; r < g.size; ++r) seen[r] = begin;
-    const int neighbors[2] = {(g.rank + 1) % g.size, (g.rank + g.size - 1) % g.size};
+    for (int p = 0; p < g.processes; ++p) seen[p] = begin;
+    const int neighbors[2] = {(g.process + 1) % g.processes, (g.process + g.processes - 1) % g.processes};
     double next_sign = begin, listened = begin;
-    MPI_Request all_close = MPI_REQUEST_NULL; /* a barrier of the ranks that are done */
+    MPI_Request counts_known = MPI_REQUEST_NULL;
+    MPI_Request all_close = MPI_REQUEST_NULL; /* a barrier of the processes that are done */
     int at_barrier = 0;
     while (g.aborting == 0) {
-        int changed = g.lost < 0 ? advance() : 0;
+        int changed = 0;
+        if (g.lost < 0) {
+            changed = connect_ranks(&counts_known);
+            changed |= advance();
+        }
         if (g.closing) {
             /* Signs of life continue until all ranks are done: rank 0 may still write files. */
             int done = g.lost >= 0 && g.telling == 0;
@@ -254,10 +321,10 @@ static void* run(void* unused) {
         const double now = seconds();
         /* Signs have waited while this thread was in a call of MPI, so it listens before it calls a rank silent. */
         if (now - listened > 0.5 * g.timeout)
-            for (int r = 0; r < g.size; ++r)
-                if (seen[r] < now - g.timeout + kListen) seen[r] = now - g.timeout + kListen;
+            for (int p = 0; p < g.processes; ++p)
+                if (seen[p] < now - g.timeout + kListen) seen[p] = now - g.timeout + kListen;
         listened = now;
-        if (g.size > 1 && now >= next_sign && g.lost < 0) {
+        if (g.processes > 1 && now >= next_sign && g.lost < 0) {
             next_sign = now + 1.0;
             for (int i = 0; i < 2; ++i) {
                 if (i == 1 && neighbors[1] == neighbors[0]) break;
@@ -267,10 +334,10 @@ static void* run(void* unused) {
             }
         }
         if (g.lost < 0) receive_control(seen);
-        if (g.size > 1 && g.lost < 0)
+        if (g.processes > 1 && g.lost < 0)
             for (int i = 0; i < 2; ++i)
                 if (now - seen[neighbors[i]] > g.timeout) {
-                    lose(neighbors[i], "");
+                    lose(g.first[neighbors[i]], "");
                     break;
                 }
         if (g.telling) {
@@ -279,7 +346,7 @@ static void* run(void* unused) {
             changed = 1;
         }
         if (changed) { pthread_cond_broadcast(&g.changed); }
-        int busy = 0;
+        int busy = g.connected == kConnecting;
         for (int i = 0; i < kMostPending; ++i) busy |= g.pending[i].state == 1 || g.pending[i].state == 2;
         const struct timespec until = in(busy && g.lost < 0 ? 20e-6 : 1e-3);
         const double before = seconds();
@@ -287,7 +354,7 @@ static void* run(void* unused) {
         /* A process that was stopped itself has not seen the others' signs, and gives them the whole time again. Not so
            for time in a call of MPI, which a lost rank may keep waiting. */
         if (seconds() - before > 0.5 * g.timeout)
-            for (int r = 0; r < g.size; ++r) seen[r] = seconds();
+            for (int p = 0; p < g.processes; ++p) seen[p] = seconds();
     }
     const int status = g.aborting, lost = g.lost;
     g.leaving = 1;
@@ -309,7 +376,6 @@ static void* run(void* unused) {
 /* Called by the engine. */
 
 static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part* parts, hk_string* why) {
-    (void)user;
     int32_t code = HK_OK;
     if (!lock()) return stuck(why);
     Exchange* e = NULL;
@@ -322,6 +388,7 @@ static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part*
     } else {
         memcpy(copy, parts, sizeof *parts * (size_t)g.size);
         e->number = number;
+        e->index = *(const int*)user;
         e->parts = copy;
         e->requests = NULL;
         e->state = 1;
@@ -332,14 +399,14 @@ static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part*
 }
 
 static int32_t HK_ABI test(void* user, uint64_t number, int32_t* done, int32_t* lost, hk_string* why) {
-    (void)user;
     int32_t code = HK_OK;
     *done = 0;
     *lost = -1;
     if (!lock()) return stuck(why);
     Exchange* e = NULL;
     for (int i = 0; i < kMostPending && e == NULL; ++i)
-        if (g.pending[i].state != 0 && g.pending[i].number == number) e = &g.pending[i];
+        if (g.pending[i].state != 0 && g.pending[i].number == number && g.pending[i].index == *(const int*)user)
+            e = &g.pending[i];
     if (e == NULL) {
         code = answer(HK_INVALID_ARGUMENT, "an exchange was not begun", why);
     } else if (e->state == 3) {
@@ -356,14 +423,13 @@ static int32_t HK_ABI test(void* user, uint64_t number, int32_t* done, int32_t* 
 }
 
 static void HK_ABI fail(void* user, hk_string why) {
-    (void)user;
     if (!lock()) return;
     if (g.lost < 0) {
         char text[kMostText];
         const size_t size = why.size < sizeof text - 1 ? (size_t)why.size : sizeof text - 1;
         memcpy(text, why.data != NULL ? why.data : "", why.data != NULL ? size : 0);
         text[why.data != NULL ? size : 0] = 0;
-        lose(g.rank, text);
+        lose(g.first[g.process] + *(const int*)user, text);
         pthread_cond_broadcast(&g.changed);
         const double until = seconds() + kGrace;
         while (g.telling && seconds() < until) { /* until the others were told */
@@ -375,7 +441,7 @@ static void HK_ABI fail(void* user, hk_string why) {
     pthread_mutex_unlock(&g.mutex);
 }
 
-static int32_t open_module(double timeout, hk_communicator* communicator, HeklaMpiPlace* place, hk_string* why) {
+static int32_t open_module(double timeout, HeklaMpiPlace* place, hk_string* why) {
     if (g.opened != 0) return answer(HK_FAILED_PRECONDITION, "MPI was opened before in this process", why);
     g.timeout = timeout;
     if (pthread_create(&g.thread, NULL, run, NULL) != 0) return answer(HK_OUT_OF_MEMORY, "no thread for MPI", why);
@@ -394,20 +460,49 @@ static int32_t open_module(double timeout, hk_communicator* communicator, HeklaM
                  timeout + kGrace);
         return answer(HK_CANCELLED, text, why);
     }
-    memset(communicator, 0, sizeof *communicator);
-    communicator->struct_size = sizeof *communicator;
-    communicator->rank = g.rank;
-    communicator->size = g.size;
-    communicator->begin = begin;
-    communicator->test = test;
-    communicator->fail = fail;
     *place = g.place;
+    return HK_OK;
+}
+
+static int32_t connect_module(uint32_t count, hk_communicator* communicators, hk_string* why) {
+    if (count == 0 || count > kMostHere) {
+        char text[96];
+        snprintf(text, sizeof text, "%u ranks of a process: expected 1 to %d", count, kMostHere);
+        return answer(HK_INVALID_ARGUMENT, text, why);
+    }
+    if (!lock()) return stuck(why);
+    if (g.opened != kOpen || g.connected != kNotConnected) {
+        pthread_mutex_unlock(&g.mutex);
+        return answer(HK_FAILED_PRECONDITION, "MPI is not open, or its ranks are connected already", why);
+    }
+    g.here = (int)count;
+    g.connected = kToConnect;
+    pthread_cond_broadcast(&g.changed);
+    while (g.connected != kConnected && g.lost < 0) pthread_cond_wait(&g.changed, &g.mutex);
+    const int process = g.lost < 0 ? -1 : g.home[g.lost];
+    const int first = g.first[g.process], size = g.size;
+    char text[kMostText + 64];
+    snprintf(text, sizeof text, "process %d ended before all had begun%s%s", process, g.reason[0] != 0 ? ": " : "",
+             g.reason);
+    pthread_mutex_unlock(&g.mutex);
+    if (process >= 0) return answer(g.process == (process == 0 ? 1 : 0) ? HK_IO : HK_CANCELLED, text, why);
+    for (int i = 0; i < (int)count; ++i) {
+        g.indices[i] = i;
+        memset(&communicators[i], 0, sizeof communicators[i]);
+        communicators[i].struct_size = sizeof communicators[i];
+        communicators[i].rank = first + i;
+        communicators[i].size = size;
+        communicators[i].user = &g.indices[i];
+        communicators[i].begin = begin;
+        communicators[i].test = test;
+        communicators[i].fail = fail;
+    }
     return HK_OK;
 }
 
 /* A rank was lost after the work was done. Does not return. */
 static void end_without(int lost) {
-    if (lost >= 0 && g.rank == (lost == 0 ? 1 : 0))
+    if (lost >= 0 && g.process == (g.home[lost] == 0 ? 1 : 0))
         fprintf(stderr, "hekla: error: rank %d was lost when the work was done: it gave no sign of life any more\n",
                 lost);
     fflush(NULL);
@@ -457,6 +552,7 @@ const HeklaMpiInterface*
 hekla_mpi_interface(uint32_t version);
 
 const HeklaMpiInterface* hekla_mpi_interface(uint32_t version) {
-    static const HeklaMpiInterface interface = {sizeof interface, HEKLA_MPI_VERSION, open_module, close_module};
+    static const HeklaMpiInterface interface = {sizeof interface, HEKLA_MPI_VERSION, open_module, connect_module,
+                                                close_module};
     return version == HEKLA_MPI_VERSION ? &interface : NULL;
 }

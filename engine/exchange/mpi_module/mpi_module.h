@@ -12,24 +12,30 @@
 extern "C" {
 #endif
 
-#define HEKLA_MPI_VERSION 1u
+#define HEKLA_MPI_VERSION 2u
 /* Exit status where another rank was lost: sysexits' EX_TEMPFAIL, the same command may work the next time. */
 #define HEKLA_MPI_RETRY 75
 
 typedef struct HeklaMpiPlace {
-    int32_t local_rank; /* among the ranks of this machine */
-    int32_t local_size;
+    int32_t process; /* among those of the job */
+    int32_t processes;
+    int32_t local_process; /* among those of this machine */
+    int32_t local_processes;
     const char* library; /* name and version of the MPI library; static */
 } HeklaMpiPlace;
 
 typedef struct HeklaMpiInterface {
     uint32_t struct_size;
     uint32_t version;
-    /* Initializes MPI on a thread of its own, which makes every call of MPI, and fills in the communicator of all
-       processes of the job. A rank without a sign of life for `timeout` seconds counts as lost. Returns HK_OK, or
-       another code and a message that stays valid; HK_CANCELLED: the other processes did not start within `timeout`
-       and a little more, and every process finds so. Once in a process. */
-    int32_t (*open)(double timeout, hk_communicator* communicator, HeklaMpiPlace* place, hk_string* why);
+    /* Initializes MPI on a thread of its own, which makes every call of MPI, and fills in the place of this process in
+       the job. A process without a sign of life for `timeout` seconds counts as lost. Returns HK_OK, or another code
+       and a message that stays valid; HK_CANCELLED: the other processes did not start within `timeout` and a little
+       more, and every process finds so. Once in a process. */
+    int32_t (*open)(double timeout, HeklaMpiPlace* place, hk_string* why);
+    /* Gives this process `count` ranks of the job, 1 to 128, and fills in their communicators, each of which one thread
+       uses. Ranks are numbered by process. Returns when all processes have called it. Errors: as open(); HK_IO where
+       this process is to report that another one ended, and HK_CANCELLED on the others. Once in a process. */
+    int32_t (*connect)(uint32_t count, hk_communicator* communicators, hk_string* why);
     /* Ends MPI: normally if `failed` is 0, when all ranks are done, otherwise the whole job, with `status`. It does not
        return where the job has failed, and where a rank is lost before the others are done. */
     void (*close)(int32_t failed, int32_t status);

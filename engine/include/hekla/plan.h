@@ -199,8 +199,8 @@ typedef struct hk_plan_options {
     int32_t adapter_rank;
     // As hk_generate_options.adapter_targets.
     hk_string adapter_targets;
-    // Ranks that divide a training: `total` and times are those of one rank. For HK_PLAN_TRAIN without `measure`. 0
-    // (default) or 1: one.
+    // Ranks that divide a training: `total` and times are those of the rank with most; with `measure`, all ranks are as
+    // fast as the context's device. For HK_PLAN_TRAIN. 0 (default) or 1: one.
     int32_t ranks;
     // Machines with a link each, over which the ranks are divided evenly. 0 (default): as many as ranks.
     int32_t nodes;
