@@ -249,27 +249,47 @@ Result<std::vector<float>> ShardedStep::all_sums() {
     return all;
 }
 
-// Sends the parameters that each rank owns to the others.
-Status ShardedStep::share_parameters() {
+// Begins to send the parameters of a bucket that this rank owns to the others, and to receive theirs.
+Result<ShardedStep::Pending> ShardedStep::begin_sharing(const program::Shards::Bucket& bucket) {
     const auto rank = static_cast<std::size_t>(ranks_.rank());
     const auto ranks = static_cast<std::size_t>(ranks_.size());
-    if (ranks == 1) return {};
-    for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
-        std::vector<ResourceArray<float>> slices(ranks);
-        for (std::size_t r = 0; r < ranks; ++r)
-            slices[r] = ResourceArray<float>(static_cast<std::size_t>(bucket.slices[r].count));
-        std::vector<hk_exchange_part> parts(ranks);
-        const auto bytes = [&](std::size_t r) { return slices[r].size() * sizeof(float); };
-        if (!slices[rank].empty())
-            HK_TRY(store_.download(bucket.slices[rank], {slices[rank].data(), slices[rank].size()},
-                                   StoreArena::parameters));
-        for (std::size_t r = 0; r < ranks; ++r)
-            if (r != rank) parts[r] = {slices[rank].data(), slices[r].data(), bytes(rank), bytes(r)};
-        HK_TRY(ranks_.exchange(parts));
-        for (std::size_t r = 0; r < ranks; ++r)
-            if (r != rank && !slices[r].empty())
-                HK_TRY(store_.upload(bucket.slices[r], {slices[r].data(), slices[r].size()}, StoreArena::parameters));
+    Pending pending;
+    pending.bucket = &bucket;
+    pending.sent.emplace_back(static_cast<std::size_t>(bucket.slices[rank].count));
+    ResourceArray<float>& own = pending.sent.front();
+    if (!own.empty()) HK_TRY(store_.download(bucket.slices[rank], {own.data(), own.size()}, StoreArena::parameters));
+    pending.received.resize(ranks);
+    std::vector<hk_exchange_part> parts(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) {
+        if (r == rank) continue;
+        ResourceArray<float>& theirs = pending.received[r];
+        theirs = ResourceArray<float>(static_cast<std::size_t>(bucket.slices[r].count));
+        parts[r] = {own.data(), theirs.data(), own.size() * sizeof(float), theirs.size() * sizeof(float)};
     }
+    HK_ASSIGN(pending.number, ranks_.begin(parts));
+    return pending;
+}
+
+Status ShardedStep::end_sharing(Pending& pending) {
+    HK_TRY(ranks_.finish(pending.number));
+    for (std::size_t r = 0; r < pending.received.size(); ++r)
+        if (const ResourceArray<float>& slice = pending.received[r]; !slice.empty())
+            HK_TRY(store_.upload(pending.bucket->slices[r], {slice.data(), slice.size()}, StoreArena::parameters));
+    pending = {};
+    return {};
+}
+
+// Sends the parameters that each rank owns to the others. Those of the next bucket are on their way while those of the
+// last one are stored.
+Status ShardedStep::share_parameters() {
+    if (ranks_.size() == 1) return {};
+    for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
+        HK_ASSIGN(Pending pending, begin_sharing(bucket));
+        pending_.push_back(std::move(pending));
+        if (pending_.size() > 1) HK_TRY(end_sharing(pending_[pending_.size() - 2]));
+    }
+    if (!pending_.empty()) HK_TRY(end_sharing(pending_.back()));
+    pending_.clear();
     return {};
 }
 

@@ -66,7 +66,7 @@ private:
     Status submit(std::size_t index);
     Status read_down_to(std::size_t pending); // micro-batches, oldest first
     Status run_part(uint32_t part);
-    // An exchange of the gradients of a bucket that has begun, and its memory.
+    // An exchange of the gradients or parameters of a bucket that has begun, and its memory.
     struct Pending {
         const program::Shards::Bucket* bucket = nullptr;
         uint64_t number = 0;
@@ -75,6 +75,8 @@ private:
     };
     Result<Pending> begin_bucket(const program::Shards::Bucket& bucket);
     Status end_bucket(Pending& pending);
+    Result<Pending> begin_sharing(const program::Shards::Bucket& bucket);
+    Status end_sharing(Pending& pending);
     Status share_parameters();
     Result<std::vector<float>> all_sums();
     void set_shares(std::span<const uint32_t> shares); // empty: equal
