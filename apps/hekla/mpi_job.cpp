@@ -88,14 +88,17 @@ int MpiJob::not_joined(const Status& status, const Log& log) {
 }
 
 int MpiJob::fail(int status) {
-    failed_ = lost_ ? kRetry : status;
+    told_ = status == kTold;
+    failed_ = lost_ ? kRetry : told_ ? kFailed : status;
     return failed_;
 }
 
 MpiJob::~MpiJob() {
     if (!module_) return;
-    // The process that reports the error must not be ended before it has done so.
-    if (failed_ != 0 && !leads()) std::this_thread::sleep_for(std::chrono::seconds(1));
+    // This one ends the others, and the one that reports the error must have done so; and the launcher must have passed
+    // the report on, which it does not once a process has ended the job.
+    using std::chrono::milliseconds;
+    if (failed_ != 0) std::this_thread::sleep_for(milliseconds(told_ ? 3000 : 300));
     module_->close(failed_ != 0 ? 1 : 0, failed_);
 }
 

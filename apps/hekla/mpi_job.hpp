@@ -40,8 +40,9 @@ public:
     // warns of it.
     static int not_joined(const Status& status, const Log& log);
     // Notes that the work of this process failed, and returns the exit status: kRetry if a rank of another one has
-    // ended.
+    // ended. kTold: with an error that another process reports, for which this one waits at its end.
     int fail(int status);
+    static constexpr int kTold = -1;
 
     static constexpr int kRetry = HEKLA_MPI_RETRY;
 
@@ -57,7 +58,8 @@ private:
     std::vector<hk_communicator> communicators_;
     HeklaMpiPlace place_{};
     std::atomic<bool> lost_ = false;
-    int failed_ = 0; // exit status
+    int failed_ = 0;    // exit status
+    bool told_ = false; // by another process, which reports the error
 };
 
 } // namespace hekla::app

@@ -1,6 +1,7 @@
 #include "ranks.hpp"
 
 #include "base/trimmed.hpp"
+#include "mpi_job.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -81,7 +82,7 @@ int train_ranks(const Globals& globals, const std::vector<std::string>& devices,
     const auto told = [](int32_t code) { return code == HK_OK || code == HK_CANCELLED; };
     const auto found = std::ranges::find_if_not(codes, told); // the rank that failed, or that is to report another
     if (found != codes.end()) return ranks[static_cast<std::size_t>(found - codes.begin())]->error.report();
-    return communicators[0]->rank == 0 ? ranks[0]->error.report() : kFailed;
+    return communicators[0]->rank == 0 ? ranks[0]->error.report() : MpiJob::kTold;
 }
 
 int train_on(const Globals& globals, const std::vector<std::string>& devices, const std::optional<Link>& link,

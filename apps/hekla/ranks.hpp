@@ -17,7 +17,7 @@ namespace hekla::app {
 Result<std::vector<std::string>> named_devices(const Globals& globals, const std::string& devices);
 
 // Trains with a device for each of these communicators. The first reports to `progress` on this thread. Returns as
-// train_once(); where rank 0 is not among them, an error that they were only told of is not reported.
+// train_once(); MpiJob::kTold where rank 0 is not among them and they were only told of an error.
 int train_ranks(const Globals& globals, const std::vector<std::string>& devices,
                 std::span<const hk_communicator* const> communicators, const hk_train_options& options,
                 Progress& progress, hk_train_result& result);

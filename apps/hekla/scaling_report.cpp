@@ -204,6 +204,10 @@ std::vector<double> ScalingReport::budgets() const {
 
 namespace {
 
+std::string backtest_text(const Fit& fit) {
+    return fit.backtest ? fmt::format("; larger models predicted to {:.2f}%", 100.0 * *fit.backtest) : "";
+}
+
 // Tells that a law cannot be right; empty if it can.
 std::string below_floor_text(const Fit& fit, std::span<const scaling::Point> points) {
     const std::vector<const scaling::Point*> below = scaling::below_floor(fit, points);
@@ -221,8 +225,8 @@ std::string ScalingReport::table() const {
     std::string text =
         fmt::format("{} models fitted, {} held out\n", static_cast<std::ptrdiff_t>(points_.size()) - held, held);
     for (const Fit& fit : fits_) {
-        text +=
-            fmt::format("\n{} over {} (Huber loss {:.4g})\n", form_name(fit.law.form), size_name(fit), fit.objective);
+        text += fmt::format("\n{} over {} (Huber loss {:.4g}{})\n", form_name(fit.law.form), size_name(fit),
+                            fit.objective, backtest_text(fit));
         for (std::size_t i = 0; i < fit.law.count(); ++i)
             text += fmt::format("  {:<8} {:>10.4g}{}\n", constant_names(fit.law.form)[i], fit.law.constant(i),
                                 fit.resampled.empty() ? "" : fmt::format("   {}", range_text(fit.constant_range(i))));
@@ -385,10 +389,11 @@ std::string ScalingReport::page(const std::string& title) const {
                             "<th class=\"number\">95 % of the bootstrap</th></tr>\n";
     for (const Fit& one : fits_)
         for (std::size_t i = 0; i < one.law.count(); ++i)
-            constants += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td>{}{}</tr>\n",
-                                     i == 0 ? form_name(one.law.form) : "", i == 0 ? size_name(one) : "",
-                                     constant_names(one.law.form)[i], cell(fmt::format("{:.4g}", one.law.constant(i))),
-                                     cell(one.resampled.empty() ? "" : range_text(one.constant_range(i))));
+            constants +=
+                fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td>{}{}</tr>\n", i == 0 ? form_name(one.law.form) : "",
+                            i == 0 ? size_name(one) + backtest_text(one) : "", constant_names(one.law.form)[i],
+                            cell(fmt::format("{:.4g}", one.law.constant(i))),
+                            cell(one.resampled.empty() ? "" : range_text(one.constant_range(i))));
     constants += "</table>";
     for (const Fit& one : fits_)
         if (const std::string wrong = below_floor_text(one, points_); !wrong.empty())

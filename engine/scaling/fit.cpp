@@ -49,6 +49,7 @@ public:
     Law law(const Eigen::VectorXd& x) const {
         Law law{form_, {}};
         std::copy(x.data(), x.data() + x.size(), law.fitted.begin());
+        if (form_ == Form::droppo) law.fitted[5] = std::min(law.fitted[5], 1.0); // alpha; 1 is chinchilla
         return law;
     }
     int values() const { return static_cast<int>(samples_.size()); }
@@ -63,9 +64,10 @@ public:
         for (std::size_t i = 0; i < samples_.size(); ++i) {
             const Sample& s = samples_[i];
             const double slope = huber_root_slope(difference(at, s), delta_);
-            const std::array<double, 5> gradient = at.gradient(s.parameters, s.tokens);
+            const std::array<double, 6> gradient = at.gradient(s.parameters, s.tokens);
             for (std::size_t j = 0; j < at.count(); ++j)
                 jacobian(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j)) = slope * gradient[j];
+            if (form_ == Form::droppo && x[5] > 1.0) jacobian(static_cast<Eigen::Index>(i), 5) = 0.0;
         }
         return jacobian.allFinite() ? 0 : -1;
     }
@@ -96,31 +98,31 @@ Candidate refined(const Law& start, const Samples& samples, double delta) {
     const Law law = residuals.law(x);
     const double reached = objective(law, samples, delta), before = objective(start, samples, delta);
     // Exponents of a law are above 0.
-    const std::size_t first = law.form == Form::chinchilla ? 3 : 2;
+    const auto end = law.fitted.begin() + static_cast<std::ptrdiff_t>(law.count());
     const bool is_law =
-        x.allFinite() && law.fitted[first] > 0.0 && (first + 1 >= law.count() || law.fitted[first + 1] > 0.0);
+        x.allFinite() && std::all_of(law.fitted.begin() + static_cast<std::ptrdiff_t>(law.first_exponent()), end,
+                                     [](double exponent) { return exponent > 0.0; });
     if (!is_law || !(reached <= before)) return {start, before};
     return {law, reached};
 }
 
-// Returns the law with these exponents whose loss is nearest in relative least squares. Logarithms of sizes are
-// centered, so that powers stay near 1.
-Law with_exponents(Form form, double first, double second, const Samples& samples) {
+// Returns the law whose terms have these exponents, and whose loss is nearest in relative least squares: L^(1 / power)
+// is a sum of E, A / N^by_size and B / D^by_data. Logarithms of sizes are centered, so that powers stay near 1.
+Law with_exponents(Form form, double by_size, double by_data, double power, const Samples& samples) {
     double n_mean = 0.0, d_mean = 0.0;
     for (const Sample& s : samples) {
         n_mean += std::log(s.parameters) / static_cast<double>(samples.size());
         d_mean += std::log(s.tokens) / static_cast<double>(samples.size());
     }
-    const bool chinchilla = form == Form::chinchilla;
-    const double by_size = chinchilla ? first : first / second, by_data = chinchilla ? second : 1.0;
+    const bool has_floor = form != Form::kaplan;
     const auto rows = static_cast<Eigen::Index>(samples.size());
-    Eigen::MatrixXd terms(rows, chinchilla ? 3 : 2);
+    Eigen::MatrixXd terms(rows, has_floor ? 3 : 2);
     for (Eigen::Index i = 0; i < rows; ++i) {
         const Sample& s = samples[static_cast<std::size_t>(i)];
-        const double target = std::exp(chinchilla ? s.log_loss : s.log_loss / second); // divided by it, all are 1
+        const double target = std::exp(s.log_loss / power); // divided by it, all are 1
         terms(i, 0) = std::exp(-by_size * (std::log(s.parameters) - n_mean)) / target;
         terms(i, 1) = std::exp(-by_data * (std::log(s.tokens) - d_mean)) / target;
-        if (chinchilla) terms(i, 2) = 1.0 / target;
+        if (has_floor) terms(i, 2) = 1.0 / target;
     }
     const Eigen::VectorXd ones = Eigen::VectorXd::Ones(rows);
     Eigen::VectorXd found = terms.colPivHouseholderQr().solve(ones);
@@ -134,24 +136,36 @@ Law with_exponents(Form form, double first, double second, const Samples& sample
     const auto log_of = [&](Eigen::Index i) {
         return std::log(std::max(found[i], 1e-6 * std::max(found.maxCoeff(), 1e-300)));
     };
-    Law law{form, {}};
-    if (chinchilla)
-        law.fitted = {log_of(2), log_of(0) + first * n_mean, log_of(1) + second * d_mean, first, second};
-    else
-        law.fitted = {log_of(0) / by_size + n_mean, log_of(1) + d_mean, first, second, 0.0};
-    return law;
+    const double size = log_of(0) / by_size + n_mean, data = log_of(1) / by_data + d_mean; // log Nc, log Dc
+    switch (form) {
+    case Form::chinchilla: return {form, {log_of(2), size * by_size, data * by_data, by_size, by_data}};
+    case Form::kaplan: return {form, {size, data, by_size * power, power}};
+    case Form::droppo: break;
+    }
+    return {form, {power * log_of(2), size, data, power * by_size, power * by_data, power}};
 }
 
+// The best laws over a grid of exponents.
 std::vector<Law> grid(Form form, const Samples& samples, double delta, std::size_t best) {
     constexpr int kSteps = 14;
     std::vector<Candidate> all;
+    const auto add = [&](double by_size, double by_data, double power) {
+        const Law law = with_exponents(form, by_size, by_data, power, samples);
+        const double reached = objective(law, samples, delta);
+        if (std::isfinite(reached)) all.push_back({law, reached});
+    };
+    // Exponents from 0.03 to 1.5, in a geometric series.
+    const auto exponent = [](int k) { return 0.03 * std::pow(50.0, k / (kSteps - 1.0)); };
     for (int i = 0; i < kSteps; ++i)
         for (int j = 0; j < kSteps; ++j) {
-            // Exponents from 0.03 to 1.5, in a geometric series.
-            const auto exponent = [](int k) { return 0.03 * std::pow(50.0, k / (kSteps - 1.0)); };
-            const Law law = with_exponents(form, exponent(i), exponent(j), samples);
-            const double reached = objective(law, samples, delta);
-            if (std::isfinite(reached)) all.push_back({law, reached});
+            const double first = exponent(i), second = exponent(j);
+            switch (form) {
+            case Form::chinchilla: add(first, second, 1.0); break;
+            case Form::kaplan: add(first / second, 1.0, second); break;
+            case Form::droppo:
+                for (const double power : {0.1, 0.2, 0.4, 0.7, 1.0}) add(first / power, second / power, power);
+                break;
+            }
         }
     best = std::min(best, all.size());
     std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(best), {}, &Candidate::objective);
@@ -282,6 +296,46 @@ Result<Fit> fit(std::span<const Point> points, const FitOptions& options) {
         return {};
     }));
     return made;
+}
+
+std::optional<double> backtest(std::span<const Point> points, const FitOptions& options) {
+    std::vector<Point> all;
+    std::ranges::copy_if(points, std::back_inserter(all), [](const Point& p) { return !p.held_out; });
+    const auto flops = [](const Point& p) { return p.flops > 0.0 ? p.flops : 6.0 * p.parameters * p.tokens; };
+    std::ranges::stable_sort(all, {}, flops);
+    const std::size_t held_out = all.size() / 4, fitted = all.size() - held_out;
+    if (held_out == 0 || fitted < constant_names(options.form).size() + 2) return std::nullopt;
+    for (std::size_t i = fitted; i < all.size(); ++i) all[i].held_out = true;
+    FitOptions once = options;
+    once.resamples = 0;
+    const Result<Fit> made = fit(all, once);
+    if (!made.ok()) return std::nullopt;
+    double squares = 0.0;
+    for (std::size_t i = fitted; i < all.size(); ++i) {
+        const double error = made->law.log_loss(made->size_of(all[i]), all[i].tokens) - std::log(all[i].loss);
+        squares += error * error / static_cast<double>(held_out);
+    }
+    return std::sqrt(squares);
+}
+
+Result<std::vector<Fit>> fit_all(std::span<const Point> points, std::span<const Form> forms, FitOptions options) {
+    const bool both = !options.without_embeddings &&
+                      std::ranges::all_of(points, [](const Point& p) { return p.without_embeddings > 0.0; });
+    const auto fitted = static_cast<std::size_t>(std::ranges::count(points, false, &Point::held_out));
+    std::vector<Fit> all;
+    for (const Form form : forms) {
+        if (forms.size() > 1 && fitted >= 6 && fitted < constant_names(form).size() + 1) continue;
+        for (int i = 0; i < (both ? 2 : 1); ++i) {
+            FitOptions one = options;
+            one.form = form;
+            one.without_embeddings = options.without_embeddings || i > 0;
+            HK_ASSIGN(Fit made, fit(points, one));
+            made.backtest = backtest(points, one);
+            all.push_back(std::move(made));
+        }
+    }
+    std::ranges::stable_sort(all, {}, [](const Fit& one) { return std::round(1e3 * one.backtest.value_or(1e3)); });
+    return all;
 }
 
 std::vector<const Point*> below_floor(const Fit& fit, std::span<const Point> points) {

@@ -45,6 +45,7 @@ ordered_json fit_json(const Fit& fit) {
             {"without_embeddings", fit.without_embeddings},
             {"constants", std::move(constants)},
             {"objective", fit.objective},
+            {"backtest", fit.backtest ? ordered_json(*fit.backtest) : ordered_json(nullptr)},
             {"cost",
              {{"fixed", fit.cost.fixed}, {"per_parameter", fit.cost.per_parameter}, {"measured", fit.measured_cost}}},
             {"fitted", fitted_of(fit.law)},
@@ -60,6 +61,7 @@ Result<Fit> fit_of_json(const json& value, const std::string& where) {
         fit.law = law_of(*form, value.at("fitted"));
         fit.without_embeddings = value.at("without_embeddings").get<bool>();
         fit.objective = number(value.at("objective"));
+        if (value.contains("backtest") && !value.at("backtest").is_null()) fit.backtest = number(value.at("backtest"));
         const json& cost = value.at("cost");
         fit.cost = {number(cost.at("fixed")), number(cost.at("per_parameter"))};
         fit.measured_cost = cost.at("measured").get<bool>();

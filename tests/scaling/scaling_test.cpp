@@ -17,7 +17,8 @@ namespace {
 
 // Epoch's constants for Chinchilla's models.
 Law chinchilla() { return {Form::chinchilla, {std::log(1.8172), std::log(482.01), std::log(2085.43), 0.3478, 0.3658}}; }
-Law kaplan() { return {Form::kaplan, {std::log(8.8e13), std::log(5.4e13), 0.076, 0.095, 0.0}}; }
+Law kaplan() { return {Form::kaplan, {std::log(8.8e13), std::log(5.4e13), 0.076, 0.095}}; }
+Law droppo() { return {Form::droppo, {std::log(1.6), std::log(8e8), std::log(6e9), 0.15, 0.2, 0.4}}; }
 
 std::vector<Point> ladder(const Law& law, double noise, uint64_t seed) {
     hekla::RandomStream random(seed, 0);
@@ -41,8 +42,8 @@ double relative(double a, double b) { return std::abs(a / b - 1.0); }
 } // namespace
 
 TEST_CASE("the gradient of a law equals differences") {
-    for (const Law& law : {chinchilla(), kaplan()}) {
-        const std::array<double, 5> gradient = law.gradient(3e7, 5e9);
+    for (const Law& law : {chinchilla(), kaplan(), droppo()}) {
+        const std::array<double, 6> gradient = law.gradient(3e7, 5e9);
         for (std::size_t i = 0; i < law.count(); ++i) {
             CAPTURE(i);
             Law more = law, less = law;
@@ -55,7 +56,7 @@ TEST_CASE("the gradient of a law equals differences") {
 }
 
 TEST_CASE("points without noise give the constants of their law") {
-    for (const Law& law : {chinchilla(), kaplan()}) {
+    for (const Law& law : {chinchilla(), kaplan(), droppo()}) {
         CAPTURE(form_name(law.form));
         const auto found = fit(ladder(law, 0.0, 1), {.form = law.form, .resamples = 0});
         REQUIRE(found.ok());
@@ -97,6 +98,25 @@ TEST_CASE("fits of noisy points predict larger models inside their intervals, an
     CHECK(inside >= runs * 7 / 10);
 }
 
+TEST_CASE("the law that predicts larger models best is the first") {
+    for (const Law& law : {chinchilla(), kaplan(), droppo()}) {
+        CAPTURE(form_name(law.form));
+        std::vector<Point> points = ladder(law, 0.0, 1);
+        const auto found = fit_all(points, kForms, {.resamples = 0});
+        REQUIRE(found.ok());
+        REQUIRE(found->size() == 6); // over all parameters, and without embeddings
+        CHECK(found->front().law.form == law.form);
+        CHECK(found->front().backtest.value() < 1e-3);
+        CHECK(found->back().backtest.value() > found->front().backtest.value());
+        points.resize(6); // of one size and a half
+        const auto few = fit_all(points, kForms, {.resamples = 0});
+        REQUIRE(few.ok());
+        CHECK(few->size() == 4); // not droppo
+        CHECK(few->front().law.form == Form::chinchilla);
+        CHECK(!few->front().backtest);
+    }
+}
+
 TEST_CASE("the same points and seed give the same fit") {
     const std::vector<Point> points = ladder(chinchilla(), 0.01, 3);
     const auto a = fit(points, {.resamples = 20}), b = fit(points, {.resamples = 20});
@@ -119,7 +139,7 @@ TEST_CASE("the optimum of a number of operations equals its closed form") {
 }
 
 TEST_CASE("the tokens for a loss lead to that loss") {
-    for (const Law& law : {chinchilla(), kaplan()}) {
+    for (const Law& law : {chinchilla(), kaplan(), droppo()}) {
         const double loss = law.loss(1e9, 3e10);
         REQUIRE(law.tokens_for(1e9, loss));
         CHECK(relative(*law.tokens_for(1e9, loss), 3e10) < 1e-9);

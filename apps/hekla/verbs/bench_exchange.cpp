@@ -127,12 +127,12 @@ int run_processes(const Globals& globals, const ExchangeArguments& a) {
     if (!joined.ok()) return MpiJob::not_joined(joined.status(), globals.log());
     MpiJob& job = *joined.value();
     if (const Status connected = job.connect(1); !connected.ok())
-        return job.fail(connected.code() == Code::cancelled ? kFailed : fail(connected));
+        return job.fail(connected.code() == Code::cancelled ? MpiJob::kTold : fail(connected));
     exchange::Communicator ranks(job.communicators()[0]);
     const Result<Measured> measured = measure(ranks);
     if (!measured.ok()) {
         ranks.fail(measured.status());
-        return job.fail(job.leads() || measured.code() != Code::cancelled ? fail(measured.status()) : kFailed);
+        return job.fail(job.leads() || measured.code() != Code::cancelled ? fail(measured.status()) : MpiJob::kTold);
     }
     if (job.leads()) print(a, measured.value(), ranks.size(), job.library());
     return kDone;

@@ -32,7 +32,7 @@ constexpr const char* kPointFile = "scaling.csv"; // in the folder of a finished
 struct FitArguments {
     std::string points;
     std::vector<std::string> columns; // NAME=COLUMN
-    std::string law = "both";
+    std::string law = "all";
     bool without_embeddings = false;
     double until_flops = 0.0; // 0: no limit
     int64_t resamples = 1000;
@@ -45,19 +45,14 @@ struct FitArguments {
 Result<ScalingReport> fit_points(const std::vector<Point>& points, const FitArguments& a, const fs::path& folder,
                                  const std::string& title) {
     ScalingReport report(points);
-    const bool both_sizes = std::ranges::all_of(points, [](const Point& p) { return p.without_embeddings > 0.0; });
-    for (const scaling::Form form : scaling::kForms) {
-        if (a.law != "both" && a.law != scaling::form_name(form)) continue;
-        for (const bool without : {a.without_embeddings, !a.without_embeddings}) {
-            if (without != a.without_embeddings && !both_sizes) continue;
-            HK_ASSIGN(Fit fit, scaling::fit(points, {.form = form,
-                                                     .without_embeddings = without,
-                                                     .resamples = a.resamples,
-                                                     .seed = a.seed,
-                                                     .stop = StopPoll([] { return interrupted(); })}));
-            report.add(std::move(fit));
-        }
-    }
+    std::vector<scaling::Form> forms(std::begin(scaling::kForms), std::end(scaling::kForms));
+    if (const std::optional<scaling::Form> one = scaling::form_of_name(a.law)) forms = {*one};
+    HK_ASSIGN(std::vector<Fit> fits, scaling::fit_all(points, forms,
+                                                      {.without_embeddings = a.without_embeddings,
+                                                       .resamples = a.resamples,
+                                                       .seed = a.seed,
+                                                       .stop = StopPoll([] { return interrupted(); })}));
+    for (Fit& fit : fits) report.add(std::move(fit));
     std::error_code problem;
     fs::create_directories(folder, problem);
     if (problem)
@@ -353,8 +348,10 @@ int run_targets(LadderTraining& training, const Ladder& ladder) {
         return fail(
             failed_precondition(fmt::format("{}: '{}' is not trained yet: run the ladder without --targets first",
                                             ladder.file, training.missing().front())));
-    const Result<Fit> fit = scaling::fit(training.points(), {.stop = StopPoll([] { return interrupted(); })});
-    if (!fit.ok()) return fail(fit.status().with_context(ladder.file));
+    const Result<std::vector<Fit>> fits =
+        scaling::fit_all(training.points(), scaling::kForms, {.stop = StopPoll([] { return interrupted(); })});
+    if (!fits.ok()) return fail(fits.status().with_context(ladder.file));
+    const Fit& fit = fits->front();
     const fs::path file = ladder.folder / "predictions.json";
     std::error_code problem;
     if (!fs::exists(file, problem)) {
@@ -364,9 +361,12 @@ int run_targets(LadderTraining& training, const Ladder& ladder) {
             RunSize size;
             if (const int code = training.plan(run, size); code != kDone) return code;
             const double tokens = static_cast<double>(run.tokens / size.tokens_per_step * size.tokens_per_step);
-            const scaling::Range range = fit->loss_range(size.parameters, tokens);
-            const double loss = fit->law.loss(size.parameters, tokens);
+            const double parameters = fit.without_embeddings ? size.without_embeddings : size.parameters;
+            const scaling::Range range = fit.loss_range(parameters, tokens);
+            const double loss = fit.law.loss(parameters, tokens);
             all.push_back({{"name", run.name},
+                           {"law", scaling::form_name(fit.law.form)},
+                           {"without_embeddings", fit.without_embeddings},
                            {"parameters", size.parameters},
                            {"tokens", tokens},
                            {"loss", loss},
@@ -449,9 +449,10 @@ void add_fit(CLI::App& scale, Verbs& verbs) {
     parser->add_option("--column", arguments->columns,
                        "name of a column in the file: parameters, parameters_without_embeddings, tokens, flops, loss, "
                        "name, held_out; repeatable");
-    parser->add_option("--law", arguments->law, "law to fit")->check(CLI::IsMember({"both", "chinchilla", "kaplan"}));
+    parser->add_option("--law", arguments->law, "law to fit")
+        ->check(CLI::IsMember({"all", "chinchilla", "kaplan", "droppo"}));
     parser->add_flag("--without-embeddings", arguments->without_embeddings,
-                     "N of the first law: parameters without embeddings");
+                     "N is without embeddings alone; otherwise laws over all parameters are fitted, too");
     parser->add_option("--until-flops", arguments->until_flops, "hold out the models with as many FLOPs or more")
         ->check(CLI::PositiveNumber);
     parser->add_option("--resamples", arguments->resamples, "resamples of the bootstrap; 0: no intervals")
@@ -460,9 +461,13 @@ void add_fit(CLI::App& scale, Verbs& verbs) {
     parser->add_option("-o,--output", arguments->output, "folder for the files; default: that of the points");
     parser->add_flag("--json", arguments->json, "print the result as JSON");
     parser->footer(
-        "chinchilla: L = E + A / N^alpha + B / D^beta; kaplan: L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D;\n"
-        "N parameters, D tokens. Minimizes the Huber loss of log L (delta 1e-3). Held-out models are predicted,\n"
-        "and the errors of two naive rules are printed too. Writes fit.json, scaling.svg and scaling.html.\n"
+        "N parameters, D tokens:\n"
+        "chinchilla  L = E + A / N^alpha + B / D^beta\n"
+        "kaplan      L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D\n"
+        "droppo      L = (L_inf^(1 / alpha) + (Nc / N)^(alpha_N / alpha) + (Dc / D)^(alpha_D / alpha))^alpha\n"
+        "Minimizes the Huber loss of log L (delta 1e-3). Each law is also fitted to all but the fourth of the models\n"
+        "with most FLOPs; the law that predicts these best is the first, by which held-out models are predicted.\n"
+        "The errors of two naive rules are printed too. Writes fit.json, scaling.svg and scaling.html.\n"
         "\n"
         "Example: hekla scale fit runs.csv --column parameters=\"Model Size\" --column flops=\"Training FLOP\"");
     verbs.push_back({parser, [arguments] { return run_fit(*arguments); }});
@@ -478,7 +483,7 @@ void add_predict(CLI::App& scale, Verbs& verbs) {
     parser->add_option("--flops", arguments->flops, "operations of the training; alone: with the best size and data")
         ->check(CLI::PositiveNumber);
     parser->add_option("--law", arguments->law, "law to use; default: the first of the file")
-        ->check(CLI::IsMember({"chinchilla", "kaplan"}));
+        ->check(CLI::IsMember({"chinchilla", "kaplan", "droppo"}));
     parser->add_flag("--without-embeddings", arguments->without_embeddings, "N is without embeddings");
     parser->add_flag("--json", arguments->json, "print the result as JSON");
     parser->footer("Give two of --parameters, --tokens and --flops, or --flops alone.\n"

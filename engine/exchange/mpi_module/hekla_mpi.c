@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 enum {
-    kTagSign = 1,       /* a sign of life: no bytes */
-    kTagFailed = 2,     /* a rank ends: the rank that is to blame, then text */
-    kTagData = 3,       /* exchanges, in order: kMostHere * the sender's index in its process + the receiver's */
-    kMostHere = 128,    /* ranks of a process; tags up to 32,767 are possible everywhere */
-    kMostText = 1024,   /* bytes of a reason */
-    kMostPending = 512, /* exchanges at a time: one for each bucket of gradients */
+    kTagSign = 1,     /* a sign of life: no bytes */
+    kTagFailed = 2,   /* a rank ends: the rank that is to blame, then text */
+    kTagData = 3,     /* exchanges, in order: kMostHere * the sender's index in its process + the receiver's */
+    kMostHere = 64,   /* ranks of a process; tags up to 32,767 are possible everywhere */
+    kMostText = 1024, /* bytes of a reason */
+    kMostPending = 64 * kMostHere, /* exchanges at a time: one for each bucket of a rank's gradients */
 };
 static const uint64_t kMostBytes = (uint64_t)1 << 30; /* of one message: counts are int */
 static const double kGrace = 3.0;                     /* seconds that the begin or the end of a job may take */
@@ -56,7 +56,8 @@ static struct {
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     double timeout;
     Exchange pending[kMostPending];
-    int lost; /* a rank, or -1 */
+    int slots; /* of `pending` that were used so far */
+    int lost;  /* a rank, or -1 */
     char reason[kMostText];
     int telling; /* the reason is to be sent to all */
     char answer[kMostText + 128];
@@ -177,13 +178,13 @@ static int advance(void) {
     /* In the order of their numbers, since messages between two ranks are matched in order. */
     for (;;) {
         Exchange* next = NULL;
-        for (int i = 0; i < kMostPending; ++i)
+        for (int i = 0; i < g.slots; ++i)
             if (g.pending[i].state == 1 && (next == NULL || g.pending[i].number < next->number)) next = &g.pending[i];
         if (next == NULL || g.lost >= 0) break;
         if (!start(next)) lose(g.first[g.process] + next->index, "no memory for an exchange");
         changed = 1;
     }
-    for (int i = 0; i < kMostPending && g.lost < 0; ++i) {
+    for (int i = 0; i < g.slots && g.lost < 0; ++i) {
         Exchange* e = &g.pending[i];
         if (e->state != 2) continue;
         int open = 0; /* one by one: compilers warn of MPI_Testall where MPI_STATUSES_IGNORE is a small number */
@@ -216,6 +217,7 @@ static void receive_control(double* seen) {
     MPI_Recv(text, kMostText - 1, MPI_BYTE, status.MPI_SOURCE, kTagFailed, g.comm, MPI_STATUS_IGNORE);
     int rank = g.first[status.MPI_SOURCE], used = 0;
     if (sscanf(text, "%d %n", &rank, &used) != 1) used = 0;
+    if (rank < 0 || rank >= g.size) rank = g.first[status.MPI_SOURCE]; /* this process does not know its ranks yet */
     lose(rank, text + used);
     g.telling = 0; /* the sender tells all */
 }
@@ -347,7 +349,7 @@ static void* run(void* unused) {
         }
         if (changed) { pthread_cond_broadcast(&g.changed); }
         int busy = g.connected == kConnecting;
-        for (int i = 0; i < kMostPending; ++i) busy |= g.pending[i].state == 1 || g.pending[i].state == 2;
+        for (int i = 0; i < g.slots; ++i) busy |= g.pending[i].state == 1 || g.pending[i].state == 2;
         const struct timespec until = in(busy && g.lost < 0 ? 20e-6 : 1e-3);
         const double before = seconds();
         pthread_cond_timedwait(&g.changed, &g.mutex, &until);
@@ -380,7 +382,10 @@ static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part*
     if (!lock()) return stuck(why);
     Exchange* e = NULL;
     for (int i = 0; i < kMostPending && e == NULL; ++i)
-        if (g.pending[i].state == 0) e = &g.pending[i];
+        if (g.pending[i].state == 0) {
+            e = &g.pending[i];
+            if (i >= g.slots) g.slots = i + 1;
+        }
     hk_exchange_part* copy = malloc(sizeof *parts * (size_t)g.size);
     if (e == NULL || copy == NULL) {
         free(copy);
@@ -404,7 +409,7 @@ static int32_t HK_ABI test(void* user, uint64_t number, int32_t* done, int32_t* 
     *lost = -1;
     if (!lock()) return stuck(why);
     Exchange* e = NULL;
-    for (int i = 0; i < kMostPending && e == NULL; ++i)
+    for (int i = 0; i < g.slots && e == NULL; ++i)
         if (g.pending[i].state != 0 && g.pending[i].number == number && g.pending[i].index == *(const int*)user)
             e = &g.pending[i];
     if (e == NULL) {

@@ -32,7 +32,7 @@ typedef struct HeklaMpiInterface {
        and a message that stays valid; HK_CANCELLED: the other processes did not start within `timeout` and a little
        more, and every process finds so. Once in a process. */
     int32_t (*open)(double timeout, HeklaMpiPlace* place, hk_string* why);
-    /* Gives this process `count` ranks of the job, 1 to 128, and fills in their communicators, each of which one thread
+    /* Gives this process `count` ranks of the job, 1 to 64, and fills in their communicators, each of which one thread
        uses. Ranks are numbered by process. Returns when all processes have called it. Errors: as open(); HK_IO where
        this process is to report that another one ended, and HK_CANCELLED on the others. Once in a process. */
     int32_t (*connect)(uint32_t count, hk_communicator* communicators, hk_string* why);
