@@ -129,6 +129,8 @@ def main() -> None:
     if curves := [(f"seed {run.name[5:]}", points, False) for run in runs if len(points := logged(run, "eval_reward")) > 1]:
         (folder / "grpo.svg").write_text(
             chart("Sums that were never trained on, by GRPO", ("step", "share of right answers"), curves))
+    if (drawn := out / "ladder" / "scaling.svg").exists():
+        (folder / "ladder.svg").write_text(drawn.read_text())
     if drawn := sorted(out.glob("reviews-frontier-[0-9]/frontier.svg")):
         (folder / "reviews-frontier.svg").write_text(re.sub(r"(Reward and distance: )\S*/", r"\1", drawn[0].read_text()))
     for name in ("translation-rnn", "translation-transformer"):

@@ -121,6 +121,8 @@ def tables() -> dict:
     made["reviews-pairs"] = pairs()
     made["reviews"] = frontier()
     made["reviews-tax"] = tax()
+    made["ladder"] = targets()
+    made["ladder-laws"] = laws()
     return made
 
 
@@ -198,6 +200,40 @@ def tax() -> str:
     rows = [[title] + [spread([one["results"][task][key] for one in found]) for task, key in columns]
             for name, title in names.items() if (found := each(f"reviews-{name}"))]
     return table(["", *columns.values()], rows) if rows else NOT_RUN
+
+
+def targets() -> str:
+    """The held-out runs of the ladder, as predicted by the law that is best in the backtest, and by others."""
+    found = load("ladder")
+    if not found:
+        return NOT_RUN
+    return table(["run", "parameters", "bytes", "FLOPs", "predicted", "95 %", "measured", "error, %"], [
+        [one["name"].split("-")[0], f"{point['parameters']:,.0f}", f"{point['tokens']:,.0f}", f"{point['flops']:.2g}",
+         f"{one['predicted']:.4f}", f"{one['low']:.3f} to {one['high']:.3f}", f"{one['loss']:.4f}", f"{one['error'] * 100:+.2f}"]
+        for one in found["held_out"] for point in found["points"] if point["name"] == one["name"]])
+
+
+def loss_of(fit, point) -> float:
+    """The loss of a fitted law."""
+    c = {name: constant["value"] for name, constant in fit["constants"].items()}
+    n, d = point["parameters_without_embeddings" if fit["without_embeddings"] else "parameters"], point["tokens"]
+    if fit["law"] == "chinchilla":
+        return c["E"] + c["A"] / n ** c["alpha"] + c["B"] / d ** c["beta"]
+    if fit["law"] == "kaplan":
+        return ((c["Nc"] / n) ** (c["alpha_N"] / c["alpha_D"]) + c["Dc"] / d) ** c["alpha_D"]
+    return (c["L_inf"] ** (1 / c["alpha"]) + (c["Nc"] / n) ** (c["alpha_N"] / c["alpha"])
+            + (c["Dc"] / d) ** (c["alpha_D"] / c["alpha"])) ** c["alpha"]
+
+
+def laws() -> str:
+    """The laws of the ladder: how well each predicts its larger runs from the others, and the targets."""
+    found = load("ladder")
+    if not found:
+        return NOT_RUN
+    held = [point for point in found["points"] if any(one["name"] == point["name"] for one in found["held_out"])]
+    return table(["law", "over parameters", "larger runs of the ladder, %"] + [f"{one['name'].split('-')[0]}, %" for one in held], [
+        [fit["law"], "without embeddings" if fit["without_embeddings"] else "all", f"{fit['backtest'] * 100:.2f}"] +
+        [f"{(loss_of(fit, one) / one['loss'] - 1) * 100:+.2f}" for one in held] for fit in found["fits"]])
 
 
 def tickets() -> str:
