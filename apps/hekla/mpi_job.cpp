@@ -16,6 +16,10 @@ constexpr ModuleName kMpi{
     "(libhekla_mpi.so) cannot be opened: run third_party/install --distributed and build again, or "
     "compile share/hekla/mpi/hekla_mpi.c with the mpicc of this system"};
 
+std::string message_of(hk_string why) {
+    return fmt::format("MPI: {}", std::string_view(why.data, static_cast<std::size_t>(why.size)));
+}
+
 } // namespace
 
 int64_t MpiJob::launched() {
@@ -39,7 +43,7 @@ Result<std::unique_ptr<MpiJob>> MpiJob::join(double timeout, const std::string& 
     hk_string why{};
     if (const int32_t code = job->module_->open(timeout, &job->place_, &why); code != HK_OK)
         return Status(code == HK_CANCELLED && launched_process() == 0 ? Code::io : static_cast<Code>(code),
-                      fmt::format("MPI: {}", std::string_view(why.data, static_cast<std::size_t>(why.size))));
+                      message_of(why));
     if (job->place_.processes == 1 && launched() > 1)
         return failed_precondition(
             fmt::format("a launcher has started {} processes, and {} sees one, so each would train alone: start them "
@@ -53,8 +57,7 @@ Status MpiJob::connect(std::size_t ranks) {
     hk_string why{};
     if (const int32_t code = module_->connect(static_cast<uint32_t>(ranks), inner.data(), &why); code != HK_OK) {
         lost_ = true;
-        return Status(static_cast<Code>(code),
-                      fmt::format("MPI: {}", std::string_view(why.data, static_cast<std::size_t>(why.size))));
+        return Status(static_cast<Code>(code), message_of(why));
     }
     ranks_.resize(ranks);
     communicators_ = inner;
@@ -92,6 +95,8 @@ int MpiJob::fail(int status) {
     failed_ = lost_ ? kRetry : told_ ? kFailed : status;
     return failed_;
 }
+
+int MpiJob::fail(const Status& error) { return fail(error.code() == Code::cancelled ? kTold : app::fail(error)); }
 
 MpiJob::~MpiJob() {
     if (!module_) return;

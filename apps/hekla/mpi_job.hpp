@@ -42,8 +42,9 @@ public:
     // Notes that the work of this process failed, and returns the exit status: kRetry if a rank of another one has
     // ended. kTold: with an error that another process reports, for which this one waits at its end.
     int fail(int status);
+    // The same after an error, which is reported unless another process reports it (cancelled).
+    int fail(const Status& error);
     static constexpr int kTold = -1;
-
     static constexpr int kRetry = HEKLA_MPI_RETRY;
 
 private:

@@ -265,7 +265,13 @@ ordered_json ScalingReport::json() const {
                           {"flops", p.flops},
                           {"loss", p.loss},
                           {"held_out", p.held_out}});
-    for (const Fit& fit : fits_) fits.push_back(fit_json(fit));
+    for (const Fit& fit : fits_) {
+        ordered_json errors = ordered_json::array();
+        for (const Prediction& one : predicted_)
+            errors.push_back(fit.law.loss(fit.size_of(*one.point), one.point->tokens) / one.point->loss - 1.0);
+        fits.push_back(fit_json(fit));
+        fits.back()["held_out_errors"] = std::move(errors);
+    }
     for (const Prediction& one : predicted_)
         held.push_back({{"name", one.point->name},
                         {"loss", one.point->loss},

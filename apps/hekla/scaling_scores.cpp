@@ -33,13 +33,12 @@ struct ScalingScores::Column {
 };
 
 ScalingScores::ScalingScores(std::vector<Point> points, std::vector<EvaluatedModel> models) {
-    const auto flops = [](const Point& p) { return p.flops > 0.0 ? p.flops : 6.0 * p.parameters * p.tokens; };
     std::vector<std::size_t> order(points.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return flops(points[i]); });
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return points[i].known_flops(); });
     for (const std::size_t i : order) {
         points_.push_back(std::move(points[i]));
-        points_.back().flops = flops(points_.back());
+        points_.back().flops = points_.back().known_flops();
         models_.push_back(std::move(models[i]));
     }
 }

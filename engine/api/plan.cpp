@@ -249,18 +249,23 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     HK_ASSIGN(const auto trainer,
               train::TrainingRun::create(recipe, context.registry(), {use_device, call.device().host_memory()},
                                          context.log(), events));
-    HK_ASSIGN(auto plan, trainer->plan());
+    const bool divided = ranks.ranks > 1; // the step of one rank is measured
+    if (!divided) {
+        HK_ASSIGN(auto plan, trainer->plan());
+        take(std::move(plan));
+    }
     HK_ASSIGN(train::TrainingRun::Times measured, trainer->measure());
-    if (ranks.ranks > 1) { // the step of one rank is measured, and divided
+    report.seconds = measured.seconds;
+    if (divided) {
         ranks.micro_seconds =
             measured.seconds / static_cast<double>(trainer->recipe().train.gradient_accumulation_steps);
         events.message = nullptr; // the same as above
-        HK_ASSIGN(plan, train::TrainingRun::plan(recipe, context.registry(), on.target, context.log(), events, ranks));
+        HK_ASSIGN(auto plan,
+                  train::TrainingRun::plan(recipe, context.registry(), on.target, context.log(), events, ranks));
+        take(std::move(plan));
+        report.seconds = ranks.micro_seconds * static_cast<double>(report.exchange.micro);
     }
-    take(std::move(plan));
     report.time = measured.one_example ? HK_TIME_ONE_EXAMPLE : HK_TIME_MEASURED;
-    report.seconds =
-        ranks.ranks > 1 ? ranks.micro_seconds * static_cast<double>(report.exchange.micro) : measured.seconds;
     report.estimate.nodes = std::move(measured.nodes);
     return report;
 }

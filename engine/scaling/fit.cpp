@@ -298,11 +298,13 @@ Result<Fit> fit(std::span<const Point> points, const FitOptions& options) {
     return made;
 }
 
+namespace {
+
+// Fit::backtest of a law of this form.
 std::optional<double> backtest(std::span<const Point> points, const FitOptions& options) {
     std::vector<Point> all;
     std::ranges::copy_if(points, std::back_inserter(all), [](const Point& p) { return !p.held_out; });
-    const auto flops = [](const Point& p) { return p.flops > 0.0 ? p.flops : 6.0 * p.parameters * p.tokens; };
-    std::ranges::stable_sort(all, {}, flops);
+    std::ranges::stable_sort(all, {}, &Point::known_flops);
     const std::size_t held_out = all.size() / 4, fitted = all.size() - held_out;
     if (held_out == 0 || fitted < constant_names(options.form).size() + 2) return std::nullopt;
     for (std::size_t i = fitted; i < all.size(); ++i) all[i].held_out = true;
@@ -318,7 +320,10 @@ std::optional<double> backtest(std::span<const Point> points, const FitOptions& 
     return std::sqrt(squares);
 }
 
-Result<std::vector<Fit>> fit_all(std::span<const Point> points, std::span<const Form> forms, FitOptions options) {
+} // namespace
+
+Result<std::vector<Fit>> fit_all(std::span<const Point> points, std::span<const Form> forms,
+                                 const FitOptions& options) {
     const bool both = !options.without_embeddings &&
                       std::ranges::all_of(points, [](const Point& p) { return p.without_embeddings > 0.0; });
     const auto fitted = static_cast<std::size_t>(std::ranges::count(points, false, &Point::held_out));

@@ -34,9 +34,11 @@ struct Fit {
     double objective = 0.0; // the Huber loss, summed over the points
     Cost cost;              // of training on a token; 6 N where the points have no flops
     bool measured_cost = false;
-    std::optional<double> backtest; // backtest() of its law; nothing if not known
-    std::vector<double> residuals;  // log of measured over fitted loss, by point
-    std::vector<Law> resampled;     // the laws of the bootstrap
+    // How well a law of this form predicts larger models: the root mean square of log(predicted / measured) over the
+    // fourth of the points with most FLOPs, by a fit of the others. Set by fit_all(), unless the others are too few.
+    std::optional<double> backtest;
+    std::vector<double> residuals; // log of measured over fitted loss, by point
+    std::vector<Law> resampled;    // the laws of the bootstrap
 
     double size_of(const Point& point) const {
         return without_embeddings ? point.without_embeddings : point.parameters;
@@ -64,16 +66,11 @@ Result<Fit> fit(std::span<const Point> points, const FitOptions& options);
 // wrongly, whatever their size and data. They point into `points`.
 std::vector<const Point*> below_floor(const Fit& fit, std::span<const Point> points);
 
-// How well a law of this form predicts larger models: the fourth of the points with most FLOPs is predicted by a fit of
-// the others. Returns the root mean square of log(predicted / measured), or nothing if the others are too few for a
-// fit.
-std::optional<double> backtest(std::span<const Point> points, const FitOptions& options);
-
 // Fits laws of these forms, over all parameters and, where they are known, over those without embeddings; of
-// options, form is not used, and without_embeddings leaves the former out. The laws with the smallest backtest() come
+// options, form is not used, and without_embeddings leaves the former out. The laws with the smallest backtest come
 // first; differences of less than 0.1 % do not count, and then the order is that of `forms`. Forms with too many
 // constants for the points are left out, unless one form alone is asked for. Errors: as fit().
-Result<std::vector<Fit>> fit_all(std::span<const Point> points, std::span<const Form> forms, FitOptions options);
+Result<std::vector<Fit>> fit_all(std::span<const Point> points, std::span<const Form> forms, const FitOptions& options);
 
 // How a law predicts points that it was not fitted to.
 struct Prediction {

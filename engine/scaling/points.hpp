@@ -20,6 +20,8 @@ struct Point {
     double flops = 0.0;              // of its training; 0: not known
     double loss = 0.0;               // nats per token of validation text
     bool held_out = false;           // not fitted: the law predicts it
+
+    double known_flops() const { return flops > 0.0 ? flops : 6.0 * parameters * tokens; } // 6 N D where not known
 };
 
 // The column of a file for each of "name", "parameters", "parameters_without_embeddings", "tokens", "flops", "loss" and

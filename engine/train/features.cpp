@@ -1,5 +1,6 @@
 #include "train/features.hpp"
 
+#include "exchange/tree_sum.hpp"
 #include "graph/simplify.hpp"
 
 #include <algorithm>
@@ -22,14 +23,16 @@ program::CompileOptions Features::options(const graph::FrozenCut& cut) {
 
 namespace {
 
-// Gives every rank the rows of all. first: by rank, of what it has computed; and the end.
-Status share_rows(exchange::Communicator& ranks, std::span<std::byte> rows, std::size_t row_bytes,
-                  const std::vector<uint64_t>& first) {
+// Gives every rank the rows of all. batches: by rank, those that it has computed; batch_bytes: of the rows of one, of
+// which the last may have fewer.
+Status share_rows(exchange::Communicator& ranks, std::span<std::byte> rows, std::size_t batch_bytes,
+                  std::span<const exchange::PartRange> batches) {
     const auto part = [&](std::size_t rank) {
-        return rows.subspan(first[rank] * row_bytes, (first[rank + 1] - first[rank]) * row_bytes);
+        const std::size_t first = std::min(rows.size(), batches[rank].first * batch_bytes);
+        return rows.subspan(first, std::min(rows.size(), batches[rank].end * batch_bytes) - first);
     };
     const auto own = static_cast<std::size_t>(ranks.rank());
-    std::vector<hk_exchange_part> parts(first.size() - 1);
+    std::vector<hk_exchange_part> parts(batches.size());
     for (std::size_t r = 0; r < parts.size(); ++r)
         if (r != own) parts[r] = {part(own).data(), part(r).data(), part(own).size(), part(r).size()};
     return ranks.exchange(parts);
@@ -52,12 +55,12 @@ Result<Features> Features::compute(program::Runtime& runtime, program::Parameter
         one.rows = ResourceArray<std::byte>(one.row_bytes * count, store.host_memory());
     }
     // Whole batches, so that they do not depend on the number of ranks.
-    const auto size = static_cast<uint64_t>(batch), parts = static_cast<uint64_t>(ranks.size());
-    std::vector<uint64_t> first(parts + 1);
-    for (uint64_t r = 0; r <= parts; ++r) first[r] = std::min(count, (count + size - 1) / size * r / parts * size);
-    const auto own = static_cast<std::size_t>(ranks.rank());
-    for (uint64_t begin = first[own]; begin < first[own + 1]; begin += size) {
-        const uint64_t end = std::min(first[own + 1], begin + size);
+    const auto size = static_cast<uint64_t>(batch);
+    const std::vector<exchange::PartRange> batches =
+        exchange::parts_by_rank(static_cast<uint32_t>((count + size - 1) / size), ranks.size(), {});
+    const exchange::PartRange own = batches[static_cast<std::size_t>(ranks.rank())];
+    for (uint32_t i = own.first; i < own.end; ++i) {
+        const uint64_t begin = i * size, end = std::min(count, begin + size);
         std::vector<batch::DrawnExample> examples(end - begin);
         for (uint64_t i = begin; i < end; ++i) split.examples().get(i, examples[i - begin].example);
         std::vector<data::Field> fields;
@@ -72,7 +75,7 @@ Result<Features> Features::compute(program::Runtime& runtime, program::Parameter
         }
     }
     for (One& one : result.features_)
-        HK_TRY(share_rows(ranks, {one.rows.data(), one.rows.size()}, one.row_bytes, first));
+        HK_TRY(share_rows(ranks, {one.rows.data(), one.rows.size()}, one.row_bytes * size, batches));
     return result;
 }
 

@@ -66,41 +66,29 @@ std::vector<std::string> on_devices(std::vector<std::string> arguments, const ch
 
 } // namespace
 
-TEST_CASE("processes give the bits of one") {
+TEST_CASE("processes give the bits of one, with a device or several each") {
+    struct Case {
+        int processes = 0, ranks = 0;
+        const char* devices = nullptr; // of all; null: one for each process
+    };
     const Folder folder;
     begin(folder);
     succeeds(run(folder, job_arguments("alone", 6)));
     const std::string expected = outcome(folder, "alone", 6);
     for (const Mpi& mpi : installed_mpi()) {
         CAPTURE(mpi.name);
-        for (const int ranks : {2, 4}) {
-            CAPTURE(ranks);
-            const std::string dir = "ranks-" + std::to_string(ranks) + std::string(mpi.name).substr(0, 2);
-            const Job job(mpi, ranks, job_arguments(dir, 6));
+        for (const Case& c : {Case{2, 2}, Case{4, 4}, Case{2, 4, "0,0,0,0"}, Case{2, 3, "0,0,0"}}) {
+            CAPTURE(c.processes);
+            CAPTURE(c.ranks);
+            const std::string dir =
+                std::to_string(c.processes) + "-" + std::to_string(c.ranks) + std::string(mpi.name).substr(0, 2);
+            std::vector<std::string> arguments = job_arguments(dir, 6);
+            if (c.devices != nullptr) arguments = on_devices(arguments, c.devices);
+            const Job job(mpi, c.processes, arguments);
             const Ended ended = run(folder, job.words, job.around);
             succeeds(ended);
             CHECK(count_of(ended.err, "done: 6 steps") == 1); // only rank 0 reports
-            CHECK(outcome(folder, dir, 6) == expected);
-        }
-    }
-}
-
-TEST_CASE("processes with several devices give the bits of one") {
-    const Folder folder;
-    begin(folder);
-    succeeds(run(folder, job_arguments("alone", 6)));
-    const std::string expected = outcome(folder, "alone", 6);
-    for (const Mpi& mpi : installed_mpi()) {
-        CAPTURE(mpi.name);
-        const std::string of_mpi = std::string(mpi.name).substr(0, 2);
-        for (const auto& [devices, last] : {std::pair{"0,0,0,0", "3"}, {"0,0,0", "2"}}) { // of two processes
-            CAPTURE(devices);
-            const std::string dir = "last-" + std::string(last) + of_mpi;
-            const Job job(mpi, 2, on_devices(job_arguments(dir, 6), devices));
-            const Ended ended = run(folder, job.words, job.around);
-            succeeds(ended);
-            CHECK(count_of(ended.err, "done: 6 steps") == 1);
-            CHECK(has(ended.err, "ranks 0 and " + std::string(last) + " use the same"));
+            CHECK(has(ended.err, "ranks 0 and " + std::to_string(c.ranks - 1) + " use the same"));
             CHECK(outcome(folder, dir, 6) == expected);
         }
     }

@@ -126,8 +126,7 @@ int run_processes(const Globals& globals, const ExchangeArguments& a) {
     Result<std::unique_ptr<MpiJob>> joined = MpiJob::join(kTimeout, a.mpi_module);
     if (!joined.ok()) return MpiJob::not_joined(joined.status(), globals.log());
     MpiJob& job = *joined.value();
-    if (const Status connected = job.connect(1); !connected.ok())
-        return job.fail(connected.code() == Code::cancelled ? MpiJob::kTold : fail(connected));
+    if (const Status connected = job.connect(1); !connected.ok()) return job.fail(connected);
     exchange::Communicator ranks(job.communicators()[0]);
     const Result<Measured> measured = measure(ranks);
     if (!measured.ok()) {

@@ -84,8 +84,7 @@ int run_fit(const FitArguments& a) {
     Result<std::vector<Point>> points = scaling::read_points(file.string(), columns.value());
     if (!points.ok()) return fail(points.status());
     if (a.until_flops > 0.0)
-        for (Point& p : points.value())
-            p.held_out = p.held_out || (p.flops > 0.0 ? p.flops : 6.0 * p.parameters * p.tokens) >= a.until_flops;
+        for (Point& p : points.value()) p.held_out = p.held_out || p.known_flops() >= a.until_flops;
     watch_interrupts();
     const fs::path folder = a.output.empty() ? file.parent_path() : fs::path(a.output);
     const Result<ScalingReport> report =
@@ -348,13 +347,13 @@ int run_targets(LadderTraining& training, const Ladder& ladder) {
         return fail(
             failed_precondition(fmt::format("{}: '{}' is not trained yet: run the ladder without --targets first",
                                             ladder.file, training.missing().front())));
-    const Result<std::vector<Fit>> fits =
-        scaling::fit_all(training.points(), scaling::kForms, {.stop = StopPoll([] { return interrupted(); })});
-    if (!fits.ok()) return fail(fits.status().with_context(ladder.file));
-    const Fit& fit = fits->front();
     const fs::path file = ladder.folder / "predictions.json";
     std::error_code problem;
     if (!fs::exists(file, problem)) {
+        const Result<std::vector<Fit>> fits =
+            scaling::fit_all(training.points(), scaling::kForms, {.stop = StopPoll([] { return interrupted(); })});
+        if (!fits.ok()) return fail(fits.status().with_context(ladder.file));
+        const Fit& fit = fits->front();
         nlohmann::ordered_json all = nlohmann::ordered_json::array();
         for (const LadderRun& run : ladder.runs) {
             if (!run.target) continue;
@@ -461,11 +460,10 @@ void add_fit(CLI::App& scale, Verbs& verbs) {
     parser->add_option("-o,--output", arguments->output, "folder for the files; default: that of the points");
     parser->add_flag("--json", arguments->json, "print the result as JSON");
     parser->footer(
-        "N parameters, D tokens:\n"
-        "chinchilla  L = E + A / N^alpha + B / D^beta\n"
-        "kaplan      L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D\n"
-        "droppo      L = (L_inf^(1 / alpha) + (Nc / N)^(alpha_N / alpha) + (Dc / D)^(alpha_D / alpha))^alpha\n"
-        "Minimizes the Huber loss of log L (delta 1e-3). Each law is also fitted to all but the fourth of the models\n"
+        "chinchilla: L = E + A / N^alpha + B / D^beta; kaplan: L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D;\n"
+        "droppo: L = (L_inf^(1 / alpha) + (Nc / N)^(alpha_N / alpha) + (Dc / D)^(alpha_D / alpha))^alpha;\n"
+        "N parameters, D tokens. Minimizes the Huber loss of log L (delta 1e-3).\n"
+        "Each law is also fitted to all but the fourth of the models\n"
         "with most FLOPs; the law that predicts these best is the first, by which held-out models are predicted.\n"
         "The errors of two naive rules are printed too. Writes fit.json, scaling.svg and scaling.html.\n"
         "\n"

@@ -136,9 +136,8 @@ int run_process(const Globals& globals, const TrainArguments& a, const train::Re
     if (!joined.ok()) return MpiJob::not_joined(joined.status(), globals.log());
     MpiJob& job = *joined.value();
     const Result<std::vector<std::string>> devices = devices_of(globals, a, job);
-    if (!devices.ok()) return job.fail(fail(devices.status()));
-    if (const Status connected = job.connect(devices->size()); !connected.ok())
-        return job.fail(connected.code() == Code::cancelled ? MpiJob::kTold : fail(connected));
+    if (!devices.ok()) return job.fail(devices.status());
+    if (const Status connected = job.connect(devices->size()); !connected.ok()) return job.fail(connected);
     std::vector<const hk_communicator*> communicators;
     for (const hk_communicator& one : job.communicators()) communicators.push_back(&one);
     Progress progress;

@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 enum {
-    kTagSign = 1,     /* a sign of life: no bytes */
-    kTagFailed = 2,   /* a rank ends: the rank that is to blame, then text */
-    kTagData = 3,     /* exchanges, in order: kMostHere * the sender's index in its process + the receiver's */
-    kMostHere = 64,   /* ranks of a process; tags up to 32,767 are possible everywhere */
-    kMostText = 1024, /* bytes of a reason */
+    kTagSign = 1,              /* a sign of life: no bytes */
+    kTagFailed = 2,            /* a rank ends: the rank that is to blame, then text */
+    kTagData = 3,              /* exchanges, in order: kMostHere * the sender's index in its process + the receiver's */
+    kMostHere = 64,            /* ranks of a process; tags up to 32,767 are possible everywhere */
+    kMostText = 1024,          /* bytes of a reason */
+    kAnswer = kMostText + 128, /* bytes of a message to the engine */
     kMostPending = 64 * kMostHere, /* exchanges at a time: one for each bucket of a rank's gradients */
 };
 static const uint64_t kMostBytes = (uint64_t)1 << 30; /* of one message: counts are int */
@@ -35,6 +36,12 @@ typedef struct Exchange {
     int count;
 } Exchange;
 
+/* A rank of this process, which one thread uses. */
+typedef struct Rank {
+    int index;
+    char answer[kAnswer]; /* the message of its last call */
+} Rank;
+
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -51,7 +58,7 @@ static struct {
     int* counts;   /* by process: its ranks */
     int* first;    /* by process: its first rank */
     int* home;     /* by rank: its process */
-    int indices[kMostHere];
+    Rank ranks[kMostHere];
     HeklaMpiPlace place;
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     double timeout;
@@ -59,8 +66,8 @@ static struct {
     int slots; /* of `pending` that were used so far */
     int lost;  /* a rank, or -1 */
     char reason[kMostText];
-    int telling; /* the reason is to be sent to all */
-    char answer[kMostText + 128];
+    int telling;          /* the reason is to be sent to all */
+    char answer[kAnswer]; /* of open_module() and connect_module() */
     MPI_Comm comm;
 } g = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .lost = -1};
 
@@ -91,15 +98,17 @@ static int lock(void) {
     return pthread_mutex_timedlock(&g.mutex, &until) == 0;
 }
 
-static int32_t answer(int32_t code, const char* text, hk_string* why) {
-    snprintf(g.answer, sizeof g.answer, "%s", text);
-    why->data = g.answer;
-    why->size = strlen(g.answer);
+/* to: kAnswer bytes, a rank's or g.answer. */
+static int32_t answer(char* to, int32_t code, const char* text, hk_string* why) {
+    snprintf(to, kAnswer, "%s", text);
+    why->data = to;
+    why->size = strlen(to);
     return code;
 }
 
-static int32_t stuck(hk_string* why) {
-    return answer(HK_IO, "the MPI library does not return, as when a rank was stopped in the middle of a message", why);
+static int32_t stuck(char* to, hk_string* why) {
+    return answer(to, HK_IO, "the MPI library does not return, as when a rank was stopped in the middle of a message",
+                  why);
 }
 
 /* Below, called with the mutex held by the module's thread. */
@@ -378,8 +387,9 @@ static void* run(void* unused) {
 /* Called by the engine. */
 
 static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part* parts, hk_string* why) {
+    Rank* rank = user;
     int32_t code = HK_OK;
-    if (!lock()) return stuck(why);
+    if (!lock()) return stuck(rank->answer, why);
     Exchange* e = NULL;
     for (int i = 0; i < kMostPending && e == NULL; ++i)
         if (g.pending[i].state == 0) {
@@ -389,11 +399,12 @@ static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part*
     hk_exchange_part* copy = malloc(sizeof *parts * (size_t)g.size);
     if (e == NULL || copy == NULL) {
         free(copy);
-        code = answer(HK_OUT_OF_MEMORY, e == NULL ? "too many exchanges at a time" : "no memory for an exchange", why);
+        code = answer(rank->answer, HK_OUT_OF_MEMORY,
+                      e == NULL ? "too many exchanges at a time" : "no memory for an exchange", why);
     } else {
         memcpy(copy, parts, sizeof *parts * (size_t)g.size);
         e->number = number;
-        e->index = *(const int*)user;
+        e->index = rank->index;
         e->parts = copy;
         e->requests = NULL;
         e->state = 1;
@@ -404,16 +415,17 @@ static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part*
 }
 
 static int32_t HK_ABI test(void* user, uint64_t number, int32_t* done, int32_t* lost, hk_string* why) {
+    Rank* rank = user;
     int32_t code = HK_OK;
     *done = 0;
     *lost = -1;
-    if (!lock()) return stuck(why);
+    if (!lock()) return stuck(rank->answer, why);
     Exchange* e = NULL;
     for (int i = 0; i < g.slots && e == NULL; ++i)
-        if (g.pending[i].state != 0 && g.pending[i].number == number && g.pending[i].index == *(const int*)user)
+        if (g.pending[i].state != 0 && g.pending[i].number == number && g.pending[i].index == rank->index)
             e = &g.pending[i];
     if (e == NULL) {
-        code = answer(HK_INVALID_ARGUMENT, "an exchange was not begun", why);
+        code = answer(rank->answer, HK_INVALID_ARGUMENT, "an exchange was not begun", why);
     } else if (e->state == 3) {
         *done = 1;
         free(e->parts);
@@ -421,7 +433,7 @@ static int32_t HK_ABI test(void* user, uint64_t number, int32_t* done, int32_t* 
         e->state = 0;
     } else if (g.lost >= 0) {
         *lost = g.lost;
-        code = answer(HK_OK, g.reason, why);
+        code = answer(rank->answer, HK_OK, g.reason, why);
     }
     pthread_mutex_unlock(&g.mutex);
     return code;
@@ -434,7 +446,7 @@ static void HK_ABI fail(void* user, hk_string why) {
         const size_t size = why.size < sizeof text - 1 ? (size_t)why.size : sizeof text - 1;
         memcpy(text, why.data != NULL ? why.data : "", why.data != NULL ? size : 0);
         text[why.data != NULL ? size : 0] = 0;
-        lose(g.first[g.process] + *(const int*)user, text);
+        lose(g.first[g.process] + ((const Rank*)user)->index, text);
         pthread_cond_broadcast(&g.changed);
         const double until = seconds() + kGrace;
         while (g.telling && seconds() < until) { /* until the others were told */
@@ -447,23 +459,24 @@ static void HK_ABI fail(void* user, hk_string why) {
 }
 
 static int32_t open_module(double timeout, HeklaMpiPlace* place, hk_string* why) {
-    if (g.opened != 0) return answer(HK_FAILED_PRECONDITION, "MPI was opened before in this process", why);
+    if (g.opened != 0) return answer(g.answer, HK_FAILED_PRECONDITION, "MPI was opened before in this process", why);
     g.timeout = timeout;
-    if (pthread_create(&g.thread, NULL, run, NULL) != 0) return answer(HK_OUT_OF_MEMORY, "no thread for MPI", why);
+    if (pthread_create(&g.thread, NULL, run, NULL) != 0)
+        return answer(g.answer, HK_OUT_OF_MEMORY, "no thread for MPI", why);
     pthread_mutex_lock(&g.mutex);
     const struct timespec until = in(timeout + kGrace);
     while (g.opened == kNotOpened && pthread_cond_timedwait(&g.changed, &g.mutex, &until) == 0) {}
     if (g.opened == kNotOpened) g.opened = kOpeningGivenUp;
     const int opened = g.opened;
     pthread_mutex_unlock(&g.mutex);
-    if (opened == kOpeningFailed) return answer(HK_IO, "MPI_Init_thread failed", why);
+    if (opened == kOpeningFailed) return answer(g.answer, HK_IO, "MPI_Init_thread failed", why);
     if (opened == kOpeningGivenUp) {
         char text[256];
         snprintf(text, sizeof text,
                  "the processes did not all start within %.0f seconds: one of them has ended or hangs, or "
                  "distributed.timeout is too short for this machine",
                  timeout + kGrace);
-        return answer(HK_CANCELLED, text, why);
+        return answer(g.answer, HK_CANCELLED, text, why);
     }
     *place = g.place;
     return HK_OK;
@@ -473,12 +486,12 @@ static int32_t connect_module(uint32_t count, hk_communicator* communicators, hk
     if (count == 0 || count > kMostHere) {
         char text[96];
         snprintf(text, sizeof text, "%u ranks of a process: expected 1 to %d", count, kMostHere);
-        return answer(HK_INVALID_ARGUMENT, text, why);
+        return answer(g.answer, HK_INVALID_ARGUMENT, text, why);
     }
-    if (!lock()) return stuck(why);
+    if (!lock()) return stuck(g.answer, why);
     if (g.opened != kOpen || g.connected != kNotConnected) {
         pthread_mutex_unlock(&g.mutex);
-        return answer(HK_FAILED_PRECONDITION, "MPI is not open, or its ranks are connected already", why);
+        return answer(g.answer, HK_FAILED_PRECONDITION, "MPI is not open, or its ranks are connected already", why);
     }
     g.here = (int)count;
     g.connected = kToConnect;
@@ -490,14 +503,14 @@ static int32_t connect_module(uint32_t count, hk_communicator* communicators, hk
     snprintf(text, sizeof text, "process %d ended before all had begun%s%s", process, g.reason[0] != 0 ? ": " : "",
              g.reason);
     pthread_mutex_unlock(&g.mutex);
-    if (process >= 0) return answer(g.process == (process == 0 ? 1 : 0) ? HK_IO : HK_CANCELLED, text, why);
+    if (process >= 0) return answer(g.answer, g.process == (process == 0 ? 1 : 0) ? HK_IO : HK_CANCELLED, text, why);
     for (int i = 0; i < (int)count; ++i) {
-        g.indices[i] = i;
+        g.ranks[i].index = i;
         memset(&communicators[i], 0, sizeof communicators[i]);
         communicators[i].struct_size = sizeof communicators[i];
         communicators[i].rank = first + i;
         communicators[i].size = size;
-        communicators[i].user = &g.indices[i];
+        communicators[i].user = &g.ranks[i];
         communicators[i].begin = begin;
         communicators[i].test = test;
         communicators[i].fail = fail;
