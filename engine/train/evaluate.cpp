@@ -240,7 +240,10 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
     HK_ASSIGN(std::vector<BatchResult> results,
               run_batches(split, batches, several ? static_cast<std::size_t>(ranks->rank()) : 0,
                           several ? static_cast<std::size_t>(ranks->size()) : 1, stopped));
-    if (several) HK_TRY(gather(*ranks, results)); // those of a rank that was stopped, too: the others wait for it
+    if (several) { // also if this rank was stopped: the others wait for it, and all come to the same end
+        HK_TRY(gather(*ranks, results));
+        stopped = std::ranges::any_of(results, [](const BatchResult& batch) { return batch.numbers.empty(); });
+    }
     if (stopped) return Status(Code::cancelled, "stopped while evaluating");
 
     const graph::Graph& graph = lengths_.begin()->second.graph;

@@ -355,8 +355,7 @@ Status ShardedStep::check_parameters() {
     return {};
 }
 
-Status ShardedStep::synchronize() {
-    if (ranks_.size() == 1) return {};
+Status ShardedStep::send_parameters_of_rank_0() {
     for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
         ResourceArray<float> values(static_cast<std::size_t>(bucket.range.count));
         const std::span<float> all(values.data(), values.size());
@@ -364,10 +363,32 @@ Status ShardedStep::synchronize() {
         HK_TRY(ranks_.broadcast_fixed(std::as_writable_bytes(all)));
         if (ranks_.rank() != 0) HK_TRY(store_.upload(bucket.range, all, StoreArena::parameters));
     }
+    return {};
+}
+
+Status ShardedStep::synchronize() {
+    if (ranks_.size() == 1) return {};
+    HK_TRY(send_parameters_of_rank_0());
     std::vector<std::byte> states;
     if (ranks_.rank() == 0) { HK_ASSIGN(states, optimizer_.decision()); }
     HK_TRY(ranks_.broadcast(states));
     return ranks_.rank() != 0 ? optimizer_.set_decision(states) : Status();
+}
+
+Status ShardedStep::with_parameters_of_rank_0(const std::function<Status()>& use) {
+    if (ranks_.size() == 1) return use();
+    const std::vector<program::Shards::Bucket>& buckets = store_.shards()->buckets();
+    std::vector<ResourceArray<float>> own;
+    if (ranks_.rank() != 0)
+        for (const program::Shards::Bucket& bucket : buckets) {
+            own.emplace_back(static_cast<std::size_t>(bucket.range.count));
+            HK_TRY(store_.download(bucket.range, own.back(), StoreArena::parameters));
+        }
+    HK_TRY(send_parameters_of_rank_0());
+    const Status used = use();
+    for (std::size_t i = 0; i < own.size(); ++i)
+        HK_TRY(store_.upload(buckets[i].range, own[i], StoreArena::parameters));
+    return used;
 }
 
 Result<ResourceArray<float>> ShardedStep::gather(const program::ParameterEntry& entry, StoreArena arena) {

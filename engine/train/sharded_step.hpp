@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -54,6 +55,8 @@ public:
     Status check_parameters();
     // Makes the trained parameters and the optimizer's states of all ranks those of rank 0.
     Status synchronize();
+    // Calls `use` on all ranks with the trained parameters of rank 0, after which each has its own again.
+    Status with_parameters_of_rank_0(const std::function<Status()>& use);
     // Returns a moment of a parameter from the ranks that own it: all of it on rank 0, nothing on others.
     Result<ResourceArray<float>> gather(const program::ParameterEntry& entry, program::StoreArena arena);
     // Stores a moment that rank 0 has in the ranks that own it. values: on rank 0.
@@ -78,6 +81,7 @@ private:
     Result<Pending> begin_sharing(const program::Shards::Bucket& bucket);
     Status end_sharing(Pending& pending);
     Status share_parameters();
+    Status send_parameters_of_rank_0();
     Result<std::vector<float>> all_sums();
     void set_shares(std::span<const uint32_t> shares); // empty: equal
     uint32_t micro_of_part() const { return options_.micro_steps / options_.parts; }

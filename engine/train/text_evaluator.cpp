@@ -4,7 +4,6 @@
 #include "base/trimmed.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
-#include "generate/settings.hpp"
 #include "infer/prompt_fields.hpp"
 #include "score/translation.hpp"
 
@@ -53,6 +52,22 @@ std::string summary_of(const std::vector<WrittenText>& texts, const score::Bleu&
     return s;
 }
 
+// Adds the texts that other ranks have written.
+Status gather(exchange::Communicator& ranks, std::vector<WrittenText>& texts) {
+    json own = json::array();
+    for (const WrittenText& one : texts) own.push_back({one.example, one.source, one.reference, one.output});
+    const std::vector<uint8_t> bytes = json::to_cbor(own); // texts need not be valid UTF-8
+    HK_ASSIGN(const auto all, ranks.gather(std::as_bytes(std::span(bytes))));
+    texts.clear();
+    for (const std::vector<std::byte>& of_rank : all) {
+        const auto* const begin = reinterpret_cast<const uint8_t*>(of_rank.data());
+        for (const json& one : json::from_cbor(begin, begin + of_rank.size(), true, false))
+            texts.push_back({one[0].get<uint64_t>(), one[1].get<std::string>(), one[2].get<std::string>(),
+                             one[3].get<std::string>()});
+    }
+    return {};
+}
+
 } // namespace
 
 Result<TextEvaluator::Kind> TextEvaluator::kind_of(const plugin::Composition& composition) {
@@ -68,10 +83,11 @@ Result<TextEvaluator::Kind> TextEvaluator::kind_of(const plugin::Composition& co
     return writes ? Kind::from_prompt : Kind::nothing;
 }
 
-Result<std::unique_ptr<TextEvaluator>>
-TextEvaluator::create(program::Runtime& runtime, program::ParameterStore& store, const plugin::Composition& composition,
-                      const text::Tokenizer& tokenizer, const std::filesystem::path& folder, const json& arguments,
-                      int64_t batch, std::vector<int64_t> lengths, uint64_t seed) {
+Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& runtime, program::ParameterStore& store,
+                                                             const plugin::Composition& composition,
+                                                             const text::Tokenizer& tokenizer, const json& settings,
+                                                             const json& arguments, int64_t batch,
+                                                             std::vector<int64_t> lengths, uint64_t seed) {
     std::unique_ptr<TextEvaluator> e(new TextEvaluator());
     e->composition_ = &composition;
     e->tokenizer_ = &tokenizer;
@@ -93,9 +109,6 @@ TextEvaluator::create(program::Runtime& runtime, program::ParameterStore& store,
             if (place.empty() && need.kind == HK_COLUMN_TOKENS) place = need.name;
         }
     }
-    HK_ASSIGN(const std::string written, composition.write_config());
-    HK_ASSIGN(const json config, parse_json_object(written, "config.json"));
-    HK_ASSIGN(const json settings, generate::settings_of(folder, config));
     json given = arguments;
     if (!given.contains("max_new_tokens")) given["max_new_tokens"] = e->lengths_.back();
     if (!given.contains("do_sample")) given["do_sample"] = false;
@@ -139,35 +152,44 @@ Result<std::vector<std::string>> TextEvaluator::write(std::span<const batch::Dra
     return texts;
 }
 
-Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit) {
-    WrittenTexts result;
-    for (const std::vector<batch::RowLength>& rows :
-         batch::batches_by_length(split.spread(*composition_, lengths_, limit), batch_)) {
-        std::vector<batch::DrawnExample> examples;
-        for (const batch::RowLength& row : rows) {
-            examples.push_back(split.at(row.row));
-            // The target is not part of the input.
-            std::erase_if(examples.back().example.columns,
-                          [&](const data::EncodedColumn& column) { return column.name == target_column_; });
-        }
-        std::vector<data::Field> fields;
-        HK_TRY(split.make_fields(*composition_, examples, seed_, batch_, rows.front().length, fields, memory_, step_));
-        HK_ASSIGN(std::vector<std::string> outputs, write(examples, fields));
-        for (std::size_t row = 0; row < outputs.size(); ++row) {
-            WrittenText one;
-            one.example = rows[row].row;
-            one.output = std::move(outputs[row]);
-            if (!target_column_.empty()) {
-                one.source = split.text(one.example, source_column_);
-                one.reference = split.text(one.example, target_column_);
-            } else {
-                one.source = tokenizer_->decode(
-                    ids_where(*find(fields, "input_ids"), find(fields, "attention_mask"), row, 0), false);
-                one.reference = tokenizer_->decode(ids_where(*find(fields, "labels"), nullptr, row, -100), true);
-            }
-            result.texts.push_back(std::move(one));
-        }
+Status TextEvaluator::run_batch(const Split& split, const std::vector<batch::RowLength>& rows,
+                                std::vector<WrittenText>& texts) {
+    std::vector<batch::DrawnExample> examples;
+    for (const batch::RowLength& row : rows) {
+        examples.push_back(split.at(row.row));
+        // The target is not part of the input.
+        std::erase_if(examples.back().example.columns,
+                      [&](const data::EncodedColumn& column) { return column.name == target_column_; });
     }
+    std::vector<data::Field> fields;
+    HK_TRY(split.make_fields(*composition_, examples, seed_, batch_, rows.front().length, fields, memory_, step_));
+    HK_ASSIGN(std::vector<std::string> outputs, write(examples, fields));
+    for (std::size_t row = 0; row < outputs.size(); ++row) {
+        WrittenText one;
+        one.example = rows[row].row;
+        one.output = std::move(outputs[row]);
+        if (!target_column_.empty()) {
+            one.source = split.text(one.example, source_column_);
+            one.reference = split.text(one.example, target_column_);
+        } else {
+            one.source = tokenizer_->decode(
+                ids_where(*find(fields, "input_ids"), find(fields, "attention_mask"), row, 0), false);
+            one.reference = tokenizer_->decode(ids_where(*find(fields, "labels"), nullptr, row, -100), true);
+        }
+        texts.push_back(std::move(one));
+    }
+    return {};
+}
+
+Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit, exchange::Communicator* ranks) {
+    const auto batches = batch::batches_by_length(split.spread(*composition_, lengths_, limit), batch_);
+    const bool several = ranks != nullptr && ranks->size() > 1;
+    const std::size_t first = several ? static_cast<std::size_t>(ranks->rank()) : 0;
+    const std::size_t every = several ? static_cast<std::size_t>(ranks->size()) : 1;
+    WrittenTexts result;
+    for (std::size_t at = first; at < batches.size(); at += every) HK_TRY(run_batch(split, batches[at], result.texts));
+    if (several) HK_TRY(gather(*ranks, result.texts));
+    if (several && ranks->rank() != 0) return WrittenTexts();
     std::ranges::stable_sort(result.texts, {}, &WrittenText::example);
     std::vector<std::string> outputs;
     std::vector<std::vector<std::string>> references(1);

@@ -2,13 +2,13 @@
 // prefix and denoising objectives.
 #pragma once
 
+#include "exchange/communicator.hpp"
 #include "generate/decoder.hpp"
 #include "generate/options.hpp"
 #include "program/program.hpp"
 #include "text/tokenizer.hpp"
 #include "train/run_data.hpp"
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -36,13 +36,13 @@ public:
     enum class Kind { nothing, from_source, from_prompt };
     static Result<Kind> kind_of(const plugin::Composition& composition);
 
-    // arguments: of generation, with the names of transformers' generate(); max_new_tokens defaults to the length of a
-    // row. folder: of the run, for its settings of generation. lengths: of rows, ascending. All arguments must outlive
+    // settings: generate::settings_of() the run. arguments: of generation, with the names of transformers' generate();
+    // max_new_tokens defaults to the length of a row. lengths: of rows, ascending. All other arguments must outlive
     // this. Errors: an objective that does not train generation, a body that cannot generate token by token, an unknown
     // argument.
     static Result<std::unique_ptr<TextEvaluator>>
     create(program::Runtime& runtime, program::ParameterStore& store, const plugin::Composition& composition,
-           const text::Tokenizer& tokenizer, const std::filesystem::path& folder, const nlohmann::json& arguments,
+           const text::Tokenizer& tokenizer, const nlohmann::json& settings, const nlohmann::json& arguments,
            int64_t batch, std::vector<int64_t> lengths, uint64_t seed);
 
     // Lets a token end the texts, besides those of the model and the arguments.
@@ -50,11 +50,13 @@ public:
 
     void set_step(uint64_t step) { step_ = step; } // of the training, for the batches of the following runs
 
-    // Runs all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time.
-    Result<WrittenTexts> run(const Split& split, uint64_t limit);
+    // Runs all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time. ranks: all of
+    // them call this and divide the batches; may be null. Only rank 0 gets the result; it does not depend on them.
+    Result<WrittenTexts> run(const Split& split, uint64_t limit, exchange::Communicator* ranks = nullptr);
 
 private:
     TextEvaluator() = default;
+    Status run_batch(const Split& split, const std::vector<batch::RowLength>& rows, std::vector<WrittenText>& texts);
     Result<std::vector<std::string>> write(std::span<const batch::DrawnExample> examples,
                                            std::span<const data::Field> fields);
 

@@ -1,6 +1,7 @@
 #include "train/training_run.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "batch/collate.hpp"
 #include "generate/settings.hpp"
 #include "model/finite.hpp"
@@ -56,10 +57,11 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
         return compiled;
     HK_TRY(t->begin_or_resume());
     // Report anything that would stop an evaluation before the first step, and allocate its memory then.
-    if (purpose == Purpose::train && recipe.generate.examples_while_training > 0 && t->data_.valid() != nullptr &&
-        t->rollouts_ == nullptr) {
+    exchange::Communicator* const divided = t->divides_evaluations() ? ranks : nullptr;
+    if ((purpose == Purpose::train || (purpose == Purpose::join && divided != nullptr)) &&
+        t->recipe_.generate.examples_while_training > 0 && t->data_.valid() != nullptr && t->rollouts_ == nullptr) {
         Evaluation tried;
-        HK_TRY(t->add_texts(*t->data_.valid(), 1, false, tried));
+        HK_TRY(t->add_texts(*t->data_.valid(), 1, false, tried, divided));
     }
     return t;
 }
@@ -91,14 +93,20 @@ Result<bool> TrainingRun::has_token_loss() const {
     return is_token_loss(graph, tokenizer_->vocabulary_size());
 }
 
-// Keeps those of the model that is trained on, whose token ids are right where its tokenizer is kept.
-Status TrainingRun::save_generation_settings() const {
+// The folder with the settings of generation that a run starts with: of the model that is trained on, whose token ids
+// are right where its tokenizer is kept. Empty: there are none.
+fs::path TrainingRun::first_generation_settings() const {
     const std::string& from = recipe_.model.from;
     std::error_code error;
-    if (from.empty() || tokenizer_folder(recipe_) != from ||
-        !fs::is_regular_file(fs::path(from) / generate::kSettingsFile, error))
-        return {};
-    HK_ASSIGN(const std::string text, read_file(fs::path(from) / generate::kSettingsFile));
+    const bool has = !from.empty() && tokenizer_folder(recipe_) == from &&
+                     fs::is_regular_file(fs::path(from) / generate::kSettingsFile, error);
+    return has ? fs::path(from) : fs::path();
+}
+
+Status TrainingRun::save_generation_settings() const {
+    const fs::path from = first_generation_settings();
+    if (from.empty()) return {};
+    HK_ASSIGN(const std::string text, read_file(from / generate::kSettingsFile));
     return write_file_atomically(run_ / generate::kSettingsFile, text);
 }
 
@@ -320,15 +328,26 @@ int64_t TrainingRun::evaluation_batch() const {
     return s.per_device_eval_batch_size > 0 ? s.per_device_eval_batch_size : s.per_device_train_batch_size;
 }
 
-Status TrainingRun::add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result) {
+Result<nlohmann::json> TrainingRun::generation_settings() const {
+    HK_ASSIGN(const std::string written, composition_->write_config());
+    HK_ASSIGN(const json config, parse_json_object(written, "config.json"));
+    std::error_code error;
+    const fs::path first = fs::exists(run_ / generate::kSettingsFile, error) ? fs::path() : first_generation_settings();
+    return generate::settings_of(first.empty() ? run_ : first, config);
+}
+
+Status TrainingRun::add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result,
+                              exchange::Communicator* ranks) {
     if (texts_ == nullptr) {
-        HK_ASSIGN(texts_,
-                  TextEvaluator::create(*runtime_, *store_, *composition_, *tokenizer_, run_, recipe_.generate.options,
-                                        evaluation_batch(), row_lengths(), static_cast<uint64_t>(recipe_.train.seed)));
+        HK_ASSIGN(const json settings, ranks != nullptr ? shared_generation_settings() : generation_settings());
+        HK_ASSIGN(texts_, TextEvaluator::create(*runtime_, *store_, *composition_, *tokenizer_, settings,
+                                                recipe_.generate.options, evaluation_batch(), row_lengths(),
+                                                static_cast<uint64_t>(recipe_.train.seed)));
         if (const std::optional<int32_t> end = data_.turn_end()) texts_->end_at(*end);
     }
     texts_->set_step(static_cast<uint64_t>(last_step()));
-    HK_ASSIGN(WrittenTexts written, texts_->run(split, limit));
+    HK_ASSIGN(WrittenTexts written, texts_->run(split, limit, ranks));
+    if (joined_) return {};
     result.scores.insert(result.scores.end(), written.scores.begin(), written.scores.end());
     result.table += written.summary;
     if (!predictions) return {};
@@ -359,24 +378,34 @@ Status TrainingRun::set_evaluation_scalars() {
 }
 
 Result<Evaluation> TrainingRun::validate(bool whole) {
+    if (whole || !divides_evaluations()) return validate(whole, nullptr);
+    if (!joined_) HK_TRY(command_evaluation());
+    if (recipe_.train.ema_decay == 0.0) return validate(false, ranks_);
+    // Only rank 0 has the average, which is in place of its weights now.
+    std::optional<Result<Evaluation>> result;
+    HK_TRY(sharded_->with_parameters_of_rank_0([&]() -> Status {
+        result = validate(false, ranks_);
+        return {};
+    }));
+    return std::move(*result);
+}
+
+Result<Evaluation> TrainingRun::validate(bool whole, exchange::Communicator* ranks) {
     const TrainSection& s = recipe_.train;
     if (rollouts_ == nullptr) HK_TRY(set_evaluation_scalars());
     const int64_t batch = evaluation_batch();
     constexpr int64_t kBatchesOfText = 50;
     const int64_t batches = s.eval_batches >= 0 ? s.eval_batches : data_.is_table() ? 0 : kBatchesOfText;
     const auto limit = static_cast<uint64_t>(batches * batch);
-    exchange::Communicator* const ranks = divides_evaluations() && !whole ? ranks_ : nullptr;
-    if (ranks != nullptr && !joined_) HK_TRY(command_evaluation());
     if (rollouts_ != nullptr) {
         exchange::Communicator alone;
         return rollouts_->evaluate(*data_.valid(), limit, whole || recipe_.generate.examples_while_training > 0,
                                    ranks != nullptr ? *ranks : alone);
     }
     HK_ASSIGN(Evaluation result, evaluator_->run(*data_.valid(), limit, whole, data_.classes(), ranks));
-    if (joined_) return result;
     if (!whole && recipe_.generate.examples_while_training > 0)
-        HK_TRY(
-            add_texts(*data_.valid(), static_cast<uint64_t>(recipe_.generate.examples_while_training), true, result));
+        HK_TRY(add_texts(*data_.valid(), static_cast<uint64_t>(recipe_.generate.examples_while_training), true, result,
+                         ranks));
     return result;
 }
 

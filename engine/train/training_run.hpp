@@ -238,8 +238,9 @@ private:
     Status command_rollouts();
     Status synchronize_state();
     Status check_ranks(int64_t step); // after this step, if distributed.check_every asks for it
-    // Not of a moving average, which only rank 0 has.
-    bool divides_evaluations() const { return ranks_->size() > 1 && recipe_.train.ema_decay == 0.0 && !has_islands(); }
+    bool divides_evaluations() const { return ranks_->size() > 1 && !has_islands(); }
+    // ranks: that each do a part; null: this one alone.
+    Result<Evaluation> validate(bool whole, exchange::Communicator* ranks);
     // A moment of a parameter, on whichever rank it is stored.
     Result<ResourceArray<float>> moment(const program::ParameterEntry& entry, program::StoreArena arena) const;
     Status set_moment(const program::ParameterEntry& entry, program::StoreArena arena, std::span<const float> values);
@@ -309,6 +310,7 @@ private:
     }
     // Writes the chat template of the data, or else of the tokenizer's folder, into the run's folder.
     Status save_chat_template() const;
+    std::filesystem::path first_generation_settings() const;
     Status save_generation_settings() const;
     // Reads [rollout] where the objective learns from rollouts.
     Status describe_rollouts();
@@ -325,8 +327,11 @@ private:
                       program::StoreArena arena);
     FitOptions fit_options() const;
     Status fit(); // chooses micro-batch and recomputation if the recipe leaves them to the device
-    // Generates texts for up to `limit` examples (0: all) and scores them.
-    Status add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result);
+    // Generates texts for up to `limit` examples (0: all) and scores them. ranks: that each write a part; may be null.
+    Status add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result,
+                     exchange::Communicator* ranks = nullptr);
+    Result<nlohmann::json> generation_settings() const;        // of the run
+    Result<nlohmann::json> shared_generation_settings() const; // those of rank 0; all ranks call it
     // Returns the number of examples of a split that `hekla eval` generates texts for (0: all); nothing if it generates
     // none.
     Result<std::optional<uint64_t>> texts_to_write() const;

@@ -261,6 +261,13 @@ Status TrainingRun::send_choices() {
 
 Result<nlohmann::json> TrainingRun::receive_choices() const { return receive(*ranks_); }
 
+Result<nlohmann::json> TrainingRun::shared_generation_settings() const {
+    if (joined_) return receive(*ranks_);
+    HK_ASSIGN(json settings, generation_settings());
+    HK_TRY(send(*ranks_, settings));
+    return settings;
+}
+
 uint32_t TrainingRun::micro_steps() const {
     return sharded_ != nullptr ? sharded_->micro().count
                                : static_cast<uint32_t>(recipe_.train.gradient_accumulation_steps);

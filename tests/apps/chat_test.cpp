@@ -103,6 +103,10 @@ TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template
     };
     place.write("run/generation_config.json", "{");
     CHECK(has(refused(ask), "generation_config.json"));
+    // A training reads those of its model from the first text on.
+    CHECK(has(refused({"train", "second.toml", "output.dir=fourth", "data.valid=talks.jsonl", "train.eval_steps=1",
+                       "generate.examples_while_training=1"}),
+              "run/generation_config.json"));
     std::filesystem::remove(place.path("run/generation_config.json"));
     CHECK(has(refused({"generate", "run", "--chat"}), "give --prompt or --messages"));
     place.write("wrong.json", R"({"role": "user"})");

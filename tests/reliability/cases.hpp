@@ -112,7 +112,8 @@ inline std::string outcome(const Folder& folder, const std::string& dir, int ste
     const std::string log = folder.read(dir + "/train_log.jsonl");
     for (std::size_t begin = 0; begin < log.size(); begin = log.find('\n', begin) + 1) {
         const nlohmann::json record = nlohmann::json::parse(log.substr(begin, log.find('\n', begin) - begin));
-        for (const char* key : {"step", "loss", "losses", "metrics", "grad_norm", "eval_loss", "skipped"})
+        for (const char* key :
+             {"step", "loss", "losses", "metrics", "grad_norm", "eval_loss", "eval_bleu", "eval_chrf", "skipped"})
             if (record.contains(key)) text += std::string(key) + " " + record[key].dump() + "\n";
     }
     const std::string checkpoint = dir + "/checkpoint-" + std::to_string(steps);

@@ -2,6 +2,7 @@
 // with another number, and what cannot work is refused with what would.
 #include "cases.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -180,8 +181,55 @@ TEST_CASE("moments of 16 bits, which are rounded at random") {
 TEST_CASE("momentum, a moving average and a clipped norm") {
     const Folder folder;
     begin_windows(folder);
-    agree(folder, {"train.optim=sgd", "train.momentum=0.9", "train.ema_decay=0.9", "train.max_grad_norm=0.1"}, 5,
-          {1, 2});
+    agree(folder,
+          {"train.optim=sgd", "train.momentum=0.9", "train.ema_decay=0.9", "train.max_grad_norm=0.1",
+           "train.eval_steps=2", "train.eval_batches=7"},
+          5, {1, 2, 3});
+}
+
+TEST_CASE("the texts that an evaluation of a moving average writes") {
+    const Folder folder;
+    std::string pairs;
+    for (int i = 0; i < 60; ++i)
+        pairs += "word" + std::to_string(i % 7) + " word" + std::to_string(i % 11) + "\tword" + std::to_string(i % 11) +
+                 " word" + std::to_string(i % 7) + "\n";
+    folder.write("pairs.tsv", pairs);
+    folder.write("recipe.toml", R"([model]
+architecture = "t5"
+d_model = 16
+d_kv = 8
+d_ff = 32
+num_layers = 1
+num_heads = 2
+[objective]
+id = "seq2seq"
+[head]
+id = "lm"
+[data]
+train = "pairs.tsv"
+valid = "pairs.tsv"
+format = "tsv"
+columns = ["source", "target"]
+[tokenizer]
+kind = "words"
+vocab_size = 30
+[train]
+context_length = 8
+per_device_train_batch_size = 2
+learning_rate = 1e-2
+ema_decay = 0.9
+eval_steps = 3
+save_steps = 3
+[generate]
+examples_while_training = 11
+do_sample = true
+[output]
+dir = "run"
+)");
+    agree(folder, {}, 6, {1, 2, 3});
+    const std::string texts = folder.read("ranks-1/texts.jsonl");
+    CHECK(std::ranges::count(texts, '\n') == 11);
+    for (const std::string dir : {"ranks-2", "ranks-3"}) CHECK(folder.read(dir + "/texts.jsonl") == texts);
 }
 
 TEST_CASE("a batch of each rank is that of a step, and stays when the run resumes") {

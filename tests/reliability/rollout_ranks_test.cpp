@@ -97,7 +97,10 @@ Made made(const Folder& folder, const std::string& dir, int steps, const std::st
 TEST_CASE("ranks divide the completions of ppo and grpo") {
     const Folder folder;
     write_files(folder);
-    for (const auto& [name, objective, last] : {std::tuple("ppo", kPpo, "2"), std::tuple("grpo", kGrpo, "4")}) {
+    std::vector<std::string> averaged = kGrpo;
+    averaged.push_back("train.ema_decay=0.5");
+    for (const auto& [name, objective, last] :
+         {std::tuple("ppo", kPpo, "2"), std::tuple("grpo", kGrpo, "4"), std::tuple("averaged", averaged, "4")}) {
         CAPTURE(name);
         Made expected;
         for (const int ranks : {1, 2, 3}) {
