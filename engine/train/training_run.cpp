@@ -382,12 +382,12 @@ Result<Evaluation> TrainingRun::validate(bool whole) {
     if (!joined_) HK_TRY(command_evaluation());
     if (recipe_.train.ema_decay == 0.0) return validate(false, ranks_);
     // Only rank 0 has the average, which is in place of its weights now.
-    std::optional<Result<Evaluation>> result;
+    Evaluation result;
     HK_TRY(sharded_->with_parameters_of_rank_0([&]() -> Status {
-        result = validate(false, ranks_);
+        HK_ASSIGN(result, validate(false, ranks_));
         return {};
     }));
-    return std::move(*result);
+    return result;
 }
 
 Result<Evaluation> TrainingRun::validate(bool whole, exchange::Communicator* ranks) {

@@ -86,7 +86,7 @@ int run_fit(const FitArguments& a) {
     if (a.until_flops > 0.0)
         for (Point& p : points.value()) p.held_out = p.held_out || p.known_flops() >= a.until_flops;
     watch_interrupts();
-    const fs::path folder = a.output.empty() ? file.parent_path() : fs::path(a.output);
+    const fs::path folder = !a.output.empty() ? fs::path(a.output) : file.has_parent_path() ? file.parent_path() : ".";
     const Result<ScalingReport> report =
         fit_points(points.value(), a, folder, fmt::format("Scaling law: {}", a.points));
     if (!report.ok()) return fail(report.status().with_context(file.string()));
