@@ -18,8 +18,8 @@ namespace {
 using namespace scaling;
 using nlohmann::ordered_json;
 
-constexpr const char* kColors[] = {"#1f5fa8", "#c8501e", "#3d8f5f", "#8a4fa3",
-                                   "#b58900", "#4a4a4a", "#0f8b8d", "#a8326e"};
+constexpr const char* kColors[] = {"#1f5fa8", "#c8501e", "#3d8f5f", "#8a4fa3", "#b58900", "#4a4a4a",
+                                   "#0f8b8d", "#a8326e", "#5ca9d6", "#7a4b2a", "#8fae3c", "#e08bb5"};
 
 std::string short_number(double value) {
     constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P", " E", " Z"};
