@@ -1,5 +1,6 @@
 #include "harness/metrics.hpp"
 
+#include "base/philox.hpp"
 #include "base/trimmed.hpp"
 #include "harness/filter.hpp"
 #include "score/calibration.hpp"
@@ -12,11 +13,14 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace hekla::harness {
 namespace {
 
 using enum OutputType;
+
+constexpr uint64_t kResamples = 100, kResamplingSeed = 1234;
 
 const std::vector<MetricInfo> kMetrics{
     {"acc", {multiple_choice, loglikelihood}, "mean"},
@@ -115,14 +119,23 @@ double value_of(const Task& task, const MetricUse& use, const std::string& filte
     return answer.scored[0].greedy ? 1.0 : 0.0;
 }
 
-Result<double> class_metric(const std::string& metric, const Task& task, std::span<const Answer> answers) {
-    score::ConfusionMatrix matrix(answers[0].document.choices);
-    for (const Answer& answer : answers) {
-        if (answer.document.choices.size() != matrix.classes().size())
+void add_to(score::Calibration& calibration, const Answer& answer) {
+    if (!answer.probabilities.empty())
+        calibration.add(answer.probabilities[answer.predicted], answer.predicted == answer.document.gold);
+}
+
+using Answers = std::vector<const Answer*>; // some of them more than once
+
+Result<double> class_metric(const std::string& metric, const Task& task, const Answers& answers) {
+    const Document& first = answers[0]->document;
+    score::ConfusionMatrix matrix(first.choices);
+    for (const Answer* answer : answers) {
+        const Document& document = answer->document;
+        if (document.choices.size() != matrix.classes().size())
             return invalid_argument(fmt::format("{}: {} needs the same choices for all documents; {} has {}, {} has {}",
-                                                task.file, metric, answers[0].document.place, matrix.classes().size(),
-                                                answer.document.place, answer.document.choices.size()));
-        HK_TRY(matrix.add(static_cast<int64_t>(answer.document.gold), static_cast<int64_t>(answer.predicted)));
+                                                task.file, metric, first.place, matrix.classes().size(), document.place,
+                                                document.choices.size()));
+        HK_TRY(matrix.add(static_cast<int64_t>(document.gold), static_cast<int64_t>(answer->predicted)));
     }
     if (metric == "mcc") return matrix.matthews();
     if (matrix.classes().size() != 2)
@@ -131,15 +144,14 @@ Result<double> class_metric(const std::string& metric, const Task& task, std::sp
     return matrix.of_class(1).f1;
 }
 
-Result<double> of_all(const Task& task, const std::string& metric, const std::string& filter,
-                      std::span<const Answer> answers) {
+Result<double> of_all(const Task& task, const std::string& metric, const std::string& filter, const Answers& answers) {
     if (metric == "f1" || metric == "mcc") return class_metric(metric, task, answers);
     if (metric == "bleu" || metric == "chrf") {
         std::vector<std::string> texts;
         std::vector<std::vector<std::string>> references(1);
-        for (const Answer& answer : answers) {
-            texts.push_back(answer.filtered.at(filter));
-            references[0].push_back(answer.document.target);
+        for (const Answer* answer : answers) {
+            texts.push_back(answer->filtered.at(filter));
+            references[0].push_back(answer->document.target);
         }
         if (metric == "bleu") {
             HK_ASSIGN(const score::Bleu bleu, score::bleu(texts, references));
@@ -148,15 +160,41 @@ Result<double> of_all(const Task& task, const std::string& metric, const std::st
         HK_ASSIGN(const score::Chrf chrf, score::chrf(texts, references));
         return chrf.score;
     }
-    if (metric == "ece") return calibration_of(answers).expected_error();
+    if (metric == "ece") {
+        score::Calibration calibration;
+        for (const Answer* answer : answers) add_to(calibration, *answer);
+        return calibration.expected_error();
+    }
     double nats = 0.0, size = 0.0;
-    for (const Answer& answer : answers) {
-        nats -= answer.scored[0].log_likelihood;
+    for (const Answer* answer : answers) {
+        const std::string& text = answer->document.target;
+        nats -= answer->scored[0].log_likelihood;
         size += metric == "perplexity"        ? 1.0
-                : metric == "word_perplexity" ? words(answer.document.target)
-                                              : static_cast<double>(answer.document.target.size());
+                : metric == "word_perplexity" ? words(text)
+                                              : static_cast<double>(text.size());
     }
     return metric == "bits_per_byte" ? score::bits_per_byte(nats, size) : score::perplexity(nats, size);
+}
+
+// Returns the standard error of a metric of all documents together: its deviation over resamples of the documents (the
+// bootstrap, Efron 1979). None of fewer than two documents.
+Result<std::optional<double>> resampled_error(const Task& task, const std::string& metric, const std::string& filter,
+                                              const Answers& answers) {
+    if (answers.size() < 2) return std::optional<double>();
+    std::vector<double> values;
+    for (uint64_t i = 0; i < kResamples; ++i) {
+        RandomStream random(kResamplingSeed, i);
+        Answers drawn;
+        for (std::size_t k = 0; k < answers.size(); ++k) drawn.push_back(answers[random.next_below(answers.size())]);
+        HK_ASSIGN(const double value, of_all(task, metric, filter, drawn));
+        if (std::isfinite(value)) values.push_back(value); // a resample may lack a class
+    }
+    if (values.size() < 2) return std::optional<double>();
+    const auto count = static_cast<double>(values.size());
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+    double squares = 0.0;
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    return std::optional(std::sqrt(squares / (count - 1.0)));
 }
 
 void set_choice(Answer& answer) {
@@ -187,9 +225,7 @@ std::vector<std::string> default_metrics(OutputType type) {
 
 score::Calibration calibration_of(std::span<const Answer> answers) {
     score::Calibration calibration;
-    for (const Answer& answer : answers)
-        if (!answer.probabilities.empty())
-            calibration.add(answer.probabilities[answer.predicted], answer.predicted == answer.document.gold);
+    for (const Answer& answer : answers) add_to(calibration, answer);
     return calibration;
 }
 
@@ -211,7 +247,10 @@ Result<std::vector<Score>> score_answers(const Task& task, std::span<Answer> ans
             score.filter = pipeline.name;
             score.higher_is_better = find_metric(use.name)->higher_is_better;
             if (!is_mean(use.name, task.output_type)) {
-                HK_ASSIGN(score.value, of_all(task, use.name, pipeline.name, answers));
+                Answers all;
+                for (const Answer& answer : answers) all.push_back(&answer);
+                HK_ASSIGN(score.value, of_all(task, use.name, pipeline.name, all));
+                HK_ASSIGN(score.error, resampled_error(task, use.name, pipeline.name, all));
                 continue;
             }
             double sum = 0.0, squares = 0.0;

@@ -27,8 +27,8 @@ std::vector<std::string> default_metrics(OutputType type);
 struct Score {
     std::string metric, filter;
     double value = 0.0;
-    // Of a mean over documents: its standard error, the sample deviation over the root of their number. None: a metric
-    // of all documents together, or one document.
+    // The standard error. Of a mean over documents: the sample deviation over the root of their number; of a metric of
+    // all documents together: the deviation over 100 resamples of them. None: one document.
     std::optional<double> error;
     bool higher_is_better = true;
 };

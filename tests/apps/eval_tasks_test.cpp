@@ -89,7 +89,7 @@ TEST_CASE("tasks: a model that knows its sentences, with the harness's keys") {
     CHECK(all["results"]["choice"]["acc_stderr,none"] == 0.0);
     CHECK(all["results"]["likely"]["acc,none"] == 1.0);
     CHECK(all["results"]["likely"]["perplexity,none"].get<double>() < 1.5);
-    CHECK(all["results"]["likely"]["perplexity_stderr,none"] == "N/A");
+    CHECK(all["results"]["likely"]["perplexity_stderr,none"].is_number());
     CHECK(all["results"]["rolling"]["bits_per_byte,none"].get<double>() < 0.5);
     CHECK(all["results"]["written"]["exact_match,no-space"] == 1.0);
     CHECK(all["results"]["written"]["exact_match,first-word"] == 0.0);

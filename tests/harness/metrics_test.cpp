@@ -63,7 +63,7 @@ TEST_CASE("multiple choice: by likelihood, per character, per byte; Brier score,
     CHECK(scores[3].value == doctest::Approx((2.0 * right + wrong + 2.0 * q * q) / 4.0));
     CHECK(!scores[3].higher_is_better);
     CHECK(scores[4].value == doctest::Approx(2.0 / 3.0)); // of choice 1: precision 1, recall 1/2
-    CHECK(!scores[4].error.has_value());
+    CHECK(scores[4].error.value() > 0.0);
     CHECK(scores[5].value == doctest::Approx(1.0 / std::sqrt(3.0))); // (1 * 2 - 0 * 1) / sqrt(1 * 3 * 2 * 2)
     // Confidence p three times, right twice; 1 - q once, right.
     CHECK(scores[6].value == doctest::Approx((3.0 * std::abs(2.0 / 3.0 - p) + q) / 4.0));
@@ -90,6 +90,12 @@ TEST_CASE("likelihoods: perplexity per document, word and byte, bits per byte, g
     const std::vector<Score> single =
         scored(task_of(OutputType::loglikelihood, {"perplexity", "acc", "exact_match"}), answers);
     CHECK(single[0].value == doctest::Approx(std::exp(3.0)));
+    // Resamples of the two: exp 2, exp 3 and exp 4, once, twice and once in four.
+    const double mean = (std::exp(2.0) + 2.0 * std::exp(3.0) + std::exp(4.0)) / 4.0;
+    const double squares = (std::exp(4.0) + 2.0 * std::exp(6.0) + std::exp(8.0)) / 4.0;
+    CHECK(single[0].error.value() == doctest::Approx(std::sqrt(squares - mean * mean)).epsilon(0.2));
+    std::vector<Answer> alone(answers.begin(), answers.begin() + 1);
+    CHECK(!scored(task_of(OutputType::loglikelihood, {"perplexity"}), alone)[0].error.has_value());
     CHECK(single[1].value == 0.5);
     CHECK(single[2].value == 0.5);
     const std::vector<Score> rolling = scored(
@@ -112,7 +118,7 @@ TEST_CASE("texts: exact match, F1, ROUGE, BLEU and chrF") {
     CHECK(scores[4].value == doctest::Approx(0.7));
     CHECK(scores[5].value > 50.0);
     CHECK(scores[5].value < 100.0);
-    CHECK(!scores[6].error.has_value());
+    CHECK(scores[6].error.value() > 0.0);
     task = task_of(OutputType::generate_until, {"exact_match"});
     std::vector<Answer> other{written("Paris.", "paris")};
     CHECK(scored(task, other)[0].value == 0.0);

@@ -47,7 +47,7 @@ std::string score_table(std::span<const EvaluatedModel> models) {
         }
     }
     return out +
-           "</table><p>↑: higher is better, ↓: lower is better. ±: standard error of the mean over documents.</p>";
+           "</table><p>↑: higher is better, ↓: lower is better. ±: standard error over documents.</p>";
 }
 
 // Returns the place after the results of the task that begins at `first`: one for each number of demonstrations.
