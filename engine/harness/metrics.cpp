@@ -176,6 +176,17 @@ Result<double> of_all(const Task& task, const std::string& metric, const std::st
     return metric == "bits_per_byte" ? score::bits_per_byte(nats, size) : score::perplexity(nats, size);
 }
 
+double mean_of(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double sample_deviation(const std::vector<double>& values) { // of two or more
+    const double mean = mean_of(values);
+    double squares = 0.0;
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    return std::sqrt(squares / (static_cast<double>(values.size()) - 1.0));
+}
+
 // Returns the standard error of a metric of all documents together: its deviation over resamples of the documents (the
 // bootstrap, Efron 1979). None of fewer than two documents.
 Result<std::optional<double>> resampled_error(const Task& task, const std::string& metric, const std::string& filter,
@@ -190,11 +201,7 @@ Result<std::optional<double>> resampled_error(const Task& task, const std::strin
         if (std::isfinite(value)) values.push_back(value); // a resample may lack a class
     }
     if (values.size() < 2) return std::optional<double>();
-    const auto count = static_cast<double>(values.size());
-    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-    double squares = 0.0;
-    for (const double value : values) squares += (value - mean) * (value - mean);
-    return std::optional(std::sqrt(squares / (count - 1.0)));
+    return std::optional(sample_deviation(values));
 }
 
 void set_choice(Answer& answer) {
@@ -232,6 +239,8 @@ score::Calibration calibration_of(std::span<const Answer> answers) {
 Result<std::vector<Score>> score_answers(const Task& task, std::span<Answer> answers) {
     if (answers.empty()) return invalid_argument(fmt::format("{}: there is nothing to score", task.file));
     const bool writes = task.output_type == generate_until;
+    Answers all;
+    for (const Answer& answer : answers) all.push_back(&answer);
     std::vector<Score> scores;
     for (const FilterPipeline& pipeline : task.filters) {
         for (Answer& answer : answers) {
@@ -247,22 +256,18 @@ Result<std::vector<Score>> score_answers(const Task& task, std::span<Answer> ans
             score.filter = pipeline.name;
             score.higher_is_better = find_metric(use.name)->higher_is_better;
             if (!is_mean(use.name, task.output_type)) {
-                Answers all;
-                for (const Answer& answer : answers) all.push_back(&answer);
                 HK_ASSIGN(score.value, of_all(task, use.name, pipeline.name, all));
                 HK_ASSIGN(score.error, resampled_error(task, use.name, pipeline.name, all));
                 continue;
             }
-            double sum = 0.0, squares = 0.0;
-            for (Answer& answer : answers)
-                sum += answer.metrics[pipeline.name][use.name] = value_of(task, use, pipeline.name, answer);
-            const auto count = static_cast<double>(answers.size());
-            score.value = sum / count;
-            for (const Answer& answer : answers) {
-                const double difference = answer.metrics.at(pipeline.name).at(use.name) - score.value;
-                squares += difference * difference;
+            std::vector<double> values;
+            for (Answer& answer : answers) {
+                values.push_back(value_of(task, use, pipeline.name, answer));
+                answer.metrics[pipeline.name][use.name] = values.back();
             }
-            if (answers.size() > 1) score.error = std::sqrt(squares / (count - 1.0)) / std::sqrt(count);
+            score.value = mean_of(values);
+            if (values.size() > 1)
+                score.error = sample_deviation(values) / std::sqrt(static_cast<double>(values.size()));
         }
     }
     for (Answer& answer : answers) {

@@ -2,6 +2,7 @@
 
 #include "infer/head_outputs.hpp"
 #include "program/host_tensor.hpp"
+#include "train/gathered.hpp"
 #include "train/task_scores.hpp"
 #include "train/training_graph.hpp"
 
@@ -215,16 +216,12 @@ Status Evaluator::gather(exchange::Communicator& ranks, std::vector<BatchResult>
                            {"numbers", results[at].numbers},
                            {"rows", results[at].rows},
                            {"spans", results[at].spans}});
-    const std::vector<uint8_t> bytes = json::to_cbor(own);
-    HK_ASSIGN(const auto all, ranks.gather(std::as_bytes(std::span(bytes))));
-    for (const std::vector<std::byte>& of_rank : all) {
-        const auto* const begin = reinterpret_cast<const uint8_t*>(of_rank.data());
-        for (json& one : json::from_cbor(begin, begin + of_rank.size(), true, false)) {
-            BatchResult& result = results.at(one["batch"].get<std::size_t>());
-            result.numbers = one["numbers"].get<std::vector<double>>();
-            result.rows = one["rows"].get<std::vector<json>>();
-            result.spans = one["spans"].get<std::vector<std::pair<int64_t, int64_t>>>();
-        }
+    HK_ASSIGN(json all, gathered(ranks, own));
+    for (json& one : all) {
+        BatchResult& result = results.at(one["batch"].get<std::size_t>());
+        result.numbers = one["numbers"].get<std::vector<double>>();
+        result.rows = one["rows"].get<std::vector<json>>();
+        result.spans = one["spans"].get<std::vector<std::pair<int64_t, int64_t>>>();
     }
     return {};
 }

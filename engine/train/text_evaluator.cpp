@@ -6,6 +6,7 @@
 #include "generate/generator.hpp"
 #include "infer/prompt_fields.hpp"
 #include "score/translation.hpp"
+#include "train/gathered.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -56,15 +57,11 @@ std::string summary_of(const std::vector<WrittenText>& texts, const score::Bleu&
 Status gather(exchange::Communicator& ranks, std::vector<WrittenText>& texts) {
     json own = json::array();
     for (const WrittenText& one : texts) own.push_back({one.example, one.source, one.reference, one.output});
-    const std::vector<uint8_t> bytes = json::to_cbor(own); // texts need not be valid UTF-8
-    HK_ASSIGN(const auto all, ranks.gather(std::as_bytes(std::span(bytes))));
+    HK_ASSIGN(const json all, gathered(ranks, own));
     texts.clear();
-    for (const std::vector<std::byte>& of_rank : all) {
-        const auto* const begin = reinterpret_cast<const uint8_t*>(of_rank.data());
-        for (const json& one : json::from_cbor(begin, begin + of_rank.size(), true, false))
-            texts.push_back({one[0].get<uint64_t>(), one[1].get<std::string>(), one[2].get<std::string>(),
-                             one[3].get<std::string>()});
-    }
+    for (const json& one : all)
+        texts.push_back(
+            {one[0].get<uint64_t>(), one[1].get<std::string>(), one[2].get<std::string>(), one[3].get<std::string>()});
     return {};
 }
 
