@@ -177,6 +177,9 @@ TEST_CASE("chat templates that are written to harm are refused in bounded time a
         CHECK(made.message().starts_with("line "));
         CHECK_MESSAGE(made.message().find(message) != std::string::npos, made.message());
     };
+    // Bytes that are no character, at the end of what an error repeats.
+    refused("a\n{{ 'b' '\xF0", "line 2: not valid UTF-8 (byte 0xF0); convert the template to UTF-8");
+    refused("\xC3", "line 1: not valid UTF-8 (byte 0xC3)");
     const std::string space = "{% set ns = namespace(x='a', l=[]) %}", big = "{% set big = 'a' * 9000000 %}";
     // Namespaces inside themselves, or inside what they hold.
     refused(space + "{% set ns.x = ns %}{{ ns }}", "a namespace cannot be a part");

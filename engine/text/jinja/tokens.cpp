@@ -1,5 +1,7 @@
 #include "text/jinja/tokens.hpp"
 
+#include "text/unicode/utf8.hpp"
+
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -190,6 +192,13 @@ private:
 
 } // namespace
 
-Result<std::vector<Token>> tokens_of(std::string_view text) { return Lexer(text).run(); }
+Result<std::vector<Token>> tokens_of(std::string_view text) {
+    const std::size_t invalid = find_invalid_utf8(text);
+    if (invalid < text.size())
+        return invalid_argument(fmt::format("line {}: not valid UTF-8 (byte 0x{:02X}); convert the template to UTF-8",
+                                            1 + std::ranges::count(text.substr(0, invalid), '\n'),
+                                            static_cast<unsigned char>(text[invalid])));
+    return Lexer(text).run();
+}
 
 } // namespace hekla::text::jinja

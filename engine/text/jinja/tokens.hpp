@@ -29,7 +29,8 @@ struct Token {
     std::size_t line = 0;
 };
 
-// Ends with a token of the kind `end`. White space around tags is removed as trim_blocks and lstrip_blocks do.
+// Ends with a token of the kind `end`. White space around tags is removed as trim_blocks and lstrip_blocks do. Errors
+// contain the line; one is a template that is not UTF-8.
 Result<std::vector<Token>> tokens_of(std::string_view text);
 
 } // namespace hekla::text::jinja
