@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <functional>
 #include <numeric>
 
 namespace hekla::harness {
@@ -124,7 +125,7 @@ void add_to(score::Calibration& calibration, const Answer& answer) {
         calibration.add(answer.probabilities[answer.predicted], answer.predicted == answer.document.gold);
 }
 
-using Answers = std::vector<const Answer*>; // some of them more than once
+using Answers = std::vector<const Answer*>; // some of them more than once in a resample
 
 Result<double> class_metric(const std::string& metric, const Task& task, const Answers& answers) {
     const Document& first = answers[0]->document;
@@ -144,22 +145,8 @@ Result<double> class_metric(const std::string& metric, const Task& task, const A
     return matrix.of_class(1).f1;
 }
 
-Result<double> of_all(const Task& task, const std::string& metric, const std::string& filter, const Answers& answers) {
+Result<double> of_answers(const Task& task, const std::string& metric, const Answers& answers) {
     if (metric == "f1" || metric == "mcc") return class_metric(metric, task, answers);
-    if (metric == "bleu" || metric == "chrf") {
-        std::vector<std::string> texts;
-        std::vector<std::vector<std::string>> references(1);
-        for (const Answer* answer : answers) {
-            texts.push_back(answer->filtered.at(filter));
-            references[0].push_back(answer->document.target);
-        }
-        if (metric == "bleu") {
-            HK_ASSIGN(const score::Bleu bleu, score::bleu(texts, references));
-            return bleu.score;
-        }
-        HK_ASSIGN(const score::Chrf chrf, score::chrf(texts, references));
-        return chrf.score;
-    }
     if (metric == "ece") {
         score::Calibration calibration;
         for (const Answer* answer : answers) add_to(calibration, *answer);
@@ -176,6 +163,37 @@ Result<double> of_all(const Task& task, const std::string& metric, const std::st
     return metric == "bits_per_byte" ? score::bits_per_byte(nats, size) : score::perplexity(nats, size);
 }
 
+// A metric of the documents at these places, some of them more than once.
+using OfPlaces = std::function<Result<double>(std::span<const std::size_t>)>;
+
+// Counts a translation metric once for each answer; resamples only add the counts.
+template<class Counts>
+Result<OfPlaces> of_translations(std::span<const Answer> answers, const std::string& filter,
+                                 Result<Counts> (*count)(const std::string&, std::span<const std::string>)) {
+    std::vector<Counts> counts;
+    for (const Answer& answer : answers) {
+        Result<Counts> of_one = count(answer.filtered.at(filter), std::span(&answer.document.target, 1));
+        if (!of_one.ok()) return of_one.status().with_context(answer.document.place);
+        counts.push_back(of_one.take());
+    }
+    return OfPlaces([counts = std::move(counts)](std::span<const std::size_t> places) -> Result<double> {
+        Counts sum;
+        for (const std::size_t place : places) sum.add(counts[place]);
+        return sum.score();
+    });
+}
+
+Result<OfPlaces> of_places(const Task& task, const std::string& metric, const std::string& filter,
+                           std::span<const Answer> answers) {
+    if (metric == "bleu") return of_translations(answers, filter, score::bleu_counts);
+    if (metric == "chrf") return of_translations(answers, filter, score::chrf_counts);
+    return OfPlaces([&task, &metric, answers](std::span<const std::size_t> places) {
+        Answers drawn;
+        for (const std::size_t place : places) drawn.push_back(&answers[place]);
+        return of_answers(task, metric, drawn);
+    });
+}
+
 double mean_of(const std::vector<double>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -187,21 +205,22 @@ double sample_deviation(const std::vector<double>& values) { // of two or more
     return std::sqrt(squares / (static_cast<double>(values.size()) - 1.0));
 }
 
-// Returns the standard error of a metric of all documents together: its deviation over resamples of the documents (the
+// Sets a metric of all documents together, and its standard error: the deviation over resamples of the documents (the
 // bootstrap, Efron 1979). None of fewer than two documents.
-Result<std::optional<double>> resampled_error(const Task& task, const std::string& metric, const std::string& filter,
-                                              const Answers& answers) {
-    if (answers.size() < 2) return std::optional<double>();
+Status set_score(Score& score, const OfPlaces& metric, std::size_t documents) {
+    std::vector<std::size_t> places(documents);
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    HK_ASSIGN(score.value, metric(places));
+    if (documents < 2) return {};
     std::vector<double> values;
     for (uint64_t i = 0; i < kResamples; ++i) {
         RandomStream random(kResamplingSeed, i);
-        Answers drawn;
-        for (std::size_t k = 0; k < answers.size(); ++k) drawn.push_back(answers[random.next_below(answers.size())]);
-        HK_ASSIGN(const double value, of_all(task, metric, filter, drawn));
+        for (std::size_t& place : places) place = random.next_below(documents);
+        HK_ASSIGN(const double value, metric(places));
         if (std::isfinite(value)) values.push_back(value); // a resample may lack a class
     }
-    if (values.size() < 2) return std::optional<double>();
-    return std::optional(sample_deviation(values));
+    if (values.size() > 1) score.error = sample_deviation(values);
+    return {};
 }
 
 void set_choice(Answer& answer) {
@@ -239,8 +258,6 @@ score::Calibration calibration_of(std::span<const Answer> answers) {
 Result<std::vector<Score>> score_answers(const Task& task, std::span<Answer> answers) {
     if (answers.empty()) return invalid_argument(fmt::format("{}: there is nothing to score", task.file));
     const bool writes = task.output_type == generate_until;
-    Answers all;
-    for (const Answer& answer : answers) all.push_back(&answer);
     std::vector<Score> scores;
     for (const FilterPipeline& pipeline : task.filters) {
         for (Answer& answer : answers) {
@@ -256,8 +273,8 @@ Result<std::vector<Score>> score_answers(const Task& task, std::span<Answer> ans
             score.filter = pipeline.name;
             score.higher_is_better = find_metric(use.name)->higher_is_better;
             if (!is_mean(use.name, task.output_type)) {
-                HK_ASSIGN(score.value, of_all(task, use.name, pipeline.name, all));
-                HK_ASSIGN(score.error, resampled_error(task, use.name, pipeline.name, all));
+                HK_ASSIGN(const OfPlaces metric, of_places(task, use.name, pipeline.name, answers));
+                HK_TRY(set_score(score, metric, answers.size()));
                 continue;
             }
             std::vector<double> values;

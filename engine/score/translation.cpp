@@ -61,12 +61,31 @@ Status check_lists(std::span<const std::string> hypotheses, std::span<const std:
         if (list.size() != hypotheses.size())
             return invalid_argument(fmt::format("translations cannot be scored: {} hypotheses and {} references",
                                                 hypotheses.size(), list.size()));
-    for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-        HK_TRY(text::check_utf8(hypotheses[i], {fmt::format("hypothesis {}", i + 1)}));
-        for (const std::vector<std::string>& list : references)
-            HK_TRY(text::check_utf8(list[i], {fmt::format("reference {}", i + 1)}));
-    }
     return {};
+}
+
+Status check_sentence(const std::string& hypothesis, std::span<const std::string> references) {
+    if (references.empty()) return invalid_argument("a translation cannot be scored without a reference");
+    HK_TRY(text::check_utf8(hypothesis, {"hypothesis"}));
+    for (std::size_t i = 0; i < references.size(); ++i)
+        HK_TRY(text::check_utf8(references[i], {fmt::format("reference {}", i + 1)}));
+    return {};
+}
+
+// Adds what `count` counts in each sentence of checked lists.
+template<class Sums>
+Result<Sums> sums_of(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
+                     Result<Sums> (*count)(const std::string&, std::span<const std::string>)) {
+    HK_TRY(check_lists(hypotheses, references));
+    Sums sums;
+    for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+        std::vector<std::string> all;
+        for (const std::vector<std::string>& list : references) all.push_back(list[i]);
+        Result<Sums> counts = count(hypotheses[i], all);
+        if (!counts.ok()) return counts.status().with_context(fmt::format("sentence {}", i + 1));
+        sums.add(counts.value());
+    }
+    return sums;
 }
 
 using Counts = std::unordered_map<std::string, uint64_t>;
@@ -85,25 +104,6 @@ Counts count_runs(const std::vector<std::string>& units, std::size_t order, std:
     return counts;
 }
 
-struct ChrfCounts {
-    std::array<double, kChrfOrder> hypothesis{}, reference{}, match{};
-};
-
-double chrf_score(const ChrfCounts& counts) {
-    double precision = 0.0, recall = 0.0, orders = 0.0;
-    for (std::size_t n = 0; n < kChrfOrder; ++n) {
-        if (counts.hypothesis[n] == 0.0 || counts.reference[n] == 0.0) continue;
-        precision += counts.match[n] / counts.hypothesis[n];
-        recall += counts.match[n] / counts.reference[n];
-        orders += 1.0;
-    }
-    if (orders == 0.0 || precision + recall == 0.0) return 0.0;
-    precision /= orders;
-    recall /= orders;
-    constexpr double kFactor = 4.0; // beta squared
-    return 100.0 * (1.0 + kFactor) * precision * recall / (kFactor * precision + recall);
-}
-
 std::vector<std::string> characters(std::string_view line) {
     std::vector<std::string> out;
     while (!line.empty()) {
@@ -111,6 +111,27 @@ std::vector<std::string> characters(std::string_view line) {
         if (!is_separator(character.value)) out.emplace_back(line.substr(0, character.size));
         line.remove_prefix(character.size);
     }
+    return out;
+}
+
+// Returns all but the signature.
+Bleu bleu_of(const BleuCounts& counts) {
+    Bleu out;
+    out.system_length = counts.system_length;
+    out.reference_length = counts.reference_length;
+    const auto system = static_cast<double>(out.system_length), reference = static_cast<double>(out.reference_length);
+    out.brevity_penalty = system >= reference ? 1.0 : system > 0.0 ? std::exp(1.0 - reference / system) : 0.0;
+    if (std::ranges::all_of(counts.correct, [](uint64_t count) { return count == 0; })) return out;
+    double smoothing = 1.0, logarithms = 0.0;
+    for (std::size_t n = 0; n < kBleuOrder; ++n) {
+        const auto total = static_cast<double>(counts.total[n]);
+        if (total == 0.0) return out; // no hypothesis is this long: the score is 0
+        if (counts.correct[n] == 0) smoothing *= 2.0;
+        out.precisions[n] = counts.correct[n] == 0 ? 100.0 / (smoothing * total)
+                                                   : 100.0 * static_cast<double>(counts.correct[n]) / total;
+        logarithms += std::log(out.precisions[n]);
+    }
+    out.score = out.brevity_penalty * std::exp(logarithms / static_cast<double>(kBleuOrder));
     return out;
 }
 
@@ -179,91 +200,105 @@ std::string Bleu::text() const {
         system_length, reference_length);
 }
 
-Result<Bleu> bleu(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references) {
-    HK_TRY(check_lists(hypotheses, references));
-    Bleu out;
-    std::array<uint64_t, kBleuOrder> correct{}, total{};
-    for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-        const std::vector<std::string> hypothesis = tokenize_13a(without_end(hypotheses[i]));
-        std::vector<std::vector<std::string>> all;
-        for (const std::vector<std::string>& list : references) all.push_back(tokenize_13a(without_end(list[i])));
-        // The reference of the nearest length; the shorter one if there are two.
-        std::size_t length = all[0].size();
-        const auto distance = [&](std::size_t size) {
-            return size > hypothesis.size() ? size - hypothesis.size() : hypothesis.size() - size;
-        };
+void BleuCounts::add(const BleuCounts& other) {
+    for (std::size_t n = 0; n < kBleuOrder; ++n) {
+        total[n] += other.total[n];
+        correct[n] += other.correct[n];
+    }
+    system_length += other.system_length;
+    reference_length += other.reference_length;
+}
+
+double BleuCounts::score() const { return bleu_of(*this).score; }
+
+Result<BleuCounts> bleu_counts(const std::string& hypothesis, std::span<const std::string> references) {
+    HK_TRY(check_sentence(hypothesis, references));
+    const std::vector<std::string> system = tokenize_13a(without_end(hypothesis));
+    std::vector<std::vector<std::string>> all;
+    for (const std::string& reference : references) all.push_back(tokenize_13a(without_end(reference)));
+    // The reference of the nearest length; the shorter one if there are two.
+    const auto distance = [&](std::size_t size) {
+        return size > system.size() ? size - system.size() : system.size() - size;
+    };
+    std::size_t length = all[0].size();
+    for (const std::vector<std::string>& reference : all)
+        if (distance(reference.size()) < distance(length) ||
+            (distance(reference.size()) == distance(length) && reference.size() < length))
+            length = reference.size();
+    BleuCounts counts;
+    counts.system_length = system.size();
+    counts.reference_length = length;
+    for (std::size_t n = 1; n <= kBleuOrder; ++n) {
+        Counts most; // the maximum over references
         for (const std::vector<std::string>& reference : all)
-            if (distance(reference.size()) < distance(length) ||
-                (distance(reference.size()) == distance(length) && reference.size() < length))
-                length = reference.size();
-        out.system_length += hypothesis.size();
-        out.reference_length += length;
-        for (std::size_t n = 1; n <= kBleuOrder; ++n) {
-            Counts most; // the maximum over references
-            for (const std::vector<std::string>& reference : all)
-                for (const auto& [run, count] : count_runs(reference, n, " ")) most[run] = std::max(most[run], count);
-            for (const auto& [run, count] : count_runs(hypothesis, n, " ")) {
-                total[n - 1] += count;
-                if (const auto found = most.find(run); found != most.end())
-                    correct[n - 1] += std::min(count, found->second);
-            }
+            for (const auto& [run, count] : count_runs(reference, n, " ")) most[run] = std::max(most[run], count);
+        for (const auto& [run, count] : count_runs(system, n, " ")) {
+            counts.total[n - 1] += count;
+            if (const auto found = most.find(run); found != most.end())
+                counts.correct[n - 1] += std::min(count, found->second);
         }
     }
-    const auto system = static_cast<double>(out.system_length), reference = static_cast<double>(out.reference_length);
-    out.brevity_penalty = system >= reference ? 1.0 : system > 0.0 ? std::exp(1.0 - reference / system) : 0.0;
+    return counts;
+}
+
+Result<Bleu> bleu(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references) {
+    HK_ASSIGN(const BleuCounts counts, sums_of(hypotheses, references, bleu_counts));
+    Bleu out = bleu_of(counts);
     out.signature =
         fmt::format("nrefs:{}|case:mixed|eff:no|tok:13a|smooth:exp|version:{}", references.size(), kVersion);
-    if (std::ranges::all_of(correct, [](uint64_t count) { return count == 0; })) return out;
-    double smoothing = 1.0, logarithms = 0.0;
-    bool any_empty = false;
-    for (std::size_t n = 0; n < kBleuOrder; ++n) {
-        if (total[n] == 0) {
-            any_empty = true; // no hypothesis is this long: the score is 0
-            break;
-        }
-        if (correct[n] == 0) {
-            smoothing *= 2.0;
-            out.precisions[n] = 100.0 / (smoothing * static_cast<double>(total[n]));
-        } else {
-            out.precisions[n] = 100.0 * static_cast<double>(correct[n]) / static_cast<double>(total[n]);
-        }
-        logarithms += std::log(out.precisions[n]);
-    }
-    out.score = any_empty ? 0.0 : out.brevity_penalty * std::exp(logarithms / static_cast<double>(kBleuOrder));
     return out;
 }
 
-Result<Chrf> chrf(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references) {
-    HK_TRY(check_lists(hypotheses, references));
-    ChrfCounts sum;
-    for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-        const std::vector<std::string> hypothesis = characters(hypotheses[i]);
-        ChrfCounts best;
-        double best_score = -1.0;
-        for (const std::vector<std::string>& list : references) {
-            const std::vector<std::string> reference = characters(list[i]);
-            ChrfCounts counts;
-            for (std::size_t n = 0; n < kChrfOrder; ++n) {
-                const Counts theirs = count_runs(reference, n + 1, "");
-                for (const auto& [run, count] : theirs) counts.reference[n] += static_cast<double>(count);
-                for (const auto& [run, count] : count_runs(hypothesis, n + 1, "")) {
-                    if (!theirs.empty()) counts.hypothesis[n] += static_cast<double>(count);
-                    if (const auto found = theirs.find(run); found != theirs.end())
-                        counts.match[n] += static_cast<double>(std::min(count, found->second));
-                }
-            }
-            const double score = chrf_score(counts);
-            if (score <= best_score) continue;
-            best_score = score;
-            best = counts;
-        }
-        for (std::size_t n = 0; n < kChrfOrder; ++n) {
-            sum.hypothesis[n] += best.hypothesis[n];
-            sum.reference[n] += best.reference[n];
-            sum.match[n] += best.match[n];
-        }
+void ChrfCounts::add(const ChrfCounts& other) {
+    for (std::size_t n = 0; n < kChrfOrder; ++n) {
+        hypothesis[n] += other.hypothesis[n];
+        reference[n] += other.reference[n];
+        match[n] += other.match[n];
     }
-    return Chrf{chrf_score(sum),
+}
+
+double ChrfCounts::score() const {
+    double precision = 0.0, recall = 0.0, orders = 0.0;
+    for (std::size_t n = 0; n < kChrfOrder; ++n) {
+        if (hypothesis[n] == 0.0 || reference[n] == 0.0) continue;
+        precision += match[n] / hypothesis[n];
+        recall += match[n] / reference[n];
+        orders += 1.0;
+    }
+    if (orders == 0.0 || precision + recall == 0.0) return 0.0;
+    precision /= orders;
+    recall /= orders;
+    constexpr double kFactor = 4.0; // beta squared
+    return 100.0 * (1.0 + kFactor) * precision * recall / (kFactor * precision + recall);
+}
+
+Result<ChrfCounts> chrf_counts(const std::string& hypothesis, std::span<const std::string> references) {
+    HK_TRY(check_sentence(hypothesis, references));
+    const std::vector<std::string> system = characters(hypothesis);
+    ChrfCounts best;
+    double best_score = -1.0;
+    for (const std::string& text : references) {
+        const std::vector<std::string> reference = characters(text);
+        ChrfCounts counts;
+        for (std::size_t n = 0; n < kChrfOrder; ++n) {
+            const Counts theirs = count_runs(reference, n + 1, "");
+            for (const auto& [run, count] : theirs) counts.reference[n] += static_cast<double>(count);
+            for (const auto& [run, count] : count_runs(system, n + 1, "")) {
+                if (!theirs.empty()) counts.hypothesis[n] += static_cast<double>(count);
+                if (const auto found = theirs.find(run); found != theirs.end())
+                    counts.match[n] += static_cast<double>(std::min(count, found->second));
+            }
+        }
+        if (counts.score() <= best_score) continue;
+        best_score = counts.score();
+        best = counts;
+    }
+    return best;
+}
+
+Result<Chrf> chrf(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references) {
+    HK_ASSIGN(const ChrfCounts counts, sums_of(hypotheses, references, chrf_counts));
+    return Chrf{counts.score(),
                 fmt::format("nrefs:{}|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{}", references.size(), kVersion)};
 }
 

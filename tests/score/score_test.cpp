@@ -4,6 +4,7 @@
 #include "score/regression.hpp"
 #include "score/translation.hpp"
 
+#include <array>
 #include <cmath>
 #include <doctest/doctest.h>
 
@@ -147,7 +148,18 @@ TEST_CASE("BLEU: by hand, and sacreBLEU's numbers") {
     CHECK(!bleu(Texts{}, std::vector<Texts>{{}}).ok());
     CHECK(!bleu(Texts{"a"}, std::vector<Texts>{}).ok());
     CHECK(!bleu(Texts{"a"}, std::vector<Texts>{{"a", "b"}}).ok());
-    CHECK(!bleu(Texts{"\xFF"}, std::vector<Texts>{{"a"}}).ok());
+    CHECK(bleu(Texts{"a", "\xFF"}, std::vector<Texts>{{"a", "b"}})
+              .status()
+              .message()
+              .starts_with("sentence 2: hypothesis: "));
+
+    BleuCounts sum; // of sentences that are counted alone
+    for (std::size_t i = 0; i < system.size(); ++i)
+        sum.add(must(bleu_counts(system[i], std::array{first[i], second[i]})));
+    CHECK(sum.score() == two.score);
+    CHECK(sum.reference_length == two.reference_length);
+    CHECK(!bleu_counts("a", {}).ok());
+    CHECK(BleuCounts().score() == 0.0);
 }
 
 TEST_CASE("chrF: by hand, and sacreBLEU's numbers") {
@@ -167,4 +179,11 @@ TEST_CASE("chrF: by hand, and sacreBLEU's numbers") {
     CHECK(must(chrf(Texts{"a"}, std::vector<Texts>{{"b"}})).score == 0.0);
     CHECK(must(chrf(Texts{""}, std::vector<Texts>{{""}})).score == 0.0);
     CHECK(!chrf(Texts{}, std::vector<Texts>{}).ok());
+
+    ChrfCounts sum; // of sentences that are counted alone
+    for (std::size_t i = 0; i < system.size(); ++i)
+        sum.add(must(chrf_counts(system[i], std::array{first[i], second[i]})));
+    CHECK(sum.score() == must(chrf(system, std::vector<Texts>{first, second})).score);
+    CHECK(!chrf_counts("a", {}).ok());
+    CHECK(ChrfCounts().score() == 0.0);
 }

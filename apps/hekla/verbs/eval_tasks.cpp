@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 
 namespace hekla::app {
 namespace {
@@ -160,6 +161,7 @@ public:
             HK_ASSIGN(ordered_json results, evaluate(a_.models[i], names[i], adapters));
             all[names[i]] = std::move(results);
         }
+        warn_of_more();
         return all;
     }
     std::vector<EvaluatedModel> take_models() { return std::move(models_); }
@@ -235,18 +237,31 @@ private:
         return rounds > 1 ? ordered_json{{"shots", by_shots}} : by_shots.front();
     }
 
-    void tell(const std::string& name, const TaskResult& result) const {
-        const Log log = globals_.log();
-        if (result.cut > 0)
-            log.warning(fmt::format("{}: {}: {} of {} prompts lost tokens on the left, for want of positions", name,
-                                    result.task.name, result.cut, result.answers.size()));
-        if (result.without_system > 0)
-            log.warning(fmt::format("{}: {}: the chat template refuses a system message, so {} of {} prompts have none",
-                                    name, result.task.name, result.without_system, result.answers.size()));
-        if (result.joined > 0)
-            log.warning(fmt::format("{}: {}: the tokens of {} continuations may begin within the prompt, because the "
-                                    "tokenizer joins the two",
-                                    name, result.task.name, result.joined));
+    void tell(const std::string& name, const TaskResult& result) {
+        const std::string of_prompts = fmt::format(" of {}", result.answers.size());
+        warn(name, result, result.cut, of_prompts, "prompts lost tokens on the left, for want of positions");
+        warn(name, result, result.without_system, of_prompts,
+             "prompts have no system message, because the chat template refuses it");
+        warn(name, result, result.joined, "",
+             "continuations have tokens that may begin within the prompt, because the tokenizer joins the two");
+    }
+
+    // Warns of the first model at once; warn_of_more() of all others together.
+    void warn(const std::string& name, const TaskResult& result, uint64_t count, const std::string& of,
+              const std::string& what) {
+        if (count == 0) return;
+        const auto [told, first] = told_.try_emplace({result.task.name, what}, 0);
+        if (first)
+            globals_.log().warning(fmt::format("{}: {}: {}{} {}", name, result.task.name, count, of, what));
+        else
+            ++told->second;
+    }
+
+    void warn_of_more() const {
+        for (const auto& [of, more] : told_)
+            if (more > 0)
+                globals_.log().warning(fmt::format("{}: in {} more {}, too, {}", of.first, more,
+                                                   more == 1 ? "evaluation" : "evaluations", of.second));
     }
 
     // shots: their number where there are several.
@@ -273,6 +288,7 @@ private:
     plugin::Registry registry_;
     DeviceOnDemand device_{globals_, measuring(globals_)};
     std::vector<EvaluatedModel> models_;
+    std::map<std::pair<std::string, std::string>, uint64_t> told_; // by task and warning: more evaluations with it
 
     static program::RuntimeOptions measuring(const Globals& globals) {
         program::RuntimeOptions options;
