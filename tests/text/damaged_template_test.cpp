@@ -177,7 +177,7 @@ TEST_CASE("chat templates that are written to harm are refused in bounded time a
         CHECK(made.message().starts_with("line "));
         CHECK_MESSAGE(made.message().find(message) != std::string::npos, made.message());
     };
-    // Bytes that are no character, at the end of what an error repeats.
+    // Bytes that do not make a character, where an error quotes them.
     refused("a\n{{ 'b' '\xF0", "line 2: not valid UTF-8 (byte 0xF0); convert the template to UTF-8");
     refused("\xC3", "line 1: not valid UTF-8 (byte 0xC3)");
     const std::string space = "{% set ns = namespace(x='a', l=[]) %}", big = "{% set big = 'a' * 9000000 %}";
