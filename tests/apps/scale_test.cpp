@@ -99,6 +99,22 @@ TEST_CASE("a ladder trains each size on each number of tokens, then its target a
     const Ran targets = succeed(place.run({"scale", "run", "ladder.toml", "--targets"}));
     CHECK(std::ranges::count(targets.out, '\n') == 8);
     CHECK(has(targets.out, "d24-1600,"));
+
+    // A run that fails ends the ladder, and points.csv has all others that are finished.
+    std::filesystem::rename(place.path("out/d8-640"), place.path("kept"));
+    place.write("out/d8-640", "not a folder");
+    const Ran ended = place.run({"scale", "run", "ladder.toml"});
+    CHECK(ended.status == 1);
+    CHECK(has(ended.err, "out/d8-640"));
+    const std::string others = place.read("out/points.csv");
+    CHECK(std::ranges::count(others, '\n') == 7);
+    CHECK(has(others, "d16-1280,"));
+    CHECK(has(others, "d24-1600,"));
+    CHECK_FALSE(has(others, "d8-640,"));
+    std::filesystem::remove(place.path("out/d8-640"));
+    std::filesystem::rename(place.path("kept"), place.path("out/d8-640"));
+    CHECK(std::ranges::count(succeed(place.run({"scale", "run", "ladder.toml"})).out, '\n') == 8);
+
     const json predicted = json::parse(place.read("out/predictions.json"));
     REQUIRE(predicted.size() == 1);
     CHECK(predicted[0]["name"] == "d24-1600");

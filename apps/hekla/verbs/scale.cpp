@@ -177,12 +177,18 @@ public:
     LadderTraining(hk_context context, const HostError& error, const Ladder& ladder, const Log& log)
         : context_(context), error_(error), ladder_(ladder), log_(log) {}
 
-    // Trains the runs of sizes, or the targets, that are not finished. Returns kDone or what a training returned.
+    // Trains the runs of sizes, or the targets, that are not finished. Returns kDone or what the training that ended it
+    // returned; also then points() has all that are finished.
     int train(bool targets) {
-        for (const LadderRun& run : ladder_.runs)
-            if (run.target == targets)
-                if (const int code = train(run); code != kDone) return code;
-        return kDone;
+        int code = kDone;
+        for (const LadderRun& run : ladder_.runs) {
+            if (run.target != targets) continue;
+            if (code == kDone)
+                code = train(run);
+            else
+                (void)add_finished(run); // its error is reported in its turn
+        }
+        return code;
     }
     // Adds finished runs without training any.
     Status find(bool targets) {
@@ -399,8 +405,7 @@ int run_ladder(const Globals& globals, const RunArguments& a) {
         code = run_targets(training, ladder.value());
     } else {
         code = training.train(false);
-        if (code == kDone)
-            if (const Status found = training.find(true); !found.ok()) return fail(found);
+        if (const Status found = training.find(true); !found.ok() && code == kDone) return fail(found);
     }
     const std::string csv = scaling::points_csv(training.points());
     if (!training.points().empty())
