@@ -26,13 +26,14 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
     if (!launcher) options.push_back(mpi.module.empty() ? "--enable-recovery" : "-disable-auto-cleanup");
     std::mt19937 random(static_cast<uint32_t>(deaths + signal));
     double longest = 0.0;
+    double latest = 4.0; // seconds after the start; a job that is finished before it makes the next moments earlier
     int died = 0, tries = 0, named = 0;
-    while (died < deaths && ++tries < 3 * deaths + 10) {
+    while (died < deaths && ++tries < 5 * deaths + 10) {
         const int ranks = 2 + static_cast<int>(random() % 3);
         const Job job(mpi, ranks, job_arguments("run", kSteps), options);
         Process process(folder, job.words, job.around);
         std::this_thread::sleep_for(
-            std::chrono::duration<double>(std::uniform_real_distribution<double>(0.3, 4.0)(random)));
+            std::chrono::duration<double>(std::uniform_real_distribution<double>(0.3, latest)(random)));
         const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
         const std::map<int, pid_t> processes = ranks_in(folder);
         if (const auto found = processes.find(victim); found != processes.end() && ::kill(found->second, signal) == 0) {
@@ -40,16 +41,20 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
             longest = std::max(longest, seconds);
             CHECK(seconds < kTimeout + 5);
             ++died;
+            latest = std::min(4.0, 1.1 * latest);
+        } else {
+            latest = std::max(1.0, 0.8 * latest);
         }
         const Ended ended = process.wait(20);
         end_job(folder); // the process that was stopped
         const std::string name = "rank " + std::to_string(victim) + " (host ";
         if (has(ended.err, name)) ++named;
-        // Rank 0 writes the files. mpirun may kill it a second after it asked it to end, in the middle of a checkpoint.
-        if (victim == 0 || launcher)
-            check_messages(ended);
-        else
+        // Rank 0 writes the files. mpirun may kill it a second after it asked it to end, and MPICH's UCX may end it,
+        // too: in the middle of a checkpoint.
+        if (victim != 0 && !launcher && mpi.module.empty())
             check_left_over(folder, ended);
+        else
+            check_messages(ended);
         if (ended.status == 0 && folder.exists("run/checkpoint-" + std::to_string(kSteps))) {
             CHECK(outcome(folder, "run", kSteps) == outcome(folder, "undisturbed", kSteps));
             fs::remove_all(folder.path("run"));
@@ -191,12 +196,16 @@ TEST_CASE("a rank is killed or stopped, and the same command goes on") {
 }
 
 TEST_SUITE("long") {
-    TEST_CASE("a hundred ranks are killed, and forty stopped") {
-        for (const Mpi& mpi : installed_mpi()) {
-            survives(mpi, 25, SIGKILL, true);
-            survives(mpi, 25, SIGKILL, false);
-            survives(mpi, 20, SIGSTOP, false);
-        }
+    TEST_CASE("ranks are killed 25 times, and mpirun ends the others") {
+        for (const Mpi& mpi : installed_mpi()) survives(mpi, 25, SIGKILL, true);
+    }
+
+    TEST_CASE("ranks are killed 25 times, and the others find out") {
+        for (const Mpi& mpi : installed_mpi()) survives(mpi, 25, SIGKILL, false);
+    }
+
+    TEST_CASE("ranks are stopped 20 times, and the others find out") {
+        for (const Mpi& mpi : installed_mpi()) survives(mpi, 20, SIGSTOP, false);
     }
 
     TEST_CASE("a process with several devices disappears, and is named") {
