@@ -1,5 +1,6 @@
 #include "text/jinja/tokens.hpp"
 
+#include "text/text_position.hpp"
 #include "text/unicode/utf8.hpp"
 
 #include <algorithm>
@@ -37,8 +38,7 @@ private:
     Status fail(const std::string& what) const { return invalid_argument(fmt::format("line {}: {}", line_, what)); }
     void add(Token::Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
     void advance(std::size_t to) {
-        line_ += static_cast<std::size_t>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_),
-                                                     text_.begin() + static_cast<std::ptrdiff_t>(to), '\n'));
+        line_ += count_newlines(std::string_view(text_).substr(at_, to - at_));
         at_ = to;
     }
     bool has(std::string_view what) const { return std::string_view(text_).substr(at_).starts_with(what); }
@@ -196,7 +196,7 @@ Result<std::vector<Token>> tokens_of(std::string_view text) {
     const std::size_t invalid = find_invalid_utf8(text);
     if (invalid < text.size())
         return invalid_argument(fmt::format("line {}: not valid UTF-8 (byte 0x{:02X}); convert the template to UTF-8",
-                                            1 + std::ranges::count(text.substr(0, invalid), '\n'),
+                                            1 + count_newlines(text.substr(0, invalid)),
                                             static_cast<unsigned char>(text[invalid])));
     return Lexer(text).run();
 }
