@@ -28,7 +28,7 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
     double longest = 0.0;
     double latest = 4.0; // seconds after the start; a job that is finished before it makes the next moments earlier
     int died = 0, tries = 0, named = 0;
-    while (died < deaths && ++tries < 5 * deaths + 10) {
+    while (died < deaths && ++tries < 3 * deaths + 10) {
         const int ranks = 2 + static_cast<int>(random() % 3);
         const Job job(mpi, ranks, job_arguments("run", kSteps), options);
         Process process(folder, job.words, job.around);
