@@ -3,6 +3,7 @@
 #include "command.hpp"
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <thread>
@@ -44,6 +45,7 @@ Result<std::unique_ptr<MpiJob>> MpiJob::join(double timeout, const std::string& 
     if (const int32_t code = job->module_->open(timeout, &job->place_, &why); code != HK_OK)
         return Status(code == HK_CANCELLED && launched_process() == 0 ? Code::io : static_cast<Code>(code),
                       message_of(why));
+    job->opened_ = true;
     if (job->place_.processes == 1 && launched() > 1)
         return failed_precondition(
             fmt::format("a launcher has started {} processes, and {} sees one, so each would train alone: start them "
@@ -84,10 +86,14 @@ Status MpiJob::connect(std::size_t ranks) {
     return {};
 }
 
-int MpiJob::not_joined(const Status& status, const Log& log) {
-    if (status.code() != Code::cancelled) return app::fail(status);
-    if (launched_process() == 1) log.warning(status.message()); // process 0 may be the one that has ended
-    return kRetry;
+void MpiJob::not_joined(const Status& status, const Log& log) {
+    int code = kRetry;
+    if (status.code() != Code::cancelled)
+        code = app::fail(status);
+    else if (launched_process() == 1)
+        log.warning(status.message()); // process 0 may be the one that has ended
+    std::fflush(nullptr);
+    std::_Exit(code); // exit handlers of the MPI library may wait for its thread
 }
 
 int MpiJob::fail(int status) {
@@ -99,7 +105,7 @@ int MpiJob::fail(int status) {
 int MpiJob::fail(const Status& error) { return fail(error.code() == Code::cancelled ? kTold : app::fail(error)); }
 
 MpiJob::~MpiJob() {
-    if (!module_) return;
+    if (!opened_) return;
     // This one ends the others, and the one that reports the error must have done so; and the launcher must have passed
     // the report on, which it does not once a process has ended the job.
     using std::chrono::milliseconds;

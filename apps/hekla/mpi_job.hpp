@@ -36,9 +36,8 @@ public:
     int32_t local_process() const { return place_.local_process; }
     int32_t local_processes() const { return place_.local_processes; }
     const char* library() const { return place_.library; } // name and version
-    // Returns the exit status where this process could not join; process 0 reports what all have found, and process 1
-    // warns of it.
-    static int not_joined(const Status& status, const Log& log);
+    // Ends this process, which could not join; process 0 reports what all have found, and process 1 warns of it.
+    [[noreturn]] static void not_joined(const Status& status, const Log& log);
     // Notes that the work of this process failed, and returns the exit status: kRetry if a rank of another one has
     // ended. kTold: with an error that another process reports, for which this one waits at its end.
     int fail(int status);
@@ -50,6 +49,7 @@ public:
 private:
     MpiJob() = default;
     Module<HeklaMpiInterface> module_;
+    bool opened_ = false;
     // A rank of this process: passes calls on to the module, and notes whether a rank of another process was lost.
     struct Rank {
         MpiJob* job = nullptr;

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sys/stat.h>
 #include <thread>
 
 using namespace hekla::test;
@@ -12,6 +13,9 @@ namespace mpi_test {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Returns the option with which mpirun does not end the other processes.
+std::string recovery_of(const Mpi& mpi) { return mpi.module.empty() ? "--enable-recovery" : "-disable-auto-cleanup"; }
 
 // Ends a random rank at a random moment, `deaths` times, and resumes with another number of ranks each time. launcher:
 // whether mpirun ends the other processes; if it does not, they must find out by themselves.
@@ -23,7 +27,7 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
     constexpr int kSteps = 120;
     succeeds(run(folder, job_arguments("undisturbed", kSteps)));
     std::vector<std::string> options;
-    if (!launcher) options.push_back(mpi.module.empty() ? "--enable-recovery" : "-disable-auto-cleanup");
+    if (!launcher) options.push_back(recovery_of(mpi));
     std::mt19937 random(static_cast<uint32_t>(deaths + signal));
     double longest = 0.0;
     double latest = 4.0; // seconds after the start; a job that is finished before it makes the next moments earlier
@@ -188,6 +192,40 @@ TEST_CASE("one rank loses its device: it is named, all ranks end, and the same c
     CHECK(outcome(folder, "run", 120) == outcome(folder, "undisturbed", 120));
 }
 
+TEST_CASE("a rank is killed before all have connected: each of the others finds out, the last one by a message") {
+    const Folder folder;
+    begin(folder);
+    // Rank 0 joins the job, and then waits in dlopen() for a driver that is a pipe without a writer.
+    REQUIRE(::mkfifo(folder.path("pipe").c_str(), S_IRUSR | S_IWUSR) == 0);
+    const json driver{{"library_path", folder.path("pipe").string()}, {"api_version", "1.3.0"}};
+    folder.write("driver.json", json{{"file_format_version", "1.0.0"}, {"ICD", driver}}.dump());
+    for (const Mpi& mpi : installed_mpi()) {
+        CAPTURE(mpi.name);
+        Job job(mpi, 1, job_arguments("run", 6), {recovery_of(mpi)});
+        job.around.environment["LP_NATIVE_VECTOR_WIDTH"] = "256"; // else a driver is loaded to choose it
+        const std::vector<std::string> words = job.words;
+        const auto program = std::ranges::find(words, HEKLA_PROGRAM);
+        job.words.insert(job.words.begin() + (program - words.begin()),
+                         {"env", "VK_DRIVER_FILES=" + folder.path("driver.json").string()});
+        job.words.insert(job.words.end(), {":", "-n", "3"});
+        job.words.insert(job.words.end(), program, words.end());
+        Process process(folder, job.words, job.around);
+        for (int tries = 0; tries < 400 && ranks_in(folder).size() < 4; ++tries)
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::this_thread::sleep_for(std::chrono::seconds(2)); // until the others wait for rank 0
+        const std::map<int, pid_t> processes = ranks_in(folder);
+        REQUIRE(processes.size() == 4);
+        REQUIRE(::kill(processes.at(0), SIGKILL) == 0);
+        CHECK(wait_for_end(folder, 0) < kTimeout + 5);
+        const Ended ended = process.wait(20);
+        end_job(folder);
+        CAPTURE(ended.err);
+        CHECK(has(ended.err, "process 0 ended before all had begun"));
+        check_left_over(folder, ended);
+        CHECK(!folder.exists("run"));
+    }
+}
+
 TEST_CASE("a rank is killed or stopped, and the same command goes on") {
     const std::vector<Mpi> all = installed_mpi();
     if (all.empty()) return;
@@ -216,8 +254,7 @@ TEST_SUITE("long") {
             for (const int victim : {0, 1}) {
                 CAPTURE(victim);
                 const std::string dir = "killed" + std::string(mpi.name).substr(0, 2);
-                const Job job(mpi, 2, on_devices(job_arguments(dir, 1000), "0,0,0,0"),
-                              {mpi.module.empty() ? "--enable-recovery" : "-disable-auto-cleanup"});
+                const Job job(mpi, 2, on_devices(job_arguments(dir, 1000), "0,0,0,0"), {recovery_of(mpi)});
                 Process process(folder, job.words, job.around);
                 for (int tries = 0; tries < 600 && !folder.exists(dir + "/checkpoint-10"); ++tries)
                     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -124,7 +124,7 @@ int run_threads(const ExchangeArguments& a) {
 int run_processes(const Globals& globals, const ExchangeArguments& a) {
     constexpr double kTimeout = 60.0;
     Result<std::unique_ptr<MpiJob>> joined = MpiJob::join(kTimeout, a.mpi_module);
-    if (!joined.ok()) return MpiJob::not_joined(joined.status(), globals.log());
+    if (!joined.ok()) MpiJob::not_joined(joined.status(), globals.log());
     MpiJob& job = *joined.value();
     if (const Status connected = job.connect(1); !connected.ok()) return job.fail(connected);
     exchange::Communicator ranks(job.communicators()[0]);

@@ -133,7 +133,7 @@ Result<std::vector<std::string>> devices_of(const Globals& globals, const TrainA
 // Trains as a process of an MPI job, with a rank for each of its devices. Only rank 0 reports.
 int run_process(const Globals& globals, const TrainArguments& a, const train::Recipe& recipe) {
     Result<std::unique_ptr<MpiJob>> joined = MpiJob::join(recipe.distributed.timeout, a.mpi_module);
-    if (!joined.ok()) return MpiJob::not_joined(joined.status(), globals.log());
+    if (!joined.ok()) MpiJob::not_joined(joined.status(), globals.log());
     MpiJob& job = *joined.value();
     const Result<std::vector<std::string>> devices = devices_of(globals, a, job);
     if (!devices.ok()) return job.fail(devices.status());

@@ -44,7 +44,7 @@ typedef struct Rank {
 
 static struct {
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    pthread_cond_t called; /* by the engine: the module's thread has something to do */
     pthread_t thread;
     int opened;
     int closing;
@@ -69,7 +69,7 @@ static struct {
     int telling;          /* the reason is to be sent to all */
     char answer[kAnswer]; /* of open_module() and connect_module() */
     MPI_Comm comm;
-} g = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .lost = -1};
+} g = {.mutex = PTHREAD_MUTEX_INITIALIZER, .called = PTHREAD_COND_INITIALIZER, .lost = -1};
 
 static double seconds(void) {
     struct timespec now;
@@ -96,6 +96,13 @@ static struct timespec in(double wait) {
 static int lock(void) {
     const struct timespec until = in(g.timeout + kGrace);
     return pthread_mutex_timedlock(&g.mutex, &until) == 0;
+}
+
+/* Waits a moment without the mutex. Returns 0 as lock() does. */
+static int wait_a_moment(void) {
+    pthread_mutex_unlock(&g.mutex);
+    rest(1);
+    return lock();
 }
 
 /* to: kAnswer bytes, a rank's or g.answer. */
@@ -181,9 +188,7 @@ static int start(Exchange* e) {
     return 1;
 }
 
-/* Returns whether something changed. */
-static int advance(void) {
-    int changed = 0;
+static void advance(void) {
     /* In the order of their numbers, since messages between two ranks are matched in order. */
     for (;;) {
         Exchange* next = NULL;
@@ -191,7 +196,6 @@ static int advance(void) {
             if (g.pending[i].state == 1 && (next == NULL || g.pending[i].number < next->number)) next = &g.pending[i];
         if (next == NULL || g.lost >= 0) break;
         if (!start(next)) lose(g.first[g.process] + next->index, "no memory for an exchange");
-        changed = 1;
     }
     for (int i = 0; i < g.slots && g.lost < 0; ++i) {
         Exchange* e = &g.pending[i];
@@ -203,12 +207,8 @@ static int advance(void) {
                 lose(g.first[(g.process + 1) % g.processes], "");
             if (!done) ++open;
         }
-        if (open == 0 && g.lost < 0) {
-            e->state = 3;
-            changed = 1;
-        }
+        if (open == 0 && g.lost < 0) e->state = 3;
     }
-    return changed;
 }
 
 static void receive_control(double* seen) {
@@ -277,25 +277,23 @@ static int open_mpi(void) {
     return 1;
 }
 
-/* Exchanges the numbers of ranks of all processes, while signs of life are sent. Returns whether something changed. */
-static int connect_ranks(MPI_Request* counts_known) {
+/* Exchanges the numbers of ranks of all processes, while signs of life are sent. */
+static void connect_ranks(MPI_Request* counts_known) {
     if (g.connected == kToConnect) {
         g.connected = kConnecting;
         if (MPI_Iallgather(&g.here, 1, MPI_INT, g.counts, 1, MPI_INT, g.comm, counts_known) != MPI_SUCCESS)
             lose(g.first[g.process], "MPI_Iallgather failed");
-        return 1;
+        return;
     }
-    if (g.connected != kConnecting) return 0;
+    if (g.connected != kConnecting) return;
     int done = 0;
     if (MPI_Test(counts_known, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
         lose(g.first[(g.process + 1) % g.processes], "");
-    if (!done || g.lost >= 0) return 0;
-    if (!number_ranks()) {
+    if (!done || g.lost >= 0) return;
+    if (number_ranks())
+        g.connected = kConnected;
+    else
         lose(g.first[g.process], "no memory for the numbers of ranks");
-        return 1;
-    }
-    g.connected = kConnected;
-    return 1;
 }
 
 static void* run(void* unused) {
@@ -304,7 +302,6 @@ static void* run(void* unused) {
     pthread_mutex_lock(&g.mutex);
     double* seen = good && g.opened == kNotOpened ? malloc(sizeof(double) * (size_t)g.processes) : NULL;
     if (g.opened == kNotOpened) g.opened = seen != NULL ? kOpen : kOpeningFailed;
-    pthread_cond_broadcast(&g.changed);
     if (seen == NULL) {
         pthread_mutex_unlock(&g.mutex);
         return NULL;
@@ -317,10 +314,9 @@ static void* run(void* unused) {
     MPI_Request all_close = MPI_REQUEST_NULL; /* a barrier of the processes that are done */
     int at_barrier = 0;
     while (g.aborting == 0) {
-        int changed = 0;
         if (g.lost < 0) {
-            changed = connect_ranks(&counts_known);
-            changed |= advance();
+            connect_ranks(&counts_known);
+            advance();
         }
         if (g.closing) {
             /* Signs of life continue until all ranks are done: rank 0 may still write files. */
@@ -354,14 +350,12 @@ static void* run(void* unused) {
         if (g.telling) {
             g.telling = 0;
             tell_all();
-            changed = 1;
         }
-        if (changed) { pthread_cond_broadcast(&g.changed); }
         int busy = g.connected == kConnecting;
         for (int i = 0; i < g.slots; ++i) busy |= g.pending[i].state == 1 || g.pending[i].state == 2;
         const struct timespec until = in(busy && g.lost < 0 ? 20e-6 : 1e-3);
         const double before = seconds();
-        pthread_cond_timedwait(&g.changed, &g.mutex, &until);
+        pthread_cond_timedwait(&g.called, &g.mutex, &until);
         /* A process that was stopped itself has not seen the others' signs, and gives them the whole time again. Not so
            for time in a call of MPI, which a lost rank may keep waiting. */
         if (seconds() - before > 0.5 * g.timeout)
@@ -379,7 +373,6 @@ static void* run(void* unused) {
     }
     pthread_mutex_lock(&g.mutex);
     g.ended = 1;
-    pthread_cond_broadcast(&g.changed);
     pthread_mutex_unlock(&g.mutex);
     return NULL;
 }
@@ -408,7 +401,7 @@ static int32_t HK_ABI begin(void* user, uint64_t number, const hk_exchange_part*
         e->parts = copy;
         e->requests = NULL;
         e->state = 1;
-        pthread_cond_broadcast(&g.changed);
+        pthread_cond_broadcast(&g.called);
     }
     pthread_mutex_unlock(&g.mutex);
     return code;
@@ -447,25 +440,23 @@ static void HK_ABI fail(void* user, hk_string why) {
         memcpy(text, why.data != NULL ? why.data : "", why.data != NULL ? size : 0);
         text[why.data != NULL ? size : 0] = 0;
         lose(g.first[g.process] + ((const Rank*)user)->index, text);
-        pthread_cond_broadcast(&g.changed);
+        pthread_cond_broadcast(&g.called);
         const double until = seconds() + kGrace;
-        while (g.telling && seconds() < until) { /* until the others were told */
-            pthread_mutex_unlock(&g.mutex);
-            rest(1);
-            if (!lock()) return;
-        }
+        while (g.telling && seconds() < until) /* until the others were told */
+            if (!wait_a_moment()) return;
     }
     pthread_mutex_unlock(&g.mutex);
 }
 
 static int32_t open_module(double timeout, HeklaMpiPlace* place, hk_string* why) {
-    if (g.opened != 0) return answer(g.answer, HK_FAILED_PRECONDITION, "MPI was opened before in this process", why);
+    if (g.opened != kNotOpened)
+        return answer(g.answer, HK_FAILED_PRECONDITION, "MPI was opened before in this process", why);
     g.timeout = timeout;
     if (pthread_create(&g.thread, NULL, run, NULL) != 0)
         return answer(g.answer, HK_OUT_OF_MEMORY, "no thread for MPI", why);
-    pthread_mutex_lock(&g.mutex);
-    const struct timespec until = in(timeout + kGrace);
-    while (g.opened == kNotOpened && pthread_cond_timedwait(&g.changed, &g.mutex, &until) == 0) {}
+    if (!lock()) return stuck(g.answer, why);
+    for (const double until = seconds() + timeout + kGrace; g.opened == kNotOpened && seconds() < until;)
+        if (!wait_a_moment()) return stuck(g.answer, why);
     if (g.opened == kNotOpened) g.opened = kOpeningGivenUp;
     const int opened = g.opened;
     pthread_mutex_unlock(&g.mutex);
@@ -495,8 +486,9 @@ static int32_t connect_module(uint32_t count, hk_communicator* communicators, hk
     }
     g.here = (int)count;
     g.connected = kToConnect;
-    pthread_cond_broadcast(&g.changed);
-    while (g.connected != kConnected && g.lost < 0) pthread_cond_wait(&g.changed, &g.mutex);
+    pthread_cond_broadcast(&g.called);
+    while (g.connected != kConnected && g.lost < 0)
+        if (!wait_a_moment()) return stuck(g.answer, why);
     const int process = g.lost < 0 ? -1 : g.home[g.lost];
     const int first = g.first[g.process], size = g.size;
     char text[kMostText + 64];
@@ -529,16 +521,12 @@ static void end_without(int lost) {
 
 static void close_module(int32_t failed, int32_t status) {
     const int locked = lock();
-    if (locked && g.opened == kOpeningGivenUp) { /* the thread stays in MPI until the process ends */
-        pthread_mutex_unlock(&g.mutex);
-        return;
-    }
-    if (failed != 0 && (!locked || g.opened == kOpen)) {
+    if (failed != 0) {
         /* MPI_Abort() ends this process. Where it does not return either, the process ends by itself, and the launcher
            ends the others. */
         g.aborting = status + 1;
         if (locked) {
-            pthread_cond_broadcast(&g.changed);
+            pthread_cond_broadcast(&g.called);
             pthread_mutex_unlock(&g.mutex);
         }
         const double until = seconds() + kGrace;
@@ -547,19 +535,14 @@ static void close_module(int32_t failed, int32_t status) {
     }
     if (!locked) end_without(-1);
     g.closing = 1;
-    pthread_cond_broadcast(&g.changed);
-    int ended = g.opened != kOpen;
-    pthread_mutex_unlock(&g.mutex);
-    for (double left = 0.0; !ended;) {
-        rest(1);
-        if (!lock()) end_without(-1);
-        ended = g.ended;
-        const int leaving = g.leaving, lost = g.lost;
-        pthread_mutex_unlock(&g.mutex);
-        if (ended && lost >= 0) end_without(lost);
-        if (leaving && left == 0.0) left = seconds();
+    pthread_cond_broadcast(&g.called);
+    for (double left = 0.0; !g.ended;) {
+        if (!wait_a_moment()) end_without(-1);
+        if (g.leaving && left == 0.0) left = seconds();
         if (left > 0.0 && seconds() - left > g.timeout + kGrace) end_without(-1);
     }
+    if (g.lost >= 0) end_without(g.lost);
+    pthread_mutex_unlock(&g.mutex);
     pthread_join(g.thread, NULL);
 }
 
