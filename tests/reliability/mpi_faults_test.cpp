@@ -205,17 +205,21 @@ TEST_SUITE("long") {
             const Job job = machines.job(folder, all.front(), arguments);
             Process process(folder, job.words, job.around);
             std::this_thread::sleep_for(std::chrono::duration<double>(moment(random, 0.8, 4.0)));
-            if (ranks_in(folder).size() < 2) continue; // not started, or finished
-            REQUIRE(machines.connect(false));
-            const double seconds = wait_for_end(folder);
-            longest = std::max(longest, seconds);
-            CHECK(seconds < kTimeout + 5);
-            ++broken;
+            const bool works = ranks_in(folder).size() == 2; // it has started, and is not finished
+            if (works) {
+                REQUIRE(machines.connect(false));
+                const double seconds = wait_for_end(folder);
+                longest = std::max(longest, seconds);
+                CHECK(seconds < kTimeout + 5);
+            }
             for (const char* machine : {"a", "b"}) machines.end_all(machine);
             const Ended ended = process.wait(20);
-            check_left_over(folder, ended);
-            CHECK(ended.status != 0);
-            if (has(ended.err, "was lost")) ++named;
+            if (works) {
+                ++broken;
+                check_left_over(folder, ended);
+                CHECK(ended.status != 0);
+                if (has(ended.err, "was lost")) ++named;
+            }
             end_job(folder);
             if (is_finished(folder, "run", kSteps)) fs::remove_all(folder.path("run"));
         }
