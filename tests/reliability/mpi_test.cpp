@@ -53,8 +53,8 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
         end_job(folder); // the process that was stopped
         const std::string name = "rank " + std::to_string(victim) + " (host ";
         if (has(ended.err, name)) ++named;
-        // Rank 0 writes the files. mpirun may kill it a second after it asked it to end, and MPICH's UCX may end it,
-        // too: in the middle of a checkpoint.
+        // Rank 0 writes the files. mpirun may kill it a second after it asked it to end, and MPICH's UCX (it copies
+        // from the memory of the one that was killed) or launcher at once: in the middle of a checkpoint.
         if (victim != 0 && !launcher && mpi.module.empty())
             check_left_over(folder, ended);
         else
