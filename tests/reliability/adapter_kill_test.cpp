@@ -7,7 +7,6 @@
 #include <csignal>
 #include <map>
 #include <random>
-#include <thread>
 
 using namespace hekla::test;
 
@@ -93,8 +92,7 @@ void survives(int kills) {
     while (killed < kills) {
         REQUIRE(ended < 4 * kills + 8); // the kills come too late
         Process process(folder, arguments("run", steps));
-        std::this_thread::sleep_for(
-            std::chrono::duration<double>(std::uniform_real_distribution<double>(0.3 * latest, latest)(random)));
+        wait_between(random, 0.3 * latest, latest);
         process.send(SIGKILL);
         const Ended one = process.wait();
         CAPTURE(one.err);

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -61,6 +62,17 @@ inline void begin(const Folder& folder) {
 inline Ended train(const Folder& folder, std::vector<std::string> overrides = {}, const Surroundings& around = {}) {
     overrides.insert(overrides.begin(), {"train", "recipe.toml"});
     return run(folder, overrides, around);
+}
+
+// Waits a random time between two, in seconds.
+inline void wait_between(std::mt19937& random, double from, double to) {
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::uniform_real_distribution<double>(from, to)(random)));
+}
+
+// Returns whether a training has made its last checkpoint.
+inline bool is_finished(const Folder& folder, const std::string& dir, int steps) {
+    return folder.exists(dir + "/checkpoint-" + std::to_string(steps));
 }
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

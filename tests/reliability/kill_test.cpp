@@ -54,8 +54,7 @@ void survives(int kills, int steps, int save_steps) {
     while (killed < kills) {
         REQUIRE(ended < kills); // the kills come too late
         Process process(folder, arguments);
-        std::this_thread::sleep_for(std::chrono::duration<double>(
-            std::uniform_real_distribution<double>(0.02, std::max(0.1, whole * 1.0))(random)));
+        wait_between(random, 0.02, std::max(0.1, whole));
         process.send(SIGKILL);
         const Ended one = process.wait();
         CAPTURE(one.err);

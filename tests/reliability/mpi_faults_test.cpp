@@ -97,14 +97,6 @@ private:
     bool works_ = false;
 };
 
-double moment(std::mt19937& random, double from, double to) {
-    return std::uniform_real_distribution<double>(from, to)(random);
-}
-
-bool is_finished(const Folder& folder, const std::string& dir, int steps) {
-    return folder.exists(dir + "/checkpoint-" + std::to_string(steps));
-}
-
 std::vector<std::string> saving(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"train.save_steps=2", "train.save_total_limit=1000"});
     return arguments;
@@ -204,7 +196,7 @@ TEST_SUITE("long") {
             REQUIRE(machines.connect(true));
             const Job job = machines.job(folder, all.front(), arguments);
             Process process(folder, job.words, job.around);
-            std::this_thread::sleep_for(std::chrono::duration<double>(moment(random, 0.8, 4.0)));
+            wait_between(random, 0.8, 4.0);
             const bool works = ranks_in(folder).size() == 2; // it has started, and is not finished
             if (works) {
                 REQUIRE(machines.connect(false));

@@ -36,8 +36,7 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
         const int ranks = 2 + static_cast<int>(random() % 3);
         const Job job(mpi, ranks, job_arguments("run", kSteps), options);
         Process process(folder, job.words, job.around);
-        std::this_thread::sleep_for(
-            std::chrono::duration<double>(std::uniform_real_distribution<double>(0.3, latest)(random)));
+        wait_between(random, 0.3, latest);
         const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
         const std::map<int, pid_t> processes = ranks_in(folder);
         if (const auto found = processes.find(victim); found != processes.end() && ::kill(found->second, signal) == 0) {
@@ -59,7 +58,7 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
             check_left_over(folder, ended);
         else
             check_messages(ended);
-        if (ended.status == 0 && folder.exists("run/checkpoint-" + std::to_string(kSteps))) {
+        if (ended.status == 0 && is_finished(folder, "run", kSteps)) {
             CHECK(outcome(folder, "run", kSteps) == outcome(folder, "undisturbed", kSteps));
             fs::remove_all(folder.path("run"));
         }

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
-#include <thread>
 
 using namespace hekla::test;
 
@@ -90,8 +89,7 @@ void survives(int kills) {
     while (killed < kills) {
         REQUIRE(ended < 4 * kills + 8); // the kills come too late
         Process process(folder, arguments("run"));
-        std::this_thread::sleep_for(
-            std::chrono::duration<double>(std::uniform_real_distribution<double>(0.1 * latest, latest)(random)));
+        wait_between(random, 0.1 * latest, latest);
         process.send(SIGKILL);
         const Ended one = process.wait();
         CAPTURE(one.err);
