@@ -289,8 +289,9 @@ Result<ChrfCounts> chrf_counts(const std::string& hypothesis, std::span<const st
                     counts.match[n] += static_cast<double>(std::min(count, found->second));
             }
         }
-        if (counts.score() <= best_score) continue;
-        best_score = counts.score();
+        const double score = counts.score();
+        if (score <= best_score) continue;
+        best_score = score;
         best = counts;
     }
     return best;

@@ -29,6 +29,11 @@ public:
     }
 
     Result<std::vector<Token>> run() {
+        if (const std::size_t invalid = find_invalid_utf8(text_); invalid < text_.size()) {
+            advance(invalid);
+            return fail(fmt::format("not valid UTF-8 (byte 0x{:02X}); convert the template to UTF-8",
+                                    static_cast<unsigned char>(text_[invalid])));
+        }
         while (at_ < text_.size()) HK_TRY(step());
         add(Token::Kind::end, "");
         return std::move(tokens_);
@@ -192,13 +197,6 @@ private:
 
 } // namespace
 
-Result<std::vector<Token>> tokens_of(std::string_view text) {
-    const std::size_t invalid = find_invalid_utf8(text);
-    if (invalid < text.size())
-        return invalid_argument(fmt::format("line {}: not valid UTF-8 (byte 0x{:02X}); convert the template to UTF-8",
-                                            1 + count_newlines(text.substr(0, invalid)),
-                                            static_cast<unsigned char>(text[invalid])));
-    return Lexer(text).run();
-}
+Result<std::vector<Token>> tokens_of(std::string_view text) { return Lexer(text).run(); }
 
 } // namespace hekla::text::jinja
