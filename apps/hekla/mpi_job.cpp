@@ -39,13 +39,13 @@ int64_t MpiJob::launched_process() {
 }
 
 Result<std::unique_ptr<MpiJob>> MpiJob::join(double timeout, const std::string& file) {
+    HK_ASSIGN(Module<HeklaMpiInterface> module, Module<HeklaMpiInterface>::open(kMpi, file));
     std::unique_ptr<MpiJob> job(new MpiJob());
-    HK_ASSIGN(job->module_, Module<HeklaMpiInterface>::open(kMpi, file));
     hk_string why{};
-    if (const int32_t code = job->module_->open(timeout, &job->place_, &why); code != HK_OK)
+    if (const int32_t code = module->open(timeout, &job->place_, &why); code != HK_OK)
         return Status(code == HK_CANCELLED && launched_process() == 0 ? Code::io : static_cast<Code>(code),
                       message_of(why));
-    job->opened_ = true;
+    job->module_ = std::move(module);
     if (job->place_.processes == 1 && launched() > 1)
         return failed_precondition(
             fmt::format("a launcher has started {} processes, and {} sees one, so each would train alone: start them "
@@ -105,7 +105,7 @@ int MpiJob::fail(int status) {
 int MpiJob::fail(const Status& error) { return fail(error.code() == Code::cancelled ? kTold : app::fail(error)); }
 
 MpiJob::~MpiJob() {
-    if (!opened_) return;
+    if (!module_) return;
     // This one ends the others, and the one that reports the error must have done so; and the launcher must have passed
     // the report on, which it does not once a process has ended the job.
     using std::chrono::milliseconds;

@@ -48,8 +48,7 @@ public:
 
 private:
     MpiJob() = default;
-    Module<HeklaMpiInterface> module_;
-    bool opened_ = false;
+    Module<HeklaMpiInterface> module_; // none until it is open
     // A rank of this process: passes calls on to the module, and notes whether a rank of another process was lost.
     struct Rank {
         MpiJob* job = nullptr;
