@@ -298,6 +298,7 @@ Status check(const hk_generate_options* o) {
         .text("chat_template", o->chat_template)
         .expect(o->chat_template.size == 0 || o->prompt_count > 0, "prompt_count",
                 "is 0, expected 1 or more: with chat_template each prompt is a list of messages")
+        .text("chat_date", o->chat_date)
         .status();
 }
 

@@ -59,6 +59,7 @@ void visit_fields(V& v, hk_generate_options& o) {
     v("adapter_rank", o.adapter_rank);
     v("adapter_targets", o.adapter_targets);
     v("chat_template", o.chat_template);
+    v("chat_date", o.chat_date);
 }
 
 template<class V>

@@ -40,6 +40,10 @@ public:
     static Result<ChatTemplate> parse(std::string text, std::string name);
     // A built-in template. Error: no such name, with all names.
     static Result<ChatTemplate> named(std::string_view name);
+    // Returns the same template, which prints this date. Without one, strftime_now is undefined.
+    ChatTemplate dated(const jinja::DateTime& date) const;
+    // Returns whether its text may depend on the date.
+    bool reads_date() const { return template_.reads_date(); }
     static std::vector<std::string_view> names();
 
     const std::string& text() const { return text_; } // in Jinja
@@ -71,6 +75,7 @@ private:
 
     std::string text_, name_;
     jinja::Template template_;
+    std::optional<jinja::DateTime> date_;
 };
 
 // The text of a template, and where it was found, for messages.

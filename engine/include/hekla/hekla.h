@@ -512,6 +512,8 @@ typedef struct hk_generate_options {
     // (chat_template.jinja, or "chat_template" of tokenizer_config.json); otherwise a file with one, or chatml, llama2,
     // llama3, zephyr, mistral, gemma, phi3 or alpaca. Default "": prompts are texts.
     hk_string chat_template;
+    // The date that the template prints where it asks for one (Llama 3.2), "2026-01-31"; "" (default): now.
+    hk_string chat_date;
 } hk_generate_options;
 
 // How a generation ended.
