@@ -307,7 +307,7 @@ Status check(const hk_embed_options* o) {
     return Members("hk_embed_options")
         .required("model", o->model, "the folder or file of a model")
         .text("port", o->port)
-        .between("pooling", o->pooling, HK_POOLING_NONE, HK_POOLING_MEAN)
+        .between("pooling", o->pooling, HK_POOLING_NONE, HK_POOLING_MODEL)
         .zero("reserved", o->reserved)
         .at_least("batch", o->batch, 0)
         .texts("texts", o->texts, "text_count", o->text_count)

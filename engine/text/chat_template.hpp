@@ -52,8 +52,8 @@ public:
     // Returns the text as transformers' apply_chat_template() does. `answer_follows`: up to where the assistant begins.
     // Errors: those of check_messages and of rendering.
     Result<std::string> render(const Messages& messages, bool answer_follows, const Vocabulary& tokens) const;
-    // Returns the text up to the end of the last message, which is to be continued: with continue_final_message=True of the same
-    // function. Errors: also a template that does not write the last message.
+    // Returns the text up to the end of the last message, which is to be continued: with continue_final_message=True of
+    // the same function. Errors: also a template that does not write the last message.
     Result<std::string> render_open(const Messages& messages, const Vocabulary& tokens) const;
     // Returns the text of a whole conversation. Answers are where the template has {% generation %}, or else what each
     // message of the assistant adds to the messages before it; white space after the token that ends the turn is not

@@ -200,9 +200,9 @@ TEST_CASE("jinja: cases of letters are Python's") {
     // Computed by Python 3.13 and Jinja 3.1.
     CHECK(made("'stra\u00dfe \ufb01n \u0149' | upper") == "STRASSE FIN \u02bcN");
     CHECK(made("'\u00dfa \u01c6e \ufb01n'.title()") == "Ssa \u01c5e Fin");
-    CHECK(made("'\u00dfa \ufb01n they\'re o(k [x-y'.capitalize()") == "Ssa \ufb01n they're o(k [x-y");
-    CHECK(made("'they\'re o(k [x-y \u00dfa' | title") == "They're O(K [X-Y SSa");
-    CHECK(made("'they\'re'.title()") == "They'Re");
+    CHECK(made("'\u00dfa \ufb01n they\\'re o(k [x-y'.capitalize()") == "Ssa \ufb01n they're o(k [x-y");
+    CHECK(made("'they\\'re o(k [x-y \u00dfa' | title") == "They're O(K [X-Y SSa");
+    CHECK(made("'they\\'re'.title()") == "They'Re");
     CHECK(made("'\u0130\u039f\u03a3 \u03a3\u03a3.'.lower()") == "i\u0307\u03bf\u03c2 \u03c3\u03c2.");
     CHECK(made("raise_exception is defined, range is defined, nothing is defined") == "(True, True, False)");
 }
@@ -211,14 +211,15 @@ TEST_CASE("chat templates: the date is the one that was given, in every locale")
     const Vocabulary& tokens = tokenizer().vocabulary();
     const Messages hello = messages_of(R"([{"role": "user", "content": "a"}])");
     // As in Llama 3.2's.
-    const ChatTemplate dated = must(ChatTemplate::parse(
-        "{% if strftime_now is defined %}{% set day = strftime_now('%d %b %Y') %}{% else %}{% set day = '26 Jul 2024' %}"
-        "{% endif %}{{ day }}: {{ messages[0].content }}",
-        "own"));
+    const ChatTemplate dated = must(ChatTemplate::parse("{% if strftime_now is defined %}{% set day = strftime_now('%d "
+                                                        "%b %Y') %}{% else %}{% set day = '26 Jul 2024' %}"
+                                                        "{% endif %}{{ day }}: {{ messages[0].content }}",
+                                                        "own"));
     CHECK(dated.reads_date());
     CHECK_FALSE(template_of("llama3").reads_date());
     CHECK(must(dated.render(hello, false, tokens)) == "26 Jul 2024: a");
-    CHECK(must(dated.dated(must(jinja::DateTime::of_day("2026-01-09"))).render(hello, false, tokens)) == "09 Jan 2026: a");
+    CHECK(must(dated.dated(must(jinja::DateTime::of_day("2026-01-09"))).render(hello, false, tokens)) ==
+          "09 Jan 2026: a");
     const jinja::DateTime moment{2024, 2, 29, 15, 4, 5};
     CHECK(must(moment.formatted("%A %a %B %b %e %-d %-m %j %y %H %I %M %S %p %w %u %F %D %T %R %%")) ==
           "Thursday Thu February Feb 29 29 2 060 24 15 03 04 05 PM 4 4 2024-02-29 02/29/24 15:04:05 15:04 %");

@@ -106,9 +106,10 @@ Result<std::string> DateTime::formatted(std::string_view format) const {
         const std::optional<std::string> made =
             at < format.size() ? directive(*this, format[at], flag) : std::optional<std::string>();
         if (!made)
-            return unsupported(fmt::format("strftime_now does not know '{}' in '{}'; it knows %Y %y %m %d %e %j %H %I %M "
-                                           "%S %p %A %a %B %b %w %u %F %D %T %R %%",
-                                           format.substr(at - (flag != 0 ? 2 : 1), flag != 0 ? 3 : 2), format));
+            return unsupported(
+                fmt::format("strftime_now does not know '{}' in '{}'; it knows %Y %y %m %d %e %j %H %I %M "
+                            "%S %p %A %a %B %b %w %u %F %D %T %R %%",
+                            format.substr(at - (flag != 0 ? 2 : 1), flag != 0 ? 3 : 2), format));
         text += *made;
     }
     return text;

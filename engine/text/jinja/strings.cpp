@@ -22,8 +22,7 @@ std::u32string parts_of_letter(char32_t value) {
     const auto character = static_cast<utf8proc_int32_t>(value);
     if (value < 0x80 || utf8proc_category(character) == UTF8PROC_CATEGORY_LU) return {};
     int last = 0;
-    const utf8proc_ssize_t count =
-        utf8proc_decompose_char(character, parts, kMost, UTF8PROC_CASEFOLD, &last);
+    const utf8proc_ssize_t count = utf8proc_decompose_char(character, parts, kMost, UTF8PROC_CASEFOLD, &last);
     if (count < 2 || count > static_cast<utf8proc_ssize_t>(kMost)) return {};
     return {parts, parts + count};
 }
@@ -32,7 +31,8 @@ std::u32string parts_of_letter(char32_t value) {
 std::string title_case(std::string_view character) {
     const char32_t value = first_code_point(character).value;
     const char32_t own = changed(value, utf8proc_totitle);
-    const std::u32string parts = own == value ? parts_of_letter(value) : std::u32string();
+    const bool is_title = utf8proc_category(static_cast<utf8proc_int32_t>(own)) == UTF8PROC_CATEGORY_LT;
+    const std::u32string parts = is_title ? std::u32string() : parts_of_letter(value);
     std::string result;
     append_code_point(result, parts.empty() ? own : changed(parts[0], utf8proc_totitle));
     for (std::size_t i = 1; i < parts.size(); ++i) append_code_point(result, parts[i]);
@@ -156,8 +156,8 @@ std::string lower(std::string_view text) {
         const CodePoint one = first_code_point(text.substr(at));
         at += one.size;
         const bool ends = at == text.size() || !is_letter(first_code_point(text.substr(at)).value);
-        append_code_point(result, one.value == kSigma && in_word && ends ? kFinalSigma
-                                                                         : changed(one.value, utf8proc_tolower));
+        append_code_point(result,
+                          one.value == kSigma && in_word && ends ? kFinalSigma : changed(one.value, utf8proc_tolower));
         in_word = is_letter(one.value);
         if (one.value == U'\u0130') append_code_point(result, U'\u0307'); // the only letter whose lower case is two
     }

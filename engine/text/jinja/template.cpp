@@ -434,7 +434,7 @@ private:
 
     std::optional<DateTime> now_; // what strftime_now() prints
     std::vector<Dict> frames_;    // variables: of the template, then of loops and macros
-    std::size_t base_ = 0;     // the first frame that is seen, besides that of the template
+    std::size_t base_ = 0;        // the first frame that is seen, besides that of the template
     Rendered rendered_;
     std::size_t steps_ = 0;
     int depth_ = 0, level_ = 0, captures_ = 0;
