@@ -204,7 +204,7 @@ TEST_CASE("jinja: cases of letters are Python's") {
     CHECK(made("'they\\'re o(k [x-y \u00dfa' | title") == "They're O(K [X-Y SSa");
     CHECK(made("'they\\'re'.title()") == "They'Re");
     CHECK(made("'\u0130\u039f\u03a3 \u03a3\u03a3.'.lower()") == "i\u0307\u03bf\u03c2 \u03c3\u03c2.");
-    CHECK(made("raise_exception is defined, range is defined, nothing is defined") == "(True, True, False)");
+    CHECK(made("[raise_exception is defined, range is defined, nothing is defined]") == "[True, True, False]");
 }
 
 TEST_CASE("chat templates: the date is the one that was given, in every locale") {
