@@ -298,6 +298,7 @@ Status check(const hk_generate_options* o) {
         .text("chat_template", o->chat_template)
         .expect(o->chat_template.size == 0 || o->prompt_count > 0, "prompt_count",
                 "is 0, expected 1 or more: with chat_template each prompt is a list of messages")
+        .text("chat_date", o->chat_date)
         .status();
 }
 
@@ -306,7 +307,7 @@ Status check(const hk_embed_options* o) {
     return Members("hk_embed_options")
         .required("model", o->model, "the folder or file of a model")
         .text("port", o->port)
-        .between("pooling", o->pooling, HK_POOLING_NONE, HK_POOLING_MEAN)
+        .between("pooling", o->pooling, HK_POOLING_NONE, HK_POOLING_MODEL)
         .zero("reserved", o->reserved)
         .at_least("batch", o->batch, 0)
         .texts("texts", o->texts, "text_count", o->text_count)

@@ -59,6 +59,7 @@ void visit_fields(V& v, hk_generate_options& o) {
     v("adapter_rank", o.adapter_rank);
     v("adapter_targets", o.adapter_targets);
     v("chat_template", o.chat_template);
+    v("chat_date", o.chat_date);
 }
 
 template<class V>
@@ -72,6 +73,7 @@ void visit_fields(V& v, hk_embed_options& o) {
     v.rows("rows", o.rows, o.row_lengths, o.row_count);
     v("fields_file", o.fields_file);
     v.list("adapters", o.adapters, o.adapter_count);
+    v("prompt", o.prompt);
 }
 
 template<class V>

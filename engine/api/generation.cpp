@@ -46,7 +46,7 @@ Status Generation::open_chat() {
         return unsupported(
             "hk_generate_options.chat_template is set, and the model is an encoder-decoder: it reads texts, "
             "not conversations");
-    HK_ASSIGN(chat_, infer::chat_template_of(model_, wanted));
+    HK_ASSIGN(chat_, infer::chat_template_of(model_, wanted, string_of(options_.chat_date)));
     HK_ASSIGN(turn_end_, chat_->turn_end(*model_.tokenizer));
     return {};
 }

@@ -22,6 +22,7 @@ GenerationSession::GenerationSession(const hk_generate_options& options)
     given_.prompt_adapters = nullptr;
     adapter_targets_ = string_of(options.adapter_targets);
     chat_template_ = string_of(options.chat_template);
+    chat_date_ = string_of(options.chat_date);
     callbacks_.replace({.user = options.user, .text = options.text, .stop = options.stop});
 }
 
@@ -52,6 +53,7 @@ Status GenerationSession::work() {
     options.adapter_count = adapters.size();
     options.adapter_targets = view(adapter_targets_);
     options.chat_template = view(chat_template_);
+    options.chat_date = view(chat_date_);
     options.prompt_count = rows_;
     if (!prompt_adapters.empty()) { options.prompt_adapters = prompt_adapters.data(); }
     options.user = this;

@@ -49,7 +49,7 @@ private:
     hk_generate_options given_;            // without its strings
     std::optional<Slots> slots_;           // mutex_
     std::vector<SlotChange> slot_changes_; // mutex_
-    std::string adapter_targets_, chat_template_;
+    std::string adapter_targets_, chat_template_, chat_date_;
     std::vector<std::string> adapters_, prompt_adapters_;
     std::string model_;
     std::size_t rows_;                                // of the first prompts

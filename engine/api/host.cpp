@@ -11,9 +11,11 @@
 #include "exchange/thread_communicator.hpp"
 #include "graph/simplify.hpp"
 #include "infer/embed.hpp"
+#include "infer/exported_file.hpp"
 #include "infer/open_model.hpp"
 #include "infer/predict.hpp"
 #include "infer/prompt_fields.hpp"
+#include "text/jinja/strings.hpp"
 #include "train/recipe_adapters.hpp"
 #include "train/recipe_file.hpp"
 #include "train/training_loop.hpp"
@@ -62,12 +64,14 @@ Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_
     return {};
 }
 
-// Returns the token ids of all texts and rows.
-Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const hk_embed_options& o) {
+// Returns the token ids of all texts, each after the prompt, and of all rows.
+Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const hk_embed_options& o,
+                                                  const std::string& prompt, bool lower_case) {
     std::vector<std::vector<int32_t>> rows;
     for (uint64_t i = 0; i < o.text_count; ++i) {
         if (m.tokenizer == nullptr) return m.tokenizer_problem;
-        Result<std::vector<int32_t>> ids = m.tokenizer->encode(string_of(o.texts[i]));
+        const std::string text = prompt + string_of(o.texts[i]);
+        Result<std::vector<int32_t>> ids = m.tokenizer->encode(lower_case ? text::jinja::lower(text) : text);
         if (!ids.ok()) return ids.status().with_context(fmt::format("text {}", i + 1));
         if (ids->empty())
             return invalid_argument(fmt::format("text {} is empty; it needs at least one character", i + 1));
@@ -77,17 +81,67 @@ Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const h
     return rows;
 }
 
+// Returns the number of tokens at the beginning of a row that are of the prompt, as sentence-transformers counts them:
+// without a special token at the end.
+Result<std::size_t> tokens_of_prompt(const infer::Model& m, const std::string& prompt) {
+    HK_ASSIGN(const std::vector<int32_t> ids, m.tokenizer->encode(prompt));
+    return ids.size() - (!ids.empty() && m.tokenizer->vocabulary().is_special(ids.back()) ? 1 : 0);
+}
+
+// Cuts off what the modules do not read, and says so.
+void cut_rows(const infer::Model& m, const infer::SentenceModules& modules, std::vector<std::vector<int32_t>>& rows,
+              const Log& log) {
+    const auto longest = static_cast<std::size_t>(modules.longest);
+    std::size_t cut = 0;
+    for (std::vector<int32_t>& row : rows) {
+        if (longest == 0 || row.size() <= longest) continue;
+        // Special tokens at the end stay, as the last of the tokens that are kept.
+        std::size_t ends = 0;
+        while (ends < row.size() && m.tokenizer != nullptr &&
+               m.tokenizer->vocabulary().is_special(row[row.size() - 1 - ends]))
+            ++ends;
+        ends = std::min(ends, longest);
+        row.erase(row.begin() + static_cast<std::ptrdiff_t>(longest - ends),
+                  row.end() - static_cast<std::ptrdiff_t>(ends));
+        ++cut;
+    }
+    if (cut > 0)
+        log.warning(fmt::format("{} of {} texts are longer than max_seq_length ({} tokens, sentence_bert_config.json); "
+                                "the rest of them is left out, as sentence-transformers does",
+                                cut, rows.size(), longest));
+}
+
 Status run_embed(const Context::Call& call, const hk_embed_options& o) {
     const Context& context = call.context();
     std::optional<infer::Tensors> fields;
     if (o.fields_file.size > 0) { HK_ASSIGN(fields, infer::read_fields(string_of(o.fields_file))); }
     HK_ASSIGN(infer::AdapterUses adapters, infer::parse_adapter_uses(texts(o.adapters, o.adapter_count)));
-    HK_ASSIGN(infer::Model m,
-              infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
-                                {.tokenizer_required = false, .adapters = std::move(adapters)}, context.log()));
     infer::EmbedOptions options;
     if (o.port.size > 0) options.port = string_of(o.port);
-    options.pooling = static_cast<infer::Pooling>(o.pooling);
+    std::filesystem::path folder = string_of(o.model);
+    HK_ASSIGN(const std::optional<infer::SentenceModules> modules, infer::read_sentence_modules(folder));
+    if (modules) folder = modules->model;
+    const bool as_model = o.pooling == HK_POOLING_MODEL && options.port == "hidden";
+    options.pooling = o.pooling == HK_POOLING_MODEL ? infer::Pooling::mean : static_cast<infer::Pooling>(o.pooling);
+    if (as_model && modules) options.modules = &*modules;
+    std::string prompt;
+    if (options.modules != nullptr) {
+        HK_ASSIGN(prompt, modules->prompt(string_of(o.prompt)));
+    } else if (o.prompt.size > 0) {
+        return invalid_argument(fmt::format(
+            "hk_embed_options.prompt is '{}', and {}", string_of(o.prompt),
+            modules ? "pooling and port are not those of the model's modules.json: leave them at "
+                      "HK_POOLING_MODEL and \"hidden\", or put the text itself before each text"
+                    : "the model has no modules.json, so none of its prompts has a name: put the text itself "
+                      "before each text"));
+    }
+    HK_ASSIGN(infer::Model m,
+              infer::open_model(context.registry(), device_of(call, o.reference), folder,
+                                {.tokenizer_required = false, .adapters = std::move(adapters)}, context.log()));
+    if (as_model && m.exported != nullptr && m.exported->manifest().contains("modules_left_out"))
+        return unsupported(fmt::format("{}: was exported from a folder of sentence-transformers, and has none of its "
+                                       "modules; set the pooling to first, last or mean, or give the folder",
+                                       folder.string()));
     if (o.batch > 0) options.batch = o.batch;
     const auto give = [&](std::size_t row, const graph::Tensor& values) {
         const std::vector<float> floats(values.data.begin(), values.data.end());
@@ -96,7 +150,9 @@ Status run_embed(const Context::Call& call, const hk_embed_options& o) {
                !context.stopping();
     };
     if (fields) return infer::embed_fields(m, *fields, options, give);
-    HK_ASSIGN(const std::vector<std::vector<int32_t>> rows, rows_of(m, o));
+    HK_ASSIGN(std::vector<std::vector<int32_t>> rows, rows_of(m, o, prompt, modules && modules->lower_case));
+    if (!prompt.empty()) { HK_ASSIGN(options.prompt, tokens_of_prompt(m, prompt)); }
+    if (options.modules != nullptr) cut_rows(m, *modules, rows, context.log());
     return infer::embed_rows(m, rows, options, give);
 }
 
@@ -302,7 +358,7 @@ void hk_embed_defaults(hk_embed_options* options) {
     if (options == nullptr) return;
     *options = hk_embed_options{};
     options->struct_size = sizeof *options;
-    options->pooling = HK_POOLING_MEAN;
+    options->pooling = HK_POOLING_MODEL;
 }
 
 int32_t hk_embed(hk_context context, const hk_embed_options* options, hk_error* error) {

@@ -283,7 +283,14 @@ void read_generation(Table& table, Task& task) {
             inner.fail(*until, "until", "is empty; expected texts of at least one character that end an answer");
         inner.read("max_gen_toks", task.max_gen_toks, 1, 1 << 20);
         inner.read("do_sample", task.do_sample);
-        inner.read("temperature", task.temperature, 0.0, 1e6, "a number above 0");
+        // 0 is how tasks for lm-evaluation-harness ask for the most likely token, which is what is written without
+        // do_sample.
+        const toml::node* const temperature = inner.find("temperature");
+        if (temperature != nullptr && temperature->value<double>() == 0.0 && task.do_sample)
+            inner.fail(*temperature, "temperature",
+                       "is 0, and do_sample = true draws tokens; expected a number above 0, or no do_sample");
+        else if (temperature == nullptr || temperature->value<double>() != 0.0)
+            inner.read("temperature", task.temperature, 0.0, 1e6, "a number above 0, or 0 without do_sample");
         inner.read("top_p", task.top_p, 0.0, 1.0, "a number above 0, at most 1");
         inner.read("top_k", task.top_k, 0, 1 << 30);
     });

@@ -23,11 +23,16 @@ Result<std::optional<text::ChatTemplateSource>> own_template(const Model& m) {
 
 } // namespace
 
-Result<text::ChatTemplate> chat_template_of(const Model& m, const std::string& wanted) {
+Result<text::ChatTemplate> chat_template_of(const Model& m, const std::string& wanted, const std::string& date) {
     if (m.tokenizer == nullptr) return m.tokenizer_problem;
-    if (wanted != "auto") return text::chat_template_of(wanted);
+    text::jinja::DateTime day = text::jinja::DateTime::now();
+    if (!date.empty()) { HK_ASSIGN(day, text::jinja::DateTime::of_day(date)); }
+    const auto dated = [&](Result<text::ChatTemplate> chat) {
+        return chat.ok() ? Result<text::ChatTemplate>(chat->dated(day)) : std::move(chat);
+    };
+    if (wanted != "auto") return dated(text::chat_template_of(wanted));
     HK_ASSIGN(std::optional<text::ChatTemplateSource> own, own_template(m));
-    if (own) return text::ChatTemplate::parse(std::move(own->text), std::move(own->name));
+    if (own) return dated(text::ChatTemplate::parse(std::move(own->text), std::move(own->name)));
     return not_found(fmt::format("{}: has no chat template (chat_template.jinja, or \"chat_template\" of "
                                  "tokenizer_config.json): it was probably not trained on conversations; otherwise name "
                                  "the template: {}, or a file",

@@ -18,16 +18,25 @@ using graph::Tensor;
 Status cancelled() { return Status(Code::cancelled, "stopped"); }
 
 // Returns row `row` of [B, ...] with its first `tokens` along axis 1, if it has tokens, pooled.
-Tensor row_of(const Tensor& values, int64_t row, int64_t tokens, bool has_tokens, Pooling pooling) {
+Result<Tensor> row_of(const Tensor& values, int64_t row, int64_t tokens, bool has_tokens, const EmbedOptions& options) {
+    const Pooling pooling = options.pooling;
     const int64_t size = values.shape.elements() / values.shape[0];
     const double* begin = values.data.data() + row * size;
     std::vector<int64_t> dims = values.shape.vector();
     dims.erase(dims.begin());
-    if (!has_tokens) return {values.kind, Shape(dims), std::vector<double>(begin, begin + size)};
+    if (!has_tokens) return Tensor{values.kind, Shape(dims), std::vector<double>(begin, begin + size)};
     const int64_t length = dims[0], width = length > 0 ? size / length : 0;
     if (pooling == Pooling::none) {
         dims[0] = tokens;
-        return {values.kind, Shape(dims), std::vector<double>(begin, begin + tokens * width)};
+        return Tensor{values.kind, Shape(dims), std::vector<double>(begin, begin + tokens * width)};
+    }
+    if (options.modules != nullptr && dims.size() == 2) {
+        const auto count = static_cast<std::size_t>(tokens), prompt = std::min(options.prompt, count - 1);
+        HK_ASSIGN(std::vector<double> vector,
+                  options.modules->vector_of({begin, count * static_cast<std::size_t>(width)},
+                                             static_cast<std::size_t>(width), prompt));
+        const auto size_of = static_cast<int64_t>(vector.size());
+        return Tensor{values.kind, Shape{size_of}, std::move(vector)};
     }
     dims.erase(dims.begin());
     std::vector<double> pooled(static_cast<std::size_t>(width), 0.0);
@@ -36,7 +45,7 @@ Tensor row_of(const Tensor& values, int64_t row, int64_t tokens, bool has_tokens
     for (int64_t t = from; t < to; ++t)
         for (int64_t i = 0; i < width; ++i) pooled[static_cast<std::size_t>(i)] += begin[t * width + i];
     for (double& x : pooled) x /= static_cast<double>(to - from);
-    return {values.kind, Shape(dims), std::move(pooled)};
+    return Tensor{values.kind, Shape(dims), std::move(pooled)};
 }
 
 Status check_ids(std::span<const std::vector<int32_t>> rows, int64_t range) {
@@ -107,8 +116,9 @@ Status embed_rows(Model& model, std::span<const std::vector<int32_t>> rows, cons
         const bool has_tokens = values.shape.rank() >= 3 && values.shape[1] == length;
         for (int64_t r = 0; r < count; ++r) {
             const std::size_t row = order[begin + static_cast<std::size_t>(r)];
-            if (!give(row, row_of(values, r, static_cast<int64_t>(rows[row].size()), has_tokens, options.pooling)))
-                return cancelled();
+            HK_ASSIGN(const Tensor made,
+                      row_of(values, r, static_cast<int64_t>(rows[row].size()), has_tokens, options));
+            if (!give(row, made)) return cancelled();
         }
         begin = end;
     }
@@ -134,8 +144,8 @@ Status embed_fields(Model& model, const Tensors& fields, const EmbedOptions& opt
                                                r + 1));
             tokens = std::max<int64_t>(real, 1);
         }
-        if (!give(static_cast<std::size_t>(r), row_of(values, r, tokens, has_tokens, options.pooling)))
-            return cancelled();
+        HK_ASSIGN(const Tensor made, row_of(values, r, tokens, has_tokens, options));
+        if (!give(static_cast<std::size_t>(r), made)) return cancelled();
     }
     return {};
 }

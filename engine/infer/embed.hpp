@@ -2,6 +2,7 @@
 #pragma once
 
 #include "infer/model.hpp"
+#include "infer/sentence_modules.hpp"
 
 #include <functional>
 #include <optional>
@@ -18,7 +19,9 @@ Result<Pooling> pooling_named(std::string_view name);
 struct EmbedOptions {
     std::string port = "hidden"; // "layer.3.hidden", "pooled", "logits", ...; not_found lists the model's ports
     Pooling pooling = Pooling::mean;
-    int64_t batch = 8; // rows per pass
+    int64_t batch = 8;                        // rows per pass
+    const SentenceModules* modules = nullptr; // make the vector, instead of `pooling`; null: none
+    std::size_t prompt = 0; // tokens at the beginning of every row that are of a prompt, for `modules`
 };
 
 // values: [D] pooled, [T, D] with Pooling::none (T: the row's own tokens), or the shape of a port without tokens.

@@ -9,6 +9,7 @@
 #include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
 #include "infer/prompt_style.hpp"
+#include "infer/sentence_modules.hpp"
 #include "model/auxiliary_files.hpp"
 #include "model/finite.hpp"
 #include "plugin/model_names.hpp"
@@ -121,6 +122,11 @@ public:
             HK_TRY(take(generation(*heads_[0]), "generate"));
         }
         if (options_.slots.count > 0) HK_TRY(slots(folder));
+        HK_ASSIGN(const std::optional<SentenceModules> modules, read_sentence_modules(folder));
+        has_modules_ = modules.has_value();
+        if (has_modules_)
+            report_.left_out.emplace_back("pooling by modules.json", "the file gives hidden states, which --pooling "
+                                                                     "first, last or mean makes one vector of");
         report_.left_out.emplace_back("predict, eval and train", "what they need of plugins is code");
         if (!report_.can.empty()) return {};
         std::string why;
@@ -141,6 +147,7 @@ public:
         manifest["both_sides"] = style_.both_sides;
         manifest["begin"] = style_.begin;
         manifest["source"] = source_;
+        if (has_modules_) manifest["modules_left_out"] = true;
         if (report_.slots) {
             HK_ASSIGN(const nlohmann::ordered_json body, base_of(model.path));
             manifest["weights"] = body.at("weights");
@@ -567,6 +574,7 @@ private:
     PromptStyle style_;
     json source_;                                // layout_json()
     Status too_long_;                            // the requested length
+    bool has_modules_ = false;                   // a folder of sentence-transformers
     int parts_ = 0;                              // number of splits so far
     std::map<std::string, std::string> sources_; // GLSL by program::Dispatch::shader
     ExportReport report_;

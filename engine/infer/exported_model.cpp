@@ -27,6 +27,7 @@ using nlohmann::json;
 //     weights       with slots: base_of()'s hash of the body's weights
 //     kernels       Dispatch::shader -> a content, its SPIR-V
 //     tokenizer     names of files, each a content "tokenizer/NAME"
+//     modules_left_out  true for a folder of sentence-transformers: modules.json is not in the file
 
 // Returns a description of the file's contents, for errors about missing ones.
 std::string what_it_holds(const ExportedFile& file) {

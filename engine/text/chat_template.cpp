@@ -55,9 +55,22 @@ Result<jinja::Rendered> ChatTemplate::rendered(const Messages& messages, bool an
     for (int32_t role = 0; role < kTokenRoles; ++role)
         if (const std::optional<int32_t> id = tokens.role(static_cast<TokenRole>(role)))
             variables.set(role_key(static_cast<TokenRole>(role)), tokens.token(*id));
-    Result<jinja::Rendered> rendered = template_.render(variables);
-    if (!rendered.ok()) return rendered.status().with_context(fmt::format("chat template {}", name_));
-    return rendered;
+    Result<jinja::Rendered> rendered = template_.render(variables, date_);
+    if (rendered.ok()) return rendered;
+    const Status status = rendered.status().with_context(fmt::format("chat template {}", name_));
+    for (std::size_t i = 0; i < messages.size(); ++i)
+        if (const auto content = messages[i].find("content"); content != messages[i].end() && content->is_array())
+            return status.with_context(
+                fmt::format("message {}: its \"content\" is a list of parts, and the template expects a text; write "
+                            "the text itself",
+                            i + 1));
+    return status;
+}
+
+ChatTemplate ChatTemplate::dated(const jinja::DateTime& date) const {
+    ChatTemplate same = *this;
+    same.date_ = date;
+    return same;
 }
 
 Result<std::string> ChatTemplate::render(const Messages& messages, bool answer_follows,

@@ -40,6 +40,10 @@ public:
     static Result<ChatTemplate> parse(std::string text, std::string name);
     // A built-in template. Error: no such name, with all names.
     static Result<ChatTemplate> named(std::string_view name);
+    // Returns the same template, which prints this date. Without one, strftime_now is undefined.
+    ChatTemplate dated(const jinja::DateTime& date) const;
+    // Returns whether its text may depend on the date.
+    bool reads_date() const { return template_.reads_date(); }
     static std::vector<std::string_view> names();
 
     const std::string& text() const { return text_; } // in Jinja
@@ -48,8 +52,8 @@ public:
     // Returns the text as transformers' apply_chat_template() does. `answer_follows`: up to where the assistant begins.
     // Errors: those of check_messages and of rendering.
     Result<std::string> render(const Messages& messages, bool answer_follows, const Vocabulary& tokens) const;
-    // Returns the text up to the end of the last message, which is to be continued: with continue_final_message=True of the same
-    // function. Errors: also a template that does not write the last message.
+    // Returns the text up to the end of the last message, which is to be continued: with continue_final_message=True of
+    // the same function. Errors: also a template that does not write the last message.
     Result<std::string> render_open(const Messages& messages, const Vocabulary& tokens) const;
     // Returns the text of a whole conversation. Answers are where the template has {% generation %}, or else what each
     // message of the assistant adds to the messages before it; white space after the token that ends the turn is not
@@ -71,6 +75,7 @@ private:
 
     std::string text_, name_;
     jinja::Template template_;
+    std::optional<jinja::DateTime> date_;
 };
 
 // The text of a template, and where it was found, for messages.

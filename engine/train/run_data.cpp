@@ -462,9 +462,28 @@ Status RunData::open_chat(const text::Tokenizer& tokenizer, const std::function<
                 fmt::join(text::ChatTemplate::names(), ", ")));
         HK_ASSIGN(chat_, text::ChatTemplate::parse(std::move(own->text), std::move(own->name)));
     }
+    HK_TRY(set_chat_date());
     HK_ASSIGN(turn_end_, chat_->turn_end(tokenizer));
     HK_ASSIGN(const std::string end, tokenizer.token(*turn_end_));
     message(fmt::format("chat template: {}; the assistant's turn ends with '{}'", chat_->name(), end));
+    return {};
+}
+
+Status RunData::set_chat_date() {
+    const std::string& date = recipe_->data.chat_date;
+    if (date.empty() && !chat_->reads_date()) return {};
+    if (date.empty())
+        return invalid_argument(
+            fmt::format("chat template {}: prints today's date (strftime_now), so that equal messages would be other "
+                        "texts tomorrow; set data.chat_date to the date that it is to print, as in \"2026-01-31\"",
+                        chat_->name()));
+    if (!chat_->reads_date())
+        return invalid_argument(fmt::format("[data] chat_date = \"{}\": the chat template {} prints no date "
+                                            "(strftime_now); remove the key",
+                                            date, chat_->name()));
+    const Result<text::jinja::DateTime> day = text::jinja::DateTime::of_day(date);
+    if (!day.ok()) return day.status().with_context("[data] chat_date");
+    chat_ = chat_->dated(day.value());
     return {};
 }
 

@@ -108,6 +108,7 @@ private:
                          const std::function<void(const std::string&)>& message, bool own_threads);
     // Chooses the chat template, if a table has messages.
     Status open_chat(const text::Tokenizer& tokenizer, const std::function<void(const std::string&)>& message);
+    Status set_chat_date();
     // Sets the adapter of an example by the name in its row, and counts it.
     Status choose_adapter(const data::TaskTable& table, uint64_t row, data::EncodedExample& example,
                           std::vector<uint64_t>& of_adapter) const;

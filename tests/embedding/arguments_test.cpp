@@ -356,7 +356,7 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     HK_REFUSES(embed, model, hk_string{}, "is empty, expected the folder or file of a model");
     HK_REFUSES_TEXTS(embed, adapters, adapter_count);
     HK_REFUSES_TEXT(embed, port);
-    HK_REFUSES(embed, pooling, 4, "is 4, expected 0 to 3");
+    HK_REFUSES(embed, pooling, 5, "is 5, expected 0 to 4");
     HK_REFUSES(embed, reserved, 1, "is 1, expected 0");
     HK_REFUSES(embed, batch, -1, "is -1, expected 0 or more");
     HK_REFUSES_TEXTS(embed, texts, text_count);

@@ -107,6 +107,9 @@ samples = [{q = "1", a = 2}, {q = "3", a = "4"}]
     CHECK(written.samples[0].at("a") == "2");
     CHECK(written.config["generation_kwargs"]["max_gen_toks"] == 8);
     CHECK(parsed(kWritten).until == std::vector<std::string>{"\n\n"});
+    // The harness's tasks have it for greedy answers.
+    CHECK_FALSE(parsed(kWritten + "[generation_kwargs]\ntemperature = 0.0\n").do_sample);
+    CHECK_FALSE(parsed(kWritten + "[generation_kwargs]\ntemperature = 0\ndo_sample = false\n").do_sample);
 }
 
 TEST_CASE("mistakes in a task are refused by name") {

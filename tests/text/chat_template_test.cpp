@@ -191,8 +191,52 @@ TEST_CASE("jinja: errors contain the line and what was expected") {
     CHECK(refusal("{{ 1 % 0 }}").find("a division by 0") != std::string::npos);
     CHECK(refusal("{{ 'a' + x }}").find("'x' is undefined") != std::string::npos);
     CHECK(refusal("{{ raise_exception('No tools') }}").find("refuses these messages: No tools") != std::string::npos);
-    CHECK(refusal("{{ strftime_now('%Y') }}").find("today's date") != std::string::npos);
+    CHECK(refusal("{{ strftime_now('%Y') }}").find("prints the date, and none was given") != std::string::npos);
     CHECK(refusal("{% set x.y = 1 %}", R"({"x": {}})").find("'x' is not a namespace") != std::string::npos);
+}
+
+TEST_CASE("jinja: cases of letters are Python's") {
+    const auto made = [](const std::string& expression) { return must(render("{{ " + expression + " }}")); };
+    // Computed by Python 3.13 and Jinja 3.1.
+    CHECK(made("'stra\u00dfe \ufb01n \u0149' | upper") == "STRASSE FIN \u02bcN");
+    CHECK(made("'\u00dfa \u01c6e \ufb01n'.title()") == "Ssa \u01c5e Fin");
+    CHECK(made("'\u00dfa \ufb01n they\\'re o(k [x-y'.capitalize()") == "Ssa \ufb01n they're o(k [x-y");
+    CHECK(made("'they\\'re o(k [x-y \u00dfa' | title") == "They're O(K [X-Y SSa");
+    CHECK(made("'they\\'re'.title()") == "They'Re");
+    CHECK(made("'\u0130\u039f\u03a3 \u03a3\u03a3.'.lower()") == "i\u0307\u03bf\u03c2 \u03c3\u03c2.");
+    CHECK(made("[raise_exception is defined, range is defined, nothing is defined]") == "[True, True, False]");
+}
+
+TEST_CASE("chat templates: the date is the one that was given, in every locale") {
+    const Vocabulary& tokens = tokenizer().vocabulary();
+    const Messages hello = messages_of(R"([{"role": "user", "content": "a"}])");
+    // As in Llama 3.2's.
+    const ChatTemplate dated = must(ChatTemplate::parse("{% if strftime_now is defined %}{% set day = strftime_now('%d "
+                                                        "%b %Y') %}{% else %}{% set day = '26 Jul 2024' %}"
+                                                        "{% endif %}{{ day }}: {{ messages[0].content }}",
+                                                        "own"));
+    CHECK(dated.reads_date());
+    CHECK_FALSE(template_of("llama3").reads_date());
+    CHECK(must(dated.render(hello, false, tokens)) == "26 Jul 2024: a");
+    CHECK(must(dated.dated(must(jinja::DateTime::of_day("2026-01-09"))).render(hello, false, tokens)) ==
+          "09 Jan 2026: a");
+    const jinja::DateTime moment{2024, 2, 29, 15, 4, 5};
+    CHECK(must(moment.formatted("%A %a %B %b %e %-d %-m %j %y %H %I %M %S %p %w %u %F %D %T %R %%")) ==
+          "Thursday Thu February Feb 29 29 2 060 24 15 03 04 05 PM 4 4 2024-02-29 02/29/24 15:04:05 15:04 %");
+    CHECK(moment.formatted("%Y-%Q").message().find("does not know '%Q'") != std::string::npos);
+    CHECK(moment.formatted("%").message().find("does not know '%'") != std::string::npos);
+    for (const char* wrong : {"", "today", "2026-1-9", "2026-02-30", "2026-13-01", "0000-01-01", "2026/01/09"})
+        CHECK(jinja::DateTime::of_day(wrong).message().find("2026-01-31") != std::string::npos);
+    CHECK(jinja::DateTime::now().year >= 2026);
+}
+
+TEST_CASE("chat templates: contents that are lists of parts are named") {
+    const Result<std::string> text =
+        must(ChatTemplate::parse("{% for m in messages %}{{ '<' + m.content }}{% endfor %}", "own"))
+            .render(messages_of(R"([{"role": "system", "content": "a"},
+                {"role": "user", "content": [{"type": "text", "text": "b"}]}])"),
+                    false, tokenizer().vocabulary());
+    CHECK(text.message().find("message 2: its \"content\" is a list of parts") != std::string::npos);
 }
 
 TEST_CASE("jinja: time, text and depth are bounded") {

@@ -22,7 +22,7 @@ using nlohmann::json;
 
 struct EmbedArguments {
     std::vector<std::string> adapters;
-    std::string model, file, fields, pairs, format, output, port = "hidden", pooling = "mean";
+    std::string model, file, fields, pairs, format, output, port = "hidden", pooling = "model", prompt;
     std::vector<std::string> texts, nearest, columns;
     int64_t batch = 8, neighbors = 10;
     bool reference = false, json = false;
@@ -215,7 +215,9 @@ int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Ite
     options.pooling = a.pooling == "none"    ? HK_POOLING_NONE
                       : a.pooling == "first" ? HK_POOLING_FIRST
                       : a.pooling == "last"  ? HK_POOLING_LAST
-                                             : HK_POOLING_MEAN;
+                      : a.pooling == "mean"  ? HK_POOLING_MEAN
+                                             : HK_POOLING_MODEL;
+    options.prompt = text(a.prompt);
     options.batch = a.batch;
     options.texts = texts.data();
     options.text_count = texts.size();
@@ -336,10 +338,15 @@ void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "point of the network: hidden, layer.N.hidden, pooled, logits, ...; an unknown name lists all")
         ->capture_default_str();
     parser
-        ->add_option("--pooling", a->pooling,
-                     "how the features of a text's tokens become one vector; none: they do not")
-        ->check(CLI::IsMember({"mean", "first", "last", "none"}))
+        ->add_option(
+            "--pooling", a->pooling,
+            "how the features of a text's tokens become one vector; model: as a folder of sentence-transformers "
+            "has it (modules.json), and the mean for other models; none: they do not")
+        ->check(CLI::IsMember({"model", "mean", "first", "last", "none"}))
         ->capture_default_str();
+    parser->add_option("--prompt-name", a->prompt,
+                       "name of the text that a folder of sentence-transformers puts before every text, as query or "
+                       "document; not given: its default one, if it has one");
     parser->add_option("--batch", a->batch, "rows per batch")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     parser->add_option("--nearest", a->nearest, "words whose nearest tokens by cosine are printed");
     parser->add_option("--neighbors", a->neighbors, "nearest tokens per word")

@@ -194,7 +194,7 @@ private:
         of.options.seed = a_.seed;
         std::optional<text::ChatTemplate> chat;
         if (!a_.chat_template.empty()) {
-            HK_ASSIGN(chat, infer::chat_template_of(model, a_.chat_template));
+            HK_ASSIGN(chat, infer::chat_template_of(model, a_.chat_template, a_.chat_date));
             of.options.layout.chat = &*chat;
             of.options.layout.tokens = &model.tokenizer->vocabulary();
         }

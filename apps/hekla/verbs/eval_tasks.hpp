@@ -17,6 +17,7 @@ struct TaskArguments {
     int64_t limit = 0;                // 0: all documents
     uint64_t seed = 1234;
     std::string chat_template; // "": plain text; "auto": the model's; otherwise a name or a file
+    std::string chat_date;     // that the template prints, "2026-01-31"; "": now
     std::string system_instruction;
     bool fewshot_as_multiturn = true;
     bool log_samples = false, json = false;

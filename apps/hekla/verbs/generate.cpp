@@ -19,7 +19,7 @@ struct GenerateArguments {
     std::string model, prompt_file, dtype = "f32";
     std::vector<std::string> prompts, adapters;
     std::string adapter_rows;
-    std::string system, messages_file, chat_template = "auto";
+    std::string system, messages_file, chat_template = "auto", date;
     bool chat = false;
     hk_generate_options options{};
     std::string plan, plan_for; // "ROWSxTOKENS"; a device to estimate for
@@ -121,6 +121,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     options.model = text(a.model);
     options.echo_prompt = a.json || a.chat ? 0 : 1;
     options.chat_template = text(a.chat ? std::string_view(a.chat_template) : "");
+    options.chat_date = text(a.date);
     options.prompts = strings.data();
     options.prompt_count = strings.size();
     options.adapters = adapters.data();
@@ -198,6 +199,10 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "chatml, llama2, llama3, zephyr, mistral, gemma, phi3, alpaca or a file; auto: the model's own")
         ->needs(chat)
         ->capture_default_str();
+    parser
+        ->add_option("--date", a->date,
+                     "date that the chat template prints where it asks for one, as 2026-01-31; not given: today")
+        ->needs(chat);
     parser->add_option("--max-new-tokens", a->options.max_new_tokens, "length limit in tokens")->capture_default_str();
     parser->add_flag("--greedy", a->greedy, "always take the most likely token");
     parser

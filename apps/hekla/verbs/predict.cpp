@@ -33,7 +33,7 @@ struct EvalArguments {
     int64_t seeds = 0, limit = 0;
     uint64_t seed = 1234;
     std::vector<int64_t> num_fewshot;
-    std::string chat_template, system_instruction, multiturn = "true";
+    std::string chat_template, date, system_instruction, multiturn = "true";
 };
 
 struct Evaluated {
@@ -145,6 +145,7 @@ int run_tasks(const Globals& globals, const EvalArguments& a) {
     tasks.limit = a.limit;
     tasks.seed = a.seed;
     tasks.chat_template = a.chat_template;
+    tasks.chat_date = a.date;
     tasks.system_instruction = a.system_instruction;
     tasks.fewshot_as_multiturn = a.multiturn != "false";
     tasks.log_samples = a.log_samples;
@@ -313,6 +314,10 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
                 ->expected(0, 1)
                 ->default_str("auto")
                 ->needs(tasks);
+        parser
+            ->add_option("--date", a->date,
+                         "date that the chat template prints where it asks for one, as 2026-01-31; not given: today")
+            ->needs(chat);
         parser
             ->add_option("--system-instruction", a->system_instruction,
                          "text at the beginning of every prompt, before the task's description; with a chat template "

@@ -512,6 +512,8 @@ typedef struct hk_generate_options {
     // (chat_template.jinja, or "chat_template" of tokenizer_config.json); otherwise a file with one, or chatml, llama2,
     // llama3, zephyr, mistral, gemma, phi3 or alpaca. Default "": prompts are texts.
     hk_string chat_template;
+    // The date that the template prints where it asks for one (Llama 3.2), "2026-01-31"; "" (default): now.
+    hk_string chat_date;
 } hk_generate_options;
 
 // How a generation ended.
@@ -543,6 +545,9 @@ HK_EXPORT int32_t hk_generate(hk_context context, const hk_generate_options* opt
 #define HK_POOLING_FIRST ((int32_t)1) // the vector of the first token ([CLS])
 #define HK_POOLING_LAST ((int32_t)2)  // the vector of the last token
 #define HK_POOLING_MEAN ((int32_t)3)  // the mean over all tokens
+// as the model says: the modules of a folder of sentence-transformers (modules.json: pooling, dense layers, normalization);
+// of any other model, and of any other port than "hidden", the mean
+#define HK_POOLING_MODEL ((int32_t)4)
 
 // What to embed, and who takes the results: texts, rows of token ids (after the texts, where both are given), or one
 // batch in a file.
@@ -555,7 +560,7 @@ typedef struct hk_embed_options {
     hk_string model;
     // Named output of the network: "hidden", "layer.3.hidden", "pooled". "" means "hidden".
     hk_string port;
-    // HK_POOLING_*. Default HK_POOLING_MEAN (hk_embed_defaults).
+    // HK_POOLING_*. Default HK_POOLING_MODEL (hk_embed_defaults).
     int32_t pooling;
     // Zero.
     int32_t reserved;
@@ -585,9 +590,12 @@ typedef struct hk_embed_options {
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;
+    // Name of the text that a folder of sentence-transformers has before every text (config_sentence_transformers.json:
+    // "query", "document", ...), with HK_POOLING_MODEL. "" (default): that of its default_prompt_name, or none.
+    hk_string prompt;
 } hk_embed_options;
 
-// Sets struct_size and the defaults: "hidden", mean pooling, 8 rows at a time. [any-thread]
+// Sets struct_size and the defaults: "hidden", pooled as the model says, 8 rows at a time. [any-thread]
 HK_EXPORT void hk_embed_defaults(hk_embed_options* options);
 // Computes features of texts or rows. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_embed(hk_context context, const hk_embed_options* options, hk_error* error);

@@ -167,6 +167,8 @@ struct GenerationOptions {
     std::string adapter_targets;
     // Prompts are JSON lists of messages for this template: hk_generate_options.chat_template. "": prompts are texts.
     std::string chat_template;
+    // The date that the template prints (hk_generate_options.chat_date); "": now.
+    std::string chat_date;
 };
 
 // A session that generates; the text is kept here until it is taken.
@@ -362,6 +364,7 @@ public:
         c.adapter_rank = options.adapter_rank;
         c.adapter_targets = view(options.adapter_targets);
         c.chat_template = view(options.chat_template);
+        c.chat_date = view(options.chat_date);
         c.user = made.heard_.get();
         c.text = [](void* user, uint64_t row, hk_string text) {
             auto& heard = *static_cast<Generation::Heard*>(user);

@@ -326,7 +326,7 @@ Result<Value> apply_filter(std::string_view name, const Value& value, const Argu
     if (name == "trim") return Value(stripped(text(), Side::both, optional_text(arguments.get(0, "chars"))));
     if (name == "upper") return Value(upper(text()));
     if (name == "lower") return Value(lower(text()));
-    if (name == "title") return Value(title(text()));
+    if (name == "title") return Value(words_capitalized(text()));
     if (name == "capitalize") return Value(capitalized(text()));
     if (name == "string") return Value(text());
     if (name == "safe") return value;

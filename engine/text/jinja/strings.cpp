@@ -8,13 +8,34 @@
 namespace hekla::text::jinja {
 namespace {
 
-std::string mapped(std::string_view text, utf8proc_int32_t (*change)(utf8proc_int32_t)) {
+using Change = utf8proc_int32_t (*)(utf8proc_int32_t);
+
+char32_t changed(char32_t value, Change change) {
+    return static_cast<char32_t>(change(static_cast<utf8proc_int32_t>(value)));
+}
+
+// Returns the characters of a letter that has no upper case of its own but one of several characters ("ss" for "ß");
+// empty for all others. They are those of its full case folding (Unicode's SpecialCasing.txt and CaseFolding.txt).
+std::u32string parts_of_letter(char32_t value) {
+    constexpr std::size_t kMost = 4;
+    utf8proc_int32_t parts[kMost];
+    const auto character = static_cast<utf8proc_int32_t>(value);
+    if (value < 0x80 || utf8proc_category(character) == UTF8PROC_CATEGORY_LU) return {};
+    int last = 0;
+    const utf8proc_ssize_t count = utf8proc_decompose_char(character, parts, kMost, UTF8PROC_CASEFOLD, &last);
+    if (count < 2 || count > static_cast<utf8proc_ssize_t>(kMost)) return {};
+    return {parts, parts + count};
+}
+
+// Returns a character as the first of a word: "Ss" for "ß".
+std::string title_case(std::string_view character) {
+    const char32_t value = first_code_point(character).value;
+    const char32_t own = changed(value, utf8proc_totitle);
+    const bool is_title = utf8proc_category(static_cast<utf8proc_int32_t>(own)) == UTF8PROC_CATEGORY_LT;
+    const std::u32string parts = is_title ? std::u32string() : parts_of_letter(value);
     std::string result;
-    for (std::size_t at = 0; at < text.size();) {
-        const CodePoint one = first_code_point(text.substr(at));
-        append_code_point(result, static_cast<char32_t>(change(static_cast<utf8proc_int32_t>(one.value))));
-        at += one.size;
-    }
+    append_code_point(result, parts.empty() ? own : changed(parts[0], utf8proc_totitle));
+    for (std::size_t i = 1; i < parts.size(); ++i) append_code_point(result, parts[i]);
     return result;
 }
 
@@ -115,15 +136,51 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
     }
 }
 
-std::string upper(std::string_view text) { return mapped(text, utf8proc_toupper); }
-std::string lower(std::string_view text) { return mapped(text, utf8proc_tolower); }
+std::string upper(std::string_view text) {
+    std::string result;
+    for (std::size_t at = 0; at < text.size();) {
+        const CodePoint one = first_code_point(text.substr(at));
+        at += one.size;
+        const std::u32string parts = parts_of_letter(one.value);
+        if (parts.empty()) append_code_point(result, changed(one.value, utf8proc_toupper));
+        for (const char32_t part : parts) append_code_point(result, changed(part, utf8proc_toupper));
+    }
+    return result;
+}
+
+std::string lower(std::string_view text) {
+    constexpr char32_t kSigma = U'\u03A3', kFinalSigma = U'\u03C2';
+    std::string result;
+    bool in_word = false;
+    for (std::size_t at = 0; at < text.size();) {
+        const CodePoint one = first_code_point(text.substr(at));
+        at += one.size;
+        const bool ends = at == text.size() || !is_letter(first_code_point(text.substr(at)).value);
+        append_code_point(result,
+                          one.value == kSigma && in_word && ends ? kFinalSigma : changed(one.value, utf8proc_tolower));
+        in_word = is_letter(one.value);
+        if (one.value == U'\u0130') append_code_point(result, U'\u0307'); // the only letter whose lower case is two
+    }
+    return result;
+}
 
 std::string title(std::string_view text) {
     std::string result;
     bool begins = true;
     for (const std::string& one : characters_of(text)) {
-        result += begins ? upper(one) : lower(one);
+        result += begins ? title_case(one) : lower(one);
         begins = !is_letter(first_code_point(one).value);
+    }
+    return result;
+}
+
+std::string words_capitalized(std::string_view text) {
+    constexpr std::string_view kBreaks = "-({[<";
+    std::string result;
+    bool begins = true;
+    for (const std::string& one : characters_of(text)) {
+        result += begins ? upper(one) : lower(one);
+        begins = kBreaks.find(one) != kBreaks.npos || is_white_space(first_code_point(one).value);
     }
     return result;
 }
@@ -131,7 +188,7 @@ std::string title(std::string_view text) {
 std::string capitalized(std::string_view text) {
     if (text.empty()) return {};
     const std::size_t first = first_code_point(text).size;
-    return upper(text.substr(0, first)) + lower(text.substr(first));
+    return title_case(text.substr(0, first)) + lower(text.substr(first));
 }
 
 std::vector<std::string> characters_of(std::string_view text) {

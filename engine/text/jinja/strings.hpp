@@ -21,11 +21,14 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
                      std::size_t limit);
 // Returns where a part begins in a text, or npos, in time linear in both.
 std::size_t found_at(std::string_view text, std::string_view part);
+// Cases are Unicode's full ones: "SS" for "ß", a final sigma at the end of a word.
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
-// The first letter of every word in upper case, or of the text, and the other letters in lower case.
+// Returns the first letter of every word in title case, or of the text, and the other letters in lower case.
 std::string title(std::string_view text);
 std::string capitalized(std::string_view text);
+// Returns what Jinja's filter `title` does, whose words begin only after white space, "-", "(", "{", "[" and "<".
+std::string words_capitalized(std::string_view text);
 // Each code point as a text.
 std::vector<std::string> characters_of(std::string_view text);
 

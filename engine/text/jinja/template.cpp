@@ -3,6 +3,7 @@
 #include "text/jinja/deeper.hpp"
 #include "text/jinja/operations.hpp"
 #include "text/jinja/strings.hpp"
+#include "text/jinja/tokens.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ enum class Flow : uint8_t { done, stopped, skipped };
 
 class Renderer {
 public:
-    explicit Renderer(const Dict& variables) {
+    Renderer(const Dict& variables, const std::optional<DateTime>& now) : now_(now) {
         frames_.emplace_back();
         for (const auto& [name, value] : variables.entries) frames_.back().set(name, value);
     }
@@ -268,7 +269,8 @@ private:
         case Kind::constant: return e.value;
         case Kind::name: {
             const Value* found = find(e.name);
-            return found != nullptr ? *found : Value::undefined(e.name);
+            if (found != nullptr) return *found;
+            return has_function(e.name) ? Value(Value::Held(Value::Function(nullptr))) : Value::undefined(e.name);
         }
         case Kind::list: {
             List items;
@@ -342,13 +344,20 @@ private:
         }
         if (callee.kind != Kind::name) return unsupported("only a name or a method can be called");
         if (const Value* held = find(callee.name)) {
-            if (const auto* macro = std::get_if<Value::Function>(&held->held())) return call_macro(**macro, arguments);
+            const auto* macro = std::get_if<Value::Function>(&held->held());
+            if (macro != nullptr && *macro != nullptr) return call_macro(**macro, arguments);
+            if (macro != nullptr) return unsupported(fmt::format("'{}' is another name of a function", callee.name));
             return invalid_argument(fmt::format("'{}' is {} and cannot be called", callee.name, held->type_name()));
         }
         return call_function(callee.name, arguments);
     }
 
-    static Result<Value> call_function(std::string_view name, const Arguments& arguments) {
+    bool has_function(std::string_view name) const {
+        if (name == "strftime_now") return now_.has_value();
+        return name == "raise_exception" || name == "namespace" || name == "dict" || name == "range";
+    }
+
+    Result<Value> call_function(std::string_view name, const Arguments& arguments) const {
         if (name == "raise_exception") {
             const Value* message = arguments.get(0, "message");
             return invalid_argument(
@@ -378,9 +387,14 @@ private:
             }
             return Value(std::move(all));
         }
-        if (name == "strftime_now")
-            return unsupported("the template prints today's date, so that equal messages would be different texts "
-                               "tomorrow; pass a fixed date to it, or write it into the template");
+        if (name == "strftime_now") {
+            const Value* format = arguments.get(0, "format");
+            if (!now_) return invalid_argument("the template prints the date, and none was given");
+            if (format == nullptr || format->string() == nullptr)
+                return invalid_argument("'strftime_now' needs a format, such as \"%d %b %Y\"");
+            HK_ASSIGN(std::string text, now_->formatted(*format->string()));
+            return Value(std::move(text));
+        }
         return invalid_argument(fmt::format("there is no function '{}' here", name));
     }
 
@@ -418,8 +432,9 @@ private:
         return captured(macro.body);
     }
 
-    std::vector<Dict> frames_; // variables: of the template, then of loops and macros
-    std::size_t base_ = 0;     // the first frame that is seen, besides that of the template
+    std::optional<DateTime> now_; // what strftime_now() prints
+    std::vector<Dict> frames_;    // variables: of the template, then of loops and macros
+    std::size_t base_ = 0;        // the first frame that is seen, besides that of the template
     Rendered rendered_;
     std::size_t steps_ = 0;
     int depth_ = 0, level_ = 0, captures_ = 0;
@@ -443,11 +458,14 @@ Result<Template> Template::parse(std::string_view text) {
     if (!nodes.ok()) return in_one_line(nodes.status());
     Template made;
     made.nodes_ = std::make_shared<const Nodes>(nodes.take());
+    HK_ASSIGN(const std::vector<Token> tokens, tokens_of(text));
+    made.reads_date_ = std::ranges::any_of(
+        tokens, [](const Token& one) { return one.kind == Token::Kind::name && one.text == "strftime_now"; });
     return made;
 }
 
-Result<Rendered> Template::render(const Dict& variables) const {
-    Result<Rendered> rendered = Renderer(variables).run(*nodes_);
+Result<Rendered> Template::render(const Dict& variables, const std::optional<DateTime>& now) const {
+    Result<Rendered> rendered = Renderer(variables, now).run(*nodes_);
     if (!rendered.ok()) return in_one_line(rendered.status());
     return rendered;
 }

@@ -50,7 +50,7 @@ struct Separators { // between items, and between a key and its value
 
 class Value {
 public:
-    using Function = const MacroNode*; // owned by the template
+    using Function = const MacroNode*; // owned by the template; null: a function that every template has
     using Held = std::variant<Undefined, None, bool, int64_t, double, std::string, std::shared_ptr<const ListNode>,
                               std::shared_ptr<Dict>, Function>;
 
