@@ -105,7 +105,11 @@ StreamDecoder::~StreamDecoder() = default;
 std::string StreamDecoder::push(int32_t id) {
     const Vocabulary& vocabulary = tokenizer_->vocabulary();
     if (vocabulary.has(id) && skip_special_ && vocabulary.is_special(id)) return {};
-    if (steps_ != nullptr) return steps_->push(vocabulary.has(id) ? vocabulary.token(id) : kReplacement);
+    if (steps_ != nullptr) {
+        if (!vocabulary.has(id)) return steps_->push(kReplacement);
+        return steps_->push(vocabulary.is_added(id) ? tokenizer_->pipeline()->form_of(id, vocabulary)
+                                                    : std::string(vocabulary.token(id)));
+    }
     if (!vocabulary.has(id)) return stream_.push(kReplacement);
     const std::string text = tokenizer_->text_of(id, first_);
     first_ = first_ && text.empty() && tokenizer_->drops_leading_spaces();

@@ -176,7 +176,7 @@ Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path) {
     HK_TRY(read_roles(*pipeline, json, path, vocabulary));
     // Added tokens are decoded like all others.
     const std::vector<AddedToken> added(vocabulary.added().begin(), vocabulary.added().end());
-    for (const AddedToken& token : added) HK_TRY(vocabulary.set_bytes(token.id, decoder.bytes_of(token.content)));
+    for (const AddedToken& token : added) HK_TRY(vocabulary.set_bytes(token.id, decoder.bytes_of(pipeline->form_of(token.id, vocabulary))));
     Result<std::unique_ptr<Tokenizer>> tokenizer = make_tokenizer(std::move(pipeline), std::move(vocabulary), tables);
     if (!tokenizer.ok() && tokenizer.message().find(path.parent_path().string()) == std::string::npos)
         return tokenizer.status().with_context(name);

@@ -50,7 +50,7 @@ public:
 
     Result<std::string> read() {
         HK_TRY(alternatives(0));
-        if (!is_end()) return refused("a ')' without its '('");
+        if (!is_end()) return damaged("a ')' without its '('");
         return std::move(out_);
     }
 
@@ -64,6 +64,10 @@ private:
                                        at_));
     }
 
+    Status damaged(std::string_view what) const {
+        return corrupt(fmt::format("the pattern {} is not a regular expression: it has {} at byte {}", text_, what, at_));
+    }
+
     Status alternatives(int depth) {
         if (depth > kDeepest) return refused("more than 100 nested groups");
         bool has_atom = false; // something that a quantifier can repeat
@@ -74,7 +78,7 @@ private:
                 ++at_;
                 has_atom = false;
             } else if (c == '*' || c == '+' || c == '?' || (c == '{' && is_interval())) {
-                if (!has_atom) return refused("a quantifier without something to repeat");
+                if (!has_atom) return damaged("a quantifier without something to repeat");
                 HK_TRY(quantifier());
                 has_atom = false;
             } else {
@@ -191,7 +195,7 @@ private:
         }
         at_ += open.size();
         HK_TRY(alternatives(depth + 1));
-        if (is_end()) return refused("a group that is not closed");
+        if (is_end()) return damaged("a group that is not closed");
         out_ += ')';
         ++at_;
         return repeatable;
@@ -290,7 +294,7 @@ private:
         bool negated = peek(1) == 'P';
         if (peek(2) != '{') return refused("a property without braces");
         const std::size_t end = text_.find('}', at_);
-        if (end == std::string_view::npos) return refused("a property that is not closed");
+        if (end == std::string_view::npos) return damaged("a property that is not closed");
         std::string_view name = text_.substr(at_ + 3, end - at_ - 3);
         if (name.starts_with('^')) {
             negated = !negated;
@@ -327,7 +331,7 @@ private:
         std::vector<std::string> all; // of an intersection
         bool is_first = true;
         for (;; is_first = false) {
-            if (is_end()) return refused("a class that is not closed");
+            if (is_end()) return damaged("a class that is not closed");
             if (peek() == ']' && !is_first) break;
             if (peek() == ']') return refused("an empty class");
             if (peek() == '&' && peek(1) == '&') {

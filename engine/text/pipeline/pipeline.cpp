@@ -2,6 +2,7 @@
 
 #include "text/files/tokenizer_json_parts.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace hekla::text {
@@ -43,6 +44,14 @@ std::string Pipeline::to_json(const Vocabulary& vocabulary, const std::string& l
     const auto section = [&](const char* key) { return sections_[key].dump(); };
     return tokenizer_document(vocabulary, section("normalizer"), section("pre_tokenizer"), section("post_processor"),
                               section("decoder"), model);
+}
+
+std::string Pipeline::form_of(int32_t id, const Vocabulary& vocabulary) const {
+    const std::span<const AddedToken> added = vocabulary.added();
+    const auto at = std::ranges::lower_bound(added, id, {}, &AddedToken::id);
+    if (at == added.end() || at->id != id || !at->normalized || normalizer_.is_none())
+        return std::string(vocabulary.token(id));
+    return normalized(at->content);
 }
 
 std::string Pipeline::normalized(std::string_view text) const {

@@ -37,6 +37,8 @@ public:
     std::string to_json(const Vocabulary& vocabulary, const std::string& lists) const;
     // Returns the normal form of a text. A text whose form cannot be computed stays as it is.
     std::string normalized(std::string_view text) const;
+    // Returns an added token as it is matched and decoded: a normalized one in its normal form.
+    std::string form_of(int32_t id, const Vocabulary& vocabulary) const;
 
 private:
     Normalizer normalizer_;
