@@ -38,7 +38,7 @@ public:
         Match match;
         for (std::size_t from = 0; find(text, from, done, match_special, match);) {
             if (done < match.begin) HK_TRY(between(done, match.begin));
-            found(match);
+            if (match.begin < match.end) found(match); // not within white space that belongs to the token before
             done = match.end;
         }
         return done < text.size() ? between(done, text.size()) : Status();

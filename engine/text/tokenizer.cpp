@@ -18,7 +18,7 @@ Status Tokenizer::encode(std::string_view text, const EncodeOptions& options, st
         if (ranges != nullptr) ranges->resize(ranges_before);
     } else if (ranges != nullptr && pipeline_ != nullptr) {
         for (const RangeTrim& trim : pipeline_->post_processor().trims)
-            trim_ranges(trim, vocabulary_, text, std::span(ids).subspan(ids_before),
+            trim_ranges(trim, vocabulary_, pipeline_->normalizer().is_none(), text, std::span(ids).subspan(ids_before),
                         std::span(*ranges).subspan(ranges_before));
     }
     return status;
@@ -104,12 +104,15 @@ StreamDecoder::~StreamDecoder() = default;
 
 std::string StreamDecoder::push(int32_t id) {
     const Vocabulary& vocabulary = tokenizer_->vocabulary();
-    if (vocabulary.has(id) && skip_special_ && vocabulary.is_special(id)) return {};
     if (steps_ != nullptr) {
         if (!vocabulary.has(id)) return steps_->push(kReplacement);
-        return steps_->push(vocabulary.is_added(id) ? tokenizer_->pipeline()->form_of(id, vocabulary)
-                                                    : std::string(vocabulary.token(id)));
+        if (!vocabulary.is_added(id)) return steps_->push(vocabulary.token(id));
+        // As in the reference, a special token is known by its text, which a normal form can change.
+        const std::string form = tokenizer_->pipeline()->form_of(id, vocabulary);
+        const std::optional<int32_t> known = skip_special_ ? vocabulary.find(form) : std::nullopt;
+        return known && vocabulary.is_special(*known) ? std::string() : steps_->push(form);
     }
+    if (vocabulary.has(id) && skip_special_ && vocabulary.is_special(id)) return {};
     if (!vocabulary.has(id)) return stream_.push(kReplacement);
     const std::string text = tokenizer_->text_of(id, first_);
     first_ = first_ && text.empty() && tokenizer_->drops_leading_spaces();

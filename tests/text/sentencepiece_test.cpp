@@ -102,8 +102,6 @@ TEST_CASE("SentencePiece: a saved and loaded tokenizer is the same, from either 
         must(tokenizer->save(folder.path()));
         const std::string text = "hello he llo aloha " + random_text(3, 200);
         if (kind == SpieceModel::Kind::unigram) CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
-        const Ids x_ = must(must(load_tokenizer(folder.path()))->encode(text)), y_ = must(tokenizer->encode(text));
-        if (x_ != y_) MESSAGE(Json(text).dump() << Json(x_).dump() << " lib " << Json(y_).dump());
         CHECK(must(must(load_tokenizer(folder.path()))->encode(text)) == must(tokenizer->encode(text)));
         std::filesystem::remove(folder.path() / "tokenizer.json");
         CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
@@ -276,13 +274,6 @@ TEST_CASE("SentencePiece: every published id") {
         std::filesystem::remove(folder.path() / "spiece.model");
         const auto again = must(load_tokenizer(folder.path()));
         const std::string sample = must(read_file(vectors / "hf_fixtures/sample_text.txt"));
-        for (std::size_t at = 0; at < sample.size();) {
-            const std::size_t end = std::min(sample.find('\n', at), sample.size());
-            const std::string line = sample.substr(at, end - at);
-            at = end + 1;
-            const Ids x_ = must(again->encode(line)), y_ = must(tokenizer->encode(line));
-            if (x_ != y_) MESSAGE(stem << Json(line).dump() << Json(x_).dump() << " lib " << Json(y_).dump());
-        }
         CHECK(must(again->encode(sample)) == must(tokenizer->encode(sample)));
     }
 }

@@ -179,12 +179,10 @@ std::string SentencePiece::to_json() const {
     if (model_.space_is_suffix || options_.shared) return {};
     std::string split = "null", prefix = "never";
     if (model_.remove_extra_whitespaces) {
-        // The map makes all white space spaces; without one, only a space separates.
-        split = fmt::format(R"({{"type": "Sequence", "pretokenizers": [{}, {}]}})",
-                            model_.charsmap.empty()
-                                ? R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": false})"
-                                : R"({"type": "WhitespaceSplit"})",
-                            metaspace_json("always"));
+        // Other white space is a space where the map makes it one.
+        split = fmt::format(R"({{"type": "Sequence", "pretokenizers": [{{"type": "Split", "pattern": {{"Regex": {}}}, )"
+                            R"("behavior": "Removed", "invert": false}}, {}]}})",
+                            json_quote(kSpieceSpaces), metaspace_json("always"));
         prefix = "always";
     }
     std::string normalizer = normalizer_json(model_, options_);

@@ -51,13 +51,14 @@ bool read_shape(const PreTokenizer& splits, SpieceShape& shape) {
                                                         : SpaceRule::never;
         return true;
     }
-    // With a map all white space is a space before it is split; without one, only spaces are.
+    // With a map, white space is a space before it is split; without one, WhitespaceSplit splits elsewhere as well.
     const PreTokenizerStep& first = steps.front();
-    const bool by_space = first.type == "Split" && !first.invert && first.splits.front().first.text() == " " &&
+    const bool by_space = first.type == "Split" && !first.invert && first.splits.front().first.regex() != nullptr &&
+                          first.splits.front().first.regex()->expression() == kSpieceSpaces &&
                           first.splits.front().second == SplitBehavior::removed;
     shape.squeezed.clear(); // no repeated spaces remain
     return last.prepend == Prepend::always &&
-           (model.charsmap.empty() ? by_space : first.type == "WhitespaceSplit");
+           (by_space || (!model.charsmap.empty() && first.type == "WhitespaceSplit"));
 }
 
 // Returns whether every way to make a piece of two is a merge, as in files that were converted from scores.
@@ -144,6 +145,12 @@ std::optional<SpieceShape> spiece_shape(const Pipeline& pipeline, const Vocabula
     if (!read_shape(pipeline.pre_tokenizer(), shape)) return std::nullopt;
     if (!read_pieces(pipeline, vocabulary, tables, shape.model)) return std::nullopt;
     return shape;
+}
+
+std::optional<SpieceModel> spiece_model_of(const Pipeline& pipeline, const Vocabulary& vocabulary,
+                                           const WordModelTables& tables) {
+    SpieceModel model;
+    return read_pieces(pipeline, vocabulary, tables, model) ? std::optional(std::move(model)) : std::nullopt;
 }
 
 std::string spiece_identity(const SpieceShape& shape, const Vocabulary& vocabulary, std::span<const int32_t> ids) {

@@ -45,14 +45,21 @@ Status read_scored_vocabulary(const Json& model, const std::string& name, const 
     return vocabulary.set_role(TokenRole::unk, options.unknown_id);
 }
 
-// Sets the roles that files of SentencePiece's shape leave to the names of special tokens.
-Status set_spiece_roles(Vocabulary& vocabulary) {
-    constexpr std::pair<const char*, TokenRole> kNames[] = {
-        {"<s>", TokenRole::bos},    {"</s>", TokenRole::eos},        {"<pad>", TokenRole::pad},
-        {"[CLS]", TokenRole::cls},  {"[SEP]", TokenRole::separator}, {"[MASK]", TokenRole::mask},
-        {"[PAD]", TokenRole::pad},  {"<cls>", TokenRole::cls},       {"<sep>", TokenRole::separator},
-        {"<mask>", TokenRole::mask}};
-    for (const auto& [name, role] : kNames) {
+using RoleName = std::pair<const char*, TokenRole>;
+constexpr RoleName kSpieceNames[] = {{"<s>", TokenRole::bos},       {"</s>", TokenRole::eos},
+                                     {"<pad>", TokenRole::pad},     {"[CLS]", TokenRole::cls},
+                                     {"[SEP]", TokenRole::separator}, {"[MASK]", TokenRole::mask},
+                                     {"[PAD]", TokenRole::pad},     {"<cls>", TokenRole::cls},
+                                     {"<sep>", TokenRole::separator}, {"<mask>", TokenRole::mask}};
+constexpr RoleName kBertNames[] = {{"[UNK]", TokenRole::unk},
+                                   {"[SEP]", TokenRole::separator},
+                                   {"[PAD]", TokenRole::pad},
+                                   {"[CLS]", TokenRole::cls},
+                                   {"[MASK]", TokenRole::mask}};
+
+// Sets roles by the names of special tokens. The file decides which tokens these are.
+Status set_named_roles(std::span<const RoleName> names, Vocabulary& vocabulary) {
+    for (const auto& [name, role] : names) {
         const std::optional<int32_t> id = vocabulary.find(name);
         if (id && vocabulary.is_special(*id) && vocabulary.role(TokenRole::unk) != id && !vocabulary.role(role))
             HK_TRY(vocabulary.set_role(role, *id));
@@ -66,14 +73,14 @@ Status read_roles(const Pipeline& pipeline, const Json& json, const FilePlace& p
     const WordModelOptions& model = pipeline.model();
     const bool is_bytes = pipeline.pre_tokenizer().has(PreTokenizerStep::Kind::byte_level);
     if (model.type == ModelType::unigram || (model.type == ModelType::bpe && model.suffix.empty() && !is_bytes)) {
-        HK_TRY(set_spiece_roles(vocabulary));
+        HK_TRY(set_named_roles(kSpieceNames, vocabulary));
         HK_TRY(read_special_files(folder, vocabulary));
         HK_TRY(set_family_roles(folder, vocabulary));
-        HK_TRY(set_bert_roles(vocabulary));
+        HK_TRY(set_named_roles(kBertNames, vocabulary));
         return read_text_frame(folder, member(json, "post_processor"), vocabulary);
     }
     HK_TRY(read_special_files(folder, vocabulary));
-    if (model.type == ModelType::wordpiece) return set_bert_roles(vocabulary);
+    if (model.type == ModelType::wordpiece) return set_named_roles(kBertNames, vocabulary);
     if (model.type != ModelType::bpe || !model.suffix.empty()) return {};
     bool has_role = false;
     for (int32_t i = 0; i < kTokenRoles; ++i) has_role |= vocabulary.role(static_cast<TokenRole>(i)).has_value();

@@ -1,6 +1,6 @@
 #include "text/pipeline/cut_rule.hpp"
 
-#include "text/files/spiece_model.hpp"
+#include "text/files/spiece_shape.hpp"
 #include "text/gpt2_words.hpp"
 #include "text/pipeline/known_expressions.hpp"
 
@@ -107,6 +107,10 @@ void follow(const PreTokenizerStep& step, CutState& state) {
         }
         if (whole && !step.invert && regex->expression() == "\\n+") { // Gemma 4's
             state.is_split_after_newline = true;
+            return;
+        }
+        if (!step.invert && behavior == SplitBehavior::removed && regex->expression() == kSpieceSpaces && is_space) {
+            split(false);
             return;
         }
         if (!state.is_split_before_space) state.before_space = false;

@@ -28,21 +28,25 @@ constexpr std::string_view kOfGpt2[] = {kGpt2Pattern};
 constexpr std::string_view kOfLlama3[] = {kLlama3};
 constexpr std::string_view kOfQwen2[] = {kQwen2};
 constexpr std::string_view kOfQwen35[] = {kQwen35};
-constexpr std::string_view kOfCl100k[] = {kCl100k};
 constexpr std::string_view kOfTekken[] = {kTekken};
 constexpr std::string_view kOfO200k[] = {kO200k};
 constexpr std::string_view kOfDeepSeek[] = {kDeepSeekNumbers, kDeepSeekChinese, kDeepSeekWords};
 
-constexpr KnownExpressions kKnown[] = {{"gpt-2", kOfGpt2},   {"llama-bpe", kOfLlama3}, {"qwen2", kOfQwen2},
-                                       {"qwen35", kOfQwen35}, {"", kOfCl100k},          {"tekken", kOfTekken},
-                                       {"gpt-4o", kOfO200k}, {"deepseek-v3", kOfDeepSeek}};
+constexpr std::string_view kNumber = R"(\p{N})";
+constexpr std::string_view kOfDigits[] = {kNumber, kGpt2Pattern};
+
+constexpr KnownExpressions kKnown[] = {
+    {"gpt-2", kOfGpt2, false},    {"smollm", kOfDigits, false},  {"llama-bpe", kOfLlama3, true},
+    {"dbrx", kOfLlama3, false},   {"qwen2", kOfQwen2, false},    {"qwen35", kOfQwen35, false},
+    {"tekken", kOfTekken, true},  {"gpt-4o", kOfO200k, false},   {"deepseek-v3", kOfDeepSeek, false},
+};
 
 } // namespace
 
 std::span<const KnownExpressions> known_expressions() { return kKnown; }
 
 bool words_end_at_spaces(std::string_view expression) {
-    return std::ranges::any_of(kKnown, [&](const KnownExpressions& known) {
+    return expression == kCl100k || std::ranges::any_of(kKnown, [&](const KnownExpressions& known) {
         return std::ranges::find(known.expressions, expression) != known.expressions.end();
     });
 }

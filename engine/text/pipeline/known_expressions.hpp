@@ -6,10 +6,11 @@
 
 namespace hekla::text {
 
-// A pre-tokenizer: expressions that split in this order, and whether digits are split off before.
+// A pre-tokenizer: expressions that split in this order.
 struct KnownExpressions {
     std::string_view name; // llama.cpp's (tokenizer.ggml.pre); empty: none
     std::span<const std::string_view> expressions;
+    bool ignores_merges = false; // whether llama.cpp takes a word that is a token as that, by the name
 };
 
 std::span<const KnownExpressions> known_expressions();

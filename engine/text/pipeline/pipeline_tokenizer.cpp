@@ -59,7 +59,8 @@ class PipelineTokenizer::Run {
 public:
     Run(const PipelineTokenizer& tokenizer, const EncodeOptions& options, std::string_view text,
         std::vector<int32_t>& ids, std::vector<ByteRange>* ranges)
-        : tokenizer_(tokenizer), options_(options), text_(text), ids_(ids), ranges_(ranges) {}
+        : tokenizer_(tokenizer), options_(options), text_(text), ids_(ids), ranges_(ranges), first_(ids.size()),
+          is_unigram_(tokenizer.pipeline()->model().type == WordModelOptions::Type::unigram) {}
 
     // Encodes a part of the text without raw added tokens.
     Status segment(std::size_t begin, std::size_t end) {
@@ -78,11 +79,20 @@ public:
             },
             [&](const TokenMatcher::Match& match) {
                 ids_.push_back(match.id);
-                if (ranges_ != nullptr) ranges_->push_back(form.origin(match.begin, match.end));
+                if (ranges_ == nullptr) return;
+                ranges_->push_back(form.origin(match.begin, match.end));
+                if (!tokenizer_.pipeline()->normalizer().is_none())
+                    trim(form.text().substr(match.begin, match.end - match.begin));
             });
     }
 
 private:
+    // Trims the last range by the text that its token was found as, where the vocabulary does not tell it.
+    void trim(std::string_view token) const {
+        for (const RangeTrim& trim : tokenizer_.pipeline()->post_processor().trims)
+            trim_range(trim, text_, token, ids_.size() == first_ + 1, ranges_->back());
+    }
+
     Status words(AlignedText form) {
         TextPieces pieces;
         const std::size_t size = form.size();
@@ -119,7 +129,10 @@ private:
         }
         for (const WordToken& token : tokens) {
             ids_.push_back(token.id);
-            if (ranges_ != nullptr) ranges_->push_back(text.origin(begin + token.begin, begin + token.end));
+            if (ranges_ == nullptr) continue;
+            ranges_->push_back(text.origin(begin + token.begin, begin + token.end));
+            if (is_unigram_ && token.id == tokenizer_.pipeline()->model().unknown_id)
+                trim(bytes.substr(token.begin, token.end - token.begin));
         }
         return {};
     }
@@ -129,6 +142,8 @@ private:
     std::string_view text_;
     std::vector<int32_t>& ids_;
     std::vector<ByteRange>* ranges_;
+    std::size_t first_; // ids that were there before
+    bool is_unigram_;
     std::size_t segment_ = 0; // where the current segment begins
     WordCache<WordToken> seen_;
     std::vector<WordToken> fresh_;

@@ -98,20 +98,29 @@ Result<PostProcessor> PostProcessor::read(const Section& section) {
     return out;
 }
 
-void trim_ranges(const RangeTrim& trim, const Vocabulary& vocabulary, std::string_view text,
+void trim_range(const RangeTrim& trim, std::string_view text, std::string_view token, bool is_first, ByteRange& range) {
+    std::size_t leading = spaces_at_start(token);
+    const std::size_t trailing = spaces_at_end(token);
+    if ((is_first || range.begin == 0) && trim.add_prefix_space && leading == 1) leading = 0;
+    for (; leading > 0 && range.begin < range.end; --leading)
+        range.begin = std::min<uint64_t>(range.end, range.begin + first_code_point(text.substr(range.begin)).size);
+    for (std::size_t left = trailing; left > 0 && range.end > range.begin; --left)
+        range.end = std::max<uint64_t>(range.begin, last_code_point_start(text.substr(0, range.end)));
+}
+
+void trim_ranges(const RangeTrim& trim, const Vocabulary& vocabulary, bool as_given, std::string_view text,
                  std::span<const int32_t> ids, std::span<ByteRange> ranges) {
+    const std::span<const AddedToken> added = vocabulary.added();
     for (std::size_t i = 0; i < ids.size(); ++i) {
         ByteRange& range = ranges[i];
-        // An added token's white space is what it took from the text.
-        const std::string_view token = vocabulary.is_added(ids[i]) ? text.substr(range.begin, range.end - range.begin)
-                                                                   : vocabulary.token(ids[i]);
-        std::size_t leading = spaces_at_start(token);
-        const std::size_t trailing = spaces_at_end(token);
-        if ((i == 0 || range.begin == 0) && trim.add_prefix_space && leading == 1) leading = 0;
-        for (; leading > 0 && range.begin < range.end; --leading)
-            range.begin = std::min<uint64_t>(range.end, range.begin + first_code_point(text.substr(range.begin)).size);
-        for (std::size_t left = trailing; left > 0 && range.end > range.begin; --left)
-            range.end = std::max<uint64_t>(range.begin, last_code_point_start(text.substr(0, range.end)));
+        std::string_view token = vocabulary.token(ids[i]);
+        if (vocabulary.is_added(ids[i])) {
+            if (!as_given && std::ranges::lower_bound(added, ids[i], {}, &AddedToken::id)->normalized) continue;
+            // With the white space that it took, unless the model made it of another text.
+            const std::string_view found = text.substr(range.begin, range.end - range.begin);
+            if (found.find(token) != std::string_view::npos) token = found;
+        }
+        trim_range(trim, text, token, i == 0, range);
     }
 }
 

@@ -23,8 +23,11 @@ struct PostProcessor {
     static Result<PostProcessor> read(const Section& section);
 };
 
-// Applies a trim to the ranges of a whole text's tokens.
-void trim_ranges(const RangeTrim& trim, const Vocabulary& vocabulary, std::string_view text,
+// Applies a trim to the ranges of a whole text's tokens. `as_given`: whether normalized added tokens were found in the
+// text as it is; others are left as they are.
+void trim_ranges(const RangeTrim& trim, const Vocabulary& vocabulary, bool as_given, std::string_view text,
                  std::span<const int32_t> ids, std::span<ByteRange> ranges);
+// Applies a trim to the range of one token, by the text that it was found as.
+void trim_range(const RangeTrim& trim, std::string_view text, std::string_view token, bool is_first, ByteRange& range);
 
 } // namespace hekla::text

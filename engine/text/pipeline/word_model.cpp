@@ -364,6 +364,8 @@ Result<WordModelOptions> WordModelOptions::read(const Section& section) {
         HK_ASSIGN(options.fuse_unknown, section.flag("fuse_unk", false));
         HK_ASSIGN(options.byte_fallback, section.flag("byte_fallback", false));
         HK_ASSIGN(options.ignore_merges, section.flag("ignore_merges", false));
+        if (options.byte_fallback && (!options.prefix.empty() || !options.suffix.empty()))
+            return section.refused("has \"byte_fallback\" together with a prefix or suffix of tokens", "either of them");
     } else if (type == "Unigram") {
         options.type = Type::unigram;
         HK_TRY(section.check_members({"unk_id", "byte_fallback", "vocab", "alpha", "nbest_size"}));
