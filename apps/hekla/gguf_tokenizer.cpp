@@ -91,13 +91,14 @@ Status add_expressions(const text::PreTokenizerStep& step, const std::string& wh
         return {};
     }
     const text::Regex* regex = step.splits.empty() ? nullptr : step.splits.front().first.regex();
-    const bool whole = step.type == "Split" && regex != nullptr &&
-                       step.splits.front().second ==
-                           (step.invert ? text::SplitBehavior::removed : text::SplitBehavior::isolated);
+    const bool whole =
+        step.type == "Split" && regex != nullptr &&
+        step.splits.front().second == (step.invert ? text::SplitBehavior::removed : text::SplitBehavior::isolated);
     if (!whole)
-        return unsupported(fmt::format("{}: the pre-tokenizer {} of its tokenizer cannot be expressed in GGUF; llama.cpp "
-                                       "knows Digits one by one, and Split by expressions",
-                                       where, step.type));
+        return unsupported(
+            fmt::format("{}: the pre-tokenizer {} of its tokenizer cannot be expressed in GGUF; llama.cpp "
+                        "knows Digits one by one, and Split by expressions",
+                        where, step.type));
     split.expressions.push_back(regex->expression());
     return {};
 }
@@ -115,9 +116,10 @@ Result<std::string> name_of(const Split& split, const std::string& where) {
 }
 
 Status refuse_prefix_space(const std::string& where) {
-    return unsupported(fmt::format("{}: the tokenizer adds a space before a text (\"add_prefix_space\"), which llama.cpp "
-                                   "does not do for byte-level BPE",
-                                   where));
+    return unsupported(
+        fmt::format("{}: the tokenizer adds a space before a text (\"add_prefix_space\"), which llama.cpp "
+                    "does not do for byte-level BPE",
+                    where));
 }
 
 // Byte-level BPE of a tokenizer.json.
@@ -125,11 +127,13 @@ Result<std::string> byte_level_name(const text::Pipeline& pipeline, const std::s
     using Kind = text::NormalizerStep::Kind;
     for (const text::NormalizerStep& step : pipeline.normalizer().steps()) {
         if (step.kind != Kind::form || step.form != text::NormalForm::nfc)
-            return unsupported(fmt::format("{}: llama.cpp has no normalizer for byte-level BPE, and the tokenizer has one: {}",
-                                           where, pipeline.section("normalizer").dump()));
-        log.warning(fmt::format("{}: the tokenizer composes texts first (NFC), and llama.cpp does not: it has other ids "
-                                "for texts with combining marks",
-                                where));
+            return unsupported(
+                fmt::format("{}: llama.cpp has no normalizer for byte-level BPE, and the tokenizer has one: {}", where,
+                            pipeline.section("normalizer").dump()));
+        log.warning(
+            fmt::format("{}: the tokenizer composes texts first (NFC), and llama.cpp does not: it has other ids "
+                        "for texts with combining marks",
+                        where));
     }
     Split split;
     split.ignores_merges = pipeline.model().ignore_merges;
@@ -153,8 +157,8 @@ Result<Tokens> character_pieces(const text::PipelineTokenizer& tokenizer, const 
     if (const auto shape = text::spiece_shape(pipeline, tokenizer.vocabulary(), tokenizer.tables())) {
         if (!shape->preparation.is_none() || !shape->squeezed.empty()) return refuse("normalizer");
         if (!shape->model.charsmap.empty() || shape->model.remove_extra_whitespaces)
-            log.warning(fmt::format("{}: SentencePiece normalizes texts and removes repeated spaces, and llama.cpp does not",
-                                    where));
+            log.warning(fmt::format(
+                "{}: SentencePiece normalizes texts and removes repeated spaces, and llama.cpp does not", where));
         return pieces_of(shape->model, tokenizer.vocabulary(),
                          shape->model.add_dummy_prefix && shape->spaces != text::SpaceRule::never, where);
     }
@@ -189,8 +193,8 @@ Result<Tokens> read_tokens(const text::Tokenizer& tokenizer, const std::string& 
     const text::Vocabulary& vocabulary = tokenizer.vocabulary();
     if (const auto* pieces = dynamic_cast<const text::SentencePiece*>(&tokenizer)) {
         if (!pieces->model().charsmap.empty() || pieces->model().remove_extra_whitespaces)
-            log.warning(fmt::format("{}: SentencePiece normalizes texts and removes repeated spaces, and llama.cpp does not",
-                                    where));
+            log.warning(fmt::format(
+                "{}: SentencePiece normalizes texts and removes repeated spaces, and llama.cpp does not", where));
         return pieces_of(pieces->model(), vocabulary, pieces->model().add_dummy_prefix, where);
     }
     Tokens tokens = tokens_of(vocabulary, tokenizer.kind() == "character");

@@ -49,8 +49,8 @@ public:
     bool can_cut(std::string_view text, std::size_t at) const;
 
 private:
-    // Finds the next token at or after `from`, and sets `from` to where to look for the one after it. `done`: up to here
-    // white space belongs to the token before.
+    // Finds the next token at or after `from`, and sets `from` to where to look for the one after it. `done`: up to
+    // here white space belongs to the token before.
     bool find(std::string_view text, std::size_t& from, std::size_t done, bool match_special, Match& match) const;
 
     std::vector<AddedToken> tokens_;

@@ -15,7 +15,8 @@ std::optional<ByteBpeOptions> byte_bpe_options(const Pipeline& pipeline) {
     const std::vector<NormalizerStep>& normal = pipeline.normalizer().steps();
     const std::vector<PreTokenizerStep>& steps = pipeline.pre_tokenizer().steps();
     ByteBpeOptions options;
-    options.nfc = normal.size() == 1 && normal[0].kind == NormalizerStep::Kind::form && normal[0].form == NormalForm::nfc;
+    options.nfc =
+        normal.size() == 1 && normal[0].kind == NormalizerStep::Kind::form && normal[0].form == NormalForm::nfc;
     if (model.type != WordModelOptions::Type::bpe || !model.prefix.empty() || !model.suffix.empty() ||
         model.byte_fallback || (!normal.empty() && !options.nfc) || steps.empty() || steps.size() > 2 ||
         steps.back().kind != Kind::byte_level)
@@ -167,7 +168,8 @@ private:
     Status merge(std::string_view bytes, const Origin& origin) {
         if (bytes.size() > 0x7FFFFFFFu)
             return unsupported(fmt::format("{}: a word of {} bytes; up to 2147483647 can be encoded",
-                                           describe_position(options_.origin, text_, origin(0, 1).begin), bytes.size()));
+                                           describe_position(options_.origin, text_, origin(0, 1).begin),
+                                           bytes.size()));
         work_.clear();
         if (bpe_.options_.ignore_merges) {
             const std::optional<int32_t> id = bpe_.find(bpe_.alphabet_.spell(bytes));

@@ -84,8 +84,7 @@ SentencePiece::SentencePiece(Vocabulary vocabulary, SpieceModel model, SentenceP
                              SentencePieceModel cutter)
     : Tokenizer(std::move(vocabulary)), model_(std::move(model)), options_(std::move(options)),
       cutter_(std::move(cutter)), added_(this->vocabulary().added()) {
-    by_words_ = model_.add_dummy_prefix && model_.remove_extra_whitespaces &&
-                !model_.space_is_suffix &&
+    by_words_ = model_.add_dummy_prefix && model_.remove_extra_whitespaces && !model_.space_is_suffix &&
                 (model_.kind == SpieceModel::Kind::unigram || model_.kind == SpieceModel::Kind::bpe) &&
                 spaces_begin_pieces(model_);
     set_hash(spiece_identity({model_, options_.preparation, SpaceRule::model, {}}, this->vocabulary(),

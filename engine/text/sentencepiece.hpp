@@ -41,9 +41,7 @@ public:
     Result<std::unique_ptr<Tokenizer>> remade(Vocabulary vocabulary) const override {
         return create(std::move(vocabulary), model_, options_);
     }
-    bool own_drops_leading_spaces() const override {
-        return model_.remove_extra_whitespaces;
-    }
+    bool own_drops_leading_spaces() const override { return model_.remove_extra_whitespaces; }
     const SpieceModel& model() const { return model_; }
     const SentencePieceOptions& options() const { return options_; }
 

@@ -59,7 +59,8 @@ void SuffixBpe::cut(const BertNormalizer::Word& normal, bool special, std::vecto
         at += size;
         if (at == word.size()) character += kWordEnd;
         const std::optional<int32_t> id = vocabulary().find_in_model(character);
-        symbols.push_back({id && (special || !vocabulary().is_special(*id)) ? *id : unknown(), static_cast<uint32_t>(size)});
+        symbols.push_back(
+            {id && (special || !vocabulary().is_special(*id)) ? *id : unknown(), static_cast<uint32_t>(size)});
     }
     merges_.apply(symbols, scratch);
 }
@@ -71,8 +72,9 @@ std::string SuffixBpe::tidied(std::string text) const {
 
 std::string SuffixBpe::to_json() const {
     if (pipeline() != nullptr)
-        return pipeline()->to_json(vocabulary(), fmt::format("\"vocab\": {},\n    {}", model_vocabulary_json(vocabulary()),
-                                                             merges_member(vocabulary(), merges_.list())));
+        return pipeline()->to_json(vocabulary(),
+                                   fmt::format("\"vocab\": {},\n    {}", model_vocabulary_json(vocabulary()),
+                                               merges_member(vocabulary(), merges_.list())));
     std::string list;
     for (const Merge& merge : merges_.list())
         list += fmt::format(

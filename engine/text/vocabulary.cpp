@@ -169,8 +169,8 @@ void Vocabulary::append_identity(std::string& bytes) const {
     put(bytes, static_cast<uint64_t>(added_.size()));
     for (const AddedToken& token : added_) {
         put(bytes, token.id);
-        put(bytes, static_cast<uint8_t>(token.special << 0 | token.lstrip << 1 | token.rstrip << 2 |
-                                        token.single_word << 3));
+        put(bytes,
+            static_cast<uint8_t>(token.special << 0 | token.lstrip << 1 | token.rstrip << 2 | token.single_word << 3));
     }
     for (const std::optional<int32_t>& role : roles_) put(bytes, role.value_or(-1));
     if (frame_ == TextFrame()) return; // keeps identities of earlier versions, which had no frame, valid

@@ -30,10 +30,10 @@ struct SpecialToken {
 struct AddedToken {
     int32_t id = 0;
     std::string content;
-    bool special = true;     // a control token, which decoding can skip and encoding can ignore
-    bool lstrip = false;     // includes the white space before it
-    bool rstrip = false;     // includes the white space after it
-    bool normalized = false; // is matched in the normalized text, in its own normal form
+    bool special = true;      // a control token, which decoding can skip and encoding can ignore
+    bool lstrip = false;      // includes the white space before it
+    bool rstrip = false;      // includes the white space after it
+    bool normalized = false;  // is matched in the normalized text, in its own normal form
     bool single_word = false; // does not match inside a word
 };
 

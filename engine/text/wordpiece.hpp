@@ -7,7 +7,7 @@ namespace hekla::text {
 
 struct WordPieceOptions {
     BertNormalization normalization;
-    std::string prefix = "##";       // of pieces inside a word
+    std::string prefix = "##";   // of pieces inside a word
     uint32_t longest_word = 100; // in characters; a longer word becomes the unknown token
 };
 

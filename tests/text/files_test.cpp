@@ -111,8 +111,9 @@ TEST_CASE("tokenizer.json: unsupported options are rejected by name") {
     refused(small_json(R"({"type":"ByteLevel"})", "[]", R"(,"dropout":0.1)"), "dropout");
     refused(small_json(R"({"type":"ByteLevel"})", "[]", R"(,"shuffle":true)"), "model has the option \"shuffle\"");
     refused(R"({"model":{"type":"Other","vocab":[]}})", "model is \"Other\"; supported: BPE");
-    refused(R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Foo"}]},"model":{"type":"BPE"}})",
-            "normalizer.normalizers[1] is \"Foo\"; supported: Sequence, NFC");
+    refused(
+        R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Foo"}]},"model":{"type":"BPE"}})",
+        "normalizer.normalizers[1] is \"Foo\"; supported: Sequence, NFC");
     refused(R"({"post_processor":{"type":"Foo"},"model":{"type":"BPE"}})", "post_processor is \"Foo\"");
     refused(R"({"decoder":{"type":"Foo"},"model":{"type":"BPE"}})", "decoder is \"Foo\"");
     refused(R"({"filter":{"type":"Foo"},"model":{"type":"BPE"}})", "has a section \"filter\"");

@@ -81,16 +81,14 @@ std::vector<std::string> tokenizer_files_in(const FilePlace& folder) {
     return names;
 }
 
-
 Status ByteBpe::save(const std::filesystem::path& folder) const {
     HK_TRY(write_file_atomically(folder / "vocab.json", gpt2_vocabulary_json(*this)));
     HK_TRY(write_file_atomically(folder / "merges.txt", gpt2_merges_text(*this)));
     HK_TRY(write_special_files(
         folder, vocabulary(),
-        pipeline() != nullptr
-            ? tokenizer_class_json(*pipeline())
-            : fmt::format("  \"add_prefix_space\": {},\n  \"tokenizer_class\": \"GPT2Tokenizer\"",
-                          yes(options_.add_prefix_space))));
+        pipeline() != nullptr ? tokenizer_class_json(*pipeline())
+                              : fmt::format("  \"add_prefix_space\": {},\n  \"tokenizer_class\": \"GPT2Tokenizer\"",
+                                            yes(options_.add_prefix_space))));
     return write_file_atomically(folder / "tokenizer.json", to_json());
 }
 

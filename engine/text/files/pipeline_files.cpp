@@ -14,9 +14,8 @@ std::string pipeline_identity(const Pipeline& pipeline, const Vocabulary& vocabu
         return byte_bpe_identity(*options, vocabulary, tables.merges.list());
     if (const std::optional<SpieceShape> shape = spiece_shape(pipeline, vocabulary, tables))
         return spiece_identity(*shape, vocabulary, {});
-    std::string identity =
-        fmt::format("pipeline/1\n{}\n{}\n{}\n", pipeline.section("normalizer").dump(),
-                    pipeline.section("pre_tokenizer").dump(), pipeline.model().given.dump());
+    std::string identity = fmt::format("pipeline/1\n{}\n{}\n{}\n", pipeline.section("normalizer").dump(),
+                                       pipeline.section("pre_tokenizer").dump(), pipeline.model().given.dump());
     vocabulary.append_identity(identity);
     for (const AddedToken& token : vocabulary.added())
         if (token.normalized) identity += fmt::format("normalized {}\n", token.id);
@@ -56,7 +55,8 @@ std::string model_lists_json(const WordModelOptions& options, const Vocabulary& 
         return fmt::format("\"vocab\": [{}\n    ]", list);
     }
     std::string lists = "\"vocab\": " + model_vocabulary_json(vocabulary);
-    if (options.type == WordModelOptions::Type::bpe) lists += ",\n    " + merges_member(vocabulary, tables.merges.list());
+    if (options.type == WordModelOptions::Type::bpe)
+        lists += ",\n    " + merges_member(vocabulary, tables.merges.list());
     return lists;
 }
 

@@ -222,8 +222,7 @@ std::string SentencePiece::to_json() const {
                           R"({{"type": "Strip", "content": " ", "start": 1, "stop": 0}}]}})",
                           kSpacePiece)
             : metaspace_json(prefix.c_str());
-    return tokenizer_document(tokens, normalizer, split,
-                              text_frame_json(tokens), decoder, model);
+    return tokenizer_document(tokens, normalizer, split, text_frame_json(tokens), decoder, model);
 }
 
 Status SentencePiece::save(const std::filesystem::path& folder) const {

@@ -80,7 +80,8 @@ bool is_closed(const SpieceModel& model, const Vocabulary& vocabulary, std::span
                                          right = vocabulary.find_in_model(text.substr(cut));
             const auto is_normal = [&](const std::optional<int32_t>& one) {
                 return one && model.pieces[static_cast<std::size_t>(*one)].type == SpieceModel::Type::normal &&
-                       (made.contains(*one) || first_code_point(vocabulary.token(*one)).size == vocabulary.token(*one).size());
+                       (made.contains(*one) ||
+                        first_code_point(vocabulary.token(*one)).size == vocabulary.token(*one).size());
             };
             if (is_normal(left) && is_normal(right) && !pairs.contains(key(*left, *right))) return false;
         }

@@ -46,11 +46,10 @@ Status read_scored_vocabulary(const Json& model, const std::string& name, const 
 }
 
 using RoleName = std::pair<const char*, TokenRole>;
-constexpr RoleName kSpieceNames[] = {{"<s>", TokenRole::bos},       {"</s>", TokenRole::eos},
-                                     {"<pad>", TokenRole::pad},     {"[CLS]", TokenRole::cls},
-                                     {"[SEP]", TokenRole::separator}, {"[MASK]", TokenRole::mask},
-                                     {"[PAD]", TokenRole::pad},     {"<cls>", TokenRole::cls},
-                                     {"<sep>", TokenRole::separator}, {"<mask>", TokenRole::mask}};
+constexpr RoleName kSpieceNames[] = {
+    {"<s>", TokenRole::bos},         {"</s>", TokenRole::eos},    {"<pad>", TokenRole::pad}, {"[CLS]", TokenRole::cls},
+    {"[SEP]", TokenRole::separator}, {"[MASK]", TokenRole::mask}, {"[PAD]", TokenRole::pad}, {"<cls>", TokenRole::cls},
+    {"<sep>", TokenRole::separator}, {"<mask>", TokenRole::mask}};
 constexpr RoleName kBertNames[] = {{"[UNK]", TokenRole::unk},
                                    {"[SEP]", TokenRole::separator},
                                    {"[PAD]", TokenRole::pad},
@@ -134,11 +133,12 @@ Result<std::unique_ptr<Tokenizer>> make_tokenizer(std::shared_ptr<const Pipeline
     if (const std::optional<ByteBpeOptions> options = byte_bpe_options(*pipeline); options && as_given) {
         made = ByteBpe::create(std::move(vocabulary), tables.merges, *options);
     } else if (model.type == ModelType::wordpiece && bert && split == "BertPreTokenizer" && as_given && has_unknown) {
-        WordPieceOptions options{*bert, model.prefix, static_cast<uint32_t>(std::min<std::size_t>(model.longest_word, UINT32_MAX))};
+        WordPieceOptions options{*bert, model.prefix,
+                                 static_cast<uint32_t>(std::min<std::size_t>(model.longest_word, UINT32_MAX))};
         made = WordPiece::create(std::move(vocabulary), std::move(options));
-    } else if (model.type == ModelType::bpe && model.suffix == kWordEnd && model.prefix.empty() && !model.byte_fallback &&
-               !model.fuse_unknown && !model.ignore_merges && bert && split == "BertPreTokenizer" && as_given &&
-               has_unknown) {
+    } else if (model.type == ModelType::bpe && model.suffix == kWordEnd && model.prefix.empty() &&
+               !model.byte_fallback && !model.fuse_unknown && !model.ignore_merges && bert &&
+               split == "BertPreTokenizer" && as_given && has_unknown) {
         made = SuffixBpe::create(std::move(vocabulary), tables.merges, *bert);
     } else if (model.type == ModelType::word_level && bert &&
                (split == "BertPreTokenizer" || split == "WhitespaceSplit") && as_given && has_unknown) {
@@ -183,7 +183,8 @@ Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path) {
     HK_TRY(read_roles(*pipeline, json, path, vocabulary));
     // Added tokens are decoded like all others.
     const std::vector<AddedToken> added(vocabulary.added().begin(), vocabulary.added().end());
-    for (const AddedToken& token : added) HK_TRY(vocabulary.set_bytes(token.id, decoder.bytes_of(pipeline->form_of(token.id, vocabulary))));
+    for (const AddedToken& token : added)
+        HK_TRY(vocabulary.set_bytes(token.id, decoder.bytes_of(pipeline->form_of(token.id, vocabulary))));
     Result<std::unique_ptr<Tokenizer>> tokenizer = make_tokenizer(std::move(pipeline), std::move(vocabulary), tables);
     if (!tokenizer.ok() && tokenizer.message().find(path.parent_path().string()) == std::string::npos)
         return tokenizer.status().with_context(name);
@@ -197,21 +198,21 @@ std::string ByteBpe::to_json() const {
                                                            merges_member(vocabulary, merges_.list())));
     // Without a file these are the options of training, or of GPT-2's two files.
     const std::optional<int32_t> unknown = special(TokenRole::unk);
-    const std::string model =
-        fmt::format("{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    "
-                    "\"continuing_subword_prefix\": \"\",\n"
-                    "    \"end_of_word_suffix\": \"\",\n    \"fuse_unk\": {},\n    \"byte_fallback\": false,\n    "
-                    "\"ignore_merges\": {},\n"
-                    "    \"vocab\": {},\n    {}\n  }}",
-                    unknown ? json_quote(vocabulary.token(*unknown)) : "null", yes(options_.fuse_unknown),
-                    yes(options_.ignore_merges), vocabulary_json(vocabulary),
-                    merges_member(vocabulary, merges_.list()));
+    const std::string model = fmt::format(
+        "{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    "
+        "\"continuing_subword_prefix\": \"\",\n"
+        "    \"end_of_word_suffix\": \"\",\n    \"fuse_unk\": {},\n    \"byte_fallback\": false,\n    "
+        "\"ignore_merges\": {},\n"
+        "    \"vocab\": {},\n    {}\n  }}",
+        unknown ? json_quote(vocabulary.token(*unknown)) : "null", yes(options_.fuse_unknown),
+        yes(options_.ignore_merges), vocabulary_json(vocabulary), merges_member(vocabulary, merges_.list()));
     const std::string byte_level =
         "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true}";
     return tokenizer_document(
         vocabulary, "null",
-        fmt::format("{{\"type\": \"ByteLevel\", \"add_prefix_space\": {}, \"trim_offsets\": true, \"use_regex\": true}}",
-                    yes(options_.add_prefix_space)),
+        fmt::format(
+            "{{\"type\": \"ByteLevel\", \"add_prefix_space\": {}, \"trim_offsets\": true, \"use_regex\": true}}",
+            yes(options_.add_prefix_space)),
         R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})", byte_level, model);
 }
 

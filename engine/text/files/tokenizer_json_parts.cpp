@@ -106,11 +106,11 @@ namespace {
 std::string added_tokens_json(const Vocabulary& vocabulary) {
     std::string out;
     for (const AddedToken& token : vocabulary.added())
-        out += fmt::format(
-            "{}\n    {{\"id\": {}, \"content\": {}, \"single_word\": {}, \"lstrip\": {}, \"rstrip\": {}, "
-            "\"normalized\": {}, \"special\": {}}}",
-            out.empty() ? "" : ",", token.id, json_quote(token.content), yes(token.single_word), yes(token.lstrip), yes(token.rstrip),
-            yes(token.normalized), yes(token.special));
+        out +=
+            fmt::format("{}\n    {{\"id\": {}, \"content\": {}, \"single_word\": {}, \"lstrip\": {}, \"rstrip\": {}, "
+                        "\"normalized\": {}, \"special\": {}}}",
+                        out.empty() ? "" : ",", token.id, json_quote(token.content), yes(token.single_word),
+                        yes(token.lstrip), yes(token.rstrip), yes(token.normalized), yes(token.special));
     return out.empty() ? "[]" : "[" + out + "\n  ]";
 }
 

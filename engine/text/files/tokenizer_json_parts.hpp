@@ -27,7 +27,7 @@ Status read_unknown(const Json& model, const std::string& name, bool required, V
 // Reads model.merges, each "a b" or ["a", "b"].
 Status read_model_merges(const Json& model, const std::string& name, BpeBuilder& builder);
 
-const char* yes(bool value); // "true", "false"
+const char* yes(bool value);                                     // "true", "false"
 std::string vocabulary_json(const Vocabulary& vocabulary);       // all tokens
 std::string model_vocabulary_json(const Vocabulary& vocabulary); // those of the model
 // Returns the whole file; the arguments are JSON.

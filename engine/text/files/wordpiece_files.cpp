@@ -108,8 +108,7 @@ std::string bert_template_json(const Vocabulary& vocabulary) {
 
 std::string WordPiece::to_json() const {
     const Vocabulary& tokens = vocabulary();
-    if (pipeline() != nullptr)
-        return pipeline()->to_json(tokens, "\"vocab\": " + model_vocabulary_json(tokens));
+    if (pipeline() != nullptr) return pipeline()->to_json(tokens, "\"vocab\": " + model_vocabulary_json(tokens));
     return tokenizer_document(
         tokens, bert_normalizer_json(options_.normalization), "{\"type\": \"BertPreTokenizer\"}",
         bert_template_json(tokens),

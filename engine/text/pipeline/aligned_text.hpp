@@ -45,7 +45,8 @@ public:
     // Appends `prefix` and bytes [begin, end) of `other`, which are not empty; both begin with the first one's origin.
     void append_prefixed(std::string_view prefix, const AlignedText& other, std::size_t begin, std::size_t end);
     // Appends bytes [begin, end) of `other` in the byte alphabet: a letter a byte, with its character's origin.
-    void append_spelled(const AlignedText& other, std::size_t begin, std::size_t end, std::span<const std::string> letters);
+    void append_spelled(const AlignedText& other, std::size_t begin, std::size_t end,
+                        std::span<const std::string> letters);
 
 private:
     void put(char32_t value, const ByteRange& origin);

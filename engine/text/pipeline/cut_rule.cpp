@@ -76,7 +76,8 @@ void follow(const PreTokenizerStep& step, CutState& state) {
         if (step.prepend != PreTokenizerStep::Prepend::never) {
             if (!state.is_split_after_newline || step.prepend == PreTokenizerStep::Prepend::first)
                 state.after_newline = false;
-            if (!is_space && state.space != step.replacement && !state.is_split_before_space) state.before_space = false;
+            if (!is_space && state.space != step.replacement && !state.is_split_before_space)
+                state.before_space = false;
         }
         if (is_space) state.space = step.replacement;
         if (step.splits_words && state.space == step.replacement) split(false);

@@ -31,7 +31,8 @@ Result<DecoderStep> read_decoder_step(const Section& section) {
         HK_ASSIGN(const bool prefix, section.flag("add_prefix_space", true));
         HK_ASSIGN(const std::string scheme, section.text("prepend_scheme", prefix ? "always" : "never"));
         if (scheme != "always" && scheme != "first" && scheme != "never")
-            return section.refused(fmt::format("has \"prepend_scheme\": {}", json_quote(scheme)), "always, first, never");
+            return section.refused(fmt::format("has \"prepend_scheme\": {}", json_quote(scheme)),
+                                   "always, first, never");
         step.drops_first = scheme != "never";
     } else if (type == "WordPiece") {
         HK_TRY(section.check_members({"prefix", "cleanup"}));
@@ -86,8 +87,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 // Removes spaces before punctuation and inside contractions of one token.
 void clean_up(std::string& token) {
     constexpr std::pair<std::string_view, std::string_view> kSpaced[] = {
-        {" .", "."},     {" ?", "?"},   {" !", "!"},           {" ,", ","},   {" ' ", "'"},  {" n't", "n't"},
-        {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+        {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+        {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     for (const auto& [from, to] : kSpaced) replace_all(token, from, to);
 }
 
@@ -175,7 +176,9 @@ public:
         : step_(step), alphabet_(alphabet), is_joined_(is_joined) {}
 
     // Returns whether this and what follows sees the text as one token.
-    bool joins() const { return is_joined_ || step_.kind == DecoderKind::fuse || step_.kind == DecoderKind::byte_level; }
+    bool joins() const {
+        return is_joined_ || step_.kind == DecoderKind::fuse || step_.kind == DecoderKind::byte_level;
+    }
 
     template<class Next>
     void push(std::string_view token, const Next& next) {
@@ -193,8 +196,7 @@ public:
         }
         case DecoderKind::wordpiece: {
             std::string text(token);
-            if (!is_first)
-                text = text.starts_with(step_.mark) ? text.substr(step_.mark.size()) : " " + text;
+            if (!is_first) text = text.starts_with(step_.mark) ? text.substr(step_.mark.size()) : " " + text;
             if (step_.cleanup) clean_up(text);
             return next(text);
         }
@@ -263,8 +265,10 @@ private:
     }
 
     std::string stripped(std::string_view token) const {
-        for (std::size_t i = 0; i < step_.start && token.starts_with(step_.mark); ++i) token.remove_prefix(step_.mark.size());
-        for (std::size_t i = 0; i < step_.stop && token.ends_with(step_.mark); ++i) token.remove_suffix(step_.mark.size());
+        for (std::size_t i = 0; i < step_.start && token.starts_with(step_.mark); ++i)
+            token.remove_prefix(step_.mark.size());
+        for (std::size_t i = 0; i < step_.stop && token.ends_with(step_.mark); ++i)
+            token.remove_suffix(step_.mark.size());
         return std::string(token);
     }
 
@@ -304,7 +308,8 @@ private:
         switch (step_.kind) {
         case DecoderKind::strip: {
             std::string_view rest = held_;
-            for (std::size_t i = 0; i < step_.stop && rest.ends_with(step_.mark); ++i) rest.remove_suffix(step_.mark.size());
+            for (std::size_t i = 0; i < step_.stop && rest.ends_with(step_.mark); ++i)
+                rest.remove_suffix(step_.mark.size());
             next(rest);
             return;
         }
@@ -320,7 +325,10 @@ private:
             if (step_.cleanup) clean_up(held_);
             next(held_);
             return;
-        case DecoderKind::bpe: replace_all(held_, step_.mark, ""); next(held_); return;
+        case DecoderKind::bpe:
+            replace_all(held_, step_.mark, "");
+            next(held_);
+            return;
         case DecoderKind::ctc: put_ctc(held_, next); return;
         case DecoderKind::byte_fallback: {
             const std::optional<char> byte = byte_of_token(held_);

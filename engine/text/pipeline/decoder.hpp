@@ -26,11 +26,11 @@ struct DecoderStep {
         spaces, // between tokens: what a file without a decoder means
     };
     Kind kind = Kind::fuse;
-    std::string mark;    // metaspace: replacement; wordpiece: prefix; bpe: suffix; strip: content; ctc: padding
-    std::string content; // replace: instead of a match; ctc: the token between words
-    Pattern pattern;     // replace
-    bool drops_first = false;         // metaspace: the first token's marks are dropped
-    bool cleanup = false;             // wordpiece, ctc
+    std::string mark;         // metaspace: replacement; wordpiece: prefix; bpe: suffix; strip: content; ctc: padding
+    std::string content;      // replace: instead of a match; ctc: the token between words
+    Pattern pattern;          // replace
+    bool drops_first = false; // metaspace: the first token's marks are dropped
+    bool cleanup = false;     // wordpiece, ctc
     std::size_t start = 0, stop = 0; // strip: how many at each end
 };
 

@@ -36,9 +36,9 @@ constexpr std::string_view kNumber = R"(\p{N})";
 constexpr std::string_view kOfDigits[] = {kNumber, kGpt2Pattern};
 
 constexpr KnownExpressions kKnown[] = {
-    {"gpt-2", kOfGpt2, false},    {"smollm", kOfDigits, false},  {"llama-bpe", kOfLlama3, true},
-    {"dbrx", kOfLlama3, false},   {"qwen2", kOfQwen2, false},    {"qwen35", kOfQwen35, false},
-    {"tekken", kOfTekken, true},  {"gpt-4o", kOfO200k, false},   {"deepseek-v3", kOfDeepSeek, false},
+    {"gpt-2", kOfGpt2, false},   {"smollm", kOfDigits, false}, {"llama-bpe", kOfLlama3, true},
+    {"dbrx", kOfLlama3, false},  {"qwen2", kOfQwen2, false},   {"qwen35", kOfQwen35, false},
+    {"tekken", kOfTekken, true}, {"gpt-4o", kOfO200k, false},  {"deepseek-v3", kOfDeepSeek, false},
 };
 
 } // namespace
@@ -47,8 +47,8 @@ std::span<const KnownExpressions> known_expressions() { return kKnown; }
 
 bool words_end_at_spaces(std::string_view expression) {
     return expression == kCl100k || std::ranges::any_of(kKnown, [&](const KnownExpressions& known) {
-        return std::ranges::find(known.expressions, expression) != known.expressions.end();
-    });
+               return std::ranges::find(known.expressions, expression) != known.expressions.end();
+           });
 }
 
 } // namespace hekla::text

@@ -22,10 +22,8 @@ Result<NormalizerStep> read_normalizer_step(const Section& section) {
     using Kind = NormalizerStep::Kind;
     NormalizerStep step;
     HK_ASSIGN(const std::string type, section.type());
-    constexpr std::pair<std::string_view, NormalForm> kForms[] = {{"NFC", NormalForm::nfc},
-                                                                  {"NFD", NormalForm::nfd},
-                                                                  {"NFKC", NormalForm::nfkc},
-                                                                  {"NFKD", NormalForm::nfkd}};
+    constexpr std::pair<std::string_view, NormalForm> kForms[] = {
+        {"NFC", NormalForm::nfc}, {"NFD", NormalForm::nfd}, {"NFKC", NormalForm::nfkc}, {"NFKD", NormalForm::nfkd}};
     for (const auto& [name, form] : kForms)
         if (type == name) {
             HK_TRY(section.check_members({}));
@@ -212,7 +210,8 @@ void append_replaced(AlignedText& out, const AlignedText& text, std::size_t begi
         changes.push_back({character.value, 0});
         at += character.size;
     }
-    for (int32_t i = 0; i < more && i < std::ssize(changes); ++i) changes[changes.size() - 1 - static_cast<std::size_t>(i)].change = 1;
+    for (int32_t i = 0; i < more && i < std::ssize(changes); ++i)
+        changes[changes.size() - 1 - static_cast<std::size_t>(i)].change = 1;
     if (more < 0 && !changes.empty()) changes.back().change += more;
     out.append_changed(text, begin, end, changes);
 }

@@ -27,11 +27,11 @@ struct NormalizerStep {
     };
     Kind kind = Kind::form;
     NormalForm form = NormalForm::nfc;
-    bool left = false, right = false;                                   // strip
+    bool left = false, right = false;                                         // strip
     bool clean_text = false, chinese = false, accents = false, lower = false; // bert; accents: whether it strips them
-    std::string content;                                                // replace, prepend
-    Pattern pattern;                                                    // replace
-    std::string charsmap_bytes;                                         // precompiled
+    std::string content;                                                      // replace, prepend
+    Pattern pattern;                                                          // replace
+    std::string charsmap_bytes;                                               // precompiled
     std::shared_ptr<const Charsmap> charsmap;
 };
 

@@ -16,20 +16,46 @@ constexpr std::string_view kWordSet = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
 constexpr std::string_view kHexSet = "0-9A-Fa-f";
 constexpr std::string_view kDigitSet = R"(\p{Nd})";
 
-constexpr std::string_view kCategories[] = {"C",  "Cc", "Cf", "Cn", "Co", "Cs", "L",  "Ll", "Lm", "Lo", "Lt", "Lu", "M",
-                                            "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe", "Pf", "Pi",
-                                            "Po", "Ps", "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs"};
-constexpr std::pair<std::string_view, std::string_view> kLongNames[] = {
-    {"letter", "L"},          {"uppercaseletter", "Lu"},    {"lowercaseletter", "Ll"},      {"titlecaseletter", "Lt"},
-    {"modifierletter", "Lm"}, {"otherletter", "Lo"},        {"mark", "M"},                  {"nonspacingmark", "Mn"},
-    {"spacingmark", "Mc"},    {"enclosingmark", "Me"},      {"number", "N"},                {"decimalnumber", "Nd"},
-    {"letternumber", "Nl"},   {"othernumber", "No"},        {"punctuation", "P"},           {"connectorpunctuation", "Pc"},
-    {"dashpunctuation", "Pd"}, {"openpunctuation", "Ps"},   {"closepunctuation", "Pe"},     {"initialpunctuation", "Pi"},
-    {"finalpunctuation", "Pf"}, {"otherpunctuation", "Po"}, {"symbol", "S"},                {"mathsymbol", "Sm"},
-    {"currencysymbol", "Sc"}, {"modifiersymbol", "Sk"},     {"othersymbol", "So"},          {"separator", "Z"},
-    {"spaceseparator", "Zs"}, {"lineseparator", "Zl"},      {"paragraphseparator", "Zp"},   {"other", "C"},
-    {"control", "Cc"},        {"format", "Cf"},             {"privateuse", "Co"},           {"alphabetic", "Alphabetic"},
-    {"alpha", "Alphabetic"}};
+constexpr std::string_view kCategories[] = {
+    "C",  "Cc", "Cf", "Cn", "Co", "Cs", "L",  "Ll", "Lm", "Lo", "Lt", "Lu", "M",  "Mc", "Me", "Mn", "N",  "Nd", "Nl",
+    "No", "P",  "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs"};
+constexpr std::pair<std::string_view, std::string_view> kLongNames[] = {{"letter", "L"},
+                                                                        {"uppercaseletter", "Lu"},
+                                                                        {"lowercaseletter", "Ll"},
+                                                                        {"titlecaseletter", "Lt"},
+                                                                        {"modifierletter", "Lm"},
+                                                                        {"otherletter", "Lo"},
+                                                                        {"mark", "M"},
+                                                                        {"nonspacingmark", "Mn"},
+                                                                        {"spacingmark", "Mc"},
+                                                                        {"enclosingmark", "Me"},
+                                                                        {"number", "N"},
+                                                                        {"decimalnumber", "Nd"},
+                                                                        {"letternumber", "Nl"},
+                                                                        {"othernumber", "No"},
+                                                                        {"punctuation", "P"},
+                                                                        {"connectorpunctuation", "Pc"},
+                                                                        {"dashpunctuation", "Pd"},
+                                                                        {"openpunctuation", "Ps"},
+                                                                        {"closepunctuation", "Pe"},
+                                                                        {"initialpunctuation", "Pi"},
+                                                                        {"finalpunctuation", "Pf"},
+                                                                        {"otherpunctuation", "Po"},
+                                                                        {"symbol", "S"},
+                                                                        {"mathsymbol", "Sm"},
+                                                                        {"currencysymbol", "Sc"},
+                                                                        {"modifiersymbol", "Sk"},
+                                                                        {"othersymbol", "So"},
+                                                                        {"separator", "Z"},
+                                                                        {"spaceseparator", "Zs"},
+                                                                        {"lineseparator", "Zl"},
+                                                                        {"paragraphseparator", "Zp"},
+                                                                        {"other", "C"},
+                                                                        {"control", "Cc"},
+                                                                        {"format", "Cf"},
+                                                                        {"privateuse", "Co"},
+                                                                        {"alphabetic", "Alphabetic"},
+                                                                        {"alpha", "Alphabetic"}};
 
 // A class as alternatives: `set` is the inside of one class of PCRE2, `others` are classes of their own.
 struct ClassParts {
@@ -60,12 +86,13 @@ private:
     bool is_end() const { return at_ >= text_.size(); }
     char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
     Status refused(std::string_view what) const {
-        return unsupported(fmt::format("the regular expression {} has {} at byte {}, which is not supported", text_, what,
-                                       at_));
+        return unsupported(
+            fmt::format("the regular expression {} has {} at byte {}, which is not supported", text_, what, at_));
     }
 
     Status damaged(std::string_view what) const {
-        return corrupt(fmt::format("the pattern {} is not a regular expression: it has {} at byte {}", text_, what, at_));
+        return corrupt(
+            fmt::format("the pattern {} is not a regular expression: it has {} at byte {}", text_, what, at_));
     }
 
     Status alternatives(int depth) {
@@ -169,7 +196,8 @@ private:
     void literal(std::string& out) {
         const std::size_t size = first_code_point(text_.substr(at_)).size;
         const char c = peek();
-        if (size == 1 && (c == '-' || c == '#' || c == '&' || c == '~' || c == '^' || c == '[' || c == ']' || c == '\\'))
+        if (size == 1 &&
+            (c == '-' || c == '#' || c == '&' || c == '~' || c == '^' || c == '[' || c == ']' || c == '\\'))
             out += '\\';
         out += text_.substr(at_, size);
         at_ += size;
@@ -230,8 +258,14 @@ private:
         case 't':
         case 'f':
         case 'a':
-        case 'e': out += text_.substr(at_, 2); at_ += 2; return false;
-        case 'v': out += "\\x{b}"; at_ += 2; return false;
+        case 'e':
+            out += text_.substr(at_, 2);
+            at_ += 2;
+            return false;
+        case 'v':
+            out += "\\x{b}";
+            at_ += 2;
+            return false;
         case 'x':
         case 'u': return hexadecimal(out);
         case 'A':
@@ -257,8 +291,8 @@ private:
             literal(out);
             return false;
         }
-        const bool alphanumeric =
-            (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '\0';
+        const bool alphanumeric = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+                                  (byte >= 'A' && byte <= 'Z') || byte == '\0';
         if (alphanumeric) return refused(fmt::format("the escape \\{}", byte == '\0' ? ' ' : c));
         out += '\\';
         out += c;
@@ -281,8 +315,9 @@ private:
             if (digit < 0) break;
             value = value * 16 + static_cast<uint32_t>(digit);
         }
-        if (digits == 0 || (braces && peek(i) != '}') || (!braces && (digits < most || value > 0x7F) && peek(1) == 'x') ||
-            (peek(1) == 'u' && digits != 4) || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
+        if (digits == 0 || (braces && peek(i) != '}') ||
+            (!braces && (digits < most || value > 0x7F) && peek(1) == 'x') || (peek(1) == 'u' && digits != 4) ||
+            value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
             return refused("a number of a character that is not complete");
         out += fmt::format("\\x{{{:x}}}", value);
         at_ += i + (braces ? 1 : 0);
@@ -308,7 +343,8 @@ private:
         }
         std::string known;
         for (const std::string_view category : kCategories)
-            if (plain.size() == category.size() && plain[0] == category[0] - 'A' + 'a' && plain.substr(1) == category.substr(1))
+            if (plain.size() == category.size() && plain[0] == category[0] - 'A' + 'a' &&
+                plain.substr(1) == category.substr(1))
                 known = category;
         for (const auto& [longer, category] : kLongNames)
             if (plain == longer) known = category;

@@ -16,9 +16,9 @@ Result<Regex> Regex::compile(const std::string& expression) {
     const std::unique_ptr<pcre2_compile_context, FreePcre2> context(pcre2_compile_context_create(nullptr));
     if (context == nullptr) return out_of_memory("the regular expression's context could not be allocated");
     pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
-    pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at,
-                                     context.get());
+    pcre2_code* code =
+        pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at, context.get());
     if (code == nullptr)
         return corrupt(fmt::format("the pattern {} is not a regular expression that PCRE2 reads: {}", expression,
                                    pcre2_message(error)));

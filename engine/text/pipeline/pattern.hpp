@@ -18,8 +18,8 @@ public:
     static Result<Regex> compile(const std::string& expression);
     const std::string& expression() const { return expression_; }
 
-    // Calls `found(begin, end)`, which returns a Status, for the matches in a valid UTF-8 text, from left to right. They
-    // may be empty. Error: it needs more steps than PCRE2 allows.
+    // Calls `found(begin, end)`, which returns a Status, for the matches in a valid UTF-8 text, from left to right.
+    // They may be empty. Error: it needs more steps than PCRE2 allows.
     Status find(std::string_view text, const std::function<Status(std::size_t begin, std::size_t end)>& found) const;
 
 private:

@@ -10,11 +10,13 @@ namespace hekla::text {
 Result<std::shared_ptr<Pipeline>> Pipeline::read(const Json& json, const std::string& name) {
     auto pipeline = std::make_shared<Pipeline>();
     for (const auto& [key, value] : json.items())
-        if (key != "version" && key != "truncation" && key != "padding" && key != "added_tokens" && key != "normalizer" &&
-            key != "pre_tokenizer" && key != "post_processor" && key != "decoder" && key != "model" && !value.is_null())
-            return unsupported(fmt::format("{}: has a section {}; supported: normalizer, pre_tokenizer, post_processor, "
-                                           "decoder, model, added_tokens, truncation, padding",
-                                           name, json_quote(key)));
+        if (key != "version" && key != "truncation" && key != "padding" && key != "added_tokens" &&
+            key != "normalizer" && key != "pre_tokenizer" && key != "post_processor" && key != "decoder" &&
+            key != "model" && !value.is_null())
+            return unsupported(
+                fmt::format("{}: has a section {}; supported: normalizer, pre_tokenizer, post_processor, "
+                            "decoder, model, added_tokens, truncation, padding",
+                            name, json_quote(key)));
     const auto section = [&](const char* key) { return Section(member(json, key), key, name); };
     HK_ASSIGN(pipeline->model_, WordModelOptions::read(section("model")));
     HK_ASSIGN(pipeline->normalizer_, Normalizer::read(section("normalizer")));

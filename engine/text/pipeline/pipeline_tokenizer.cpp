@@ -119,11 +119,11 @@ private:
         std::span<const WordToken> tokens = seen_.find(bytes, hash);
         if (tokens.data() == nullptr) {
             fresh_.clear();
-            const Status status = tokenizer_.model_->encode(tokenizer_.vocabulary(), bytes, options_.match_special,
-                                                            scratch_, fresh_);
+            const Status status =
+                tokenizer_.model_->encode(tokenizer_.vocabulary(), bytes, options_.match_special, scratch_, fresh_);
             if (!status.ok())
-                return invalid_argument(fmt::format("{}: {}", describe_position(options_.origin, text_, segment_),
-                                                    status.message()));
+                return invalid_argument(
+                    fmt::format("{}: {}", describe_position(options_.origin, text_, segment_), status.message()));
             seen_.add(bytes, hash, fresh_);
             tokens = fresh_;
         }

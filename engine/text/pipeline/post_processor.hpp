@@ -16,7 +16,7 @@ struct RangeTrim {
 };
 
 struct PostProcessor {
-    std::vector<RangeTrim> trims;       // one after the other
+    std::vector<RangeTrim> trims;           // one after the other
     std::vector<std::string> before, after; // tokens around one text
 
     // Reads the section, which may be null. Errors: a type or option that is not supported, by its place.

@@ -126,8 +126,7 @@ void append_pieces(std::vector<PatternPart>& parts, SplitBehavior behavior, std:
     std::vector<PatternPart> merged;
     bool before = false; // whether the last part was a match
     for (const PatternPart& part : parts) {
-        const bool joins =
-            behavior == SplitBehavior::contiguous ? part.is_match == before : part.is_match && !before;
+        const bool joins = behavior == SplitBehavior::contiguous ? part.is_match == before : part.is_match && !before;
         if (joins && !merged.empty()) {
             merged.back().begin = std::min(merged.back().begin, part.begin);
             merged.back().end = std::max(merged.back().end, part.end);
@@ -201,9 +200,8 @@ void apply_metaspace(const PreTokenizerStep& step, TextPieces& pieces) {
         const std::string_view old = pieces.text.text().substr(piece.begin, piece.end - piece.begin);
         const std::size_t begin = marked.size();
         const bool begins_marked = old.front() == ' ' || old.starts_with(mark);
-        const bool at_origin = pieces.text.is_aligned()
-                                   ? pieces.text.origin(piece.begin, piece.end).begin == 0
-                                   : is_first && piece.begin == 0 && pieces.text.begins_original();
+        const bool at_origin = pieces.text.is_aligned() ? pieces.text.origin(piece.begin, piece.end).begin == 0
+                                                        : is_first && piece.begin == 0 && pieces.text.begins_original();
         is_first = false;
         std::size_t at = 0;
         if (!begins_marked && (step.prepend == Prepend::always || (step.prepend == Prepend::first && at_origin))) {

@@ -12,8 +12,7 @@ Status Section::damaged(const std::string& what) const {
 }
 
 Result<std::string> Section::type() const {
-    if (!json_->is_object() || !member(*json_, "type").is_string())
-        return damaged("is not an object with a \"type\"");
+    if (!json_->is_object() || !member(*json_, "type").is_string()) return damaged("is not an object with a \"type\"");
     return member(*json_, "type").get<std::string>();
 }
 
@@ -51,7 +50,8 @@ Result<std::string> Section::text(const char* key, const std::string& otherwise)
 Result<std::size_t> Section::count(const char* key, std::size_t otherwise) const {
     const Json& value = member(*json_, key);
     if (value.is_null()) return otherwise;
-    if (!value.is_number_unsigned()) return damaged(fmt::format("has \"{}\": {}, a count was expected", key, value.dump()));
+    if (!value.is_number_unsigned())
+        return damaged(fmt::format("has \"{}\": {}, a count was expected", key, value.dump()));
     return static_cast<std::size_t>(value.get<uint64_t>());
 }
 

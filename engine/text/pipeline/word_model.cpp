@@ -12,7 +12,8 @@ namespace hekla::text {
 namespace {
 
 Status no_token(std::string_view what) {
-    return not_found(fmt::format("the vocabulary has no token for {}, and the model no unknown token", json_quote(what)));
+    return not_found(
+        fmt::format("the vocabulary has no token for {}, and the model no unknown token", json_quote(what)));
 }
 
 // Tokens of single characters and of bytes.
@@ -95,8 +96,8 @@ public:
                 if (at == word.size()) scratch.text += options_.suffix;
                 text = scratch.text;
             }
-            const int32_t id = text.size() == size ? ids_.character(vocabulary, text)
-                                                   : vocabulary.find_in_model(text).value_or(-1);
+            const int32_t id =
+                text.size() == size ? ids_.character(vocabulary, text) : vocabulary.find_in_model(text).value_or(-1);
             if (allowed(id)) {
                 if (unknown > 0) symbols.push_back({ids_.unknown(), unknown});
                 unknown = 0;
@@ -288,8 +289,8 @@ public:
             out.push_back({unknown_, 0, size});
             return {};
         };
-        const auto characters = std::ranges::count_if(
-            word, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; });
+        const auto characters =
+            std::ranges::count_if(word, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; });
         if (static_cast<std::size_t>(characters) > options_.longest_word) return all_unknown();
         for (uint32_t begin = 0; begin < size;) {
             scratch.text = begin > 0 ? options_.prefix : std::string();
@@ -346,15 +347,16 @@ Result<WordModelOptions> WordModelOptions::read(const Section& section) {
     for (const auto& [key, value] : json.items())
         if (key != "vocab" && key != "merges") options.given[key] = value;
     // Older files omit the type.
-    std::string type = member(json, "merges").is_array()           ? "BPE"
-                       : !member(json, "unk_id").is_null()         ? "Unigram"
+    std::string type = member(json, "merges").is_array()                     ? "BPE"
+                       : !member(json, "unk_id").is_null()                   ? "Unigram"
                        : !member(json, "max_input_chars_per_word").is_null() ? "WordPiece"
-                                                                   : "WordLevel";
+                                                                             : "WordLevel";
     if (!member(json, "type").is_null()) { HK_ASSIGN(type, section.type()); }
     options.given["type"] = type;
     if (type == "BPE") {
-        HK_TRY(section.check_members({"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
-                                      "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges", "cache_capacity"}));
+        HK_TRY(
+            section.check_members({"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+                                   "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges", "cache_capacity"}));
         const Json& dropout = member(json, "dropout");
         if (!dropout.is_null() && dropout != 0)
             return section.refused("has \"dropout\": " + dropout.dump(), "none: texts would be encoded at random");
@@ -365,7 +367,8 @@ Result<WordModelOptions> WordModelOptions::read(const Section& section) {
         HK_ASSIGN(options.byte_fallback, section.flag("byte_fallback", false));
         HK_ASSIGN(options.ignore_merges, section.flag("ignore_merges", false));
         if (options.byte_fallback && (!options.prefix.empty() || !options.suffix.empty()))
-            return section.refused("has \"byte_fallback\" together with a prefix or suffix of tokens", "either of them");
+            return section.refused("has \"byte_fallback\" together with a prefix or suffix of tokens",
+                                   "either of them");
     } else if (type == "Unigram") {
         options.type = Type::unigram;
         HK_TRY(section.check_members({"unk_id", "byte_fallback", "vocab", "alpha", "nbest_size"}));

@@ -24,12 +24,12 @@ struct WordToken {
 struct WordModelOptions {
     enum class Type : uint8_t { bpe, unigram, wordpiece, word_level };
     Type type = Type::bpe;
-    std::string unknown;       // token; empty: none
-    std::string prefix;        // of tokens that do not begin a word
-    std::string suffix;        // of tokens that end a word
-    bool byte_fallback = false; // a character without a token becomes its bytes, <0x00> to <0xFF>
-    bool fuse_unknown = false;  // neighboring characters without a token are one unknown token
-    bool ignore_merges = false; // a word that is a token is that token, whatever its merges are
+    std::string unknown;            // token; empty: none
+    std::string prefix;             // of tokens that do not begin a word
+    std::string suffix;             // of tokens that end a word
+    bool byte_fallback = false;     // a character without a token becomes its bytes, <0x00> to <0xFF>
+    bool fuse_unknown = false;      // neighboring characters without a token are one unknown token
+    bool ignore_merges = false;     // a word that is a token is that token, whatever its merges are
     std::size_t longest_word = 100; // wordpiece: in characters
     int32_t unknown_id = -1;        // unigram; -1: none
     Json given;                     // the file's object without vocab and merges, to write it again

@@ -69,8 +69,8 @@ void normalize(AlignedText& text, NormalForm form) {
     std::vector<FormPart> parts;
     std::vector<char32_t> decomposed;
     std::vector<TextChange> changes;
-    std::size_t kept = 0;    // up to here the text is in `out`
-    std::size_t last = 0;    // start of the last plain character, if there is one after `kept`
+    std::size_t kept = 0; // up to here the text is in `out`
+    std::size_t last = 0; // start of the last plain character, if there is one after `kept`
     bool has_changed = false;
     for (std::size_t at = 0; at < old.size();) {
         const CodePoint first = first_code_point(old.substr(at));
