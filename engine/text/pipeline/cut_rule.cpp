@@ -3,6 +3,7 @@
 #include "text/files/spiece_shape.hpp"
 #include "text/gpt2_words.hpp"
 #include "text/pipeline/known_expressions.hpp"
+#include "text/unicode/characters.hpp"
 
 #include <algorithm>
 #include <utf8proc.h>
@@ -18,6 +19,7 @@ struct CutState {
     bool is_split_before_space = false; // there is a boundary of pieces, whatever is done later
     bool is_split_after_newline = false;
     bool needs_break = false;
+    bool chinese_has_spaces = false;
 };
 
 void follow(const NormalizerStep& step, CutState& state) {
@@ -27,7 +29,8 @@ void follow(const NormalizerStep& step, CutState& state) {
     case Kind::lower_case:
     case Kind::strip_accents: return; // neither combine a space with a letter nor a newline
     case Kind::bert:
-        if (step.clean_text) state.after_newline = false; // a newline becomes a space
+        if (step.clean_text || step.chinese) state.after_newline = false; // a newline becomes a space, or one is added
+        state.chinese_has_spaces = state.chinese_has_spaces || step.chinese;
         return;
     case Kind::nmt: state.after_newline = false; return;
     case Kind::replace:
@@ -146,6 +149,7 @@ CutRule::CutRule(const Pipeline& pipeline, const WordModel& model, const Vocabul
     before_space_ = state.before_space && (state.is_split_before_space || model.cuts_before(state.space));
     after_newline_ = state.after_newline && state.is_split_after_newline;
     needs_break_ = state.needs_break;
+    chinese_has_spaces_ = state.chinese_has_spaces;
     // Added tokens of the normalized text are not looked for in the original one.
     for (const AddedToken& token : vocabulary.added()) {
         if (!token.normalized) continue;
@@ -165,6 +169,7 @@ bool CutRule::can_cut(std::string_view text, std::size_t at) const {
     if (next == ' ' && before_space_) {
         const std::size_t before = last_code_point_start(text.substr(0, at));
         if (!is_letter(classed(text, before))) return false;
+        if (chinese_has_spaces_ && is_chinese_character(first_code_point(text.substr(before)).value)) return false;
         return !needs_break_ ||
                utf8proc_grapheme_break(static_cast<utf8proc_int32_t>(first_code_point(text.substr(before)).value), ' ');
     }

@@ -22,7 +22,8 @@ public:
 private:
     bool before_space_ = false;
     bool after_newline_ = false;
-    bool needs_break_ = false; // of grapheme clusters, for SentencePiece's map
+    bool needs_break_ = false;        // of grapheme clusters, for SentencePiece's map
+    bool chinese_has_spaces_ = false; // BERT's normalizer puts spaces around Chinese characters
 };
 
 } // namespace hekla::text

@@ -13,6 +13,8 @@ namespace {
 constexpr std::string_view kSpaceSet =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr std::string_view kWordSet = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+// Outside of classes Oniguruma has a table for Latin-1, in which superscripts and fractions belong to words.
+constexpr std::string_view kLoneWordSet = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 constexpr std::string_view kHexSet = "0-9A-Fa-f";
 constexpr std::string_view kDigitSet = R"(\p{Nd})";
 
@@ -245,8 +247,8 @@ private:
         switch (c) {
         case 's': return set(kSpaceSet, false);
         case 'S': return set(kSpaceSet, true);
-        case 'w': return set(kWordSet, false);
-        case 'W': return set(kWordSet, true);
+        case 'w': return set(inside ? kWordSet : kLoneWordSet, false);
+        case 'W': return set(inside ? kWordSet : kLoneWordSet, true);
         case 'd': return set(kDigitSet, false);
         case 'D': return set(kDigitSet, true);
         case 'h': return set(kHexSet, false);
@@ -277,7 +279,7 @@ private:
         case 'b':
         case 'B': {
             if (inside) break;
-            const std::string word = fmt::format("[{}]", kWordSet);
+            const std::string word = fmt::format("[{}]", kLoneWordSet);
             const char* form = c == 'b' ? "(?:(?<={0})(?!{0})|(?<!{0})(?={0}))" : "(?:(?<={0})(?={0})|(?<!{0})(?!{0}))";
             out += fmt::format(fmt::runtime(form), word);
             at_ += 2;
