@@ -3,6 +3,7 @@
 
 #include "base/hash.hpp"
 #include "base/status.hpp"
+#include "text/byte_range.hpp"
 #include "text/text_position.hpp"
 #include "text/unicode/utf8.hpp"
 #include "text/vocabulary.hpp"
@@ -13,13 +14,6 @@
 #include <vector>
 
 namespace hekla::text {
-
-// Bytes [begin, end) of the encoded text.
-struct ByteRange {
-    uint64_t begin = 0;
-    uint64_t end = 0;
-    bool operator==(const ByteRange&) const = default;
-};
 
 struct EncodeOptions {
     // Whether "<|endoftext|>" in the text becomes that special token. Use false for untrusted text.
@@ -76,10 +70,10 @@ public:
     // Returns the same tokenizer with another vocabulary, which was created from this one's by adding to it. Its other
     // tables are also in the vocabulary's memory.
     Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const;
-    // Returns what the tokenizer.json says that it was read from; null if it came from elsewhere.
+    // Returns the description in the tokenizer.json that it was read from; null if it came from elsewhere.
     const Pipeline* pipeline() const { return pipeline_.get(); }
     const std::shared_ptr<const Pipeline>& shared_pipeline() const { return pipeline_; }
-    // Says that a tokenizer executes a tokenizer.json's description; it decodes by that. Call right after its creation.
+    // Sets the description that a tokenizer executes, and decodes by. Call right after its creation.
     void set_pipeline(std::shared_ptr<const Pipeline> pipeline);
 
     // Returns Hugging Face's tokenizer.json; empty if that format cannot describe this tokenizer.

@@ -72,7 +72,7 @@ public:
     std::string_view bytes(int32_t id) const { return text(tokens_[static_cast<std::size_t>(id)].bytes); }
     bool is_special(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].special; }
     bool is_added(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].added; }
-    // Returns whether the model has the token, so that it can come from other text: added tokens may, or may not.
+    // Returns whether the model has the token, so that it can come from other text: some added tokens do.
     bool is_in_model(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].in_model; }
     std::optional<int32_t> find_in_model(std::string_view token) const;
     std::optional<int32_t> role(TokenRole role) const { return roles_[static_cast<std::size_t>(role)]; }

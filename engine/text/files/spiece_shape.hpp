@@ -10,7 +10,7 @@
 
 namespace hekla::text {
 
-// What separates words, beside the white space that a model's map makes spaces.
+// What separates words, in addition to the white space that a model's map makes spaces.
 inline constexpr std::string_view kSpieceSpaces = "[ \xC2\x85]+";
 
 // Where a word begins and how its spaces are handled.

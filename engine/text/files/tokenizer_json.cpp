@@ -1,16 +1,15 @@
 #include "text/files/tokenizer_json.hpp"
 
 #include "text/byte_bpe.hpp"
-#include "text/files/gpt2_files.hpp"
 #include "text/files/pipeline_files.hpp"
 #include "text/files/sentencepiece_files.hpp"
 #include "text/files/special_files.hpp"
 #include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
-#include "text/files/wordpiece_files.hpp"
 #include "text/pipeline/pipeline_tokenizer.hpp"
 #include "text/suffix_bpe.hpp"
 #include "text/unicode/character.hpp"
+#include "text/wordpiece.hpp"
 #include "text/words.hpp"
 
 #include <algorithm>

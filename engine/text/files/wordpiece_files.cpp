@@ -3,8 +3,8 @@
 #include "base/file.hpp"
 #include "text/files/pipeline_files.hpp"
 #include "text/files/special_files.hpp"
-#include "text/files/tokenizer_json.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
+#include "text/pipeline/pipeline_tokenizer.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -70,11 +70,11 @@ Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const FilePlace& pa
     HK_TRY(read_config(folder, vocabulary, options.normalization));
     const bool is_normalized =
         std::ranges::any_of(vocabulary.added(), [](const AddedToken& token) { return token.normalized; });
-    if (is_normalized) { // which is what a tokenizer.json says
+    if (is_normalized) { // as a tokenizer.json specifies
         HK_ASSIGN(const std::unique_ptr<Tokenizer> plain, WordPiece::create(vocabulary, options));
         HK_ASSIGN(const Json json, parse_json_object(plain->to_json(), path.string()));
         HK_ASSIGN(const std::shared_ptr<Pipeline> pipeline, Pipeline::read(json, path.string()));
-        return make_tokenizer(pipeline, std::move(vocabulary), {});
+        return PipelineTokenizer::create(pipeline, std::move(vocabulary), {});
     }
     Result<std::unique_ptr<Tokenizer>> tokenizer = WordPiece::create(std::move(vocabulary), std::move(options));
     return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(path.string());

@@ -2,7 +2,7 @@
 // so that the ranges of tokens are the same as there.
 #pragma once
 
-#include "text/tokenizer.hpp"
+#include "text/byte_range.hpp"
 
 #include <span>
 #include <string>

@@ -200,7 +200,7 @@ public:
             if (step_.cleanup) clean_up(text);
             return next(text);
         }
-        case DecoderKind::bpe: // the last token's suffix is no space
+        case DecoderKind::bpe: // the last token's suffix does not become a space
             if (!is_first) {
                 replace_all(held_, step_.mark, " ");
                 next(held_);

@@ -15,8 +15,8 @@ struct KnownExpressions {
 
 std::span<const KnownExpressions> known_expressions();
 
-// Returns whether no match of an expression goes from a letter or digit to white space, or from a newline to a letter
-// or digit, whatever the text before and after is.
+// Returns whether no match of an expression continues from a letter or digit to white space, or from a newline to a
+// letter or digit, whatever the text before and after is.
 bool words_end_at_spaces(std::string_view expression);
 
 } // namespace hekla::text

@@ -1,5 +1,5 @@
-// What a tokenizer.json says, read once: every tokenizer of such a file executes this description, or is chosen because
-// it does exactly the same faster.
+// The description in a tokenizer.json, read once: every tokenizer of such a file executes this description, or is
+// chosen because it does exactly the same faster.
 #pragma once
 
 #include "base/file_place.hpp"

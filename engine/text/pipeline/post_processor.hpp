@@ -1,8 +1,9 @@
 // The post-processor of a tokenizer.json: the special tokens around a text, and how the ranges of tokens are trimmed.
 #pragma once
 
+#include "text/byte_range.hpp"
 #include "text/pipeline/section.hpp"
-#include "text/tokenizer.hpp"
+#include "text/vocabulary.hpp"
 
 #include <string>
 #include <string_view>

@@ -19,7 +19,7 @@ struct PreTokenizerStep {
     // What the file names it: "Split", "Digits", "Punctuation", ... Kind::split covers them all.
     std::string type;
     std::vector<std::pair<Pattern, SplitBehavior>> splits; // split: one after the other
-    bool invert = false;                                   // split: the matches are what lies between
+    bool invert = false;                                   // split: the matches are the parts between
     bool add_prefix_space = false;                         // byte_level
     bool use_regex = false;                                // byte_level
     bool individual_digits = false;                        // split, Digits

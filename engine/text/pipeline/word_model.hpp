@@ -20,7 +20,7 @@ struct WordToken {
     uint32_t end = 0;
 };
 
-// What the file says about a model, without its tokens.
+// The options of a model in the file, without its tokens.
 struct WordModelOptions {
     enum class Type : uint8_t { bpe, unigram, wordpiece, word_level };
     Type type = Type::bpe;

@@ -1,7 +1,7 @@
 // SentencePiece's compiled normalization, which replaces the longest known sequence at every position of a text.
 #pragma once
 
-#include "text/tokenizer.hpp"
+#include "text/byte_range.hpp"
 
 #include <cstdint>
 #include <optional>
