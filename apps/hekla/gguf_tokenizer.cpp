@@ -2,6 +2,9 @@
 
 #include "text/byte_bpe.hpp"
 #include "text/chat_template.hpp"
+#include "text/files/spiece_shape.hpp"
+#include "text/pipeline/known_expressions.hpp"
+#include "text/pipeline/pipeline_tokenizer.hpp"
 #include "text/sentencepiece.hpp"
 
 #include <algorithm>
@@ -16,15 +19,6 @@ using nlohmann::ordered_json;
 
 // llama.cpp's token types.
 constexpr int32_t kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5;
-
-// llama.cpp's names for the regular expressions that split a text into words.
-constexpr std::pair<std::string_view, std::string_view> kExpressions[] = {
-    {text::kGpt2Pattern, "gpt-2"},
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "llama-bpe"},
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "qwen2"},
-};
 
 std::string unused(int64_t id) { return fmt::format("[unused{}]", id); }
 
@@ -69,42 +63,158 @@ void merge_characters(const text::Vocabulary& vocabulary, std::vector<std::strin
 
 // SentencePiece's merges over characters, which llama.cpp derives from the scores of the pieces. Its token types are
 // SentencePiece's own.
-Result<Tokens> pieces_of(const text::SentencePiece& tokenizer, const std::string& where) {
-    const text::SpieceModel& model = tokenizer.model();
+Result<Tokens> pieces_of(const text::SpieceModel& model, const text::Vocabulary& vocabulary, bool space_before,
+                         const std::string& where) {
     if (model.kind != text::SpieceModel::Kind::bpe)
         return unsupported(
             fmt::format("{}: its SentencePiece model is not BPE; llama.cpp splits other kinds differently", where));
-    Tokens tokens = tokens_of(tokenizer.vocabulary(), false);
+    Tokens tokens = tokens_of(vocabulary, false);
     tokens.scores.resize(tokens.spelled.size(), 0.0f);
     for (std::size_t id = 0; id < model.pieces.size() && id < tokens.spelled.size(); ++id) {
         tokens.spelled[id] = model.pieces[id].text;
         tokens.kinds[id] = static_cast<int32_t>(model.pieces[id].type);
         tokens.scores[id] = model.pieces[id].score;
     }
-    tokens.space_before = model.add_dummy_prefix;
+    tokens.space_before = space_before;
     return tokens;
 }
 
-Result<Tokens> read_tokens(const text::Tokenizer& tokenizer, const std::string& where) {
-    if (const auto* pieces = dynamic_cast<const text::SentencePiece*>(&tokenizer)) return pieces_of(*pieces, where);
+// What llama.cpp splits a text by, under one of its names.
+struct Split {
+    std::vector<std::string> expressions; // one after the other
+    bool ignores_merges = false;
+};
+
+Status add_expressions(const text::PreTokenizerStep& step, const std::string& where, Split& split) {
+    if (step.type == "Digits" && step.individual_digits) {
+        split.expressions.emplace_back(R"(\p{N})");
+        return {};
+    }
+    const text::Regex* regex = step.splits.empty() ? nullptr : step.splits.front().first.regex();
+    const bool whole =
+        step.type == "Split" && regex != nullptr &&
+        step.splits.front().second == (step.invert ? text::SplitBehavior::removed : text::SplitBehavior::isolated);
+    if (!whole)
+        return unsupported(
+            fmt::format("{}: the pre-tokenizer {} of its tokenizer cannot be expressed in GGUF; llama.cpp "
+                        "knows Digits one by one, and Split by expressions",
+                        where, step.type));
+    split.expressions.push_back(regex->expression());
+    return {};
+}
+
+// Finds llama.cpp's name. `ignores_merges` is a property of the name as well.
+Result<std::string> name_of(const Split& split, const std::string& where) {
+    std::string listed;
+    for (const std::string& one : split.expressions) listed += (listed.empty() ? "" : ", ") + one;
+    for (const text::KnownExpressions& known : text::known_expressions())
+        if (std::ranges::equal(known.expressions, split.expressions) && known.ignores_merges == split.ignores_merges)
+            return std::string(known.name);
+    return unsupported(fmt::format("{}: the tokenizer splits texts by expressions that llama.cpp has no name for{}: {}",
+                                   where, split.ignores_merges ? " together with \"ignore_merges\"" : "",
+                                   listed.empty() ? "none" : listed));
+}
+
+Status refuse_prefix_space(const std::string& where) {
+    return unsupported(
+        fmt::format("{}: the tokenizer adds a space before a text (\"add_prefix_space\"), which llama.cpp "
+                    "does not do for byte-level BPE",
+                    where));
+}
+
+// Byte-level BPE of a tokenizer.json.
+Result<std::string> byte_level_name(const text::Pipeline& pipeline, const std::string& where, const Log& log) {
+    using Kind = text::NormalizerStep::Kind;
+    for (const text::NormalizerStep& step : pipeline.normalizer().steps()) {
+        if (step.kind != Kind::form || step.form != text::NormalForm::nfc)
+            return unsupported(
+                fmt::format("{}: llama.cpp has no normalizer for byte-level BPE, and the tokenizer has one: {}", where,
+                            pipeline.section("normalizer").dump()));
+        log.warning(
+            fmt::format("{}: the tokenizer composes texts first (NFC), and llama.cpp does not: it has other ids "
+                        "for texts with combining marks",
+                        where));
+    }
+    Split split;
+    split.ignores_merges = pipeline.model().ignore_merges;
+    const std::vector<text::PreTokenizerStep>& steps = pipeline.pre_tokenizer().steps();
+    for (std::size_t i = 0; i + 1 < steps.size(); ++i) HK_TRY(add_expressions(steps[i], where, split));
+    if (steps.empty() || steps.back().kind != text::PreTokenizerStep::Kind::byte_level)
+        return unsupported(fmt::format("{}: the pre-tokenizer {} cannot be expressed in GGUF", where,
+                                       pipeline.section("pre_tokenizer").dump()));
+    if (steps.back().add_prefix_space) return refuse_prefix_space(where);
+    if (steps.back().use_regex) split.expressions.emplace_back(text::kGpt2Pattern);
+    return name_of(split, where);
+}
+
+// BPE over characters of a tokenizer.json, which llama.cpp calls "llama".
+Result<Tokens> character_pieces(const text::PipelineTokenizer& tokenizer, const std::string& where, const Log& log) {
+    const text::Pipeline& pipeline = *tokenizer.pipeline();
+    const auto refuse = [&](const char* section) {
+        return unsupported(fmt::format("{}: llama.cpp cannot express the {} of the tokenizer: {}", where, section,
+                                       pipeline.section(section).dump()));
+    };
+    if (const auto shape = text::spiece_shape(pipeline, tokenizer.vocabulary(), tokenizer.tables())) {
+        if (!shape->preparation.is_none() || !shape->squeezed.empty()) return refuse("normalizer");
+        if (!shape->model.charsmap.empty() || shape->model.remove_extra_whitespaces)
+            log.warning(fmt::format(
+                "{}: SentencePiece normalizes texts and removes repeated spaces, and llama.cpp does not", where));
+        return pieces_of(shape->model, tokenizer.vocabulary(),
+                         shape->model.add_dummy_prefix && shape->spaces != text::SpaceRule::never, where);
+    }
+    bool marks = false, prefix = false;
+    for (const text::NormalizerStep& step : pipeline.normalizer().steps()) {
+        using Kind = text::NormalizerStep::Kind;
+        if (step.kind == Kind::prepend && step.content == text::kSpacePiece)
+            prefix = true;
+        else if (step.kind == Kind::replace && step.pattern.text() == " " && step.content == text::kSpacePiece)
+            marks = true;
+        else
+            return refuse("normalizer");
+    }
+    for (const text::PreTokenizerStep& step : pipeline.pre_tokenizer().steps()) {
+        using Kind = text::PreTokenizerStep::Kind;
+        if (step.kind == Kind::metaspace && step.replacement == text::kSpacePiece && !step.splits_words) {
+            marks = true;
+            prefix = prefix || step.prepend != text::PreTokenizerStep::Prepend::never;
+        } else if (!marks || step.type != "Split" || step.splits.front().first.text() != " ") { // no space is left
+            return refuse("pre_tokenizer");
+        }
+    }
+    const auto model = text::spiece_model_of(pipeline, tokenizer.vocabulary(), tokenizer.tables());
+    if (!marks || !model)
+        return unsupported(fmt::format("{}: the merges of its tokenizer do not follow from scores of its tokens, as "
+                                       "llama.cpp takes them",
+                                       where));
+    return pieces_of(*model, tokenizer.vocabulary(), prefix, where);
+}
+
+Result<Tokens> read_tokens(const text::Tokenizer& tokenizer, const std::string& where, const Log& log) {
     const text::Vocabulary& vocabulary = tokenizer.vocabulary();
+    if (const auto* pieces = dynamic_cast<const text::SentencePiece*>(&tokenizer)) {
+        if (!pieces->model().charsmap.empty() || pieces->model().remove_extra_whitespaces)
+            log.warning(fmt::format(
+                "{}: SentencePiece normalizes texts and removes repeated spaces, and llama.cpp does not", where));
+        return pieces_of(pieces->model(), vocabulary, pieces->model().add_dummy_prefix, where);
+    }
     Tokens tokens = tokens_of(vocabulary, tokenizer.kind() == "character");
     if (tokenizer.kind() == "character") {
         merge_characters(vocabulary, tokens.merges);
         return tokens;
     }
     const auto* bpe = dynamic_cast<const text::ByteBpe*>(&tokenizer);
-    if (bpe == nullptr)
+    const auto* general = dynamic_cast<const text::PipelineTokenizer*>(&tokenizer);
+    if (general != nullptr && tokenizer.kind() == "sentencepiece") return character_pieces(*general, where, log);
+    if (bpe == nullptr && (general == nullptr || tokenizer.kind() != "byte_bpe"))
         return unsupported(
             fmt::format("{}: a tokenizer of the kind {} cannot be written as GGUF", where, tokenizer.kind()));
-    const std::string pattern = bpe->options().splitter ? bpe->options().splitter->pattern() : "";
-    const auto* known = std::ranges::find_if(kExpressions, [&](const auto& e) { return e.first == pattern; });
-    if (known == std::end(kExpressions))
-        return unsupported(
-            fmt::format("{}: the tokenizer cuts texts by an expression that llama.cpp has no name for: {}", where,
-                        pattern.empty() ? "none" : pattern));
-    tokens.expression = known->second;
-    for (const text::Merge& merge : bpe->merges().list())
+    if (tokenizer.pipeline() != nullptr) {
+        HK_ASSIGN(tokens.expression, byte_level_name(*tokenizer.pipeline(), where, log));
+    } else if (bpe->options().add_prefix_space) {
+        return refuse_prefix_space(where);
+    }
+    const text::Merges& merges = bpe != nullptr ? bpe->merges() : general->tables().merges;
+    for (const text::Merge& merge : merges.list())
         tokens.merges.push_back(fmt::format("{} {}", vocabulary.token(merge.left), vocabulary.token(merge.right)));
     return tokens;
 }
@@ -123,7 +233,7 @@ Status add_tokenizer_keys(const fs::path& folder, const ordered_json& config, in
         return {};
     }
     const text::Tokenizer& tokenizer = *opened.value();
-    HK_ASSIGN(Tokens tokens, read_tokens(tokenizer, where));
+    HK_ASSIGN(Tokens tokens, read_tokens(tokenizer, where, log));
     if (std::ssize(tokens.spelled) > ids)
         return invalid_argument(
             fmt::format("{}: the tokenizer has {} tokens, the model {} ids", where, tokens.spelled.size(), ids));

@@ -20,7 +20,7 @@ Status BertWordTokenizer::encode_valid(std::string_view text, const EncodeOption
         std::span<const Symbol> symbols = cache.find(word.bytes.text(), hash);
         if (symbols.data() == nullptr) {
             fresh.clear();
-            cut(word, fresh, scratch);
+            cut(word, options.match_special, fresh, scratch);
             cache.add(word.bytes.text(), hash, fresh);
             symbols = fresh;
         }

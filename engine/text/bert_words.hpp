@@ -13,8 +13,8 @@ protected:
     BertWordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization);
 
     // Writes the tokens of a word to `symbols`; together they cover the word's bytes. `scratch`: working memory for
-    // merges.
-    virtual void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols,
+    // merges. `special`: whether tokens marked special may come of a word.
+    virtual void cut(const BertNormalizer::Word& word, bool special, std::vector<Symbol>& symbols,
                      Merges::Scratch& scratch) const = 0;
 
     const BertNormalization& normalization() const { return normalizer_.options(); }

@@ -4,6 +4,7 @@
 
 #include "text/added_tokens.hpp"
 #include "text/merges.hpp"
+#include "text/pipeline/cut_rule.hpp"
 #include "text/splitter.hpp"
 #include "text/tokenizer.hpp"
 #include "text/unicode/byte_alphabet.hpp"
@@ -23,8 +24,12 @@ struct ByteBpeOptions {
     bool ignore_merges = false; // a word that is a token becomes that token, regardless of its merges
     bool fuse_unknown = false;  // neighboring bytes without a token give one unknown token instead of one each
     bool nfc = false;           // the text is composed (NFC) first, as in Qwen
-    std::string post_processor; // tokenizer.json's member, unchanged; encode() ignores it
 };
+
+// Returns the options with which ByteBpe finds the ids of a pipeline; nothing if it does something else.
+std::optional<ByteBpeOptions> byte_bpe_options(const Pipeline& pipeline);
+std::string byte_bpe_identity(const ByteBpeOptions& options, const Vocabulary& vocabulary,
+                              std::span<const Merge> merges);
 
 class ByteBpe final : public Tokenizer {
 public:
@@ -38,7 +43,7 @@ public:
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override;
 
-    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+    Result<std::unique_ptr<Tokenizer>> remade(Vocabulary vocabulary) const override {
         return create(std::move(vocabulary), merges_, options_);
     }
     const Merges& merges() const { return merges_; }
@@ -56,6 +61,7 @@ private:
     Merges merges_;
     ByteBpeOptions options_;
     AddedTokens added_;
+    CutRule cuts_; // for expressions other than GPT-2's
     ByteAlphabet alphabet_;
     std::array<int32_t, 256> byte_ids_{}; // -1 if the vocabulary has no token for the byte
 };

@@ -21,7 +21,7 @@ public:
         HK_TRY(check_utf8(text, origin));
         return special_.walk(
             text, true, [&](std::size_t begin, std::size_t end) { return count(text.substr(begin, end - begin)); },
-            [](const AddedTokens::Match&) {});
+            [](const TokenMatcher::Match&) {});
     }
 
     Result<std::unique_ptr<Tokenizer>> finish() override {

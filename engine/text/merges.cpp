@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 namespace hekla::text {
 namespace {
@@ -53,40 +54,61 @@ void Merges::apply(std::vector<Symbol>& word, Scratch& scratch) const {
     if (word.size() <= kShort) return apply_short(word);
     // A linked list over the symbols; a merged pair uses its left slot, and its right slot gets id -1.
     auto& links = scratch.links;
-    auto& heap = scratch.heap;
     links.resize(word.size());
-    heap.clear();
+    scratch.by_rank.clear();
+    scratch.ranks.clear();
     const auto symbol = [&](int32_t i) -> Symbol& { return word[static_cast<std::size_t>(i)]; };
     const auto link = [&](int32_t i) -> Scratch::Link& { return links[static_cast<std::size_t>(i)]; };
-    const auto later = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
-        return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
-    };
+    // Candidates are kept by rank, and in the order of positions, which is mostly that in which they come. Returns the
+    // rank.
     const auto offer = [&](int32_t left, int32_t right) {
-        if (left < 0 || right < 0) return false;
+        if (left < 0 || right < 0) return kNone;
         const uint32_t rank = rank_of(symbol(left).id, symbol(right).id);
-        if (rank == kNone) return false;
-        heap.push_back({rank, static_cast<uint32_t>(left), symbol(left).id, symbol(right).id});
-        return true;
+        if (rank == kNone) return kNone;
+        Scratch::Candidates& same = scratch.by_rank[rank];
+        if (same.next == same.list.size()) {
+            same.list.clear();
+            same.next = 0;
+            same.sorted = true;
+            scratch.ranks.push_back(rank);
+            std::ranges::push_heap(scratch.ranks, std::greater<>());
+        } else if (same.list.back().position > left) {
+            same.sorted = false;
+        }
+        same.list.push_back({left, symbol(left).id, symbol(right).id});
+        return rank;
     };
     for (int32_t i = 0; i < count; ++i) link(i) = {i - 1, i + 1 < count ? i + 1 : -1};
     for (int32_t i = 0; i + 1 < count; ++i) offer(i, i + 1);
-    if (heap.empty()) return;
-    std::make_heap(heap.begin(), heap.end(), later);
-    while (!heap.empty()) {
-        std::pop_heap(heap.begin(), heap.end(), later);
-        const Scratch::Candidate best = heap.back();
-        heap.pop_back();
-        const auto left = static_cast<int32_t>(best.position);
-        const int32_t right = link(left).right;
-        // A candidate may refer to a pair that does not exist any more.
-        if (right < 0 || symbol(left).id != best.left || symbol(right).id != best.right) continue;
-        symbol(left) = {list_[best.rank].result, symbol(left).size + symbol(right).size};
-        symbol(right).id = -1;
-        link(left).right = link(right).right;
-        if (link(right).right >= 0) link(link(right).right).left = left;
-        link(right).right = -1;
-        if (offer(link(left).left, left)) std::push_heap(heap.begin(), heap.end(), later);
-        if (offer(left, link(left).right)) std::push_heap(heap.begin(), heap.end(), later);
+    while (!scratch.ranks.empty()) {
+        const uint32_t rank = scratch.ranks.front();
+        Scratch::Candidates& same = scratch.by_rank[rank];
+        if (same.next == same.list.size()) {
+            std::ranges::pop_heap(scratch.ranks, std::greater<>());
+            scratch.ranks.pop_back();
+            continue;
+        }
+        if (!same.sorted)
+            std::stable_sort(same.list.begin() + static_cast<std::ptrdiff_t>(same.next), same.list.end(),
+                             [](const auto& a, const auto& b) { return a.position < b.position; });
+        same.sorted = true;
+        uint32_t lowest = kNone; // of the pairs that came up
+        while (same.next < same.list.size() && lowest > rank && same.sorted) {
+            const Scratch::Candidate best = same.list[same.next];
+            const int32_t left = best.position, right = link(left).right;
+            // The last of a rank is still in the list while it is merged, so that its rank is not added to the heap.
+            const bool exists = right >= 0 && symbol(left).id == best.left && symbol(right).id == best.right;
+            if (exists) {
+                symbol(left) = {list_[rank].result, symbol(left).size + symbol(right).size};
+                symbol(right).id = -1;
+                link(left).right = link(right).right;
+                if (link(right).right >= 0) link(link(right).right).left = left;
+                link(right).right = -1;
+                lowest = std::min(lowest, offer(link(left).left, left));
+                lowest = std::min(lowest, offer(left, link(left).right));
+            }
+            ++same.next;
+        }
     }
     std::size_t kept = 0;
     for (int32_t i = 0; i >= 0; i = link(i).right) word[kept++] = symbol(i);

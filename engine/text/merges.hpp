@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace hekla::text {
@@ -42,18 +43,24 @@ public:
             int32_t left;
             int32_t right;
         };
-        struct Candidate {
-            uint32_t rank;
-            uint32_t position;
+        struct Candidate { // a pair that may have been merged since
+            int32_t position; // of the left symbol
             int32_t left;
             int32_t right;
         };
+        struct Candidates { // of one rank
+            std::vector<Candidate> list;
+            std::size_t next = 0; // the first that is not done
+            bool sorted = true;
+        };
         std::vector<Link> links;
-        std::vector<Candidate> heap;
+        std::unordered_map<uint32_t, Candidates> by_rank;
+        std::vector<uint32_t> ranks; // a heap of those that have candidates, the lowest first
     };
 
-    // Merges the symbols of one word in place: always the pair of the lowest rank, the leftmost of equal ones; O(n log
-    // n). Fewer than 2^31 symbols.
+    // Merges the symbols of one word in place: always the pair of the lowest rank, the leftmost of equal ones. Takes
+    // O(n) time where merges make pairs of higher ranks in the order of positions, and O(n log n) elsewhere. Fewer than
+    // 2^31 symbols.
     void apply(std::vector<Symbol>& word, Scratch& scratch) const;
 
 private:

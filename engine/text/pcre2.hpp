@@ -17,6 +17,7 @@ inline std::string pcre2_message(int code) {
 struct FreePcre2 {
     void operator()(pcre2_code* p) const { pcre2_code_free(p); }
     void operator()(pcre2_match_data* p) const { pcre2_match_data_free(p); }
+    void operator()(pcre2_compile_context* p) const { pcre2_compile_context_free(p); }
     void operator()(pcre2_match_context* p) const { pcre2_match_context_free(p); }
 };
 

@@ -84,32 +84,16 @@ SentencePiece::SentencePiece(Vocabulary vocabulary, SpieceModel model, SentenceP
                              SentencePieceModel cutter)
     : Tokenizer(std::move(vocabulary)), model_(std::move(model)), options_(std::move(options)),
       cutter_(std::move(cutter)), added_(this->vocabulary().added()) {
-    if (options_.spaces != SpaceRule::model) charsmap_ = Charsmap(model_.charsmap);
-    by_words_ = options_.spaces == SpaceRule::model && model_.add_dummy_prefix && model_.remove_extra_whitespaces &&
-                !model_.space_is_suffix &&
+    by_words_ = model_.add_dummy_prefix && model_.remove_extra_whitespaces && !model_.space_is_suffix &&
                 (model_.kind == SpieceModel::Kind::unigram || model_.kind == SpieceModel::Kind::bpe) &&
                 spaces_begin_pieces(model_);
-    const TextPreparation& before = options_.preparation;
-    std::string identity =
-        fmt::format("sentencepiece/1 {} {} {} {} {} {}\n", before.quotes, before.decompose, before.strip_accents,
-                    before.lower_case, static_cast<int32_t>(options_.spaces), options_.squeezed);
-    this->vocabulary().append_identity(identity);
-    if (options_.shared)
-        for (const int32_t id : options_.shared->ids) identity += fmt::format("{} ", id);
-    SpieceModel cutting = model_; // roles of ids are defined by the vocabulary
-    cutting.unk_id = cutting.bos_id = cutting.eos_id = cutting.pad_id = 0;
-    identity += write_spiece_model(cutting);
-    set_hash(identity);
+    set_hash(spiece_identity({model_, options_.preparation, SpaceRule::model, {}}, this->vocabulary(),
+                             options_.shared ? options_.shared->ids : std::vector<int32_t>()));
 }
 
 Result<std::unique_ptr<Tokenizer>> SentencePiece::create(Vocabulary vocabulary, SpieceModel model,
                                                          SentencePieceOptions options) {
-    SpieceModel cutting = model;
-    if (options.spaces != SpaceRule::model) {
-        cutting.charsmap.clear();
-        cutting.add_dummy_prefix = cutting.remove_extra_whitespaces = false;
-    }
-    HK_ASSIGN(SentencePieceModel cutter, SentencePieceModel::open(write_spiece_model(cutting)));
+    HK_ASSIGN(SentencePieceModel cutter, SentencePieceModel::open(write_spiece_model(model)));
     return std::unique_ptr<Tokenizer>(
         new SentencePiece(std::move(vocabulary), std::move(model), std::move(options), std::move(cutter)));
 }
@@ -140,7 +124,6 @@ public:
 
     Status segment(std::size_t begin, std::size_t end) {
         if (begin == end) return {};
-        if (tokenizer_.options_.spaces != SpaceRule::model) return spaced(begin, end);
         if (!tokenizer_.by_words_) return word(begin, end);
         while (begin < end) {
             std::size_t stop = begin + 1;
@@ -187,64 +170,6 @@ private:
             return shared->ids[static_cast<std::size_t>(piece)];
         // A piece that this language's model does not have may be in the other's.
         return tokenizer_.find(given.substr(from, to - from)).value_or(shared->ids[static_cast<std::size_t>(piece)]);
-    }
-
-    // For models that keep all spaces: the whole text is normalized, and a word begins at each space.
-    Status spaced(std::size_t begin, std::size_t end) {
-        const SentencePieceOptions& options = tokenizer_.options_;
-        std::string prepared, normal, marked;
-        std::vector<ByteRange> first, second, origins;
-        options.preparation.apply(text_.substr(begin, end - begin), prepared, first);
-        tokenizer_.charsmap_.apply(prepared, normal, second);
-        for (ByteRange& range : second) range = {first[range.begin].begin, first[range.end - 1].end};
-        const bool prefix = options.spaces == SpaceRule::always || (options.spaces == SpaceRule::first && begin == 0);
-        const auto put = [&](std::string_view bytes, const ByteRange& origin) {
-            marked += bytes;
-            origins.resize(marked.size(), {begin + origin.begin, begin + origin.end});
-        };
-        for (std::size_t at = 0; at < normal.size();) {
-            std::size_t run = at;
-            while (run < normal.size() && normal[run] == ' ') ++run;
-            if (run > at + 1 && !options.squeezed.empty()) {
-                put(options.squeezed == " " ? kSpacePiece : std::string_view(options.squeezed),
-                    {second[at].begin, second[run - 1].end});
-                at = run;
-            } else if (normal[at] == ' ') {
-                put(kSpacePiece, second[at]);
-                ++at;
-            } else {
-                put(std::string_view(normal).substr(at, 1), second[at]);
-                ++at;
-            }
-        }
-        if (prefix && !marked.empty() && !marked.starts_with(kSpacePiece)) {
-            const ByteRange front = origins.front(); // at the first character
-            marked.insert(0, kSpacePiece);
-            origins.insert(origins.begin(), kSpacePiece.size(), front);
-        }
-        const std::string_view all = marked;
-        for (std::size_t from = 0; from < all.size();) {
-            const std::size_t to = std::min(all.find(kSpacePiece, from + 1), all.size());
-            const std::string_view bytes = all.substr(from, to - from);
-            const uint64_t hash = hash64(bytes);
-            std::span<const Symbol> symbols = seen_.find(bytes, hash);
-            if (symbols.data() == nullptr) {
-                fresh_.clear();
-                HK_TRY(tokenizer_.cutter_.encode(bytes, [&](int32_t id, uint32_t b, uint32_t e) {
-                    fresh_.push_back({id, b, e});
-                }));
-                seen_.add(bytes, hash, fresh_);
-                symbols = fresh_;
-            }
-            for (const Symbol& symbol : symbols) {
-                ids_.push_back(symbol.id);
-                if (ranges_ == nullptr) continue;
-                const std::size_t last = from + std::max(symbol.begin + 1, symbol.end) - 1;
-                ranges_->push_back({origins[from + symbol.begin].begin, origins[last].end});
-            }
-            from = to;
-        }
-        return {};
     }
 
     Status cut(std::string_view bytes) {
@@ -312,11 +237,9 @@ Status SentencePiece::encode_valid(std::string_view text, const EncodeOptions& o
                          [&](std::size_t begin, std::size_t end) { return run.segment(begin, end); });
 }
 
-std::string SentencePiece::text_of(int32_t id, bool first) const {
+std::string SentencePiece::own_text_of(int32_t id, bool first) const {
     const std::string_view bytes = vocabulary().bytes(id);
-    const bool prefixed =
-        options_.spaces == SpaceRule::model ? model_.add_dummy_prefix : options_.spaces != SpaceRule::never;
-    const bool drop = first && prefixed && bytes.starts_with(' ') && !vocabulary().is_added(id);
+    const bool drop = first && model_.add_dummy_prefix && bytes.starts_with(' ') && !vocabulary().is_added(id);
     return std::string(drop ? bytes.substr(1) : bytes);
 }
 

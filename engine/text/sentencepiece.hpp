@@ -3,7 +3,7 @@
 #pragma once
 
 #include "text/added_tokens.hpp"
-#include "text/files/spiece_model.hpp"
+#include "text/files/spiece_shape.hpp"
 #include "text/sentencepiece_library.hpp"
 #include "text/text_preparation.hpp"
 #include "text/tokenizer.hpp"
@@ -12,14 +12,6 @@
 #include <optional>
 
 namespace hekla::text {
-
-// Where a word begins and how its spaces are handled.
-enum class SpaceRule : int32_t {
-    model,  // defined by the model's own flags (usually: none at the ends, one between words, one before the first)
-    always, // all spaces are kept; one is inserted before each text and after each added token
-    first,  // all spaces are kept; one is inserted only at the beginning of the text
-    never,  // all spaces are kept, none is added
-};
 
 // Marian's vocabulary: ids are those of vocab.json, which two models share, one for each language.
 struct SharedVocabulary {
@@ -30,11 +22,8 @@ struct SharedVocabulary {
 
 struct SentencePieceOptions {
     TextPreparation preparation;
-    SpaceRule spaces = SpaceRule::model;
     std::optional<SharedVocabulary> shared = {}; // Marian's
-    std::string squeezed = {};        // replacement of several spaces if all spaces are kept; empty: unchanged
     std::string tokenizer_class = {}; // Hugging Face's name, for tokenizer_config.json; empty: derived from the model
-    std::string post_processor = {};  // tokenizer.json's member, unchanged; encode() ignores it
 };
 
 class SentencePiece final : public Tokenizer {
@@ -45,16 +34,14 @@ public:
                                                      SentencePieceOptions options);
 
     std::string_view kind() const override { return "sentencepiece"; }
-    std::string text_of(int32_t id, bool first) const override;
+    std::string own_text_of(int32_t id, bool first) const override;
     bool begins_word(int32_t id) const override;
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // spiece.model and tokenizer.json
-    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+    Result<std::unique_ptr<Tokenizer>> remade(Vocabulary vocabulary) const override {
         return create(std::move(vocabulary), model_, options_);
     }
-    bool drops_leading_spaces() const override {
-        return options_.spaces == SpaceRule::model && model_.remove_extra_whitespaces;
-    }
+    bool own_drops_leading_spaces() const override { return model_.remove_extra_whitespaces; }
     const SpieceModel& model() const { return model_; }
     const SentencePieceOptions& options() const { return options_; }
 
@@ -72,7 +59,6 @@ private:
     SentencePieceOptions options_;
     SentencePieceModel cutter_;
     AddedTokens added_;
-    Charsmap charsmap_;     // if all spaces are kept, normalization is done here
     bool by_words_ = false; // whether words can be split one by one
 };
 

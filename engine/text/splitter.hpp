@@ -1,13 +1,12 @@
 // Pre-tokenization: splits a text into the words inside which merges happen, by a regular expression. GPT-2's is
-// implemented in text/gpt2_words.hpp, all others run in PCRE2 with Unicode properties. The text between two matches is
-// also a word.
+// implemented in text/gpt2_words.hpp. The text between two matches is also a word.
 #pragma once
 
 #include "base/status.hpp"
 #include "text/gpt2_words.hpp"
+#include "text/pipeline/pattern.hpp"
 
-#include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,7 +22,7 @@ public:
     static Splitter gpt2();
 
     const std::string& pattern() const { return pattern_; }
-    bool is_gpt2() const { return code_ == nullptr; }
+    bool is_gpt2() const { return !regex_; }
 
     // Calls `word(begin, end)` for the words of a valid UTF-8 text, in order and without gaps. Stops at the first error
     // of `word`. Other errors: the expression needs more steps than PCRE2 allows. Thread: any.
@@ -40,10 +39,19 @@ public:
 
 private:
     explicit Splitter(std::string pattern) : pattern_(std::move(pattern)) {}
-    Status match(std::string_view text, const std::function<Status(std::size_t begin, std::size_t end)>& word) const;
+    template<class Word>
+    Status match(std::string_view text, const Word& word) const {
+        std::size_t done = 0; // words up to here have been passed on
+        HK_TRY(regex_->find(text, [&](std::size_t begin, std::size_t end) {
+            if (begin > done) HK_TRY(word(done, begin));
+            done = end;
+            return end > begin ? word(begin, end) : Status();
+        }));
+        return done < text.size() ? word(done, text.size()) : Status();
+    }
 
     std::string pattern_;
-    std::shared_ptr<const void> code_; // pcre2_code, immutable once compiled; null for GPT-2's
+    std::optional<Regex> regex_; // none for GPT-2's
 };
 
 } // namespace hekla::text

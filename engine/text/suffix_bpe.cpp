@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "text/files/gpt2_files.hpp"
+#include "text/files/pipeline_files.hpp"
 #include "text/files/special_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
@@ -45,19 +46,21 @@ Result<std::unique_ptr<Tokenizer>> SuffixBpe::create(Vocabulary vocabulary, cons
     return std::unique_ptr<Tokenizer>(new SuffixBpe(std::move(vocabulary), merges, normalization));
 }
 
-Result<std::unique_ptr<Tokenizer>> SuffixBpe::with(Vocabulary vocabulary) const {
+Result<std::unique_ptr<Tokenizer>> SuffixBpe::remade(Vocabulary vocabulary) const {
     return create(std::move(vocabulary), merges_, normalization());
 }
 
-void SuffixBpe::cut(const BertNormalizer::Word& normal, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const {
+void SuffixBpe::cut(const BertNormalizer::Word& normal, bool special, std::vector<Symbol>& symbols,
+                    Merges::Scratch& scratch) const {
     const std::string_view word = normal.bytes.text();
     for (std::size_t at = 0; at < word.size();) {
         const std::size_t size = first_code_point(word.substr(at)).size;
         std::string character(word.substr(at, size));
         at += size;
         if (at == word.size()) character += kWordEnd;
-        const std::optional<int32_t> id = find(character);
-        symbols.push_back({id && !vocabulary().is_added(*id) ? *id : unknown(), static_cast<uint32_t>(size)});
+        const std::optional<int32_t> id = vocabulary().find_in_model(character);
+        symbols.push_back(
+            {id && (special || !vocabulary().is_special(*id)) ? *id : unknown(), static_cast<uint32_t>(size)});
     }
     merges_.apply(symbols, scratch);
 }
@@ -68,6 +71,10 @@ std::string SuffixBpe::tidied(std::string text) const {
 }
 
 std::string SuffixBpe::to_json() const {
+    if (pipeline() != nullptr)
+        return pipeline()->to_json(vocabulary(),
+                                   fmt::format("\"vocab\": {},\n    {}", model_vocabulary_json(vocabulary()),
+                                               merges_member(vocabulary(), merges_.list())));
     std::string list;
     for (const Merge& merge : merges_.list())
         list += fmt::format(
@@ -101,27 +108,6 @@ Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const FilePlace& vocabu
     Result<std::unique_ptr<Tokenizer>> tokenizer =
         SuffixBpe::create(std::move(builder.vocabulary), builder.merges, BertNormalization());
     return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(vocabulary.string());
-}
-
-bool is_suffix_bpe_json(const Json& json) {
-    const Json& model = member(json, "model");
-    return member(model, "end_of_word_suffix") == kWordEnd &&
-           member(json, "pre_tokenizer").dump().find("\"BertPreTokenizer\"") != std::string::npos;
-}
-
-Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const FilePlace& path) {
-    const std::string name = path.string();
-    const Json& model = member(json, "model");
-    HK_ASSIGN(const BertNormalization normalization, read_bert_normalizer(json, name));
-    BpeBuilder builder;
-    builder.bytes_of = bytes_of;
-    HK_TRY(read_model_vocabulary(
-        model, name, [&](const std::string& token, int32_t id) { return builder.add_token(token, id, name); }));
-    HK_TRY(read_model_merges(model, name, builder));
-    HK_TRY(read_added_tokens(json, name, builder.vocabulary));
-    HK_TRY(read_unknown(model, name, true, builder.vocabulary));
-    HK_TRY(finish_vocabulary(path.parent_path(), builder.vocabulary));
-    return SuffixBpe::create(std::move(builder.vocabulary), builder.merges, normalization);
 }
 
 } // namespace hekla::text

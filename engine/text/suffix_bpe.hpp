@@ -21,10 +21,11 @@ public:
     bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // vocab.json, merges.txt and tokenizer.json
-    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override;
+    Result<std::unique_ptr<Tokenizer>> remade(Vocabulary vocabulary) const override;
 
 protected:
-    void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const override;
+    void cut(const BertNormalizer::Word& word, bool special, std::vector<Symbol>& symbols,
+             Merges::Scratch& scratch) const override;
     std::string tidied(std::string text) const override; // without the space after the last word
 
 private:
@@ -35,9 +36,4 @@ private:
 
 // Reads vocab.json and merges.txt whose merges have the mark.
 Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const FilePlace& vocabulary, const FilePlace& merges);
-// Returns whether a tokenizer.json has a BPE model with the mark as end_of_word_suffix, with BertNormalizer and
-// BertPreTokenizer.
-bool is_suffix_bpe_json(const Json& json);
-Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const FilePlace& path);
-
 } // namespace hekla::text

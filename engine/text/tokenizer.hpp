@@ -3,6 +3,7 @@
 
 #include "base/hash.hpp"
 #include "base/status.hpp"
+#include "text/byte_range.hpp"
 #include "text/text_position.hpp"
 #include "text/unicode/utf8.hpp"
 #include "text/vocabulary.hpp"
@@ -14,18 +15,15 @@
 
 namespace hekla::text {
 
-// Bytes [begin, end) of the encoded text.
-struct ByteRange {
-    uint64_t begin = 0;
-    uint64_t end = 0;
-    bool operator==(const ByteRange&) const = default;
-};
-
 struct EncodeOptions {
     // Whether "<|endoftext|>" in the text becomes that special token. Use false for untrusted text.
     bool match_special = true;
     TextOrigin origin = {}; // for messages
 };
+
+class Decoder;
+class DecoderStream;
+class Pipeline;
 
 class Tokenizer {
 public:
@@ -47,10 +45,10 @@ public:
     std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
     // Returns the bytes that an id of the vocabulary adds to a text, as its first token or not: possibly part of a
     // character.
-    virtual std::string text_of(int32_t id, bool first) const;
+    std::string text_of(int32_t id, bool first) const;
     // Returns whether texts never begin with a space: a token without bytes at the beginning does not count as the
     // first.
-    virtual bool drops_leading_spaces() const { return false; }
+    bool drops_leading_spaces() const;
     // Returns whether an id of the vocabulary begins a word. Special tokens do not.
     virtual bool begins_word(int32_t id) const = 0;
     // Returns the id of the n-th sentinel (T5's "<extra_id_0>"), which replaces a span of a text.
@@ -71,7 +69,12 @@ public:
 
     // Returns the same tokenizer with another vocabulary, which was created from this one's by adding to it. Its other
     // tables are also in the vocabulary's memory.
-    virtual Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const = 0;
+    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const;
+    // Returns the description in the tokenizer.json that it was read from; null if it came from elsewhere.
+    const Pipeline* pipeline() const { return pipeline_.get(); }
+    const std::shared_ptr<const Pipeline>& shared_pipeline() const { return pipeline_; }
+    // Sets the description that a tokenizer executes, and decodes by. Call right after its creation.
+    void set_pipeline(std::shared_ptr<const Pipeline> pipeline);
 
     // Returns Hugging Face's tokenizer.json; empty if that format cannot describe this tokenizer.
     virtual std::string to_json() const = 0;
@@ -88,6 +91,11 @@ protected:
                                 std::vector<ByteRange>* ranges) const = 0;
     // Returns whether no token of `text` spans position `at`, or depends on the text on the other side of it.
     virtual bool can_cut(std::string_view text, std::size_t at) const = 0;
+    // Implements with(); the pipeline is set by that.
+    virtual Result<std::unique_ptr<Tokenizer>> remade(Vocabulary vocabulary) const = 0;
+    // Implement decoding for tokenizers that come from other files than tokenizer.json.
+    virtual std::string own_text_of(int32_t id, bool first) const;
+    virtual bool own_drops_leading_spaces() const { return false; }
     // Returns the final text of decode(), which calls this at its end.
     virtual std::string tidied(std::string text) const { return text; }
     void set_hash(std::string_view identity) { hash_ = hash128(identity); }
@@ -95,22 +103,27 @@ protected:
 private:
     Vocabulary vocabulary_;
     Hash128 hash_;
+    std::shared_ptr<const Pipeline> pipeline_;
 };
 
 // A decoder for ids that arrive one by one, as in generation: returns text as soon as it is complete UTF-8. The pieces
 // and finish() together equal decode() of all ids, before tidying. The tokenizer must outlive this.
 class StreamDecoder {
 public:
-    explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false)
-        : tokenizer_(&tokenizer), skip_special_(skip_special) {}
+    explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false);
+    StreamDecoder(const StreamDecoder& other);
+    StreamDecoder(StreamDecoder&&) noexcept;
+    StreamDecoder& operator=(StreamDecoder&&) noexcept;
+    ~StreamDecoder();
     std::string push(int32_t id);
-    std::string finish() { return stream_.finish(); }
+    std::string finish();
 
 private:
     const Tokenizer* tokenizer_;
     bool skip_special_;
     bool first_ = true;
     Utf8Stream stream_;
+    std::unique_ptr<DecoderStream> steps_; // of a tokenizer.json; null: bytes of each token
 };
 
 // Returns the same tokenizer with its tables in this memory, which must outlive it.

@@ -61,6 +61,10 @@ std::size_t Vocabulary::slot_of(std::string_view token) const {
 }
 
 Status Vocabulary::add(int32_t id, std::string_view token, std::string_view bytes) {
+    return add_entry(id, token, bytes, true);
+}
+
+Status Vocabulary::add_entry(int32_t id, std::string_view token, std::string_view bytes, bool in_model) {
     if (id < 0) return corrupt(fmt::format("token {} has the negative id {}", json_quote(token), id));
     if (token.empty()) return corrupt(fmt::format("the token of id {} is empty", id));
     if (id > static_cast<int64_t>(count_) + kMostGaps)
@@ -73,6 +77,7 @@ Status Vocabulary::add(int32_t id, std::string_view token, std::string_view byte
         return corrupt(fmt::format("token {} has two ids, {} and {}", json_quote(token), *known, id));
     Entry entry;
     entry.present = true;
+    entry.in_model = in_model;
     HK_TRY(put_text(token, entry.token));
     entry.bytes = entry.token;
     if (bytes != token) HK_TRY(put_text(bytes, entry.bytes));
@@ -93,7 +98,7 @@ Status Vocabulary::add(AddedToken token) {
         if (is_added(token.id))
             return corrupt(fmt::format("the added token {} is listed twice", json_quote(token.content)));
     } else {
-        HK_TRY(add(token.id, token.content, token.content));
+        HK_TRY(add_entry(token.id, token.content, token.content, false));
     }
     Entry& entry = tokens_[static_cast<std::size_t>(token.id)];
     entry.bytes = entry.token; // the bytes of added tokens are their text, whatever alphabet the others use
@@ -126,6 +131,12 @@ Status Vocabulary::set_role(TokenRole role, int32_t id) {
     return {};
 }
 
+Status Vocabulary::set_bytes(int32_t id, std::string_view bytes) {
+    if (!has(id)) return corrupt(fmt::format("no token has id {}", id));
+    if (bytes == this->bytes(id)) return {};
+    return put_text(bytes, tokens_[static_cast<std::size_t>(id)].bytes);
+}
+
 Status Vocabulary::set_frame(TextFrame frame) {
     for (const std::vector<int32_t>* ids : {&frame.before, &frame.after})
         for (const int32_t id : *ids)
@@ -144,6 +155,11 @@ std::optional<int32_t> Vocabulary::find(std::string_view token) const {
     return id < 0 ? std::nullopt : std::optional(id);
 }
 
+std::optional<int32_t> Vocabulary::find_in_model(std::string_view token) const {
+    const std::optional<int32_t> id = find(token);
+    return id && is_in_model(*id) ? id : std::nullopt;
+}
+
 void Vocabulary::append_identity(std::string& bytes) const {
     put(bytes, size());
     for (const Entry& entry : tokens_) {
@@ -153,7 +169,8 @@ void Vocabulary::append_identity(std::string& bytes) const {
     put(bytes, static_cast<uint64_t>(added_.size()));
     for (const AddedToken& token : added_) {
         put(bytes, token.id);
-        put(bytes, static_cast<uint8_t>(token.special << 0 | token.lstrip << 1 | token.rstrip << 2));
+        put(bytes,
+            static_cast<uint8_t>(token.special << 0 | token.lstrip << 1 | token.rstrip << 2 | token.single_word << 3));
     }
     for (const std::optional<int32_t>& role : roles_) put(bytes, role.value_or(-1));
     if (frame_ == TextFrame()) return; // keeps identities of earlier versions, which had no frame, valid

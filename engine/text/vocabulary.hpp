@@ -30,10 +30,11 @@ struct SpecialToken {
 struct AddedToken {
     int32_t id = 0;
     std::string content;
-    bool special = true;     // a control token, which decoding can skip and encoding can ignore
-    bool lstrip = false;     // includes the white space before it
-    bool rstrip = false;     // includes the white space after it
-    bool normalized = false; // only kept for the file; the tokenizers here have no normalizer
+    bool special = true;      // a control token, which decoding can skip and encoding can ignore
+    bool lstrip = false;      // includes the white space before it
+    bool rstrip = false;      // includes the white space after it
+    bool normalized = false;  // is matched in the normalized text, in its own normal form
+    bool single_word = false; // does not match inside a word
 };
 
 // The special tokens around a text of a language model: Llama's texts begin with "<s>". Most tokenizers have none.
@@ -58,6 +59,8 @@ public:
     // Adds a special token after all ids unless the vocabulary has it, and sets its roles.
     Status add_special(const SpecialToken& token);
     Status set_role(TokenRole role, int32_t id);
+    // Sets the text that a token decodes to.
+    Status set_bytes(int32_t id, std::string_view bytes);
     // Error: an id without a token.
     Status set_frame(TextFrame frame);
 
@@ -69,6 +72,9 @@ public:
     std::string_view bytes(int32_t id) const { return text(tokens_[static_cast<std::size_t>(id)].bytes); }
     bool is_special(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].special; }
     bool is_added(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].added; }
+    // Returns whether the model has the token, so that it can come from other text: some added tokens do.
+    bool is_in_model(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].in_model; }
+    std::optional<int32_t> find_in_model(std::string_view token) const;
     std::optional<int32_t> role(TokenRole role) const { return roles_[static_cast<std::size_t>(role)]; }
     std::span<const AddedToken> added() const { return added_; } // by id
     const TextFrame& frame() const { return frame_; }
@@ -85,9 +91,11 @@ private:
         bool present = false;
         bool special = false;
         bool added = false;
+        bool in_model = false;
     };
     std::string_view text(Text at) const { return {texts_.data() + at.begin, at.size}; }
     Status put_text(std::string_view text, Text& out);
+    Status add_entry(int32_t id, std::string_view token, std::string_view bytes, bool in_model);
     std::size_t slot_of(std::string_view token) const; // its slot, or the free slot for it
 
     ResourceVector<char> texts_; // of all tokens, one after the other

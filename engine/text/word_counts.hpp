@@ -24,7 +24,7 @@ public:
                 normalizer_.split(text, begin, end, false, room, count);
                 return Status();
             },
-            [](const AddedTokens::Match&) {});
+            [](const TokenMatcher::Match&) {});
     }
 
     const BertNormalization& normalization() const { return normalizer_.options(); }

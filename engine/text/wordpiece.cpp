@@ -1,6 +1,5 @@
 #include "text/wordpiece.hpp"
 
-#include "text/files/json_file.hpp"
 #include "text/tidy_spaces.hpp"
 #include "text/word_cache.hpp"
 
@@ -40,7 +39,7 @@ WordPiece::WordPiece(Vocabulary vocabulary, WordPieceOptions options)
       first_(this->vocabulary().memory()), later_(this->vocabulary().memory()) {
     const Vocabulary& tokens = this->vocabulary();
     for (int32_t id = 0; id < tokens.size(); ++id) {
-        if (!tokens.has(id) || tokens.is_added(id)) continue;
+        if (!tokens.is_in_model(id)) continue;
         const std::string_view token = tokens.token(id);
         first_.add(token, id); // "##" at the beginning of a word is punctuation, so never a piece of a word
         if (!options_.prefix.empty() && token.size() > options_.prefix.size() && token.starts_with(options_.prefix))
@@ -58,16 +57,11 @@ Result<std::unique_ptr<Tokenizer>> WordPiece::create(Vocabulary vocabulary, Word
     if (vocabulary.size() == 0) return corrupt("the vocabulary is empty");
     if (!vocabulary.role(TokenRole::unk))
         return corrupt("the vocabulary has no unknown token ([UNK]), which WordPiece needs");
-    const BertNormalization& normal = options.normalization;
-    for (const AddedToken& token : vocabulary.added())
-        if (token.normalized && !token.special && (normal.lower_case || normal.strip_accents))
-            return unsupported(fmt::format("the added token {} is \"normalized\", which is not supported together with "
-                                           "small letters or stripped accents",
-                                           json_quote(token.content)));
     return std::unique_ptr<Tokenizer>(new WordPiece(std::move(vocabulary), std::move(options)));
 }
 
-void WordPiece::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch&) const {
+void WordPiece::cut(const BertNormalizer::Word& word, bool special, std::vector<Symbol>& symbols,
+                    Merges::Scratch&) const {
     const std::string_view bytes = word.bytes.text();
     const auto all_unknown = [&] { symbols.assign(1, {unknown(), static_cast<uint32_t>(bytes.size())}); };
     std::size_t characters = bytes.size();
@@ -83,7 +77,8 @@ void WordPiece::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbo
             const std::size_t end = begin + size;
             if (end < bytes.size() && (static_cast<unsigned char>(bytes[end]) & 0xC0u) == 0x80u) continue;
             id = pieces.find(bytes.substr(begin, size));
-            if (id >= 0) break;
+            if (id >= 0 && (special || !vocabulary().is_special(id))) break;
+            id = -1;
         }
         if (id < 0) return all_unknown();
         symbols.push_back({id, static_cast<uint32_t>(size)});
@@ -91,7 +86,7 @@ void WordPiece::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbo
     }
 }
 
-std::string WordPiece::text_of(int32_t id, bool first) const {
+std::string WordPiece::own_text_of(int32_t id, bool first) const {
     const std::string_view token = vocabulary().token(id);
     if (first) return std::string(token);
     if (token.starts_with(options_.prefix) && !vocabulary().is_added(id))

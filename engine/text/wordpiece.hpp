@@ -7,28 +7,28 @@ namespace hekla::text {
 
 struct WordPieceOptions {
     BertNormalization normalization;
-    std::string prefix = "##";       // of pieces inside a word
-    uint32_t longest_word = 100;     // in characters; a longer word becomes the unknown token
-    std::string post_processor = {}; // tokenizer.json's member, unchanged; encode() ignores it
+    std::string prefix = "##";   // of pieces inside a word
+    uint32_t longest_word = 100; // in characters; a longer word becomes the unknown token
 };
 
 class WordPiece final : public BertWordTokenizer {
 public:
-    // Needs the role unk. An added token that is marked normalized is matched in the normalized text.
+    // Needs the role unk. With a normalization no added token may be marked normalized.
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, WordPieceOptions options);
 
     std::string_view kind() const override { return "wordpiece"; }
-    std::string text_of(int32_t id, bool first) const override;
+    std::string own_text_of(int32_t id, bool first) const override;
     bool begins_word(int32_t id) const override;
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // vocab.txt and tokenizer.json
-    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+    Result<std::unique_ptr<Tokenizer>> remade(Vocabulary vocabulary) const override {
         return create(std::move(vocabulary), options_);
     }
     const WordPieceOptions& options() const { return options_; }
 
 protected:
-    void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const override;
+    void cut(const BertNormalizer::Word& word, bool special, std::vector<Symbol>& symbols,
+             Merges::Scratch& scratch) const override;
     std::string tidied(std::string text) const override;
 
 private:

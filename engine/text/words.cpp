@@ -4,6 +4,7 @@
 #include "text/files/special_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
+#include "text/pipeline/pipeline.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "text/word_counts.hpp"
 
@@ -69,13 +70,16 @@ Result<std::unique_ptr<Tokenizer>> WordTokenizer::create(Vocabulary vocabulary,
     return std::unique_ptr<Tokenizer>(new WordTokenizer(std::move(vocabulary), normalization));
 }
 
-void WordTokenizer::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch&) const {
-    const std::optional<int32_t> id = find(word.bytes.text());
+void WordTokenizer::cut(const BertNormalizer::Word& word, bool special, std::vector<Symbol>& symbols,
+                        Merges::Scratch&) const {
+    const std::optional<int32_t> id = vocabulary().find_in_model(word.bytes.text());
     symbols.push_back(
-        {id && !vocabulary().is_special(*id) ? *id : unknown(), static_cast<uint32_t>(word.bytes.size())});
+        {id && (special || !vocabulary().is_special(*id)) ? *id : unknown(), static_cast<uint32_t>(word.bytes.size())});
 }
 
 std::string WordTokenizer::to_json() const {
+    if (pipeline() != nullptr)
+        return pipeline()->to_json(vocabulary(), "\"vocab\": " + model_vocabulary_json(vocabulary()));
     const BertNormalization& normal = normalization();
     return tokenizer_document(
         vocabulary(), bert_normalizer_json(normal),
@@ -87,22 +91,6 @@ std::string WordTokenizer::to_json() const {
 Status WordTokenizer::save(const std::filesystem::path& folder) const {
     HK_TRY(write_file_atomically(folder / "tokenizer.json", to_json()));
     return write_special_files(folder, vocabulary(), "  \"tokenizer_class\": \"PreTrainedTokenizerFast\"");
-}
-
-bool is_words_json(const Json& json) {
-    const Json& split = member(json, "pre_tokenizer");
-    return split.is_object() &&
-           (member(split, "type") == "BertPreTokenizer" || member(split, "type") == "WhitespaceSplit");
-}
-
-Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const FilePlace& path) {
-    const std::string name = path.string();
-    HK_ASSIGN(BertNormalization normalization, read_bert_normalizer(json, name));
-    normalization.punctuation = member(member(json, "pre_tokenizer"), "type") == "BertPreTokenizer";
-    if (const Json& decoder = member(json, "decoder"); !decoder.is_null())
-        return not_done(name, "decoder", decoder.dump(), "none, for a WordLevel model of words");
-    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, false));
-    return WordTokenizer::create(std::move(vocabulary), normalization);
 }
 
 } // namespace hekla::text

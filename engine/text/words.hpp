@@ -14,25 +14,22 @@ public:
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, const BertNormalization& normalization);
 
     std::string_view kind() const override { return "words"; }
-    std::string text_of(int32_t id, bool first) const override { // with a space before all but the first
+    std::string own_text_of(int32_t id, bool first) const override { // with a space before all but the first
         return (first ? "" : " ") + std::string(vocabulary().token(id));
     }
     bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // tokenizer.json
-    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+    Result<std::unique_ptr<Tokenizer>> remade(Vocabulary vocabulary) const override {
         return create(std::move(vocabulary), normalization());
     }
 
 protected:
-    void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const override;
+    void cut(const BertNormalizer::Word& word, bool special, std::vector<Symbol>& symbols,
+             Merges::Scratch& scratch) const override;
 
 private:
     WordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization);
 };
-
-// Returns whether a tokenizer.json has a WordLevel model, and words by BertPreTokenizer or WhitespaceSplit.
-bool is_words_json(const Json& json);
-Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const FilePlace& path);
 
 } // namespace hekla::text

@@ -198,9 +198,6 @@ TEST_CASE("SentencePiece: invalid files") {
     CHECK(contains(json("{" + metaspace + R"("model":{"type":"Unigram","unk_id":5,"vocab":[["a",0]]}})"), "unk_id"));
     CHECK(contains(json("{" + metaspace + R"("model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}})"), "entry 0"));
     CHECK(contains(json("{" + metaspace +
-                        R"("normalizer":{"type":"NFC"},"model":{"type":"Unigram","unk_id":0,"vocab":[["a",0]]}})"),
-                   "NFC"));
-    CHECK(contains(json("{" + metaspace +
                         R"("normalizer":{"type":"Precompiled","precompiled_charsmap":"AAAA"},)"
                         R"("model":{"type":"Unigram","unk_id":0,"vocab":[["a",0]]}})"),
                    "damaged"));

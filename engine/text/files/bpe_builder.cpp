@@ -16,7 +16,10 @@ Status BpeBuilder::add_token(const std::string& token, int32_t id, const std::st
 }
 
 Status BpeBuilder::add_merge(std::string_view left, std::string_view right, const std::string& place) {
-    const std::string joined = std::string(left) + std::string(right);
+    if (right.size() < prefix.size())
+        return corrupt(
+            fmt::format("{}: {} is shorter than the prefix {}", place, json_quote(right), json_quote(prefix)));
+    const std::string joined = std::string(left) + std::string(right.substr(prefix.size()));
     Merge merge;
     for (const auto& [text, id] : {std::pair(left, &merge.left), std::pair(right, &merge.right),
                                    std::pair(std::string_view(joined), &merge.result)}) {

@@ -20,6 +20,7 @@ public:
     Status add_merge(std::string_view left, std::string_view right, const std::string& place);
     Vocabulary vocabulary;
     Merges merges;
+    std::string prefix; // of tokens that do not begin a word; the result of a merge does not repeat it
     // Returns the bytes that a token adds to a text; empty: those of the byte alphabet.
     std::function<std::string(const std::string& token)> bytes_of;
 

@@ -2,10 +2,12 @@
 #include "base/file.hpp"
 #include "text/byte_bpe.hpp"
 #include "text/files/gpt2_files.hpp"
+#include "text/files/pipeline_files.hpp"
 #include "text/files/sentencepiece_files.hpp"
 #include "text/files/special_files.hpp"
 #include "text/files/tokenizer_files.hpp"
 #include "text/files/tokenizer_json.hpp"
+#include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
 #include "text/suffix_bpe.hpp"
 
@@ -79,15 +81,14 @@ std::vector<std::string> tokenizer_files_in(const FilePlace& folder) {
     return names;
 }
 
-std::string ByteBpe::to_json() const { return byte_bpe_json(*this); }
-
 Status ByteBpe::save(const std::filesystem::path& folder) const {
     HK_TRY(write_file_atomically(folder / "vocab.json", gpt2_vocabulary_json(*this)));
     HK_TRY(write_file_atomically(folder / "merges.txt", gpt2_merges_text(*this)));
     HK_TRY(write_special_files(
         folder, vocabulary(),
-        fmt::format("  \"add_prefix_space\": {},\n  \"tokenizer_class\": \"{}\"", options_.add_prefix_space,
-                    options_.splitter && options_.splitter->is_gpt2() ? "GPT2Tokenizer" : "PreTrainedTokenizerFast")));
+        pipeline() != nullptr ? tokenizer_class_json(*pipeline())
+                              : fmt::format("  \"add_prefix_space\": {},\n  \"tokenizer_class\": \"GPT2Tokenizer\"",
+                                            yes(options_.add_prefix_space))));
     return write_file_atomically(folder / "tokenizer.json", to_json());
 }
 

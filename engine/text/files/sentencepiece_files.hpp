@@ -1,4 +1,4 @@
-// SentencePiece files: the model's own, and tokenizer.json with a Unigram model, or BPE over characters.
+// Files of SentencePiece models.
 #pragma once
 
 #include "base/file_place.hpp"
@@ -14,10 +14,7 @@ Result<std::unique_ptr<Tokenizer>> read_spiece_file(const FilePlace& path);
 // Reads Marian's source.spm or target.spm, with the folder's vocab.json.
 Result<std::unique_ptr<Tokenizer>> read_marian_file(const FilePlace& path);
 
-// Reads tokenizer.json with a Unigram model.
-Result<std::unique_ptr<Tokenizer>> read_unigram_json(const Json& json, const FilePlace& path);
-// Returns whether a BPE model is SentencePiece's: over characters, with U+2581 for spaces.
-bool is_sentencepiece_bpe(const Json& json);
-Result<std::unique_ptr<Tokenizer>> read_sentencepiece_bpe_json(const Json& json, const FilePlace& path);
+// Sets roles by the names of a family's tokens, where no file defines them.
+Status set_family_roles(const FilePlace& folder, Vocabulary& vocabulary);
 
 } // namespace hekla::text

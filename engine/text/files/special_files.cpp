@@ -50,20 +50,11 @@ Status read_roles(const Json& object, const std::string& name, Vocabulary& vocab
     return {};
 }
 
-struct Listed {
-    int32_t id;
-    std::string content;
-    bool special;
-    bool lstrip;
-    bool rstrip;
-};
-
-Status add_listed(std::vector<Listed> listed, const std::string& name, Vocabulary& vocabulary) {
-    std::sort(listed.begin(), listed.end(), [](const Listed& a, const Listed& b) { return a.id < b.id; });
-    for (Listed& token : listed) {
+Status add_listed(std::vector<AddedToken> listed, const std::string& name, Vocabulary& vocabulary) {
+    std::sort(listed.begin(), listed.end(), [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+    for (AddedToken& token : listed) {
         if (vocabulary.is_added(token.id) && vocabulary.token(token.id) == token.content) continue;
-        const Status status = vocabulary.add(
-            AddedToken{token.id, std::move(token.content), token.special, token.lstrip, token.rstrip, false});
+        const Status status = vocabulary.add(std::move(token));
         if (!status.ok()) return status.with_context(name);
     }
     return {};
@@ -77,7 +68,7 @@ Status read_special_files(const FilePlace& folder, Vocabulary& vocabulary) {
     const std::string added_name = (folder / "added_tokens.json").string();
     HK_ASSIGN(const Json added, read_optional(folder / "added_tokens.json"));
 
-    std::vector<Listed> listed;
+    std::vector<AddedToken> listed;
     if (const auto decoder = config.find("added_tokens_decoder"); decoder != config.end() && !decoder->is_null()) {
         if (!decoder->is_object())
             return corrupt(fmt::format("{}: \"added_tokens_decoder\" is not an object", config_name));
@@ -88,18 +79,22 @@ Status read_special_files(const FilePlace& folder, Vocabulary& vocabulary) {
             if (id < 0 || !value.is_object())
                 return corrupt(fmt::format("{}: \"added_tokens_decoder\": the entry {} is not a token under its id",
                                            config_name, json_quote(key)));
-            HK_ASSIGN(std::string content, token_text(value, "added_tokens_decoder", config_name));
-            HK_ASSIGN(const bool special, json_bool(value, "special", false, config_name));
-            HK_ASSIGN(const bool lstrip, json_bool(value, "lstrip", false, config_name));
-            HK_ASSIGN(const bool rstrip, json_bool(value, "rstrip", false, config_name));
-            listed.push_back({static_cast<int32_t>(id), std::move(content), special, lstrip, rstrip});
+            AddedToken token;
+            token.id = static_cast<int32_t>(id);
+            HK_ASSIGN(token.content, token_text(value, "added_tokens_decoder", config_name));
+            HK_ASSIGN(token.special, json_bool(value, "special", false, config_name));
+            HK_ASSIGN(token.lstrip, json_bool(value, "lstrip", false, config_name));
+            HK_ASSIGN(token.rstrip, json_bool(value, "rstrip", false, config_name));
+            HK_ASSIGN(token.normalized, json_bool(value, "normalized", false, config_name));
+            HK_ASSIGN(token.single_word, json_bool(value, "single_word", false, config_name));
+            listed.push_back(std::move(token));
         }
     }
     HK_TRY(add_listed(std::move(listed), config_name, vocabulary));
     listed.clear();
     for (const auto& [content, value] : added.items()) {
         HK_ASSIGN(const int32_t id, json_token_id(value, json_quote(content), added_name));
-        listed.push_back({id, content, false, false, false});
+        listed.push_back(AddedToken{id, content, false});
     }
     HK_TRY(add_listed(std::move(listed), added_name, vocabulary));
 

@@ -1,14 +1,15 @@
 #include "text/files/tokenizer_json.hpp"
 
-#include "text/files/gpt2_files.hpp"
-#include "text/files/json_file.hpp"
+#include "text/byte_bpe.hpp"
+#include "text/files/pipeline_files.hpp"
 #include "text/files/sentencepiece_files.hpp"
 #include "text/files/special_files.hpp"
 #include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
-#include "text/files/wordpiece_files.hpp"
+#include "text/pipeline/pipeline_tokenizer.hpp"
 #include "text/suffix_bpe.hpp"
 #include "text/unicode/character.hpp"
+#include "text/wordpiece.hpp"
 #include "text/words.hpp"
 
 #include <algorithm>
@@ -17,177 +18,201 @@
 namespace hekla::text {
 namespace {
 
-Status read_vocabulary(const Json& model, const std::string& name, BpeBuilder& builder) {
-    return read_model_vocabulary(
-        model, name, [&](const std::string& token, int32_t id) { return builder.add_token(token, id, name); });
+using ModelType = WordModelOptions::Type;
+
+// Reads the list of a unigram model, tokens and scores.
+Status read_scored_vocabulary(const Json& model, const std::string& name, const Decoder& decoder,
+                              WordModelOptions& options, Vocabulary& vocabulary, WordModelTables& tables) {
+    const Json& vocab = member(model, "vocab");
+    if (!vocab.is_array() || vocab.empty())
+        return corrupt(fmt::format("{}: \"model.vocab\" is not a list of tokens and scores", name));
+    for (const Json& entry : vocab) {
+        const auto id = static_cast<int32_t>(tables.scores.size());
+        if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
+            return corrupt(fmt::format("{}: entry {} of \"model.vocab\" is not [token, score]", name, id));
+        const std::string& token = entry[0].get_ref<const std::string&>();
+        const Status status = vocabulary.add(id, token, decoder.bytes_of(token));
+        if (!status.ok()) return status.with_context(name);
+        tables.scores.push_back(entry[1].get<double>());
+    }
+    const Json& unknown = member(model, "unk_id");
+    if (unknown.is_null()) return {};
+    HK_ASSIGN(options.unknown_id, json_token_id(unknown, "unk_id", name));
+    if (static_cast<std::size_t>(options.unknown_id) >= tables.scores.size())
+        return corrupt(
+            fmt::format("{}: \"unk_id\" is {}, the vocabulary has {}", name, options.unknown_id, tables.scores.size()));
+    return vocabulary.set_role(TokenRole::unk, options.unknown_id);
 }
 
-Status read_byte_level(const Json& section, const std::string& name, ByteBpeOptions& options) {
-    HK_ASSIGN(options.add_prefix_space, json_bool(section, "add_prefix_space", true, name));
-    HK_ASSIGN(const bool use_regex, json_bool(section, "use_regex", true, name));
-    if (!use_regex) options.splitter.reset();
+using RoleName = std::pair<const char*, TokenRole>;
+constexpr RoleName kSpieceNames[] = {
+    {"<s>", TokenRole::bos},         {"</s>", TokenRole::eos},    {"<pad>", TokenRole::pad}, {"[CLS]", TokenRole::cls},
+    {"[SEP]", TokenRole::separator}, {"[MASK]", TokenRole::mask}, {"[PAD]", TokenRole::pad}, {"<cls>", TokenRole::cls},
+    {"<sep>", TokenRole::separator}, {"<mask>", TokenRole::mask}};
+constexpr RoleName kBertNames[] = {{"[UNK]", TokenRole::unk},
+                                   {"[SEP]", TokenRole::separator},
+                                   {"[PAD]", TokenRole::pad},
+                                   {"[CLS]", TokenRole::cls},
+                                   {"[MASK]", TokenRole::mask}};
+
+// Sets roles by the names of special tokens. The file decides which tokens these are.
+Status set_named_roles(std::span<const RoleName> names, Vocabulary& vocabulary) {
+    for (const auto& [name, role] : names) {
+        const std::optional<int32_t> id = vocabulary.find(name);
+        if (id && vocabulary.is_special(*id) && vocabulary.role(TokenRole::unk) != id && !vocabulary.role(role))
+            HK_TRY(vocabulary.set_role(role, *id));
+    }
     return {};
 }
 
-// Reads ByteLevel, or a Sequence of ByteLevel, of Split and ByteLevel, or of Digits and ByteLevel.
-Status read_pre_tokenizer(const Json& json, const std::string& name, ByteBpeOptions& options) {
-    const char* done = "ByteLevel, Split by an expression and then ByteLevel without one, or Digits and then ByteLevel";
-    const Json& section = member(json, "pre_tokenizer");
-    HK_ASSIGN(const std::string type, type_of(section, "pre_tokenizer", name));
-    if (type == "ByteLevel") return read_byte_level(section, name, options);
-    if (type != "Sequence") return not_done(name, "pre_tokenizer", json_quote(type), done);
-    const Json& steps = member(section, "pretokenizers");
-    if (!steps.is_array() || steps.empty() || steps.size() > 2)
-        return not_done(name, "pre_tokenizer", "a sequence of another length", done);
-    for (const Json& step : steps) HK_TRY(type_of(step, "pretokenizers", name).status());
-    if (member(steps.back(), "type") != "ByteLevel") return not_done(name, "pre_tokenizer", section.dump(), done);
-    HK_TRY(read_byte_level(steps.back(), name, options));
-    if (steps.size() == 1) return {};
-    const Json& split = steps.front();
-    if (member(split, "type") == "Digits") {
-        if (options.add_prefix_space) return not_done(name, "pre_tokenizer", section.dump(), done);
-        HK_ASSIGN(const bool single, json_bool(split, "individual_digits", false, name));
-        options.digits = single ? DigitWords::single : DigitWords::runs;
-        return {};
+// Sets roles and frame from the files of the folder and from names of tokens.
+Status read_roles(const Pipeline& pipeline, const Json& json, const FilePlace& path, Vocabulary& vocabulary) {
+    const FilePlace folder = path.parent_path();
+    const WordModelOptions& model = pipeline.model();
+    const bool is_bytes = pipeline.pre_tokenizer().has(PreTokenizerStep::Kind::byte_level);
+    if (model.type == ModelType::unigram || (model.type == ModelType::bpe && model.suffix.empty() && !is_bytes)) {
+        HK_TRY(set_named_roles(kSpieceNames, vocabulary));
+        HK_TRY(read_special_files(folder, vocabulary));
+        HK_TRY(set_family_roles(folder, vocabulary));
+        HK_TRY(set_named_roles(kBertNames, vocabulary));
+        return read_text_frame(folder, member(json, "post_processor"), vocabulary);
     }
-    const Json& pattern = member(split, "pattern");
-    const Json& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
-    HK_ASSIGN(const std::string behavior, json_string(split, "behavior", "", name));
-    HK_ASSIGN(const bool invert, json_bool(split, "invert", false, name));
-    if (member(split, "type") != "Split" || !regex.is_string() || behavior != "Isolated" || invert ||
-        options.splitter || options.add_prefix_space)
-        return not_done(name, "pre_tokenizer", section.dump(), done);
-    Result<Splitter> splitter = Splitter::compile(regex.get<std::string>());
-    if (!splitter.ok()) return splitter.status().with_context(name);
-    options.splitter = splitter.take();
-    return {};
-}
-
-Status refuse_options(const Json& model, const std::string& name) {
-    const Json& dropout = member(model, "dropout");
-    if (!dropout.is_null() && dropout != 0) return not_done(name, "model's dropout", dropout.dump(), "none");
-    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-        HK_ASSIGN(const std::string affix, json_string(model, key, "", name));
-        if (!affix.empty()) return not_done(name, key, json_quote(affix), "none");
-    }
-    HK_ASSIGN(const bool fallback, json_bool(model, "byte_fallback", false, name));
-    if (fallback) return not_done(name, "model's byte_fallback", "true", "false");
-    return {};
-}
-
-Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const FilePlace& path) {
-    const std::string name = path.string();
-    const Json& model = member(json, "model");
-    ByteBpeOptions options;
-    if (const Json& normalizer = member(json, "normalizer"); !normalizer.is_null()) {
-        options.nfc = normalizer.is_object() && member(normalizer, "type") == "NFC";
-        if (!options.nfc) return not_done(name, "normalizer", normalizer.dump(), "none, or NFC, for byte-level BPE");
-    }
-    HK_TRY(read_pre_tokenizer(json, name, options));
-    HK_TRY(refuse_options(model, name));
-    const Json& decoder = member(json, "decoder");
-    if (!decoder.is_null()) {
-        HK_ASSIGN(const std::string type, type_of(decoder, "decoder", name));
-        if (type != "ByteLevel") return not_done(name, "decoder", json_quote(type), "ByteLevel");
-    }
-    HK_ASSIGN(options.ignore_merges, json_bool(model, "ignore_merges", false, name));
-    HK_ASSIGN(options.fuse_unknown, json_bool(model, "fuse_unk", false, name));
-    if (const Json& post = member(json, "post_processor"); !post.is_null()) options.post_processor = post.dump();
-
-    BpeBuilder builder;
-    HK_TRY(read_vocabulary(model, name, builder));
-    HK_TRY(read_model_merges(model, name, builder));
-    HK_TRY(read_added_tokens(json, name, builder.vocabulary));
-    HK_TRY(read_unknown(model, name, true, builder.vocabulary));
-    HK_TRY(read_special_files(path.parent_path(), builder.vocabulary));
+    HK_TRY(read_special_files(folder, vocabulary));
+    if (model.type == ModelType::wordpiece) return set_named_roles(kBertNames, vocabulary);
+    if (model.type != ModelType::bpe || !model.suffix.empty()) return {};
     bool has_role = false;
-    for (int32_t i = 0; i < kTokenRoles; ++i)
-        has_role |= builder.vocabulary.role(static_cast<TokenRole>(i)).has_value();
+    for (int32_t i = 0; i < kTokenRoles; ++i) has_role |= vocabulary.role(static_cast<TokenRole>(i)).has_value();
     // GPT-2's tokenizer.json defines no roles; these are the roles of its only special token.
-    if (const auto id = builder.vocabulary.find("<|endoftext|>"); id && !has_role) {
-        HK_TRY(builder.vocabulary.set_role(TokenRole::bos, *id));
-        HK_TRY(builder.vocabulary.set_role(TokenRole::eos, *id));
+    if (const auto id = vocabulary.find("<|endoftext|>"); id && !has_role) {
+        HK_TRY(vocabulary.set_role(TokenRole::bos, *id));
+        HK_TRY(vocabulary.set_role(TokenRole::eos, *id));
     }
-    HK_TRY(read_text_frame(path.parent_path(), member(json, "post_processor"), builder.vocabulary));
-    return ByteBpe::create(std::move(builder.vocabulary), builder.merges, std::move(options));
+    return read_text_frame(folder, member(json, "post_processor"), vocabulary);
 }
 
-Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json& json, const FilePlace& path) {
-    const std::string name = path.string();
-    if (type == "WordPiece") return read_wordpiece_json(json, path);
-    if (type == "Unigram") return read_unigram_json(json, path);
-    if (type == "BPE" && is_suffix_bpe_json(json)) return read_suffix_bpe_json(json, path);
-    if (type == "BPE" && is_sentencepiece_bpe(json)) return read_sentencepiece_bpe_json(json, path);
-    if (type == "BPE") { return read_byte_bpe(json, path); }
-    if (type == "WordLevel" && is_words_json(json)) return read_words_json(json, path);
-    if (type == "WordLevel") return read_character_json(json, path);
-    return not_done(name, "model's type", json_quote(type), "BPE, WordPiece, Unigram and WordLevel");
+// Returns BERT's normalization if the normalizer is that, or none.
+std::optional<BertNormalization> bert_normalization(const Normalizer& normalizer) {
+    if (normalizer.is_none()) return BertNormalization{false, false, false, false, true};
+    const NormalizerStep& step = normalizer.steps().front();
+    if (normalizer.steps().size() > 1 || step.kind != NormalizerStep::Kind::bert) return std::nullopt;
+    return BertNormalization{step.clean_text, step.chinese, step.accents, step.lower, true};
+}
+
+bool splits_characters(const PreTokenizer& splits) {
+    if (splits.steps().size() != 1) return false;
+    const PreTokenizerStep& step = splits.steps().front();
+    return step.type == "Split" && !step.invert && step.splits[0].second == SplitBehavior::isolated &&
+           step.splits[0].first.regex() != nullptr && step.splits[0].first.regex()->expression() == kAnyCharacter;
+}
+
+bool has_only_characters(const Vocabulary& vocabulary) {
+    for (int32_t id = 0; id < vocabulary.size(); ++id) {
+        if (!vocabulary.has(id)) continue;
+        const bool one = first_code_point(vocabulary.token(id)).size == vocabulary.token(id).size();
+        // A character that is an added token and the model's is left to the general execution.
+        if (vocabulary.is_added(id) ? one && vocabulary.is_in_model(id) : !one) return false;
+    }
+    return true;
 }
 
 } // namespace
+
+Result<std::unique_ptr<Tokenizer>> make_tokenizer(std::shared_ptr<const Pipeline> pipeline, Vocabulary vocabulary,
+                                                  const WordModelTables& tables) {
+    const WordModelOptions& model = pipeline->model();
+    const bool any_normalized =
+        std::ranges::any_of(vocabulary.added(), [](const AddedToken& token) { return token.normalized; });
+    // The others look for all added tokens in the text as it is.
+    const bool as_given = pipeline->normalizer().is_none() || !any_normalized;
+    const bool has_unknown = vocabulary.role(TokenRole::unk).has_value();
+    const std::vector<PreTokenizerStep>& steps = pipeline->pre_tokenizer().steps();
+    const std::string split = steps.size() == 1 ? steps[0].type : std::string();
+    const std::optional<BertNormalization> bert = bert_normalization(pipeline->normalizer());
+    Result<std::unique_ptr<Tokenizer>> made = std::unique_ptr<Tokenizer>();
+    if (const std::optional<ByteBpeOptions> options = byte_bpe_options(*pipeline); options && as_given) {
+        made = ByteBpe::create(std::move(vocabulary), tables.merges, *options);
+    } else if (model.type == ModelType::wordpiece && bert && split == "BertPreTokenizer" && as_given && has_unknown) {
+        WordPieceOptions options{*bert, model.prefix,
+                                 static_cast<uint32_t>(std::min<std::size_t>(model.longest_word, UINT32_MAX))};
+        made = WordPiece::create(std::move(vocabulary), std::move(options));
+    } else if (model.type == ModelType::bpe && model.suffix == kWordEnd && model.prefix.empty() &&
+               !model.byte_fallback && !model.fuse_unknown && !model.ignore_merges && bert &&
+               split == "BertPreTokenizer" && as_given && has_unknown) {
+        made = SuffixBpe::create(std::move(vocabulary), tables.merges, *bert);
+    } else if (model.type == ModelType::word_level && bert &&
+               (split == "BertPreTokenizer" || split == "WhitespaceSplit") && as_given && has_unknown) {
+        BertNormalization normal = *bert;
+        normal.punctuation = split == "BertPreTokenizer";
+        made = WordTokenizer::create(std::move(vocabulary), normal);
+    } else if (model.type == ModelType::word_level && pipeline->normalizer().is_none() &&
+               splits_characters(pipeline->pre_tokenizer()) && has_only_characters(vocabulary)) {
+        made = CharacterTokenizer::create(std::move(vocabulary));
+    } else {
+        return PipelineTokenizer::create(std::move(pipeline), std::move(vocabulary), tables);
+    }
+    if (made.ok()) made.value()->set_pipeline(std::move(pipeline));
+    return made;
+}
 
 Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path) {
     const std::string name = path.string();
     HK_ASSIGN(const Json json, read_json_object(path));
     const Json& model = member(json, "model");
     if (!model.is_object()) return corrupt(fmt::format("{}: has no \"model\" object", name));
-    // Older files omit the type; merges imply BPE.
-    std::string type = member(model, "merges").is_array() ? "BPE" : "";
-    if (!member(model, "type").is_null()) { HK_ASSIGN(type, type_of(model, "model", name)); }
-    Result<std::unique_ptr<Tokenizer>> tokenizer = read_kind(type, json, path);
+    HK_ASSIGN(std::shared_ptr<Pipeline> pipeline, Pipeline::read(json, name));
+    HK_TRY(pipeline->read_class(path.parent_path()));
+    const Decoder& decoder = *pipeline->decoder();
+    WordModelOptions& options = pipeline->options();
+    WordModelTables tables;
+    BpeBuilder builder;
+    builder.prefix = options.prefix;
+    builder.bytes_of = [&](const std::string& token) { return decoder.bytes_of(token); };
+    if (options.type == ModelType::unigram) {
+        HK_TRY(read_scored_vocabulary(model, name, decoder, options, builder.vocabulary, tables));
+    } else {
+        HK_TRY(read_model_vocabulary(
+            model, name, [&](const std::string& token, int32_t id) { return builder.add_token(token, id, name); }));
+        if (options.type == ModelType::bpe) HK_TRY(read_model_merges(model, name, builder));
+        tables.merges = std::move(builder.merges);
+    }
+    Vocabulary& vocabulary = builder.vocabulary;
+    HK_TRY(read_added_tokens(json, name, vocabulary));
+    const bool is_required = options.type == ModelType::bpe || options.type == ModelType::wordpiece;
+    HK_TRY(read_unknown(model, name, is_required, vocabulary));
+    HK_TRY(read_roles(*pipeline, json, path, vocabulary));
+    // Added tokens are decoded like all others.
+    const std::vector<AddedToken> added(vocabulary.added().begin(), vocabulary.added().end());
+    for (const AddedToken& token : added)
+        HK_TRY(vocabulary.set_bytes(token.id, decoder.bytes_of(pipeline->form_of(token.id, vocabulary))));
+    Result<std::unique_ptr<Tokenizer>> tokenizer = make_tokenizer(std::move(pipeline), std::move(vocabulary), tables);
     if (!tokenizer.ok() && tokenizer.message().find(path.parent_path().string()) == std::string::npos)
         return tokenizer.status().with_context(name);
     return tokenizer;
 }
 
-std::string byte_bpe_json(const ByteBpe& bpe) {
-    const Vocabulary& vocabulary = bpe.vocabulary();
-    const ByteBpeOptions& options = bpe.options();
-    const bool own_pattern = options.splitter && !options.splitter->is_gpt2();
-    std::string pre_tokenizer =
-        fmt::format("{{\"type\": \"ByteLevel\", \"add_prefix_space\": {}, \"trim_offsets\": true, \"use_regex\": {}}}",
-                    yes(options.add_prefix_space), yes(options.splitter && !own_pattern));
-    if (own_pattern)
-        pre_tokenizer =
-            fmt::format("{{\"type\": \"Sequence\", \"pretokenizers\": [\n    {{\"type\": \"Split\", \"pattern\": "
-                        "{{\"Regex\": {}}}, \"behavior\": \"Isolated\", \"invert\": false}},\n    {}\n  ]}}",
-                        json_quote(options.splitter->pattern()), pre_tokenizer);
-    if (options.digits != DigitWords::none)
-        pre_tokenizer = fmt::format("{{\"type\": \"Sequence\", \"pretokenizers\": [\n    {{\"type\": \"Digits\", "
-                                    "\"individual_digits\": {}}},\n    {}\n  ]}}",
-                                    yes(options.digits == DigitWords::single), pre_tokenizer);
-    const auto has_space = [&](const Merge& merge) {
-        return vocabulary.token(merge.result).find(' ') != std::string_view::npos;
-    };
-    // "a b" is supported by every version of the library, ["a", "b"] only by newer ones; the latter is needed for
-    // tokens that contain spaces.
-    const std::span<const Merge> merges = bpe.merges().list();
-    const bool pairs = std::any_of(merges.begin(), merges.end(), has_space);
-    std::string list;
-    for (const Merge& merge : merges) {
-        const std::string_view left = vocabulary.token(merge.left);
-        const std::string_view right = vocabulary.token(merge.right);
-        list += list.empty() ? "\n      " : ",\n      ";
-        list += pairs ? fmt::format("[{}, {}]", json_quote(left), json_quote(right))
-                      : json_quote(fmt::format("{} {}", left, right));
-    }
-    const std::optional<int32_t> unknown = bpe.special(TokenRole::unk);
-    const std::string model =
-        fmt::format("{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    "
-                    "\"continuing_subword_prefix\": \"\",\n"
-                    "    \"end_of_word_suffix\": \"\",\n    \"fuse_unk\": {},\n    \"byte_fallback\": false,\n    "
-                    "\"ignore_merges\": {},\n"
-                    "    \"vocab\": {},\n    \"merges\": [{}\n    ]\n  }}",
-                    unknown ? json_quote(vocabulary.token(*unknown)) : "null", yes(options.fuse_unknown),
-                    yes(options.ignore_merges), vocabulary_json(vocabulary), list);
+std::string ByteBpe::to_json() const {
+    const Vocabulary& vocabulary = this->vocabulary();
+    if (pipeline() != nullptr)
+        return pipeline()->to_json(vocabulary, fmt::format("\"vocab\": {},\n    {}", model_vocabulary_json(vocabulary),
+                                                           merges_member(vocabulary, merges_.list())));
+    // Without a file these are the options of training, or of GPT-2's two files.
+    const std::optional<int32_t> unknown = special(TokenRole::unk);
+    const std::string model = fmt::format(
+        "{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    "
+        "\"continuing_subword_prefix\": \"\",\n"
+        "    \"end_of_word_suffix\": \"\",\n    \"fuse_unk\": {},\n    \"byte_fallback\": false,\n    "
+        "\"ignore_merges\": {},\n"
+        "    \"vocab\": {},\n    {}\n  }}",
+        unknown ? json_quote(vocabulary.token(*unknown)) : "null", yes(options_.fuse_unknown),
+        yes(options_.ignore_merges), vocabulary_json(vocabulary), merges_member(vocabulary, merges_.list()));
     const std::string byte_level =
         "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true}";
     return tokenizer_document(
-        vocabulary, options.nfc ? "{\"type\": \"NFC\"}" : "null", pre_tokenizer,
-        options.post_processor.empty()
-            ? R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})"
-            : options.post_processor,
-        byte_level, model);
+        vocabulary, "null",
+        fmt::format(
+            "{{\"type\": \"ByteLevel\", \"add_prefix_space\": {}, \"trim_offsets\": true, \"use_regex\": true}}",
+            yes(options_.add_prefix_space)),
+        R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})", byte_level, model);
 }
 
 } // namespace hekla::text

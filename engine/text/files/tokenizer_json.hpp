@@ -1,19 +1,19 @@
-// tokenizer.json, the file of Hugging Face's tokenizers library. Supported here: BPE with the ByteLevel pre-tokenizer
-// (alone, or after a Split by an expression), and the character tokenizer (WordLevel, split into single characters).
-// Anything unsupported in a file is an error that names it.
+// tokenizer.json, the file of Hugging Face's tokenizers library. Its description (text/pipeline/pipeline.hpp) is
+// executed as it is written; what is not supported is an error that names the component.
 #pragma once
 
 #include "base/file_place.hpp"
-#include "text/byte_bpe.hpp"
+#include "text/pipeline/pipeline.hpp"
 
 #include <memory>
-#include <string>
 
 namespace hekla::text {
 
 // Reads the file, and roles from the special token files in its folder.
 Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path);
 
-std::string byte_bpe_json(const ByteBpe& bpe);
+// Returns a tokenizer that executes a description: the fastest of those that do exactly that.
+Result<std::unique_ptr<Tokenizer>> make_tokenizer(std::shared_ptr<const Pipeline> pipeline, Vocabulary vocabulary,
+                                                  const WordModelTables& tables);
 
 } // namespace hekla::text

@@ -57,10 +57,7 @@ Status read_added_tokens(const Json& json, const std::string& name, Vocabulary& 
         HK_ASSIGN(token.lstrip, json_bool(item, "lstrip", false, name));
         HK_ASSIGN(token.rstrip, json_bool(item, "rstrip", false, name));
         HK_ASSIGN(token.normalized, json_bool(item, "normalized", false, name));
-        HK_ASSIGN(const bool single_word, json_bool(item, "single_word", false, name));
-        if (single_word)
-            return unsupported(fmt::format("{}: the added token {} is \"single_word\", which is not supported", name,
-                                           json_quote(token.content)));
+        HK_ASSIGN(token.single_word, json_bool(item, "single_word", false, name));
         tokens.push_back(std::move(token));
     }
     std::stable_sort(tokens.begin(), tokens.end(),
@@ -79,20 +76,6 @@ Status read_unknown(const Json& model, const std::string& name, bool required, V
     if (id) return vocabulary.set_role(TokenRole::unk, *id);
     return required ? corrupt(fmt::format("{}: the unknown token {} is not in the vocabulary", name, json_quote(token)))
                     : Status();
-}
-
-Result<Vocabulary> read_plain_vocabulary(const Json& json, const FilePlace& path, bool required) {
-    const std::string name = path.string();
-    const Json& model = member(json, "model");
-    Vocabulary vocabulary;
-    HK_TRY(read_model_vocabulary(model, name, [&](const std::string& token, int32_t id) {
-        const Status status = vocabulary.add(id, token, token);
-        return status.ok() ? status : status.with_context(name);
-    }));
-    HK_TRY(read_added_tokens(json, name, vocabulary));
-    HK_TRY(read_unknown(model, name, required, vocabulary));
-    HK_TRY(read_special_files(path.parent_path(), vocabulary));
-    return vocabulary;
 }
 
 Status read_model_merges(const Json& model, const std::string& name, BpeBuilder& builder) {
@@ -123,22 +106,31 @@ namespace {
 std::string added_tokens_json(const Vocabulary& vocabulary) {
     std::string out;
     for (const AddedToken& token : vocabulary.added())
-        out += fmt::format(
-            "{}\n    {{\"id\": {}, \"content\": {}, \"single_word\": false, \"lstrip\": {}, \"rstrip\": {}, "
-            "\"normalized\": {}, \"special\": {}}}",
-            out.empty() ? "" : ",", token.id, json_quote(token.content), yes(token.lstrip), yes(token.rstrip),
-            yes(token.normalized), yes(token.special));
+        out +=
+            fmt::format("{}\n    {{\"id\": {}, \"content\": {}, \"single_word\": {}, \"lstrip\": {}, \"rstrip\": {}, "
+                        "\"normalized\": {}, \"special\": {}}}",
+                        out.empty() ? "" : ",", token.id, json_quote(token.content), yes(token.single_word),
+                        yes(token.lstrip), yes(token.rstrip), yes(token.normalized), yes(token.special));
     return out.empty() ? "[]" : "[" + out + "\n  ]";
+}
+
+template<class Wanted>
+std::string tokens_json(const Vocabulary& vocabulary, const Wanted& wanted) {
+    std::string out;
+    for (int32_t id = 0; id < vocabulary.size(); ++id)
+        if (wanted(id))
+            out += fmt::format("{}\n      {}: {}", out.empty() ? "" : ",", json_quote(vocabulary.token(id)), id);
+    return "{" + out + "\n    }";
 }
 
 } // namespace
 
 std::string vocabulary_json(const Vocabulary& vocabulary) {
-    std::string out;
-    for (int32_t id = 0; id < vocabulary.size(); ++id)
-        if (vocabulary.has(id))
-            out += fmt::format("{}\n      {}: {}", out.empty() ? "" : ",", json_quote(vocabulary.token(id)), id);
-    return "{" + out + "\n    }";
+    return tokens_json(vocabulary, [&](int32_t id) { return vocabulary.has(id); });
+}
+
+std::string model_vocabulary_json(const Vocabulary& vocabulary) {
+    return tokens_json(vocabulary, [&](int32_t id) { return vocabulary.is_in_model(id); });
 }
 
 std::string tokenizer_document(const Vocabulary& vocabulary, const std::string& normalizer,

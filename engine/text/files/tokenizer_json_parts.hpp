@@ -23,15 +23,13 @@ Status read_model_vocabulary(const Json& model, const std::string& name,
 Status read_added_tokens(const Json& json, const std::string& name, Vocabulary& vocabulary);
 // Reads model.unk_token; an error if `required` and it is set but not in the vocabulary.
 Status read_unknown(const Json& model, const std::string& name, bool required, Vocabulary& vocabulary);
-// Reads the vocabulary of a model whose tokens are plain text: model.vocab, the added tokens, the unknown token (which
-// may be `required`, as above), and the other files in the folder of `path`.
-Result<Vocabulary> read_plain_vocabulary(const Json& json, const FilePlace& path, bool required);
 
 // Reads model.merges, each "a b" or ["a", "b"].
 Status read_model_merges(const Json& model, const std::string& name, BpeBuilder& builder);
 
-const char* yes(bool value); // "true", "false"
-std::string vocabulary_json(const Vocabulary& vocabulary);
+const char* yes(bool value);                                     // "true", "false"
+std::string vocabulary_json(const Vocabulary& vocabulary);       // all tokens
+std::string model_vocabulary_json(const Vocabulary& vocabulary); // those of the model
 // Returns the whole file; the arguments are JSON.
 std::string tokenizer_document(const Vocabulary& vocabulary, const std::string& normalizer,
                                const std::string& pre_tokenizer, const std::string& post_processor,

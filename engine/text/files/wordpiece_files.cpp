@@ -1,8 +1,10 @@
 #include "text/files/wordpiece_files.hpp"
 
 #include "base/file.hpp"
+#include "text/files/pipeline_files.hpp"
 #include "text/files/special_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
+#include "text/pipeline/pipeline_tokenizer.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -66,44 +68,16 @@ Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const FilePlace& pa
     HK_TRY(set_bert_roles(vocabulary));
     WordPieceOptions options;
     HK_TRY(read_config(folder, vocabulary, options.normalization));
+    const bool is_normalized =
+        std::ranges::any_of(vocabulary.added(), [](const AddedToken& token) { return token.normalized; });
+    if (is_normalized) { // as a tokenizer.json specifies
+        HK_ASSIGN(const std::unique_ptr<Tokenizer> plain, WordPiece::create(vocabulary, options));
+        HK_ASSIGN(const Json json, parse_json_object(plain->to_json(), path.string()));
+        HK_ASSIGN(const std::shared_ptr<Pipeline> pipeline, Pipeline::read(json, path.string()));
+        return PipelineTokenizer::create(pipeline, std::move(vocabulary), {});
+    }
     Result<std::unique_ptr<Tokenizer>> tokenizer = WordPiece::create(std::move(vocabulary), std::move(options));
     return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(path.string());
-}
-
-Result<BertNormalization> read_bert_normalizer(const Json& json, const std::string& name) {
-    BertNormalization normal;
-    const Json& section = member(json, "normalizer");
-    if (section.is_null()) return BertNormalization{false, false, false, false, true};
-    HK_ASSIGN(const std::string type, type_of(section, "normalizer", name));
-    if (type != "BertNormalizer") return not_done(name, "normalizer", section.dump(), "BertNormalizer, or none");
-    HK_ASSIGN(normal.clean_text, json_bool(section, "clean_text", true, name));
-    HK_ASSIGN(normal.chinese, json_bool(section, "handle_chinese_chars", true, name));
-    HK_ASSIGN(normal.lower_case, json_bool(section, "lowercase", true, name));
-    HK_ASSIGN(normal.strip_accents, json_bool(section, "strip_accents", normal.lower_case, name));
-    return normal;
-}
-
-Result<std::unique_ptr<Tokenizer>> read_wordpiece_json(const Json& json, const FilePlace& path) {
-    const std::string name = path.string();
-    const Json& model = member(json, "model");
-    WordPieceOptions options;
-    HK_ASSIGN(options.normalization, read_bert_normalizer(json, name));
-    const Json& split = member(json, "pre_tokenizer");
-    HK_ASSIGN(const std::string type, type_of(split, "pre_tokenizer", name));
-    if (type != "BertPreTokenizer")
-        return not_done(name, "pre_tokenizer", split.dump(), "BertPreTokenizer, for a WordPiece model");
-    const Json& decoder = member(json, "decoder");
-    if (!decoder.is_null() && member(decoder, "type") != "WordPiece")
-        return not_done(name, "decoder", decoder.dump(), "WordPiece, for a WordPiece model");
-    HK_ASSIGN(options.prefix, json_string(model, "continuing_subword_prefix", "##", name));
-    if (const Json& longest = member(model, "max_input_chars_per_word"); !longest.is_null()) {
-        HK_ASSIGN(const int32_t characters, json_token_id(longest, "max_input_chars_per_word", name));
-        options.longest_word = static_cast<uint32_t>(characters);
-    }
-    if (const Json& post = member(json, "post_processor"); !post.is_null()) options.post_processor = post.dump();
-    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, true));
-    HK_TRY(set_bert_roles(vocabulary));
-    return WordPiece::create(std::move(vocabulary), std::move(options));
 }
 
 std::string bert_normalizer_json(const BertNormalization& normal) {
@@ -134,9 +108,10 @@ std::string bert_template_json(const Vocabulary& vocabulary) {
 
 std::string WordPiece::to_json() const {
     const Vocabulary& tokens = vocabulary();
+    if (pipeline() != nullptr) return pipeline()->to_json(tokens, "\"vocab\": " + model_vocabulary_json(tokens));
     return tokenizer_document(
         tokens, bert_normalizer_json(options_.normalization), "{\"type\": \"BertPreTokenizer\"}",
-        options_.post_processor.empty() ? bert_template_json(tokens) : options_.post_processor,
+        bert_template_json(tokens),
         fmt::format("{{\"type\": \"WordPiece\", \"prefix\": {}, \"cleanup\": true}}", json_quote(options_.prefix)),
         fmt::format("{{\n    \"type\": \"WordPiece\",\n    \"unk_token\": {},\n    \"continuing_subword_prefix\": {},\n"
                     "    \"max_input_chars_per_word\": {},\n    \"vocab\": {}\n  }}",
@@ -155,11 +130,11 @@ Status WordPiece::save(const std::filesystem::path& folder) const {
     const BertNormalization& normal = options_.normalization;
     // The line number is the id, so a vocabulary with gaps is only stored in tokenizer.json.
     if (!gaps) HK_TRY(write_file_atomically(folder / "vocab.txt", lines));
-    HK_TRY(write_special_files(
-        folder, tokens,
+    const std::string config =
         fmt::format("  \"do_lower_case\": {},\n  \"strip_accents\": {},\n  \"tokenize_chinese_chars\": {},\n"
                     "  \"tokenizer_class\": \"BertTokenizer\"",
-                    yes(normal.lower_case), yes(normal.strip_accents), yes(normal.chinese))));
+                    yes(normal.lower_case), yes(normal.strip_accents), yes(normal.chinese));
+    HK_TRY(write_special_files(folder, tokens, pipeline() != nullptr ? tokenizer_class_json(*pipeline()) : config));
     return write_file_atomically(folder / "tokenizer.json", to_json());
 }
 

@@ -11,8 +11,6 @@ namespace hekla::text {
 // folder. do_lower_case is true by default, unless some token has a capital letter. Roles that no file sets are those
 // of [UNK], [SEP], [PAD], [CLS] and [MASK].
 Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const FilePlace& path);
-// Reads a tokenizer.json whose model is WordPiece, with the BertNormalizer (or none) and the BertPreTokenizer.
-Result<std::unique_ptr<Tokenizer>> read_wordpiece_json(const Json& json, const FilePlace& path);
 
 // Sets roles by BERT's names of special tokens, for roles that are not set and tokens in the vocabulary.
 Status set_bert_roles(Vocabulary& vocabulary);
@@ -20,7 +18,5 @@ Status set_bert_roles(Vocabulary& vocabulary);
 // roles.
 std::string bert_template_json(const Vocabulary& vocabulary);
 std::string bert_normalizer_json(const BertNormalization& normalization);
-// Reads the normalizer of a tokenizer.json: BertNormalizer, or none.
-Result<BertNormalization> read_bert_normalizer(const Json& json, const std::string& name);
 
 } // namespace hekla::text

@@ -14,6 +14,7 @@ class ByteAlphabet {
 public:
     ByteAlphabet();
     const std::string& letter(uint8_t byte) const { return letters_[byte]; }
+    const std::array<std::string, 256>& letters() const { return letters_; } // by byte
     std::string spell(std::string_view bytes) const;
     // Returns the bytes of a valid UTF-8 token; nothing if it has a character outside the alphabet.
     std::optional<std::string> bytes(std::string_view token) const;

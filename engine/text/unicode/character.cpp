@@ -4,15 +4,13 @@
 #include "text/files/json_file.hpp"
 #include "text/files/special_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
+#include "text/pipeline/pipeline.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <fmt/format.h>
 
 namespace hekla::text {
 namespace {
-
-// Splits after every character. `.` would not match a newline, and the flag for that differs between engines.
-constexpr std::string_view kAnyCharacter = R"([\s\S])";
 
 class CharacterTrainer final : public TokenizerTrainer {
 public:
@@ -29,7 +27,7 @@ public:
             }
             return Status();
         };
-        return matcher_.walk(text, true, see, [](const AddedTokens::Match&) {});
+        return matcher_.walk(text, true, see, [](const TokenMatcher::Match&) {});
     }
 
     Result<std::unique_ptr<Tokenizer>> finish() override {
@@ -64,7 +62,7 @@ CharacterTokenizer::CharacterTokenizer(Vocabulary vocabulary)
     this->vocabulary().append_identity(identity);
     set_hash(identity);
     for (int32_t id = 0; id < vocabulary_size(); ++id) {
-        if (!this->vocabulary().has(id) || this->vocabulary().is_added(id)) continue;
+        if (!this->vocabulary().has(id) || this->vocabulary().is_added(id)) continue; // see make_tokenizer()
         const char32_t character = first_code_point(this->vocabulary().token(id)).value;
         if (character < 128) {
             ascii_[character] = id;
@@ -124,26 +122,9 @@ bool CharacterTokenizer::can_cut(std::string_view text, std::size_t at) const {
     return added_.can_cut(text, at);
 }
 
-Result<std::unique_ptr<Tokenizer>> read_character_json(const Json& json, const FilePlace& path) {
-    const std::string name = path.string();
-    if (const Json& normalizer = member(json, "normalizer"); !normalizer.is_null())
-        return not_done(name, "normalizer", normalizer.dump(), "none");
-    const Json& section = member(json, "pre_tokenizer");
-    const char* done = "a Split into single characters, for a WordLevel model";
-    HK_ASSIGN(const std::string type, type_of(section, "pre_tokenizer", name));
-    const Json& pattern = member(section, "pattern");
-    if (type != "Split" || !pattern.is_object() || member(pattern, "Regex") != kAnyCharacter ||
-        member(section, "behavior") != "Isolated" || member(section, "invert") == true)
-        return not_done(name, "pre_tokenizer", section.dump(), done);
-    const Json& decoder = member(json, "decoder");
-    if (!decoder.is_object() || member(decoder, "type") != "Fuse")
-        return not_done(name, "decoder", decoder.dump(), "Fuse, for a WordLevel model");
-    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, false));
-    return CharacterTokenizer::create(std::move(vocabulary));
-}
-
 std::string CharacterTokenizer::to_json() const {
     const Vocabulary& tokens = vocabulary();
+    if (pipeline() != nullptr) return pipeline()->to_json(tokens, "\"vocab\": " + model_vocabulary_json(tokens));
     const std::optional<int32_t> unknown = special(TokenRole::unk);
     return tokenizer_document(
         tokens, "null",

@@ -12,6 +12,9 @@
 
 namespace hekla::text {
 
+// Splits after every character. `.` would not match a newline, and the flag for that differs between engines.
+inline constexpr std::string_view kAnyCharacter = R"([\s\S])";
+
 class CharacterTokenizer final : public Tokenizer {
 public:
     // Every token of `vocabulary` except added ones must be a single code point.
@@ -23,7 +26,7 @@ public:
     // characters.
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override;
-    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+    Result<std::unique_ptr<Tokenizer>> remade(Vocabulary vocabulary) const override {
         return create(std::move(vocabulary));
     }
 
@@ -41,8 +44,5 @@ private:
     std::unordered_map<char32_t, int32_t> others_;
     int32_t characters_ = 0;
 };
-
-// A tokenizer.json whose model is WordLevel, split into single characters.
-Result<std::unique_ptr<Tokenizer>> read_character_json(const Json& json, const FilePlace& path);
 
 } // namespace hekla::text

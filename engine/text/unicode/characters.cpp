@@ -45,6 +45,15 @@ constexpr Range kYoungControls[] = {{0x890, 0x8E2}, {0x110CD, 0x1343F}};
 constexpr Range kYoungDecompositions[] = {
     {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},   {0x10781, 0x10785}, {0x10787, 0x107B0},
     {0x107B2, 0x107BA}, {0x11938, 0x11938}, {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
+// Starters that compose with a character before them.
+constexpr Range kComposingStarters[] = {{0x9BE, 0x9BE},     {0x9D7, 0x9D7},     {0xB3E, 0xB3E},     {0xB56, 0xB57},
+                                        {0xBBE, 0xBBE},     {0xBD7, 0xBD7},     {0xCC2, 0xCC2},     {0xCD5, 0xCD6},
+                                        {0xD3E, 0xD3E},     {0xD57, 0xD57},     {0xDCF, 0xDCF},     {0xDDF, 0xDDF},
+                                        {0x102E, 0x102E},   {0x1161, 0x1175},   {0x11A8, 0x11C2},   {0x1B35, 0x1B35},
+                                        {0x11127, 0x11127}, {0x1133E, 0x1133E}, {0x11357, 0x11357}, {0x114B0, 0x114B0},
+                                        {0x114BA, 0x114BA}, {0x114BD, 0x114BD}, {0x115AF, 0x115AF}};
+// Symbols (So) that are alphabetic.
+constexpr Range kAlphabeticSymbols[] = {{0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 constexpr Range kChinese[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF}, {0x20000, 0x2A6DF},
                               {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, // as in the reference; should be 0x2B820
                               {0x2F800, 0x2FA1F}};
@@ -112,14 +121,31 @@ void append_decomposed(char32_t value, bool compatibility, std::vector<char32_t>
     for (utf8proc_ssize_t i = 0; i < count; ++i) out.push_back(static_cast<char32_t>(parts[i]));
 }
 
-std::string composed(std::string_view text) {
-    utf8proc_uint8_t* out = nullptr;
+char32_t composed_pair(char32_t first, char32_t second) {
+    if (combining_class(second) == 0 && !is_in(kComposingStarters, second)) return 0;
+    utf8proc_int32_t pair[] = {static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
     const utf8proc_ssize_t size =
-        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-                     &out, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
-    const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owned(out, &std::free);
-    return size < 0 ? std::string(text)
-                    : std::string(reinterpret_cast<const char*>(out), static_cast<std::size_t>(size));
+        utf8proc_normalize_utf32(pair, 2, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+    const auto both = static_cast<char32_t>(pair[0]);
+    return size == 1 && !is_in(kYoungDecompositions, both) ? both : 0;
+}
+
+bool is_inert(char32_t value, bool compatibility, bool composition) {
+    const utf8proc_property_t* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(value));
+    if (property->combining_class != 0) return false;
+    if (value >= 0xAC00 && value <= 0xD7A3) return composition; // Hangul's syllables are composed of three letters
+    if (composition && is_in(kComposingStarters, value)) return false;
+    return property->decomp_seqindex == UINT16_MAX || (!compatibility && property->decomp_type != 0);
+}
+
+bool is_word_character(char32_t value) {
+    if (value < 0x80)
+        return (value >= '0' && value <= '9') || (value >= 'A' && value <= 'Z') || value == '_' ||
+               (value >= 'a' && value <= 'z');
+    const auto kind = category(value);
+    return (kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_ME) || kind == UTF8PROC_CATEGORY_ND ||
+           kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_PC || value == 0x200C || value == 0x200D ||
+           (kind == UTF8PROC_CATEGORY_SO && is_in(kAlphabeticSymbols, value));
 }
 
 void order_marks(std::span<char32_t> text) {

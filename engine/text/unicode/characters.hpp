@@ -15,12 +15,15 @@ bool is_mark(char32_t value);              // category Mn: removed from letters 
 bool is_combining_mark(char32_t value);    // categories Mn, Mc, Me: removed by tokenizers' StripAccents
 bool is_bert_punctuation(char32_t value);  // categories P*, and all ASCII except letters, digits, space, control
 bool is_chinese_character(char32_t value); // the blocks around which BERT inserts spaces
+bool is_word_character(char32_t value);    // \w of Unicode: letters, marks, decimal digits, connectors, joiners
 uint8_t combining_class(char32_t value);   // of the canonical ordering; 0 for a starter
 
 // Appends the canonical (NFD) or compatibility (NFKD) decomposition of one character.
 void append_decomposed(char32_t value, bool compatibility, std::vector<char32_t>& out);
-// Returns a text in canonical composition (NFC).
-std::string composed(std::string_view text);
+// Returns the character that two characters compose to (NFC); 0 if they do not.
+char32_t composed_pair(char32_t first, char32_t second);
+// Returns whether a normal form changes neither the character nor what is before it.
+bool is_inert(char32_t value, bool compatibility, bool composition);
 // Sorts the marks of a decomposed text into canonical order.
 void order_marks(std::span<char32_t> text);
 // Appends the lower case of one character (one or two characters).

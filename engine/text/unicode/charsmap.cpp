@@ -52,6 +52,20 @@ Charsmap::Charsmap(std::string_view sound) {
     replacements_ = sound.substr(4 + size);
 }
 
+std::optional<std::string_view> Charsmap::shortest(std::string_view text) const {
+    if (units_.empty()) return std::nullopt;
+    std::size_t node = offset_of(units_[0]);
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        node ^= byte;
+        const uint32_t unit = units_[node];
+        if (byte == 0 || label_of(unit) != byte) return std::nullopt;
+        node ^= offset_of(unit);
+        if (has_value(unit)) return replacements_.c_str() + value_of(units_[node]);
+    }
+    return std::nullopt;
+}
+
 void Charsmap::apply(std::string_view text, std::string& out, std::vector<ByteRange>& origins) const {
     for (std::size_t at = 0; at < text.size();) {
         std::size_t length = 0, value = 0;

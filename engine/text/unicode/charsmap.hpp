@@ -1,9 +1,10 @@
 // SentencePiece's compiled normalization, which replaces the longest known sequence at every position of a text.
 #pragma once
 
-#include "text/tokenizer.hpp"
+#include "text/byte_range.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ public:
 
     // Appends the normalized text to `out`, and the bytes of `text` that each of its bytes came from to `origins`.
     void apply(std::string_view text, std::string& out, std::vector<ByteRange>& origins) const;
+    // Returns the replacement of the shortest known sequence that the text begins with.
+    std::optional<std::string_view> shortest(std::string_view text) const;
 
 private:
     std::vector<uint32_t> units_; // a double array, as in Darts-clone
