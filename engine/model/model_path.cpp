@@ -103,8 +103,8 @@ Result<fs::path> find_model_folder(const fs::path& given) {
                                          "Hub: Hekla does not download models; run `hf download {0} --local-dir DIR` "
                                          "and give DIR",
                                          given.string()));
-        return not_found(fmt::format("{}: does not exist; expected the folder of a model, with config.json and "
-                                     "model.safetensors, or of a run",
+        return not_found(fmt::format("{}: is not a folder; the folder of a model, with config.json and "
+                                     "model.safetensors, or of a run was expected",
                                      given.string()));
     }
     if (!fs::is_directory(given, problem)) return given;

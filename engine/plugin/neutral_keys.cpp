@@ -62,7 +62,7 @@ public:
         std::string all;
         while (!alternatives.empty()) {
             const std::size_t bar = alternatives.find('|');
-            if (const std::string one = text(alternatives.substr(0, bar)); !one.empty())
+            if (const std::string one = text(alternatives.substr(0, bar)); !one.empty() && all.find(one) == all.npos)
                 all += (all.empty() ? "" : " or ") + one;
             alternatives.remove_prefix(bar == std::string_view::npos ? alternatives.size() : bar + 1);
         }
@@ -98,7 +98,7 @@ private:
         if (alternative == "hidden") return hidden() && value == *hidden();
         if (alternative == "head") return head() && value == *head();
         if (alternative == "activation") return activation() != nullptr && value == *activation();
-        if (alternative == "causal") return value == is_causal();
+        if (alternative == "causal") return value == is_causal() || (value.is_null() && !is_causal());
         if (alternative == "positions")
             return value.is_null() || value == "absolute" || (has_rotary() && (value == "rope" || value == "rotary"));
         if (alternative == "rope") {

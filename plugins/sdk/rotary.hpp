@@ -4,6 +4,7 @@
 #include "block.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace hekla::plugin {
 
@@ -43,6 +44,13 @@ struct RotarySettings {
         r.partial = defaults.partial_factor > 0.0;
         r.partial_factor = c.real(object + "partial_rotary_factor",
                                   r.partial ? c.real(defaults.partial_key, defaults.partial_factor) : 1.0);
+        // Names of other classes, which some versions of the reference wrote in addition.
+        for (const auto& [own, key, value] :
+             {std::tuple(defaults.theta_key, "rope_theta", r.base),
+              std::tuple(defaults.partial_key, "partial_rotary_factor", r.partial_factor)})
+            if (own != std::string(key) && c.has(key) && c.real(key) != value)
+                throw unsupported(std::string(key) + " = " + std::to_string(c.real(key)) + ", but " + own +
+                                  " or its default is " + std::to_string(value) + ": remove the one that is wrong");
         if (!r.partial && r.partial_factor != 1.0)
             throw unsupported(object + "partial_rotary_factor = " + std::to_string(r.partial_factor) +
                               ", but this architecture rotates whole heads; expected 1");

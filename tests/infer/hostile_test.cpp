@@ -162,6 +162,7 @@ TEST_CASE("a key that changes the computation and is not read is refused, unless
           {"bert-classifier", "position_embedding_type", "relative_key"},
           {"bert-classifier", "embedding_size", 4},
           {"bert-classifier", "is_causal", true},
+          {"gpt2-clm", "is_causal", nullptr}, // the reference takes it as false
           {"xlnet-plm", "same_length", true},
           {"xlnet-plm", "d_head", 3},
           {"t5-span-corruption", "num_experts", 4},
