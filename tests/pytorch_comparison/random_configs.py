@@ -333,7 +333,7 @@ def write_case(r, folder, manifest, model_type, reference, all_classes):
             out = double(model)(**{k: v.double() if v.is_floating_point() else v for k, v in inputs.items()})
         expected = {f"out.{k}": v.float().contiguous() for k, v in out.items()
                     if k in names and torch.is_tensor(v) and v.is_floating_point() and torch.isfinite(v).all()}
-    except Exception as problem:  # whatever transformers says about a model that it does not compute
+    except Exception as problem:  # transformers raises errors of many kinds
         done.append(f"[{type(problem).__name__}: {str(problem)[:100]}]")
     computed = bool(expected)
     if not computed:
