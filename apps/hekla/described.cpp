@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "model/folder.hpp"
+#include "plugin/named_model.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "train/model_spec.hpp"
 #include "train/run_data.hpp"
@@ -91,19 +92,17 @@ Result<Described> describe_folder(const plugin::Registry& registry, const fs::pa
     HK_ASSIGN(const model::ModelFolder opened, model::ModelFolder::open(folder));
     Described d;
     plugin::CompositionSpec spec;
-    HK_ASSIGN(spec.config, parse_json_object(opened.config_json(), (folder / "config.json").string()));
+    spec.file = (opened.path() / "config.json").string();
+    HK_ASSIGN(spec.config, parse_json_object(opened.config_json(), spec.file));
     spec.refuse_unknown_keys = false;
-    const json classes = spec.config.value("architectures", json::array());
-    if (classes.is_array() && !classes.empty() && classes[0].is_string()) {
-        HK_ASSIGN(const auto found, registry.find_class(classes[0].get<std::string>()));
-        spec.architecture = found.first.provided->id;
-        spec.head = found.second->head;
-        spec.head_config = found.second->head_config.parse();
-        spec.objective = found.second->objective;
-        spec.objective_config = found.second->objective_config.parse();
-    } else {
-        HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(opened.model_type()));
-        spec.architecture = entry.provided->id;
+    HK_ASSIGN(const plugin::NamedModel named, plugin::named_model(registry, spec.config, spec.file));
+    spec.config.erase("hekla");
+    spec.architecture = named.architecture.provided->id;
+    if (named.reference != nullptr) {
+        spec.head = named.reference->head;
+        spec.head_config = named.reference->head_config.parse();
+        spec.objective = named.reference->objective;
+        spec.objective_config = named.reference->objective_config.parse();
     }
     HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, nullptr, log));
     if (spec.objective.empty()) {

@@ -9,6 +9,7 @@
 #include "infer/tensors.hpp"
 #include "model/weights.hpp"
 #include "plugin/model_names.hpp"
+#include "plugin/named_model.hpp"
 #include "train/optimizer.hpp"
 
 #include <fmt/format.h>
@@ -182,10 +183,12 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
 
 Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fixture& fixture, const Log& log) {
     FixtureModel m;
-    HK_ASSIGN(const auto found, registry.find_class(fixture.class_name));
-    m.reference = found.second;
     plugin::CompositionSpec spec;
-    spec.architecture = found.first.provided->id;
+    spec.file = (fixture.folder / "config.json").string();
+    HK_ASSIGN(const plugin::NamedModel parts,
+              plugin::named_model(registry, fixture.config, spec.file, fixture.class_name));
+    m.reference = parts.reference;
+    spec.architecture = parts.architecture.provided->id;
     spec.config = fixture.config;
     spec.head = m.reference->head;
     spec.head_config = m.reference->head_config.parse();
@@ -231,7 +234,7 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
     HK_ASSIGN(const model::Weights weights, model::Weights::open(fixture.folder));
     HK_ASSIGN(const plugin::FoundTensors stored,
               plugin::find_some_tensors(m.graph, weights.tensors(), weights.path().string(),
-                                        plugin::model_rules(found.first.provided->names),
+                                        plugin::model_rules(parts.architecture.provided->names),
                                         [](const std::string& name) { return !name.starts_with(plugin::kAdapter); }));
     for (const plugin::StoredTensor& t : stored.tensors) {
         HK_ASSIGN(graph::Tensor tensor, infer::tensor_of(*t.stored));

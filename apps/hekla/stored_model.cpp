@@ -3,6 +3,7 @@
 #include "base/json.hpp"
 #include "infer/weights_folder.hpp"
 #include "plugin/model_names.hpp"
+#include "plugin/named_model.hpp"
 
 #include <fmt/format.h>
 
@@ -54,7 +55,9 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
     m.reference = candidate.reference;
     plugin::CompositionSpec spec;
     spec.architecture = candidate.architecture.provided->id;
-    HK_ASSIGN(spec.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
+    spec.file = (folder.path() / "config.json").string();
+    HK_ASSIGN(spec.config, parse_json_object(folder.config_json(), spec.file));
+    spec.config.erase("hekla");
     spec.head = m.reference->head;
     spec.head_config = m.reference->head_config.parse();
     spec.refuse_unknown_keys = false;
@@ -62,7 +65,7 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
     HK_ASSIGN(const graph::Graph graph, any_graph(*m.composition));
     const plugin::NameRules& names = candidate.architecture.provided->names;
     const Result<std::vector<plugin::StoredTensor>> found =
-        plugin::find_tensors(graph, folder.weights(), names, &m.ignored);
+        plugin::find_tensors(graph, folder.weights(), plugin::model_rules(names, spec.head.empty()), &m.ignored);
     if (!found.ok() && !candidate.architecture.manifest->built_in)
         return Status(
             found.code(),
@@ -90,26 +93,15 @@ enum class NamedBy { nothing, architecture, class_ };
 Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, const model::ModelFolder& folder,
                                              const std::string& asked_class, NamedBy& named) {
     std::vector<Candidate> candidates;
-    named = NamedBy::class_;
-    if (!asked_class.empty()) {
-        HK_ASSIGN(const auto found, registry.find_class(asked_class));
-        return std::vector<Candidate>{{found.first, found.second}};
-    }
-    HK_ASSIGN(const json config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
+    const std::string file = (folder.path() / "config.json").string();
+    HK_ASSIGN(const json config, parse_json_object(folder.config_json(), file));
     const json classes = config.value("architectures", json());
-    if (classes.is_array() && !classes.empty() && classes[0].is_string()) {
-        const auto found = registry.find_class(classes[0].get<std::string>());
-        if (!found.ok() && folder.model_type().empty()) return found.status();
-        if (found.ok()) {
-            candidates.push_back({found.value().first, found.value().second});
-            add_classes(found.value().first, candidates);
-            return candidates;
-        }
-    }
-    named = NamedBy::architecture;
-    if (!folder.model_type().empty()) {
-        HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
-        add_classes(entry, candidates);
+    const bool has_class = classes.is_array() && !classes.empty() && classes[0].is_string();
+    if (!asked_class.empty() || has_class || !folder.model_type().empty()) {
+        HK_ASSIGN(const plugin::NamedModel model, plugin::named_model(registry, config, file, asked_class));
+        named = model.reference != nullptr ? NamedBy::class_ : NamedBy::architecture;
+        if (model.reference != nullptr) candidates.push_back({model.architecture, model.reference});
+        if (asked_class.empty()) add_classes(model.architecture, candidates);
         return candidates;
     }
     named = NamedBy::nothing;

@@ -187,8 +187,10 @@ private:
             heads_.push_back(std::move(one));
             return {};
         }
-        HK_ASSIGN(one->tensors, base_ ? find_with_base(one->smallest, folder_->weights(), base_->weights(), names)
-                                      : plugin::find_tensors(one->smallest, folder_->weights(), names));
+        HK_ASSIGN(one->tensors,
+                  base_ ? find_with_base(one->smallest, folder_->weights(), base_->weights(), names)
+                        : plugin::find_tensors(one->smallest, folder_->weights(),
+                                               plugin::model_rules(names, one->model.composition->head().empty())));
         for (const plugin::StoredTensor& tensor : one->tensors) {
             if (options_.allow_non_finite || tensor.tensor.buffer) continue; // masks contain infinities by design
             if (const Status finite = model::check_finite(*tensor.stored); !finite.ok())

@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "infer/stored_adapter.hpp"
+#include "plugin/named_model.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -11,11 +12,11 @@ namespace {
 
 using nlohmann::json;
 
-// Chooses architecture and head. For an unknown class, or none, model_type determines the architecture.
+// Chooses architecture and head.
 Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& folder, const ModelOptions& options,
                     plugin::CompositionSpec& spec) {
-    plugin::Registry::Entry entry;
-    const json classes = spec.config.value("architectures", json::array());
+    HK_ASSIGN(const plugin::NamedModel named,
+              plugin::named_model(registry, spec.config, spec.file, options.class_name));
     const json own = spec.config.value("hekla", json()); // written by our own training
     spec.config.erase("hekla");
     const auto take_objective = [&](std::string_view id, const json& config) {
@@ -24,7 +25,6 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
         spec.objective_config = config;
     };
     if (options.class_name.empty() && own.is_object()) {
-        HK_ASSIGN(entry, registry.find(HK_ARCHITECTURE_INTERFACE, own.value("architecture", "")));
         spec.head = own.value("head", "");
         spec.head_config = own.value("head_config", json::object());
         take_objective(own.value("objective", ""), own.value("objective_config", json::object()));
@@ -36,28 +36,12 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
                 {one.value("name", ""), {one.value("id", ""), one.value("config", json::object())}});
         spec.combination = own.value("combination", "");
         spec.combination_config = own.value("combination_config", json::object());
-    } else if (!options.class_name.empty()) {
-        HK_ASSIGN(const auto found, registry.find_class(options.class_name));
-        entry = found.first;
-        spec.head = found.second->head;
-        spec.head_config = found.second->head_config.parse();
-        take_objective(found.second->objective, found.second->objective_config.parse());
-    } else if (classes.is_array() && !classes.empty() && classes[0].is_string()) {
-        const auto found = registry.find_class(classes[0].get<std::string>());
-        if (found.ok()) {
-            entry = found->first;
-            spec.head = found->second->head;
-            spec.head_config = found->second->head_config.parse();
-            take_objective(found->second->objective, found->second->objective_config.parse());
-        }
+    } else if (named.reference != nullptr) {
+        spec.head = named.reference->head;
+        spec.head_config = named.reference->head_config.parse();
+        take_objective(named.reference->objective, named.reference->objective_config.parse());
     }
-    if (entry.provided == nullptr) {
-        if (folder.model_type().empty())
-            return invalid_argument(fmt::format("{}: neither model_type nor architectures names the kind of model",
-                                                (folder.path() / "config.json").string()));
-        HK_ASSIGN(entry, registry.find_model_type(folder.model_type()));
-    }
-    spec.architecture = entry.provided->id;
+    spec.architecture = named.architecture.provided->id;
     if (!options.head.empty() && !has_head(spec.head, options.head)) {
         spec.head = options.head;
         spec.head_config = json::object();
@@ -75,7 +59,8 @@ bool has_head(std::string_view heads, std::string_view head) {
 Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
                                             const ModelOptions& options) {
     plugin::CompositionSpec spec;
-    HK_ASSIGN(spec.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
+    spec.file = (folder.path() / "config.json").string();
+    HK_ASSIGN(spec.config, parse_json_object(folder.config_json(), spec.file));
     spec.refuse_unknown_keys = false;
     HK_TRY(choose_parts(registry, folder, options, spec));
     return spec;

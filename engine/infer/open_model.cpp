@@ -7,6 +7,7 @@
 #include "infer/exported_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "infer/weights_folder.hpp"
+#include "model/model_path.hpp"
 #include "plugin/record.hpp"
 
 #include <algorithm>
@@ -52,7 +53,9 @@ Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& gra
     HK_ASSIGN(const std::string difference, difference_from_record(m, log));
     Result<std::vector<plugin::StoredTensor>> stored =
         base != nullptr ? find_with_base(graph, folder.weights(), base->weights(), m.composition->architecture().names)
-                        : plugin::find_tensors(graph, folder.weights(), m.composition->architecture().names);
+                        : plugin::find_tensors(
+                              graph, folder.weights(),
+                              plugin::model_rules(m.composition->architecture().names, m.composition->head().empty()));
     if (!stored.ok() && !difference.empty())
         return Status(stored.code(), fmt::format("{}\n  {}", stored.message(), difference));
     if (stored.ok() && !difference.empty())
@@ -274,10 +277,12 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
 Result<Model> describe_model(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
                              const Log& log) {
     std::error_code ignored;
-    if (fs::is_regular_file(given, ignored)) return describe_exported(registry, given, options);
+    HK_ASSIGN(const fs::path found, model::find_model_folder(given));
+    if (fs::is_regular_file(found, ignored)) return describe_exported(registry, given, options);
     Model m;
-    HK_ASSIGN(m.path, weights_folder(given));
+    HK_ASSIGN(m.path, weights_folder(found));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
+    HK_ASSIGN(plugin::CompositionSpec spec, stored_spec(registry, folder, options)); // before a tokenizer of its kind
     Result<std::unique_ptr<text::Tokenizer>> tokenizer = text::load_tokenizer(m.path);
     if (!tokenizer.ok()) {
         if (options.tokenizer_required) return tokenizer.status();
@@ -287,7 +292,6 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     }
     HK_ASSIGN(m.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     HK_ASSIGN(m.generation, generate::settings_of(m.path, m.config));
-    HK_ASSIGN(plugin::CompositionSpec spec, stored_spec(registry, folder, options));
     HK_ASSIGN(UsedAdapters used, use_adapters(options.adapters, options.adapters_by_row, options.slots, spec));
     m.adapters = std::move(used.adapters);
     m.slots = std::move(used.slots);

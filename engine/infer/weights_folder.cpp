@@ -1,6 +1,7 @@
 #include "infer/weights_folder.hpp"
 
 #include "model/checkpoint.hpp"
+#include "model/model_path.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +9,8 @@ namespace hekla::infer {
 
 namespace fs = std::filesystem;
 
-Result<fs::path> weights_folder(const fs::path& folder) {
+Result<fs::path> weights_folder(const fs::path& given) {
+    HK_ASSIGN(const fs::path folder, model::find_model_folder(given));
     std::error_code problem;
     if (!fs::is_directory(folder, problem))
         return not_found(fmt::format("{}: is not a folder; a model's, a checkpoint's or a run's was expected{}",

@@ -3,6 +3,7 @@
 #include "base/json.hpp"
 #include "base/name_pattern.hpp"
 #include "model/auxiliary_files.hpp"
+#include "model/model_path.hpp"
 #include "model/staged_folder.hpp"
 
 #include <algorithm>
@@ -48,7 +49,8 @@ std::set<std::string> names_of(const std::vector<FileRecord>& records) {
 
 } // namespace
 
-Result<ModelFolder> ModelFolder::open(const fs::path& path) {
+Result<ModelFolder> ModelFolder::open(const fs::path& given) {
+    HK_ASSIGN(const fs::path path, find_model_folder(given));
     std::error_code error;
     if (!fs::is_directory(path, error))
         return not_found(fmt::format("{}: is not a folder; a model's folder with config.json and model.safetensors was "
@@ -60,14 +62,20 @@ Result<ModelFolder> ModelFolder::open(const fs::path& path) {
     if (!fs::exists(config, error))
         return not_found(fmt::format("{}: has no config.json, which names the model type", path.string()));
     HK_ASSIGN(folder.config_json_, read_file(config, kConfigSizeLimit));
+    HK_TRY(check_not_pointer(config, folder.config_json_));
     HK_ASSIGN(const nlohmann::json json, parse_json_object(folder.config_json_, config.string()));
     if (const auto type = json.find("model_type"); type != json.end()) {
         if (!type->is_string())
             return corrupt(fmt::format("{}: model_type is {}, text was expected", config.string(), type->type_name()));
         folder.model_type_ = type->get<std::string>();
     }
+    HK_TRY(check_not_quantized(json, config));
     HK_ASSIGN(folder.weights_, Weights::open(path));
     folder.auxiliary_files_ = auxiliary_files_in(path);
+    for (const fs::path& file : folder.auxiliary_files_) {
+        HK_ASSIGN(const MappedFile content, MappedFile::open(file));
+        HK_TRY(check_not_pointer(file, content.text()));
+    }
     return folder;
 }
 

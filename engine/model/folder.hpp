@@ -17,8 +17,9 @@ inline constexpr uint64_t kConfigSizeLimit = 16'000'000;
 // A checked folder on disk. Thread: any, once opened.
 class ModelFolder {
 public:
-    // Errors: not_found (no folder, no config.json, no weights), corrupt (config.json is not a JSON object; the
-    // weights').
+    // Opens a folder, or the snapshot of a folder of the Hub's cache (model_path.hpp). Errors: not_found (no folder, no
+    // config.json, no weights), corrupt (config.json is not a JSON object; the weights'), failed_precondition (pointers
+    // of git-lfs), unsupported (quantized weights, GGUF).
     static Result<ModelFolder> open(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const { return path_; }

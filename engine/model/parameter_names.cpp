@@ -132,7 +132,8 @@ private:
         if (same_values(*taken, tensor))
             result_.ignored.push_back(tensor.name);
         else
-            problem(fmt::format("{} and {} hold different values, but the model ties them: one tensor was expected",
+            problem(fmt::format("{} and {} hold different values, but the model ties them: one tensor was expected; "
+                                "if the output layer is one of its own, set tie_word_embeddings = false in config.json",
                                 in_quotes(taken->name), in_quotes(tensor.name)));
     }
 

@@ -1,5 +1,6 @@
 #include "model/pytorch_file.hpp"
 
+#include "model/model_path.hpp"
 #include "model/pickle.hpp"
 #include "model/safetensors.hpp"
 #include "model/zip_archive.hpp"
@@ -512,6 +513,7 @@ Result<PytorchFile> PytorchFile::open(const std::filesystem::path& path) {
     PytorchFile file;
     file.path_ = path;
     HK_ASSIGN(file.map_, MappedFile::open(path));
+    HK_TRY(check_not_pointer(path, file.map_.text()));
     const std::span<const std::byte> bytes = file.map_.bytes();
     TensorMeaning meaning;
     const bool zipped = file.map_.text().starts_with("PK");

@@ -1,4 +1,5 @@
 #include "base/json.hpp"
+#include "model/model_path.hpp"
 #include "model/parameter_names.hpp"
 #include "model/safetensors.hpp"
 
@@ -323,6 +324,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path)
     SafetensorsFile file;
     file.path_ = path;
     HK_ASSIGN(file.map_, MappedFile::open(path));
+    HK_TRY(check_not_pointer(path, file.map_.text()));
     HK_ASSIGN(file.parsed_, parse_safetensors(file.map_.bytes(), path.string()));
     file.by_name_.reserve(file.parsed_.tensors.size());
     for (std::size_t i = 0; i < file.parsed_.tensors.size(); ++i)

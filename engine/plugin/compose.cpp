@@ -4,6 +4,7 @@
 #include "plugin/combination.hpp"
 #include "plugin/host_error.hpp"
 #include "plugin/in_process_plugins.hpp"
+#include "plugin/neutral_keys.hpp"
 #include "plugin/out_of_process_plugins.hpp"
 #include "plugin/part_config.hpp"
 
@@ -52,6 +53,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     c->head_config_ = spec.head_config;
     c->objective_config_ = spec.objective_config;
     c->given_ = spec.config;
+    c->file_ = spec.file;
     c->notes_ = spec.notes;
     c->context_length_ = spec.context_length;
     c->prefix_ = spec.prefix;
@@ -282,6 +284,9 @@ Status Composition::check_keys(const ReadKeys& read, const Log& log) const {
         for (std::size_t i = 0; i < parts.size() && i < keys.size(); ++i) HK_TRY(check(parts[i], keys[i], refuse));
         return {};
     };
+    if (architecture_.entry.provided != nullptr)
+        HK_TRY(check_neutral_keys(*architecture_.entry.provided, architecture_.given, architecture_.values,
+                                  read.architecture, architecture_.what, file_));
     HK_TRY(check(architecture_, read.architecture, refuse_unknown_keys_));
     // Only Hekla's own files contain adapters.
     HK_TRY(check_all(adapters_, read.adapters, true));

@@ -17,6 +17,7 @@ namespace hekla::plugin {
 struct CompositionSpec {
     std::string architecture;
     nlohmann::json config = nlohmann::json::object(); // config.json, or a recipe's [model] table
+    std::string file;                                 // of config.json, for messages; "": not of a file
     // Adapters, with the configurations that were given; the names of their parameters begin with kAdapter. Several
     // have names, and a combination (combination.hpp) with the configuration of its combiners.
     std::vector<AdapterSpec> adapters;
@@ -38,7 +39,8 @@ struct CompositionSpec {
     std::shared_ptr<const CompositionSpec> value;
     int64_t context_length = 0;                // tokens per row in training, for config.json; 0: unknown
     std::map<std::string, std::string> prefix; // put before each text of a column in training, for config.json
-    // Unknown keys are an error (a recipe) or a warning in the log (a downloaded config.json).
+    // Unknown keys are an error (a recipe), or only those that change the computation (neutral_keys.hpp), with a warning
+    // in the log for the others (a downloaded config.json).
     bool refuse_unknown_keys = true;
     // Keep the regions whose activations may be recomputed (graph::recompute) in mode train. Otherwise, and in other
     // modes, graphs have no regions, so that operations can be fused across their borders.
@@ -166,6 +168,7 @@ private:
     std::string head_name_, objective_name_;
     nlohmann::json head_config_, objective_config_, combination_config_; // as given
     nlohmann::json given_ = nlohmann::json::object();                    // the configuration without defaults
+    std::string file_;                                                   // CompositionSpec::file
     nlohmann::json notes_ = nlohmann::json::object();
     int64_t context_length_ = 0;
     std::map<std::string, std::string> prefix_;

@@ -179,6 +179,11 @@ const hk_config_interface* host_config_interface() {
         [](hk_config_writer* w, hk_string key, hk_string value, hk_error* e) { return set(w, key, view(value), e); },
         [](hk_config_writer* w, hk_string key, hk_error* e) { return set(w, key, nullptr, e); },
         set_array,
+        [](const hk_config* config, hk_string key) -> int32_t {
+            note_read(*config, key);
+            const json* value = find_value(*config, view(key));
+            return value != nullptr && value->is_null() ? 1 : 0;
+        },
     };
     return &kTable;
 }

@@ -123,6 +123,13 @@ public:
         fail(key, expected("a number", *value));
         return {};
     }
+    bool flag(const char* key) {
+        const json* value = find(key, false);
+        if (value == nullptr) return false;
+        if (value->is_boolean()) return value->get<bool>();
+        fail(key, expected("true or false", *value));
+        return false;
+    }
     const json* find(const char* key, bool required) {
         asked_.emplace_back(key);
         if (!object_.is_object()) return nullptr;
@@ -174,14 +181,22 @@ void check_ties(TextPairs ties, const std::string& path, Reading& reading) {
     }
 }
 
-// Reads one parameter: its key, its default and the range of its number.
-void read_parameter(const json& value, const std::string& path, Reading& reading, std::vector<std::string_view>& keys,
-                    json& defaults, std::map<std::string_view, Range>& ranges) {
+// The parameters of one entry, before they are stored.
+struct Parameters {
+    std::vector<std::string_view> keys, nullable;
+    json defaults = json::object();
+    std::map<std::string_view, Range> ranges;
+};
+
+// Reads one parameter: its key, its default, the range of its number and whether it may be null.
+void read_parameter(const json& value, const std::string& path, Reading& reading, Parameters& parameters) {
+    auto& [keys, nullable, defaults, ranges] = parameters;
     Reader in(value, path, reading);
     const std::string_view key = in.text("key", true);
     in.borrow_text("about", false);
     const Range range{key, in.bound("minimum"), in.bound("maximum")};
     const json* fallback = in.find("default", false);
+    if (in.flag("null")) nullable.push_back(key);
     in.finish();
     if (std::ranges::find(keys, key) != keys.end())
         in.fail("key", fmt::format("the parameter \"{}\" is listed twice", key));
@@ -223,16 +238,14 @@ Provided read_provided(const json& value, const std::string& path, Reading& read
     reading.strict = was_strict && (is_known_interface(p.interface_id) || is_draft(p.interface_id));
     p.id = in.text("id", true);
     p.about = in.text("about", false);
-    std::vector<std::string_view> parameters;
-    json defaults = json::object();
-    std::map<std::string_view, Range> ranges;
-    in.each("parameters", [&](const json& parameter, const std::string& at) {
-        read_parameter(parameter, at, reading, parameters, defaults, ranges);
-    });
-    p.parameters = kept.list(parameters);
-    p.defaults = in.json_text(defaults);
+    Parameters parameters;
+    in.each("parameters",
+            [&](const json& parameter, const std::string& at) { read_parameter(parameter, at, reading, parameters); });
+    p.parameters = kept.list(parameters.keys);
+    p.nullable = kept.list(parameters.nullable);
+    p.defaults = in.json_text(parameters.defaults);
     std::vector<Range> by_key;
-    for (const auto& [key, range] : ranges) by_key.push_back(range);
+    for (const auto& [key, range] : parameters.ranges) by_key.push_back(range);
     p.ranges = kept.list(by_key);
     p.ignored = in.texts("ignored");
     p.causal = in.text("causal", false);
@@ -283,8 +296,8 @@ Provided read_provided(const json& value, const std::string& path, Reading& read
     return p;
 }
 
-// The key "needs" exists from ABI 1.1 on: a host of 1.0 would refuse it as unknown.
-constexpr uint32_t kMinorOfNeeds = 1;
+// The minor versions that have these keys first: an older host would refuse them as unknown.
+constexpr uint32_t kMinorOfNeeds = 1, kMinorOfNull = 2;
 
 std::span<const Need> read_needs(Reader& in, const Manifest& manifest, Reading& reading) {
     std::vector<Need> needs;
@@ -368,6 +381,11 @@ Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner
                                 "{}.{}: set \"abi_minor_needed\": {} and build the plugin again",
                                 p.interface_id, p.id, HK_ABI_MAJOR, minor, m.abi_major, m.abi_minor_needed, minor));
     }
+    for (const Provided& p : m.provides)
+        if (reading.strict && !p.nullable.empty() && m.abi_minor_needed < kMinorOfNull)
+            in.fail("provides", fmt::format("\"null\" of the parameter \"{0}\" exists from plugin ABI {1}.{2} on: set "
+                                            "\"abi_minor_needed\": {2} and build the plugin again",
+                                            p.nullable.front(), HK_ABI_MAJOR, kMinorOfNull));
     for (const Provided& p : m.provides)
         if (is_draft(p.interface_id) && std::ranges::find(m.drafts, p.interface_id) == m.drafts.end())
             in.fail("provides", fmt::format("{} '{}' is a draft, and the manifest claims to be stable; add \"drafts\": "

@@ -66,6 +66,7 @@ struct Provided {
     JsonText defaults;             // values of all parameters with a default
     Texts parameters;              // all keys of its configuration
     std::span<const Range> ranges; // ranges of parameters, sorted by key
+    Texts nullable;                // parameters whose null is a value, not replaced by the default
     Texts ignored;                 // keys without an effect; patterns with *
     // Objectives: "yes" if each token is predicted from the earlier ones, so that the body must not use later ones.
     // Architectures: "yes" if no token depends on later ones, or the configuration key that selects this.

@@ -1,15 +1,23 @@
 #include "plugin/model_names.hpp"
 
+#include "base/name_pattern.hpp"
+
+#include <algorithm>
+
 namespace hekla::plugin {
 
-model::NameRules model_rules(const NameRules& manifest) {
+model::NameRules model_rules(const NameRules& manifest, bool body) {
     model::NameRules rules;
     for (const auto& [from, to] : manifest.renames)
         rules.renames.push_back({model::Rename::Where::suffix, std::string(from), std::string(to)});
     if (!manifest.prefix.empty()) rules.optional_prefixes.emplace_back(manifest.prefix);
     rules.ignorable.assign(manifest.ignore.begin(), manifest.ignore.end());
-    for (const auto& [alias, parameter] : manifest.ties)
-        rules.ties.push_back({std::string(alias), std::string(parameter)});
+    for (const auto& [alias, parameter] : manifest.ties) {
+        const std::string_view name = alias;
+        const bool ignorable = std::ranges::any_of(
+            manifest.ignore, [&](std::string_view pattern) { return hekla::matches(pattern, name); });
+        if (!body || !ignorable) rules.ties.push_back({std::string(alias), std::string(parameter)});
+    }
     return rules;
 }
 
@@ -55,9 +63,9 @@ Result<FoundTensors> find_some_tensors(const graph::Graph& graph, std::span<cons
 }
 
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
-                                               const NameRules& names, std::vector<std::string>* ignored) {
-    HK_ASSIGN(FoundTensors found, find_some_tensors(graph, weights.tensors(), weights.path().string(),
-                                                    model_rules(names), [](const std::string&) { return true; }));
+                                               const model::NameRules& rules, std::vector<std::string>* ignored) {
+    HK_ASSIGN(FoundTensors found, find_some_tensors(graph, weights.tensors(), weights.path().string(), rules,
+                                                    [](const std::string&) { return true; }));
     if (ignored != nullptr) *ignored = std::move(found.ignored);
     return std::move(found.tensors);
 }

@@ -26,7 +26,9 @@ std::vector<ModelTensor> model_tensors(const graph::Graph& graph);
 std::vector<double> described_values(const graph::Graph& graph, const ModelTensor& buffer);
 
 // Converts the rules for the model room; more can be added to the result.
-model::NameRules model_rules(const NameRules& manifest);
+// body: of a model without a head, whose files may hold an output layer of its own, which is then not tied to anything
+// but ignored.
+model::NameRules model_rules(const NameRules& manifest, bool body = false);
 
 struct StoredTensor {
     ModelTensor tensor;
@@ -36,7 +38,8 @@ struct StoredTensor {
 // Finds the stored tensor of every tensor of the graph. A buffer that is not stored is omitted and keeps its described
 // values. `ignored`, if given: stored tensors that are known not to belong to it. Errors: see model::resolve_names.
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
-                                               const NameRules& names, std::vector<std::string>* ignored = nullptr);
+                                               const model::NameRules& rules,
+                                               std::vector<std::string>* ignored = nullptr);
 
 // Overload for those tensors of the graph for which `wanted` is true. `where`: name of the stored tensors in messages.
 // They must outlive the result.

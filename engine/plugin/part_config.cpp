@@ -15,7 +15,9 @@ using nlohmann::json;
 json with_defaults(const Provided& provided, const json& given) {
     json values = provided.defaults.parse();
     for (const auto& [key, value] : given.items())
-        if (!value.is_null() || !values.contains(key)) values[key] = value;
+        if (!value.is_null() || !values.contains(key) ||
+            std::ranges::find(provided.nullable, key) != provided.nullable.end())
+            values[key] = value;
     return values;
 }
 

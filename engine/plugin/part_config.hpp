@@ -9,7 +9,8 @@
 
 namespace hekla::plugin {
 
-// Returns the given keys, and the defaults of the others.
+// Returns the given keys, and the defaults of the others. null is replaced by the default unless the manifest has
+// "null": true for the key.
 nlohmann::json with_defaults(const Provided& provided, const nlohmann::json& given);
 
 // Checks numbers against the ranges of the manifest. The plugin itself checks null and other types.

@@ -23,6 +23,10 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kArchitecture = "hekla.architecture/1";
 
+constexpr std::string_view kNotSupportedYet =
+    "is not supported yet; docs/models.md lists what is, and plugins/README.md tells how an architecture is added "
+    "(--plugin-path or hk_context_options.plugin_folders for a plugin that has it)";
+
 // Returns the drafts of this host.
 std::vector<Draft> host_drafts() { return {{HK_ROLLOUT_DRAFT, nullptr}, {HK_REWARD_DRAFT, nullptr}}; }
 
@@ -275,25 +279,17 @@ bool Registry::provides(std::string_view interface_id, std::string_view id) cons
 }
 
 Result<Registry::Entry> Registry::find_model_type(std::string_view model_type) const {
-    std::vector<std::string_view> types;
     for (const Entry& entry : entries(kArchitecture))
-        for (const std::string_view type : entry.provided->model_types) {
+        for (const std::string_view type : entry.provided->model_types)
             if (type == model_type) return entry;
-            types.push_back(type);
-        }
-    return not_found(
-        fmt::format("no plugin serves the model_type '{}': {}", model_type, choices_text(model_type, types)));
+    return unsupported(fmt::format("the model_type '{}' {}", model_type, kNotSupportedYet));
 }
 
 Result<std::pair<Registry::Entry, const ReferenceClass*>> Registry::find_class(std::string_view class_name) const {
-    std::vector<std::string_view> names;
     for (const Entry& entry : entries(kArchitecture))
-        for (const ReferenceClass& c : entry.provided->classes) {
+        for (const ReferenceClass& c : entry.provided->classes)
             if (c.name == class_name) return std::pair(entry, &c);
-            names.push_back(c.name);
-        }
-    return not_found(
-        fmt::format("no architecture knows the class '{}': {}", class_name, choices_text(class_name, names)));
+    return unsupported(fmt::format("the class '{}' {}", class_name, kNotSupportedYet));
 }
 
 Result<const void*> Registry::load(const Entry& entry) const {

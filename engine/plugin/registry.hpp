@@ -55,6 +55,7 @@ public:
     Result<Entry> find(std::string_view interface_id, std::string_view id) const;
     // Returns whether a plugin provides it.
     bool provides(std::string_view interface_id, std::string_view id) const;
+    // Returns unsupported, with where the list is, if no plugin serves it. named_model.hpp reads a config.json.
     Result<Entry> find_model_type(std::string_view model_type) const;
     // Returns the architecture whose manifest lists this class of the reference implementation, and the class.
     Result<std::pair<Entry, const ReferenceClass*>> find_class(std::string_view class_name) const;

@@ -8,6 +8,7 @@
 #include "model/finite.hpp"
 #include "model/folder.hpp"
 #include "plugin/model_names.hpp"
+#include "plugin/named_model.hpp"
 #include "train/adapter_weights.hpp"
 #include "train/initialize.hpp"
 #include "train/parameter_rules.hpp"
@@ -26,10 +27,8 @@ using nlohmann::json;
 // Returns the head of the model in a folder; empty if it is not recorded.
 std::string stored_head(const plugin::Registry& registry, const json& config) {
     if (const auto own = config.find("hekla"); own != config.end() && own->is_object()) return own->value("head", "");
-    const json classes = config.value("architectures", json::array());
-    if (!classes.is_array() || classes.empty() || !classes[0].is_string()) return {};
-    const auto found = registry.find_class(classes[0].get<std::string>());
-    return found.ok() ? std::string(found->second->head) : std::string();
+    const Result<plugin::NamedModel> named = plugin::named_model(registry, config, "config.json");
+    return named.ok() && named->reference != nullptr ? std::string(named->reference->head) : std::string();
 }
 
 // Returns whether the model in a folder has the head that the recipe describes, by the keys that the recipe sets.

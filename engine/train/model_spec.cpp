@@ -4,6 +4,7 @@
 #include "infer/model.hpp"
 #include "infer/weights_folder.hpp"
 #include "model/folder.hpp"
+#include "plugin/named_model.hpp"
 #include "plugin/rollout_use.hpp"
 #include "train/recipe_adapters.hpp"
 #include "train/value_function.hpp"
@@ -146,13 +147,14 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     if (!recipe.model.from.empty()) {
         HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.model.from));
         HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
-        HK_ASSIGN(json config, parse_json_object(folder.config_json(), (from / "config.json").string()));
+        spec.file = (from / "config.json").string();
+        HK_ASSIGN(json config, parse_json_object(folder.config_json(), spec.file));
+        const json as_stored = config;
         if (const auto own = config.find("hekla"); own != config.end()) {
             if (own->is_object() && own->contains("base"))
                 return unsupported(fmt::format(
                     "model.from = {}: holds a trained adapter without a body: name the folder of the body, \"{}\"",
                     recipe.model.from, own->at("base").value("absolute", own->at("base").value("folder", ""))));
-            if (spec.architecture.empty() && own->is_object()) spec.architecture = own->value("architecture", "");
             config.erase(own); // the old run's head and objective
         }
         if (!classes.empty() || numbers)
@@ -173,14 +175,20 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
                 const json theirs = std::exchange(config, json::object());
                 for (const auto& [from_key, key] : ancestor->keys)
                     if (!lacks(theirs, from_key)) config[key] = theirs[from_key];
+            } else if (const plugin::Texts types = entry.provided->model_types;
+                       !folder.model_type().empty() && !types.empty() &&
+                       std::ranges::find(types, folder.model_type()) == types.end()) {
+                return invalid_argument(fmt::format("model.architecture = \"{}\" cannot compute model.from = {}, whose "
+                                                    "model_type is \"{}\": leave model.architecture out",
+                                                    spec.architecture, recipe.model.from, folder.model_type()));
             }
         }
         for (const auto& [key, value] : recipe.model.config.items()) config[key] = value;
         spec.config = std::move(config);
         spec.refuse_unknown_keys = false;
         if (spec.architecture.empty()) {
-            HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
-            spec.architecture = entry.provided->id;
+            HK_ASSIGN(const plugin::NamedModel named, plugin::named_model(registry, as_stored, spec.file));
+            spec.architecture = named.architecture.provided->id;
         }
     }
     if (!recipe.teacher.from.empty()) {

@@ -80,6 +80,12 @@ static inline int32_t hk_read_real(const hk_config* config, const char* key, dou
 static inline int32_t hk_read_boolean(const hk_config* config, const char* key, int32_t* out, hk_error* error) {
     return hk.config->get_boolean(config, hk_text(key), out, error);
 }
+#if HK_TARGET_ABI_MINOR >= 2
+// Returns 1 if the key exists and is null, else 0.
+static inline int32_t hk_is_null(const hk_config* config, const char* key) {
+    return hk.config->is_null(config, hk_text(key));
+}
+#endif
 
 // ---- graphs
 

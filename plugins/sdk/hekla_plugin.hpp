@@ -461,7 +461,12 @@ public:
     explicit Config(const hk_config* config) : config_(config), api_(*host_interfaces().config) {}
 
     const hk_config* raw() const { return config_; }
+    // Returns whether the key exists and is not null.
     bool has(std::string_view key) const { return api_.has(config_, text(key)) != 0; }
+#if HK_TARGET_ABI_MINOR >= 2
+    // Returns whether the key exists and is null; a parameter with a default needs "null": true in the manifest.
+    bool is_null(std::string_view key) const { return api_.is_null(config_, text(key)) != 0; }
+#endif
     int64_t integer(std::string_view key) const {
         int64_t value = 0;
         check(api_.get_integer(config_, text(key), &value, nullptr), key, "an integer");

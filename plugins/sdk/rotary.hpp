@@ -4,51 +4,80 @@
 #include "block.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace hekla::plugin {
 
-// rope_parameters, or the older keys rope_theta, rope_scaling, rotary_pct, rotary_emb_base.
+// What a class of the reference implementation has where its configuration does not say it.
+struct RotaryDefaults {
+    double theta = 10000.0;
+    const char* theta_key = "rope_theta"; // outside of rope_parameters
+    // The fraction of head_dim that is rotated; 0: this class rotates all of it.
+    double partial_factor = 0.0;
+    const char* partial_key = "partial_rotary_factor"; // outside of rope_parameters
+};
+
+// rope_parameters, or the older keys rope_theta, rope_scaling, rotary_pct, rotary_emb_base. Of the two objects
+// rope_scaling is used where it has members, as in the reference; the host refuses members that were not read.
 struct RotarySettings {
     double base = 10000.0;
-    double partial_factor = 1.0, default_partial_factor = 1.0; // the fraction of head_dim that is rotated
+    double partial_factor = 1.0; // the fraction of head_dim that is rotated
+    bool partial = false;        // whether the class has it
     std::string type = "default";
     double factor = 1.0, low = 1.0, high = 4.0; // for linear and llama3
     int64_t original_positions = 0;
 
-    static RotarySettings read(const Config& c, double default_factor = 1.0) {
-        RotarySettings r;
-        r.default_partial_factor = default_factor;
-        const auto real = [&](const char* key, double fallback) {
-            for (const char* where : {"rope_parameters.", "rope_scaling."})
-                if (c.has(std::string(where) + key)) return c.real(std::string(where) + key);
-            return fallback;
+    static RotarySettings read(const Config& c, const RotaryDefaults& defaults = {}) {
+        const auto has_members = [&](const std::string& object) {
+            bool any = false;
+            for (const char* key : {"rope_type", "type", "rope_theta", "factor"}) any |= c.has(object + key);
+            return any;
         };
-        r.base = real("rope_theta", c.real("rope_theta", c.real("rotary_emb_base", 10000.0)));
-        r.partial_factor =
-            real("partial_rotary_factor", c.real("partial_rotary_factor", c.real("rotary_pct", default_factor)));
-        for (const char* key : {"rope_scaling.type", "rope_scaling.rope_type", "rope_parameters.rope_type"})
-            if (c.has(key)) r.type = c.string(key);
+        const std::string object = has_members("rope_scaling.") ? "rope_scaling." : "rope_parameters.";
+        RotarySettings r;
+        r.base = c.real(object + "rope_theta", c.real(defaults.theta_key, defaults.theta));
+        r.type = c.string(object + "type", "default");
+        r.type = c.string(object + "rope_type", r.type.c_str());
         if (r.type != "default" && r.type != "linear" && r.type != "llama3")
-            throw unsupported("rope type '" + r.type + "' is not supported; expected default, linear or llama3");
-        r.factor = real("factor", 1.0);
-        r.low = real("low_freq_factor", 1.0);
-        r.high = real("high_freq_factor", 4.0);
-        r.original_positions = static_cast<int64_t>(real("original_max_position_embeddings", 8192.0));
+            throw unsupported(object + "rope_type '" + r.type +
+                              "' is not supported; expected default, linear or llama3");
+        r.partial = defaults.partial_factor > 0.0;
+        r.partial_factor = c.real(object + "partial_rotary_factor",
+                                  r.partial ? c.real(defaults.partial_key, defaults.partial_factor) : 1.0);
+        // Names of other classes, which some versions of the reference wrote in addition.
+        for (const auto& [own, key, value] :
+             {std::tuple(defaults.theta_key, "rope_theta", r.base),
+              std::tuple(defaults.partial_key, "partial_rotary_factor", r.partial_factor)})
+            if (own != std::string(key) && c.has(key) && c.real(key) != value)
+                throw unsupported(std::string(key) + " = " + std::to_string(c.real(key)) + ", but " + own +
+                                  " or its default is " + std::to_string(value) + ": remove the one that is wrong");
+        if (!r.partial && r.partial_factor != 1.0)
+            throw unsupported(object + "partial_rotary_factor = " + std::to_string(r.partial_factor) +
+                              ", but this architecture rotates whole heads; expected 1");
+        if (r.type == "default") return r;
+        r.factor = c.real(object + "factor");
+        if (r.type == "linear") return r;
+        r.low = c.real(object + "low_freq_factor");
+        r.high = c.real(object + "high_freq_factor");
+        const double inside = c.real(object + kOriginal, static_cast<double>(c.integer("max_position_embeddings")));
+        r.original_positions = static_cast<int64_t>(c.real(kOriginal, inside));
         return r;
     }
 
     void write(ConfigWriter& out) const {
         out.set("rope_parameters.rope_type", type);
         out.set("rope_parameters.rope_theta", base);
-        if (partial_factor != 1.0 || default_partial_factor != 1.0)
-            out.set("rope_parameters.partial_rotary_factor", partial_factor);
+        if (partial) out.set("rope_parameters.partial_rotary_factor", partial_factor);
         if (type == "default") return;
         out.set("rope_parameters.factor", factor);
         if (type == "linear") return;
         out.set("rope_parameters.low_freq_factor", low);
         out.set("rope_parameters.high_freq_factor", high);
-        out.set("rope_parameters.original_max_position_embeddings", original_positions);
+        out.set(std::string("rope_parameters.") + kOriginal, original_positions);
     }
+
+private:
+    static constexpr const char* kOriginal = "original_max_position_embeddings";
 };
 
 // Returns how many rows the tables need: all, unless the positions are known to be 0 .. length - 1.
@@ -61,7 +90,8 @@ inline int64_t rotary_rows(Graph& g, int64_t length, int64_t max_positions) {
 struct RotaryTables {
     Value cosine, sine;
 
-    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_dim, int64_t positions, Location at = Location::here()) {
+    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_dim, int64_t positions,
+                 Location at = Location::here()) {
         const Caller caller(g, at);
         // An odd number of rotated features is rounded up, as in the reference; the angles use the number before
         // rounding.

@@ -88,10 +88,16 @@ static int32_t HK_ABI set_boolean(hk_config_writer* w, hk_string k, int32_t v, h
 static int32_t HK_ABI set_text(hk_config_writer* w, hk_string k, hk_string v, hk_error* e) { return (void)k, (void)v, (void)e, wrote(w); }
 static int32_t HK_ABI set_null(hk_config_writer* w, hk_string k, hk_error* e) { return (void)k, (void)e, wrote(w); }
 static int32_t HK_ABI set_array(hk_config_writer* w, hk_string k, uint64_t v, hk_error* e) { return (void)k, (void)v, (void)e, wrote(w); }
+#if HK_TARGET_ABI_MINOR >= 2
+static int32_t HK_ABI is_null(const hk_config* c, hk_string k) { return (void)c, (void)k, 0; }
+#endif
 static const hk_config_interface configs = {
     .has = has, .get_integer = get_integer, .get_real = get_real, .get_boolean = get_boolean, .get_text = get_text,
     .get_count = get_count, .set_integer = set_integer, .set_real = set_real, .set_boolean = set_boolean,
-    .set_text = set_text, .set_null = set_null, .set_array = set_array, // of a later minor: inside #if HK_TARGET_ABI_MINOR >= N
+    .set_text = set_text, .set_null = set_null, .set_array = set_array,
+#if HK_TARGET_ABI_MINOR >= 2
+    .is_null = is_null,
+#endif
 };
 
 static hk_value made(hk_builder* b) { return ++b->last; }

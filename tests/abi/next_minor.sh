@@ -26,7 +26,7 @@ grow() { # grow TYPE: adds a member at the end of a struct
 }
 for type in hk_attribute hk_field hk_column hk_example hk_output hk_operation_input hk_operation_tensor; do grow $type; done
 sed -E -e "s/^\"minor\": $minor,/\"minor\": $next,/" \
-  -e "s/(or an array of its own\. \[config\.3\]\"\})\]/\1,\n    {\"is\": \"int32_t later(const hk_config* config)\", \"thread\": \"describe\", \"about\": \"Of the rehearsal.\", \"since\": $next}]/" \
+  -e "s/(otherwise null is replaced by the default\.\"\})\]/\1,\n    {\"is\": \"int32_t later(const hk_config* config)\", \"thread\": \"describe\", \"about\": \"Of the rehearsal.\", \"since\": $next}]/" \
   -e "s/(\{\"name\": \"HK_COLUMN_NUMBERS\", \"value\": 4, [^}]*\},)/\1\n    {\"name\": \"HK_COLUMN_LATER\", \"value\": 99, \"since\": $next},/" \
   "$place/abi.json" >"$place/next/engine/plugin/abi.json"
 "$generate" write "$place/next" "$place/next"

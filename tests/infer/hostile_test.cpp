@@ -141,3 +141,133 @@ TEST_CASE("weights that do not match") {
 }
 
 } // namespace
+
+TEST_CASE("a key that changes the computation and is not read is refused, unless its value changes nothing") {
+    const auto status_with = [](const std::string& fixture, const std::string& key, const json& value) {
+        Changed model(fixture);
+        model.config[key] = value;
+        return model.open();
+    };
+    for (const auto& [fixture, key, value] :
+         {std::tuple<std::string, std::string, json>{"llama-clm", "sliding_window", 3},
+          {"llama-clm", "logits_scaling", 8.0},
+          {"llama-clm", "final_logit_softcapping", 30.0},
+          {"llama-clm", "layer_types", {"full_attention", "sliding_attention"}},
+          {"llama-clm", "partial_rotary_factor", 0.5},
+          {"llama-clm", "activation_function", "tanh"},
+          {"llama-clm", "rotary_emb_base", 500},
+          {"gpt2-clm", "alibi", true},
+          {"gpt2-clm", "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
+          {"gpt2-clm", "add_cross_attention", true}, // the manifest lists it as one without an effect
+          {"bert-classifier", "position_embedding_type", "relative_key"},
+          {"bert-classifier", "embedding_size", 4},
+          {"bert-classifier", "is_causal", true},
+          {"gpt2-clm", "is_causal", nullptr}, // the reference takes it as false
+          {"xlnet-plm", "same_length", true},
+          {"xlnet-plm", "d_head", 3},
+          {"t5-span-corruption", "num_experts", 4},
+          {"bart-denoising", "add_final_layer_norm", true},
+          {"distilbert-mlm", "is_decoder", true},
+          {"parallel-block-clm", "head_dim", 3}}) {
+        CAPTURE(fixture);
+        CAPTURE(key);
+        const Status status = status_with(fixture, key, value);
+        CHECK(status.code() == Code::unsupported);
+        CHECK(status.message().find(key + " is " + value.dump()) != std::string::npos);
+        CHECK(status.message().find("config.json") != std::string::npos);
+    }
+    for (const auto& [fixture, key, value] :
+         {std::tuple<std::string, std::string, json>{"llama-clm", "sliding_window", nullptr},
+          {"llama-clm", "logits_scaling", 1.0},
+          {"llama-clm", "layer_types", {"full_attention", "full_attention"}},
+          {"llama-clm", "position_embedding_type", "rope"},
+          {"gpt2-clm", "is_decoder", true},
+          {"gpt2-clm", "rope_scaling", nullptr},
+          {"bert-classifier", "position_embedding_type", "absolute"},
+          {"xlnet-plm", "untie_r", true},
+          {"gpt2-clm", "transformers_version", "4.0.0"}}) {
+        CAPTURE(fixture);
+        CAPTURE(key);
+        CHECK(status_with(fixture, key, value).message() == "");
+    }
+}
+
+TEST_CASE("rotary positions: unknown members, types and spellings") {
+    const auto status_with = [](const json& parameters, const json& scaling) {
+        Changed model("llama-clm");
+        model.config.erase("rope_theta");
+        model.config["rope_parameters"] = parameters;
+        model.config["rope_scaling"] = scaling;
+        return model.open().message();
+    };
+    const json plain{{"rope_type", "default"}, {"rope_theta", 10000.0}};
+    CHECK(status_with(plain, nullptr) == "");
+    CHECK(status_with({{"full_attention", plain}, {"sliding_attention", plain}}, nullptr).find("full_attention") !=
+          std::string::npos);
+    json one = plain;
+    one["partial_rotary_factor"] = 0.5;
+    CHECK(status_with(one, nullptr).find("partial_rotary_factor = 0.5") != std::string::npos);
+    one = plain;
+    one["beta_fast"] = 32.0;
+    CHECK(status_with(one, nullptr).find("rope_parameters.beta_fast is 32.0") != std::string::npos);
+    CHECK(status_with({{"rope_type", "yarn"}, {"factor", 2.0}}, nullptr).find("'yarn'") != std::string::npos);
+    CHECK(status_with({{"rope_type", "linear"}}, nullptr).find("factor") != std::string::npos);
+    // rope_scaling is used where both are there, and the other must say nothing else.
+    CHECK(status_with(plain, {{"type", "linear"}, {"factor", 2.0}}) == "");
+    CHECK(status_with({{"rope_type", "linear"}, {"factor", 2.0}}, {{"type", "default"}}).find("rope_parameters is") !=
+          std::string::npos);
+    CHECK(status_with(plain, "linear").find("rope_scaling is \"linear\", expected an object") != std::string::npos);
+}
+
+TEST_CASE("model_type decides what a model is, and its class only the head") {
+    const auto status_with = [](const json& type, const json& classes) {
+        Changed model("llama-clm");
+        model.config["model_type"] = type;
+        model.config["architectures"] = classes;
+        return model.open().message();
+    };
+    CHECK(status_with("llama", {"LlamaForCausalLM"}) == "");
+    CHECK(status_with("llama", json::array()) == "");
+    CHECK(status_with("llama", {"LlamaForQuestionAnswering"}) == ""); // the body
+    const std::string other = status_with("llama", {"Qwen3ForCausalLM"});
+    CHECK(other.find("model_type is \"llama\"") != std::string::npos);
+    CHECK(other.find("a class of model_type \"qwen3\"") != std::string::npos);
+    CHECK(other.find("LlamaForCausalLM, LlamaForSequenceClassification") != std::string::npos);
+    CHECK(status_with("llama", {"GraniteForCausalLM"}).find("not a class of that model_type") != std::string::npos);
+    const std::string unknown = status_with("granite", {"LlamaForCausalLM"});
+    CHECK(unknown.find("the model_type 'granite' is not supported yet; docs/models.md") != std::string::npos);
+    CHECK(unknown.find("did you mean") == std::string::npos);
+}
+
+TEST_CASE("null is not the default where the reference has both") {
+    // Without the window of layers that are to have one nothing else changes.
+    Changed model("qk-norm-clm");
+    model.config["use_sliding_window"] = true;
+    model.config.erase("layer_types");
+    model.config["max_window_layers"] = 0;
+    model.config["sliding_window"] = nullptr;
+    CHECK(model.open().message() == "");
+    model.config["layer_types"] = json::array({"full_attention", "chunked_attention"});
+    model.config["num_hidden_layers"] = 2;
+    CHECK(model.open().message().find("'chunked_attention', expected full_attention or sliding_attention") !=
+          std::string::npos);
+}
+
+TEST_CASE("a model without architectures is the body, whose output layer is not tied to anything") {
+    Changed model("llama-clm");
+    model.config.erase("architectures");
+    model.config["tie_word_embeddings"] = false;
+    std::vector<float> values;
+    for (model::TensorView& tensor : model.tensors)
+        if (tensor.name == "model.embed_tokens.weight") {
+            values.assign(tensor.bytes.size() / sizeof(float), 0.5f);
+            model::TensorView head = tensor;
+            head.name = "lm_head.weight";
+            head.bytes = std::as_bytes(std::span(values));
+            std::erase_if(model.tensors, [](const model::TensorView& one) { return one.name == "lm_head.weight"; });
+            model.tensors.push_back(head);
+            break;
+        }
+    REQUIRE_FALSE(values.empty());
+    CHECK(model.open().message() == "");
+}

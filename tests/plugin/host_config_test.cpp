@@ -1,6 +1,7 @@
 #include "plugin/host_config.hpp"
 
 #include "plugin/host_error.hpp"
+#include "plugin/part_config.hpp"
 
 #include <doctest/doctest.h>
 
@@ -57,6 +58,30 @@ TEST_CASE("an index outside of an array is rejected") {
     CHECK(w.error.message.find("passes through a key that is not an object") != std::string::npos);
     CHECK(w.array("b", uint64_t{1} << 60) == HK_INVALID_ARGUMENT);
     CHECK(w.error.message.find("at most 1048576 are possible") != std::string::npos);
+}
+
+TEST_CASE("null is a value of its own, and marks its key as read") {
+    hk_config config;
+    config.values = {{"none", nullptr}, {"some", 1}, {"nested", {{"none", nullptr}}}};
+    const hk_config_interface& api = *host_config_interface();
+    CHECK(api.is_null(&config, text("none")) == 1);
+    CHECK(api.has(&config, text("none")) == 0); // as for a missing key, which plugins of ABI 1.0 and 1.1 rely on
+    CHECK(api.is_null(&config, text("some")) == 0);
+    CHECK(api.is_null(&config, text("missing")) == 0);
+    CHECK(api.is_null(&config, text("nested.none")) == 1);
+    CHECK(api.is_null(&config, text("nested.missing")) == 0);
+    CHECK(unread_keys(config).empty());
+}
+
+TEST_CASE("null keeps a parameter from its default only where the manifest has \"null\": true") {
+    Provided provided;
+    provided.defaults.text = R"({"window": 4096, "heads": 8})";
+    const std::string_view nullable[] = {"window"};
+    const nlohmann::json given = {{"window", nullptr}, {"heads", nullptr}, {"other", nullptr}};
+    CHECK(with_defaults(provided, given).dump() == R"({"heads":8,"other":null,"window":4096})");
+    provided.nullable = nullable;
+    CHECK(with_defaults(provided, given).dump() == R"({"heads":8,"other":null,"window":null})");
+    CHECK(with_defaults(provided, nlohmann::json::object()).dump() == R"({"heads":8,"window":4096})");
 }
 
 } // namespace host_config_test

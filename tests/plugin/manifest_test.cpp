@@ -250,6 +250,11 @@ TEST_CASE("manifest: mistakes are rejected by key, with the given and the expect
     CHECK(report("\"abi_major\": 1", "\"abi_major\": -1") ==
           "abi_major: expected an integer from 0 to 2^32 - 1, found -1");
     CHECK(report("\"id\": \"a\"", "\"id\": 7") == "provides[0].id: expected a string, found 7");
+    CHECK(report("\"minimum\": 0", "\"minimum\": 0, \"null\": 1") ==
+          "provides[0].parameters[1].null: expected true or false, found 1");
+    CHECK(report("\"minimum\": 0", "\"minimum\": 0, \"null\": true") ==
+          "provides: \"null\" of the parameter \"rate\" exists from plugin ABI 1.2 on: set \"abi_minor_needed\": 2 and "
+          "build the plugin again");
     // A duplicate key, and a syntax error with its line.
     CHECK(report("\"version\": \"1\"", "\"version\": \"1\", \"version\": \"2\"").find("version") != std::string::npos);
     CHECK(report("\"abi_minor_needed\": 0,", "\"abi_minor_needed\": 0").find("line 2, column") != std::string::npos);

@@ -6,10 +6,13 @@
 #include "output.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "graph/svg.hpp"
 #include "graph/text.hpp"
 #include "infer/exported_model.hpp"
 #include "model/checkpoint.hpp"
+#include "model/model_path.hpp"
+#include "plugin/named_model.hpp"
 #include "train/recipe_file.hpp"
 #include "train/report.hpp"
 #include "train/training_graph.hpp"
@@ -126,14 +129,19 @@ Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_
 
 Result<std::string> show_model(const Globals& globals, const InspectArguments& a) {
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(a.path));
+    const plugin::Registry registry = scan_plugins(globals);
+    const std::string config_file = (folder.path() / "config.json").string();
+    HK_ASSIGN(const nlohmann::json config, parse_json_object(folder.config_json(), config_file));
+    if (config.contains("model_type") || config.contains("architectures"))
+        HK_TRY(plugin::named_model(registry, config, config_file).status());
     // The cost is known if a plugin knows the model and a device can be planned for. The tensors are shown in any case.
     std::string cost_text;
     ordered_json cost_json;
     const auto measured = [&]() -> Result<ModelCost> {
-        const plugin::Registry registry = scan_plugins(globals);
         DeviceOnDemand device(globals);
         return cost_of(device, registry, a.path, a.batch, a.length, globals.log());
     }();
+    if (measured.status().code() == Code::unsupported) return measured.status();
     if (measured.ok()) {
         cost_text = measured->text();
         cost_json = measured->json();
@@ -268,7 +276,7 @@ Result<std::string> show_graph_file(const Globals& globals, const InspectArgumen
 
 Result<std::string> show_folder(const Globals& globals, const InspectArguments& a, bool& damaged) {
     std::error_code problem;
-    const fs::path folder = a.path;
+    HK_ASSIGN(const fs::path folder, model::find_model_folder(a.path));
     if (!a.graph.empty() || !a.memory.empty()) {
         const plugin::Registry registry = scan_plugins(globals);
         HK_ASSIGN(const Described described, describe_folder(registry, folder, a.batch, a.length, globals.log()));
@@ -290,8 +298,7 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
 // Sets `damaged` if anything shown is incomplete.
 Result<std::string> show(const Globals& globals, const InspectArguments& a, bool& damaged) {
     std::error_code problem;
-    const fs::path path = a.path;
-    if (!fs::exists(path, problem)) return not_found(fmt::format("{}: no such file or folder", a.path));
+    HK_ASSIGN(const fs::path path, model::find_model_folder(a.path));
     if (!a.attention.text.empty() || !a.attention.fields.empty()) {
         AttentionArguments attention = a.attention;
         attention.model = a.path;

@@ -35,8 +35,10 @@ struct Settings {
 class GptNeoX {
 public:
     explicit GptNeoX(const Config& c)
-        : s_(read_settings<Settings>(c)), rotary_(RotarySettings::read(c, 0.25)), labels_(label_count(c)),
-          pad_(c.integer("pad_token_id", -1)) {
+        : s_(read_settings<Settings>(c)),
+          rotary_(RotarySettings::read(
+              c, {.theta_key = "rotary_emb_base", .partial_factor = 0.25, .partial_key = "rotary_pct"})),
+          labels_(label_count(c)), pad_(c.integer("pad_token_id", -1)) {
         require_heads(s_.hidden_size, s_.num_heads, "hidden_size", "num_attention_heads");
     }
 

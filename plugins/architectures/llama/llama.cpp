@@ -163,11 +163,19 @@ public:
         norm_heads_ = true;
         window_ = c.integer("sliding_window", 0);
         first_window_ = c.integer("max_window_layers");
-        const bool windows = c.boolean("use_sliding_window") && window_ > 0;
+        const bool windows = c.boolean("use_sliding_window") && window_ > 0, listed = c.has("layer_types");
+        if (listed)
+            require(c.count("layer_types") == static_cast<uint64_t>(s_.num_layers),
+                    "layer_types has " + std::to_string(c.count("layer_types")) + " elements, num_hidden_layers is " +
+                        std::to_string(s_.num_layers));
         for (int64_t i = 0; i < s_.num_layers; ++i) {
             const std::string key = "layer_types." + std::to_string(i);
-            const bool narrow = c.has(key) ? c.string(key) == "sliding_attention" : i >= first_window_;
-            if (windows && narrow) windows_[static_cast<std::size_t>(i)] = window_;
+            const std::string type = listed               ? c.string(key)
+                                     : i >= first_window_ ? "sliding_attention"
+                                                          : "full_attention";
+            require(type == "full_attention" || type == "sliding_attention",
+                    key + " is '" + type + "', expected full_attention or sliding_attention");
+            if (windows && type == "sliding_attention") windows_[static_cast<std::size_t>(i)] = window_;
         }
     }
 };

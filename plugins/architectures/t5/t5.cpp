@@ -39,7 +39,7 @@ public:
     // scaled.
     explicit T5(const Config& c)
         : s_(read_settings<Settings>(c)), tied_(c.boolean("tie_word_embeddings")),
-          scaled_(c.boolean("scale_decoder_outputs", tied_)) {
+          scaled_(!c.is_null("scale_decoder_outputs") && c.boolean("scale_decoder_outputs", tied_)) {
         if (!s_.decoder_layers) s_.decoder_layers = s_.num_layers;
         gated_ = s_.feed_forward.starts_with("gated-");
         activation_ = s_.feed_forward.substr(gated_ ? 6 : 0);

@@ -10,7 +10,8 @@ namespace {
 
 struct Settings {
     int64_t vocab_size = 0, hidden_size = 0, num_layers = 0, num_heads = 0, intermediate_size = 0, clamp = 0;
-    std::string activation, direction, summary, summary_activation;
+    std::string activation, direction, summary;
+    std::optional<std::string> summary_activation; // null: none
     double initializer_range = 0, layer_norm_eps = 0, dropout = 0, summary_dropout = 0;
     bool tie_embeddings = true;
 
@@ -40,6 +41,8 @@ public:
         require_heads(s_.hidden_size, s_.num_heads, "d_model", "n_head");
         head_ = s_.hidden_size / s_.num_heads;
         require(s_.direction == "bi" || s_.direction == "uni", "attn_type must be 'bi' or 'uni'");
+        require(s_.summary == "last" || s_.summary == "first" || s_.summary == "mean",
+                "summary_type is '" + s_.summary + "', expected last, first or mean");
         if (c.boolean("bi_data", false)) throw unsupported("bi_data is not known");
     }
 
@@ -68,7 +71,7 @@ public:
             const int64_t last = s_.summary == "first" ? 0 : hidden.dim(1) - 1;
             const Value token = s_.summary == "mean" ? mean(hidden, {1}) : first_token(slice(hidden, 1, last, 1));
             const Value y = activation(linear_layer(g, token, "sequence_summary.summary", s_.hidden_size, layer),
-                                       s_.summary_activation);
+                                       s_.summary_activation.value_or("identity"));
             g.offer("logits", linear_layer(g, drop(g, y, s_.summary_dropout), "logits_proj", labels_, layer));
         } else if (id == "tagger") {
             g.offer("logits", linear_layer(g, hidden, "classifier", labels_, layer));

@@ -286,11 +286,12 @@ impl Graph {
         call!(GRAPH, loss(self.builder, text(name), sum.id, count.id, weight));
         self.noted();
     }
-    /// The same for a loss that trains the parameters of these names alone (for_parameters).
-    #[cfg(any(hekla_minor = "1"))]
-    #[track_caller]
-    pub fn loss_for(&self, parameters: &str, name: &str, sum: Value<'_>, count: Value<'_>, weight: f64) {
-        self.loss(name, for_parameters(sum, parameters), count, weight);
+    since_1! {
+        /// The same for a loss that trains the parameters of these names alone (for_parameters).
+        #[track_caller]
+        pub fn loss_for(&self, parameters: &str, name: &str, sum: Value<'_>, count: Value<'_>, weight: f64) {
+            self.loss(name, for_parameters(sum, parameters), count, weight);
+        }
     }
     #[track_caller]
     pub fn metric(&self, name: &str, sum: Value<'_>, count: Value<'_>) {
@@ -608,6 +609,12 @@ impl Config<'_> {
     pub fn has(&self, key: &str) -> bool {
         call!(CONFIG, has(self.raw, text(key))) != 0
     }
+    since_2! {
+        /// Returns whether the key exists and is null; a parameter with a default needs `"null": true` in the manifest.
+        pub fn is_null(&self, key: &str) -> bool {
+            call!(CONFIG, is_null(self.raw, text(key))) != 0
+        }
+    }
     pub fn integer(&self, key: &str) -> Result<i64> {
         let mut value = 0;
         let code = call!(CONFIG, get_integer(self.raw, text(key), &mut value, std::ptr::null_mut()));
@@ -788,10 +795,11 @@ impl<'a> Batch<'a> {
     pub fn seed(&self) -> u64 {
         self.0.seed
     }
-    /// The step of the training that the batch is for, from 0.
-    #[cfg(any(hekla_minor = "1"))]
-    pub fn step(&self) -> u64 {
-        self.0.step
+    since_1! {
+        /// The step of the training that the batch is for, from 0.
+        pub fn step(&self) -> u64 {
+            self.0.step
+        }
     }
     pub fn examples(&self) -> impl Iterator<Item = Example<'a>> {
         unsafe { elements(self.0.examples, self.0.example_count) }.map(Example)

@@ -1219,7 +1219,7 @@ pub fn site<'g>(x: Value<'g>, name: &str) -> Value<'g> {
     x.graph().emit("site", 1, &[x.id()], &[("name", Attribute::Text(name))], 1)[0]
 }
 
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 mod since_1 {
 use super::*;
 
@@ -1907,5 +1907,5 @@ pub fn with_gradient<'g>(parts: &[Value<'g>]) -> Value<'g> {
     Graph::of(parts).emit("with_gradient", 1, &Value::ids(parts), &[], 1)[0]
 }
 }
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub use since_1::*;

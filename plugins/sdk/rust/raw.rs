@@ -1,26 +1,38 @@
-// The plugin ABI 1.1, as the headers in hekla/plugin/ say it.
+// The plugin ABI 1.2, as the headers in hekla/plugin/ say it.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
 use std::os::raw::{c_char, c_void};
 
 pub const HK_ABI_MAJOR: u32 = 1;
-pub const HK_ABI_MINOR: u32 = 1;
+pub const HK_ABI_MINOR: u32 = 2;
 
 /// The oldest host minor that can run the plugin: rustc --cfg 'hekla_minor="N"'.
-#[cfg(not(any(hekla_minor = "1")))]
+#[cfg(not(any(hekla_minor = "1", hekla_minor = "2")))]
 pub const HK_TARGET_ABI_MINOR: u32 = 0;
 #[cfg(hekla_minor = "1")]
 pub const HK_TARGET_ABI_MINOR: u32 = 1;
+#[cfg(hekla_minor = "2")]
+pub const HK_TARGET_ABI_MINOR: u32 = 2;
 
 // since_N! { items }: there where the target is N or newer.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[allow(unused_macros)]
 macro_rules! since_1 {
     ($($item:tt)*) => { $($item)* };
 }
-#[cfg(not(any(hekla_minor = "1")))]
+#[cfg(not(any(hekla_minor = "1", hekla_minor = "2")))]
 #[allow(unused_macros)]
 macro_rules! since_1 {
+    ($($item:tt)*) => {};
+}
+#[cfg(any(hekla_minor = "2"))]
+#[allow(unused_macros)]
+macro_rules! since_2 {
+    ($($item:tt)*) => { $($item)* };
+}
+#[cfg(not(any(hekla_minor = "2")))]
+#[allow(unused_macros)]
+macro_rules! since_2 {
     ($($item:tt)*) => {};
 }
 
@@ -159,6 +171,12 @@ pub struct hk_config_interface {
     /// be, as a value, an object or an array of its own. [config.3]
     /// Thread: describe.
     pub set_array: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, count: u64, error: *mut hk_error) -> i32>,
+    /// Returns 1 if the key exists and is null, else 0: also if it is missing. Marks the key as read. A parameter of
+    /// the manifest with a default is null only if its entry has "null": true; otherwise null is replaced by the
+    /// default.
+    /// Since minor 2. Thread: describe.
+    #[cfg(any(hekla_minor = "2"))]
+    pub is_null: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string) -> i32>,
 }
 
 // ---- tokenizer.h
@@ -463,7 +481,7 @@ pub const HK_COLUMN_SPANS: i32 = 5;
 /// given and what the assistant writes with the end of its turn, given first. A column that asks for tokens has this
 /// kind in an example whose data has messages there: ids are those of the prompt up to where the assistant begins, or
 /// of an answer with the end of its turn, and there are no parts.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_COLUMN_MESSAGES: i32 = 6;
 
 /// One column of an example. Only the members of its kind are read.
@@ -531,7 +549,7 @@ pub struct hk_batch {
     /// number of the step of the training that the batch is for, from 0; in evaluations that of the last step before,
     /// and 0 outside of trainings. Where layers are frozen, their results for the rows of a table may be computed
     /// once, for a step before the first: there the fields that they read must not depend on it
-    #[cfg(any(hekla_minor = "1"))]
+    #[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
     pub step: u64,
 }
 
@@ -827,80 +845,80 @@ pub struct hk_operation {
 
 // Kinds of sites.
 /// a linear layer: y = x W^T + bias
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_LINEAR: i32 = 0;
 /// an embedding: y = W[x]
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_EMBEDDING: i32 = 1;
 /// a layer norm or RMS norm with a gain: y = normalized(x) W + bias
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_NORM: i32 = 2;
 /// the end of a block's part: y, what the part computes, is added to the residual stream x
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_RESIDUAL: i32 = 3;
 /// keys x and values y of attention, [B, out, tokens, in]; of an encoder-decoder, the decoder's self-attention; asked
 /// for only if there are virtual tokens
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_ATTENTION: i32 = 4;
 
 // Flags of a site.
 /// it belongs to a head, not to the body
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_OF_HEAD: u32 = 1;
 /// residual: the part is attention; without it, a feed-forward network
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_OF_ATTENTION: u32 = 2;
 /// residual: the part is attention to an encoder's states
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_OF_CROSS: u32 = 4;
 /// embedding: its ids are the batch's input_ids
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_OF_TOKENS: u32 = 8;
 /// attention: of the decoder of an encoder-decoder
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_SITE_OF_DECODER: u32 = 16;
 
 // What an adapter answers at a site.
 /// y is unchanged
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_ANSWER_NONE: i32 = 0;
 /// the value is added to y
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_ANSWER_DELTA: i32 = 1;
 /// the value replaces y
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_ANSWER_VALUE: i32 = 2;
 /// residual: the value replaces the sum of x and y, and the norm that follows it in the block
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_ANSWER_RESULT: i32 = 3;
 /// what virtual tokens have in place of what the body computes: embedding of tokens, or a norm of values [B, T, out]:
 /// value [count, out]; attention: keys [out, count, in] as value, values as second
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_ANSWER_VIRTUAL: i32 = 4;
 
 // Flags of virtual tokens.
 /// heads and objective do not see them: the host cuts them from the body's ports that have one element per token
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_VIRTUAL_HIDDEN: u32 = 1;
 /// they take no positions: the row's own tokens begin at position 0; without it, at position count
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_VIRTUAL_WITHOUT_POSITIONS: u32 = 2;
 
 // Parameters of a site that are trained with the adapter.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_TRAINS_WEIGHT: u32 = 1;
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_TRAINS_BIAS: u32 = 2;
 
 // Flags of initial(), with those of parameters.
 /// it is saved and not trained
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_INITIAL_FIXED: u32 = 2;
 
 /// A place where body or head use a parameter W [out, in] (an embedding: [in, out], in is the number of rows; a norm:
 /// [out]). The host finds residual sites in graphs where a linear layer (with dropout, scales or a norm after it, if
 /// there are any) is added to values [B, T, out] on which it depends.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_adapter_site {
@@ -928,7 +946,7 @@ pub struct hk_adapter_site {
 }
 
 /// The values of a site.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_site_values {
@@ -949,7 +967,7 @@ pub struct hk_site_values {
 }
 
 /// What an adapter answers at a site; zeros before.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_site_answer {
@@ -973,10 +991,10 @@ pub struct hk_site_answer {
 }
 
 /// What an adapter needs of the host besides hekla.config/1 and hekla.graph/1.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_ADAPTER_HOST_INTERFACE: &str = "hekla.adapter-host/1";
 
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_adapter_host {
@@ -996,10 +1014,10 @@ pub struct hk_adapter_host {
     pub initial: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, value: hk_value, flags: u32) -> hk_value>,
 }
 
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_ADAPTER_INTERFACE: &str = "hekla.adapter/1";
 
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_adapter {
@@ -1041,7 +1059,7 @@ pub struct hk_adapter {
 // ---- combiner.h
 
 /// An adapter, or a combination, at a site.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_branch {
@@ -1061,7 +1079,7 @@ pub struct hk_branch {
 }
 
 /// What a combiner gives; zeros before.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_combined {
@@ -1078,10 +1096,10 @@ pub struct hk_combined {
     pub loss: hk_value,
 }
 
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_COMBINER_INTERFACE: &str = "hekla.combiner/1";
 
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_combiner {
@@ -1104,14 +1122,14 @@ pub struct hk_combiner {
 
 // Flags of a parameter.
 /// weight decay applies to it; without it (norms, biases) it must not decay
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_OPTIMIZED_DECAYS: u32 = 1;
 /// it is the table of an embedding, whose rows are looked up
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_OPTIMIZED_TABLE: u32 = 2;
 
 /// A parameter that is updated.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_optimized {
@@ -1125,7 +1143,7 @@ pub struct hk_optimized {
 }
 
 /// What an update is computed from.
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_update_values {
@@ -1142,10 +1160,10 @@ pub struct hk_update_values {
     pub reserved: u32,
 }
 
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 pub const HK_OPTIMIZER_INTERFACE: &str = "hekla.optimizer/1";
 
-#[cfg(any(hekla_minor = "1"))]
+#[cfg(any(hekla_minor = "1", hekla_minor = "2"))]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_optimizer {

@@ -56,6 +56,10 @@ pub const Config = struct {
     pub fn has(self: Config, key: []const u8) bool {
         return interfaces.?.config.has.?(self.raw, text(key)) != 0;
     }
+    /// Returns whether the key exists and is null: from minor 2 of the host on.
+    pub fn isNull(self: Config, key: []const u8) bool {
+        return interfaces.?.config.is_null.?(self.raw, text(key)) != 0;
+    }
     pub fn integer(self: Config, key: []const u8) Error!i64 {
         var value: i64 = 0;
         return self.checked(value, interfaces.?.config.get_integer.?(self.raw, text(key), &value, self.failure), &value);

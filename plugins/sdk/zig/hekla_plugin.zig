@@ -1,10 +1,10 @@
-// The plugin ABI 1.1 in Zig: raw declarations of everything in hekla/plugin/.
+// The plugin ABI 1.2 in Zig: raw declarations of everything in hekla/plugin/.
 // Zig 0.14 or newer. hekla.zig is a layer over them.
 // A table's functions beyond the host's minor are not there: read hk_host.abi_minor first.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
 pub const HK_ABI_MAJOR: u32 = 1;
-pub const HK_ABI_MINOR: u32 = 1;
+pub const HK_ABI_MINOR: u32 = 2;
 
 // ---- abi.h
 
@@ -121,6 +121,11 @@ pub const hk_config_interface = extern struct {
     // be, as a value, an object or an array of its own. [config.3]
     // [describe]
     set_array: ?*const fn (?*hk_config_writer, hk_string, u64, ?*hk_error) callconv(.c) i32,
+    // Returns 1 if the key exists and is null, else 0: also if it is missing. Marks the key as read. A parameter of
+    // the manifest with a default is null only if its entry has "null": true; otherwise null is replaced by the
+    // default.
+    // Since minor 2. [describe]
+    is_null: ?*const fn (?*const hk_config, hk_string) callconv(.c) i32,
 };
 
 // ---- tokenizer.h

@@ -46,8 +46,9 @@
 
 // The version of these headers. A plugin that was built for one minor version loads in every later one of its major
 // version; the reference lists what a minor version may add, and there is no plan for another major one.
+// 1.2 is open: it is not released yet, and may still be added to.
 #define HK_ABI_MAJOR 1
-#define HK_ABI_MINOR 1
+#define HK_ABI_MINOR 2
 #define HK_ABI_OLDEST_MINOR 0 // that a plugin can still be built for
 
 // The oldest host minor that can run the plugin; what is newer is not declared. Define it before including any header,

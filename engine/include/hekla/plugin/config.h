@@ -72,6 +72,15 @@ typedef struct hk_config_interface {
     // be, as a value, an object or an array of its own. [config.3]
     // [describe]
     int32_t(HK_ABI* set_array)(hk_config_writer* writer, hk_string key, uint64_t count, hk_error* error);
+
+#if HK_TARGET_ABI_MINOR >= 2
+    // Returns 1 if the key exists and is null, else 0: also if it is missing. Marks the key as read. A parameter of
+    // the manifest with a default is null only if its entry has "null": true; otherwise null is replaced by the
+    // default.
+    // Since minor 2.
+    // [describe]
+    int32_t(HK_ABI* is_null)(const hk_config* config, hk_string key);
+#endif
 } hk_config_interface;
 
 #endif
