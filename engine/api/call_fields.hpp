@@ -72,6 +72,7 @@ void visit_fields(V& v, hk_embed_options& o) {
     v.rows("rows", o.rows, o.row_lengths, o.row_count);
     v("fields_file", o.fields_file);
     v.list("adapters", o.adapters, o.adapter_count);
+    v("plain_tokens", o.plain_tokens);
 }
 
 template<class V>

@@ -67,10 +67,11 @@ Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const h
     std::vector<std::vector<int32_t>> rows;
     for (uint64_t i = 0; i < o.text_count; ++i) {
         if (m.tokenizer == nullptr) return m.tokenizer_problem;
-        Result<std::vector<int32_t>> ids = m.tokenizer->encode(string_of(o.texts[i]));
-        if (!ids.ok()) return ids.status().with_context(fmt::format("text {}", i + 1));
-        if (ids->empty())
+        if (o.texts[i].size == 0)
             return invalid_argument(fmt::format("text {} is empty; it needs at least one character", i + 1));
+        const text::TextUse use = o.plain_tokens != 0 ? text::TextUse::continuation : text::TextUse::features;
+        Result<std::vector<int32_t>> ids = infer::text_encoder(m).encode(use, string_of(o.texts[i]));
+        if (!ids.ok()) return ids.status().with_context(fmt::format("text {}", i + 1));
         rows.push_back(ids.take());
     }
     for (uint64_t i = 0; i < o.row_count; ++i) rows.emplace_back(o.rows[i], o.rows[i] + o.row_lengths[i]);
@@ -170,7 +171,7 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
     options.columns = std::move(columns);
     options.reading.stop = stop;
     HK_ASSIGN(const data::TaskTable table, data::TaskTable::read(options));
-    HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(*m.tokenizer, {}));
+    HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(infer::text_encoder(m), {}));
     std::vector<data::EncodedExample> examples;
     for (uint64_t i = 0; i < encoded.examples->size(); ++i) examples.push_back((*encoded.examples)[i]);
     return examples;
@@ -196,7 +197,7 @@ Status run_predict(const Context::Call& call, const hk_predict_options& o) {
                 return invalid_argument("this model reads one text per row: remove the second texts");
             row[columns[1].name] = {string_of(o.second_texts[i])};
         }
-        Result<data::EncodedExample> example = data::encode_texts(*m.tokenizer, columns, row);
+        Result<data::EncodedExample> example = data::encode_texts(infer::text_encoder(m), columns, row);
         if (!example.ok()) return example.status().with_context(fmt::format("text {}", i + 1));
         examples.push_back(example.take());
     }

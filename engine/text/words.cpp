@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "text/files/special_files.hpp"
+#include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -79,7 +80,8 @@ std::string WordTokenizer::to_json() const {
     const BertNormalization& normal = normalization();
     return tokenizer_document(
         vocabulary(), bert_normalizer_json(normal),
-        normal.punctuation ? "{\"type\": \"BertPreTokenizer\"}" : "{\"type\": \"WhitespaceSplit\"}", "null", "null",
+        normal.punctuation ? "{\"type\": \"BertPreTokenizer\"}" : "{\"type\": \"WhitespaceSplit\"}",
+        text_frame_json(vocabulary()), "null",
         fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
                     vocabulary_json(vocabulary()), json_quote(vocabulary().token(unknown()))));
 }
@@ -102,6 +104,7 @@ Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const FileP
     if (const Json& decoder = member(json, "decoder"); !decoder.is_null())
         return not_done(name, "decoder", decoder.dump(), "none, for a WordLevel model of words");
     HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, false));
+    HK_TRY(read_text_frame(path.parent_path(), member(json, "post_processor"), vocabulary));
     return WordTokenizer::create(std::move(vocabulary), normalization);
 }
 

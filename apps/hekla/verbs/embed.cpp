@@ -25,7 +25,7 @@ struct EmbedArguments {
     std::string model, file, fields, pairs, format, output, port = "hidden", pooling = "mean";
     std::vector<std::string> texts, nearest, columns;
     int64_t batch = 8, neighbors = 10;
-    bool reference = false, json = false;
+    bool reference = false, json = false, plain = false;
 };
 
 struct Item {
@@ -217,6 +217,7 @@ int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Ite
                       : a.pooling == "last"  ? HK_POOLING_LAST
                                              : HK_POOLING_MEAN;
     options.batch = a.batch;
+    options.plain_tokens = a.plain ? 1 : 0;
     options.texts = texts.data();
     options.text_count = texts.size();
     options.rows = ids.data();
@@ -340,6 +341,8 @@ void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "how the features of a text's tokens become one vector; none: they do not")
         ->check(CLI::IsMember({"mean", "first", "last", "none"}))
         ->capture_default_str();
+    parser->add_flag("--no-special-tokens", a->plain,
+                     "texts without the tokens that the tokenizer puts around them, such as [CLS] and [SEP]");
     parser->add_option("--batch", a->batch, "rows per batch")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     parser->add_option("--nearest", a->nearest, "words whose nearest tokens by cosine are printed");
     parser->add_option("--neighbors", a->neighbors, "nearest tokens per word")

@@ -585,6 +585,11 @@ typedef struct hk_embed_options {
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;
+    // Nonzero: texts without the tokens that the tokenizer puts around them ([CLS], [SEP], a begin or end token).
+    // Default 0: with them, as the model was trained.
+    int32_t plain_tokens;
+    // Zero.
+    int32_t reserved2;
 } hk_embed_options;
 
 // Sets struct_size and the defaults: "hidden", mean pooling, 8 rows at a time. [any-thread]

@@ -184,9 +184,10 @@ std::string byte_bpe_json(const ByteBpe& bpe) {
         "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true}";
     return tokenizer_document(
         vocabulary, options.nfc ? "{\"type\": \"NFC\"}" : "null", pre_tokenizer,
-        options.post_processor.empty()
+        !options.post_processor.empty() ? options.post_processor
+        : vocabulary.frame() == TextFrame()
             ? R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})"
-            : options.post_processor,
+            : text_frame_json(vocabulary),
         byte_level, model);
 }
 

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "text/files/json_file.hpp"
 #include "text/files/special_files.hpp"
+#include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/tokenizer_trainer.hpp"
 
@@ -139,6 +140,7 @@ Result<std::unique_ptr<Tokenizer>> read_character_json(const Json& json, const F
     if (!decoder.is_object() || member(decoder, "type") != "Fuse")
         return not_done(name, "decoder", decoder.dump(), "Fuse, for a WordLevel model");
     HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, false));
+    HK_TRY(read_text_frame(path.parent_path(), member(json, "post_processor"), vocabulary));
     return CharacterTokenizer::create(std::move(vocabulary));
 }
 
@@ -150,7 +152,7 @@ std::string CharacterTokenizer::to_json() const {
         fmt::format("{{\"type\": \"Split\", \"pattern\": {{\"Regex\": {}}}, \"behavior\": \"Isolated\", "
                     "\"invert\": false}}",
                     json_quote(kAnyCharacter)),
-        "null", "{\"type\": \"Fuse\"}",
+        text_frame_json(tokens), "{\"type\": \"Fuse\"}",
         fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
                     vocabulary_json(tokens), json_quote(unknown ? tokens.token(*unknown) : "<unk>")));
 }
