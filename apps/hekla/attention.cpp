@@ -55,7 +55,7 @@ Result<std::vector<int32_t>> decoder_ids(const infer::Model& m, const infer::Sou
     if (!target.empty()) {
         if (!options.decoder_start)
             return invalid_argument(fmt::format("{}: config.json has no decoder_start_token_id", m.path.string()));
-        HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(target));
+        HK_ASSIGN(std::vector<int32_t> ids, infer::text_encoder(m).encode(text::TextUse::continuation, target));
         ids.insert(ids.begin(), *options.decoder_start);
         return ids;
     }
@@ -95,7 +95,7 @@ Result<infer::Tensors> fields_of(const plugin::Registry& registry, const infer::
     }
     if (!a.target.empty())
         return invalid_argument("--target is for models with an encoder and a decoder; this one has one stack");
-    HK_ASSIGN(const std::vector<int32_t> ids, m.tokenizer->encode(a.text));
+    HK_ASSIGN(const std::vector<int32_t> ids, infer::text_encoder(m).encode(text::TextUse::features, a.text));
     if (ids.empty()) return invalid_argument("the text is empty: give at least one character");
     return infer::Tensors{{"input_ids", row_of(ids)}};
 }

@@ -270,8 +270,9 @@ Status add_tokenizer_keys(const fs::path& folder, const ordered_json& config, in
         keys.emplace_back("tokenizer.ggml.padding_token_id", *pad);
     if (const auto unknown = tokenizer.special(text::TokenRole::unk))
         keys.emplace_back("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(*unknown));
-    keys.emplace_back("tokenizer.ggml.add_bos_token", !tokenizer.frame().before.empty());
-    if (!tokenizer.frame().after.empty()) keys.emplace_back("tokenizer.ggml.add_eos_token", true);
+    const text::TextFrame& frame = tokenizer.frame();
+    keys.emplace_back("tokenizer.ggml.add_bos_token", !frame.before.empty());
+    if (!frame.after.empty()) keys.emplace_back("tokenizer.ggml.add_eos_token", true);
     HK_ASSIGN(std::optional<text::ChatTemplateSource> chat, text::find_chat_template(FilePlace(folder)));
     if (chat) keys.emplace_back("tokenizer.chat_template", std::move(chat->text));
     if (!eos)

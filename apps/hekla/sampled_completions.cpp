@@ -40,8 +40,8 @@ void ShownProgress::end() {
 }
 
 Result<Prompts> read_prompts(const std::vector<std::string>& files, const std::vector<std::string>& columns,
-                             const text::Tokenizer& tokenizer, const std::string& prefix, uint64_t limit,
-                             const StopPoll& stop) {
+                             const text::TextEncoder& encoder, std::span<const int32_t> begin,
+                             const std::string& prefix, uint64_t limit, const StopPoll& stop) {
     data::TaskTableOptions options;
     options.inputs = files;
     options.reading.stop = stop;
@@ -51,7 +51,7 @@ Result<Prompts> read_prompts(const std::vector<std::string>& files, const std::v
     HK_ASSIGN(data::TaskTable table, data::TaskTable::read(options));
     if (table.has_messages())
         return unsupported(fmt::format("{}: has messages; prompts are texts", fmt::join(files, ", ")));
-    HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(tokenizer, {}));
+    HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(encoder, {}));
     Prompts prompts{std::move(table), {}, {}};
     const uint64_t all = encoded.examples->size(), wanted = limit > 0 ? std::min(limit, all) : all;
     for (uint64_t i = 0; i < wanted; ++i) {
@@ -64,8 +64,9 @@ Result<Prompts> read_prompts(const std::vector<std::string>& files, const std::v
                                                 "token: remove the row",
                                                 prompts.table.place(row)));
         prompts.rows.push_back(row);
-        prompts.longest = std::max(prompts.longest, column->ids.size());
         prompts.ids.push_back(column->ids);
+        text::begin_prompt(begin, prompts.ids.back());
+        prompts.longest = std::max(prompts.longest, prompts.ids.back().size());
     }
     return prompts;
 }

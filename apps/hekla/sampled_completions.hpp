@@ -38,10 +38,11 @@ struct Prompts {
 };
 
 // Reads the column "prompt" of tables, and those that rewards read. prefix: put before each prompt. limit: above 0: at
-// most that many, evenly spaced. Errors name file and line: those of the files; an empty prompt.
+// most that many, evenly spaced. begin: the ids that prompts of the model begin with (infer::PromptStyle). Errors name
+// file and line: those of the files; an empty prompt.
 Result<Prompts> read_prompts(const std::vector<std::string>& files, const std::vector<std::string>& columns,
-                             const text::Tokenizer& tokenizer, const std::string& prefix, uint64_t limit,
-                             const StopPoll& stop);
+                             const text::TextEncoder& encoder, std::span<const int32_t> begin,
+                             const std::string& prefix, uint64_t limit, const StopPoll& stop);
 
 struct SamplingOptions {
     int64_t per_prompt = 1;

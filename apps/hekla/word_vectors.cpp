@@ -1,5 +1,7 @@
 #include "word_vectors.hpp"
 
+#include "text/text_encoder.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -24,7 +26,7 @@ std::size_t named_rows(const VectorTable& table, const text::Tokenizer& tokenize
 }
 
 Result<std::size_t> row_of_word(const VectorTable& table, const text::Tokenizer& tokenizer, const std::string& word) {
-    HK_ASSIGN(const std::vector<int32_t> ids, tokenizer.encode(word));
+    HK_ASSIGN(const std::vector<int32_t> ids, text::TextEncoder(tokenizer).encode(text::TextUse::continuation, word));
     std::vector<std::string> tokens;
     for (const int32_t id : ids)
         if (const Result<std::string> token = tokenizer.token(id); token.ok()) tokens.push_back(token.value());

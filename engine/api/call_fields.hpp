@@ -74,6 +74,7 @@ void visit_fields(V& v, hk_embed_options& o) {
     v("fields_file", o.fields_file);
     v.list("adapters", o.adapters, o.adapter_count);
     v("prompt", o.prompt);
+    v("plain_tokens", o.plain_tokens);
 }
 
 template<class V>

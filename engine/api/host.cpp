@@ -70,11 +70,13 @@ Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const h
     std::vector<std::vector<int32_t>> rows;
     for (uint64_t i = 0; i < o.text_count; ++i) {
         if (m.tokenizer == nullptr) return m.tokenizer_problem;
-        const std::string text = prompt + string_of(o.texts[i]);
-        Result<std::vector<int32_t>> ids = m.tokenizer->encode(lower_case ? text::jinja::lower(text) : text);
-        if (!ids.ok()) return ids.status().with_context(fmt::format("text {}", i + 1));
-        if (ids->empty())
+        if (o.texts[i].size == 0)
             return invalid_argument(fmt::format("text {} is empty; it needs at least one character", i + 1));
+        const text::TextUse use = o.plain_tokens != 0 ? text::TextUse::continuation : text::TextUse::features;
+        const std::string text = prompt + string_of(o.texts[i]);
+        Result<std::vector<int32_t>> ids =
+            infer::text_encoder(m).encode(use, lower_case ? text::jinja::lower(text) : text);
+        if (!ids.ok()) return ids.status().with_context(fmt::format("text {}", i + 1));
         rows.push_back(ids.take());
     }
     for (uint64_t i = 0; i < o.row_count; ++i) rows.emplace_back(o.rows[i], o.rows[i] + o.row_lengths[i]);
@@ -84,11 +86,11 @@ Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const h
 // Returns the number of tokens at the beginning of a row that are of the prompt, as sentence-transformers counts them:
 // without a special token at the end.
 Result<std::size_t> tokens_of_prompt(const infer::Model& m, const std::string& prompt) {
-    HK_ASSIGN(const std::vector<int32_t> ids, m.tokenizer->encode(prompt));
+    HK_ASSIGN(const std::vector<int32_t> ids, infer::text_encoder(m).encode(text::TextUse::features, prompt));
     return ids.size() - (!ids.empty() && m.tokenizer->vocabulary().is_special(ids.back()) ? 1 : 0);
 }
 
-// Cuts off what the modules do not read, and says so.
+// Cuts off what the modules do not read, and warns of it.
 void cut_rows(const infer::Model& m, const infer::SentenceModules& modules, std::vector<std::vector<int32_t>>& rows,
               const Log& log) {
     const auto longest = static_cast<std::size_t>(modules.longest);
@@ -226,7 +228,7 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
     options.columns = std::move(columns);
     options.reading.stop = stop;
     HK_ASSIGN(const data::TaskTable table, data::TaskTable::read(options));
-    HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(*m.tokenizer, {}));
+    HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(infer::text_encoder(m), {}));
     std::vector<data::EncodedExample> examples;
     for (uint64_t i = 0; i < encoded.examples->size(); ++i) examples.push_back((*encoded.examples)[i]);
     return examples;
@@ -252,7 +254,7 @@ Status run_predict(const Context::Call& call, const hk_predict_options& o) {
                 return invalid_argument("this model reads one text per row: remove the second texts");
             row[columns[1].name] = {string_of(o.second_texts[i])};
         }
-        Result<data::EncodedExample> example = data::encode_texts(*m.tokenizer, columns, row);
+        Result<data::EncodedExample> example = data::encode_texts(infer::text_encoder(m), columns, row);
         if (!example.ok()) return example.status().with_context(fmt::format("text {}", i + 1));
         examples.push_back(example.take());
     }

@@ -65,14 +65,16 @@ public:
                 "the model has no encoder that reads one text to write another: use hk_model_encode");
         HK_ASSIGN(const text::Tokenizer* tokenizer, this->tokenizer());
         HK_TRY(source_problem_);
-        HK_ASSIGN(const std::vector<int32_t> ids, tokenizer->encode(infer::with_prefix(prefix_, text)));
+        HK_ASSIGN(const std::vector<int32_t> ids,
+                  text::TextEncoder(*tokenizer).encode(text::TextUse::continuation, infer::with_prefix(prefix_, text)));
         if (ids.empty()) return invalid_argument("the text is empty: give at least one character");
         return infer::laid_out(source_, std::span(&ids, 1)).ids.front();
     }
 
 private:
     void describe_source(const plugin::Registry& registry, const infer::Model& described) {
-        const Result<generate::Options> options = generate::options_from(described.generation, nlohmann::json::object(), 0);
+        const Result<generate::Options> options =
+            generate::options_from(described.generation, nlohmann::json::object(), 0);
         if (options.ok()) decoder_start_ = options->decoder_start.value_or(-1);
         prefix_ = infer::trained_prefix(described.config, "source");
         Result<infer::SourceLayout> layout =
@@ -168,8 +170,9 @@ int32_t hk_model_encode(hk_model model, hk_string text, void* user,
         HK_TRY(find_model(model, give != nullptr, found));
         HK_TRY(hekla::api::check_text("text", text));
         HK_ASSIGN(const hekla::text::Tokenizer* tokenizer, found->tokenizer());
-        HK_ASSIGN(const std::vector<int32_t> ids,
-                  tokenizer->encode(hekla::api::string_of(text), {.match_special = false}));
+        HK_ASSIGN(
+            const std::vector<int32_t> ids,
+            hekla::text::TextEncoder(*tokenizer).encode(hekla::text::TextUse::untrusted, hekla::api::string_of(text)));
         give(user, ids.data(), ids.size());
         return {};
     });

@@ -3,6 +3,7 @@
 #include "base/thread_name.hpp"
 #include "data/text_chunks.hpp"
 #include "data/text_files.hpp"
+#include "text/text_encoder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -57,10 +58,9 @@ struct Encoded {
 
 void encode(const text::Tokenizer& tokenizer, Encoded& work) {
     try {
-        text::EncodeOptions options;
-        options.origin = work.chunk.origin;
         work.ids.clear();
-        work.status = tokenizer.encode(work.chunk.text, options, work.ids);
+        work.status = text::TextEncoder(tokenizer).encode(text::TextUse::document, work.chunk.text, work.ids, nullptr,
+                                                          work.chunk.origin);
     } catch (const std::bad_alloc&) {
         work.status = out_of_memory(fmt::format("{}: out of memory while tokenizing a chunk of {} bytes",
                                                 work.chunk.origin.name, work.chunk.text.size()));
@@ -123,7 +123,7 @@ Status tokenize(const text::Tokenizer& tokenizer, const CorpusOptions& options, 
         options.separate_files ? tokenizer.special(text::TokenRole::eos) : std::nullopt;
     uint64_t done = 0;
     for (std::size_t i = 0; i < sources.files.size(); ++i) {
-        const text::TextFrame& frame = tokenizer.frame();
+        const text::DocumentFrame frame = text::TextEncoder(tokenizer).document_frame();
         if (options.separate_files) HK_TRY(writer.append(frame.before));
         HK_TRY(tokenize_file(tokenizer, options, sources.files[i], sources.bytes, done, writer));
         if (options.separate_files && !frame.after.empty())

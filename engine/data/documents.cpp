@@ -75,7 +75,7 @@ std::vector<std::string_view> split_sentences(std::string_view document) {
     return sentences;
 }
 
-Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& tokenizer,
+Result<std::unique_ptr<StoredExamples>> open_documents(const text::TextEncoder& encoder,
                                                        const DocumentOptions& options) {
     HK_ASSIGN(const std::vector<std::filesystem::path> files, find_text_files(options.inputs));
     auto examples = std::make_unique<StoredExamples>(options.memory);
@@ -95,8 +95,7 @@ Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& to
             begin();
             for (const std::string_view sentence : split_sentences(document)) {
                 HK_TRY(options.stop.check("reading data"));
-                HK_ASSIGN(const std::vector<int32_t> ids,
-                          tokenizer.encode(sentence, {.match_special = false, .origin = origin}));
+                HK_ASSIGN(const std::vector<int32_t> ids, encoder.encode(text::TextUse::sentence, sentence, origin));
                 if (ids.empty()) continue;
                 std::vector<int32_t>& text = example.columns[0].ids;
                 if (!text.empty() && text.size() + ids.size() > options.tokens) {

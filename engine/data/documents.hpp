@@ -4,7 +4,7 @@
 
 #include "data/encoded.hpp"
 #include "data/read_options.hpp"
-#include "text/tokenizer.hpp"
+#include "text/text_encoder.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -41,7 +41,7 @@ struct DocumentOptions {
 // Tokenizes and stores everything (StoredExamples). Column "text", with the sentences as parts. Documents of one
 // sentence are kept and can be split inside it. Errors contain file, line and byte; a corpus without a document is an
 // error.
-Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& tokenizer,
+Result<std::unique_ptr<StoredExamples>> open_documents(const text::TextEncoder& encoder,
                                                        const DocumentOptions& options);
 
 } // namespace hekla::data

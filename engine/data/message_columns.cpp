@@ -23,11 +23,11 @@ EncodedColumn column_of(const TaskColumn& column, Ids ids) {
 }
 
 // Encodes a conversation, with the bounds of what the assistant writes as parts.
-Result<EncodedColumn> encode_conversation(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat,
+Result<EncodedColumn> encode_conversation(const text::TextEncoder& encoder, const text::ChatTemplate& chat,
                                           const TaskColumn& column, const Messages& messages) {
-    HK_ASSIGN(const text::Conversation conversation, chat.conversation(messages, tokenizer.vocabulary()));
+    HK_ASSIGN(const text::Conversation conversation, chat.conversation(messages, encoder.tokenizer().vocabulary()));
     std::vector<text::ByteRange> ranges;
-    HK_ASSIGN(Ids ids, text::chat_ids(tokenizer, conversation.text, &ranges));
+    HK_ASSIGN(Ids ids, text::chat_ids(encoder.tokenizer(), conversation.text, &ranges));
     EncodedColumn out = column_of(column, std::move(ids));
     out.parts.push_back(0);
     std::size_t at = 0;
@@ -90,7 +90,7 @@ Status check_is_messages(const TaskColumn& column, const Value& value) {
                                         column.name));
 }
 
-Status encode_messages(const text::Tokenizer& tokenizer, const text::ChatTemplate* chat,
+Status encode_messages(const text::TextEncoder& encoder, const text::ChatTemplate* chat,
                        std::span<const TaskColumn> columns, std::span<const Value> values,
                        std::span<std::optional<EncodedColumn>> out) {
     std::optional<std::size_t> prompt_column;
@@ -101,7 +101,7 @@ Status encode_messages(const text::Tokenizer& tokenizer, const text::ChatTemplat
         if (values[c].present && column.kind == HK_COLUMN_MESSAGES) {
             HK_TRY(check_is_messages(column, values[c]));
             if (chat == nullptr) break; // below
-            Result<EncodedColumn> encoded = encode_conversation(tokenizer, *chat, column, messages_of(values[c]));
+            Result<EncodedColumn> encoded = encode_conversation(encoder, *chat, column, messages_of(values[c]));
             if (!encoded.ok()) return encoded.status().with_context(fmt::format("\"{}\"", column.name));
             out[c] = encoded.take();
         }
@@ -134,23 +134,24 @@ Status encode_messages(const text::Tokenizer& tokenizer, const text::ChatTemplat
         HK_ASSIGN(prompt, common_messages(columns, answers));
     }
     if (answers.empty()) {
-        HK_ASSIGN(const std::string text, chat->render(prompt, true, tokenizer.vocabulary()));
-        HK_ASSIGN(Ids ids, text::chat_ids(tokenizer, text));
+        HK_ASSIGN(const std::string text, chat->render(prompt, true, encoder.tokenizer().vocabulary()));
+        HK_ASSIGN(Ids ids, text::chat_ids(encoder.tokenizer(), text));
         out[*prompt_column] = column_of(columns[*prompt_column], std::move(ids));
         return {};
     }
     Ids before;
     for (const AnswerColumn& answer : answers) {
         const TaskColumn& column = columns[answer.column];
-        const Result<text::PromptAndAnswer> both = chat->answer(prompt, answer.messages, tokenizer.vocabulary());
+        const Result<text::PromptAndAnswer> both =
+            chat->answer(prompt, answer.messages, encoder.tokenizer().vocabulary());
         if (!both.ok()) return both.status().with_context(fmt::format("\"{}\"", column.name));
-        if (before.empty()) { HK_ASSIGN(before, text::chat_ids(tokenizer, both.value().prompt)); }
+        if (before.empty()) { HK_ASSIGN(before, text::chat_ids(encoder.tokenizer(), both.value().prompt)); }
         // The tokens of the whole text, unless one of them spans the end of the prompt.
-        HK_ASSIGN(Ids ids, text::chat_ids(tokenizer, both.value().prompt + both.value().answer));
+        HK_ASSIGN(Ids ids, text::chat_ids(encoder.tokenizer(), both.value().prompt + both.value().answer));
         if (ids.size() >= before.size() && std::equal(before.begin(), before.end(), ids.begin())) {
             ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(before.size()));
         } else {
-            HK_ASSIGN(ids, text::chat_ids(tokenizer, both.value().answer));
+            HK_ASSIGN(ids, text::chat_ids(encoder.tokenizer(), both.value().answer));
         }
         if (ids.empty())
             return invalid_argument(

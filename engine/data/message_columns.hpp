@@ -5,6 +5,7 @@
 #include "data/example.hpp"
 #include "data/task_column.hpp"
 #include "text/chat_template.hpp"
+#include "text/text_encoder.hpp"
 
 #include <optional>
 #include <span>
@@ -26,7 +27,7 @@ Status check_is_messages(const TaskColumn& column, const Value& value);
 //   implicit prompt.
 // chat: null is an error if the row has messages. Errors: a conversation without messages of the assistant, a prompt
 // and an answer of which only one has messages, answers without a common beginning, those of the template.
-Status encode_messages(const text::Tokenizer& tokenizer, const text::ChatTemplate* chat,
+Status encode_messages(const text::TextEncoder& encoder, const text::ChatTemplate* chat,
                        std::span<const TaskColumn> columns, std::span<const Value> values,
                        std::span<std::optional<EncodedColumn>> out);
 

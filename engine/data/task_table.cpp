@@ -36,29 +36,15 @@ std::optional<double> number_of(std::string_view text) {
     return value;
 }
 
-// Encodes one word as the tokenizer would in the sentence, with the space before it.
-Status encode_word(const text::Tokenizer& tokenizer, std::string_view word, bool first, EncodedColumn& out) {
-    out.parts.push_back(out.ids.size());
-    const bool spaced = !first && tokenizer.kind() == "byte_bpe";
-    HK_ASSIGN(const std::vector<int32_t> ids,
-              tokenizer.encode(spaced ? " " + std::string(word) : std::string(word), {.match_special = false}));
-    out.ids.insert(out.ids.end(), ids.begin(), ids.end());
-    // A word without tokens (white space, for example) keeps its position.
-    if (ids.empty()) out.ids.push_back(tokenizer.special(text::TokenRole::unk).value_or(0));
-    return {};
-}
-
-Status encode_text(const text::Tokenizer& tokenizer, int32_t kind, std::span<const std::string> texts,
+Status encode_text(const text::TextEncoder& encoder, int32_t kind, std::span<const std::string> texts,
                    EncodedColumn& out) {
     out.kind = kind;
     for (std::size_t i = 0; i < texts.size(); ++i) {
-        if (kind == HK_COLUMN_WORDS) {
-            HK_TRY(encode_word(tokenizer, texts[i], i == 0, out));
-            continue;
-        }
-        HK_ASSIGN(const std::vector<int32_t> ids, tokenizer.encode(texts[i], {.match_special = false}));
-        if (kind == HK_COLUMN_CHOICES) out.parts.push_back(out.ids.size());
-        out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+        if (kind == HK_COLUMN_WORDS || kind == HK_COLUMN_CHOICES) out.parts.push_back(out.ids.size());
+        if (kind == HK_COLUMN_WORDS)
+            HK_TRY(encoder.encode_word(texts[i], i == 0, out.ids));
+        else
+            HK_TRY(encoder.encode(text::TextUse::row, texts[i], out.ids));
     }
     return {};
 }
@@ -77,7 +63,7 @@ std::size_t byte_of(std::string_view text, double character) {
 
 // Returns the first token of `part` in the tokens of `text`, and one past its last. begin: a character of the text, if
 // known. Nothing if the part does not occur.
-Result<std::optional<std::pair<int32_t, int32_t>>> tokens_of_part(const text::Tokenizer& tokenizer,
+Result<std::optional<std::pair<int32_t, int32_t>>> tokens_of_part(const text::TextEncoder& encoder,
                                                                   std::string_view text, std::string_view part,
                                                                   std::optional<double> begin) {
     using Found = std::optional<std::pair<int32_t, int32_t>>;
@@ -85,7 +71,7 @@ Result<std::optional<std::pair<int32_t, int32_t>>> tokens_of_part(const text::To
     if (from == std::string_view::npos || part.empty() || (begin && from != byte_of(text, *begin))) return Found();
     std::vector<int32_t> ids;
     std::vector<text::ByteRange> ranges;
-    HK_TRY(tokenizer.encode(text, {.match_special = false}, ids, &ranges));
+    HK_TRY(encoder.encode(text::TextUse::row, text, ids, &ranges));
     int32_t first = -1, end = -1;
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         if (ranges[i].end <= from || ranges[i].begin >= from + part.size() || ranges[i].begin == ranges[i].end)
@@ -298,14 +284,14 @@ uint64_t TaskTable::row_key(uint64_t number) const {
     return hash64(all);
 }
 
-Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer, std::span<const std::string> classes,
+Result<TaskTable::Encoded> TaskTable::encode(const text::TextEncoder& encoder, std::span<const std::string> classes,
                                              const text::ChatTemplate* chat) const {
     std::map<std::string_view, int32_t> numbers;
     for (std::size_t i = 0; i < classes.size(); ++i) numbers.emplace(classes[i], static_cast<int32_t>(i));
     Encoded result;
     result.examples = std::make_unique<StoredExamples>(options_.memory);
     std::map<std::string, std::pair<uint64_t, std::string>> faults; // what -> count, first
-    const std::optional<int32_t> unknown = tokenizer.special(text::TokenRole::unk);
+    const std::optional<int32_t> unknown = encoder.tokenizer().special(text::TokenRole::unk);
     for (uint64_t number = 0; number < rows_.size(); ++number) {
         HK_TRY(options_.reading.stop.check("reading data"));
         const Example given = row(number);
@@ -314,8 +300,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer, s
         Fault fault;
         std::size_t words = 0;
         std::vector<std::optional<EncodedColumn>> chats(options_.columns.size());
-        if (const Status encoded = encode_messages(tokenizer, chat, options_.columns, given.values, chats);
-            !encoded.ok())
+        if (const Status encoded = encode_messages(encoder, chat, options_.columns, given.values, chats); !encoded.ok())
             fault = {"whose messages are wrong", encoded.message()};
         for (std::size_t c = 0; c < options_.columns.size() && fault.what == nullptr; ++c) {
             const TaskColumn& column = options_.columns[c];
@@ -328,7 +313,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer, s
                 out = std::move(*chats[c]);
                 result.tokens += out.ids.size();
             } else if (is_text(column.kind)) {
-                const Status encoded = encode_text(tokenizer, column.kind, texts_of(value), out);
+                const Status encoded = encode_text(encoder, column.kind, texts_of(value), out);
                 if (!encoded.ok()) fault = {"that cannot be tokenized", encoded.message()};
                 if (encoded.ok() && out.ids.empty() && !column.optional)
                     fault = {"without a token", fmt::format("\"{}\" has no token", column.name)};
@@ -354,7 +339,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer, s
                 if (c + 1 < options_.columns.size() && options_.columns[c + 1].kind == HK_COLUMN_NUMBERS &&
                     given.values[c + 1].present)
                     begin = number_of(given.values[c + 1].text);
-                HK_ASSIGN(const auto found, tokens_of_part(tokenizer, whole, part, begin));
+                HK_ASSIGN(const auto found, tokens_of_part(encoder, whole, part, begin));
                 if (found)
                     out.ids = {found->first, found->second};
                 else
@@ -399,7 +384,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer, s
     return result;
 }
 
-Result<EncodedExample> encode_texts(const text::Tokenizer& tokenizer, std::span<const TaskColumn> columns,
+Result<EncodedExample> encode_texts(const text::TextEncoder& encoder, std::span<const TaskColumn> columns,
                                     const std::map<std::string, std::vector<std::string>>& texts) {
     EncodedExample example;
     for (const TaskColumn& column : columns) {
@@ -414,7 +399,7 @@ Result<EncodedExample> encode_texts(const text::Tokenizer& tokenizer, std::span<
         std::vector<std::string> values = given->second;
         for (std::string& value : values)
             if (!value.starts_with(column.prefix)) value.insert(0, column.prefix);
-        HK_TRY(encode_text(tokenizer, column.kind, values, out));
+        HK_TRY(encode_text(encoder, column.kind, values, out));
         if (out.ids.empty() && !column.optional)
             return invalid_argument(fmt::format("\"{}\" has no token: give at least one character", column.name));
         example.columns.push_back(std::move(out));

@@ -7,7 +7,7 @@
 #include "data/row_store.hpp"
 #include "data/task_column.hpp"
 #include "text/chat_template.hpp"
-#include "text/tokenizer.hpp"
+#include "text/text_encoder.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <functional>
@@ -71,7 +71,7 @@ public:
     bool has_messages() const { return has_messages_; }
     // `classes`: the valid labels. A row with another label, or with an invalid number, is bad. chat: for messages;
     // null only without them.
-    Result<Encoded> encode(const text::Tokenizer& tokenizer, std::span<const std::string> classes,
+    Result<Encoded> encode(const text::TextEncoder& encoder, std::span<const std::string> classes,
                            const text::ChatTemplate* chat = nullptr) const;
     const Skipped& skipped() const { return skipped_; } // while reading
 
@@ -87,7 +87,7 @@ private:
 };
 
 // Encodes one row from texts by column name, without targets.
-Result<EncodedExample> encode_texts(const text::Tokenizer& tokenizer, std::span<const TaskColumn> columns,
+Result<EncodedExample> encode_texts(const text::TextEncoder& encoder, std::span<const TaskColumn> columns,
                                     const std::map<std::string, std::vector<std::string>>& texts);
 
 } // namespace hekla::data

@@ -49,7 +49,7 @@ Result<Ids> ContinuationEncoder::beginning() const {
 }
 
 Result<EncodedPairs> ContinuationEncoder::pairs(std::span<const TextPair> pairs) const {
-    const text::Tokenizer& tokenizer = *model_->tokenizer;
+    const text::TextEncoder encoder = text_encoder(*model_);
     EncodedPairs encoded;
     std::vector<std::string> sources;
     const std::string prefix = trained_prefix(model_->config, "prompt");
@@ -59,15 +59,15 @@ Result<EncodedPairs> ContinuationEncoder::pairs(std::span<const TextPair> pairs)
         const std::string continuation = pairs[i].context.substr(kept) + pairs[i].continuation;
         LikelihoodRow& row = encoded.rows.emplace_back();
         if (encodes_) {
-            HK_ASSIGN(row.ids, tokenizer.encode(continuation));
+            HK_ASSIGN(row.ids, encoder.encode(text::TextUse::continuation, continuation));
             if (row.ids.empty()) return nothing_to_score(i, pairs[i].continuation);
             row.from = 0;
             sources.push_back(std::move(context));
             continue;
         }
         context = with_prefix(prefix, context);
-        HK_ASSIGN(const Ids alone, tokenizer.encode(context));
-        HK_ASSIGN(const Ids whole, tokenizer.encode(context + continuation));
+        HK_ASSIGN(const Ids alone, encoder.encode(text::TextUse::continuation, context));
+        HK_ASSIGN(const Ids whole, encoder.encode(text::TextUse::continuation, context + continuation));
         if (whole.size() <= alone.size()) return nothing_to_score(i, pairs[i].continuation);
         if (!begins_with(whole, alone)) ++encoded.joined;
         if (alone.empty()) {
@@ -88,7 +88,7 @@ Result<std::vector<LikelihoodRow>> ContinuationEncoder::rolling(const std::strin
     if (encodes_)
         return unsupported("the likelihood of a whole text needs a language model without an encoder; an "
                            "encoder-decoder scores continuations of a context");
-    HK_ASSIGN(const Ids tokens, model_->tokenizer->encode(text));
+    HK_ASSIGN(const Ids tokens, text_encoder(*model_).encode(text::TextUse::continuation, text));
     if (tokens.empty()) return invalid_argument("the text has no tokens; give at least one character");
     HK_ASSIGN(const Ids before, beginning());
     std::vector<LikelihoodRow> rows;

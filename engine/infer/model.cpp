@@ -3,6 +3,7 @@
 #include "base/json.hpp"
 #include "infer/stored_adapter.hpp"
 #include "plugin/named_model.hpp"
+#include "plugin/text_record.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -62,8 +63,13 @@ Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, co
     spec.file = (folder.path() / "config.json").string();
     HK_ASSIGN(spec.config, parse_json_object(folder.config_json(), spec.file));
     spec.refuse_unknown_keys = false;
+    spec.text_rules = plugin::text_rules_of(spec.config);
     HK_TRY(choose_parts(registry, folder, options, spec));
     return spec;
+}
+
+text::TextEncoder text_encoder(const Model& model) {
+    return text::TextEncoder(*model.tokenizer, plugin::text_rules_of(model.config));
 }
 
 std::string trained_prefix(const json& config, const std::string& column) {

@@ -10,7 +10,7 @@
 #include "program/program.hpp"
 #include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"
-#include "text/tokenizer.hpp"
+#include "text/text_encoder.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -70,6 +70,9 @@ struct Model {
     std::unique_ptr<program::ParameterStore> store; // with a runtime
     Tensors parameters;                             // and buffers; without a runtime
 };
+
+// Returns what makes ids of texts by the rules that the model was trained by. Requires a tokenizer.
+text::TextEncoder text_encoder(const Model& model);
 
 // Returns the text before every text of a column in training ("translate English to French: "), from config.json:
 // Hekla's own key, or a T5's `prefix`. "" without one.

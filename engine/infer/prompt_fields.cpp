@@ -3,6 +3,7 @@
 #include "batch/collate.hpp"
 #include "infer/exported_model.hpp"
 #include "infer/source_layout.hpp"
+#include "plugin/text_record.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -16,6 +17,7 @@ Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry,
     // The objective that made these rows; their layout in training is stored in the folder.
     plugin::CompositionSpec spec;
     spec.config = model.config;
+    spec.text_rules = plugin::text_rules_of(model.config);
     spec.config.erase("hekla");
     spec.refuse_unknown_keys = false;
     spec.architecture = model.composition->architecture().id;
@@ -47,7 +49,7 @@ Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& mo
     const std::string prefix = trained_prefix(model.config, "source");
     std::vector<std::vector<int32_t>> ids(texts.size());
     for (std::size_t i = 0; i < texts.size(); ++i) {
-        HK_ASSIGN(ids[i], model.tokenizer->encode(with_prefix(prefix, texts[i])));
+        HK_ASSIGN(ids[i], text_encoder(model).encode(text::TextUse::continuation, with_prefix(prefix, texts[i])));
         if (ids[i].empty())
             return invalid_argument(fmt::format("text {} is empty: give at least one character", i + 1));
     }

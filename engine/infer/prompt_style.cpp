@@ -14,13 +14,13 @@ Result<PromptStyle> prompt_style(const plugin::Registry& registry, const Model& 
             return PromptStyle{manifest.value("both_sides", false), manifest.value("begin", std::vector<int32_t>())};
         });
     PromptStyle style;
-    if (m.tokenizer != nullptr) style.begin = m.tokenizer->frame().before;
+    if (m.tokenizer != nullptr) style.begin = text_encoder(m).document_frame().before;
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
     HK_ASSIGN(const plugin::CompositionSpec trained, stored_spec(registry, folder, {.head = "lm", .objective = true}));
     if (trained.objective.empty()) return style;
     HK_ASSIGN(const auto composition, plugin::Composition::create(registry, trained, m.tokenizer.get()));
     if (!composition->can_collate()) return style;
-    if (composition->example_kind() != HK_EXAMPLE_WINDOW && m.config.contains("hekla")) {
+    if (composition->example_kind() != HK_EXAMPLE_WINDOW && !trained.text_rules.framed) {
         HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition->columns());
         const auto is_chat = [](const plugin::ColumnNeed& need) { return need.kind == HK_COLUMN_MESSAGES; };
         if (std::ranges::none_of(needs, is_chat)) style.begin.clear(); // a chat template begins as the model does
@@ -31,10 +31,10 @@ Result<PromptStyle> prompt_style(const plugin::Registry& registry, const Model& 
 }
 
 Result<std::vector<int32_t>> prompt_ids(const Model& m, const PromptStyle& style, const std::string& prompt) {
-    HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(with_prefix(trained_prefix(m.config, "prompt"), prompt)));
-    const bool has_begin =
-        ids.size() >= style.begin.size() && std::ranges::equal(std::span(ids).first(style.begin.size()), style.begin);
-    if (!has_begin) ids.insert(ids.begin(), style.begin.begin(), style.begin.end()); // unless it was typed
+    HK_ASSIGN(
+        std::vector<int32_t> ids,
+        text_encoder(m).encode(text::TextUse::continuation, with_prefix(trained_prefix(m.config, "prompt"), prompt)));
+    text::begin_prompt(style.begin, ids);
     if (!ids.empty()) return ids;
     if (const std::optional<int32_t> bos = m.tokenizer->special(text::TokenRole::bos)) return std::vector{*bos};
     return invalid_argument(

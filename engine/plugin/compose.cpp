@@ -7,6 +7,7 @@
 #include "plugin/neutral_keys.hpp"
 #include "plugin/out_of_process_plugins.hpp"
 #include "plugin/part_config.hpp"
+#include "plugin/text_record.hpp"
 
 #include "hekla/plugin/combiner.h"
 
@@ -57,6 +58,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     c->notes_ = spec.notes;
     c->context_length_ = spec.context_length;
     c->prefix_ = spec.prefix;
+    c->text_rules_ = spec.text_rules;
     c->recompute_ = spec.recompute;
     c->adapter_rows_ = spec.adapter_rows > 0;
     c->refuse_unknown_keys_ = spec.refuse_unknown_keys;
@@ -219,6 +221,7 @@ std::unique_ptr<Composition> Composition::restore(const Registry& registry, cons
                                                   std::unique_ptr<PluginSet> parts, const text::Tokenizer* tokenizer) {
     std::unique_ptr<Composition> c(new Composition());
     c->registry_ = &registry;
+    c->text_rules_ = text_rules_of(config);
     c->restored_ = std::make_unique<Provided>();
     c->restored_->interface_id = HK_ARCHITECTURE_INTERFACE;
     c->architecture_.what = fmt::format("architecture '{}'", architecture);
@@ -229,7 +232,7 @@ std::unique_ptr<Composition> Composition::restore(const Registry& registry, cons
     c->restored_->id = c->spec_.architecture->id;
     c->parts_ = std::move(parts);
     if (tokenizer != nullptr) {
-        c->view_ = view_of(*tokenizer);
+        c->view_ = view_of(*tokenizer, c->text_rules());
         c->tokenizer_.view = c->view_.get();
     }
     return c;
@@ -237,7 +240,7 @@ std::unique_ptr<Composition> Composition::restore(const Registry& registry, cons
 
 Status Composition::start(const text::Tokenizer* tokenizer) {
     if (tokenizer != nullptr) {
-        view_ = view_of(*tokenizer);
+        view_ = view_of(*tokenizer, text_rules());
         tokenizer_.view = view_.get();
     }
     std::vector<const Composition*> all{this};
@@ -490,6 +493,7 @@ Result<std::string> Composition::write_config() const {
         values["hekla"] = {{"architecture", architecture.id},       {"head", head_name_},
                            {"head_config", head_config_},           {"objective", objective_name_},
                            {"objective_config", objective_config_}, {"context_length", context_length_}};
+    if (spec_.objective) record_text_rules(text_rules_, values["hekla"]);
     if (spec_.objective && !prefix_.empty()) values["hekla"]["prefix"] = prefix_;
     if (spec_.objective && adapters_.size() == 1 && spec_.adapters[0].name.empty()) {
         values["hekla"]["adapter"] = spec_.adapters[0].part.id;

@@ -39,8 +39,9 @@ struct CompositionSpec {
     std::shared_ptr<const CompositionSpec> value;
     int64_t context_length = 0;                // tokens per row in training, for config.json; 0: unknown
     std::map<std::string, std::string> prefix; // put before each text of a column in training, for config.json
-    // Unknown keys are an error (a recipe), or only those that change the computation (neutral_keys.hpp), with a warning
-    // in the log for the others (a downloaded config.json).
+    text::TextRules text_rules; // how texts become ids, for the tokenizer that plugins see and for config.json
+    // Unknown keys are an error (a recipe), or only those that change the computation (neutral_keys.hpp), with a
+    // warning in the log for the others (a downloaded config.json).
     bool refuse_unknown_keys = true;
     // Keep the regions whose activations may be recomputed (graph::recompute) in mode train. Otherwise, and in other
     // modes, graphs have no regions, so that operations can be fused across their borders.
@@ -74,6 +75,9 @@ public:
     ~Composition();
     Composition(const Composition&) = delete;
     Composition& operator=(const Composition&) = delete;
+
+    // Returns the rules by which texts become ids (CompositionSpec::text_rules).
+    const text::TextRules& text_rules() const { return text_rules_; }
 
     // Builds the whole network for these fields. Ports named in `ports` become outputs of that name (a missing one is
     // an error that lists the existing ones); with all_ports every port does, as "port.NAME". An objective is only
@@ -172,6 +176,7 @@ private:
     nlohmann::json notes_ = nlohmann::json::object();
     int64_t context_length_ = 0;
     std::map<std::string, std::string> prefix_;
+    text::TextRules text_rules_;
     bool recompute_ = false, body_frozen_ = false, adapter_rows_ = false, refuse_unknown_keys_ = true;
     bool describes_apart_ = false, isolated_ = false, can_collate_ = false;
     VirtualTokens virtual_tokens_;

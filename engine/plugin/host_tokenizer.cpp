@@ -15,7 +15,7 @@ constexpr const char* kRoles[] = {"bos", "eos", "pad", "unk", "mask", "separator
 
 class View final : public TokenizerView {
 public:
-    explicit View(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+    View(const text::Tokenizer& tokenizer, const text::TextRules& rules) : tokenizer_(tokenizer), rules_(rules) {}
 
     int64_t size() const override { return tokenizer_.vocabulary_size(); }
 
@@ -27,6 +27,7 @@ public:
             if (problem != std::errc() || end != digits.data() + digits.size()) return -1;
             return tokenizer_.sentinel(n).value_or(-1);
         }
+        if (role.starts_with(kFrame)) return of_frame(role.substr(kFrame.size()));
         const auto found = std::ranges::find(kRoles, role);
         if (found == std::end(kRoles)) return -1;
         return tokenizer_.special(static_cast<text::TokenRole>(found - std::begin(kRoles))).value_or(-1);
@@ -56,7 +57,30 @@ private:
     bool has(int64_t id) const {
         return id >= 0 && id < tokenizer_.vocabulary_size() && tokenizer_.vocabulary().has(static_cast<int32_t>(id));
     }
+    // Returns an id of the frame, by its list and place in it: "single.before.0".
+    int64_t of_frame(std::string_view name) const {
+        if (!rules_.framed) return -1;
+        const text::TextFrame& frame = tokenizer_.frame();
+        if (name.empty()) return 0;
+        const text::DocumentFrame document = text::TextEncoder(tokenizer_, rules_).document_frame();
+        const std::pair<std::string_view, const std::vector<int32_t>*> lists[] = {
+            {".begin.", &document.before},         {".single.before.", &frame.before},
+            {".single.after.", &frame.after},      {".single.types.", &frame.types},
+            {".pair.before.", &frame.pair_before}, {".pair.between.", &frame.pair_between},
+            {".pair.after.", &frame.pair_after},   {".pair.types.", &frame.pair_types}};
+        for (const auto& [list, ids] : lists) {
+            if (!name.starts_with(list)) continue;
+            const std::string_view digits = name.substr(list.size());
+            std::size_t n = 0;
+            const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+            if (problem != std::errc() || end != digits.data() + digits.size()) return -1;
+            return n < ids->size() ? (*ids)[n] : -1;
+        }
+        return -1;
+    }
+    static constexpr std::string_view kFrame = "frame";
     const text::Tokenizer& tokenizer_;
+    text::TextRules rules_;
 };
 
 // Catches all exceptions of a function of the table.
@@ -69,7 +93,9 @@ T answered(T otherwise, F&& f) noexcept {
 
 } // namespace
 
-std::unique_ptr<TokenizerView> view_of(const text::Tokenizer& tokenizer) { return std::make_unique<View>(tokenizer); }
+std::unique_ptr<TokenizerView> view_of(const text::Tokenizer& tokenizer, const text::TextRules& rules) {
+    return std::make_unique<View>(tokenizer, rules);
+}
 
 const hk_tokenizer_interface* host_tokenizer_interface() {
     static const hk_tokenizer_interface kTable = {

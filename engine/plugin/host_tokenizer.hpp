@@ -2,7 +2,7 @@
 #pragma once
 
 #include "hekla/plugin/tokenizer.h"
-#include "text/tokenizer.hpp"
+#include "text/text_encoder.hpp"
 
 #include <memory>
 #include <span>
@@ -22,8 +22,8 @@ public:
     virtual std::string decode(std::span<const int64_t> ids) const = 0;
 };
 
-// The tokenizer must outlive the view.
-std::unique_ptr<TokenizerView> view_of(const text::Tokenizer& tokenizer);
+// The tokenizer must outlive the view, which shows its frame by these rules.
+std::unique_ptr<TokenizerView> view_of(const text::Tokenizer& tokenizer, const text::TextRules& rules = {});
 
 const hk_tokenizer_interface* host_tokenizer_interface();
 

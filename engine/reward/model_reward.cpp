@@ -35,7 +35,7 @@ public:
             const std::string text = completion_alone_ ? texts[i].completion : texts[i].prompt + texts[i].completion;
             if (text.empty()) continue;
             Result<data::EncodedExample> encoded =
-                data::encode_texts(*model_.tokenizer, columns_, {{columns_[0].name, {text}}});
+                data::encode_texts(infer::text_encoder(model_), columns_, {{columns_[0].name, {text}}});
             if (encoded.code() == Code::invalid_argument) continue; // a character without a token
             if (!encoded.ok()) return encoded.status();
             lengths.push_back({rows.size(), infer::pass_length(model_, encoded.value(), most)});

@@ -2,6 +2,7 @@
 
 #include "base/trimmed.hpp"
 #include "text/files/json_file.hpp"
+#include "text/text_encoder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -207,7 +208,7 @@ Result<ChatTemplate> chat_template_of(const std::string& name_or_file) {
 Result<std::vector<int32_t>> chat_ids(const Tokenizer& tokenizer, std::string_view text,
                                       std::vector<ByteRange>* ranges) {
     std::vector<int32_t> ids;
-    HK_TRY(tokenizer.encode(text, {.match_special = true}, ids, ranges));
+    HK_TRY(TextEncoder(tokenizer).encode(TextUse::conversation, text, ids, ranges));
     return ids;
 }
 

@@ -43,7 +43,7 @@ public:
             int32_t left;
             int32_t right;
         };
-        struct Candidate { // a pair that may have been merged since
+        struct Candidate {    // a pair that may have been merged since
             int32_t position; // of the left symbol
             int32_t left;
             int32_t right;

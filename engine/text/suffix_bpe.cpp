@@ -4,6 +4,7 @@
 #include "text/files/gpt2_files.hpp"
 #include "text/files/pipeline_files.hpp"
 #include "text/files/special_files.hpp"
+#include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
 
@@ -20,11 +21,11 @@ std::string bytes_of(const std::string& token) {
                : token;
 }
 
-Status finish_vocabulary(const FilePlace& folder, Vocabulary& vocabulary) {
+Status finish_vocabulary(const FilePlace& folder, const Json& post_processor, Vocabulary& vocabulary) {
     HK_TRY(read_special_files(folder, vocabulary));
     if (!vocabulary.role(TokenRole::unk) && vocabulary.find("<unk>"))
         HK_TRY(vocabulary.add_special({"<unk>", {TokenRole::unk}}));
-    return {};
+    return read_text_frame(folder, post_processor, vocabulary);
 }
 
 } // namespace
@@ -81,8 +82,8 @@ std::string SuffixBpe::to_json() const {
             "{}\n      {}", list.empty() ? "" : ",",
             json_quote(fmt::format("{} {}", vocabulary().token(merge.left), vocabulary().token(merge.right))));
     return tokenizer_document(
-        vocabulary(), bert_normalizer_json(normalization()), "{\"type\": \"BertPreTokenizer\"}", "null",
-        fmt::format("{{\"type\": \"BPEDecoder\", \"suffix\": \"{}\"}}", kWordEnd),
+        vocabulary(), bert_normalizer_json(normalization()), "{\"type\": \"BertPreTokenizer\"}",
+        text_frame_json(vocabulary()), fmt::format("{{\"type\": \"BPEDecoder\", \"suffix\": \"{}\"}}", kWordEnd),
         fmt::format("{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    "
                     "\"end_of_word_suffix\": \"{}\",\n    \"fuse_unk\": false,\n    \"vocab\": {},\n    "
                     "\"merges\": [{}\n    ]\n  }}",
@@ -104,7 +105,7 @@ Status SuffixBpe::save(const std::filesystem::path& folder) const {
 
 Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const FilePlace& vocabulary, const FilePlace& merges) {
     HK_ASSIGN(BpeBuilder builder, read_bpe_files(vocabulary, merges, bytes_of));
-    HK_TRY(finish_vocabulary(vocabulary.parent_path(), builder.vocabulary));
+    HK_TRY(finish_vocabulary(vocabulary.parent_path(), Json(), builder.vocabulary));
     Result<std::unique_ptr<Tokenizer>> tokenizer =
         SuffixBpe::create(std::move(builder.vocabulary), builder.merges, BertNormalization());
     return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(vocabulary.string());

@@ -34,8 +34,8 @@ public:
     virtual std::string_view kind() const = 0; // "character", "byte_bpe", "wordpiece", "sentencepiece", "words"
 
     // Appends the ids of `text` to `ids`, and to `ranges`, if given, the bytes that each id covers. Adds no special
-    // tokens around the text, not even those of frame(). Errors contain file, line and byte: text that is not UTF-8, a
-    // character without a token. On error `ids` and `ranges` are unchanged.
+    // tokens around the text, not even those of frame(): text_encoder.hpp does. Errors contain file, line and byte:
+    // text that is not UTF-8, a character without a token. On error `ids` and `ranges` are unchanged.
     Status encode(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                   std::vector<ByteRange>* ranges = nullptr) const;
     Result<std::vector<int32_t>> encode(std::string_view text, const EncodeOptions& options = {}) const;
@@ -63,7 +63,7 @@ public:
     int32_t vocabulary_size() const { return vocabulary_.size(); }
     std::optional<int32_t> special(TokenRole role) const { return vocabulary_.role(role); }
     std::optional<int32_t> find(std::string_view token) const { return vocabulary_.find(token); }
-    // Returns the tokens around a language model's text: before a prompt, around a document.
+    // Returns the tokens around one or two texts; text_encoder.hpp decides where they are used.
     const TextFrame& frame() const { return vocabulary_.frame(); }
     Result<std::string> token(int32_t id) const; // as in files ("Ġthe"); error: no such id
 

@@ -138,7 +138,8 @@ Status Vocabulary::set_bytes(int32_t id, std::string_view bytes) {
 }
 
 Status Vocabulary::set_frame(TextFrame frame) {
-    for (const std::vector<int32_t>* ids : {&frame.before, &frame.after})
+    for (const std::vector<int32_t>* ids :
+         {&frame.before, &frame.after, &frame.pair_before, &frame.pair_between, &frame.pair_after})
         for (const int32_t id : *ids)
             if (!has(id)) return corrupt(fmt::format("a text begins or ends with id {}, which no token has", id));
     frame_ = std::move(frame);
@@ -173,8 +174,9 @@ void Vocabulary::append_identity(std::string& bytes) const {
             static_cast<uint8_t>(token.special << 0 | token.lstrip << 1 | token.rstrip << 2 | token.single_word << 3));
     }
     for (const std::optional<int32_t>& role : roles_) put(bytes, role.value_or(-1));
-    if (frame_ == TextFrame()) return; // keeps identities of earlier versions, which had no frame, valid
-    for (const std::vector<int32_t>* ids : {&frame_.before, &frame_.after}) {
+    const DocumentFrame frame = document_frame();
+    if (frame == DocumentFrame()) return; // keeps identities of earlier versions, which had no frame, valid
+    for (const std::vector<int32_t>* ids : {&frame.before, &frame.after}) {
         put(bytes, static_cast<uint64_t>(ids->size()));
         for (const int32_t id : *ids) put(bytes, id);
     }

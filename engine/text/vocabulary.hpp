@@ -37,11 +37,23 @@ struct AddedToken {
     bool single_word = false; // does not match inside a word
 };
 
-// The special tokens around a text of a language model: Llama's texts begin with "<s>". Most tokenizers have none.
-// Those around the inputs of encoders ([CLS], [SEP]) are not part of it; objectives add them.
+// The special tokens that a tokenizer puts around texts: what its post-processor does.
 struct TextFrame {
-    std::vector<int32_t> before, after; // ids
+    std::vector<int32_t> before, after;                         // around one text; ids
+    std::vector<int32_t> pair_before, pair_between, pair_after; // around two
+    // Token types of the pieces: of `before`, the text, `after`; for a pair of `pair_before`, the first text,
+    // `pair_between`, the second text, `pair_after`. Empty: all 0.
+    std::vector<int32_t> types, pair_types;
+    // Whether documents and prompts of language models have it too, as Llama's texts begin with "<s>". Not those of
+    // encoders ([CLS], [SEP]), nor an end token alone.
+    bool documents = false;
     bool operator==(const TextFrame&) const = default;
+};
+
+// The special tokens around a document of a language model; `before` also begins a prompt.
+struct DocumentFrame {
+    std::vector<int32_t> before, after; // ids
+    bool operator==(const DocumentFrame&) const = default;
 };
 
 class Vocabulary {
@@ -78,6 +90,9 @@ public:
     std::optional<int32_t> role(TokenRole role) const { return roles_[static_cast<std::size_t>(role)]; }
     std::span<const AddedToken> added() const { return added_; } // by id
     const TextFrame& frame() const { return frame_; }
+    DocumentFrame document_frame() const {
+        return frame_.documents ? DocumentFrame{frame_.before, frame_.after} : DocumentFrame();
+    }
 
     // Appends everything that affects the vocabulary's behavior, for a hash.
     void append_identity(std::string& bytes) const;

@@ -1,5 +1,6 @@
 // Learns a WordPiece vocabulary like the tokenizers library: merges pairs of pieces by frequency, with "##" before
 // pieces that do not begin a word.
+#include "text/files/wordpiece_files.hpp"
 #include "text/merge_learning.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "text/word_counts.hpp"
@@ -84,6 +85,7 @@ public:
         Vocabulary vocabulary;
         for (const SpecialToken& token : options_.special) HK_TRY(vocabulary.add_special(token));
         for (const std::string& piece : learned.symbols) HK_TRY(vocabulary.add(vocabulary.size(), piece, piece));
+        HK_TRY(set_bert_frame(vocabulary));
         WordPieceOptions options;
         options.normalization = words_.normalization();
         return WordPiece::create(std::move(vocabulary), std::move(options));

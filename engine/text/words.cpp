@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "text/files/special_files.hpp"
+#include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
 #include "text/pipeline/pipeline.hpp"
@@ -83,7 +84,8 @@ std::string WordTokenizer::to_json() const {
     const BertNormalization& normal = normalization();
     return tokenizer_document(
         vocabulary(), bert_normalizer_json(normal),
-        normal.punctuation ? "{\"type\": \"BertPreTokenizer\"}" : "{\"type\": \"WhitespaceSplit\"}", "null", "null",
+        normal.punctuation ? "{\"type\": \"BertPreTokenizer\"}" : "{\"type\": \"WhitespaceSplit\"}",
+        text_frame_json(vocabulary()), "null",
         fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
                     vocabulary_json(vocabulary()), json_quote(vocabulary().token(unknown()))));
 }

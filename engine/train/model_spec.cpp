@@ -50,12 +50,12 @@ Status divide_prompt_text(const text::Tokenizer& tokenizer, json& config) {
     if (!config.is_object() || lacks(config, text_key) || !config[text_key].is_string()) return {};
     const std::string text = config[text_key].get<std::string>();
     if (text.empty() || (!lacks(config, ids_key) && !config[ids_key].empty())) return {};
-    Result<std::vector<int32_t>> words = tokenizer.encode(text);
-    if (!words.ok()) return words.status().with_context(text_key);
-    std::vector<int32_t> ids = tokenizer.frame().before;
-    ids.insert(ids.end(), words->begin(), words->end());
-    ids.insert(ids.end(), tokenizer.frame().after.begin(), tokenizer.frame().after.end());
-    config[ids_key] = ids;
+    const text::TextEncoder encoder(tokenizer);
+    Result<std::vector<int32_t>> ids = encoder.encode(text::TextUse::prompt, text);
+    if (!ids.ok()) return ids.status().with_context(text_key);
+    const std::vector<int32_t> after = encoder.document_frame().after;
+    ids->insert(ids->end(), after.begin(), after.end());
+    config[ids_key] = ids.take();
     return {};
 }
 
@@ -139,7 +139,8 @@ json objective_before_data(const Recipe& recipe) {
 }
 
 Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::Registry& registry,
-                                           const text::Tokenizer& tokenizer, const DataFacts& data) {
+                                           const text::Tokenizer& tokenizer, const DataFacts& data,
+                                           const text::TextRules& rules) {
     const auto& [classes, class_counts, numbers] = data;
     plugin::CompositionSpec spec;
     spec.architecture = recipe.model.architecture;
@@ -209,6 +210,12 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
             fmt::format("model.vocab_size = {} is less than the tokenizer's {} ids: leave it out, or make it larger",
                         size->get<int64_t>(), tokenizer.vocabulary_size()));
     complete_ids(*architecture.provided, tokenizer, !classes.empty() || numbers, spec.config);
+    // Others read the ends of texts from config.json, with defaults of their own.
+    if (recipe.model.from.empty())
+        for (const auto& [key, role] :
+             {std::pair("bos_token_id", text::TokenRole::bos), std::pair("eos_token_id", text::TokenRole::eos)})
+            if (const auto id = tokenizer.special(role); id && !knows(*architecture.provided, key))
+                spec.notes[key] = *id;
 
     HK_ASSIGN(const std::vector<RecipeAdapter> adapters, read_adapters(recipe));
     for (const RecipeAdapter& adapter : adapters) {
@@ -227,6 +234,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     HK_TRY(set_rollout_keys(recipe, registry, spec.objective_config));
     spec.context_length = recipe.train.context_length;
     spec.prefix = recipe.data.prefix;
+    spec.text_rules = rules;
     HK_ASSIGN(spec.value, value_spec(recipe, registry, tokenizer, spec));
     const int64_t labels = numbers ? 1 : static_cast<int64_t>(classes.size());
     if (labels == 0) return spec;

@@ -24,8 +24,9 @@ struct DataFacts {
 
 // Returns the model of a recipe. class_weights = "balanced" becomes examples / (classes * examples of the class), as in
 // scikit-learn. Errors: a folder that is not a model, a vocabulary that is smaller than the tokenizer's, a number of
-// classes that contradicts the data's, balanced weights without classes.
+// classes that contradicts the data's, balanced weights without classes. rules: by which texts become ids.
 Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::Registry& registry,
-                                           const text::Tokenizer& tokenizer, const DataFacts& data);
+                                           const text::Tokenizer& tokenizer, const DataFacts& data,
+                                           const text::TextRules& rules = {});
 
 } // namespace hekla::train

@@ -25,11 +25,16 @@ constexpr double kMostLogDifference =
 constexpr uint64_t kDrawSalt = 0x726f6c6c; // separates draws and the order of rows from other random numbers
 constexpr const char* kPromptColumn = "prompt";
 
-const std::vector<int32_t>& prompt_ids(const batch::DrawnExample& drawn) {
-    static const std::vector<int32_t> none;
+// Returns the ids of a row's prompt as completions are written after it. A chat template writes what begins its own.
+std::vector<int32_t> prompt_ids(const batch::DrawnExample& drawn, const TrainedModel& model) {
     const auto& columns = drawn.example.columns;
     const auto found = std::ranges::find(columns, kPromptColumn, &data::EncodedColumn::name);
-    return found != columns.end() ? found->ids : none;
+    if (found == columns.end()) return {};
+    std::vector<int32_t> ids = found->ids;
+    const text::TextRules& rules = model.composition.text_rules();
+    if (rules.framed && found->kind != HK_COLUMN_MESSAGES && !ids.empty())
+        text::begin_prompt(text::TextEncoder(model.tokenizer, rules).document_frame().before, ids);
+    return ids;
 }
 
 // The natural logarithm of the probability of a token by scores, in which excluded ones are -infinity.
@@ -167,7 +172,7 @@ Status Rollouts::check_prompts(const Split& split) {
     const int64_t context = recipe().train.context_length, response = recipe().rollout.response_length;
     for (uint64_t i = 0; i < split.size(); ++i) {
         HK_TRY(context_.events.stop.check("reading prompts"));
-        const std::size_t length = prompt_ids(split.at(i)).size();
+        const std::size_t length = prompt_ids(split.at(i), context_.model).size();
         if (length == 0)
             return invalid_argument(fmt::format("{}: the prompt is empty, and a model continues a text of at least one "
                                                 "token: remove the row",
@@ -451,7 +456,7 @@ Status Rollouts::begin(int64_t step, bool writes, exchange::Communicator& ranks)
         row.episode = part.iteration * rows + i;
         const batch::DrawnExample drawn = context_.data.train().draw(row.episode / part.generations);
         row.example = drawn.example.index;
-        row.prompt = prompt_ids(drawn);
+        row.prompt = prompt_ids(drawn, context_.model);
     }
     const Status done = make_part(part, at_once(ranks));
     if (!done.ok() && done.code() != Code::cancelled) return done;
@@ -510,7 +515,7 @@ std::vector<Rollout> Rollouts::prompts_of(const Split& split, uint64_t limit) co
         Rollout& row = rows.emplace_back();
         row.episode = i;
         row.example = i * all / wanted;
-        row.prompt = prompt_ids(drawn);
+        row.prompt = prompt_ids(drawn, context_.model);
     }
     return rows;
 }

@@ -370,7 +370,7 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     HK_ASSIGN(options.end, data::document_end_of_name(d.documents));
     const auto open_one = [&](const std::vector<std::string>& inputs) {
         options.inputs = inputs;
-        return data::open_documents(tokenizer, options);
+        return data::open_documents(text::TextEncoder(tokenizer, composition.text_rules()), options);
     };
     HK_ASSIGN(std::unique_ptr<data::StoredExamples> all, open_one(d.train));
     std::unique_ptr<data::StoredExamples> valid;
@@ -490,11 +490,12 @@ Status RunData::set_chat_date() {
 Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                             const std::function<void(const std::string&)>& message) {
     HK_TRY(open_chat(tokenizer, message));
+    const text::TextEncoder encoder(tokenizer, composition.text_rules());
     const int64_t length = recipe_->train.context_length;
     std::unordered_set<uint64_t> trained;
     const auto open_one = [&](const std::shared_ptr<data::TaskTable>& table, const char* name,
                               const auto& belongs) -> Result<std::optional<Split>> {
-        HK_ASSIGN(data::TaskTable::Encoded encoded, table->encode(tokenizer, classes_, chat()));
+        HK_ASSIGN(data::TaskTable::Encoded encoded, table->encode(encoder, classes_, chat()));
         auto examples = std::make_shared<data::StoredExamples>(memory_);
         std::vector<uint64_t> rows;
         std::vector<int64_t> lengths;

@@ -1,5 +1,7 @@
 #include "train/tokenizer_choice.hpp"
 
+#include "text/frame_shapes.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -73,6 +75,15 @@ std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection
     options.vocabulary_size = size;
     if (!special.empty()) options.special = special;
     return text::make_byte_bpe_trainer(options);
+}
+
+Result<std::unique_ptr<text::Tokenizer>> with_frame_of(const std::string& architecture,
+                                                       std::unique_ptr<text::Tokenizer> tokenizer) {
+    text::Vocabulary vocabulary = tokenizer->vocabulary();
+    text::TextFrame frame = text::frame_of_architecture(architecture, vocabulary);
+    if (frame == tokenizer->frame()) return tokenizer;
+    HK_TRY(vocabulary.set_frame(std::move(frame)));
+    return tokenizer->with(std::move(vocabulary));
 }
 
 std::string tokenizer_folder(const Recipe& recipe) {

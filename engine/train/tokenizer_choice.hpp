@@ -15,6 +15,10 @@ namespace hekla::train {
 std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection& section,
                                                           std::span<const std::string_view> roles);
 
+// Returns the tokenizer, which a run has trained, with the frame of the published models of its architecture.
+Result<std::unique_ptr<text::Tokenizer>> with_frame_of(const std::string& architecture,
+                                                       std::unique_ptr<text::Tokenizer> tokenizer);
+
 // Returns the folder or file that a recipe reads its tokenizer from: tokenizer.from, else model.from, else
 // teacher.from; empty if there is none, or if it trains one.
 std::string tokenizer_folder(const Recipe& recipe);

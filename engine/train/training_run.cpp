@@ -46,6 +46,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
     HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
                       recipe.train.context_length, t->fit_options()));
     HK_TRY(t->open_data());
+    HK_TRY(t->tell_text_rules());
     if (several && purpose == Purpose::train) HK_TRY(t->send_start());
     if (several) HK_TRY(t->compare_runs());
     HK_TRY(events.stop.check_now("preparing the training"));

@@ -273,6 +273,7 @@ private:
     Status open_tokenizer();
     std::pmr::memory_resource* host_memory() const { return host_memory_; }
     Status open_data();
+    Status tell_text_rules() const; // of a run that begins
     Status describe();
     std::vector<program::ParameterEntry> parameters() const; // without their places in a store
     // The same for a store whose parameters `step`, a graph with gradients, reads.
@@ -360,6 +361,7 @@ private:
     bool resumes_ = true;                      // not with Purpose::initial and join
     std::optional<model::Checkpoint> found_;   // to resume from
     std::unique_ptr<text::Tokenizer> tokenizer_;
+    text::TextRules text_rules_; // those of the recipe; a resumed run keeps those that it began with
     RunData data_;
     std::unique_ptr<plugin::Composition> composition_;
     mutable std::map<int32_t, std::optional<plugin::Record>> records_; // by mode

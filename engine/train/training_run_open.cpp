@@ -13,6 +13,7 @@
 #include "infer/model_tensors.hpp"
 #include "infer/weights_folder.hpp"
 #include "model/parameter_names.hpp"
+#include "plugin/text_record.hpp"
 #include "program/lowering/half.hpp"
 #include "program/program_bench.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -24,6 +25,7 @@
 #include "train/recipe_rollouts.hpp"
 #include "train/report.hpp"
 #include "train/resume_check.hpp"
+#include "train/text_rules_report.hpp"
 #include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
 #include "train/value_function.hpp"
@@ -175,6 +177,7 @@ Result<WeightMask> TrainingRun::prunable(const Recipe& recipe, const plugin::Reg
 }
 
 Status TrainingRun::find_checkpoint() {
+    if (!joined_) text_rules_ = {true, recipe_.data.special_tokens == "parse"};
     const auto starts = [&]() -> Status {
         HK_TRY(settle_batch(nullptr));
         return settle_parts(0);
@@ -192,6 +195,10 @@ Status TrainingRun::same_run(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const Recipe before, parse_resolved_recipe(text, checkpoint.file("recipe.toml").string()));
     HK_TRY(settle_batch(&before));
     HK_TRY(settle_parts(std::max<int64_t>(before.distributed.parts, 1)));
+    const std::string config_name = checkpoint.file("config.json").string();
+    HK_ASSIGN(const std::string config_text, read_file(config_name));
+    HK_ASSIGN(const json config, parse_json_object(config_text, config_name));
+    text_rules_ = plugin::text_rules_of(config);
     return check_resume(before, recipe_, where, folder_.owned(), log_);
 }
 
@@ -214,7 +221,8 @@ Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
     const std::unique_ptr<text::TokenizerTrainer> trainer =
         tokenizer_trainer(recipe_.tokenizer, objective.provided->roles);
     HK_ASSIGN(std::unique_ptr<text::Tokenizer> trained, data_.train_tokenizer(*trainer));
-    return with_added_tokens(std::move(trained), recipe_.tokenizer);
+    HK_ASSIGN(trained, with_added_tokens(std::move(trained), recipe_.tokenizer));
+    return with_frame_of(recipe_.model.architecture, std::move(trained));
 }
 
 Status TrainingRun::open_tokenizer() {
@@ -269,8 +277,16 @@ Status TrainingRun::open_data() {
     return {};
 }
 
+Status TrainingRun::tell_text_rules() const {
+    if (found_ || joined_ || !folder_.owned()) return {};
+    HK_ASSIGN(const std::vector<std::string> messages,
+              report_text_rules(recipe_, registry_, policy_, *composition_, *tokenizer_, data_));
+    for (const std::string& one : messages) message(one);
+    return {};
+}
+
 Status TrainingRun::describe() {
-    HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.facts()));
+    HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.facts(), text_rules_));
     spec.recompute = recipe_.train.gradient_checkpointing;
     spec.isolate = recipe_.plugins.isolate;
     HK_ASSIGN(composition_, plugin::Composition::create(registry_, spec, tokenizer_.get(), log_));

@@ -229,7 +229,10 @@ Status TrainingRun::send_start() {
     }
     if (error) return io_error(fmt::format("{}: cannot be listed: {}", folder.path().string(), error.message()));
     std::vector<std::byte> bytes;
-    for (const uint8_t byte : json::to_cbor(json{{"recipe", write_recipe(recipe_)}, {"tokenizer", files}}))
+    for (const uint8_t byte : json::to_cbor(json{{"recipe", write_recipe(recipe_)},
+                                                 {"tokenizer", files},
+                                                 {"framed", text_rules_.framed},
+                                                 {"parses_special", text_rules_.parses_special}}))
         bytes.push_back(static_cast<std::byte>(byte));
     return ranks_->broadcast(bytes);
 }
@@ -239,8 +242,9 @@ Status TrainingRun::receive_start() {
     HK_TRY(ranks_->broadcast(bytes));
     const json start = json::from_cbor(reinterpret_cast<const uint8_t*>(bytes.data()),
                                        reinterpret_cast<const uint8_t*>(bytes.data()) + bytes.size(), true, false);
-    if (!start.is_object() || !start.contains("recipe") || !start.contains("tokenizer"))
-        return internal_error("the first message of rank 0 has no recipe and tokenizer");
+    if (!start.is_object() || !start.contains("recipe") || !start.contains("tokenizer") || !start.contains("framed") ||
+        !start.contains("parses_special"))
+        return internal_error("the first message of rank 0 has no recipe, tokenizer and rules of its texts");
     HK_ASSIGN(Recipe recipe, parse_resolved_recipe(start["recipe"].get<std::string>(), "the recipe of rank 0"));
     recipe.file = recipe_.file;
     recipe.train.fit = false; // rank 0 has chosen
@@ -251,6 +255,7 @@ Status TrainingRun::receive_start() {
         HK_TRY(write_file_atomically(folder.path() / fs::path(name).filename(),
                                      std::string(binary.begin(), binary.end())));
     }
+    text_rules_ = {start["framed"].get<bool>(), start["parses_special"].get<bool>()};
     joined_.emplace(std::move(folder));
     return {};
 }

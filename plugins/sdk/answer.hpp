@@ -14,15 +14,16 @@ inline void clear_answers(const FieldSet& fields, int32_t pad) {
     for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
 }
 
-// Returns the number of tokens of an example's prompt and completion.
-inline int64_t length_of_completion(const Example& example) {
+// Returns the number of tokens of a prompt, as the row has it, and of the example's completion.
+inline int64_t length_of_completion(Ids prompt, const Example& example) {
     const ColumnView completion = example.find("completion");
-    return static_cast<int64_t>(example.get("prompt").ids().size() + (completion ? completion.ids().size() : 0));
+    return static_cast<int64_t>(prompt.size() + (completion ? completion.ids().size() : 0));
 }
 
 // Writes a row: the prompt, the answer and the end token if there is one, which is scored too. `next` gets the token
-// after each one where it is scored; `mask` gets 1 for each token. A row that is too long is truncated at its
-// beginning, since the scored part is at its end; returns the number of tokens left out. Without a prompt the answer's
+// after each one where it is scored; `mask` gets 1 for each token. A row that is too long is truncated at
+// the prompt's beginning, and where the answer alone is too long also at its end; returns the number of tokens left out
+// at the beginning. Without a prompt the answer's
 // first token is not scored, and without an answer nothing is.
 inline std::size_t write_answer(std::span<int32_t> ids, std::span<int32_t> next, std::span<int32_t> mask, Ids prompt,
                                 const std::optional<Ids>& answer, const std::optional<int32_t>& end) {
@@ -32,9 +33,10 @@ inline std::size_t write_answer(std::span<int32_t> ids, std::span<int32_t> next,
         if (end) all.push_back(*end);
     }
     const std::size_t inputs = answer && !all.empty() ? all.size() - 1 : all.size();
-    const std::size_t from = inputs > ids.size() ? inputs - ids.size() : 0;
     const std::size_t first = prompt.empty() ? 0 : prompt.size() - 1; // predicts the answer's first token
-    for (std::size_t t = from; t < inputs; ++t) {
+    std::size_t from = inputs > ids.size() ? inputs - ids.size() : 0;
+    if (answer) from = std::min(from, first);
+    for (std::size_t t = from; t < std::min(inputs, from + ids.size()); ++t) {
         ids[t - from] = all[t];
         mask[t - from] = 1;
         if (answer && t >= first) next[t - from] = all[t + 1];

@@ -11,6 +11,8 @@ namespace hekla::plugin {
 
 using Ids = std::span<const int32_t>;
 
+struct ColumnView;
+
 // The run's tokenizer. Without a tokenizer every role is missing.
 class Tokens {
 public:
@@ -30,6 +32,20 @@ public:
         throw invalid(std::string(objective) + " needs a " + std::string(name) +
                       " token, and the tokenizer has none: use one that has it, or let [tokenizer] train one");
     }
+    // Whether rows have the tokenizer's frame. Older hosts, and models from before frames were recorded, have none.
+    bool framed() const { return role("frame").has_value(); }
+    // Returns a list of the frame: "single.before", "pair.between", "begin", ...; see id_of_role.
+    std::vector<int32_t> frame(std::string_view list) const {
+        std::vector<int32_t> ids;
+        for (std::size_t n = 0;; ++n) {
+            const auto id = role("frame." + std::string(list) + "." + std::to_string(n));
+            if (!id) return ids;
+            ids.push_back(*id);
+        }
+    }
+    // Returns a prompt as inference begins it: after the tokens that begin a text, unless it begins with them. A chat
+    // template has written those of messages.
+    std::vector<int32_t> begun(const ColumnView& prompt) const;
     bool word_start(int32_t id) const { return api().is_word_start(tokenizer_, id) != 0; }
     bool sentence_end(int32_t id) const { return api().is_sentence_end(tokenizer_, id) != 0; }
     std::string decode(Ids ids) const {
@@ -67,6 +83,17 @@ struct ColumnView {
         return ids().subspan(part_begin(i), end - part_begin(i));
     }
 };
+
+inline std::vector<int32_t> Tokens::begun(const ColumnView& prompt) const {
+    std::vector<int32_t> ids;
+    if (!prompt) return ids;
+    const bool is_text = prompt.raw->kind == HK_COLUMN_TOKENS || prompt.raw->kind == HK_COLUMN_CHOICES;
+    const Ids text = prompt.ids();
+    if (is_text) ids = frame("begin");
+    if (text.size() >= ids.size() && std::ranges::equal(text.first(ids.size()), ids)) ids.clear();
+    ids.insert(ids.end(), text.begin(), text.end());
+    return ids;
+}
 
 class Example {
 public:

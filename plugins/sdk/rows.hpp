@@ -10,12 +10,24 @@ namespace hekla::plugin {
 
 class RowLayout {
 public:
-    // config: `layout` (auto, bert, roberta, gpt, t5, xlnet), `model_type`, `pad_token_id`.
+    // config: `layout` (auto, bert, roberta, gpt, t5, xlnet), `model_type`, `pad_token_id`. auto: the tokenizer's own
+    // templates; where it has none, the layout of the kind of model.
     RowLayout(const Config& config, const Tokens& tokens, const char* objective) {
         pad_ = padding_id(config, tokens);
         const std::string model = config.string("model_type", "");
         std::string layout = config.string("layout", "auto");
         const auto role = [&](std::string_view name) { return tokens.role(name); };
+        const bool pooled = role("classifier") && role("separator");
+        if (layout == "auto" && tokens.framed()) {
+            left_ = model == "xlnet";
+            segments_ = left_ || model == "bert" || model == "albert" || (model.empty() && pooled);
+            single_ = {tokens.frame("single.before"), {}, tokens.frame("single.after"), tokens.frame("single.types")};
+            pair_ = {tokens.frame("pair.before"), tokens.frame("pair.between"), tokens.frame("pair.after"),
+                     tokens.frame("pair.types")};
+            // A tokenizer that has these roles and puts them nowhere was made for the layout of a kind of model.
+            if (special(false) > 0 || special(true) > 0 || !pooled) return;
+            left_ = false;
+        }
         if (layout == "auto") {
             if (model == "xlnet")
                 layout = "xlnet";
@@ -24,7 +36,7 @@ public:
             else if (model == "t5" || model == "mt5")
                 layout = "t5";
             else
-                layout = !tokens || (role("classifier") && role("separator") && !is_decoder(model)) ? "bert" : "gpt";
+                layout = !tokens || (pooled && !is_decoder(model)) ? "bert" : "gpt";
         }
         segments_ = (layout == "bert" && (model.empty() || model == "bert" || model == "albert")) || layout == "xlnet";
         const auto optional = [&](std::initializer_list<const char*> names) -> std::vector<int32_t> {
@@ -32,32 +44,45 @@ public:
                 if (const auto id = role(name)) return {*id};
             return {};
         };
+        std::vector<int32_t> before, between, after;
         if (layout == "bert") { // [CLS] a [SEP] b [SEP]
-            before_ = {tokens.required("classifier", objective)};
-            between_ = after_ = {tokens.required("separator", objective)};
+            before = {tokens.required("classifier", objective)};
+            between = after = {tokens.required("separator", objective)};
         } else if (layout == "roberta") { // <s> a </s></s> b </s>
-            before_ = optional({"classifier", "bos"});
-            after_ = optional({"separator", "eos"});
-            between_ = after_;
-            between_.insert(between_.end(), after_.begin(), after_.end());
+            before = optional({"classifier", "bos"});
+            after = optional({"separator", "eos"});
+            between = after;
+            between.insert(between.end(), after.begin(), after.end());
         } else if (layout == "gpt") { // [START] a [DELIM] b [EXTRACT] (Radford et al. 2018)
-            before_ = optional({"bos"});
-            between_ = optional({"separator", "eos"});
-            after_ = optional({"classifier", "eos"});
+            before = optional({"bos"});
+            between = optional({"separator", "eos"});
+            after = optional({"classifier", "eos"});
         } else if (layout == "t5") { // a </s> b </s>
-            between_ = after_ = optional({"eos"});
+            between = after = optional({"eos"});
         } else if (layout == "xlnet") { // a <sep> b <sep> <cls>, padding on the left
-            between_ = {tokens.required("separator", objective)};
-            after_ = {between_[0], tokens.required("classifier", objective)};
+            between = {tokens.required("separator", objective)};
+            after = {between[0], tokens.required("classifier", objective)};
             left_ = true;
         } else {
             throw invalid("the layout '" + layout + "' is not auto, bert, roberta, gpt, t5 or xlnet");
+        }
+        // Types: 0, those of a second text and what ends it 1, XLNet's last token 2.
+        single_ = {before, {}, after, {}};
+        single_.types.assign(before.size() + 1 + std::min<std::size_t>(after.size(), 1), 0);
+        pair_ = {before, between, after, std::vector<int32_t>(before.size() + 1 + between.size(), 0)};
+        pair_.types.resize(pair_.types.size() + 1 + std::min<std::size_t>(after.size(), 1), 1);
+        if (left_) {
+            single_.types.push_back(2);
+            pair_.types.push_back(2);
         }
     }
 
     int32_t pad() const { return pad_; }
     bool segments() const { return segments_; } // whether the model reads token_type_ids
-    std::size_t special(bool pair) const { return before_.size() + after_.size() + (pair ? between_.size() : 0); }
+    std::size_t special(bool pair) const {
+        const Frame& frame = pair ? pair_ : single_;
+        return frame.before.size() + frame.between.size() + frame.after.size();
+    }
 
     // Returns the fields of every row: input_ids, attention_mask, and token_type_ids if the model reads them.
     std::vector<Field> fields(int64_t batch, int64_t length) const {
@@ -98,26 +123,33 @@ public:
         std::size_t at = left_ ? ids.size() - used : 0;
         Placed placed;
         placed.begin = at;
-        const auto put = [&](Ids tokens, int32_t type) {
-            for (const int32_t token : tokens) {
-                if (at >= ids.size()) return;
-                types[at - placed.begin] = type;
-                mask[at] = 1;
-                ids[at++] = token;
-            }
+        const Frame& frame = pair ? pair_ : single_;
+        std::size_t piece = 0; // of the types: one a special token, one a text
+        const auto put = [&](int32_t token, int32_t type) {
+            if (at >= ids.size()) return;
+            types[at - placed.begin] = type;
+            mask[at] = 1;
+            ids[at++] = token;
         };
-        put(before_, 0);
+        const auto type = [&] { return piece < frame.types.size() ? frame.types[piece++] : 0; };
+        const auto put_special = [&](const std::vector<int32_t>& tokens) {
+            for (const int32_t token : tokens) put(token, type());
+        };
+        const auto put_text = [&](Ids tokens) {
+            const int32_t of_text = type();
+            for (const int32_t token : tokens) put(token, of_text);
+        };
+        put_special(frame.before);
         placed.first_at = at;
         placed.first_size = a.size();
-        put(a, 0);
+        put_text(a);
         if (pair) {
-            put(between_, 0);
+            put_special(frame.between);
             placed.second_at = at;
             placed.second_size = b.size();
-            put(b, 1);
+            put_text(b);
         }
-        put(Ids(after_).first(after_.empty() ? 0 : 1), pair ? 1 : 0);
-        if (after_.size() > 1) put(Ids(after_).subspan(1), left_ ? 2 : 0);
+        put_special(frame.after);
         placed.end = at;
         placed.last = at > placed.begin ? at - 1 : at;
         if (segments_) {
@@ -131,7 +163,7 @@ public:
     // Writes a text's ids with its special tokens to the front of `out`.
     void write_tokens(std::span<int32_t> out, Ids text) const {
         std::size_t at = 0;
-        for (const Ids part : {Ids(before_), text, Ids(after_)})
+        for (const Ids part : {Ids(single_.before), text, Ids(single_.after)})
             for (const int32_t token : part)
                 if (at < out.size()) out[at++] = token;
     }
@@ -140,7 +172,7 @@ public:
     std::size_t write_pair(std::span<int32_t> out, Ids a, Ids b) const {
         std::tie(a, b) = cut(a, b, true, out.size());
         std::size_t at = 0;
-        for (const Ids part : {Ids(before_), a, Ids(between_), b, Ids(after_)})
+        for (const Ids part : {Ids(pair_.before), a, Ids(pair_.between), b, Ids(pair_.after)})
             for (const int32_t token : part)
                 if (at < out.size()) out[at++] = token;
         return at;
@@ -159,7 +191,11 @@ private:
             if (model == name) return true;
         return false;
     }
-    std::vector<int32_t> before_, between_, after_;
+    // Special tokens around one or two texts, and the token types of all pieces in order.
+    struct Frame {
+        std::vector<int32_t> before, between, after, types;
+    };
+    Frame single_, pair_;
     int32_t pad_ = 0;
     bool segments_ = false, left_ = false;
 };

@@ -38,12 +38,12 @@ TEST_CASE("documents: examples of consecutive whole sentences") {
     const auto trainer = text::make_character_trainer();
     REQUIRE(trainer->add("abcdef. ", {}).ok());
     const auto tokenizer = must(trainer->finish());
-    const auto examples = must(open_documents(*tokenizer, {{file}, DocumentEnd::blank_line, 7}));
+    const auto examples = must(open_documents(text::TextEncoder(*tokenizer), {{file}, DocumentEnd::blank_line, 7}));
     REQUIRE(examples->size() == 3); // two sentences of three characters fit into seven
     CHECK((*examples)[0].columns[0].parts == std::vector<uint64_t>{0, 3});
     CHECK((*examples)[0].document == 0);
     CHECK((*examples)[1].document == 0);
     CHECK((*examples)[2].document == 1);
     CHECK((*examples)[2].index == 2);
-    CHECK(!open_documents(*tokenizer, {{file + ".none"}, DocumentEnd::line, 7}).ok());
+    CHECK(!open_documents(text::TextEncoder(*tokenizer), {{file + ".none"}, DocumentEnd::line, 7}).ok());
 }

@@ -67,8 +67,8 @@ public:
     SentenceModules read() const {
         Result<std::optional<SentenceModules>> modules = infer::read_sentence_modules(path_);
         REQUIRE_MESSAGE(modules.ok(), modules.message());
-        REQUIRE(modules->has_value());
-        return *modules.take();
+        REQUIRE(modules.value().has_value());
+        return *std::move(modules.value());
     }
     std::string refusal() const { return infer::read_sentence_modules(path_).message(); }
 
@@ -79,8 +79,8 @@ private:
 void check(const SentenceModules& modules, const std::vector<double>& expected, double tolerance = 1e-15) {
     const Result<std::vector<double>> made = modules.vector_of(kTokens, 3, 2);
     REQUIRE_MESSAGE(made.ok(), made.message());
-    REQUIRE(made->size() == expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(std::abs((*made)[i] - expected[i]) <= tolerance);
+    REQUIRE(made.value().size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(std::abs(made.value()[i] - expected[i]) <= tolerance);
 }
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -109,6 +109,10 @@ TEST_CASE("sentence modules: every kind of pooling, with and without the prompt"
         folder.write_pooling(
             fmt::format(R"({{"word_embedding_dimension": 3, "pooling_mode_mean_tokens": {}, "pooling_mode_{}": true}})",
                         one.mode == std::string_view("mean"), one.key));
+        check(folder.read(), one.whole);
+        const bool is_mean = one.mode == std::string_view("mean"); // the default
+        folder.write_pooling(fmt::format(R"({{"word_embedding_dimension": 3, "pooling_mode_{}": true{}}})", one.key,
+                                         is_mean ? "" : R"(, "pooling_mode_mean_tokens": false)"));
         check(folder.read(), one.whole);
         folder.write_pooling(fmt::format(R"({{"pooling_mode": "{}", "include_prompt": false}})", one.mode));
         check(folder.read(), one.without_prompt);
@@ -145,7 +149,7 @@ TEST_CASE("sentence modules: dense layers and normalization") {
 
 TEST_CASE("sentence modules: prompts and the transformer's own settings") {
     const Folder folder;
-    CHECK_FALSE(infer::read_sentence_modules(folder.path()).take().has_value());
+    CHECK_FALSE(infer::read_sentence_modules(folder.path()).value().has_value());
     folder.write_modules({});
     folder.write_pooling("{}");
     CHECK(folder.read().prompt("").take().empty());

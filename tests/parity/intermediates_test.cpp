@@ -160,7 +160,8 @@ TEST_CASE("capp_gpt2: after loading, saving and loading again every byte is the 
     auto store = program::ParameterStore::create(*bench, program::parameter_table(graph.value()));
     REQUIRE_MESSAGE(store.ok(), store.message());
     const auto load = [&](const model::Weights& weights) {
-        const auto found = plugin::find_tensors(graph.value(), weights, plugin::model_rules(composition.value()->architecture().names));
+        const auto found = plugin::find_tensors(graph.value(), weights,
+                                                plugin::model_rules(composition.value()->architecture().names));
         REQUIRE_MESSAGE(found.ok(), found.message());
         for (const plugin::StoredTensor& tensor : found.value()) REQUIRE(infer::upload(*store.value(), tensor).ok());
     };

@@ -188,6 +188,29 @@ TEST_CASE("planted violations are detected, and valid includes are not") {
     CHECK(guests_inside({{"apps/observatory/a.cpp", {"../../engine/gpu/b.hpp"}}}, rooms).size() == 1);
 }
 
+// TextEncoder decides which special tokens a text gets; a second owner would decide otherwise.
+TEST_CASE("only the room of texts calls Tokenizer::encode") {
+    std::vector<std::string> callers;
+    uint64_t files = 0;
+    for (const char* root : {"engine", "apps/hekla"})
+        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / root)) {
+            const std::string name = fs::relative(entry.path(), kRoot).string();
+            if (!entry.is_regular_file() || (!name.ends_with(".cpp") && !name.ends_with(".hpp"))) continue;
+            ++files;
+            const std::string text = read(entry.path());
+            if (name.starts_with("engine/text/")) {
+                if (text.find("tokenizer_->encode(") != std::string::npos && !name.ends_with("text_encoder.cpp"))
+                    callers.push_back(name);
+                continue;
+            }
+            for (const char* call : {"match_special", "okenizer.encode(", "okenizer->encode(", "okenizer_->encode(",
+                                     "okenizer.value()->encode("})
+                if (text.find(call) != std::string::npos) callers.push_back(name + ": " + call);
+        }
+    CHECK(files > 300);
+    CHECK_MESSAGE(callers.empty(), joined(callers));
+}
+
 TEST_CASE("includes follow the order of the rooms, without cycles") {
     const std::vector<std::string> rooms = rooms_of(read(kRoot / "CMakeLists.txt"));
     REQUIRE(rooms.size() >= 14);

@@ -25,7 +25,8 @@ Result<std::optional<Alignment>> align(const plugin::Registry& registry, infer::
                                        int32_t start) {
     const std::string sources[] = {text.read};
     HK_ASSIGN(infer::SourceRows rows, infer::source_rows(registry, m, sources));
-    HK_ASSIGN(const std::vector<int32_t> written, m.tokenizer->encode(text.written));
+    HK_ASSIGN(const std::vector<int32_t> written,
+              infer::text_encoder(m).encode(text::TextUse::continuation, text.written));
     infer::Tensors fields = std::move(rows.fields);
     const std::vector<int32_t>& read = rows.ids.front();
     fields["input_ids"] = row_of(read);

@@ -25,7 +25,7 @@ struct EmbedArguments {
     std::string model, file, fields, pairs, format, output, port = "hidden", pooling = "model", prompt;
     std::vector<std::string> texts, nearest, columns;
     int64_t batch = 8, neighbors = 10;
-    bool reference = false, json = false;
+    bool reference = false, json = false, plain = false;
 };
 
 struct Item {
@@ -219,6 +219,7 @@ int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Ite
                                              : HK_POOLING_MODEL;
     options.prompt = text(a.prompt);
     options.batch = a.batch;
+    options.plain_tokens = a.plain ? 1 : 0;
     options.texts = texts.data();
     options.text_count = texts.size();
     options.rows = ids.data();
@@ -347,6 +348,8 @@ void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--prompt-name", a->prompt,
                        "name of the text that a folder of sentence-transformers puts before every text, as query or "
                        "document; not given: its default one, if it has one");
+    parser->add_flag("--no-special-tokens", a->plain,
+                     "texts without the tokens that the tokenizer puts around them, such as [CLS] and [SEP]");
     parser->add_option("--batch", a->batch, "rows per batch")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     parser->add_option("--nearest", a->nearest, "words whose nearest tokens by cosine are printed");
     parser->add_option("--neighbors", a->neighbors, "nearest tokens per word")

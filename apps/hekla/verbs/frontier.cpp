@@ -8,6 +8,7 @@
 #include "base/json.hpp"
 #include "infer/likelihood.hpp"
 #include "infer/open_model.hpp"
+#include "infer/prompt_style.hpp"
 #include "train/recipe_file.hpp"
 #include "train/recipe_rollouts.hpp"
 
@@ -130,7 +131,8 @@ public:
         HK_ASSIGN(const std::vector<std::string> columns, reward::columns_of_rewards(specs, registry_));
         const std::vector<std::string>& files = recipe_.data.valid.empty() ? recipe_.data.train : recipe_.data.valid;
         const auto prefix = recipe_.data.prefix.find("prompt");
-        HK_ASSIGN(Prompts prompts, read_prompts(files, columns, *reference_.tokenizer,
+        HK_ASSIGN(const infer::PromptStyle style, infer::prompt_style(registry_, reference_));
+        HK_ASSIGN(Prompts prompts, read_prompts(files, columns, infer::text_encoder(reference_), style.begin,
                                                 prefix != recipe_.data.prefix.end() ? prefix->second : std::string(),
                                                 static_cast<uint64_t>(a_.limit), stop_));
         prompts_ = std::make_unique<Prompts>(std::move(prompts));

@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "infer/open_model.hpp"
+#include "infer/prompt_style.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -129,8 +130,9 @@ Result<int> preferences(const Globals& globals, const PreferencesArguments& a) {
     if (described.tokenizer == nullptr)
         return invalid_argument(fmt::format("{}: has no tokenizer, so it reads no prompts", a.model));
     const std::string prefix = infer::trained_prefix(described.config, "prompt");
-    HK_ASSIGN(const Prompts prompts, read_prompts(a.prompts, columns.value(), *described.tokenizer, prefix,
-                                                  static_cast<uint64_t>(a.limit), stop));
+    HK_ASSIGN(const infer::PromptStyle style, infer::prompt_style(registry, described));
+    HK_ASSIGN(const Prompts prompts, read_prompts(a.prompts, columns.value(), infer::text_encoder(described),
+                                                  style.begin, prefix, static_cast<uint64_t>(a.limit), stop));
     HK_ASSIGN(const infer::Model model, infer::open_model(registry, device.source(), a.model, options, globals.log()));
     const Result<reward::RewardSet> rewards =
         reward::RewardSet::create(std::span(&spec, 1), registry, device.source(), globals.log());

@@ -6,7 +6,7 @@
 #include "data/corpus.hpp"
 #include "data/text_files.hpp"
 #include "model/staged_folder.hpp"
-#include "text/tokenizer.hpp"
+#include "text/text_encoder.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "train/report.hpp"
 
@@ -143,12 +143,12 @@ int run_encode(const TokenizeArguments& a) {
     if (!tokenizer.ok()) return fail(tokenizer.status());
     const auto given = given_text(a);
     if (!given.ok()) return fail(given.status());
-    text::EncodeOptions options;
-    options.match_special = !a.plain;
-    options.origin = given.value().second;
+    const text::TextUse use = a.plain ? text::TextUse::untrusted : text::TextUse::document;
     std::vector<int32_t> ids;
     std::vector<text::ByteRange> ranges;
-    if (const Status encoded = tokenizer.value()->encode(given.value().first, options, ids, a.json ? &ranges : nullptr);
+    if (const Status encoded =
+            text::TextEncoder(*tokenizer.value())
+                .encode(use, given.value().first, ids, a.json ? &ranges : nullptr, given.value().second);
         !encoded.ok())
         return fail(encoded);
     if (!a.json) {
@@ -226,7 +226,8 @@ int run_inspect(const TokenizeArguments& a) {
     if (a.has_text || !a.file.empty()) {
         const auto given = given_text(a);
         if (!given.ok()) return fail(given.status());
-        const auto ids = tokenizer.encode(given.value().first, {.match_special = true, .origin = given.value().second});
+        const auto ids =
+            text::TextEncoder(tokenizer).encode(text::TextUse::document, given.value().first, given.value().second);
         if (!ids.ok()) return fail(ids.status());
         const double bytes = static_cast<double>(given.value().first.size()),
                      tokens = static_cast<double>(ids.value().size());
@@ -297,8 +298,8 @@ int run_speed(const TokenizeArguments& a) {
         const Clock::time_point begin = Clock::now();
         tokens = 0;
         for (std::size_t i = 0; i < texts.size(); ++i) {
-            const auto ids =
-                opened.value()->encode(texts[i], {.match_special = true, .origin = {files.value()[i].string()}});
+            const auto ids = text::TextEncoder(*opened.value())
+                                 .encode(text::TextUse::document, texts[i], {files.value()[i].string()});
             if (!ids.ok()) return fail(ids.status());
             tokens += ids.value().size();
         }

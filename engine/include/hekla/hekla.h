@@ -545,7 +545,7 @@ HK_EXPORT int32_t hk_generate(hk_context context, const hk_generate_options* opt
 #define HK_POOLING_FIRST ((int32_t)1) // the vector of the first token ([CLS])
 #define HK_POOLING_LAST ((int32_t)2)  // the vector of the last token
 #define HK_POOLING_MEAN ((int32_t)3)  // the mean over all tokens
-// as the model says: the modules of a folder of sentence-transformers (modules.json: pooling, dense layers, normalization);
+// as the model has it: the modules of a folder of sentence-transformers (modules.json: pooling, dense layers, normalization);
 // of any other model, and of any other port than "hidden", the mean
 #define HK_POOLING_MODEL ((int32_t)4)
 
@@ -593,9 +593,14 @@ typedef struct hk_embed_options {
     // Name of the text that a folder of sentence-transformers has before every text (config_sentence_transformers.json:
     // "query", "document", ...), with HK_POOLING_MODEL. "" (default): that of its default_prompt_name, or none.
     hk_string prompt;
+    // Nonzero: texts without the tokens that the tokenizer puts around them ([CLS], [SEP], a begin or end token).
+    // Default 0: with them, as the model was trained.
+    int32_t plain_tokens;
+    // Zero.
+    int32_t reserved2;
 } hk_embed_options;
 
-// Sets struct_size and the defaults: "hidden", pooled as the model says, 8 rows at a time. [any-thread]
+// Sets struct_size and the defaults: "hidden", pooled as the model has it, 8 rows at a time. [any-thread]
 HK_EXPORT void hk_embed_defaults(hk_embed_options* options);
 // Computes features of texts or rows. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_embed(hk_context context, const hk_embed_options* options, hk_error* error);

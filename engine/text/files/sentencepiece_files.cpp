@@ -6,6 +6,7 @@
 #include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
+#include "text/frame_shapes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -163,6 +164,7 @@ Result<std::unique_ptr<Tokenizer>> read_marian_file(const FilePlace& path) {
         HK_TRY(vocabulary.add_special({token, {role}}));
     }
     HK_TRY(read_special_files(folder, vocabulary));
+    HK_TRY(vocabulary.set_frame(t5_frame(*vocabulary.role(TokenRole::eos)))); // Marian's class, with no other files
     for (const SpieceModel::Piece& piece : model.pieces)
         shared.ids.push_back(vocabulary.find(piece.text).value_or(*vocabulary.role(TokenRole::unk)));
     return SentencePiece::create(std::move(vocabulary), std::move(model), std::move(options));

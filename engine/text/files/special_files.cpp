@@ -157,10 +157,9 @@ Status write_special_files(const std::filesystem::path& folder, const Vocabulary
     if (!more.empty())
         roles += fmt::format("{}  \"additional_special_tokens\": [{}]", roles.empty() ? "" : ",\n", more);
     HK_TRY(write_file_atomically(folder / "special_tokens_map.json", fmt::format("{{\n{}\n}}\n", roles)));
-    if (vocabulary.frame() != TextFrame())
+    if (const DocumentFrame frame = vocabulary.document_frame(); frame != DocumentFrame())
         roles += fmt::format("{}  \"add_bos_token\": {},\n  \"add_eos_token\": {}", roles.empty() ? "" : ",\n",
-                             vocabulary.frame().before.empty() ? "false" : "true",
-                             vocabulary.frame().after.empty() ? "false" : "true");
+                             frame.before.empty() ? "false" : "true", frame.after.empty() ? "false" : "true");
     return write_file_atomically(folder / "tokenizer_config.json",
                                  fmt::format("{{\n{}{}{}\n}}\n", members, roles.empty() ? "" : ",\n", roles));
 }

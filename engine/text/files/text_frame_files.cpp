@@ -2,6 +2,7 @@
 
 #include "text/files/special_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
+#include "text/frame_shapes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,14 +11,14 @@
 namespace hekla::text {
 namespace {
 
-// Returns the TemplateProcessing of a post_processor: itself, or one step of a sequence. Null if there is none. The
-// JSON reader bounds the depth.
-const Json* template_of(const Json& post_processor) {
+// Returns the step of a post_processor that adds tokens: itself, or one of a sequence. Null if there is none. The JSON
+// reader bounds the depth.
+const Json* step_of(const Json& post_processor) {
     const Json& type = member(post_processor, "type");
-    if (type == "TemplateProcessing") return &post_processor;
+    if (type == "TemplateProcessing" || type == "BertProcessing" || type == "RobertaProcessing") return &post_processor;
     if (type != "Sequence") return nullptr;
     for (const Json& step : member(post_processor, "processors"))
-        if (const Json* found = template_of(step)) return found;
+        if (const Json* found = step_of(step)) return found;
     return nullptr;
 }
 
@@ -41,25 +42,75 @@ Status append_special(const Json& section, const Json& special, const std::strin
     return {};
 }
 
+// Reads a template's pieces into the lists of ids before, between and after its texts, and the types of all pieces: of
+// each token and each text. texts: the names of its texts in order.
+Status read_pieces(const Json& section, const char* key, std::span<const char* const> texts, const std::string& name,
+                   const Vocabulary& vocabulary, std::span<std::vector<int32_t>* const> lists,
+                   std::vector<int32_t>& types) {
+    std::size_t at = 0; // texts so far
+    for (const Json& piece : member(section, key)) {
+        const Json& special = member(piece, "SpecialToken");
+        const Json& which = special.is_object() ? special : member(piece, "Sequence");
+        HK_ASSIGN(const int32_t type, json_token_id(member(which, "type_id"), "type_id", name));
+        std::size_t count = 1;
+        if (special.is_object()) {
+            const std::size_t known = lists[at]->size();
+            HK_TRY(append_special(section, special, name, vocabulary, *lists[at]));
+            count = lists[at]->size() - known;
+        } else {
+            if (at >= texts.size() || member(which, "id") != texts[at])
+                return unsupported(
+                    fmt::format("{}: \"post_processor\": its template \"{}\" has the text {} at place {}, "
+                                "expected each text once, in order",
+                                name, key, member(which, "id").dump(), at + 1));
+            ++at;
+        }
+        types.insert(types.end(), count, type);
+    }
+    if (at == texts.size()) return {};
+    return unsupported(fmt::format("{}: \"post_processor\": its template \"{}\" has {} texts, expected {}", name, key,
+                                   at, texts.size()));
+}
+
 Result<TextFrame> read_template(const Json& section, const std::string& name, const Vocabulary& vocabulary) {
     TextFrame frame;
-    bool is_before = true;
-    for (const Json& piece : member(section, "single")) {
-        if (const Json& special = member(piece, "SpecialToken"); special.is_object())
-            HK_TRY(append_special(section, special, name, vocabulary, is_before ? frame.before : frame.after));
-        else
-            is_before = false;
-    }
+    constexpr const char* kTexts[] = {"A", "B"};
+    std::vector<int32_t>* const single[] = {&frame.before, &frame.after};
+    HK_TRY(read_pieces(section, "single", std::span(kTexts).first(1), name, vocabulary, single, frame.types));
+    std::vector<int32_t>* const pair[] = {&frame.pair_before, &frame.pair_between, &frame.pair_after};
+    if (const Json& pieces = member(section, "pair"); pieces.is_array() && !pieces.empty())
+        HK_TRY(read_pieces(section, "pair", kTexts, name, vocabulary, pair, frame.pair_types));
+    else
+        frame.pair_types = {0, 1};
     const std::optional<int32_t> classifier = vocabulary.role(TokenRole::cls);
     const bool is_encoders = classifier && std::ranges::find(frame.before, *classifier) != frame.before.end();
-    return frame.before.empty() || is_encoders ? TextFrame() : frame;
+    frame.documents = !frame.before.empty() && !is_encoders;
+    return frame;
+}
+
+// BertProcessing and RobertaProcessing name their two tokens with their ids.
+Result<TextFrame> read_classifier_frame(const Json& section, const std::string& name, const Vocabulary& vocabulary) {
+    int32_t ids[2] = {};
+    for (const auto& [key, id] : {std::pair("cls", &ids[0]), std::pair("sep", &ids[1])}) {
+        const Json& token = member(section, key);
+        if (!token.is_array() || token.size() != 2)
+            return corrupt(fmt::format("{}: \"post_processor\": \"{}\" is {}, expected a token and its id", name, key,
+                                       token.dump()));
+        HK_ASSIGN(*id, json_token_id(token[1], json_quote(key), name));
+        if (!vocabulary.has(*id))
+            return corrupt(fmt::format("{}: \"post_processor\": \"{}\" has id {}, which no token has", name, key, *id));
+    }
+    return member(section, "type") == "BertProcessing" ? bert_frame(ids[0], ids[1]) : roberta_frame(ids[0], ids[1]);
 }
 
 } // namespace
 
 Status read_text_frame(const FilePlace& folder, const Json& post_processor, Vocabulary& vocabulary) {
-    if (const Json* section = template_of(post_processor)) {
-        HK_ASSIGN(TextFrame frame, read_template(*section, (folder / "tokenizer.json").string(), vocabulary));
+    const std::string json_name = (folder / "tokenizer.json").string();
+    if (const Json* section = step_of(post_processor)) {
+        const bool is_template = member(*section, "type") == "TemplateProcessing";
+        HK_ASSIGN(TextFrame frame, is_template ? read_template(*section, json_name, vocabulary)
+                                               : read_classifier_frame(*section, json_name, vocabulary));
         return vocabulary.set_frame(std::move(frame));
     }
     const FilePlace path = folder / "tokenizer_config.json";
@@ -67,6 +118,10 @@ Status read_text_frame(const FilePlace& folder, const Json& post_processor, Voca
     Json config = Json::object();
     if (path.exists()) { HK_ASSIGN(config, read_json_object(path)); }
     HK_ASSIGN(const std::string family, tokenizer_family(folder));
+    if (std::optional<TextFrame> frame = frame_of_tokenizer_class(family, vocabulary))
+        return vocabulary.set_frame(std::move(*frame));
+    // With a tokenizer.json the two keys below have no effect in transformers 5.
+    const bool are_read = !(folder / "tokenizer.json").exists();
     const bool is_llama = family == "Llama" || family == "CodeLlama" || family == "Gemma";
     TextFrame frame;
     struct End {
@@ -77,42 +132,47 @@ Status read_text_frame(const FilePlace& folder, const Json& post_processor, Voca
     };
     for (const End& end : {End{"add_bos_token", TokenRole::bos, is_llama, frame.before},
                            End{"add_eos_token", TokenRole::eos, false, frame.after}}) {
-        HK_ASSIGN(const bool wanted, json_bool(config, end.key, end.usual, name));
+        HK_ASSIGN(const bool given, json_bool(config, end.key, end.usual, name));
+        const bool wanted = given && are_read;
         const std::optional<int32_t> id = vocabulary.role(end.role);
         if (wanted && id) end.ids.push_back(*id);
         if (wanted && !id && config.contains(end.key))
             return corrupt(
                 fmt::format("{}: \"{}\" is true, and the tokenizer has no {}", name, end.key, role_key(end.role)));
     }
-    return vocabulary.set_frame(std::move(frame));
+    frame.documents = !frame.before.empty() || !frame.after.empty();
+    return vocabulary.set_frame(repeated_frame(std::move(frame)));
 }
 
 std::string text_frame_json(const Vocabulary& vocabulary) {
     const TextFrame& frame = vocabulary.frame();
     if (frame == TextFrame()) return "null";
-    std::string before, after, defined;
-    const auto add = [&](const std::vector<int32_t>& ids, int segment) {
-        std::string pieces;
-        for (const int32_t id : ids) {
-            const std::string token = json_quote(vocabulary.token(id));
-            pieces += fmt::format("{{\"SpecialToken\": {{\"id\": {}, \"type_id\": {}}}}}, ", token, segment);
-            const std::string entry =
-                fmt::format("{}: {{\"id\": {}, \"ids\": [{}], \"tokens\": [{}]}}", token, token, id, token);
-            if (defined.find(entry) == std::string::npos) defined += (defined.empty() ? "" : ", ") + entry;
+    std::string defined;
+    const auto pieces = [&](std::span<const std::vector<int32_t>* const> lists, const std::vector<int32_t>& types) {
+        std::string all;
+        std::size_t piece = 0;
+        const auto type = [&] { return piece < types.size() ? types[piece++] : 0; };
+        for (std::size_t i = 0; i < lists.size(); ++i) {
+            if (i > 0)
+                all += fmt::format("{}{{\"Sequence\": {{\"id\": \"{}\", \"type_id\": {}}}}}", all.empty() ? "" : ", ",
+                                   i == 1 ? "A" : "B", type());
+            for (const int32_t id : *lists[i]) {
+                const std::string token = json_quote(vocabulary.token(id));
+                all += fmt::format("{}{{\"SpecialToken\": {{\"id\": {}, \"type_id\": {}}}}}", all.empty() ? "" : ", ",
+                                   token, type());
+                const std::string entry =
+                    fmt::format("{}: {{\"id\": {}, \"ids\": [{}], \"tokens\": [{}]}}", token, token, id, token);
+                if (defined.find(entry) == std::string::npos) defined += (defined.empty() ? "" : ", ") + entry;
+            }
         }
-        return pieces;
+        return all;
     };
-    const auto text = [&](const char* which, int segment) {
-        std::string pieces = add(frame.before, segment) +
-                             fmt::format("{{\"Sequence\": {{\"id\": \"{}\", \"type_id\": {}}}}}, ", which, segment) +
-                             add(frame.after, segment);
-        pieces.resize(pieces.size() - 2);
-        return pieces;
-    };
-    const std::string first = text("A", 0), second = text("B", 1);
-    return fmt::format("{{\"type\": \"TemplateProcessing\",\n    \"single\": [{}],\n    \"pair\": [{}, {}],\n"
+    const std::vector<int32_t>* const single[] = {&frame.before, &frame.after};
+    const std::vector<int32_t>* const pair[] = {&frame.pair_before, &frame.pair_between, &frame.pair_after};
+    const std::string one = pieces(single, frame.types), two = pieces(pair, frame.pair_types);
+    return fmt::format("{{\"type\": \"TemplateProcessing\",\n    \"single\": [{}],\n    \"pair\": [{}],\n"
                        "    \"special_tokens\": {{{}}}}}",
-                       first, first, second, defined);
+                       one, two, defined);
 }
 
 } // namespace hekla::text

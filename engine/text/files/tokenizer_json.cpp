@@ -78,16 +78,19 @@ Status read_roles(const Pipeline& pipeline, const Json& json, const FilePlace& p
         return read_text_frame(folder, member(json, "post_processor"), vocabulary);
     }
     HK_TRY(read_special_files(folder, vocabulary));
-    if (model.type == ModelType::wordpiece) return set_named_roles(kBertNames, vocabulary);
-    if (model.type != ModelType::bpe || !model.suffix.empty()) return {};
-    bool has_role = false;
+    if (model.type == ModelType::wordpiece) HK_TRY(set_named_roles(kBertNames, vocabulary));
+    bool has_role = model.type != ModelType::bpe || !model.suffix.empty();
     for (int32_t i = 0; i < kTokenRoles; ++i) has_role |= vocabulary.role(static_cast<TokenRole>(i)).has_value();
     // GPT-2's tokenizer.json defines no roles; these are the roles of its only special token.
     if (const auto id = vocabulary.find("<|endoftext|>"); id && !has_role) {
         HK_TRY(vocabulary.set_role(TokenRole::bos, *id));
         HK_TRY(vocabulary.set_role(TokenRole::eos, *id));
     }
-    return read_text_frame(folder, member(json, "post_processor"), vocabulary);
+    HK_TRY(read_text_frame(folder, member(json, "post_processor"), vocabulary));
+    if (model.type == ModelType::bpe && model.suffix.empty()) return {};
+    TextFrame frame = vocabulary.frame(); // of the inputs of encoders
+    frame.documents = false;
+    return vocabulary.set_frame(std::move(frame));
 }
 
 // Returns BERT's normalization if the normalizer is that, or none.
@@ -212,7 +215,10 @@ std::string ByteBpe::to_json() const {
         fmt::format(
             "{{\"type\": \"ByteLevel\", \"add_prefix_space\": {}, \"trim_offsets\": true, \"use_regex\": true}}",
             yes(options_.add_prefix_space)),
-        R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})", byte_level, model);
+        vocabulary.frame() == TextFrame()
+            ? R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})"
+            : text_frame_json(vocabulary),
+        byte_level, model);
 }
 
 } // namespace hekla::text

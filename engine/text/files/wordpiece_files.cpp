@@ -3,7 +3,9 @@
 #include "base/file.hpp"
 #include "text/files/pipeline_files.hpp"
 #include "text/files/special_files.hpp"
+#include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
+#include "text/frame_shapes.hpp"
 #include "text/pipeline/pipeline_tokenizer.hpp"
 
 #include <algorithm>
@@ -47,6 +49,10 @@ Status set_bert_roles(Vocabulary& vocabulary) {
     return {};
 }
 
+Status set_bert_frame(Vocabulary& vocabulary) {
+    return vocabulary.set_frame(frame_of_tokenizer_class("Bert", vocabulary).value_or(TextFrame()));
+}
+
 Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const FilePlace& path) {
     HK_ASSIGN(const std::string content, path.read());
     TextOrigin origin;
@@ -66,6 +72,8 @@ Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const FilePlace& pa
     const FilePlace folder = path.parent_path();
     HK_TRY(read_special_files(folder, vocabulary));
     HK_TRY(set_bert_roles(vocabulary));
+    HK_TRY(read_text_frame(folder, Json(), vocabulary));
+    if (vocabulary.frame() == TextFrame()) HK_TRY(set_bert_frame(vocabulary)); // a vocab.txt alone is BERT's
     WordPieceOptions options;
     HK_TRY(read_config(folder, vocabulary, options.normalization));
     const bool is_normalized =
@@ -87,37 +95,27 @@ std::string bert_normalizer_json(const BertNormalization& normal) {
                        yes(normal.clean_text), yes(normal.chinese), yes(normal.strip_accents), yes(normal.lower_case));
 }
 
-std::string bert_template_json(const Vocabulary& vocabulary) {
-    const auto cls = vocabulary.role(TokenRole::cls), separator = vocabulary.role(TokenRole::separator);
-    if (!cls || !separator) return "null";
-    const std::string first = json_quote(vocabulary.token(*cls)), last = json_quote(vocabulary.token(*separator));
-    const auto special = [](const std::string& token, int segment) {
-        return fmt::format("{{\"SpecialToken\": {{\"id\": {}, \"type_id\": {}}}}}", token, segment);
-    };
-    const auto sequence = [](const char* which, int segment) {
-        return fmt::format("{{\"Sequence\": {{\"id\": \"{}\", \"type_id\": {}}}}}", which, segment);
-    };
-    const auto entry = [](const std::string& token, int32_t id) {
-        return fmt::format("{}: {{\"id\": {}, \"ids\": [{}], \"tokens\": [{}]}}", token, token, id, token);
-    };
-    const std::string single = fmt::format("{}, {}, {}", special(first, 0), sequence("A", 0), special(last, 0));
-    return fmt::format("{{\"type\": \"TemplateProcessing\",\n    \"single\": [{}],\n    \"pair\": [{}, {}, {}],\n"
-                       "    \"special_tokens\": {{{}, {}}}}}",
-                       single, single, sequence("B", 1), special(last, 1), entry(first, *cls), entry(last, *separator));
-}
-
 std::string WordPiece::to_json() const {
     const Vocabulary& tokens = vocabulary();
     if (pipeline() != nullptr) return pipeline()->to_json(tokens, "\"vocab\": " + model_vocabulary_json(tokens));
     return tokenizer_document(
         tokens, bert_normalizer_json(options_.normalization), "{\"type\": \"BertPreTokenizer\"}",
-        bert_template_json(tokens),
+        text_frame_json(tokens),
         fmt::format("{{\"type\": \"WordPiece\", \"prefix\": {}, \"cleanup\": true}}", json_quote(options_.prefix)),
         fmt::format("{{\n    \"type\": \"WordPiece\",\n    \"unk_token\": {},\n    \"continuing_subword_prefix\": {},\n"
                     "    \"max_input_chars_per_word\": {},\n    \"vocab\": {}\n  }}",
                     json_quote(tokens.token(unknown())), json_quote(options_.prefix), options_.longest_word,
                     vocabulary_json(tokens)));
 }
+
+namespace {
+
+bool has_bert_frame(const Vocabulary& tokens) {
+    const std::optional<TextFrame> bert = frame_of_tokenizer_class("Bert", tokens);
+    return bert && tokens.frame() == *bert;
+}
+
+} // namespace
 
 Status WordPiece::save(const std::filesystem::path& folder) const {
     const Vocabulary& tokens = vocabulary();
@@ -132,8 +130,10 @@ Status WordPiece::save(const std::filesystem::path& folder) const {
     if (!gaps) HK_TRY(write_file_atomically(folder / "vocab.txt", lines));
     const std::string config =
         fmt::format("  \"do_lower_case\": {},\n  \"strip_accents\": {},\n  \"tokenize_chinese_chars\": {},\n"
-                    "  \"tokenizer_class\": \"BertTokenizer\"",
-                    yes(normal.lower_case), yes(normal.strip_accents), yes(normal.chinese));
+                    "  \"tokenizer_class\": \"{}\"",
+                    yes(normal.lower_case), yes(normal.strip_accents), yes(normal.chinese),
+                    // BERT's class adds [CLS] and [SEP], whatever tokenizer.json has.
+                    has_bert_frame(tokens) ? "BertTokenizer" : "PreTrainedTokenizerFast");
     HK_TRY(write_special_files(folder, tokens, pipeline() != nullptr ? tokenizer_class_json(*pipeline()) : config));
     return write_file_atomically(folder / "tokenizer.json", to_json());
 }

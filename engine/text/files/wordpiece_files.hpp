@@ -14,9 +14,8 @@ Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const FilePlace& pa
 
 // Sets roles by BERT's names of special tokens, for roles that are not set and tokens in the vocabulary.
 Status set_bert_roles(Vocabulary& vocabulary);
-// Returns a post_processor for tokenizer.json that inserts [CLS] before a text and [SEP] after it; "null" without those
-// roles.
-std::string bert_template_json(const Vocabulary& vocabulary);
+// Sets BERT's frame, where the vocabulary has the roles of its tokens.
+Status set_bert_frame(Vocabulary& vocabulary);
 std::string bert_normalizer_json(const BertNormalization& normalization);
 
 } // namespace hekla::text

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "text/files/json_file.hpp"
 #include "text/files/special_files.hpp"
+#include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/pipeline/pipeline.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -131,7 +132,7 @@ std::string CharacterTokenizer::to_json() const {
         fmt::format("{{\"type\": \"Split\", \"pattern\": {{\"Regex\": {}}}, \"behavior\": \"Isolated\", "
                     "\"invert\": false}}",
                     json_quote(kAnyCharacter)),
-        "null", "{\"type\": \"Fuse\"}",
+        text_frame_json(tokens), "{\"type\": \"Fuse\"}",
         fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
                     vocabulary_json(tokens), json_quote(unknown ? tokens.token(*unknown) : "<unk>")));
 }

@@ -28,7 +28,9 @@ public:
         require(epochs_ >= 1, "num_iterations is below 1");
     }
     std::vector<ColumnNeed> columns() const { return rows_.columns(); }
-    int64_t example_length(const hk_example& raw) const { return length_of_completion(Example(raw)); }
+    int64_t example_length(const hk_example& raw) const {
+        return length_of_completion(Example(raw).get("prompt").ids(), Example(raw));
+    }
     std::vector<Field> fields(int64_t batch, int64_t length) const { return rows_.fields(batch, length); }
     void build(Graph& g) {
         if (loss_ == "dr_grpo" && response_length_ < 1) {

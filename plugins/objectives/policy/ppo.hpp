@@ -34,7 +34,9 @@ public:
         require(horizon_ > 0.0, "kl_horizon is not above 0");
     }
     std::vector<ColumnNeed> columns() const { return rows_.columns(); }
-    int64_t example_length(const hk_example& raw) const { return length_of_completion(Example(raw)); }
+    int64_t example_length(const hk_example& raw) const {
+        return length_of_completion(Example(raw).get("prompt").ids(), Example(raw));
+    }
     std::vector<Field> fields(int64_t batch, int64_t length) const { return rows_.fields(batch, length); }
     void build(Graph& g) {
         // A value function with a network of its own, or a head on the policy's.

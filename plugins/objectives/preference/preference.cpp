@@ -299,7 +299,9 @@ public:
                 {"completion", HK_COLUMN_TOKENS, HK_COLUMN_TARGET},
                 {"label", HK_COLUMN_NUMBERS, 0}};
     }
-    int64_t example_length(const hk_example& raw) { return length_of_completion(Example(raw)); }
+    int64_t example_length(const hk_example& raw) {
+        return length_of_completion(tokens_.begun(Example(raw).get("prompt")), Example(raw));
+    }
     // The completions of all rows, then those of other rows after the same prompts: [2B, T]. desirable [B]: 1 or 0.
     // counts [2B]: 1 where a row counts.
     std::vector<Field> fields(int64_t batch, int64_t length) {
@@ -343,7 +345,7 @@ public:
             const float value = label.numbers()[0];
             if (value != 0.0F && value != 1.0F)
                 throw invalid("label is neither of two: expected true or false, or 1 or 0");
-            const Ids prompt = example.get("prompt").ids();
+            const std::vector<int32_t> prompt = tokens_.begun(example.get("prompt"));
             write_row(fields, row, prompt, completion);
             fields.floats("desirable")[row][0] = value;
             // The completion of the row before, as TRL takes it.

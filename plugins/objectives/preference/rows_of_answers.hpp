@@ -8,7 +8,8 @@ namespace hekla::plugin {
 
 class RowsOfAnswers {
 public:
-    RowsOfAnswers(const Config& c, const Tokens& tokens) : pad_(padding_id(c, tokens)), end_(tokens.role("eos")) {}
+    RowsOfAnswers(const Config& c, const Tokens& tokens)
+        : tokens_(tokens), pad_(padding_id(c, tokens)), end_(tokens.role("eos")) {}
 
     static std::vector<ColumnNeed> columns() {
         return {{"prompt", HK_COLUMN_TOKENS, HK_COLUMN_OPTIONAL},
@@ -26,7 +27,7 @@ public:
         std::size_t longest = 0;
         for (const char* name : {"chosen", "rejected"})
             if (const ColumnView answer = example.find(name)) longest = std::max(longest, answer.ids().size());
-        return static_cast<int64_t>(prompt_of(example).size() + longest);
+        return static_cast<int64_t>((example.find("chosen") ? begun(example).size() : 0) + longest);
     }
     void write(const FieldSet& fields, const BatchView& batch) const {
         clear_answers(fields, pad_);
@@ -39,7 +40,8 @@ public:
             // Equal answers have no preference, and an answer without tokens no likelihood.
             if (chosen.ids().empty() || rejected.ids().empty() || std::ranges::equal(chosen.ids(), rejected.ids()))
                 continue;
-            const Ids prompt = prompt_of(example);
+            // Without a prompt the answers begin as a text does.
+            const std::vector<int32_t> prompt = begun(example);
             write_row(fields, row, prompt, chosen);
             write_row(fields, pairs.rows() + row, prompt, rejected);
             pairs[row][0] = 0;
@@ -52,11 +54,21 @@ public:
     }
 
 private:
+    std::vector<int32_t> begun(const Example& example) const {
+        const ColumnView prompt = example.find("prompt");
+        if (prompt) return tokens_.begun(prompt);
+        const ColumnView chosen = example.find("chosen");
+        std::vector<int32_t> begin = tokens_.frame("begin");
+        const bool has_it =
+            chosen.ids().size() >= begin.size() && std::ranges::equal(chosen.ids().first(begin.size()), begin);
+        return chosen.is_messages() || has_it ? std::vector<int32_t>() : begin;
+    }
     void write_row(const FieldSet& fields, std::size_t row, Ids prompt, const ColumnView& answer) const {
         write_answer(fields.ints("input_ids")[row], fields.ints("next_ids")[row], fields.ints("attention_mask")[row],
                      prompt, answer.ids(), answer.is_messages() ? std::nullopt : end_);
     }
 
+    Tokens tokens_;
     int32_t pad_;
     std::optional<int32_t> end_;
 };

@@ -66,7 +66,9 @@ public:
     std::vector<ColumnNeed> columns() {
         return {{"prompt", HK_COLUMN_TOKENS, 0}, {"completion", HK_COLUMN_TOKENS, HK_COLUMN_TARGET}};
     }
-    int64_t example_length(const hk_example& raw) { return length_of_completion(Example(raw)); }
+    int64_t example_length(const hk_example& raw) {
+        return length_of_completion(tokens_.begun(Example(raw).get("prompt")), Example(raw));
+    }
     std::vector<Field> fields(int64_t batch, int64_t length) {
         std::vector<Field> all{{"input_ids", HK_KIND_INT32, {batch, length}},
                                {"attention_mask", HK_KIND_INT32, {batch, length}},
@@ -82,7 +84,7 @@ public:
         const FieldRows<int32_t> mask = fields.ints("attention_mask");
         for (uint32_t row = 0; row < batch.size(); ++row) {
             const Example example = batch[row];
-            const Ids prompt = example.get("prompt").ids();
+            const std::vector<int32_t> prompt = tokens_.begun(example.get("prompt"));
             const ColumnView completion = example.find("completion");
             const std::size_t from =
                 write_answer(fields.ints("input_ids")[row], fields.ints("next_ids")[row], mask[row], prompt,

@@ -196,7 +196,10 @@ pub struct hk_tokenizer_interface {
     /// Thread: any-thread.
     pub vocabulary_size: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer) -> i64>,
     /// The id of the token with a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1
-    /// if none.
+    /// if none. Since minor 2 also what the tokenizer puts around texts: "frame" is 0 where rows have it;
+    /// "frame.LIST.N" is entry N of a list, and -1 after the last. The lists: "single.before" "single.after" around
+    /// one text; "pair.before" "pair.between" "pair.after" around two; "single.types" "pair.types", the token types
+    /// of special tokens and texts in order; "begin", what begins a prompt.
     /// Thread: any-thread.
     pub id_of_role: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, role: hk_string) -> i64>,
     /// 1 if the token begins a word, else 0. Ids outside the vocabulary: 0.

@@ -139,7 +139,10 @@ pub const hk_tokenizer_interface = extern struct {
     // [any-thread]
     vocabulary_size: ?*const fn (?*const hk_tokenizer) callconv(.c) i64,
     // The id of the token with a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1
-    // if none.
+    // if none. Since minor 2 also what the tokenizer puts around texts: "frame" is 0 where rows have it;
+    // "frame.LIST.N" is entry N of a list, and -1 after the last. The lists: "single.before" "single.after" around
+    // one text; "pair.before" "pair.between" "pair.after" around two; "single.types" "pair.types", the token types of
+    // special tokens and texts in order; "begin", what begins a prompt.
     // [any-thread]
     id_of_role: ?*const fn (?*const hk_tokenizer, hk_string) callconv(.c) i64,
     // 1 if the token begins a word, else 0. Ids outside the vocabulary: 0.

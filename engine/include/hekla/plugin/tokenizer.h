@@ -20,7 +20,10 @@ typedef struct hk_tokenizer_interface {
     int64_t(HK_ABI* vocabulary_size)(const hk_tokenizer* tokenizer);
 
     // The id of the token with a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1
-    // if none.
+    // if none. Since minor 2 also what the tokenizer puts around texts: "frame" is 0 where rows have it;
+    // "frame.LIST.N" is entry N of a list, and -1 after the last. The lists: "single.before" "single.after" around
+    // one text; "pair.before" "pair.between" "pair.after" around two; "single.types" "pair.types", the token types of
+    // special tokens and texts in order; "begin", what begins a prompt.
     // [any-thread]
     int64_t(HK_ABI* id_of_role)(const hk_tokenizer* tokenizer, hk_string role);
 
