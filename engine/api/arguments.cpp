@@ -309,6 +309,8 @@ Status check(const hk_embed_options* o) {
         .text("port", o->port)
         .between("pooling", o->pooling, HK_POOLING_NONE, HK_POOLING_MODEL)
         .zero("reserved", o->reserved)
+        .zero("reserved2", o->reserved2)
+        .text("prompt", o->prompt)
         .at_least("batch", o->batch, 0)
         .texts("texts", o->texts, "text_count", o->text_count)
         .texts("adapters", o->adapters, "adapter_count", o->adapter_count)

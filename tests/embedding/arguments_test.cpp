@@ -321,6 +321,7 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     HK_REFUSES(generate, no_repeat_ngram_size, -1, "is -1, expected 0 or more");
     HK_REFUSES(generate, weights, 3, "is 3, expected 0 to 2");
     HK_REFUSES_TEXT(generate, chat_template);
+    HK_REFUSES_TEXT(generate, chat_date);
     refuses<hk_generate_options>(generate, "prompt_count", "is 0, expected 1 or more: with chat_template",
                                  [&](auto& o) { o.chat_template = one; });
     HK_REFUSES_TEXTS(generate, adapters, adapter_count);
@@ -358,6 +359,8 @@ TEST_CASE("every struct of the headers: invalid members are rejected by the call
     HK_REFUSES_TEXT(embed, port);
     HK_REFUSES(embed, pooling, 5, "is 5, expected 0 to 4");
     HK_REFUSES(embed, reserved, 1, "is 1, expected 0");
+    HK_REFUSES(embed, reserved2, 1, "is 1, expected 0");
+    HK_REFUSES_TEXT(embed, prompt);
     HK_REFUSES(embed, batch, -1, "is -1, expected 0 or more");
     HK_REFUSES_TEXTS(embed, texts, text_count);
     HK_REFUSES_NULL_ARRAY(embed, rows, row_count);
