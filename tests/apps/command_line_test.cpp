@@ -573,7 +573,7 @@ TEST_CASE("inspect: files of the wrong kind or with damage") {
     fails_with(place.run({"inspect", "short.safetensors"}), {"short.safetensors"});
     place.write("what.txt", "what is this");
     fails_with(place.run({"inspect", "what.txt"}), {"what.txt", ".safetensors"});
-    fails_with(place.run({"inspect", "nothing"}), {"nothing", "no such file"});
+    fails_with(place.run({"inspect", "nothing"}), {"nothing", "is not a folder"});
     place.write("folder/notes.md", "");
     fails_with(place.run({"inspect", "folder"}), {"not a run, a checkpoint or a model"});
     fails_with(place.run({"replay", "folder", "--step", "1"}), {"folder", "no recipe.toml"});
