@@ -12,13 +12,16 @@
 namespace hekla::train {
 namespace {
 
-// Returns the tokens of a row that an objective makes of one example, without its padding; empty where it has none.
+// Returns the tokens of a row that an objective makes of one example, without its padding; empty where it makes none.
 Result<std::vector<int32_t>> row_of(const plugin::Composition& composition, const batch::DrawnExample& drawn,
                                     int64_t longest) {
     const int64_t needed = batch::example_length(composition, drawn.example);
     const int64_t length = std::clamp<int64_t>(needed, 1, longest);
     std::vector<data::Field> fields;
-    HK_TRY(batch::make_fields(composition, std::span(&drawn, 1), nullptr, 0, 1, length, fields));
+    // An example that the objective refuses is reported by the training, with its line; and rows of rollouts have more
+    // columns than an example.
+    if (!batch::make_fields(composition, std::span(&drawn, 1), nullptr, 0, 1, length, fields).ok())
+        return std::vector<int32_t>();
     std::vector<int32_t> ids, mask;
     for (const data::Field& field : fields)
         if (field.name == "input_ids" || field.name == "attention_mask") {
