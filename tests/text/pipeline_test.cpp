@@ -87,12 +87,9 @@ void check_folder(const std::filesystem::path& folder, bool may_refuse, Counts& 
                             << test["offsets"].dump());
         }
         if (!test.contains("decoded")) continue;
-        Ids framed;
-        for (const std::string& token : tokenizer.pipeline()->post_processor().before)
-            framed.push_back(*tokenizer.find(token));
+        Ids framed = tokenizer.frame().before;
         framed.insert(framed.end(), ids.begin(), ids.end());
-        for (const std::string& token : tokenizer.pipeline()->post_processor().after)
-            framed.push_back(*tokenizer.find(token));
+        framed.insert(framed.end(), tokenizer.frame().after.begin(), tokenizer.frame().after.end());
         CHECK_MESSAGE(framed == test["ids_with_special"].get<Ids>(), name);
         const std::string decoded = tokenizer.decode(ids), plain = tokenizer.decode(framed, true);
         if (decoded != test["decoded"] || plain != test["decoded_plain"]) {

@@ -8,43 +8,6 @@
 namespace hekla::text {
 namespace {
 
-Result<std::string> read_framing_token(const Section& section, const char* key) {
-    const Json& value = member(section.json(), key);
-    if (!value.is_array() || value.size() != 2 || !value[0].is_string() || !value[1].is_number_integer())
-        return section.refused(std::string("has \"") + key + "\": " + value.dump(), "[token, id]");
-    return value[0].get<std::string>();
-}
-
-// Reads [CLS] text [SEP], or <s> text </s>.
-Status read_framing(const Section& section, PostProcessor& out) {
-    HK_ASSIGN(const std::string first, read_framing_token(section, "cls"));
-    HK_ASSIGN(const std::string last, read_framing_token(section, "sep"));
-    out.before.insert(out.before.begin(), first);
-    out.after.push_back(last);
-    return {};
-}
-
-Status read_template(const Section& section, PostProcessor& out) {
-    HK_TRY(section.check_members({"single", "pair", "special_tokens"}));
-    const Json& single = member(section.json(), "single");
-    if (!single.is_array()) return section.refused("has no list \"single\"", "TemplateProcessing with one");
-    std::vector<std::string> before;
-    bool is_before = true;
-    for (const Json& piece : single) {
-        if (!piece.is_object()) return section.refused("has \"single\": " + piece.dump(), "SpecialToken, Sequence");
-        const Json& special = member(piece, "SpecialToken");
-        if (special.is_object() && member(special, "id").is_string()) {
-            (is_before ? before : out.after).push_back(member(special, "id").get<std::string>());
-        } else if (member(piece, "Sequence").is_object() && is_before) {
-            is_before = false;
-        } else {
-            return section.refused("has \"single\": " + piece.dump(), "SpecialToken, and Sequence once");
-        }
-    }
-    out.before.insert(out.before.begin(), before.begin(), before.end());
-    return {};
-}
-
 std::size_t spaces_at_start(std::string_view token) {
     constexpr std::string_view kSpaceLetter = "\xC4\xA0"; // a space in the byte alphabet
     std::size_t count = 0;
@@ -84,12 +47,10 @@ Result<PostProcessor> PostProcessor::read(const Section& section) {
             HK_ASSIGN(const bool trims, one.flag("trim_offsets", true));
             HK_ASSIGN(const bool prefix, one.flag("add_prefix_space", true));
             if (trims) out.trims.push_back({prefix});
-            if (type == "RobertaProcessing") HK_TRY(read_framing(one, out));
         } else if (type == "BertProcessing") {
             HK_TRY(one.check_members({"sep", "cls"}));
-            HK_TRY(read_framing(one, out));
         } else if (type == "TemplateProcessing") {
-            HK_TRY(read_template(one, out));
+            HK_TRY(one.check_members({"single", "pair", "special_tokens"}));
         } else {
             return one.refused("is " + json_quote(type),
                                "Sequence, ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing");

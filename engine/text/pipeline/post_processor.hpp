@@ -1,4 +1,5 @@
-// The post-processor of a tokenizer.json: the special tokens around a text, and how the ranges of tokens are trimmed.
+// The post-processor of a tokenizer.json: how the ranges of tokens are trimmed. The special tokens around a text are
+// read by files/text_frame_files.hpp.
 #pragma once
 
 #include "text/byte_range.hpp"
@@ -17,8 +18,7 @@ struct RangeTrim {
 };
 
 struct PostProcessor {
-    std::vector<RangeTrim> trims;           // one after the other
-    std::vector<std::string> before, after; // tokens around one text
+    std::vector<RangeTrim> trims; // one after the other
 
     // Reads the section, which may be null. Errors: a type or option that is not supported, by its place.
     static Result<PostProcessor> read(const Section& section);

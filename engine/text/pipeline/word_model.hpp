@@ -67,8 +67,8 @@ public:
         std::string text;
     };
     // Appends the tokens of a word, which is not empty and has less than 2 GiB. `vocabulary`: that of create().
-    // `special`: whether tokens marked special may come of a text. Error: not_found for text without a token, where
-    // there is no unknown one.
+    // `special`: whether tokens marked special may come of a text. Error: not_found for text without a token, if the
+    // model has no unknown token.
     virtual Status encode(const Vocabulary& vocabulary, std::string_view word, bool special, Scratch& scratch,
                           std::vector<WordToken>& out) const = 0;
     // Returns the end of the part of `word` at `begin` that is encoded as if the rest did not exist.
