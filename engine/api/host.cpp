@@ -121,9 +121,9 @@ Status run_embed(const Context::Call& call, const hk_embed_options& o) {
     infer::EmbedOptions options;
     if (o.port.size > 0) options.port = string_of(o.port);
     std::filesystem::path folder = string_of(o.model);
-    HK_ASSIGN(const std::optional<infer::SentenceModules> modules, infer::read_sentence_modules(folder));
-    if (modules) folder = modules->model;
     const bool as_model = o.pooling == HK_POOLING_MODEL && options.port == "hidden";
+    HK_ASSIGN(const std::optional<infer::SentenceModules> modules, infer::read_sentence_modules(folder, as_model));
+    if (modules) folder = modules->model;
     options.pooling = o.pooling == HK_POOLING_MODEL ? infer::Pooling::mean : static_cast<infer::Pooling>(o.pooling);
     if (as_model && modules) options.modules = &*modules;
     std::string prompt;

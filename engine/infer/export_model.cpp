@@ -122,7 +122,7 @@ public:
             HK_TRY(take(generation(*heads_[0]), "generate"));
         }
         if (options_.slots.count > 0) HK_TRY(slots(folder));
-        HK_ASSIGN(const std::optional<SentenceModules> modules, read_sentence_modules(folder));
+        HK_ASSIGN(const std::optional<SentenceModules> modules, read_sentence_modules(folder, false));
         has_modules_ = modules.has_value();
         if (has_modules_)
             report_.left_out.emplace_back("pooling by modules.json", "the file gives hidden states, which --pooling "

@@ -255,7 +255,7 @@ Result<std::vector<double>> SentenceModules::vector_of(std::span<const double> t
     return vector;
 }
 
-Result<std::optional<SentenceModules>> read_sentence_modules(const fs::path& folder) {
+Result<std::optional<SentenceModules>> read_sentence_modules(const fs::path& folder, bool pools) {
     using Found = std::optional<SentenceModules>;
     const fs::path file = folder / "modules.json";
     std::error_code ignored;
@@ -265,7 +265,8 @@ Result<std::optional<SentenceModules>> read_sentence_modules(const fs::path& fol
     if (!list.is_array())
         return corrupt(fmt::format("{}: is {}, expected a list of modules", file.string(), list.type_name()));
     SentenceModules modules;
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    modules.model = folder;
+    for (std::size_t i = 0; i < (pools ? list.size() : std::min<std::size_t>(list.size(), 1)); ++i) {
         const json& one = list[i];
         const json type = one.is_object() ? one.value("type", json()) : json(),
                    path = one.is_object() ? one.value("path", json()) : json();
@@ -294,6 +295,7 @@ Result<std::optional<SentenceModules>> read_sentence_modules(const fs::path& fol
                             file.string(), i, full));
         }
     }
+    if (!pools) return Found(std::move(modules));
     if (modules.pooling.empty()) return corrupt(fmt::format("{}: has no Pooling module", file.string()));
     HK_TRY(read_prompts(folder, modules));
     return Found(std::move(modules));

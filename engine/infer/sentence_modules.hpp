@@ -45,8 +45,9 @@ struct SentenceModules {
     Result<std::vector<double>> vector_of(std::span<const double> tokens, std::size_t width, std::size_t prompt) const;
 };
 
-// Reads the modules of a folder; nothing if it has no modules.json. Errors name the file, the module and what can be
-// read: a module, an activation or a kind of pooling that is not supported, a file that is missing.
-Result<std::optional<SentenceModules>> read_sentence_modules(const std::filesystem::path& folder);
+// Reads the modules of a folder; nothing if it has no modules.json. pools: false: only the transformer is read, for
+// callers that pool by themselves. Errors name the file, the module and what can be read: a module, an activation or a
+// kind of pooling that is not supported, a file that is missing.
+Result<std::optional<SentenceModules>> read_sentence_modules(const std::filesystem::path& folder, bool pools = true);
 
 } // namespace hekla::infer

@@ -173,6 +173,8 @@ TEST_CASE("sentence modules: what cannot be computed is named") {
     CHECK(has(folder.refusal(), "module 0 is sentence_transformers.models.StaticEmbedding; supported: Transformer"));
     folder.write_modules({"LayerNorm"});
     CHECK(has(folder.refusal(), "module 2 is sentence_transformers.models.LayerNorm"));
+    // Who pools by other means does not need them.
+    CHECK(infer::read_sentence_modules(folder.path(), false).value()->model == folder.path());
     folder.write("modules.json", R"([{"path": "../x", "type": "a.Transformer"}])");
     CHECK(has(folder.refusal(), "leaves the folder"));
     folder.write_modules({"Dense"});
