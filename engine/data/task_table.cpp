@@ -349,7 +349,9 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::TextEncoder& encoder, s
                                    : fmt::format("\"{}\": '{}' does not occur in the text", column.name, part)};
             } else {
                 for (const std::string& text : texts_of(value)) {
-                    const std::optional<double> number = text == "true" ? 1.0 : text == "false" ? 0.0 : number_of(text);
+                    std::optional<double> number = number_of(text);
+                    if (text == "true" || text == "True") number = 1.0; // JSON, pandas
+                    if (text == "false" || text == "False") number = 0.0;
                     if (!number)
                         fault = {"with an invalid number",
                                  fmt::format("\"{}\": '{}' is not a number", column.name, text)};
