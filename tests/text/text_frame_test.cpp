@@ -221,6 +221,12 @@ TEST_CASE("frame: an invalid frame is one clear error") {
     CHECK(
         has(error(template_json(piece("<x>") + "," + kText, "")), "uses \"<x>\", which its \"special_tokens\" do not"));
     CHECK(has(error(template_json(piece("<s>") + "," + kText, defined("<s>", 99))), "uses id 99, which no token has"));
+    const std::string begin = template_json(piece("<s>") + "," + kText, defined("<s>", 1));
+    const Status twice =
+        load(llama_json(fmt::format(R"({{"type":"Sequence","processors":[{0},{{"type":"ByteLevel"}},{0}]}})", begin)))
+            .status();
+    CHECK(twice.code() == Code::unsupported);
+    CHECK(has(twice.message(), "tokenizer.json: \"post_processor\": 2 of its steps add tokens"));
     CHECK(has(error("null", R"({"add_bos_token":"yes"})"), "tokenizer_config.json: \"add_bos_token\" is a string"));
     const TemporaryFolder folder;
     folder.write("vocab.json", R"({"a":0})");

@@ -11,15 +11,14 @@
 namespace hekla::text {
 namespace {
 
-// Returns the step of a post_processor that adds tokens: itself, or one of a sequence. Null if there is none. The JSON
-// reader bounds the depth.
-const Json* step_of(const Json& post_processor) {
+// Appends the steps of a post_processor that add tokens: itself, or those of a sequence. The JSON reader bounds the
+// depth.
+void append_steps(const Json& post_processor, std::vector<const Json*>& steps) {
     const Json& type = member(post_processor, "type");
-    if (type == "TemplateProcessing" || type == "BertProcessing" || type == "RobertaProcessing") return &post_processor;
-    if (type != "Sequence") return nullptr;
-    for (const Json& step : member(post_processor, "processors"))
-        if (const Json* found = step_of(step)) return found;
-    return nullptr;
+    if (type == "TemplateProcessing" || type == "BertProcessing" || type == "RobertaProcessing")
+        steps.push_back(&post_processor);
+    if (type != "Sequence") return;
+    for (const Json& step : member(post_processor, "processors")) append_steps(step, steps);
 }
 
 // Appends the ids of a template's special token.
@@ -107,10 +106,18 @@ Result<TextFrame> read_classifier_frame(const Json& section, const std::string& 
 
 Status read_text_frame(const FilePlace& folder, const Json& post_processor, Vocabulary& vocabulary) {
     const std::string json_name = (folder / "tokenizer.json").string();
-    if (const Json* section = step_of(post_processor)) {
-        const bool is_template = member(*section, "type") == "TemplateProcessing";
-        HK_ASSIGN(TextFrame frame, is_template ? read_template(*section, json_name, vocabulary)
-                                               : read_classifier_frame(*section, json_name, vocabulary));
+    std::vector<const Json*> steps;
+    append_steps(post_processor, steps);
+    if (steps.size() > 1)
+        return unsupported(
+            fmt::format("{}: \"post_processor\": {} of its steps add tokens ({} and {}), expected one step "
+                        "that adds all tokens",
+                        json_name, steps.size(), member(*steps[0], "type").dump(), member(*steps[1], "type").dump()));
+    if (!steps.empty()) {
+        const Json& section = *steps[0];
+        const bool is_template = member(section, "type") == "TemplateProcessing";
+        HK_ASSIGN(TextFrame frame, is_template ? read_template(section, json_name, vocabulary)
+                                               : read_classifier_frame(section, json_name, vocabulary));
         return vocabulary.set_frame(std::move(frame));
     }
     const FilePlace path = folder / "tokenizer_config.json";
