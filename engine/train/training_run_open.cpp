@@ -211,7 +211,13 @@ Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
         if (from.empty())
             return invalid_argument("[tokenizer] kind = \"from\" needs `from`: a folder with a tokenizer");
         HK_ASSIGN(std::unique_ptr<text::Tokenizer> stored, text::load_tokenizer(from));
-        return with_added_tokens(std::move(stored), recipe_.tokenizer);
+        HK_ASSIGN(stored, with_added_tokens(std::move(stored), recipe_.tokenizer));
+        if (!recipe_.model.from.empty() || stored->frame() != text::TextFrame()) return stored;
+        HK_ASSIGN(stored, with_frame_of(recipe_.model.architecture, std::move(stored)));
+        if (stored->frame() != text::TextFrame())
+            message(fmt::format("{} puts no special tokens around a text: the run's tokenizer puts those of '{}'", from,
+                                recipe_.model.architecture));
+        return stored;
     }
     HK_ASSIGN(const plugin::Registry::Entry objective, registry_.find(HK_OBJECTIVE_INTERFACE, recipe_.objective.id));
     message(fmt::format("training a tokenizer ({}) on the data{}", recipe_.tokenizer.kind,

@@ -1,9 +1,11 @@
-// An objective with a tokenizer of a few characters, and fields collated from examples in the test.
+// An objective with a tokenizer of a few characters and the frame of its kind of model, and fields collated from
+// examples in the test.
 #pragma once
 
 #include "base/philox.hpp"
 #include "batch/collate.hpp"
 #include "graph/reference.hpp"
+#include "text/frame_shapes.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <cstring>
@@ -19,6 +21,16 @@ inline const plugin::Registry& registry() {
     return plugins;
 }
 
+// Returns a tokenizer with the frame of a kind of model, as a training from nothing makes it.
+inline std::unique_ptr<text::Tokenizer> with_frame_of(const std::string& architecture,
+                                                      std::unique_ptr<text::Tokenizer> tokenizer) {
+    text::Vocabulary vocabulary = tokenizer->vocabulary();
+    REQUIRE(vocabulary.set_frame(text::frame_of_architecture(architecture, vocabulary)).ok());
+    auto framed = tokenizer->with(std::move(vocabulary));
+    REQUIRE_MESSAGE(framed.ok(), framed.message());
+    return framed.take();
+}
+
 // Ids: <cls> 0, <pad> 1, <sep> 2; <mask> 3 and the sentinels have ids after the characters, so tests look them up.
 struct Objective {
     explicit Objective(const std::string& id, json config = json::object(), const std::string& architecture = "bert",
@@ -31,7 +43,7 @@ struct Objective {
         REQUIRE(trainer->add("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .!?\n", {}).ok());
         auto made = trainer->finish();
         REQUIRE_MESSAGE(made.ok(), made.message());
-        tokenizer = made.take();
+        tokenizer = with_frame_of(model_type.empty() ? architecture : model_type, made.take());
         plugin::CompositionSpec spec;
         spec.architecture = architecture;
         if (!model_type.empty()) spec.config["model_type"] = model_type;

@@ -138,18 +138,19 @@ TEST_CASE("mlm: whole words are predicted completely or not at all") {
     training.vocabulary_size = 256 + 4; // no merges: one token per byte
     const auto trainer = text::make_byte_bpe_trainer(training);
     REQUIRE(trainer->add("two words and three more words here", {}).ok());
-    auto tokenizer = trainer->finish();
-    REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.message());
+    auto trained = trainer->finish();
+    REQUIRE_MESSAGE(trained.ok(), trained.message());
+    const std::unique_ptr<text::Tokenizer> tokenizer = with_frame_of("bert", trained.take());
     plugin::CompositionSpec spec;
     spec.architecture = "bert";
     spec.config = {{"vocab_size", 260}};
     spec.objective = "mlm";
     spec.objective_config = {
         {"whole_words", true}, {"mask_probability", 0.3}, {"random_share", 0.0}, {"mask_share", 1.0}};
-    auto composition = plugin::Composition::create(registry(), spec, tokenizer.value().get());
+    auto composition = plugin::Composition::create(registry(), spec, tokenizer.get());
     REQUIRE_MESSAGE(composition.ok(), composition.message());
     const std::string text = "two words and three more words here";
-    auto ids = tokenizer.value()->encode(text);
+    auto ids = tokenizer->encode(text);
     REQUIRE(ids.ok());
     REQUIRE(ids->size() == text.size());
     uint64_t words_asked = 0;
@@ -161,7 +162,7 @@ TEST_CASE("mlm: whole words are predicted completely or not at all") {
         const std::vector<int32_t> row = fields.row("input_ids", 0);
         std::string shown = text;
         for (std::size_t i = 0; i < text.size(); ++i)
-            if (row[i + 1] == tokenizer.value()->find("<mask>").value()) shown[i] = '_';
+            if (row[i + 1] == tokenizer->find("<mask>").value()) shown[i] = '_';
         std::size_t begin = 0;
         for (std::size_t i = 1; i <= text.size(); ++i) {
             if (i < text.size() && text[i] != ' ') continue;

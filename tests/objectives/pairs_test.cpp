@@ -98,7 +98,9 @@ TEST_CASE("classification: the special tokens around texts are the family's own"
     const int32_t cls = roberta.id_of("<cls>"), sep = roberta.id_of("<sep>"), pad = roberta.id_of("<pad>"),
                   eos = roberta.id_of("<eos>");
     CHECK(row(roberta) == std::vector<int32_t>{cls, 1, 2, sep, sep, 3, sep, pad, pad});
-    const Objective gpt("classification", json::object(), "gpt2");
+    const Objective plain("classification", json::object(), "gpt2"); // its tokenizer puts nothing around a text
+    CHECK(row(plain) == std::vector<int32_t>{1, 2, 3, pad, pad, pad, pad, pad, pad});
+    const Objective gpt("classification", {{"layout", "gpt"}}, "gpt2");
     CHECK(row(gpt) == std::vector<int32_t>{cls, 1, 2, sep, 3, cls, pad, pad, pad}); // [START] a [DELIM] b [EXTRACT]
     const Objective t5("classification", json::object(), "t5");
     CHECK(row(t5) == std::vector<int32_t>{1, 2, eos, 3, eos, pad, pad, pad, pad});
@@ -128,7 +130,7 @@ TEST_CASE("tagging: the label is at a word's first token; truncated words have n
 }
 
 TEST_CASE("double_heads: every choice has the same prompt, and only the correct one is language modeling") {
-    const Objective task("double_heads", json::object(), "gpt2", "double_heads");
+    const Objective task("double_heads", {{"layout", "gpt"}}, "gpt2", "double_heads");
     const int32_t cls = task.id_of("<cls>"), sep = task.id_of("<sep>"), pad = task.id_of("<pad>");
     batch::DrawnExample drawn = row_of({tokens("text", {1}),
                                         {"choices", HK_COLUMN_CHOICES, {2, 3, 4}, {}, {0, 1}},
