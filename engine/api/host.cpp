@@ -12,10 +12,10 @@
 #include "graph/simplify.hpp"
 #include "infer/embed.hpp"
 #include "infer/exported_file.hpp"
+#include "infer/feature_rows.hpp"
 #include "infer/open_model.hpp"
 #include "infer/predict.hpp"
 #include "infer/prompt_fields.hpp"
-#include "text/jinja/strings.hpp"
 #include "train/recipe_adapters.hpp"
 #include "train/recipe_file.hpp"
 #include "train/training_loop.hpp"
@@ -64,55 +64,6 @@ Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_
     return {};
 }
 
-// Returns the token ids of all texts, each after the prompt, and of all rows.
-Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const hk_embed_options& o,
-                                                  const std::string& prompt, bool lower_case) {
-    std::vector<std::vector<int32_t>> rows;
-    for (uint64_t i = 0; i < o.text_count; ++i) {
-        if (m.tokenizer == nullptr) return m.tokenizer_problem;
-        if (o.texts[i].size == 0)
-            return invalid_argument(fmt::format("text {} is empty; it needs at least one character", i + 1));
-        const text::TextUse use = o.plain_tokens != 0 ? text::TextUse::continuation : text::TextUse::features;
-        const std::string text = prompt + string_of(o.texts[i]);
-        Result<std::vector<int32_t>> ids =
-            infer::text_encoder(m).encode(use, lower_case ? text::jinja::lower(text) : text);
-        if (!ids.ok()) return ids.status().with_context(fmt::format("text {}", i + 1));
-        rows.push_back(ids.take());
-    }
-    for (uint64_t i = 0; i < o.row_count; ++i) rows.emplace_back(o.rows[i], o.rows[i] + o.row_lengths[i]);
-    return rows;
-}
-
-// Returns the number of tokens at the beginning of a row that are of the prompt, as sentence-transformers counts them:
-// without a special token at the end.
-Result<std::size_t> tokens_of_prompt(const infer::Model& m, const std::string& prompt) {
-    HK_ASSIGN(const std::vector<int32_t> ids, infer::text_encoder(m).encode(text::TextUse::features, prompt));
-    return ids.size() - (!ids.empty() && m.tokenizer->vocabulary().is_special(ids.back()) ? 1 : 0);
-}
-
-// Cuts off what the modules do not read, and warns of it.
-void cut_rows(const infer::Model& m, const infer::SentenceModules& modules, std::vector<std::vector<int32_t>>& rows,
-              const Log& log) {
-    const auto longest = static_cast<std::size_t>(modules.longest);
-    std::size_t cut = 0;
-    for (std::vector<int32_t>& row : rows) {
-        if (longest == 0 || row.size() <= longest) continue;
-        // Special tokens at the end stay, as the last of the tokens that are kept.
-        std::size_t ends = 0;
-        while (ends < row.size() && m.tokenizer != nullptr &&
-               m.tokenizer->vocabulary().is_special(row[row.size() - 1 - ends]))
-            ++ends;
-        ends = std::min(ends, longest);
-        row.erase(row.begin() + static_cast<std::ptrdiff_t>(longest - ends),
-                  row.end() - static_cast<std::ptrdiff_t>(ends));
-        ++cut;
-    }
-    if (cut > 0)
-        log.warning(fmt::format("{} of {} texts are longer than max_seq_length ({} tokens, sentence_bert_config.json); "
-                                "the rest of them is left out, as sentence-transformers does",
-                                cut, rows.size(), longest));
-}
-
 Status run_embed(const Context::Call& call, const hk_embed_options& o) {
     const Context& context = call.context();
     std::optional<infer::Tensors> fields;
@@ -152,10 +103,18 @@ Status run_embed(const Context::Call& call, const hk_embed_options& o) {
                !context.stopping();
     };
     if (fields) return infer::embed_fields(m, *fields, options, give);
-    HK_ASSIGN(std::vector<std::vector<int32_t>> rows, rows_of(m, o, prompt, modules && modules->lower_case));
-    if (!prompt.empty()) { HK_ASSIGN(options.prompt, tokens_of_prompt(m, prompt)); }
-    if (options.modules != nullptr) cut_rows(m, *modules, rows, context.log());
-    return infer::embed_rows(m, rows, options, give);
+    const std::vector<std::string> given = texts(o.texts, o.text_count);
+    infer::FeatureTexts features{given, std::move(prompt), o.plain_tokens == 0, modules && modules->lower_case, 0};
+    if (options.modules != nullptr) features.longest = static_cast<std::size_t>(modules->longest);
+    HK_ASSIGN(infer::FeatureRows rows, infer::feature_rows(m, features));
+    if (rows.cut > 0)
+        context.log().warning(
+            fmt::format("{} of {} texts are longer than max_seq_length ({} tokens, sentence_bert_config.json); "
+                        "the rest of them is left out, as sentence-transformers does",
+                        rows.cut, given.size(), modules->longest));
+    for (uint64_t i = 0; i < o.row_count; ++i) rows.ids.emplace_back(o.rows[i], o.rows[i] + o.row_lengths[i]);
+    options.prompt = rows.prompt;
+    return infer::embed_rows(m, rows.ids, options, give);
 }
 
 Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {

@@ -12,6 +12,8 @@
 #include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
 #include "infer/source_layout.hpp"
+#include "plugin/text_record.hpp"
+#include "text/text_encoder.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -36,6 +38,7 @@ public:
         model->encoder_decoder_ = graph.find_leaf(graph::Op::input, "decoder_input_ids") != graph::kNone;
         for (const auto& [name, value] : graph.parameters()) model->parameters_.emplace_back(name, graph.shape(value));
         if (model->encoder_decoder_) model->describe_source(context.registry(), described);
+        model->rules_ = plugin::text_rules_of(described.config);
         described.composition.reset(); // it borrows the tokenizer
         model->tokenizer_ = std::move(described.tokenizer);
         model->tokenizer_problem_ = std::move(described.tokenizer_problem);
@@ -60,14 +63,14 @@ public:
     }
 
     Result<std::vector<int32_t>> source_of(const std::string& text) const {
-        if (!encoder_decoder_)
-            return invalid_argument(
-                "the model has no encoder that reads one text to write another: use hk_model_encode");
         HK_ASSIGN(const text::Tokenizer* tokenizer, this->tokenizer());
+        const text::TextEncoder encoder(*tokenizer, rules_);
+        if (text.empty()) return invalid_argument("the text is empty: give at least one character");
+        if (!encoder_decoder_) return encoder.encode(text::TextUse::features, text);
         HK_TRY(source_problem_);
         HK_ASSIGN(const std::vector<int32_t> ids,
-                  text::TextEncoder(*tokenizer).encode(text::TextUse::continuation, infer::with_prefix(prefix_, text)));
-        if (ids.empty()) return invalid_argument("the text is empty: give at least one character");
+                  encoder.encode(text::TextUse::continuation, infer::with_prefix(prefix_, text)));
+        if (ids.empty()) return invalid_argument("the text has no tokens: give at least one character");
         return infer::laid_out(source_, std::span(&ids, 1)).ids.front();
     }
 
@@ -100,6 +103,7 @@ private:
     Status source_problem_;
     std::vector<std::pair<std::string, graph::Shape>> parameters_;
     std::unique_ptr<text::Tokenizer> tokenizer_;
+    text::TextRules rules_; // by which the model was trained
     Status tokenizer_problem_;
 };
 

@@ -39,10 +39,10 @@ public:
     int64_t vocabulary() const { return vocabulary_; } // 0: no tokenizer
     bool is_encoder_decoder() const { return encoder_decoder_; }
 
-    std::vector<int32_t> encode(const std::string& text) const; // throws a Failure
-    // For an encoder-decoder: the encoder's input for a text, and the first token of the decoder's input. Throw a
-    // Failure.
+    std::vector<int32_t> encode(const std::string& text) const; // the text alone; throws a Failure
+    // Returns what the model reads for a text: of an encoder-decoder, the input of its encoder. Throws a Failure.
     std::vector<int32_t> encode_source(const std::string& text) const;
+    // Returns the first token of the input of an encoder-decoder's decoder. Throws a Failure.
     int32_t decoder_start() const;
     std::string decode(const std::vector<int32_t>& ids) const;
     // Returns a token in readable form: spaces as "·", line ends as "⏎"; its number without a tokenizer.

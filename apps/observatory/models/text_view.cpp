@@ -58,10 +58,9 @@ void Looking::open_less(const Model& model) {
 void Looking::look(const Model& model, const std::string& text) {
     forget();
     try {
-        ids_ = model.encode(text);
-        if (ids_.empty()) throw Failure("The text is empty: type at least one character.");
-        if (!model.is_encoder_decoder()) return open(model, true, true);
+        if (text.empty()) throw Failure("The text is empty: type at least one character.");
         ids_ = model.encode_source(text);
+        if (!model.is_encoder_decoder()) return open(model, true, true);
         text_ = text;
         most_written_ = kMostWritten;
         begin_writing(model);

@@ -76,14 +76,15 @@ typedef struct hk_parameter {
 HK_EXPORT int32_t hk_model_parameters(hk_model model, void* user,
                                       void(HK_ABI* give)(void* user, const hk_parameter* parameter), hk_error* error);
 
-// Calls `give` once with the token ids of a text. Special tokens in the text ("<|endoftext|>") are read as characters.
+// Calls `give` once with the token ids of a text alone. Special tokens in the text ("<|endoftext|>") are read as
+// characters, and none is put around it.
 // Errors: no tokenizer; the text is not UTF-8, or has a character that the tokenizer does not have. [any-thread]
 HK_EXPORT int32_t hk_model_encode(hk_model model, hk_string text, void* user,
                                   void(HK_ABI* give)(void* user, const int32_t* ids, uint64_t count), hk_error* error);
-// Calls `give` once with the token ids that the encoder of an encoder-decoder reads for a text: the prefix that the
-// model was trained with, the text's tokens (special tokens included, as in hk_generate), and the tokens around them.
-// Errors: those of hk_model_encode; an empty text; a model without an encoder, or whose fields have another layout.
-// [any-thread]
+// Calls `give` once with the token ids that the model reads for a text, special tokens in it included. An
+// encoder-decoder: the input of its encoder, with the prefix that the model was trained with and the tokens around the
+// text. Other models: the text's tokens between those that the tokenizer puts around a text, as in hk_embed. Errors:
+// those of hk_model_encode; an empty text; an encoder-decoder whose fields have another layout. [any-thread]
 HK_EXPORT int32_t hk_model_encode_source(hk_model model, hk_string text, void* user,
                                          void(HK_ABI* give)(void* user, const int32_t* ids, uint64_t count),
                                          hk_error* error);
@@ -109,10 +110,10 @@ HK_EXPORT int32_t hk_session_parameters(hk_session session, void* user,
                                         void(HK_ABI* give)(void* user, const hk_parameter* parameter), hk_error* error);
 // Describes where a tensor of a parameter (`what`: HK_PARAMETER_*) is on the device. It belongs to Hekla, and is for
 // reading only. In a session for passes it does not change until the session is destroyed. In a training it changes
-// with every advance, and does not exist after the training ended. While the training's `step` callback runs, it cannot end, and
-// values and gradients are those of that step: a host that reads them on the device does so in the callback, and waits
-// there. Errors: no such parameter; it has no gradient, because it is not trained; the session has not prepared, or has
-// ended. [any-thread]
+// with every advance, and does not exist after the training ended. While the training's `step` callback runs, it cannot
+// end, and values and gradients are those of that step: a host that reads them on the device does so in the callback,
+// and waits there. Errors: no such parameter; it has no gradient, because it is not trained; the session has not
+// prepared, or has ended. [any-thread]
 HK_EXPORT int32_t hk_session_parameter(hk_session session, hk_string name, int32_t what, hk_tensor* out,
                                        hk_error* error);
 
