@@ -36,6 +36,9 @@ private:
     nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
 };
 
+// Writes today's date for a template that was given none, so that a replay makes the same prompts on another day.
+void record_date(nlohmann::ordered_json& fields);
+
 // Returns {} for options that were refused.
 template<class Options>
 nlohmann::ordered_json fields_of(const Options* options) {
@@ -43,7 +46,9 @@ nlohmann::ordered_json fields_of(const Options* options) {
     FieldWriter writer;
     Options copy = *options;
     visit_fields(writer, copy);
-    return writer.take();
+    nlohmann::ordered_json fields = writer.take();
+    record_date(fields);
+    return fields;
 }
 
 // Runs the body of an API function, and captures it where `capture` is not null. arguments() returns JSON and session()

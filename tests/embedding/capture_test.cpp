@@ -52,6 +52,10 @@ TEST_CASE("a capture contains calls, arguments, results, losses and texts, until
     CHECK(hk_session_pass(session, nullptr, nullptr, error) == HK_INVALID_ARGUMENT);
     hk_session_destroy(session);
     CHECK(hk_generate(context, nullptr, nullptr, error) == HK_INVALID_ARGUMENT);
+    Writing answering(place.at("nowhere"), R"([{"role": "user", "content": "a"}])");
+    const std::string chatml = "chatml";
+    answering.options.chat_template = view(chatml);
+    CHECK(hk_generate(context, &answering.options, nullptr, error) != HK_OK);
     REQUIRE(hk_capture(context, hk_string{nullptr, 0}, error) == HK_OK);
     const std::size_t size = place.read("calls.jsonl").size();
     REQUIRE(hk_generate(context, &writing.options, nullptr, error) == HK_OK);
@@ -93,6 +97,12 @@ TEST_CASE("a capture contains calls, arguments, results, losses and texts, until
     CHECK(refused.at("message") == "prompts is null, but count is 3");
     CHECK(call("hk_generate").at("code") == HK_INVALID_ARGUMENT); // options were null
     CHECK(call("hk_generate").at("arguments").empty());
+    CHECK(generate.at("arguments").at("chat_date") == "");
+    const json answer = *std::ranges::find_if(lines, [](const json& line) {
+        return line.contains("arguments") && line["arguments"].contains("chat_date") &&
+               line["arguments"]["chat_template"] == "chatml";
+    });
+    CHECK(answer.at("arguments").at("chat_date").get<std::string>().size() == 10); // the day of the capture
     CHECK(FaultDriver::get().leaks().empty());
 }
 
