@@ -211,7 +211,10 @@ Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
         if (from.empty())
             return invalid_argument("[tokenizer] kind = \"from\" needs `from`: a folder with a tokenizer");
         HK_ASSIGN(std::unique_ptr<text::Tokenizer> stored, text::load_tokenizer(from));
-        return with_added_tokens(std::move(stored), recipe_.tokenizer);
+        HK_ASSIGN(stored, with_added_tokens(std::move(stored), recipe_.tokenizer));
+        // A model that is trained from nothing has the frame of its kind, unless the tokenizer has one.
+        if (!recipe_.model.from.empty() || stored->frame() != text::TextFrame()) return stored;
+        return with_frame_of(recipe_.model.architecture, std::move(stored));
     }
     HK_ASSIGN(const plugin::Registry::Entry objective, registry_.find(HK_OBJECTIVE_INTERFACE, recipe_.objective.id));
     message(fmt::format("training a tokenizer ({}) on the data{}", recipe_.tokenizer.kind,

@@ -11,7 +11,7 @@ namespace hekla::plugin {
 class RowLayout {
 public:
     // config: `layout` (auto, bert, roberta, gpt, t5, xlnet), `model_type`, `pad_token_id`. auto: the tokenizer's own
-    // templates; where it has none, the layout of the kind of model.
+    // templates, which may add nothing; for a model from before templates were recorded, the layout of its kind.
     RowLayout(const Config& config, const Tokens& tokens, const char* objective) {
         pad_ = padding_id(config, tokens);
         const std::string model = config.string("model_type", "");
@@ -24,9 +24,7 @@ public:
             single_ = {tokens.frame("single.before"), {}, tokens.frame("single.after"), tokens.frame("single.types")};
             pair_ = {tokens.frame("pair.before"), tokens.frame("pair.between"), tokens.frame("pair.after"),
                      tokens.frame("pair.types")};
-            // A tokenizer that has these roles and puts them nowhere was made for the layout of a kind of model.
-            if (special(false) > 0 || special(true) > 0 || !pooled) return;
-            left_ = false;
+            return;
         }
         if (layout == "auto") {
             if (model == "xlnet")
