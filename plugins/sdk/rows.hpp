@@ -11,7 +11,8 @@ namespace hekla::plugin {
 class RowLayout {
 public:
     // config: `layout` (auto, bert, roberta, gpt, t5, xlnet), `model_type`, `pad_token_id`. auto: the tokenizer's own
-    // templates, which may add nothing; for a model from before templates were recorded, the layout of its kind.
+    // templates, which may add nothing to a decoder's rows; for an encoder without one, and for a model from before
+    // templates were recorded, the layout of its kind.
     RowLayout(const Config& config, const Tokens& tokens, const char* objective) {
         pad_ = padding_id(config, tokens);
         const std::string model = config.string("model_type", "");
@@ -24,7 +25,9 @@ public:
             single_ = {tokens.frame("single.before"), {}, tokens.frame("single.after"), tokens.frame("single.types")};
             pair_ = {tokens.frame("pair.before"), tokens.frame("pair.between"), tokens.frame("pair.after"),
                      tokens.frame("pair.types")};
-            return;
+            // An encoder's tokenizer that has these roles and puts them nowhere was made for the layout of its kind.
+            if (special(false) > 0 || special(true) > 0 || !pooled || is_decoder(model)) return;
+            left_ = false;
         }
         if (layout == "auto") {
             if (model == "xlnet")
