@@ -12,8 +12,9 @@ class RowLayout {
 public:
     // config: `layout` (auto, bert, roberta, gpt, t5, xlnet), `model_type`, `pad_token_id`. auto: the tokenizer's own
     // templates, which may add nothing to a decoder's rows; for an encoder without one, and for a model from before
-    // templates were recorded, the layout of its kind.
-    RowLayout(const Config& config, const Tokens& tokens, const char* objective) {
+    // templates were recorded, the layout of its kind. separated: the parts of a row need special tokens between them,
+    // so that a decoder's rows have that layout, too.
+    RowLayout(const Config& config, const Tokens& tokens, const char* objective, bool separated = false) {
         pad_ = padding_id(config, tokens);
         const std::string model = config.string("model_type", "");
         std::string layout = config.string("layout", "auto");
@@ -26,7 +27,7 @@ public:
             pair_ = {tokens.frame("pair.before"), tokens.frame("pair.between"), tokens.frame("pair.after"),
                      tokens.frame("pair.types")};
             // An encoder's tokenizer that has these roles and puts them nowhere was made for the layout of its kind.
-            if (special(false) > 0 || special(true) > 0 || !pooled || is_decoder(model)) return;
+            if (special(false) > 0 || special(true) > 0 || !pooled || (is_decoder(model) && !separated)) return;
             left_ = false;
         }
         if (layout == "auto") {
