@@ -144,7 +144,13 @@ Result<std::string> byte_level_name(const text::Pipeline& pipeline, const std::s
                                        pipeline.section("pre_tokenizer").dump()));
     if (steps.back().add_prefix_space) return refuse_prefix_space(where);
     if (steps.back().use_regex) split.expressions.emplace_back(text::kGpt2Pattern);
-    return name_of(split, where);
+    HK_ASSIGN(std::string name, name_of(split, where));
+    if (name == "gpt-4o" || name == "tekken")
+        log.warning(
+            fmt::format("{}: the tokenizer keeps combining marks (\\p{{M}}) with their letters, and llama.cpp's "
+                        "\"{}\" does not: it has other ids for texts with them, such as vocalized Arabic",
+                        where, name));
+    return name;
 }
 
 // BPE over characters of a tokenizer.json, which llama.cpp calls "llama".
@@ -219,6 +225,17 @@ Result<Tokens> read_tokens(const text::Tokenizer& tokenizer, const std::string& 
     return tokens;
 }
 
+// Returns the token that a tokenizer puts before or after a text. Error: several.
+Result<std::optional<uint32_t>> token_around(const std::vector<int32_t>& tokens, const char* side,
+                                             const text::Vocabulary& vocabulary, const std::string& where) {
+    if (tokens.empty()) return std::optional<uint32_t>();
+    if (tokens.size() == 1) return std::optional(static_cast<uint32_t>(tokens[0]));
+    std::string listed;
+    for (const int32_t id : tokens) listed += fmt::format(" {}", vocabulary.token(id));
+    return unsupported(fmt::format("{}: the tokenizer {} a text with several tokens:{}; llama.cpp adds one at most",
+                                   where, side, listed));
+}
+
 } // namespace
 
 Status add_tokenizer_keys(const fs::path& folder, const ordered_json& config, int64_t ids, model::GgufKeys& keys,
@@ -262,17 +279,21 @@ Status add_tokenizer_keys(const fs::path& folder, const ordered_json& config, in
         const std::optional<int32_t> own = tokenizer.special(role);
         return own ? std::optional(static_cast<uint32_t>(*own)) : std::nullopt;
     };
+    const text::TextFrame& frame = tokenizer.frame();
+    HK_ASSIGN(const std::optional<uint32_t> first, token_around(frame.before, "begins", tokenizer.vocabulary(), where));
+    HK_ASSIGN(const std::optional<uint32_t> last, token_around(frame.after, "ends", tokenizer.vocabulary(), where));
     const auto eos = id_of("eos_token_id", text::TokenRole::eos);
-    if (const auto bos = id_of("bos_token_id", text::TokenRole::bos))
+    // llama.cpp adds the tokens of these two keys; one that ends a turn only ends generation.
+    if (const auto bos = first ? first : id_of("bos_token_id", text::TokenRole::bos))
         keys.emplace_back("tokenizer.ggml.bos_token_id", *bos);
-    if (eos) keys.emplace_back("tokenizer.ggml.eos_token_id", *eos);
+    if (const auto end = last ? last : eos) keys.emplace_back("tokenizer.ggml.eos_token_id", *end);
+    if (last && eos && last != eos) keys.emplace_back("tokenizer.ggml.eot_token_id", *eos);
     if (const auto pad = id_of("pad_token_id", text::TokenRole::pad))
         keys.emplace_back("tokenizer.ggml.padding_token_id", *pad);
     if (const auto unknown = tokenizer.special(text::TokenRole::unk))
         keys.emplace_back("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(*unknown));
-    const text::TextFrame& frame = tokenizer.frame();
-    keys.emplace_back("tokenizer.ggml.add_bos_token", !frame.before.empty());
-    if (!frame.after.empty()) keys.emplace_back("tokenizer.ggml.add_eos_token", true);
+    keys.emplace_back("tokenizer.ggml.add_bos_token", first.has_value());
+    if (last) keys.emplace_back("tokenizer.ggml.add_eos_token", true);
     HK_ASSIGN(std::optional<text::ChatTemplateSource> chat, text::find_chat_template(FilePlace(folder)));
     if (chat) keys.emplace_back("tokenizer.chat_template", std::move(chat->text));
     if (!eos)

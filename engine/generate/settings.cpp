@@ -20,4 +20,14 @@ Result<json> settings_of(const std::filesystem::path& folder, const json& config
     return settings;
 }
 
+std::string settings_file(const json& config) {
+    json settings = json::object();
+    for (const char* const key :
+         {"bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id",
+          "forced_eos_token_id", "suppress_tokens", "min_length", "max_length", "length_penalty",
+          "no_repeat_ngram_size", "repetition_penalty", "num_beams", "early_stopping"})
+        if (const auto found = config.find(key); found != config.end() && !found->is_null()) settings[key] = *found;
+    return settings.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
 } // namespace hekla::generate

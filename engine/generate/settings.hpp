@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace hekla::generate {
 
@@ -14,5 +15,8 @@ inline constexpr std::string_view kSettingsFile = "generation_config.json";
 // the special tokens of config.json that it does not name; without that file, config.json. Errors: a file that cannot
 // be read, or is not a JSON object.
 Result<nlohmann::json> settings_of(const std::filesystem::path& folder, const nlohmann::json& config);
+
+// Returns generation_config.json of a model that was trained from nothing: what its config.json has of generation.
+std::string settings_file(const nlohmann::json& config);
 
 } // namespace hekla::generate

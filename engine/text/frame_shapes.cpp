@@ -58,6 +58,11 @@ std::optional<TextFrame> frame_of_tokenizer_class(std::string_view family, const
     return {};
 }
 
+bool pads_left(const Vocabulary& vocabulary) {
+    const auto cls = vocabulary.role(TokenRole::cls), separator = vocabulary.role(TokenRole::separator);
+    return cls && separator && cls != separator && vocabulary.frame() == xlnet_frame(*separator, *cls);
+}
+
 TextFrame frame_of_architecture(std::string_view architecture, const Vocabulary& vocabulary) {
     const auto cls = vocabulary.role(TokenRole::cls), separator = vocabulary.role(TokenRole::separator);
     const auto bos = vocabulary.role(TokenRole::bos), eos = vocabulary.role(TokenRole::eos);

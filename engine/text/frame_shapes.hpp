@@ -19,6 +19,9 @@ TextFrame repeated_frame(TextFrame single);              // each text of a pair 
 // of tokenizer_class, without "Tokenizer". Nothing: the class decides nothing.
 std::optional<TextFrame> frame_of_tokenizer_class(std::string_view family, const Vocabulary& vocabulary);
 
+// Returns whether the frame ends with the classifier token, as XLNet's: rows are padded on the left.
+bool pads_left(const Vocabulary& vocabulary);
+
 // Returns the frame of a tokenizer that is trained for an architecture (its id): that of the published models.
 TextFrame frame_of_architecture(std::string_view architecture, const Vocabulary& vocabulary);
 

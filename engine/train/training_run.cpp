@@ -4,7 +4,9 @@
 #include "base/json.hpp"
 #include "batch/collate.hpp"
 #include "generate/settings.hpp"
+#include "infer/model.hpp"
 #include "model/finite.hpp"
+#include "text/files/tokenizer_settings.hpp"
 #include "train/batch_wait.hpp"
 #include "train/fit.hpp"
 #include "train/loss_counts.hpp"
@@ -81,6 +83,11 @@ Status TrainingRun::start() {
     if (!folder_.owned()) return failed_precondition("this run was opened for reading: open it with Purpose::train");
     folder_.keep();
     HK_TRY(tokenizer_->save(run_));
+    if (const std::string from = tokenizer_folder(recipe_); !from.empty())
+        HK_TRY(text::keep_tokenizer_settings(FilePlace(from), run_));
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, row_lengths().front()));
+    if (std::ranges::find(fields, "token_type_ids", &plugin::BatchField::name) != fields.end())
+        HK_TRY(text::write_token_types(run_));
     HK_TRY(save_chat_template());
     HK_TRY(save_generation_settings());
     HK_TRY(write_file_atomically(run_ / "recipe.toml", write_recipe(recipe_)));
@@ -106,9 +113,15 @@ fs::path TrainingRun::first_generation_settings() const {
 
 Status TrainingRun::save_generation_settings() const {
     const fs::path from = first_generation_settings();
-    if (from.empty()) return {};
-    HK_ASSIGN(const std::string text, read_file(from / generate::kSettingsFile));
-    return write_file_atomically(run_ / generate::kSettingsFile, text);
+    std::string text;
+    if (!from.empty()) {
+        HK_ASSIGN(text, read_file(from / generate::kSettingsFile));
+    } else if (recipe_.model.from.empty() && infer::has_head(composition_->head(), "lm")) {
+        HK_ASSIGN(const std::string written, composition_->write_config());
+        HK_ASSIGN(const json config, parse_json_object(written, "config.json"));
+        text = generate::settings_file(config);
+    }
+    return text.empty() ? Status() : write_file_atomically(run_ / generate::kSettingsFile, text);
 }
 
 Status TrainingRun::save_chat_template() const {

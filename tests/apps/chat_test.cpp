@@ -92,7 +92,7 @@ TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template
     place.write("second.toml", place.read("second.toml") + "[generate]\nexamples = 0\n");
     succeed(place.run({"train", "second.toml", "output.dir=third"}));
     CHECK(place.read("third/generation_config.json") == place.read("run/generation_config.json"));
-    CHECK_FALSE(std::filesystem::exists(place.path("second/generation_config.json")));
+    CHECK(json::parse(place.read("second/generation_config.json")).contains("eos_token_id")); // of a run from nothing
     // Perplexity is that of the assistant's tokens.
     CHECK(has(succeed(place.run({"eval", "chat.toml"})).out, "perplexity "));
 

@@ -98,10 +98,10 @@ TEST_CASE("classification: the special tokens around texts are the family's own"
     const int32_t cls = roberta.id_of("<cls>"), sep = roberta.id_of("<sep>"), pad = roberta.id_of("<pad>"),
                   eos = roberta.id_of("<eos>");
     CHECK(row(roberta) == std::vector<int32_t>{cls, 1, 2, sep, sep, 3, sep, pad, pad});
-    const Objective plain("classification", json::object(), "gpt2"); // its tokenizer puts nothing around a text
-    CHECK(row(plain) == std::vector<int32_t>{1, 2, 3, pad, pad, pad, pad, pad, pad});
-    const Objective gpt("classification", {{"layout", "gpt"}}, "gpt2");
-    CHECK(row(gpt) == std::vector<int32_t>{cls, 1, 2, sep, 3, cls, pad, pad, pad}); // [START] a [DELIM] b [EXTRACT]
+    const Objective gpt("classification", json::object(), "gpt2");
+    CHECK(row(gpt) == std::vector<int32_t>{1, 2, 3, pad, pad, pad, pad, pad, pad}); // its tokenizer's: none
+    const Objective extracts("classification", json{{"layout", "gpt"}}, "gpt2");    // [START] a [DELIM] b [EXTRACT]
+    CHECK(row(extracts) == std::vector<int32_t>{cls, 1, 2, sep, 3, cls, pad, pad, pad});
     const Objective t5("classification", json::object(), "t5");
     CHECK(row(t5) == std::vector<int32_t>{1, 2, eos, 3, eos, pad, pad, pad, pad});
     const Objective xlnet("classification", json::object(), "xlnet");

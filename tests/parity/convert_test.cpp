@@ -517,6 +517,147 @@ TEST_CASE("GPT-2 as GGUF") {
     CHECK(!fs::exists(place / "b.gguf"));
 }
 
+namespace {
+
+const json kByteLevel = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+
+json split(const std::string& expression) {
+    return {{"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}};
+}
+
+json sequence(const json& first) {
+    json bytes = kByteLevel;
+    bytes["use_regex"] = false;
+    return {{"type", "Sequence"}, {"pretokenizers", {first, bytes}}};
+}
+
+json around(const std::vector<int>& before, const std::vector<int>& after) {
+    const char* const names[] = {"<s>", "</s>", "<end>"};
+    json pieces = json::array(), defined = json::object();
+    const auto add = [&](const std::vector<int>& ids) {
+        for (const int id : ids) {
+            pieces.push_back({{"SpecialToken", {{"id", names[id]}, {"type_id", 0}}}});
+            defined[names[id]] = {{"id", names[id]}, {"ids", {id}}, {"tokens", {names[id]}}};
+        }
+    };
+    add(before);
+    pieces.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+    add(after);
+    return {{"type", "TemplateProcessing"}, {"single", pieces}, {"pair", json::array()}, {"special_tokens", defined}};
+}
+
+// A byte-level BPE of a few tokens, with other sections.
+Ran convert_tokenizer(const Place& place, const std::string& name, const json& changes) {
+    const fs::path folder = place / name;
+    fs::create_directory(folder);
+    for (const char* file : {"config.json", "model.safetensors"})
+        fs::copy_file(fixture("gpt2-clm") / file, folder / file);
+    json vocab = {{"<s>", 0}, {"</s>", 1}, {"<end>", 2}, {"a", 3}, {"b", 4}, {"ab", 5}};
+    json tokenizer = {{"added_tokens", json::array()},
+                      {"normalizer", nullptr},
+                      {"pre_tokenizer", kByteLevel},
+                      {"post_processor", nullptr},
+                      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", {"a b"}}}}};
+    for (const char* token : {"<s>", "</s>", "<end>"})
+        tokenizer["added_tokens"].push_back({{"id", vocab[token]}, {"content", token}, {"special", true}});
+    for (const auto& [section, change] : changes.items())
+        if (section == "model")
+            tokenizer["model"].update(change);
+        else
+            tokenizer[section] = change;
+    std::ofstream(folder / "tokenizer.json") << tokenizer;
+    std::ofstream(folder / "tokenizer_config.json") << R"({"bos_token": "<s>", "eos_token": "</s>"})";
+    json config = read_json(folder / "config.json");
+    config["bos_token_id"] = 0;
+    config["eos_token_id"] = 1;
+    std::ofstream(folder / "config.json") << config;
+    return convert(folder, place / (name + ".gguf"));
+}
+
+} // namespace
+
+TEST_CASE("a tokenizer as GGUF: llama.cpp's name of how it splits texts, or a refusal") {
+    const Place place;
+    const std::string qwen2 =
+        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+        R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
+    const std::string llama3 = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+)"
+                               R"([\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    const std::string o200k = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+                              R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
+                              R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|)"
+                              R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    const json digits = {{"type", "Sequence"},
+                         {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, kByteLevel}}};
+    struct Written {
+        const char* name;
+        json changes;
+        const char* pre;
+        const char* warning;
+    };
+    const json nfc = {{"type", "NFC"}};
+    for (const Written& one :
+         {Written{"gpt2", json::object(), "gpt-2", ""}, Written{"digits", {{"pre_tokenizer", digits}}, "smollm", ""},
+          Written{"qwen2", {{"pre_tokenizer", sequence(split(qwen2))}, {"normalizer", nfc}}, "qwen2", "NFC"},
+          Written{"llama3",
+                  {{"pre_tokenizer", sequence(split(llama3))}, {"model", {{"ignore_merges", true}}}},
+                  "llama-bpe",
+                  ""},
+          Written{"o200k", {{"pre_tokenizer", sequence(split(o200k))}}, "gpt-4o", "combining marks"}}) {
+        const Ran ran = convert_tokenizer(place, one.name, one.changes);
+        CAPTURE(one.name);
+        CAPTURE(ran.output);
+        REQUIRE(ran.status == 0);
+        CHECK(has(ran.output, "warning") == (*one.warning != '\0'));
+        CHECK(has(ran.output, one.warning));
+        const Gguf file(place / (std::string(one.name) + ".gguf"));
+        CHECK(file.keys.at("tokenizer.ggml.model") == "gpt2");
+        CHECK(file.keys.at("tokenizer.ggml.pre") == one.pre);
+        CHECK(file.keys.at("tokenizer.ggml.merges") == json::array({"a b"}));
+    }
+    json spaced = kByteLevel;
+    spaced["add_prefix_space"] = true;
+    for (const auto& [name, changes, expected] :
+         {std::tuple("prefix", json{{"pre_tokenizer", spaced}}, "add_prefix_space"),
+          std::tuple("ignores", json{{"model", {{"ignore_merges", true}}}}, "ignore_merges"),
+          std::tuple("lower", json{{"normalizer", {{"type", "Lowercase"}}}}, "normalizer"),
+          std::tuple("other", json{{"pre_tokenizer", sequence(split("x+"))}}, "x+"),
+          std::tuple("two", json{{"post_processor", around({0, 2}, {})}}, "<s> <end>; llama.cpp adds one at most")}) {
+        const Ran ran = convert_tokenizer(place, name, changes);
+        CAPTURE(name);
+        CAPTURE(ran.output);
+        CHECK(ran.status == 1);
+        CHECK(has(ran.output, expected));
+        CHECK(!fs::exists(place / (std::string(name) + ".gguf")));
+    }
+}
+
+TEST_CASE("a tokenizer as GGUF: the tokens around a text") {
+    const Place place;
+    struct Around {
+        const char* name;
+        std::vector<int> before, after;
+        int bos, eos, eot; // -1: absent
+    };
+    for (const Around& one :
+         {Around{"none", {}, {}, 0, 1, -1}, Around{"bos", {0}, {}, 0, 1, -1}, Around{"both", {0}, {1}, 0, 1, -1},
+          // Others than the roles: llama.cpp adds these, and generation ends at the role's too.
+          Around{"qwen", {}, {2}, 0, 2, 1}, Around{"cls", {2}, {1}, 2, 1, -1}}) {
+        const json post = one.before.empty() && one.after.empty() ? json() : around(one.before, one.after);
+        const Ran ran = convert_tokenizer(place, one.name, {{"post_processor", post}});
+        CAPTURE(one.name);
+        CAPTURE(ran.output);
+        REQUIRE(ran.status == 0);
+        const Gguf file(place / (std::string(one.name) + ".gguf"));
+        CHECK(file.keys.at("tokenizer.ggml.add_bos_token") == !one.before.empty());
+        CHECK(file.keys.contains("tokenizer.ggml.add_eos_token") == !one.after.empty());
+        CHECK(file.keys.at("tokenizer.ggml.bos_token_id") == one.bos);
+        CHECK(file.keys.at("tokenizer.ggml.eos_token_id") == one.eos);
+        CHECK(file.keys.contains("tokenizer.ggml.eot_token_id") == (one.eot >= 0));
+        if (one.eot >= 0) CHECK(file.keys.at("tokenizer.ggml.eot_token_id") == one.eot);
+    }
+}
+
 TEST_CASE("Llama with SentencePiece's merges as GGUF") {
     const Place place;
     const fs::path folder = place / "llama";

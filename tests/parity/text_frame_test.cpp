@@ -1,8 +1,10 @@
-// Models whose tokenizers begin a text with BOS: prompts and greedy texts are those of transformers
-// (tests/fixtures/llama-bos). HEKLA_PROGRAM is the program.
+// What is computed for texts with what their tokenizers put around them, and transformers' values: prompts and greedy
+// texts of models whose texts begin with BOS (tests/fixtures/llama-bos), features and classes (tests/fixtures/framed).
+// HEKLA_PROGRAM is the program.
 #include "base/file.hpp"
 #include "text/tokenizer.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <doctest/doctest.h>
 #include <filesystem>
@@ -18,9 +20,8 @@ namespace {
 
 const std::filesystem::path kFixtures = std::filesystem::path(HEKLA_SOURCE_DIR) / "tests" / "fixtures" / "llama-bos";
 
-json generate(const std::filesystem::path& model, const std::string& options) {
-    const std::string command = std::string("'") + HEKLA_PROGRAM + "' generate '" + model.string() +
-                                "' --greedy --max-new-tokens 8 --json " + options;
+json output_of(const std::string& arguments) {
+    const std::string command = std::string("'") + HEKLA_PROGRAM + "' " + arguments;
     std::FILE* pipe = ::popen(command.c_str(), "r");
     REQUIRE(pipe != nullptr);
     std::string out;
@@ -28,6 +29,22 @@ json generate(const std::filesystem::path& model, const std::string& options) {
     for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) out.append(buffer, n);
     REQUIRE_MESSAGE(::pclose(pipe) == 0, command);
     return json::parse(out);
+}
+
+json generate(const std::filesystem::path& model, const std::string& options) {
+    return output_of("generate '" + model.string() + "' --greedy --max-new-tokens 8 --json " + options);
+}
+
+void check_close(const json& made, const json& expected) {
+    REQUIRE(made.size() == expected.size());
+    for (std::size_t i = 0; i < made.size(); ++i)
+        CHECK(std::abs(made[i].get<double>() - expected[i].get<double>()) < 1e-5);
+}
+
+json expected_of(const std::filesystem::path& folder) {
+    const Result<std::string> expected = read_file(folder / "expected.json");
+    REQUIRE_MESSAGE(expected.ok(), expected.message());
+    return json::parse(expected.value());
 }
 
 } // namespace
@@ -55,5 +72,27 @@ TEST_CASE("a text begins with BOS: the ids of prompts, and greedy continuations"
                 CHECK(written["new_tokens"] == one["new_ids"].size());
             }
         }
+    }
+}
+
+TEST_CASE("features and classes are those of texts with the tokens that the tokenizer puts around them") {
+    const std::filesystem::path framed = std::filesystem::path(HEKLA_SOURCE_DIR) / "tests" / "fixtures" / "framed";
+    const std::filesystem::path bert = framed / "bert", classifier = framed / "gpt2-classifier";
+    const json features = expected_of(bert), classes = expected_of(classifier);
+    for (const auto& [text, values] : features.items()) {
+        CAPTURE(text);
+        for (const char* where : {"", " --reference"}) {
+            const std::string of = "embed '" + bert.string() + "' '" + text + "'" + where;
+            check_close(output_of(of + " --port pooled").at("embedding"), values.at("pooled"));
+            for (const char* pooling : {"mean", "first", "last"})
+                check_close(output_of(of + " --pooling " + pooling).at("embedding"), values.at(pooling));
+        }
+    }
+    for (const auto& [text, values] : classes.items()) {
+        CAPTURE(text);
+        for (const char* where : {"", " --reference"})
+            check_close(
+                output_of("predict '" + classifier.string() + "' --text '" + text + "'" + where).at("probabilities"),
+                values);
     }
 }

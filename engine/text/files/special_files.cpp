@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "text/files/json_file.hpp"
+#include "text/frame_shapes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -160,6 +161,8 @@ Status write_special_files(const std::filesystem::path& folder, const Vocabulary
     if (const DocumentFrame frame = vocabulary.document_frame(); frame != DocumentFrame())
         roles += fmt::format("{}  \"add_bos_token\": {},\n  \"add_eos_token\": {}", roles.empty() ? "" : ",\n",
                              frame.before.empty() ? "false" : "true", frame.after.empty() ? "false" : "true");
+    // XLNet's default; the class that is written has another.
+    if (pads_left(vocabulary)) roles += fmt::format("{}  \"padding_side\": \"left\"", roles.empty() ? "" : ",\n");
     return write_file_atomically(folder / "tokenizer_config.json",
                                  fmt::format("{{\n{}{}{}\n}}\n", members, roles.empty() ? "" : ",\n", roles));
 }

@@ -71,7 +71,7 @@ public:
 
 protected:
     MultipleChoice(const Config& c, const hk_tokenizer* tokenizer, const char* name)
-        : tokens_(tokenizer), layout_(c, tokens_, name), choices_(c.integer("num_choices", 2)) {}
+        : tokens_(tokenizer), layout_(c, tokens_, name, true), choices_(c.integer("num_choices", 2)) {}
     Tokens tokens_;
     RowLayout layout_;
     int64_t choices_;
