@@ -192,6 +192,20 @@ TEST_CASE("a key that changes the computation and is not read is refused, unless
     }
 }
 
+TEST_CASE("Marian: an epsilon that the reference does not read is refused, but in models with pre-norm") {
+    Changed model("vaswani-seq2seq");
+    for (const json& same : {json(), json(1e-5)}) {
+        model.config["layer_norm_eps"] = same;
+        CHECK(model.open().message() == "");
+    }
+    model.config["layer_norm_eps"] = 0.1;
+    const Status status = model.open();
+    CHECK(status.code() == Code::unsupported);
+    CHECK_MESSAGE(status.message().find("layer_norm_eps is 0.1") != std::string::npos, status.message());
+    model.config["normalize_before"] = true; // then a tensor is missing
+    CHECK(model.open().message().find("layer_norm") != std::string::npos);
+}
+
 TEST_CASE("rotary positions: unknown members, types and spellings") {
     const auto status_with = [](const json& parameters, const json& scaling) {
         Changed model("llama-clm");
