@@ -137,8 +137,9 @@ Result<DecoderGraphs> DecoderGraphs::create(const plugin::Composition& compositi
     // Only an encoder-decoder reads the decoder's ids when both fields are given.
     const plugin::BatchField both[] = {{"input_ids", Kind::int32, Shape{1, 1}},
                                        {"decoder_input_ids", Kind::int32, Shape{1, 1}}};
-    HK_ASSIGN(const Graph described, composition.build(HK_MODE_DECODE, both, kPorts));
-    HK_ASSIGN(const Graph turn, graph::decode_graph(described, 16));
+    constexpr int64_t kCapacity = 16; // of a graph that is only looked at
+    HK_ASSIGN(const Graph described, composition.build(HK_MODE_DECODE, both, kPorts, false, -1, kCapacity));
+    HK_ASSIGN(const Graph turn, graph::decode_graph(described, kCapacity));
     graphs.encoder_decoder_ = turn.find_leaf(Op::input, "decoder_input_ids") != kNone;
     graphs.recurrent_ =
         std::ranges::any_of(turn.outputs, [](const auto& output) { return output.first.starts_with("state."); });
@@ -152,7 +153,8 @@ Result<DecoderGraphs> DecoderGraphs::create(const plugin::Composition& compositi
 
 Result<Graph> DecoderGraphs::turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources,
                                   StepKind kind) const {
-    HK_ASSIGN(const Graph described, composition_->build(HK_MODE_DECODE, fields(rows, chunk, sources), kPorts));
+    HK_ASSIGN(const Graph described,
+              composition_->build(HK_MODE_DECODE, fields(rows, chunk, sources), kPorts, false, -1, capacity));
     HK_ASSIGN(Graph turn, graph::decode_graph(described, capacity));
     for (graph::Node& node : turn.nodes) {
         if (node.op != Op::attention_cached) continue;

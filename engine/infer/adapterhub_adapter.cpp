@@ -1,5 +1,6 @@
 #include "infer/adapterhub_adapter.hpp"
 
+#include "infer/adapter_keys.hpp"
 #include "infer/adapterhub_lora.hpp"
 #include "infer/adapterhub_virtual_tokens.hpp"
 #include "plugin/plugin_set.hpp"
@@ -22,6 +23,13 @@ constexpr std::string_view kKeys[] = {
     "ln_after",         "residual_before_ln", "is_parallel",       "adapter_residual_before_ln",
     "scaling",          "use_gating",         "leave_out",         "dropout",
     "stochastic_depth", "init_weights"};
+// Those without a default, and those whose null means false.
+constexpr std::string_view kRequired[] = {"mh_adapter", "output_adapter", "reduction_factor", "non_linearity"};
+constexpr std::string_view kFlags[] = {
+    "mh_adapter", "output_adapter",     "cross_adapter", "original_ln_before",         "original_ln_after", "ln_before",
+    "ln_after",   "residual_before_ln", "is_parallel",   "adapter_residual_before_ln", "use_gating"};
+// Those that act on training alone.
+constexpr std::string_view kOfTraining[] = {"dropout", "stochastic_depth", "init_weights"};
 constexpr std::string_view kAdapters = ".adapters.";
 
 // Returns the site of a module that contains an adapter: the residual site inside it, or else in the block around it.
@@ -62,19 +70,25 @@ Result<AdapterFolder> read_adapterhub_adapter(const fs::path& folder, const json
             fmt::format("{}: architecture is {}; of AdapterHub's adapters, bottleneck adapters (null), \"lora\", "
                         "\"prefix_tuning\" and \"prompt_tuning\" are supported",
                         file, as_text(kind)));
+    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("bottleneck adapters", given, kKeys, file));
     json own = {{"preset", "seq_bn"}, {"original_ln_before", false}};
-    for (const auto& [key, value] : given.items()) {
-        if (std::ranges::count(kKeys, key) > 0) {
-            if (!value.is_null()) own[key] = value;
-        } else if (const bool off = value.is_null() || value == false;
-                   !off && (key == "phm_layer" || key == "inv_adapter")) {
-            return unsupported(fmt::format("{}: '{}' is {}: this option is not supported", file, key, as_text(value)));
-        }
+    for (const std::string_view name : kKeys) {
+        const std::string key(name);
+        const auto found = given.find(key);
+        const bool missing = found == given.end();
+        if (missing && std::ranges::count(kRequired, name) == 0) continue;
+        const bool is_null = !missing && found->is_null();
+        if (is_null && std::ranges::count(kOfTraining, name) > 0) continue;
+        if (missing || (is_null && std::ranges::count(kFlags, name) == 0))
+            return corrupt(fmt::format("{}: '{}' is {}; expected the value that the adapter was trained with", file,
+                                       key, missing ? "missing" : "null"));
+        own[key] = is_null ? json(false) : *found;
     }
     HK_ASSIGN(model::Weights weights, open_adapterhub_weights(folder));
     AdapterFolder adapter{kAdapterHub, "bottleneck", std::move(own), "", std::move(weights), {}};
     if (const json base = config.value("model_name", json()); base.is_string()) adapter.base = base.get<std::string>();
     adapter.tensors = adapter.weights.tensors();
+    adapter.warnings = std::move(warnings);
     return adapter;
 }
 

@@ -1,5 +1,6 @@
 #include "infer/adapterhub_lora.hpp"
 
+#include "infer/adapter_keys.hpp"
 #include "plugin/plugin_set.hpp"
 
 #include <algorithm>
@@ -16,9 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Keys whose effect is in the names of the tensors, or on training alone.
-constexpr std::string_view kLoraLayout[] = {"architecture",  "selfattn_lora", "intermediate_lora", "output_lora",
-                                            "attn_matrices", "leave_out",     "init_weights",      "dtype"};
+constexpr std::string_view kHubLoraKeys[] = {"r", "alpha", "dropout", "attn_matrices"};
 constexpr std::string_view kLoras = ".loras.";
 
 // Returns whether the library's version is one before 1.1.0, which trained as if alpha were r.
@@ -37,14 +36,6 @@ bool ignores_alpha(const json& config) {
 
 Result<json> own_lora_config(const json& config, const std::string& file) {
     const json& given = config.at("config");
-    for (const auto& [key, value] : given.items()) {
-        if (key == "r" || key == "alpha" || key == "dropout" || std::ranges::count(kLoraLayout, key) > 0) continue;
-        if (key == "composition_mode" && value == "add") continue;
-        const bool off = value.is_null() || value == false || (value.is_structured() && value.empty());
-        if (!off)
-            return unsupported(fmt::format("{}: '{}' is {}: this option of AdapterHub's LoRA is not supported", file,
-                                           key, as_text(value)));
-    }
     for (const char* key : {"r", "alpha"})
         if (const json value = given.value(key, json()); !value.is_number())
             return corrupt(fmt::format("{}: '{}' is {}; expected a number", file, key, as_text(value)));
@@ -109,9 +100,11 @@ Result<model::Weights> open_adapterhub_weights(const fs::path& folder) {
 }
 
 Result<AdapterFolder> read_adapterhub_lora(const fs::path& folder, const json& config, const std::string& file) {
+    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("LoRA", config.at("config"), kHubLoraKeys, file));
     HK_ASSIGN(json own, own_lora_config(config, file));
     HK_ASSIGN(model::Weights weights, open_adapterhub_weights(folder));
     AdapterFolder adapter{kAdapterHub, "lora", std::move(own), "", std::move(weights), {}};
+    adapter.warnings = std::move(warnings);
     if (const json base = config.value("model_name", json()); base.is_string()) adapter.base = base.get<std::string>();
     std::set<std::string> modules;
     HK_ASSIGN(const std::vector<int64_t> thirds, adapted_thirds(config.at("config"), file));

@@ -1,5 +1,6 @@
 #include "infer/adapterhub_virtual_tokens.hpp"
 
+#include "infer/adapter_keys.hpp"
 #include "infer/adapterhub_lora.hpp"
 #include "plugin/plugin_set.hpp"
 
@@ -14,21 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Keys whose effect is in the tensors, or on initial values alone. Those of encoder-decoders name places whose tensors
-// are refused.
-constexpr std::string_view kPrefixLayout[] = {
-    "architecture", "flat", "encoder_prefix", "cross_prefix", "shared_gating", "bottleneck_size", "init_weights_seed"};
-constexpr std::string_view kPromptLayout[] = {"architecture", "prompt_init", "prompt_init_text", "random_uniform_scale",
-                                              "init_weights_seed"};
-
-Status refuse_option(const std::string& file, const std::string& key, const json& value, std::string_view kind) {
-    return unsupported(fmt::format("{}: '{}' is {}: this option of AdapterHub's {} is not supported", file, key,
-                                   as_text(value), kind));
-}
-
-bool has_no_effect(const json& value) {
-    return value.is_null() || value == false || value == 0 || (value.is_structured() && value.empty());
-}
+constexpr std::string_view kHubPrefixKeys[] = {"prefix_length", "leave_out", "flat"};
+constexpr std::string_view kHubPromptKeys[] = {"prompt_length"};
 
 Result<int64_t> length_of(const json& given, const char* key, const std::string& file) {
     const json length = given.value(key, json());
@@ -122,13 +110,7 @@ Status divide_rows(AdapterFolder& adapter, const model::TensorView& all, const P
 
 Result<AdapterFolder> read_adapterhub_prefix(const fs::path& folder, const json& config, const std::string& file) {
     const json& given = config.at("config");
-    for (const auto& [key, value] : given.items()) {
-        const bool known = key == "prefix_length" || key == "leave_out" || key == "dropout" ||
-                           std::ranges::count(kPrefixLayout, key) > 0 || (key == "non_linearity" && value == "tanh");
-        // Of flat prefixes only; dropout is one of training.
-        const bool unused = key == "non_linearity" && given.value("flat", json(false)) == true;
-        if (!known && !unused && !has_no_effect(value)) return refuse_option(file, key, value, "prefix tuning");
-    }
+    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("prefix tuning", given, kHubPrefixKeys, file));
     PrefixShape shape;
     HK_ASSIGN(shape.tokens, length_of(given, "prefix_length", file));
     HK_ASSIGN(shape.left_out, left_out_layers(given, file));
@@ -143,6 +125,7 @@ Result<AdapterFolder> read_adapterhub_prefix(const fs::path& folder, const json&
                 {"leave_out", shape.left_out},
                 {"without_positions", true}};
     HK_ASSIGN(AdapterFolder adapter, open_virtual_tokens(folder, config, "prefix_tuning", std::move(own)));
+    adapter.warnings = std::move(warnings);
     for (model::TensorView tensor : adapter.weights.tensors()) {
         HK_ASSIGN(const std::string place, name_after(adapter, tensor.name, ".prefix_tunings."));
         const std::size_t dot = place.find('.');
@@ -175,14 +158,11 @@ Result<AdapterFolder> read_adapterhub_prefix(const fs::path& folder, const json&
 
 Result<AdapterFolder> read_adapterhub_prompt(const fs::path& folder, const json& config, const std::string& file) {
     const json& given = config.at("config");
-    for (const auto& [key, value] : given.items()) {
-        const bool known = key == "prompt_length" || std::ranges::count(kPromptLayout, key) > 0 ||
-                           (key == "combine" && value == "prefix");
-        if (!known && !has_no_effect(value)) return refuse_option(file, key, value, "prompt tuning");
-    }
+    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("prompt tuning", given, kHubPromptKeys, file));
     HK_ASSIGN(const int64_t tokens, length_of(given, "prompt_length", file));
     HK_ASSIGN(AdapterFolder adapter, open_virtual_tokens(folder, config, "prompt_tuning",
                                                          {{"num_virtual_tokens", tokens}, {"after_embeddings", true}}));
+    adapter.warnings = std::move(warnings);
     for (model::TensorView tensor : adapter.weights.tensors()) {
         HK_ASSIGN(const std::string part, name_after(adapter, tensor.name, ".prompt_tunings."));
         if (part.starts_with("base_model_embeddings.")) continue; // the body's own

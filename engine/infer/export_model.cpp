@@ -417,7 +417,7 @@ private:
     Status add_family(Head& head, int32_t mode, const std::vector<GraphFamily::Field>& fields,
                       const std::vector<GraphFamily::Size>& sizes) {
         GraphFamily family = family_of(mode, fields, sizes);
-        Result<std::string> text = text_of(*head.model.composition, family);
+        Result<std::string> text = text_of(head, family);
         if (text.ok()) {
             head.families.push_back(std::move(family));
             head.texts.push_back(text.take());
@@ -432,12 +432,11 @@ private:
             // Finds the greatest value that one text covers; with only two samples any numbers would match.
             std::vector<GraphFamily::Size> part = sizes;
             part[i].most = least + 2;
-            if (part[i].most >= sizes[i].most || !text_of(*head.model.composition, family_of(mode, fields, part)).ok())
-                continue;
+            if (part[i].most >= sizes[i].most || !text_of(head, family_of(mode, fields, part)).ok()) continue;
             int64_t serves = part[i].most, too_far = sizes[i].most;
             while (too_far - serves > 1) {
                 part[i].most = serves + (too_far - serves) / 2;
-                const bool one_text = text_of(*head.model.composition, family_of(mode, fields, part)).ok();
+                const bool one_text = text_of(head, family_of(mode, fields, part)).ok();
                 (one_text ? serves : too_far) = part[i].most;
             }
             ++parts_;
@@ -473,12 +472,13 @@ private:
         return family;
     }
 
-    static Result<std::string> text_of(const plugin::Composition& composition, const GraphFamily& family) {
+    // Tables of positions end at the length that the file is for.
+    Result<std::string> text_of(const Head& head, const GraphFamily& family) const {
         const bool encodes = family.mode == HK_MODE_ENCODE; // then everything after the encoder is not needed
         std::vector<graph::SizedText> texts;
         for (std::vector<int64_t>& at : sampled(family.sizes)) {
-            HK_ASSIGN(graph::Graph graph,
-                      composition.build(family.mode, family.fields_at(at), {}, /*all_ports=*/!encodes));
+            HK_ASSIGN(graph::Graph graph, head.model.composition->build(family.mode, family.fields_at(at), {},
+                                                                        /*all_ports=*/!encodes, -1, report_.length));
             if (encodes) { HK_ASSIGN(graph, graph::encoding_part(graph)); }
             texts.push_back({std::move(at), graph::print(graph)});
             // For a graph that is unrolled token by token, this fails with the small sizes, before the large ones are

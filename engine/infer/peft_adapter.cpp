@@ -1,5 +1,6 @@
 #include "infer/peft_adapter.hpp"
 
+#include "infer/adapter_keys.hpp"
 #include "plugin/plugin_set.hpp"
 
 #include <algorithm>
@@ -47,14 +48,6 @@ constexpr AdapterKind kAdapterKinds[] = {{"LORA", "lora", kLoraKeys},
                                          {"PROMPT_TUNING", "prompt_tuning", kPromptKeys},
                                          {"PREFIX_TUNING", "prefix_tuning", kPrefixKeys}};
 
-// Keys that do not change what the adapter computes.
-constexpr std::string_view kIgnoredKeys[] = {
-    "peft_type", "auto_mapping", "base_model_name_or_path", "revision", "task_type", "inference_mode", "peft_version",
-    "fan_in_fan_out", "init_lora_weights", "init_ia3_weights", "megatron_core", "qalora_group_size", "runtime_config",
-    // Of prompts, whose tensors are stored as they are used.
-    "num_transformer_submodules", "token_dim", "num_attention_heads", "num_layers", "encoder_hidden_size",
-    "prefix_projection", "init_weights", "prompt_tuning_init", "prompt_tuning_init_text", "tokenizer_name_or_path",
-    "tokenizer_kwargs"};
 constexpr const char* kPrompt = "prompt_embeddings";
 // What the names of an adapter's own tensors contain.
 constexpr std::string_view kOwnTensors[] = {
@@ -68,30 +61,26 @@ constexpr std::string_view kSavedAgain[] = {".modules_to_save.", ".original_modu
 // init_lora_weights that leave the body as it is.
 constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal"};
 
-// Returns whether a key has the value that means nothing.
-bool is_off(const json& value) {
-    return value.is_null() || value == false || value == "none" ||
-           ((value.is_array() || value.is_object()) && value.empty());
-}
-
 // Lists that PEFT writes as one element where there is one.
 constexpr std::string_view kListKeys[] = {"layers_to_transform", "layers_pattern"};
 
 bool is_in(std::span<const std::string_view> list, std::string_view one) { return std::ranges::count(list, one) > 0; }
 
+// Returns how many parts of the body have a prompt: where it is not written, PEFT decides by the task.
+json submodules(const json& config) {
+    const json stated = config.value("num_transformer_submodules", json());
+    return !stated.is_null() ? stated : json(config.value("task_type", json()) == "SEQ_2_SEQ_LM" ? 2 : 1);
+}
+
 Result<json> own_config(const AdapterKind& kind, const json& config, const std::string& file) {
     json own = json::object();
-    for (const auto& [key, value] : config.items()) {
-        if (is_in(kind.keys, key)) {
-            if (value.is_null()) continue;
+    for (const auto& [key, value] : config.items())
+        if (is_in(kind.keys, key) && !value.is_null() && !(is_in(kListKeys, key) && value == ""))
             own[key] = is_in(kListKeys, key) && !value.is_array() ? json::array({value}) : value;
-        } else if (!is_in(kIgnoredKeys, key) && !is_off(value)) {
-            return unsupported(
-                fmt::format("{}: '{}' is {}: this option of PEFT is not supported", file, key, as_text(value)));
-        }
-    }
+    if (kind.id == "prompt_tuning") own["num_transformer_submodules"] = submodules(config);
     if (const json start = config.value("init_lora_weights", json(true));
-        !start.is_boolean() && !(start.is_string() && is_in(kPlainStarts, start.get<std::string>())))
+        !start.is_boolean() && !start.is_null() &&
+        !(start.is_string() && is_in(kPlainStarts, start.get<std::string>())))
         return unsupported(fmt::format("{}: init_lora_weights is {}: it changes the body's weights, which is not "
                                        "supported; convert the adapter to a LoRA with PEFT first",
                                        file, as_text(start)));
@@ -106,6 +95,10 @@ Result<json> own_config(const AdapterKind& kind, const json& config, const std::
     }
     if (!own.contains("target_modules"))
         return unsupported(fmt::format("{}: it has no target_modules; write the names of the modules there", file));
+    if (kind.id == "ia3" && !own.contains("feedforward_modules"))
+        return unsupported(fmt::format("{}: it has no feedforward_modules, which PEFT then chooses by the body; write "
+                                       "the names of the modules there, or []",
+                                       file));
     return own;
 }
 
@@ -128,7 +121,7 @@ Status divide_prefix(AdapterFolder& adapter, const model::TensorView& all, const
         return corrupt(fmt::format("{}: num_layers is {}, and {} is {}; expected [tokens, layers * width]", file,
                                    as_text(stated), kPrompt, model::format_dims(all.dims)));
     const int64_t width = all.dims[1] / layers;
-    const bool decoder = config.value("num_transformer_submodules", json(1)) == 2;
+    const bool decoder = submodules(config) == 2;
     if (decoder) adapter.config["share_layers"] = layers;
     for (int64_t layer = 0; layer < layers; layer += decoder && layers % 2 == 0 ? 2 : 1) // the others are not used
         add_columns(adapter, all, all.dims[0], layer * width, width, fmt::format("{}.{}", all.name, layer));
@@ -171,9 +164,11 @@ Result<AdapterFolder> read_peft_adapter(const fs::path& folder, const json& conf
         return unsupported(fmt::format("{}: peft_type is {}; supported are \"LORA\", \"POLY\", \"IA3\", "
                                        "\"LN_TUNING\", \"PROMPT_TUNING\" and \"PREFIX_TUNING\"",
                                        file, as_text(type)));
+    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("peft", config, kind->keys, file));
     HK_ASSIGN(json own, own_config(*kind, config, file));
     HK_ASSIGN(model::Weights weights, model::Weights::open(folder, "adapter_model"));
     AdapterFolder adapter{"PEFT", std::string(kind->id), std::move(own), "", std::move(weights), {}};
+    adapter.warnings = std::move(warnings);
     if (const json base = config.value("base_model_name_or_path", json()); base.is_string())
         adapter.base = base.get<std::string>();
     for (model::TensorView tensor : adapter.weights.tensors()) {

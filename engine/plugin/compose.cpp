@@ -360,11 +360,13 @@ Result<PluginSet*> Composition::working() const {
 }
 
 Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField> fields,
-                                        std::span<const std::string> ports, bool all_ports, int64_t calls) const {
+                                        std::span<const std::string> ports, bool all_ports, int64_t calls,
+                                        int64_t cache_capacity) const {
     BuildRequest request = request_of(mode, fields);
     request.ports.assign(ports.begin(), ports.end());
     request.all_ports = all_ports;
     request.calls = calls;
+    request.cache_capacity = cache_capacity;
     HK_ASSIGN(Described made, described(&request, [&] { return parts_->build(request); }));
     if (!recompute_ || mode != HK_MODE_TRAIN)
         for (graph::Node& node : made.graph.nodes) node.region = 0;

@@ -81,10 +81,10 @@ public:
 
     // Builds the whole network for these fields. Ports named in `ports` become outputs of that name (a missing one is
     // an error that lists the existing ones); with all_ports every port does, as "port.NAME". An objective is only
-    // built in modes train and evaluate. calls: see Joint::calls_left.
+    // built in modes train and evaluate. calls, cache_capacity: see Joint.
     Result<graph::Graph> build(int32_t mode, std::span<const BatchField> fields,
-                               std::span<const std::string> ports = {}, bool all_ports = false,
-                               int64_t calls = -1) const;
+                               std::span<const std::string> ports = {}, bool all_ports = false, int64_t calls = -1,
+                               int64_t cache_capacity = 0) const;
 
     // Checks whether build() would succeed; the error is the plugin's.
     Status check(int32_t mode, std::span<const BatchField> fields) const;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 
 namespace hekla::plugin {
 namespace {
@@ -113,6 +114,14 @@ ValueId shifted_positions(Joint& joint, int64_t batch, int64_t length) {
     const auto number = [&](int64_t n) { return builder.fill(Kind::int32, {}, static_cast<double>(n)); };
     const ValueId shifted = builder(graph::Op::add, {counted, number(joint.position_shift)});
     return joint.position_shift > 0 ? shifted : builder(graph::Op::maximum, {shifted, number(0)});
+}
+
+// Returns the number that all of shifted_positions() are below.
+int64_t position_count(const Joint& joint, int64_t length) {
+    const int64_t most = std::numeric_limits<int64_t>::max();
+    const int64_t counted = joint.mode != HK_MODE_DECODE ? length : joint.cache_capacity;
+    if (joint.mode == HK_MODE_DECODE && counted == 0) return most;
+    return joint.position_shift > most - counted ? most : std::max<int64_t>(counted + joint.position_shift, 1);
 }
 
 // Returns a field of the batch with an adapter's virtual tokens at the beginning of each row.
@@ -505,6 +514,13 @@ const hk_graph_interface* host_graph_interface() {
                 host_error_interface()->set(error, static_cast<int32_t>(status.code()),
                                             {status.message().data(), status.message().size()});
             return static_cast<int32_t>(status.code());
+        },
+        [](hk_builder* b, int64_t length) -> int64_t {
+            return call(b, int64_t{0}, [&](graph::Builder& builder) -> int64_t {
+                if (length >= 0) return position_count(b->joint, length);
+                builder.fail(invalid_argument(fmt::format("position_count: the length {} is below 0", length)));
+                return 0;
+            });
         },
     };
     return &kTable;

@@ -109,6 +109,7 @@ public:
         Described described;
         joint.own = &own;
         joint.calls_left = request.calls;
+        joint.cache_capacity = request.cache_capacity;
         joint.fields = with_adapter_fields(request);
         const int32_t mode = request.mode;
         const bool learns =

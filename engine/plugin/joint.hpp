@@ -41,6 +41,7 @@ struct Joint {
     int64_t virtual_tokens = 0;                    // of an adapter, that begin each row of the fields that plugins see
     bool virtual_without_positions = false;        // they take no positions
     bool encoder_decoder = false;                  // virtual tokens begin the rows of the encoder
+    int64_t cache_capacity = 0;                    // tokens per row in the caches of mode decode; 0: unknown
     int64_t position_shift = 0;                    // added to positions that count from 0; the result is 0 at least
     const Invocation* invocation = nullptr;  // of the adapter that is being described; null or without tokens: none
     bool in_body = false;                    // the body is being described, not a head or objective

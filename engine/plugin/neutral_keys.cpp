@@ -82,6 +82,7 @@ private:
         const auto key = values_.find(provided_.causal);
         return provided_.causal == "yes" || (key != values_.end() && *key == true);
     }
+    bool is_masked() const { return is_causal() || has_parameter(provided_, "decoder_start_token_id"); }
     bool has_rotary() const { return has_parameter(provided_, "rope_parameters"); }
     const json* activation() const {
         for (const char* key : {"hidden_act", "activation_function", "activation", "afn", "ff_activation"})
@@ -99,6 +100,7 @@ private:
         if (alternative == "head") return head() && value == *head();
         if (alternative == "activation") return activation() != nullptr && value == *activation();
         if (alternative == "causal") return value == is_causal() || (value.is_null() && !is_causal());
+        if (alternative == "masked") return value == is_masked() || (value.is_null() && !is_masked());
         if (alternative == "positions")
             return value.is_null() || value == "absolute" || (has_rotary() && (value == "rope" || value == "rotary"));
         if (alternative == "rope") {
@@ -123,6 +125,7 @@ private:
         if (alternative == "head") return head() ? fmt::format("{}", *head()) : "";
         if (alternative == "activation") return activation() != nullptr ? in_json(*activation()) : "";
         if (alternative == "causal") return is_causal() ? "true" : "false";
+        if (alternative == "masked") return is_masked() ? "true" : "false";
         if (alternative == "positions") return has_rotary() ? "null, \"absolute\" or \"rope\"" : "null or \"absolute\"";
         if (alternative == "rope") return has_rotary() ? "null or the type \"default\"" : "null";
         if (alternative == "full") return "only \"full_attention\"";

@@ -109,6 +109,7 @@ public:
         out.flag(request.body_frozen);
         out.flag(request.objective);
         out.integer(request.calls);
+        out.integer(request.cache_capacity);
         out.flag(request.merged);
         out.flag(request.merge_pairs);
         out.flag(request.initial);

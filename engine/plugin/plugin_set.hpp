@@ -131,6 +131,7 @@ struct BuildRequest {
     bool body_frozen = false;       // describe the body in evaluation mode, also in mode train
     bool objective = true;          // describe the objective, in modes train and evaluate
     int64_t calls = -1;             // Joint::calls_left
+    int64_t cache_capacity = 0;     // Joint::cache_capacity
     // Also describes what the adapter's sites compute with when it is merged: outputs kMerged + name, for every
     // parameter of a site that it acts at. Fails if it cannot be merged.
     bool merged = false;

@@ -157,6 +157,7 @@ private:
             request.body_frozen = in.flag();
             request.objective = in.flag();
             request.calls = in.integer();
+            request.cache_capacity = in.integer();
             request.merged = in.flag();
             request.merge_pairs = in.flag();
             request.initial = in.flag();

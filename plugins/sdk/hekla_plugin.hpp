@@ -228,6 +228,10 @@ public:
     Value positions(int64_t batch, int64_t length, Location at = Location::here()) {
         return got(api_.positions(builder_, batch, length), at);
     }
+#if HK_TARGET_ABI_MINOR >= 2
+    // Returns a number that all of positions() in rows of this length are below.
+    int64_t position_count(int64_t length) { return api_.position_count(builder_, length); }
+#endif
     Value step_scalar(std::string_view name, double initial, Location at = Location::here()) {
         return got(api_.step_scalar(builder_, text(name), initial), at);
     }

@@ -80,9 +80,15 @@ private:
     static constexpr const char* kOriginal = "original_max_position_embeddings";
 };
 
-// Returns how many rows the tables need: all, unless the positions are known to be 0 .. length - 1.
+// Returns how many rows the tables need: all, unless the host knows how far positions count. Positions that a batch
+// gives may be any, until it runs.
 inline int64_t rotary_rows(Graph& g, int64_t length, int64_t max_positions) {
-    return g.has_field("position_ids") || g.mode() == HK_MODE_DECODE ? max_positions : std::min(length, max_positions);
+    if (g.has_field("position_ids")) return max_positions;
+#if HK_TARGET_ABI_MINOR >= 2
+    return std::min(g.position_count(length), max_positions);
+#else
+    return g.mode() == HK_MODE_DECODE ? max_positions : std::min(length, max_positions);
+#endif
 }
 
 // The cosines and sines that the operation reads, [positions, R/2] each. Computed in float32 as in the reference, so
@@ -101,6 +107,8 @@ struct RotaryTables {
             throw unsupported("rotary positions rotate " + std::to_string(2 * half) + " features, but head_dim is " +
                               std::to_string(head_dim) + ": head_dim must be even");
         std::vector<double> c, s;
+        c.reserve(static_cast<std::size_t>(positions * half));
+        s.reserve(c.capacity());
         for (int64_t position = 0; position < positions; ++position)
             for (int64_t i = 0; i < half; ++i) {
                 const float angle = static_cast<float>(position) * frequency(r, 2 * i, rotated);

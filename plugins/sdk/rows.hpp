@@ -11,8 +11,9 @@ namespace hekla::plugin {
 class RowLayout {
 public:
     // config: `layout` (auto, bert, roberta, gpt, t5, xlnet), `model_type`, `pad_token_id`. auto: the tokenizer's own
-    // templates, which may add nothing; for a model from before they were recorded, the layout of its kind. separated: the
-    // parts of a row need special tokens between them, so that rows have that layout where the templates add nothing.
+    // templates, which may add nothing; for a model from before they were recorded, the layout of its kind. separated:
+    // the parts of a row need special tokens between them, so that rows have that layout where the templates add
+    // nothing.
     RowLayout(const Config& config, const Tokens& tokens, const char* objective, bool separated = false) {
         pad_ = padding_id(config, tokens);
         const std::string model = config.string("model_type", "");

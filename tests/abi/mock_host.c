@@ -160,12 +160,18 @@ static void HK_ABI graph_fail(hk_builder* b, int32_t code, hk_string message) {
     fail("the plugin gave up", "");
 }
 static int32_t HK_ABI status(hk_builder* b, hk_error* error) { return (void)b, (void)error, HK_OK; }
+#if HK_TARGET_ABI_MINOR >= 2
+static int64_t HK_ABI position_count(hk_builder* b, int64_t length) { return (void)b, length; }
+#endif
 static const hk_graph_interface graphs = {
     .mode = mode, .has_field = has_field, .input = input, .parameter = parameter, .buffer = buffer, .constant = constant,
     .fill = fill, .iota = iota, .positions = positions, .step_scalar = step_scalar, .emit = emit,
     .operation_revision = operation_revision, .shape = shape, .scope_begin = scope_begin, .scope_end = scope_end,
     .recompute_begin = region, .recompute_end = region, .offer = offer, .has_port = has_port, .ask = ask, .loss = loss,
     .metric = metric, .fail = graph_fail, .status = status,
+#if HK_TARGET_ABI_MINOR >= 2
+    .position_count = position_count,
+#endif
 };
 
 static const void* HK_ABI get_interface(const hk_host* host, hk_string id) {

@@ -5,6 +5,7 @@
 
 #include "../program/harness.hpp"
 #include "generate/decoder_graph.hpp"
+#include "graph/decode_mode.hpp"
 #include "models.hpp"
 
 #include <algorithm>
@@ -204,6 +205,61 @@ TEST_CASE("decoder: kernels in a chain give the same bits as separate dispatches
                 if (bench->limits().cpu) CHECK(chained * 4 < separate);
             }
         }
+    }
+}
+
+// Bytes of the graph's constants of at least this many elements, in float32.
+int64_t bytes_of_constants(const graph::Graph& graph, int64_t least) {
+    int64_t bytes = 0;
+    for (const graph::Node& node : graph.nodes)
+        if (node.op == graph::Op::constant)
+            if (const int64_t elements = graph.shape(node.outputs[0]).elements(); elements >= least)
+                bytes += 4 * elements;
+    return bytes;
+}
+
+TEST_CASE("decoder: tables of rotary positions have the rows of the cache, and give the bits of whole tables") {
+    const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
+    Bench bench;
+    constexpr int64_t kPositions = 131072, kHeadDim = 6, kCapacity = 16, kLeast = 64;
+    Model llama = models()[1];
+    llama.config["max_position_embeddings"] = kPositions;
+    Model neox{"gpt_neox",
+               {{"vocab_size", 37},
+                {"hidden_size", 24},
+                {"intermediate_size", 40},
+                {"num_hidden_layers", 2},
+                {"num_attention_heads", 4},
+                {"max_position_embeddings", kPositions}}};
+    for (const Model& model : {llama, neox}) {
+        CAPTURE(model.architecture);
+        const auto composition = compose(registry, model);
+        const auto graphs = DecoderGraphs::create(*composition);
+        REQUIRE_MESSAGE(graphs.ok(), graphs.message());
+        const auto turn = graphs->turn(3, 1, kCapacity, {});
+        REQUIRE_MESSAGE(turn.ok(), turn.message());
+        const int64_t tables = bytes_of_constants(turn.value(), kLeast), expected = 2 * 4 * kCapacity * kHeadDim / 2;
+        CHECK(tables <= expected);
+        // A host that does not tell the capacity.
+        const plugin::BatchField ids[] = {{"input_ids", Kind::int32, Shape{3, 1}}};
+        const auto described = composition->build(HK_MODE_DECODE, ids, kLogits);
+        REQUIRE_MESSAGE(described.ok(), described.message());
+        const auto whole = graph::decode_graph(described.value(), kCapacity);
+        REQUIRE_MESSAGE(whole.ok(), whole.message());
+        CHECK(bytes_of_constants(whole.value(), kLeast) > kPositions);
+        const Fields weights = random_weights(turn.value(), 3);
+        std::size_t dispatches = 0;
+        CHECK(three_steps(*bench, turn.value(), weights, {}, program::Storage::f32, dispatches) ==
+              three_steps(*bench, whole.value(), weights, {}, program::Storage::f32, dispatches));
+        // Positions that the batch gives may be any.
+        const plugin::BatchField given[] = {{"input_ids", Kind::int32, Shape{1, 4}},
+                                            {"position_ids", Kind::int32, Shape{1, 4}}};
+        const auto any = composition->build(HK_MODE_EVALUATE, given, kLogits);
+        REQUIRE_MESSAGE(any.ok(), any.message());
+        CHECK(bytes_of_constants(any.value(), kLeast) > kPositions);
+        const auto counted = composition->build(HK_MODE_EVALUATE, std::span(given, 1), kLogits);
+        REQUIRE_MESSAGE(counted.ok(), counted.message());
+        CHECK(bytes_of_constants(counted.value(), 1) < 1024);
     }
 }
 

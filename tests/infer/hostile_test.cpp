@@ -166,6 +166,8 @@ TEST_CASE("a key that changes the computation and is not read is refused, unless
           {"xlnet-plm", "same_length", true},
           {"xlnet-plm", "d_head", 3},
           {"t5-span-corruption", "num_experts", 4},
+          {"t5-span-corruption", "is_causal", false}, // the reference's decoder would see later tokens
+          {"bart-denoising", "is_causal", nullptr},
           {"bart-denoising", "add_final_layer_norm", true},
           {"distilbert-mlm", "is_decoder", true},
           {"parallel-block-clm", "head_dim", 3}}) {
@@ -190,6 +192,33 @@ TEST_CASE("a key that changes the computation and is not read is refused, unless
         CAPTURE(key);
         CHECK(status_with(fixture, key, value).message() == "");
     }
+}
+
+TEST_CASE("T5: the activation that the reference stores a second time, and reads, must agree with the first") {
+    Changed model("t5-span-corruption");
+    REQUIRE(model.config["feed_forward_proj"] == "relu");
+    model.config["dense_act_fn"] = "relu";
+    model.config["is_gated_act"] = nullptr; // false
+    CHECK(model.open().message() == "");
+    model.config["dense_act_fn"] = "gelu";
+    CHECK(model.open().message().find("dense_act_fn is 'gelu'") != std::string::npos);
+    model.config["dense_act_fn"] = "relu";
+    model.config["is_gated_act"] = true;
+    CHECK(model.open().message().find("is_gated_act does not agree") != std::string::npos);
+}
+
+TEST_CASE("Marian: an epsilon that the reference does not read is refused, but in models with pre-norm") {
+    Changed model("vaswani-seq2seq");
+    for (const json& same : {json(), json(1e-5)}) {
+        model.config["layer_norm_eps"] = same;
+        CHECK(model.open().message() == "");
+    }
+    model.config["layer_norm_eps"] = 0.1;
+    const Status status = model.open();
+    CHECK(status.code() == Code::unsupported);
+    CHECK_MESSAGE(status.message().find("layer_norm_eps is 0.1") != std::string::npos, status.message());
+    model.config["normalize_before"] = true; // then a tensor is missing
+    CHECK(model.open().message().find("layer_norm") != std::string::npos);
 }
 
 TEST_CASE("rotary positions: unknown members, types and spellings") {

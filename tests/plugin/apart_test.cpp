@@ -208,9 +208,10 @@ TEST_CASE("out of process: every built-in architecture describes the same bits a
                     CHECK(same[i].shape == fields[i].shape);
                 }
             }
-            for (const int32_t mode : {HK_MODE_TRAIN, HK_MODE_EVALUATE, HK_MODE_ENCODE}) {
-                const auto a = one.value()->build(mode, fields, {}, true);
-                const auto b = other.value()->build(mode, fields, {}, true);
+            for (const int32_t mode : {HK_MODE_TRAIN, HK_MODE_EVALUATE, HK_MODE_ENCODE, HK_MODE_DECODE}) {
+                constexpr int64_t kCapacity = 5; // less than the positions of any model
+                const auto a = one.value()->build(mode, fields, {}, true, -1, kCapacity);
+                const auto b = other.value()->build(mode, fields, {}, true, -1, kCapacity);
                 REQUIRE(a.ok() == b.ok());
                 if (!a.ok()) CHECK(a.message() == b.message());
                 if (!a.ok()) continue;

@@ -59,6 +59,33 @@ TEST_CASE("host graph: a buffer is updated in mode train alone") {
     }
 }
 
+TEST_CASE("host graph: positions are counted by the length, by the cache, and with virtual tokens") {
+    const hk_graph_interface& g = *plugin::host_graph_interface();
+    const auto count = [&](int32_t mode, int64_t capacity, int64_t shift, int64_t length) {
+        plugin::Joint joint;
+        joint.mode = mode;
+        joint.cache_capacity = capacity;
+        joint.position_shift = shift;
+        hk_builder view(joint, 1);
+        return g.position_count(&view, length);
+    };
+    constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+    CHECK(count(HK_MODE_TRAIN, 0, 0, 7) == 7);
+    CHECK(count(HK_MODE_EVALUATE, 64, 0, 7) == 7);
+    CHECK(count(HK_MODE_EVALUATE, 0, 3, 7) == 10);
+    CHECK(count(HK_MODE_EVALUATE, 0, -3, 7) == 4);
+    CHECK(count(HK_MODE_EVALUATE, 0, -9, 7) == 1); // positions are 0 at least
+    CHECK(count(HK_MODE_DECODE, 64, 0, 7) == 64);
+    CHECK(count(HK_MODE_DECODE, 64, 3, 7) == 67);
+    CHECK(count(HK_MODE_DECODE, 64, -3, 7) == 61);
+    CHECK(count(HK_MODE_DECODE, 0, 0, 7) == kUnknown);
+    CHECK(count(HK_MODE_DECODE, kUnknown, 3, 7) == kUnknown);
+    plugin::Joint joint;
+    hk_builder view(joint, 1);
+    CHECK(g.position_count(&view, -1) == 0);
+    CHECK(joint.builder.status().message() == "position_count: the length -1 is below 0");
+}
+
 TEST_CASE("host graph: the taps of a part have its prefix, and a name is used once") {
     const hk_graph_interface& g = *plugin::host_graph_interface();
     plugin::Joint joint;

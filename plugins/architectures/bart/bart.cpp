@@ -128,7 +128,8 @@ protected:
     const char* type_;
     Labels labels_{0, false};
     int64_t eos_ = 0;
-    double classifier_dropout_ = 0, epsilon_ = 1e-5;
+    static constexpr double kEpsilon = 1e-5;
+    double classifier_dropout_ = 0, epsilon_ = kEpsilon;
     bool norms_first_ = false; // pre-norm, and one more norm after each stack
 
 private:
@@ -204,6 +205,10 @@ public:
                 "shared embeddings need decoder_vocab_size = vocab_size");
         norms_first_ = c.boolean("normalize_before");
         epsilon_ = c.real("layer_norm_eps");
+        if (!norms_first_ && epsilon_ != kEpsilon)
+            throw unsupported("layer_norm_eps is " + std::to_string(epsilon_) +
+                              ", which the reference does not read: its norms add 1e-5; remove the key (it is of "
+                              "models with normalize_before)");
     }
 
     void write(ConfigWriter& out) {
@@ -211,7 +216,7 @@ public:
         out.set("share_encoder_decoder_embeddings", shared_);
         out.set("decoder_vocab_size", target_vocabulary_);
         if (norms_first_) out.set("normalize_before", true); // the reference supports only post-norm
-        if (epsilon_ != 1e-5) out.set("layer_norm_eps", epsilon_);
+        if (epsilon_ != kEpsilon) out.set("layer_norm_eps", epsilon_);
     }
 
 private:

@@ -44,6 +44,13 @@ public:
         gated_ = s_.feed_forward.starts_with("gated-");
         activation_ = s_.feed_forward.substr(gated_ ? 6 : 0);
         if (gated_ && activation_ == "gelu") activation_ = "gelu_new"; // the approximation that the name meant in T5
+        // What the reference derives of it and stores, and then reads instead of it.
+        if (c.has("dense_act_fn") && c.string("dense_act_fn") != activation_)
+            throw unsupported("dense_act_fn is '" + c.string("dense_act_fn") + "', but feed_forward_proj = '" +
+                              s_.feed_forward + "' has '" + activation_ + "': make them agree");
+        if ((c.has("is_gated_act") || c.is_null("is_gated_act")) && c.boolean("is_gated_act", false) != gated_)
+            throw unsupported("is_gated_act does not agree with feed_forward_proj = '" + s_.feed_forward +
+                              "': make them agree");
         require(s_.hidden_size > 0 && s_.num_heads > 0 && s_.head_dim > 0,
                 "d_model, num_heads and d_kv must be positive");
         require(s_.num_buckets >= 4 && s_.max_distance > s_.num_buckets / 2,

@@ -262,6 +262,12 @@ impl Graph {
     pub fn positions(&self, batch: i64, length: i64) -> Value<'_> {
         self.value(call!(GRAPH, positions(self.builder, batch, length)))
     }
+    since_2! {
+        /// Returns a number that all of positions() in rows of this length are below.
+        pub fn position_count(&self, length: i64) -> i64 {
+            call!(GRAPH, position_count(self.builder, length))
+        }
+    }
     /// Returns a number [] that a schedule sets.
     #[track_caller]
     pub fn step_scalar(&self, name: &str, initial: f64) -> Value<'_> {

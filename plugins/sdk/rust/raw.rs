@@ -361,6 +361,13 @@ pub struct hk_graph_interface {
     /// HK_OK or the code of the first error; error (may be null) gets its message.
     /// Thread: describe.
     pub status: Option<unsafe extern "C" fn(builder: *mut hk_builder, error: *mut hk_error) -> i32>,
+    /// All positions that positions() has in rows of this length are less than this number, so that tables of
+    /// positions need no more rows: in decode mode the tokens that the cache holds, otherwise the length, both with
+    /// the positions of virtual tokens; INT64_MAX if the host does not know it. The field "position_ids" may have
+    /// others.
+    /// Since minor 2. Thread: describe.
+    #[cfg(any(hekla_minor = "2"))]
+    pub position_count: Option<unsafe extern "C" fn(builder: *mut hk_builder, length: i64) -> i64>,
 }
 
 // ---- entry.h

@@ -230,6 +230,10 @@ pub const Graph = struct {
     pub fn positions(self: *const Graph, batch: i64, length: i64) Value {
         return self.value(interfaces.?.graph.positions.?(self.builder, batch, length));
     }
+    /// Returns a number that all of positions() in rows of this length are below: from minor 2 of the host on.
+    pub fn positionCount(self: *const Graph, length: i64) i64 {
+        return interfaces.?.graph.position_count.?(self.builder, length);
+    }
     pub fn stepScalar(self: *const Graph, name: []const u8, otherwise: f64) Value {
         return self.value(interfaces.?.graph.step_scalar.?(self.builder, text(name), otherwise));
     }

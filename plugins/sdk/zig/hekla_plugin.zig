@@ -296,6 +296,12 @@ pub const hk_graph_interface = extern struct {
     // HK_OK or the code of the first error; error (may be null) gets its message.
     // [describe]
     status: ?*const fn (?*hk_builder, ?*hk_error) callconv(.c) i32,
+    // All positions that positions() has in rows of this length are less than this number, so that tables of
+    // positions need no more rows: in decode mode the tokens that the cache holds, otherwise the length, both with
+    // the positions of virtual tokens; INT64_MAX if the host does not know it. The field "position_ids" may have
+    // others.
+    // Since minor 2. [describe]
+    position_count: ?*const fn (?*hk_builder, i64) callconv(.c) i64,
 };
 
 // ---- entry.h

@@ -183,6 +183,16 @@ typedef struct hk_graph_interface {
     // HK_OK or the code of the first error; error (may be null) gets its message.
     // [describe]
     int32_t(HK_ABI* status)(hk_builder* builder, hk_error* error);
+
+#if HK_TARGET_ABI_MINOR >= 2
+    // All positions that positions() has in rows of this length are less than this number, so that tables of
+    // positions need no more rows: in decode mode the tokens that the cache holds, otherwise the length, both with
+    // the positions of virtual tokens; INT64_MAX if the host does not know it. The field "position_ids" may have
+    // others.
+    // Since minor 2.
+    // [describe]
+    int64_t(HK_ABI* position_count)(hk_builder* builder, int64_t length);
+#endif
 } hk_graph_interface;
 
 #endif
