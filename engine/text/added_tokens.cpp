@@ -30,24 +30,29 @@ TokenMatcher::TokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(t
         const auto at = std::lower_bound(lengths.begin(), lengths.end(), content.size(), std::greater<>());
         if (at == lengths.end() || *at != content.size()) lengths.insert(at, content.size());
         is_begin_[first] = true;
-        longest_ = std::max(longest_, content.size());
     }
+    if (std::ranges::count(is_begin_, true) == 1)
+        only_begin_ = static_cast<char>(std::ranges::find(is_begin_, true) - is_begin_.begin());
+}
+
+std::size_t TokenMatcher::next_begin(std::string_view text, std::size_t from) const {
+    if (only_begin_) return std::min(text.find(*only_begin_, from), text.size());
+    while (from < text.size() && !is_begin_[static_cast<unsigned char>(text[from])]) ++from;
+    return from;
 }
 
 bool TokenMatcher::find(std::string_view text, std::size_t& from, std::size_t done, bool match_special,
                         Match& match) const {
     if (tokens_.empty()) return false;
-    while (from < text.size()) {
-        const auto first = static_cast<unsigned char>(text[from]);
+    while ((from = next_begin(text, from)) < text.size()) {
         const AddedToken* token = nullptr;
-        if (is_begin_[first])
-            for (const std::size_t size : lengths_[first]) {
-                if (from + size > text.size()) continue;
-                const auto found = indices_.find(text.substr(from, size));
-                if (found == indices_.end()) continue;
-                token = &tokens_[found->second];
-                break;
-            }
+        for (const std::size_t size : lengths_[static_cast<unsigned char>(text[from])]) {
+            if (from + size > text.size()) continue;
+            const auto found = indices_.find(text.substr(from, size));
+            if (found == indices_.end()) continue;
+            token = &tokens_[found->second];
+            break;
+        }
         if (token == nullptr) {
             ++from;
             continue;

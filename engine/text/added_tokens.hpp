@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -53,11 +54,14 @@ private:
     // here white space belongs to the token before.
     bool find(std::string_view text, std::size_t& from, std::size_t done, bool match_special, Match& match) const;
 
+    // Returns the next position at which a token may begin; the text's size if there is none.
+    std::size_t next_begin(std::string_view text, std::size_t from) const;
+
     std::vector<AddedToken> tokens_;
     std::unordered_map<std::string_view, std::size_t> indices_; // by the texts in tokens_
     std::array<std::vector<std::size_t>, 256> lengths_;         // of the tokens by first byte, longest first
     std::array<bool, 256> is_begin_{};
-    std::size_t longest_ = 0;
+    std::optional<char> only_begin_; // the byte that all of them begin with, if it is one
 };
 
 class AddedTokens {
