@@ -33,8 +33,7 @@ json read_json(const fs::path& path) {
 json row_of(const std::vector<data::Field>& fields, const std::string& name, std::size_t row) {
     const graph::Tensor* values = nullptr;
     const graph::Tensor* mask = nullptr;
-    static std::map<std::string, graph::Tensor> tensors;
-    tensors.clear();
+    std::map<std::string, graph::Tensor> tensors;
     for (const data::Field& field : fields) tensors.emplace(field.name, batch::tensor_of(field));
     if (const auto found = tensors.find(name); found != tensors.end()) values = &found->second;
     if (values == nullptr) return "no such field";
