@@ -126,14 +126,24 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
             if (verb->get_name() == name) verb->group(group);
 }
 
+// The verb that was given, and what it is called: "hekla tokenize train".
+struct GivenVerb {
+    const CLI::App* app;
+    std::string command = "hekla";
+};
+
+GivenVerb given_verb(const CLI::App& program) {
+    GivenVerb given{&program};
+    while (!given.app->get_subcommands().empty()) {
+        given.app = given.app->get_subcommands().front();
+        given.command += " " + given.app->get_name();
+    }
+    return given;
+}
+
 // The error of a command line without a verb, or with one that does not exist.
 std::string verb_error(const CLI::App& program) {
-    const CLI::App* app = &program;
-    std::string command = "hekla";
-    while (!app->get_subcommands().empty()) {
-        app = app->get_subcommands().front();
-        command += " " + app->get_name();
-    }
+    const auto [app, command] = given_verb(program);
     std::vector<std::string> verbs;
     for (const CLI::App* verb : app->get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
         verbs.push_back(verb->get_name());
@@ -147,15 +157,55 @@ std::string verb_error(const CLI::App& program) {
                        command);
 }
 
+// The error of a command line with an option that the verb does not have, with the nearest of those that it has. Empty
+// if no option is near.
+std::string misspelled_option_error(const CLI::App& program) {
+    const auto [app, command] = given_verb(program);
+    const std::vector<std::string> unknown = program.remaining(true);
+    const auto given =
+        std::ranges::find_if(unknown, [](const std::string& word) { return word.size() > 1 && word.starts_with('-'); });
+    if (given == unknown.end()) return {};
+    std::vector<std::string> known;
+    for (const CLI::App* owner = app; owner != nullptr; owner = owner->get_parent())
+        for (const CLI::Option* option : owner->get_options())
+            for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    const std::string name = given->substr(0, given->find('='));
+    const std::string_view nearest = nearest_name(name, known);
+    if (nearest.empty()) return {};
+    return fmt::format("'{0}' has no option '{1}'; did you mean '{2}'?\nSee: {0} --help", command, name, nearest);
+}
+
+std::string usage_error(const CLI::App& program, const CLI::Error& error) {
+    const std::string what = error.what();
+    if (what.find("subcommand is required") != std::string::npos) return verb_error(program);
+    const bool is_of_words = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    if (is_of_words || dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+        if (std::string misspelled = misspelled_option_error(program); !misspelled.empty()) return misspelled;
+    const std::string command = given_verb(program).command;
+    if (is_of_words)
+        return fmt::format("'{0}' does not expect '{1}'\nSee: {0} --help", command,
+                           fmt::join(program.remaining(true), " "));
+    return fmt::format("'{0}': {1}\nSee: {0} --help", command, what);
+}
+
+// Returns the words of a command line without the program's name, the last one first, as CLI11 wants them. `help VERB`
+// is `VERB --help`.
+std::vector<std::string> reversed_words(int argc, char** argv) {
+    std::vector<std::string> words(argv + 1, argv + argc);
+    if (words.front() == "help") {
+        words.erase(words.begin());
+        words.emplace_back("--help");
+    }
+    std::ranges::reverse(words);
+    return words;
+}
+
 int run(int argc, char** argv) {
     CLI::App app("Hekla trains and runs transformers on any Vulkan device.", "hekla");
     app.formatter(std::make_shared<HelpFormatter>());
     app.require_subcommand(1);
     app.failure_message([](const CLI::App* program, const CLI::Error& e) {
-        const std::string what = e.what();
-        if (what.find("subcommand is required") != std::string::npos)
-            return fmt::format("hekla: error: {}\n", verb_error(*program));
-        return fmt::format("hekla: error: {}\nSee: hekla --help, hekla VERB --help\n", what);
+        return fmt::format("hekla: error: {}\n", usage_error(*program, e));
     });
     app.set_version_flag("--version", "hekla " HEKLA_VERSION);
     app.fallthrough();
@@ -171,7 +221,7 @@ int run(int argc, char** argv) {
         return kDone;
     }
     try {
-        app.parse(argc, argv);
+        app.parse(reversed_words(argc, argv));
     } catch (const CLI::ParseError& e) {
         const int code = app.exit(e);
         return code == 0 ? kDone : kUsage;
@@ -182,6 +232,7 @@ int run(int argc, char** argv) {
             if (verb.parser->parsed()) return end_trace(globals, verb.run());
     } catch (const std::bad_alloc&) { return fail(std::string("out of memory")); } catch (const std::exception& e) {
         // fmt throws if standard output cannot be written; that is reported below.
+        if (output_closed()) return kDone;
         return std::ferror(stdout) != 0 ? kFailed : fail(std::string(e.what()));
     }
     return kUsage;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <poll.h>
 #include <stdio_ext.h>
 #include <unistd.h>
 
@@ -59,9 +60,16 @@ Status flush_output() {
     const int reason = errno;
     if (flushed && std::ferror(stdout) == 0) return {};
     ::__fpurge(stdout); // otherwise it would be written again, and fail again
+    const bool is_closed = output_closed();
     std::clearerr(stdout);
+    if (is_closed) return {};
     return io_error(reason != 0 ? fmt::format("cannot write to standard output: {}", std::strerror(reason))
                                 : std::string("cannot write to standard output"));
+}
+
+bool output_closed() {
+    pollfd output{STDOUT_FILENO, 0, 0};
+    return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
 bool output_failed() { return std::ferror(stdout) != 0; }

@@ -23,8 +23,10 @@ Status check_output_file(const std::string& path);
 // The same for a folder, which need not be there.
 Status check_output_folder(const std::string& path);
 
-// Flushes standard output, and returns an error if that or an earlier write failed. An error is returned once.
+// Flushes standard output, and returns an error if that or an earlier write failed. An error is returned once. A pipe
+// whose reader ended, as in `hekla --help | head`, is not an error.
 Status flush_output();
+bool output_closed(); // whether standard output is such a pipe
 // Returns whether a write to standard output failed; a verb that prints as it runs may then stop.
 bool output_failed();
 

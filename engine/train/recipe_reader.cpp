@@ -1,6 +1,7 @@
 #include "train/recipe_reader.hpp"
 
 #include "base/nearest_name.hpp"
+#include "train/foreign_keys.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -25,6 +26,14 @@ std::optional<double> number_of(const toml::node& node) {
     if (const auto* real = node.as_floating_point()) return real->get();
     if (const auto* integer = node.as_integer()) return static_cast<double>(integer->get());
     return std::nullopt;
+}
+
+// Returns the end of a message about a name that does not exist: the nearest of those that do, or all of them.
+std::string nearest(const std::string& name, const std::vector<std::string>& names, const char* form,
+                    const char* have) {
+    const std::string_view near = nearest_name(name, std::span<const std::string>(names));
+    return near.empty() ? fmt::format(" ({} {})", have, fmt::join(names, ", "))
+                        : fmt::format("; did you mean {}?", fmt::format(fmt::runtime(form), near));
 }
 
 } // namespace
@@ -82,11 +91,9 @@ void RecipeReader::refuse_other_keys() {
     for (const auto& [key, node] : *table_) {
         const std::string name(key.str());
         if (std::ranges::find(known_, name) != known_.end()) continue;
-        const std::string_view near = nearest_name(name, std::span<const std::string>(known_));
-        fail(node, "",
-             fmt::format("[{}] has no key '{}'{}", name_, name,
-                         near.empty() ? fmt::format(" (it has {})", fmt::join(known_, ", "))
-                                      : fmt::format("; did you mean '{}'?", near)));
+        std::string advice = advice_for_foreign_key(name_, name);
+        if (advice.empty()) advice = nearest(name, known_, "'{}'", "it has");
+        fail(node, "", fmt::format("[{}] has no key '{}'{}", name_, name, advice));
     }
 }
 
@@ -94,10 +101,11 @@ Status RecipeReader::finish() {
     for (const auto& [key, node] : root_) {
         const std::string name(key.str());
         if (std::ranges::find(sections_, name) != sections_.end()) continue;
-        const std::string_view near = nearest_name(name, std::span<const std::string>(sections_));
+        if (const std::string advice = advice_for_foreign_key("", name); !advice.empty() && !node.is_table())
+            return invalid_argument(
+                fmt::format("{}: '{}' is not a key of a recipe{}", place_of(node, file_), name, advice));
         return invalid_argument(fmt::format("{}: there is no section [{}]{}", place_of(node, file_), name,
-                                            near.empty() ? fmt::format(" (there are {})", fmt::join(sections_, ", "))
-                                                         : fmt::format("; did you mean [{}]?", near)));
+                                            nearest(name, sections_, "[{}]", "there are")));
     }
     return status_;
 }

@@ -266,6 +266,7 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
         };
         const std::string greedy = text(name, {"--greedy"});
         CHECK(greedy == text(name, {"--greedy", "--reference"}));
+        CHECK(greedy == text(name, {"--temperature", "0"}));
         CHECK(text(name, {"--beams", "3"}) == text(name, {"--beams", "3", "--reference"}));
         if (name == "bottleneck") continue; // PEFT has none
         succeed(place.run({"adapter", "convert", name, "-o", name + "-peft"}));

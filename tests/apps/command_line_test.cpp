@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -302,10 +303,37 @@ TEST_CASE("every verb of the reference has an example, and the examples are righ
         words.insert(std::ranges::find(words, "--"), "--no-such-option");
         const Ran ran = place.run(words);
         CHECK(ran.status == 2);
-        CHECK(ran.err.starts_with("hekla: error: The following argument was not expected: --no-such-option\n"));
+        CHECK(ran.err.starts_with(fmt::format("hekla: error: '{}' does not expect '--no-such-option'\n", verb)));
     }
     CHECK(examples.size() > 20);
     for (const auto& [name, count] : examples) CHECK_MESSAGE(count != 0, name);
+}
+
+TEST_CASE("a misspelled option gets the nearest one, `help VERB` is that verb's help, and a closed pipe is silent") {
+    const Place place;
+    const auto error = [&](const std::vector<std::string>& words) {
+        const Ran ran = place.run(words);
+        CHECK(ran.status == 2);
+        return ran.err;
+    };
+    CHECK(error({"train", "--hlp"}) == "hekla: error: 'hekla train' has no option '--hlp'; did you mean '--help'?\n"
+                                       "See: hekla train --help\n");
+    CHECK(error({"generate", "out", "--promt=x", "--seeds", "1"}) ==
+          "hekla: error: 'hekla generate' has no option '--promt'; did you mean '--prompt'?\n"
+          "See: hekla generate --help\n");
+    CHECK(error({"generate", "out", "--foo", "1", "--bar", "2"}) ==
+          "hekla: error: 'hekla generate' does not expect '--foo 1 --bar 2'\nSee: hekla generate --help\n");
+    CHECK(has(error({"train"}), "hekla: error: 'hekla train': recipe is required\nSee: hekla train --help\n"));
+    CHECK(hekla::test::succeed(place.run({"help", "train"})).out ==
+          hekla::test::succeed(place.run({"train", "--help"})).out);
+    CHECK(hekla::test::succeed(place.run({"help"})).out == hekla::test::succeed(place.run({"--help"})).out);
+    for (const char* words : {"--help", "reference markdown", "recipe keys"}) {
+        const std::string command =
+            fmt::format("'{}' {} 2>error | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}", HEKLA_PROGRAM, words);
+        place.write("pipe.sh", command);
+        CHECK(std::system(("cd '" + place.path("").string() + "' && bash pipe.sh").c_str()) == 0);
+        CHECK(place.read("error") == "");
+    }
 }
 
 // Returns the shell's completions for a command line whose last word is being typed.

@@ -95,6 +95,21 @@ TEST_CASE("every row of the table has a description, and its default is written 
     CHECK(recipe_json().size() == names.size());
 }
 
+TEST_CASE("what is written in place of a key of another trainer is a key of a recipe") {
+    const std::vector<std::string> own = recipe_key_names();
+    const auto exists = [&](const std::string& name) { return std::ranges::find(own, name) != own.end(); };
+    const char* const meant[] = {
+#define HK_FOREIGN_KEY(names, key, what_to_do) key,
+#include "train/foreign_keys.inc"
+#undef HK_FOREIGN_KEY
+    };
+    for (const std::string key : meant) {
+        CAPTURE(key);
+        const bool of_plugin = key.starts_with("adapter.") && key != "adapter.id";
+        CHECK((key.empty() || key == "generate" || of_plugin || exists(key)));
+    }
+}
+
 TEST_CASE("docs/recipes.md is generated from the table") {
     CHECK_MESSAGE(content("docs/recipes.md") == recipe_markdown(),
                   "run: build/bin/hekla recipe keys --markdown > docs/recipes.md");
@@ -103,6 +118,12 @@ TEST_CASE("docs/recipes.md is generated from the table") {
 TEST_CASE("errors contain the position, the key, the given and the expected value") {
     CHECK(refused(with("[train]\nlerning_rate = 1\n")) ==
           "r.toml:8: [train] has no key 'lerning_rate'; did you mean 'learning_rate'?");
+    CHECK(refused(with("[train]\nlr = 1\n")) == "r.toml:8: [train] has no key 'lr'; write train.learning_rate");
+    CHECK(refused(with("[train]\nvocab_size = 1\n")) ==
+          "r.toml:8: [train] has no key 'vocab_size'; write tokenizer.vocab_size");
+    CHECK(refused("batch_size = 4\n") ==
+          "r.toml:1: 'batch_size' is not a key of a recipe; write train.per_device_train_batch_size");
+    CHECK(has(refused(with("[train]\nload_in_4bit = true\n")), "'load_in_4bit'; weights are stored in 16 or 32 bits"));
     CHECK(refused(with("[trian]\nseed = 1\n")) == "r.toml:7: there is no section [trian]; did you mean [train]?");
     CHECK(refused(with("[train]\nmax_steps = \"many\"\n")) ==
           "r.toml:8: train.max_steps: is a string, expected an integer");

@@ -115,7 +115,9 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     texts.rows.resize(std::max<std::size_t>(1, prompts.size()));
     texts.stream = prompts.size() <= 1 && !a.json;
     hk_generate_options options = a.options;
-    options.greedy = a.greedy ? 1 : 0;
+    const bool greedy = a.greedy || options.temperature == 0.0;
+    options.greedy = greedy ? 1 : 0;
+    if (greedy) options.temperature = 1.0;
     options.reference = a.reference ? 1 : 0;
     options.weights = weights_of(a);
     options.model = text(a.model);
@@ -207,7 +209,7 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_flag("--greedy", a->greedy, "always take the most likely token");
     parser
         ->add_option("--temperature", a->options.temperature,
-                     "divides the logits: above 1 more varied, below 1 more predictable text")
+                     "divides the logits: above 1 more varied, below 1 more predictable text; 0: as --greedy")
         ->capture_default_str();
     parser->add_option("--top-k", a->options.top_k, "sample from the K most likely tokens; 0: from all")
         ->capture_default_str();
