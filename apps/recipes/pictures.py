@@ -132,7 +132,7 @@ def main() -> None:
     if (drawn := out / "ladder" / "scaling.svg").exists():
         (folder / "ladder.svg").write_text(drawn.read_text())
     if drawn := sorted(out.glob("reviews-frontier-[0-9]/frontier.svg")):
-        (folder / "reviews-frontier.svg").write_text(re.sub(r"(Reward and distance: )\S*/", r"\1", drawn[0].read_text()))
+        (folder / "reviews-frontier.svg").write_text(re.sub(r"(Reward and distance: )[^\s<]*/", r"\1", drawn[0].read_text()))
     for name in ("translation-rnn", "translation-transformer"):
         report = out / "results" / f"{name}.html"
         found = re.search(r'<svg class="alignment".*?</svg>', report.read_text(), re.S) if report.exists() else None
