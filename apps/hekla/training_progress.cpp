@@ -2,9 +2,12 @@
 
 #include "train/report.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <string_view>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace hekla::app {
@@ -45,7 +48,33 @@ std::vector<hk_score> StepMeans::means(const std::vector<double>& sums, const hk
     return all;
 }
 
-bool Progress::is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+bool Progress::is_terminal() {
+    const char* kind = std::getenv("TERM");
+    return ::isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+namespace {
+
+// Returns how many characters a line of the terminal has.
+std::size_t terminal_columns() {
+    winsize size{};
+    return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+// Returns the bar and the line of a step, in one character less than the columns: some terminals begin a new line after
+// the last one.
+std::string bar_and_line(const hk_train_step& s, std::size_t columns) {
+    const int width = columns >= 110 ? 20 : columns >= 60 ? 10 : 0;
+    std::string bar;
+    if (width > 0) {
+        bar.assign(static_cast<std::size_t>(s.max_steps > 0 ? s.step * width / s.max_steps : width), '#');
+        bar.resize(static_cast<std::size_t>(width), '.');
+        bar = fmt::format("[{}] ", bar);
+    }
+    return bar + train::progress_line(s, std::max<std::size_t>(columns, bar.size() + 2) - 1 - bar.size());
+}
+
+} // namespace
 
 void Progress::step(const hk_train_step& s) {
     means.add(s);
@@ -53,11 +82,7 @@ void Progress::step(const hk_train_step& s) {
         const auto now = std::chrono::steady_clock::now();
         if (now - drawn < std::chrono::milliseconds(50) && s.skipped == 0 && s.step != s.max_steps) return;
         drawn = now;
-        const int width = 20;
-        const int filled = static_cast<int>(s.max_steps > 0 ? s.step * width / s.max_steps : width);
-        std::string bar(static_cast<std::size_t>(filled), '#');
-        bar.resize(width, '.');
-        std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), train::progress_line(s).c_str());
+        std::fprintf(stderr, "\r\x1b[K%s", bar_and_line(s, terminal_columns()).c_str());
         open = true;
     } else if (s.skipped != 0) {
         std::fprintf(stderr, "%s\n", train::progress_line(s).c_str());

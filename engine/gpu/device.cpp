@@ -1,5 +1,6 @@
 #include "gpu/device.hpp"
 
+#include "gpu/driver_advice.hpp"
 #include "gpu/enumerate.hpp"
 #include "gpu/quirks.hpp"
 #include "gpu/result.hpp"
@@ -226,7 +227,10 @@ Status Device::create_instance(const DeviceOptions& options) {
     create.ppEnabledExtensionNames = extensions.data();
     create.enabledLayerCount = static_cast<uint32_t>(layers.size());
     create.ppEnabledLayerNames = layers.data();
-    HK_TRY(to_status(functions_.vkCreateInstance(&create, callbacks(), &instance_), "vkCreateInstance"));
+    const VkResult created = functions_.vkCreateInstance(&create, callbacks(), &instance_);
+    if (created == VK_ERROR_INCOMPATIBLE_DRIVER) // what the loader returns where it finds no driver
+        return not_found(fmt::format("there is no Vulkan driver ({}): {}", result_name(created), driver_advice()));
+    HK_TRY(to_status(created, "vkCreateInstance"));
     Status loaded = functions_.load_instance(instance_);
     if (!loaded.ok()) {
         // Without vkDestroyInstance the instance leaks; with it, the destructor destroys the instance.

@@ -1,5 +1,6 @@
 #include "gpu/device_selection.hpp"
 
+#include "gpu/driver_advice.hpp"
 #include "gpu/quirks.hpp"
 
 #include <algorithm>
@@ -108,9 +109,7 @@ DeviceInfo describe_device(const PhysicalDevice& device, uint32_t index) {
 }
 
 Result<std::size_t> choose_device(std::span<const DeviceInfo> devices, const std::string& select) {
-    if (devices.empty())
-        return not_found("Vulkan lists no device: install a driver (mesa-vulkan-drivers has one for AMD, Intel and any "
-                         "CPU; NVIDIA's comes with its own driver), or check VK_ICD_FILENAMES and VK_DRIVER_FILES");
+    if (devices.empty()) return not_found(fmt::format("Vulkan lists no device: {}", driver_advice()));
     if (select.empty()) return best_device(devices);
     std::size_t index = 0;
     const char* end = select.data() + select.size();

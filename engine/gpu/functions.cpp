@@ -1,5 +1,7 @@
 #include "gpu/functions.hpp"
 
+#include "gpu/driver_advice.hpp"
+
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <string_view>
@@ -66,9 +68,8 @@ Result<std::shared_ptr<Loader>> Loader::open(const std::string& path) {
     void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) {
         const char* why = dlerror();
-        return not_found(fmt::format("the Vulkan loader {} cannot be opened ({}): install libvulkan1 and a driver "
-                                     "(mesa-vulkan-drivers has one for AMD, Intel and any CPU)",
-                                     name, why ? why : "no reason given"));
+        return not_found(fmt::format("the Vulkan loader {} cannot be opened ({}): {}", name,
+                                     why ? why : "no reason given", driver_advice()));
     }
     auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(handle, "vkGetInstanceProcAddr"));
     if (!get) {

@@ -82,28 +82,54 @@ nlohmann::ordered_json taps_object(std::span<const hk_tap> taps) {
 
 } // namespace
 
-std::string progress_line(const hk_train_step& r) {
+namespace {
+
+// A part of a line of progress. Where the line is too long, parts with the lowest rank are left out first.
+struct Part {
+    int rank;
+    std::string text;
+};
+
+std::vector<Part> progress_parts(const hk_train_step& r) {
     const std::span<const hk_score> metrics = scores_in(r.metrics, r.metric_count);
-    std::string text = fmt::format("step {}/{}", r.step, r.max_steps);
+    std::vector<Part> parts{{100, fmt::format("step {}/{}", r.step, r.max_steps)}};
     if (has_rollouts(r))
         for (const auto& [name, shown] : kOfRollouts)
             for (const hk_score& metric : metrics)
-                if (view_of(metric.name) == name) text += fmt::format(" | {} {:.4f}", shown, metric.value);
-    text += fmt::format(" | loss {:.4f}", r.loss);
-    std::string parts;
+                if (view_of(metric.name) == name)
+                    parts.push_back({80, fmt::format(" | {} {:.4f}", shown, metric.value)});
+    parts.push_back({90, fmt::format(" | loss {:.4f}", r.loss)});
+    std::string losses;
     for (const hk_score& loss : scores_in(r.losses, r.loss_count))
-        parts += fmt::format("{}{} {:.4f}", parts.empty() ? "" : ", ", view_of(loss.name), loss.value);
-    if (!parts.empty()) text += fmt::format(" ({})", parts);
-    text += fmt::format(" | norm {:.2f}", r.gradient_norm);
+        losses += fmt::format("{}{} {:.4f}", losses.empty() ? "" : ", ", view_of(loss.name), loss.value);
+    if (!losses.empty()) parts.push_back({40, fmt::format(" ({})", losses)});
+    parts.push_back({20, fmt::format(" | norm {:.2f}", r.gradient_norm)});
     for (const hk_score& metric : has_rollouts(r) ? std::span<const hk_score>() : metrics)
-        text += fmt::format(" | {} {:.4f}", view_of(metric.name), metric.value);
-    text += fmt::format(" | lr {:.1e} | {} | {} tok/s", r.learning_rate, duration_text(r.seconds),
-                        grouped(r.tokens_per_second));
-    if (r.share_of_peak > 0.0) text += fmt::format(" | {:.0f}% of peak", r.share_of_peak * 100.0);
-    text += fmt::format(" | ETA {}", duration_text(r.remaining_seconds));
-    text += taps_text({r.taps, static_cast<std::size_t>(r.tap_count)});
-    if (r.skipped != 0) text += " | SKIPPED: loss or gradient is not finite";
-    return text;
+        parts.push_back({50, fmt::format(" | {} {:.4f}", view_of(metric.name), metric.value)});
+    parts.push_back({60, fmt::format(" | lr {:.1e}", r.learning_rate)});
+    parts.push_back({30, fmt::format(" | {}", duration_text(r.seconds))});
+    parts.push_back({70, fmt::format(" | {} tok/s", grouped(r.tokens_per_second))});
+    if (r.share_of_peak > 0.0) parts.push_back({10, fmt::format(" | {:.0f}% of peak", r.share_of_peak * 100.0)});
+    parts.push_back({85, fmt::format(" | ETA {}", duration_text(r.remaining_seconds))});
+    if (r.tap_count > 0) parts.push_back({5, taps_text({r.taps, static_cast<std::size_t>(r.tap_count)})});
+    if (r.skipped != 0) parts.push_back({95, " | SKIPPED: loss or gradient is not finite"});
+    return parts;
+}
+
+} // namespace
+
+std::string progress_line(const hk_train_step& step, std::size_t columns) {
+    std::vector<Part> parts = progress_parts(step);
+    std::size_t length = 0;
+    for (const Part& part : parts) length += part.text.size();
+    while (length > columns && parts.size() > 1) {
+        const auto last = std::ranges::min_element(parts, {}, &Part::rank);
+        length -= last->text.size();
+        parts.erase(last);
+    }
+    std::string line;
+    for (const Part& part : parts) line += part.text;
+    return line.substr(0, columns);
 }
 
 RunLog::RunLog(RunLog&& other) noexcept

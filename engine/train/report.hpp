@@ -14,8 +14,9 @@
 namespace hekla::train {
 
 // Returns "step 80/2000 | loss 2.5713 | norm 1.15 | lr 1.0e-03 | 41 ms | 18,700 tok/s | 12% of peak | ETA 1:20". If
-// there are several losses, each follows the total in parentheses. Metrics follow the norm.
-std::string progress_line(const hk_train_step& step);
+// there are several losses, each follows the total in parentheses. Metrics follow the norm. columns: what does not fit
+// is left out, the least important first.
+std::string progress_line(const hk_train_step& step, std::size_t columns = std::string::npos);
 std::string duration_text(double seconds); // "41 ms", "3.2 s", "1:20", "2:03:04"
 std::string grouped(double number);        // 18700 -> "18,700"
 

@@ -336,6 +336,25 @@ TEST_CASE("a misspelled option gets the nearest one, `help VERB` is that verb's 
     }
 }
 
+TEST_CASE("without a Vulkan driver each verb says what to install, and train before it trains a tokenizer") {
+    const Place place;
+    place.write("text.txt", "some text\n");
+    place.write("r.toml", "model.architecture = \"gpt2\"\ndata.train = \"text.txt\"\ntokenizer.kind = \"char\"\n"
+                          "output.dir = \"out\"\n");
+    for (const char* words : {"devices", "doctor", "train r.toml"}) {
+        CAPTURE(words);
+        place.write("run.sh", fmt::format("export VK_DRIVER_FILES=/nowhere VK_ICD_FILENAMES=/nowhere\n"
+                                          "'{}' {} >all 2>&1; echo \"status $?\" >>all",
+                                          HEKLA_PROGRAM, words));
+        CHECK(std::system(("cd '" + place.path("").string() + "' && bash run.sh").c_str()) == 0);
+        const std::string all = place.read("all");
+        CAPTURE(all);
+        CHECK(has(all, "Mesa's drivers, for AMD, Intel and any CPU"));
+        CHECK(has(all, "status 1"));
+        CHECK(!has(all, "training a tokenizer"));
+    }
+}
+
 // Returns the shell's completions for a command line whose last word is being typed.
 std::vector<std::string> completed(const Place& place, std::vector<std::string> words) {
     std::string list;

@@ -4,6 +4,7 @@
 #include "output.hpp"
 
 #include "base/philox.hpp"
+#include "gpu/driver_advice.hpp"
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
 #include "program/lowering/half.hpp"
@@ -56,7 +57,7 @@ int run_devices(const Globals& globals, bool json) {
                    version_text(d.api_version), size_text(d.memory_bytes));
         if (!d.usable) fmt::print("   not usable: {}\n", d.why_not);
     }
-    if (listed.value().empty()) return fail("Vulkan lists no device; run `hekla doctor`");
+    if (listed.value().empty()) return fail(fmt::format("Vulkan lists no device: {}", gpu::driver_advice()));
     return kDone;
 }
 
@@ -112,9 +113,7 @@ private:
 bool examine_loader(Doctor& doctor) {
     const auto loader = gpu::Loader::open();
     if (!loader.ok()) {
-        doctor.bad("Vulkan loader", loader.message(),
-                   "run third_party/install, or install libvulkan1 (Debian, Ubuntu), vulkan-icd-loader (Arch), "
-                   "vulkan-loader (Fedora)");
+        doctor.bad("Vulkan loader", loader.message(), "");
         return false;
     }
     gpu::Functions f;
@@ -167,9 +166,7 @@ bool examine_list(Doctor& doctor, const Globals& globals) {
     }
     doctor.number("devices", devices);
     if (!usable) {
-        doctor.bad("devices", listed.value().empty() ? "Vulkan lists none" : "none can be used",
-                   "install a driver: mesa-vulkan-drivers 25 or newer (AMD, Intel, any CPU; third_party/install does "
-                   "it), or NVIDIA's own");
+        doctor.bad("devices", listed.value().empty() ? "Vulkan lists none" : "none can be used", gpu::driver_advice());
         return false;
     }
     return true;

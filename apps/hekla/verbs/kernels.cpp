@@ -4,6 +4,7 @@
 #include "command.hpp"
 #include "fixture.hpp"
 #include "output.hpp"
+#include "training_progress.hpp"
 
 #include "base/file.hpp"
 #include "generate/decoder_program.hpp"
@@ -20,7 +21,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
-#include <unistd.h>
 
 namespace hekla::app {
 namespace {
@@ -298,7 +298,7 @@ Result<int> run_kernels(const Globals& globals, const KernelsArguments& a) {
 
     ordered_json kernels = ordered_json::array();
     std::size_t failed = 0, number = 0;
-    const bool terminal = ::isatty(STDERR_FILENO) == 1;
+    const bool terminal = Progress::is_terminal();
     if (!a.json)
         fmt::print("{} ({})\ndispatches workgroups  regs spills scratch shared waves instrs  kernel [constants]\n",
                    device.device_name, driver);

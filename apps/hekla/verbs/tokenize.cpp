@@ -1,6 +1,7 @@
 // hekla tokenize train, encode, decode, add, speed, inspect.
 #include "command.hpp"
 #include "output.hpp"
+#include "training_progress.hpp"
 
 #include "base/file.hpp"
 #include "data/corpus.hpp"
@@ -106,7 +107,7 @@ int run_tokenize_train(const TokenizeArguments& a) {
     watch_interrupts();
     trainer->set_stop([] { return interrupted(); });
     const bool sentencepiece = a.kind == "unigram" || a.kind == "sentencepiece-bpe";
-    const bool terminal = ::isatty(STDERR_FILENO) == 1;
+    const bool terminal = Progress::is_terminal();
     uint64_t bytes = 0;
     const data::Progress progress = [&](uint64_t done, uint64_t total) {
         bytes = total;
