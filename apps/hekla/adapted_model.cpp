@@ -123,8 +123,6 @@ Result<AdaptedModel> open_adapted_model(const plugin::Registry& registry, const 
                                         bool merged, const Log& log) {
     AdaptedModel m;
     if (infer::is_adapter_folder(adapter)) { HK_ASSIGN(m.foreign, infer::read_adapter_folder(adapter)); }
-    if (m.foreign)
-        for (const std::string& warning : m.foreign->warnings) log.warning(warning);
     HK_TRY(open_folders(registry, adapter, body, m));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, m.spec, nullptr, log));
     plugin::BuildRequest request;

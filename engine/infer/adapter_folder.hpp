@@ -20,7 +20,6 @@ struct AdapterFolder {
     model::Weights weights;
     std::vector<model::TensorView> tensors;         // of the weights, with Hekla's names
     std::vector<std::vector<std::byte>> parts = {}; // of tensors that were divided
-    std::vector<std::string> warnings = {};         // keys of the configuration that are not known
 };
 
 // Returns a configuration's value as text, for messages.

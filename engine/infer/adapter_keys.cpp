@@ -35,6 +35,12 @@ bool is_neutral(std::string_view alternatives, const json& value, const json& co
     });
 }
 
+// Returns whether an option that is not known is off.
+bool is_off(const json& value) {
+    return value.is_null() || value == false || value == 0 || value == "none" || value == "" ||
+           (value.is_structured() && value.empty());
+}
+
 std::string expected(std::string_view alternatives) {
     std::string text;
     any_of(alternatives, [&](std::string_view one) {
@@ -46,22 +52,25 @@ std::string expected(std::string_view alternatives) {
 
 } // namespace
 
-Result<std::vector<std::string>> check_unread_keys(std::string_view whose, const json& config,
-                                                   std::span<const std::string_view> read, const std::string& file) {
-    std::vector<std::string> warnings;
+Status check_unread_keys(std::string_view whose, const json& config, std::span<const std::string_view> read,
+                         const std::string& file) {
+    const std::string library = whose == "peft" ? "PEFT" : fmt::format("{}'s {}", kAdapterHub, whose);
     for (const auto& [key, value] : config.items()) {
         if (std::ranges::count(read, key) > 0) continue;
         const auto known = std::ranges::find_if(
             kUnreadKeys, [&, &name = key](const UnreadKey& one) { return one.whose == whose && one.key == name; });
         if (known == std::end(kUnreadKeys)) {
-            if (!value.is_null()) warnings.push_back(fmt::format("{}: the key '{}' is not known", file, key));
+            if (!is_off(value))
+                return unsupported(
+                    fmt::format("{}: '{}' is {}: this option of {} is not known; remove the key if it does "
+                                "not change what the adapter computes",
+                                file, key, as_text(value), library));
         } else if (!is_neutral(known->values, value, config)) {
-            return unsupported(fmt::format(
-                "{}: '{}' is {}: this option of {} is not supported; expected {}", file, key, as_text(value),
-                whose == "peft" ? "PEFT" : fmt::format("{}'s {}", kAdapterHub, whose), expected(known->values)));
+            return unsupported(fmt::format("{}: '{}' is {}: this option of {} is not supported; expected {}", file, key,
+                                           as_text(value), library, expected(known->values)));
         }
     }
-    return warnings;
+    return {};
 }
 
 } // namespace hekla::infer

@@ -70,7 +70,7 @@ Result<AdapterFolder> read_adapterhub_adapter(const fs::path& folder, const json
             fmt::format("{}: architecture is {}; of AdapterHub's adapters, bottleneck adapters (null), \"lora\", "
                         "\"prefix_tuning\" and \"prompt_tuning\" are supported",
                         file, as_text(kind)));
-    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("bottleneck adapters", given, kKeys, file));
+    HK_TRY(check_unread_keys("bottleneck adapters", given, kKeys, file));
     json own = {{"preset", "seq_bn"}, {"original_ln_before", false}};
     for (const std::string_view name : kKeys) {
         const std::string key(name);
@@ -88,7 +88,6 @@ Result<AdapterFolder> read_adapterhub_adapter(const fs::path& folder, const json
     AdapterFolder adapter{kAdapterHub, "bottleneck", std::move(own), "", std::move(weights), {}};
     if (const json base = config.value("model_name", json()); base.is_string()) adapter.base = base.get<std::string>();
     adapter.tensors = adapter.weights.tensors();
-    adapter.warnings = std::move(warnings);
     return adapter;
 }
 

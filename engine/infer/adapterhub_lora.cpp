@@ -100,11 +100,10 @@ Result<model::Weights> open_adapterhub_weights(const fs::path& folder) {
 }
 
 Result<AdapterFolder> read_adapterhub_lora(const fs::path& folder, const json& config, const std::string& file) {
-    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("LoRA", config.at("config"), kHubLoraKeys, file));
+    HK_TRY(check_unread_keys("LoRA", config.at("config"), kHubLoraKeys, file));
     HK_ASSIGN(json own, own_lora_config(config, file));
     HK_ASSIGN(model::Weights weights, open_adapterhub_weights(folder));
     AdapterFolder adapter{kAdapterHub, "lora", std::move(own), "", std::move(weights), {}};
-    adapter.warnings = std::move(warnings);
     if (const json base = config.value("model_name", json()); base.is_string()) adapter.base = base.get<std::string>();
     std::set<std::string> modules;
     HK_ASSIGN(const std::vector<int64_t> thirds, adapted_thirds(config.at("config"), file));

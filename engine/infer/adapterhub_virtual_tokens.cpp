@@ -110,7 +110,7 @@ Status divide_rows(AdapterFolder& adapter, const model::TensorView& all, const P
 
 Result<AdapterFolder> read_adapterhub_prefix(const fs::path& folder, const json& config, const std::string& file) {
     const json& given = config.at("config");
-    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("prefix tuning", given, kHubPrefixKeys, file));
+    HK_TRY(check_unread_keys("prefix tuning", given, kHubPrefixKeys, file));
     PrefixShape shape;
     HK_ASSIGN(shape.tokens, length_of(given, "prefix_length", file));
     HK_ASSIGN(shape.left_out, left_out_layers(given, file));
@@ -125,7 +125,6 @@ Result<AdapterFolder> read_adapterhub_prefix(const fs::path& folder, const json&
                 {"leave_out", shape.left_out},
                 {"without_positions", true}};
     HK_ASSIGN(AdapterFolder adapter, open_virtual_tokens(folder, config, "prefix_tuning", std::move(own)));
-    adapter.warnings = std::move(warnings);
     for (model::TensorView tensor : adapter.weights.tensors()) {
         HK_ASSIGN(const std::string place, name_after(adapter, tensor.name, ".prefix_tunings."));
         const std::size_t dot = place.find('.');
@@ -158,11 +157,10 @@ Result<AdapterFolder> read_adapterhub_prefix(const fs::path& folder, const json&
 
 Result<AdapterFolder> read_adapterhub_prompt(const fs::path& folder, const json& config, const std::string& file) {
     const json& given = config.at("config");
-    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("prompt tuning", given, kHubPromptKeys, file));
+    HK_TRY(check_unread_keys("prompt tuning", given, kHubPromptKeys, file));
     HK_ASSIGN(const int64_t tokens, length_of(given, "prompt_length", file));
     HK_ASSIGN(AdapterFolder adapter, open_virtual_tokens(folder, config, "prompt_tuning",
                                                          {{"num_virtual_tokens", tokens}, {"after_embeddings", true}}));
-    adapter.warnings = std::move(warnings);
     for (model::TensorView tensor : adapter.weights.tensors()) {
         HK_ASSIGN(const std::string part, name_after(adapter, tensor.name, ".prompt_tunings."));
         if (part.starts_with("base_model_embeddings.")) continue; // the body's own

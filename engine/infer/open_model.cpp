@@ -294,9 +294,6 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     HK_ASSIGN(m.generation, generate::settings_of(m.path, m.config));
     HK_ASSIGN(UsedAdapters used, use_adapters(options.adapters, options.adapters_by_row, options.slots, spec));
     m.adapters = std::move(used.adapters);
-    for (const StoredAdapter& adapter : m.adapters)
-        if (adapter.foreign)
-            for (const std::string& warning : adapter.foreign->warnings) log.warning(warning);
     m.slots = std::move(used.slots);
     m.has_slots = !m.slots.empty() || options.slots.count > 0;
     m.rows_choose = m.has_slots || options.adapters_by_row;

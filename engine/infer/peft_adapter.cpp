@@ -164,11 +164,10 @@ Result<AdapterFolder> read_peft_adapter(const fs::path& folder, const json& conf
         return unsupported(fmt::format("{}: peft_type is {}; supported are \"LORA\", \"POLY\", \"IA3\", "
                                        "\"LN_TUNING\", \"PROMPT_TUNING\" and \"PREFIX_TUNING\"",
                                        file, as_text(type)));
-    HK_ASSIGN(std::vector<std::string> warnings, check_unread_keys("peft", config, kind->keys, file));
+    HK_TRY(check_unread_keys("peft", config, kind->keys, file));
     HK_ASSIGN(json own, own_config(*kind, config, file));
     HK_ASSIGN(model::Weights weights, model::Weights::open(folder, "adapter_model"));
     AdapterFolder adapter{"PEFT", std::string(kind->id), std::move(own), "", std::move(weights), {}};
-    adapter.warnings = std::move(warnings);
     if (const json base = config.value("base_model_name_or_path", json()); base.is_string())
         adapter.base = base.get<std::string>();
     for (model::TensorView tensor : adapter.weights.tensors()) {

@@ -2,7 +2,6 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "infer/adapter_keys.hpp"
 #include "infer/adapterhub_adapter.hpp"
 #include "infer/peft_adapter.hpp"
 #include "model/finite.hpp"
@@ -35,10 +34,6 @@ Result<AdapterFolder> read_adapter_folder(const fs::path& folder) {
     Result<AdapterFolder> adapter =
         peft ? read_peft_adapter(folder, config, file) : read_adapterhub_adapter(folder, config, file);
     if (!adapter.ok()) return adapter;
-    if (!peft) {
-        HK_ASSIGN(const std::vector<std::string> of_file, check_unread_keys("file", config, {}, file));
-        adapter->warnings.insert(adapter->warnings.begin(), of_file.begin(), of_file.end());
-    }
     const std::string weights = adapter->weights.path().string();
     if (adapter->tensors.empty()) return corrupt(fmt::format("{}: contains no tensors", weights));
     for (const model::TensorView& tensor : adapter->tensors) HK_TRY(model::check_finite(tensor).with_context(weights));

@@ -30,8 +30,6 @@ Result<LoadedAdapters> load_adapters(const Recipe& recipe, const plugin::Composi
         parts.takes_head = alone;
         parts.takes_body = alone && (recipe.combine.how.empty() || recipe.combine.how == adapter.spec.name);
         infer::StoredAdapter& from = *adapter.from;
-        if (from.foreign)
-            for (const std::string& warning : from.foreign->warnings) message(warning);
         std::vector<std::string> unused;
         const Result<std::vector<plugin::StoredTensor>> tensors =
             infer::adapter_tensors(from, adapter.spec.name, parts, unused);

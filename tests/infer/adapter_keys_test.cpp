@@ -1,5 +1,5 @@
 // Keys of adapters' configurations: those that change the computation and are not read are refused unless they are
-// neutral, also where their null or their absence means something else than the default; unknown ones are warned of.
+// neutral, also where their null or their absence means something else than the default.
 #include "base/temporary_folder.hpp"
 #include "infer/read_adapter.hpp"
 #include "support.hpp"
@@ -111,7 +111,6 @@ TEST_CASE("adapters: neutral values, and keys of training and of names, change n
         const auto read = adapter.read();
         REQUIRE_MESSAGE(read.ok(), read.message());
         CHECK(read->config == before);
-        CHECK(read->warnings.empty());
     }
 }
 
@@ -150,16 +149,17 @@ TEST_CASE("adapters: null and a missing key are what the library takes them for"
     }
 }
 
-TEST_CASE("adapters: unknown keys are warned of by name") {
+TEST_CASE("adapters: an unknown key may change the computation, and is refused by name unless it is off") {
     for (const char* fixture : {"lora-gpt2", "prefix-gpt2", "bottleneck-bert-pfeiffer", "hub-lora-gpt2"}) {
         CAPTURE(fixture);
         Adapter adapter(fixture);
-        (*adapter.inner)["some_tool"] = {{"version", 2}};
         (*adapter.inner)["some_null"] = nullptr;
+        (*adapter.inner)["some_flag"] = false;
+        CHECK(adapter.read().ok());
+        (*adapter.inner)["some_option"] = {{"version", 2}};
         const auto read = adapter.read();
-        REQUIRE_MESSAGE(read.ok(), read.message());
-        REQUIRE(read->warnings.size() == 1);
-        CHECK(read->warnings[0].find("'some_tool' is not known") != std::string::npos);
+        CHECK(read.status().code() == Code::unsupported);
+        CHECK_MESSAGE(read.message().find("'some_option' is ") != std::string::npos, read.message());
     }
 }
 
