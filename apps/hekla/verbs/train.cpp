@@ -162,12 +162,12 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     if (a.seeds > 0) return run_seeds(context.context, error, a);
     const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);
     if (!recipe.ok()) return fail(recipe.status());
-    if (recipe->tokenizer.kind != "from") // training a tokenizer takes long: a machine without a driver is told before
-        if (const auto listed = gpu::Device::list(context_options(globals).device); !listed.ok())
-            return fail(listed.status());
     watch_interrupts();
     outlive_closed_output();
     if (MpiJob::launched() > 1) return run_process(globals, a, recipe.value());
+    if (recipe->tokenizer.kind != "from") // training a tokenizer takes long: a machine without a driver is told before
+        if (const auto listed = gpu::Device::list(context_options(globals).device); !listed.ok())
+            return fail(listed.status());
     Progress progress;
     progress.logging_steps = recipe->train.logging_steps;
     const std::vector<hk_string> overrides = host_strings(a.overrides);
