@@ -182,9 +182,11 @@ std::string usage_error(const CLI::App& program, const CLI::Error& error) {
     if (is_of_words || dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
         if (std::string misspelled = misspelled_option_error(program); !misspelled.empty()) return misspelled;
     const std::string command = given_verb(program).command;
-    if (is_of_words)
-        return fmt::format("'{0}' does not expect '{1}'\nSee: {0} --help", command,
-                           fmt::join(program.remaining(true), " "));
+    if (is_of_words) {
+        std::vector<std::string> unknown = program.remaining(true);
+        std::erase(unknown, "--"); // what is after it was expected
+        return fmt::format("'{0}' does not expect '{1}'\nSee: {0} --help", command, fmt::join(unknown, " "));
+    }
     return fmt::format("'{0}': {1}\nSee: {0} --help", command, what);
 }
 

@@ -303,7 +303,9 @@ TEST_CASE("every verb of the reference has an example, and the examples are righ
         words.insert(std::ranges::find(words, "--"), "--no-such-option");
         const Ran ran = place.run(words);
         CHECK(ran.status == 2);
-        CHECK(ran.err.starts_with(fmt::format("hekla: error: '{}' does not expect '--no-such-option'\n", verb)));
+        const std::string first = ran.err.substr(0, ran.err.find('\n') + 1); // an example may be of another verb
+        CHECK(first.starts_with("hekla: error: 'hekla "));
+        CHECK(first.ends_with("' does not expect '--no-such-option'\n"));
     }
     CHECK(examples.size() > 20);
     for (const auto& [name, count] : examples) CHECK_MESSAGE(count != 0, name);
