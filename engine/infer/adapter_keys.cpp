@@ -1,5 +1,7 @@
 #include "infer/adapter_keys.hpp"
 
+#include "plugin/alternatives.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -17,18 +19,8 @@ constexpr UnreadKey kUnreadKeys[] = {
 #undef HK_UNREAD_KEY
 };
 
-// Calls f with each alternative until it returns true.
-bool any_of(std::string_view alternatives, const auto& f) {
-    for (;;) {
-        const std::size_t bar = alternatives.find('|');
-        if (f(alternatives.substr(0, bar))) return true;
-        if (bar == std::string_view::npos) return false;
-        alternatives.remove_prefix(bar + 1);
-    }
-}
-
 bool is_neutral(std::string_view alternatives, const json& value, const json& config) {
-    return any_of(alternatives, [&](std::string_view one) {
+    return plugin::any_alternative(alternatives, [&](std::string_view one) {
         if (one == "any") return true;
         if (one == "flat") return config.value("flat", json(false)) == true;
         return value == json::parse(one, nullptr, false);
@@ -43,7 +35,7 @@ bool is_off(const json& value) {
 
 std::string expected(std::string_view alternatives) {
     std::string text;
-    any_of(alternatives, [&](std::string_view one) {
+    plugin::any_alternative(alternatives, [&](std::string_view one) {
         if (one != "flat") text += fmt::format("{}{}", text.empty() ? "" : " or ", one);
         return false;
     });

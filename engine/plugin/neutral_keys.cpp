@@ -1,5 +1,7 @@
 #include "plugin/neutral_keys.hpp"
 
+#include "plugin/alternatives.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
@@ -50,22 +52,16 @@ public:
 
     // Returns whether a value is one of the alternatives.
     bool any(std::string_view alternatives, const json& value) const {
-        while (!alternatives.empty()) {
-            const std::size_t bar = alternatives.find('|');
-            if (is(alternatives.substr(0, bar), value)) return true;
-            alternatives.remove_prefix(bar == std::string_view::npos ? alternatives.size() : bar + 1);
-        }
-        return false;
+        return any_alternative(alternatives, [&](std::string_view one) { return is(one, value); });
     }
     // Returns the alternatives for a message.
     std::string expected(std::string_view alternatives) const {
         std::string all;
-        while (!alternatives.empty()) {
-            const std::size_t bar = alternatives.find('|');
-            if (const std::string one = text(alternatives.substr(0, bar)); !one.empty() && all.find(one) == all.npos)
+        any_alternative(alternatives, [&](std::string_view alternative) {
+            if (const std::string one = text(alternative); !one.empty() && all.find(one) == all.npos)
                 all += (all.empty() ? "" : " or ") + one;
-            alternatives.remove_prefix(bar == std::string_view::npos ? alternatives.size() : bar + 1);
-        }
+            return false;
+        });
         return all;
     }
 
