@@ -51,7 +51,7 @@ std::string advice_for_foreign_key(std::string_view section, std::string_view ke
         return fmt::format("; write {}.{}", own, key);
     for (const auto& [names, meant, what_to_do] : kForeignKeys) {
         if (!has_word(names, key)) continue;
-        if (meant.empty() || meant == "generate") return fmt::format("; {}", what_to_do);
+        if (meant.empty()) return fmt::format("; {}", what_to_do);
         return fmt::format("; write {}{}{}", meant, what_to_do.empty() ? "" : ": ", what_to_do);
     }
     return {};

@@ -80,10 +80,6 @@ nlohmann::ordered_json taps_object(std::span<const hk_tap> taps) {
     return object;
 }
 
-} // namespace
-
-namespace {
-
 // A part of a line of progress. Where the line is too long, parts with the lowest rank are left out first.
 struct Part {
     int rank;
