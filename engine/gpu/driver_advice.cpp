@@ -19,7 +19,6 @@ constexpr Distribution kDistributions[] = {
     {"rhel", "sudo dnf install mesa-vulkan-drivers vulkan-loader"},
     {"arch", "sudo pacman -S vulkan-icd-loader vulkan-radeon vulkan-intel vulkan-swrast"},
     {"suse", "sudo zypper install libvulkan1 libvulkan_radeon libvulkan_intel libvulkan_lvp"},
-    {"opensuse", "sudo zypper install libvulkan1 libvulkan_radeon libvulkan_intel libvulkan_lvp"},
     {"alpine", "sudo apk add vulkan-loader mesa-vulkan-ati mesa-vulkan-intel mesa-vulkan-swrast"},
     {"void", "sudo xbps-install vulkan-loader mesa-vulkan-radeon mesa-vulkan-intel mesa-vulkan-lavapipe"},
     {"gentoo", "sudo emerge media-libs/vulkan-loader media-libs/mesa (USE=vulkan)"}};
@@ -49,7 +48,7 @@ std::string driver_advice(std::string_view os_release) {
     std::string_view command;
     const auto find = [&](std::string_view word) {
         for (const Distribution& one : kDistributions)
-            if (word == one.id || (one.id == "opensuse" && word.starts_with("opensuse-"))) command = one.command;
+            if (word == one.id) command = one.command;
         return !command.empty();
     };
     any_word_of(os_release, "ID", find) || any_word_of(os_release, "ID_LIKE", find);
