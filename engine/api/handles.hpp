@@ -1,7 +1,7 @@
 // A table of the host's objects by handle. A handle is checked without reading memory of the object, so that using the
 // handle of a destroyed object is an error, not a crash. The table is global, the only global of the engine, so that
-// any number can be checked. It is never destroyed: threads may use it while the process exits, and what a host has not
-// destroyed by then, it may not expect calls from.
+// any number can be checked. It is never destroyed: threads may use it while the process exits, and a host's callbacks
+// are not called then.
 #pragma once
 
 #include "base/status.hpp"

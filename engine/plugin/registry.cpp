@@ -86,7 +86,7 @@ std::string not_searched(const fs::path& folder, bool built_in) {
     const fs::path real = fs::canonical(folder, problem);
     for (fs::path above = real.parent_path(); !problem && above != above.parent_path(); above = above.parent_path())
         if (::stat(above.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) == 0) {
-            info.st_uid = ::geteuid(); // in containers the owner of a mounted folder may not exist
+            info.st_uid = ::geteuid(); // in a container the owner of a mounted folder is often unknown
             if (const std::string_view who = who_may_write(info); !who.empty())
                 return fmt::format("plugin folder {} is in {}, which can be written by {}: not used (chmod go-w {})",
                                    folder.string(), above.string(), who, above.string());
