@@ -1,6 +1,7 @@
 // The C boundary: the entry and exit code of every hk_ function.
 #pragma once
 
+#include "base/host_state.hpp"
 #include "base/status.hpp"
 #include "hekla/hekla.h"
 
@@ -30,9 +31,11 @@ inline std::chrono::nanoseconds nanoseconds_of(uint64_t nanoseconds) {
 // Fills `error` and returns the code.
 int32_t refuse(hk_error* error, int32_t code, std::string_view message) noexcept;
 
-// Runs the body of an API function and converts its Status, or an exception, to a code and a message.
+// Runs the body of an API function, with the engine's locale and floating-point environment, and converts its Status,
+// or an exception, to a code and a message.
 template<class F>
 int32_t guarded(hk_error* error, F&& f) noexcept {
+    const HostState host;
     try {
         const Status status = f();
         return status.ok() ? HK_OK : refuse(error, static_cast<int32_t>(status.code()), status.message());

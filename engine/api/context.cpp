@@ -409,7 +409,7 @@ hk_string hk_version(void) { return hekla::api::view(HEKLA_VERSION); }
 
 hk_string hk_plugin_folder(void) {
     try {
-        static const std::string kFolder = hekla::plugin::built_in_folder().string();
+        static const std::string& kFolder = *new std::string(hekla::plugin::built_in_folder().string());
         return hekla::api::view(kFolder);
     } catch (...) { return {"", 0}; }
 }

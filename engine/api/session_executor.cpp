@@ -1,6 +1,6 @@
 #include "api/session_executor.hpp"
 
-#include "base/thread_name.hpp"
+#include "base/thread.hpp"
 
 #include <new>
 
@@ -21,8 +21,7 @@ void SessionExecutor::start(std::shared_ptr<void> owner, std::function<void()> b
         body_ = std::move(body);
         return;
     }
-    thread_ = std::thread([this, owner = std::move(owner), body = std::move(body)] {
-        name_this_thread("hekla session");
+    thread_ = start_thread("hekla session", [this, owner = std::move(owner), body = std::move(body)] {
         thread_id_ = std::this_thread::get_id();
         body();
         thread_id_ = std::thread::id();

@@ -1,6 +1,7 @@
 #include "base/file.hpp"
 
 #include "base/descriptor.hpp"
+#include "base/unique_name.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -88,7 +89,7 @@ Status write_file_atomically(const std::filesystem::path& path, std::string_view
 }
 
 void remove_leftovers(const std::filesystem::path& path) noexcept {
-    constexpr std::size_t kDrawn = 6; // letters that mkostemp() chose
+    constexpr std::size_t kDrawn = 6; // letters that make_unique_name() draws
     constexpr time_t kFresh = 10;     // seconds; a writer locks its file shortly after creating it
     try {
         const std::string stem = path.filename().string() + ".tmp.";
@@ -137,9 +138,13 @@ void AtomicFile::discard() noexcept {
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
     std::string temporary = path.string() + ".tmp.XXXXXX";
-    const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
-    if (descriptor < 0) return system_error("cannot create a temporary file in its folder", path, errno);
-    ::fchmod(descriptor, 0644);
+    int descriptor = -1;
+    const auto create_file = [&](const char* name) {
+        descriptor = ::open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        return descriptor >= 0;
+    };
+    if (!make_unique_name(temporary, create_file))
+        return system_error("cannot create a temporary file in its folder", path, errno);
     (void)::flock(descriptor, LOCK_EX | LOCK_NB); // tells remove_leftovers() that the writer is alive
     return AtomicFile(path, temporary, descriptor);
 }

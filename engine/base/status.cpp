@@ -30,7 +30,7 @@ Status& Status::operator=(const Status& other) {
 }
 
 const std::string& Status::message() const {
-    static const std::string kEmpty;
+    static const std::string& kEmpty = *new std::string; // never destroyed: threads may use it while the process exits
     return detail_ ? detail_->message : kEmpty;
 }
 

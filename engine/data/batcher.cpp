@@ -1,6 +1,6 @@
 #include "data/batcher.hpp"
 
-#include "base/thread_name.hpp"
+#include "base/thread.hpp"
 
 #include <condition_variable>
 #include <fmt/format.h>
@@ -55,10 +55,7 @@ public:
 
     void start() {
         for (unsigned i = 0; i < options_.threads; ++i)
-            threads_.emplace_back([this] {
-                name_this_thread("hekla batches");
-                run();
-            });
+            threads_.push_back(start_thread("hekla batches", [this] { run(); }));
     }
 
     Result<std::optional<Batch>> next() {

@@ -1,6 +1,6 @@
 #include "data/corpus.hpp"
 
-#include "base/thread_name.hpp"
+#include "base/thread.hpp"
 #include "data/text_chunks.hpp"
 #include "data/text_files.hpp"
 #include "text/text_encoder.hpp"
@@ -73,10 +73,8 @@ void encode_all(const text::Tokenizer& tokenizer, std::span<Encoded> wave) {
     std::size_t started = wave.size();
     try {
         for (; started > 1; --started)
-            threads.emplace_back([&tokenizer, &work = wave[started - 1]] {
-                name_this_thread("hekla tokens");
-                encode(tokenizer, work);
-            });
+            threads.push_back(
+                start_thread("hekla tokens", [&tokenizer, &work = wave[started - 1]] { encode(tokenizer, work); }));
     } catch (const std::system_error&) {
         // No more threads available: slower, with the same result.
     }

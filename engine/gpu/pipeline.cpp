@@ -1,6 +1,7 @@
 #include "gpu/pipeline.hpp"
 
 #include "base/file.hpp"
+#include "base/thread.hpp"
 #include "gpu/result.hpp"
 #include "gpu/without_int64.hpp"
 
@@ -317,7 +318,8 @@ std::vector<Result<std::shared_ptr<const Pipeline>>> Pipelines::get(std::span<co
     std::vector<std::thread> others;
     others.reserve(threads);
     try {
-        while (others.size() + 1 < std::min<std::size_t>(threads, missing)) others.emplace_back(work);
+        while (others.size() + 1 < std::min<std::size_t>(threads, missing))
+            others.push_back(start_thread("hekla kernels", work));
     } catch (const std::system_error&) {} // no more threads: those that there are do it
     work();
     for (std::thread& other : others) other.join();

@@ -5,10 +5,10 @@
 namespace hekla::graph {
 
 const std::vector<OperationInfo>& operation_table() {
-    static const std::vector<OperationInfo> kTable = {
+    static const auto& kTable = *new std::vector<OperationInfo>{
 #define HK_OPERATION_TABLE
 #include "graph/operation_table.inc"
-    };
+    }; // never destroyed: threads may use it while the process exits
     return kTable;
 }
 

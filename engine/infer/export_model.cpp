@@ -176,6 +176,11 @@ private:
         if (!one->model.composition->invocations().empty())
             return unsupported(fmt::format("{}: the adapter has {}, and a file has no form of it", folder.string(),
                                            plugin::kInvocationTokens));
+        if (one->model.composition->virtual_tokens().count > 0) // rows of an exported model begin with their own tokens
+            return unsupported(
+                fmt::format("{}: a model with an adapter's virtual tokens (prompt or prefix tuning) cannot "
+                            "be exported: use the adapter's folder itself",
+                            folder.string()));
         HK_ASSIGN(one->smallest, describe_smallest(one->model));
         if (!folder_) {
             HK_ASSIGN(folder_, model::ModelFolder::open(one->model.path));
@@ -217,8 +222,6 @@ private:
     Status embedding(Head& head) {
         HK_TRY(head.not_of_tokens);
         const plugin::Composition& composition = *head.model.composition;
-        if (composition.virtual_tokens().count > 0) // rows of an exported model begin with their own tokens
-            return unsupported("a model with an adapter's virtual tokens (prompt or prefix tuning) cannot be exported");
         const auto row = [](const char* name, int64_t length) {
             return plugin::BatchField{name, graph::Kind::int32, graph::Shape{1, length}};
         };

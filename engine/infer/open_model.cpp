@@ -245,6 +245,19 @@ Status check_unused(const StoredAdapter& adapter, const std::vector<std::string>
     return {};
 }
 
+// Error: the scale of a use is not 1, and among the tensors are some of the body, which the adapter replaces.
+Status check_scale(double scale, const StoredAdapter& from, std::span<const plugin::StoredTensor> tensors,
+                   const AdaptedModelParts& model) {
+    if (scale == 1.0) return {};
+    for (const plugin::StoredTensor& tensor : tensors)
+        if (model.body.contains(tensor.tensor.name))
+            return unsupported(fmt::format(
+                "{}: the scale is {}, but the adapter replaces '{}' of the body (a trained norm, bias or layer), and a "
+                "scale acts only on what an adapter adds: remove the scale",
+                from.path.string(), scale, tensor.tensor.name));
+    return {};
+}
+
 // Puts the tensors of ModelOptions::adapters into `tensors`. Errors: an adapter of another body; see adapter_tensors().
 Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& options,
                     std::vector<plugin::StoredTensor>& tensors, const Log& log) {
@@ -263,6 +276,7 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
         std::vector<std::string> unused;
         Result<std::vector<plugin::StoredTensor>> found = adapter_tensors(adapter, name, parts, unused);
         if (!found.ok()) return found.status().with_context(what);
+        HK_TRY(check_scale(options.adapters.each[i].scale, adapter, found.value(), parts).with_context(what));
         HK_TRY(check_unused(adapter, unused, options, parts).with_context(what));
         if (!unused.empty())
             log.warning(fmt::format("{}: {}: tensors that the model does not have are not used: {}", what,

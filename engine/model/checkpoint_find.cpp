@@ -69,6 +69,8 @@ Result<Checkpoint> read_manifest(const fs::path& folder) {
                                        in_quotes(digits)));
         checkpoint.files.push_back(std::move(record));
     }
+    if (checkpoint.files.empty())
+        return corrupt(fmt::format("{}: lists no files, so it proves nothing about the checkpoint", where));
     return checkpoint;
 }
 

@@ -1,6 +1,7 @@
 #include "model/staged_folder.hpp"
 
 #include "base/file.hpp"
+#include "base/unique_name.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -28,9 +29,8 @@ fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.
 // Creates a new empty folder TARGET.KIND-XXXXXX.
 Result<fs::path> make_temporary_name(const fs::path& target, const char* kind) {
     std::string name = fmt::format("{}.{}-XXXXXX", target.string(), kind);
-    if (::mkdtemp(name.data()) == nullptr)
+    if (!make_unique_name(name, [](const char* made) { return ::mkdir(made, 0777) == 0; }))
         return system_error("cannot create a temporary folder in its parent", target, errno);
-    ::chmod(name.c_str(), 0755);
     return fs::path(name);
 }
 

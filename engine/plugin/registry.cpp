@@ -30,6 +30,8 @@ constexpr std::string_view kNotSupportedYet =
 // Returns the drafts of this host.
 std::vector<Draft> host_drafts() { return {{HK_ROLLOUT_DRAFT, nullptr}, {HK_REWARD_DRAFT, nullptr}}; }
 
+constexpr std::size_t kLongestChain = 64; // of plugins that need each other
+
 // "hekla.architecture/1" -> "architecture"
 std::string kind_of(std::string_view interface_id) {
     const std::size_t dot = interface_id.find('.'), slash = interface_id.find('/');
@@ -49,15 +51,24 @@ std::string choices_text(std::string_view word, Texts choices) {
 // Returns which other users may write to a file or folder; empty: none. The user's own group counts as the user, since
 // many systems have one group per user.
 std::string_view who_may_write(const struct stat& info) {
+    if (info.st_uid != ::geteuid() && info.st_uid != 0) return "its owner, another user";
     if ((info.st_mode & S_IWOTH) != 0) return "everyone";
     return (info.st_mode & S_IWGRP) != 0 && info.st_gid != ::getegid() ? "its group" : "";
 }
 
+// Returns what to do about who_may_write().
+std::string_view remedy(const struct stat& info) {
+    return info.st_uid != ::geteuid() && info.st_uid != 0 ? "chown it to the user who runs Hekla" : "chmod go-w it";
+}
+
 // Returns why a plugin's file is not used; empty if it is.
-std::string not_used(const fs::path& file) {
+std::string not_used(const fs::path& file, bool built_in) {
     struct stat info {};
-    if (::stat(file.c_str(), &info) != 0 || who_may_write(info).empty()) return {};
-    return fmt::format("plugin {} can be written by {}: not used (chmod go-w it)", file.string(), who_may_write(info));
+    if (::stat(file.c_str(), &info) != 0) return {};
+    if (built_in) info.st_uid = ::geteuid(); // who owns the installation could replace the program as well
+    if (who_may_write(info).empty()) return {};
+    return fmt::format("plugin {} can be written by {}: not used ({})", file.string(), who_may_write(info),
+                       remedy(info));
 }
 
 // Returns why a folder is not searched; empty if it is. Its parents count too, since a user who may rename them can
@@ -67,15 +78,19 @@ std::string not_searched(const fs::path& folder, bool built_in) {
     struct stat info {};
     if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
         return fmt::format("plugin folder {} does not exist", folder.string());
+    if (built_in) info.st_uid = ::geteuid();
     if (const std::string_view who = who_may_write(info); !who.empty())
-        return fmt::format("plugin folder {} can be written by {}: not used (chmod go-w it)", folder.string(), who);
+        return fmt::format("plugin folder {} can be written by {}: not used ({})", folder.string(), who, remedy(info));
     if (built_in) return {};
     std::error_code problem;
     const fs::path real = fs::canonical(folder, problem);
     for (fs::path above = real.parent_path(); !problem && above != above.parent_path(); above = above.parent_path())
-        if (::stat(above.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) == 0 && !who_may_write(info).empty())
-            return fmt::format("plugin folder {} is in {}, which can be written by {}: not used (chmod go-w {})",
-                               folder.string(), above.string(), who_may_write(info), above.string());
+        if (::stat(above.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) == 0) {
+            info.st_uid = ::geteuid(); // in a container the owner of a mounted folder is often unknown
+            if (const std::string_view who = who_may_write(info); !who.empty())
+                return fmt::format("plugin folder {} is in {}, which can be written by {}: not used (chmod go-w {})",
+                                   folder.string(), above.string(), who, above.string());
+        }
     return {};
 }
 
@@ -89,7 +104,7 @@ public:
         if (!read.ok()) return warn(read.message());
         Manifest manifest = read.take();
         manifest.built_in = built_in;
-        if (const std::string why = not_used(manifest.library); !why.empty()) return warn(why);
+        if (const std::string why = not_used(manifest.library, built_in); !why.empty()) return warn(why);
         std::vector<Provided> shown;
         std::map<std::string_view, std::vector<std::string>> hidden; // by the manifest that takes precedence
         for (const Provided& p : manifest.provides) {
@@ -150,7 +165,7 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log, std::pmr:
             if (it->path().extension() == ".json") files.push_back(it->path());
         std::ranges::sort(files); // so that ids always resolve the same way
         for (const fs::path& file : files) {
-            if (const std::string why = not_used(file); !why.empty())
+            if (const std::string why = not_used(file, built_in); !why.empty())
                 found.warn(why);
             else
                 found.take(file, built_in);
@@ -217,6 +232,9 @@ Status Registry::check_needs(const Manifest& manifest) const {
     std::vector<std::string_view> path; // of names, from the manifest's on
     std::set<std::string_view> complete;
     const auto visit = [&](const auto& self, const Manifest& one) -> Status {
+        if (path.size() >= kLongestChain)
+            return failed_precondition(fmt::format("plugin '{}' ({}) needs a chain of more than {} plugins",
+                                                   manifest.plugin, manifest.file, kLongestChain));
         path.push_back(one.plugin);
         for (const auto& [name, version] : one.needs) {
             if (std::ranges::find(path, name) != path.end())

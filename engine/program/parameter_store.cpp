@@ -114,12 +114,13 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
         if (options.gradients || options.moments.count > 0)
             return invalid_argument("a store that is trained has parameters of its own: leave StoreOptions::share out");
         std::shared_ptr<SharedWeights> weights = options.shared;
-        if (weights == nullptr) {
-            HK_ASSIGN(weights, SharedWeights::create(memory, bytes_of_chunks(store->chunks_)));
-            for (const gpu::Buffer& chunk : weights->chunks())
-                HK_TRY(runtime.gpu().staging->fill(chunk, 0, chunk.bytes(), 0));
-        }
+        const bool found = weights != nullptr;
+        if (!found) { HK_ASSIGN(weights, SharedWeights::create(memory, bytes_of_chunks(store->chunks_))); }
         store->shared_ = std::make_unique<Shared>(std::move(weights));
+        HK_TRY(store->restore()); // all other readers may have evicted them
+        if (!found)
+            for (const gpu::Buffer& chunk : store->shared_->reader.chunks())
+                HK_TRY(runtime.gpu().staging->fill(chunk, 0, chunk.bytes(), 0));
         ParameterStore* const self = store.get();
         runtime.sharing_[self] = {[self] { return self->evict(); }, [self] { return self->restore(); }};
     }

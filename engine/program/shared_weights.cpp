@@ -26,10 +26,8 @@ Result<std::shared_ptr<SharedWeights>> SharedWeights::create(gpu::Memory& memory
     return weights;
 }
 
-SharedWeights::Reader::Reader(std::shared_ptr<SharedWeights> weights) : weights_(std::move(weights)) {
-    const std::lock_guard guard(weights_->mutex_);
-    ++weights_->awake_;
-}
+// Asleep, because the weights may be evicted or moving: the store calls restore() before it reads them.
+SharedWeights::Reader::Reader(std::shared_ptr<SharedWeights> weights) : weights_(std::move(weights)), awake_(false) {}
 
 SharedWeights::Reader::~Reader() {
     const std::lock_guard guard(weights_->mutex_);

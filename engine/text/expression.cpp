@@ -9,6 +9,7 @@ namespace hekla::text {
 namespace {
 
 constexpr uint32_t kMostSteps = 100'000;
+constexpr uint32_t kMostHeap = 16 << 10; // KiB of backtracking, which steps alone do not bound: a group may be large
 
 PCRE2_SPTR units(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
 
@@ -32,6 +33,7 @@ struct Matcher {
         if (m.match == nullptr || m.context == nullptr) return out_of_memory("the regular expression's match data");
         pcre2_set_match_limit(m.context.get(), kMostSteps);
         pcre2_set_depth_limit(m.context.get(), kMostSteps);
+        pcre2_set_heap_limit(m.context.get(), kMostHeap);
         return m;
     }
 

@@ -3,6 +3,7 @@
 
 #include "collate.hpp"
 
+#include <charconv>
 #include <cmath>
 
 namespace hekla::plugin {
@@ -63,8 +64,7 @@ inline std::string json_text(std::string_view s) {
 inline std::string json_number(double x) {
     if (!std::isfinite(x)) return "null";
     char text[32];
-    std::snprintf(text, sizeof text, "%.9g", x);
-    return text;
+    return {text, std::to_chars(text, text + sizeof text, x, std::chars_format::general, 9).ptr};
 }
 template<class Range>
 std::string json_numbers(const Range& values) {

@@ -111,3 +111,16 @@ TEST_CASE("a file above the size limit is rejected before it is read") {
     CHECK(read_file(folder / "file", 5).value() == "12345");
     CHECK(says(read_file(folder / "file", 4).status(), "file: is 5 bytes long, at most 4 were expected"));
 }
+
+TEST_CASE("a new file has the mode that the umask leaves") {
+    const Folder folder;
+    for (const mode_t mask : {mode_t{0022}, mode_t{0077}, mode_t{0002}}) {
+        const mode_t before = ::umask(mask);
+        const Status written = write_file_atomically(folder / "file", "text");
+        ::umask(before);
+        REQUIRE_MESSAGE(written.ok(), written.message());
+        struct stat info {};
+        REQUIRE(::stat((folder / "file").c_str(), &info) == 0);
+        CHECK((info.st_mode & 0777) == (0666 & ~mask));
+    }
+}

@@ -153,6 +153,7 @@ TEST_CASE("any damage falls back to the previous checkpoint, with a reason") {
         {"another step", manifest_with("\"step\": 20", "\"step\": 21"), "its step is not that of the folder's name"},
         {"step negative", manifest_with("\"step\": 20", "\"step\": -20"), "its step is not that of the folder's name"},
         {"no files", manifest_is(R"({"format":"hekla.checkpoint/1","step":20})"), "has no \"files\" object"},
+        {"no file listed", manifest_is(R"({"format":"hekla.checkpoint/1","step":20,"files":{}})"), "lists no files"},
         {"path outside", manifest_with("\"config.json\"", "\"../config.json\""),
          "is not the name of a file in the folder"},
         {"absolute path", manifest_with("\"config.json\"", "\"/etc/passwd\""),

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory_resource>
+#include <unistd.h>
 
 namespace manifest_test {
 
@@ -287,6 +288,16 @@ TEST_CASE("registry: folders, parent folders, manifests and libraries that other
         CHECK(plugin::Registry::scan({folder}).manifests().empty());
         fs::permissions(open, before);
     }
+    if (::geteuid() == 0) // only root can give a file to another user
+        for (const fs::path& given : {folder, manifest, library}) {
+            CAPTURE(given.string());
+            REQUIRE(::chown(given.c_str(), 12345, static_cast<gid_t>(-1)) == 0);
+            const std::vector<std::string> reported = warnings();
+            REQUIRE(reported.size() == 1);
+            CHECK(reported[0].find("can be written by its owner, another user: not used (chown it") !=
+                  std::string::npos);
+            REQUIRE(::chown(given.c_str(), 0, static_cast<gid_t>(-1)) == 0);
+        }
     // Like /tmp: anyone may write there, but not rename other users' files.
     fs::permissions(folder.parent_path(), fs::perms::others_write | fs::perms::sticky_bit, fs::perm_options::add);
     CHECK(warnings().empty());

@@ -8,7 +8,7 @@
 namespace hekla::text {
 
 const Json& member(const Json& object, const char* key) {
-    static const Json kNull;
+    static const Json& kNull = *new Json; // never destroyed: threads may use it while the process exits
     const auto at = object.find(key);
     return at == object.end() ? kNull : *at;
 }

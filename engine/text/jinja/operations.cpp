@@ -1,5 +1,7 @@
 #include "text/jinja/operations.hpp"
 
+#include "base/read_real.hpp"
+#include "base/trimmed.hpp"
 #include "text/jinja/strings.hpp"
 
 #include <algorithm>
@@ -33,6 +35,15 @@ std::optional<std::string> optional_text(const Value* value) {
 int64_t integer_or(const Value* value, int64_t otherwise) {
     if (value == nullptr || !value->is_number() || std::isnan(value->real())) return otherwise;
     return static_cast<int64_t>(std::clamp(value->real(), -0x1p53, 0x1p53));
+}
+
+// Returns the number that a text is, or 0, as the filters `int` and `float` do.
+double real_of(std::string_view text) {
+    text = trimmed(text);
+    if (text.starts_with('+') && text.size() > 1 && text[1] != '-') text.remove_prefix(1);
+    double number = 0.0;
+    const auto [end, error] = read_real(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size() ? number : 0.0;
 }
 
 // Returns a value by a path of names, as the filters with `attribute` do.
@@ -352,7 +363,7 @@ Result<Value> apply_filter(std::string_view name, const Value& value, const Argu
     }
     if (name == "int" || name == "float") {
         double number = value.is_number() ? value.real() : 0.0;
-        if (const std::string* digits = value.string()) number = std::strtod(digits->c_str(), nullptr);
+        if (const std::string* digits = value.string()) number = real_of(*digits);
         if (name == "float") return Value(number);
         if (!(std::abs(number) < 0x1p53)) return invalid_argument("an integer is larger than 2^53");
         return Value(static_cast<int64_t>(number));

@@ -1,3 +1,4 @@
+#include "base/read_real.hpp"
 #include "text/jinja/deeper.hpp"
 #include "text/jinja/syntax.hpp"
 #include "text/jinja/tokens.hpp"
@@ -373,7 +374,11 @@ private:
             return constant(std::move(text));
         }
         if (token.kind == Token::Kind::integer) return constant(static_cast<int64_t>(std::atoll(token.text.c_str())));
-        if (token.kind == Token::Kind::real) return constant(std::strtod(token.text.c_str(), nullptr));
+        if (token.kind == Token::Kind::real) {
+            double number = 0.0;
+            read_real(token.text.data(), token.text.data() + token.text.size(), number);
+            return constant(number);
+        }
         if (token.kind == Token::Kind::name) {
             if (token.text == "true" || token.text == "True") return constant(true);
             if (token.text == "false" || token.text == "False") return constant(false);

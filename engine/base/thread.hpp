@@ -1,0 +1,40 @@
+// The only place that creates threads of the engine.
+#pragma once
+
+#include "base/host_state.hpp"
+
+#include <csignal>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+
+namespace hekla {
+
+// Starts a thread that a library may have in any process: all signals are blocked, so that the host's threads handle
+// them, and numbers are computed and written as everywhere in the engine (HostState). name: at most 15 bytes, shown by
+// debuggers. Throws std::system_error if there are no more threads.
+template<class F>
+std::thread start_thread(const char* name, F&& f) {
+    class Blocked {
+    public:
+        Blocked() {
+            sigset_t all;
+            sigfillset(&all);
+            pthread_sigmask(SIG_SETMASK, &all, &before_);
+        }
+        ~Blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+        Blocked(const Blocked&) = delete;
+        Blocked& operator=(const Blocked&) = delete;
+
+    private:
+        sigset_t before_{};
+    };
+    const Blocked blocked; // inherited by the new thread
+    return std::thread([name, body = std::forward<F>(f)]() mutable {
+        pthread_setname_np(pthread_self(), name);
+        const HostState host;
+        body();
+    });
+}
+
+} // namespace hekla
