@@ -469,7 +469,7 @@ Result<Evaluation> TrainingRun::evaluate(On split) {
         exchange::Communicator alone;
         const auto limit = static_cast<uint64_t>(std::max<int64_t>(recipe_.train.eval_batches, 0) * evaluation_batch());
         // Test data is read whole.
-        return rollouts_->evaluate(*of, split == On::test ? 0 : limit, true, alone);
+        return rollouts_->evaluate(*of, split == On::test ? uint64_t{0} : limit, true, alone);
     }
     Evaluation result;
     HK_TRY(set_evaluation_scalars());
