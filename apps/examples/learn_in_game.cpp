@@ -321,7 +321,7 @@ std::string write_lessons(const fs::path& folder) {
     std::ofstream(recipe) << "[model]\narchitecture = \"gpt2\"\nn_embd = 64\nn_layer = 2\nn_head = 4\nn_positions = 8\n"
                              "resid_pdrop = 0.0\nembd_pdrop = 0.0\nattn_pdrop = 0.0\n"
                              "[objective]\nid = \"completion\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n"
-                             "[data]\ntrain = \""
+                             "[data]\nvalid_fraction = 0.0\ntrain = \""
                           << (folder / "lessons.jsonl").string() << "\"\n[train]\nmax_steps = " << kSteps
                           << "\ncontext_length = 8\nper_device_train_batch_size = 64\nlearning_rate = 3e-3\n"
                              "lr_scheduler_type = \"linear\"\nwarmup_ratio = 0.1\neval_steps = 0\nsave_steps = "

@@ -180,6 +180,7 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
     recipe.tokenizer.kind = "words";
     recipe.tokenizer.vocab_size = 256; // some objectives have a hundred special tokens
     recipe.data.order = "shuffle";
+    recipe.data.valid_fraction = 0.0;
     train::TrainSection& t = recipe.train;
     t.context_length = kLength;
     t.per_device_train_batch_size = 8;

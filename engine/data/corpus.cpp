@@ -178,13 +178,10 @@ Result<Dataset> open_dataset(const text::Tokenizer& tokenizer, const DatasetOpti
         CorpusOptions valid = options.train;
         valid.inputs = options.valid;
         HK_ASSIGN(dataset.valid_corpus, Corpus::open(tokenizer, valid));
-        dataset.train = all;
-        dataset.valid = dataset.valid_corpus->tokens();
-        return dataset;
     }
     const auto train = static_cast<uint64_t>(static_cast<double>(all.size()) * (1.0 - options.valid_fraction));
     dataset.train = all.part(0, train);
-    dataset.valid = all.part(train, all.size() - train);
+    dataset.valid = dataset.valid_corpus ? dataset.valid_corpus->tokens() : all.part(train, all.size() - train);
     return dataset;
 }
 

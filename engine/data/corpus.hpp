@@ -54,8 +54,9 @@ private:
 struct DatasetOptions {
     CorpusOptions train;
     std::vector<std::string> valid; // separate texts for validation, or empty
-    double valid_fraction =
-        0.1; // without `valid`: this share at the end of the tokens (nanoGPT: the last tenth); 0 for none
+    // The share at the end of the tokens that is not trained on (nanoGPT: the last tenth), and without `valid` is
+    // validated on; 0 for none.
+    double valid_fraction = 0.1;
 };
 
 // Texts for training and validation.

@@ -17,6 +17,13 @@ std::optional<BadRow> check_line(const Line& line) {
     return std::nullopt;
 }
 
+Status check_line_ends(const Line& line, const std::string& file) {
+    if (line.number != 1 || !line.end.empty() || line.text.find('\r') == std::string_view::npos) return {};
+    return corrupt(fmt::format("{}: its lines end in CR alone (\\r), as on old Macs; LF or CR LF was expected: convert "
+                               "it, as `tr '\\r' '\\n'` does",
+                               file));
+}
+
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\f\v") == std::string_view::npos; }
 
 std::optional<std::size_t> column_number(std::string_view source) {

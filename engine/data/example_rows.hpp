@@ -50,6 +50,8 @@ bool is_conllu_field(std::string_view source);
 
 // Shared by several formats.
 std::optional<BadRow> check_line(const Line& line); // too long, not UTF-8, NUL
+// Refuses a file whose lines end in CR alone, which is one line otherwise.
+Status check_line_ends(const Line& line, const std::string& file);
 bool is_blank(std::string_view line);
 std::optional<std::size_t> column_number(std::string_view source); // converts "3" to 3; counted from 1
 std::vector<std::string_view> split_tabs(std::string_view line);

@@ -2,8 +2,11 @@
 #include "data/example_rows.hpp"
 
 #include "base/json.hpp"
+#include "base/read_real.hpp"
 #include "text/files/json_file.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace hekla::data {
@@ -18,6 +21,28 @@ std::optional<std::string> as_text(const Json& value) {
     return std::nullopt;
 }
 
+// Returns the integer of a line of JSON whose value as a double is `value`; nothing if that number is written in
+// another way.
+std::optional<std::string_view> long_integer(std::string_view line, double value) {
+    bool quoted = false;
+    for (std::size_t at = 0; at < line.size(); ++at) {
+        if (quoted && line[at] == '\\') {
+            ++at;
+        } else if (line[at] == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (line[at] == '-' || (line[at] >= '0' && line[at] <= '9'))) {
+            const std::size_t end = std::min(line.find_first_not_of("+-.0123456789eE", at), line.size());
+            const std::string_view number = line.substr(at, end - at);
+            double read = 0.0;
+            const auto [last, problem] = read_real(number.data(), number.data() + number.size(), read);
+            if (problem == std::errc() && read == value && number.find_first_of(".eE") == std::string_view::npos)
+                return number;
+            at = end - 1;
+        }
+    }
+    return std::nullopt;
+}
+
 class JsonRows final : public RowSource {
 public:
     JsonRows(LineReader lines, Columns columns) : lines_(std::move(lines)), columns_(columns) {}
@@ -25,10 +50,13 @@ public:
     Result<bool> next(Row& row) override {
         HK_ASSIGN(const std::optional<Line> line, lines_.next());
         if (!line) return false;
+        HK_TRY(check_line_ends(*line, lines_.name()));
         row.line = line->number;
         row.bad = check_line(*line);
         if (row.bad) return true;
         if (is_blank(line->text)) {
+            HK_ASSIGN(const bool last, lines_.only_blanks_follow());
+            if (last) return false; // empty lines at the end of a file are no rows
             row.bad = {Defect::empty, "the line is empty"};
             return true;
         }
@@ -38,6 +66,7 @@ public:
             return true;
         }
         Ordered ordered;
+        line_ = line->text;
         for (std::size_t c = 0; c < columns_.size() && !row.bad; ++c)
             row.bad = read_messages(json.value(), line->text, ordered, columns_[c], row.values[c])
                           ? std::nullopt
@@ -60,7 +89,7 @@ private:
         return true;
     }
 
-    static std::optional<BadRow> read(const Json& object, const ColumnRequest& column, Value& value) {
+    std::optional<BadRow> read(const Json& object, const ColumnRequest& column, Value& value) const {
         const std::string& source = column.source;
         const Json* at = &object;
         std::string_view rest = source;
@@ -77,6 +106,8 @@ private:
         const auto found = at->is_object() ? at->find(std::string(rest)) : at->end();
         if (!at->is_object() || found == at->end() || found->is_null()) return std::nullopt;
         if (found->is_array()) return read_list(*found, {}, column, value);
+        if (const std::optional<std::string_view> digits = lost_digits(*found))
+            return BadRow{Defect::malformed, inexact(source, *digits)};
         const std::optional<std::string> text = as_text(*found);
         if (column.is_list || !text)
             return BadRow{Defect::malformed,
@@ -87,8 +118,8 @@ private:
         return std::nullopt;
     }
 
-    static std::optional<BadRow> read_list(const Json& list, std::string_view key, const ColumnRequest& column,
-                                           Value& value) {
+    std::optional<BadRow> read_list(const Json& list, std::string_view key, const ColumnRequest& column,
+                                    Value& value) const {
         if (!column.is_list && !column.or_first)
             return BadRow{Defect::malformed,
                           column.or_messages ? fmt::format("\"{}\" is a list, expected a text, or a list of messages "
@@ -101,6 +132,9 @@ private:
                 const auto found = item.is_object() ? item.find(std::string(key)) : item.end();
                 inner = item.is_object() && found != item.end() ? &*found : nullptr;
             }
+            if (inner != nullptr)
+                if (const std::optional<std::string_view> digits = lost_digits(*inner))
+                    return BadRow{Defect::malformed, inexact(column.source, *digits)};
             const std::optional<std::string> text = inner != nullptr ? as_text(*inner) : std::nullopt;
             if (!text)
                 return BadRow{Defect::malformed, fmt::format("\"{}\": item {} of the list is not a text", column.source,
@@ -115,8 +149,22 @@ private:
         return std::nullopt;
     }
 
+    // Returns an integer of the line that has more digits than the number that was parsed from it; nothing if there is
+    // none.
+    std::optional<std::string_view> lost_digits(const Json& value) const {
+        constexpr double kMost = 9.2e18; // integers of 64 bits are exact
+        if (!value.is_number_float() || std::abs(value.get<double>()) < kMost) return std::nullopt;
+        return long_integer(line_, value.get<double>());
+    }
+    static std::string inexact(const std::string& source, std::string_view digits) {
+        return fmt::format(
+            "\"{}\" is {}, which has more than 64 bits and would lose digits: write it in quotes, as a text", source,
+            digits);
+    }
+
     LineReader lines_;
     Columns columns_;
+    std::string_view line_; // that is read
 };
 
 } // namespace

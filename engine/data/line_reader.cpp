@@ -1,5 +1,7 @@
 #include "data/line_reader.hpp"
 
+#include <algorithm>
+
 namespace hekla::data {
 namespace {
 
@@ -24,6 +26,19 @@ Result<bool> LineReader::fill() {
     buffer_.resize(before + got);
     at_end_ = got == 0;
     return !at_end_;
+}
+
+Result<bool> LineReader::only_blanks_follow() {
+    for (;;) {
+        const auto from = buffer_.begin() + static_cast<std::ptrdiff_t>(begin_);
+        if (buffer_.find_first_not_of(" \t\r\n\v\f", begin_) != std::string::npos) return false;
+        if (buffer_.size() - begin_ > kRead) { // more blanks than are worth keeping
+            number_ += static_cast<uint64_t>(std::count(from, buffer_.end(), '\n'));
+            begin_ = buffer_.size();
+        }
+        HK_ASSIGN(const bool more, fill());
+        if (!more) return true;
+    }
 }
 
 Result<std::optional<Line>> LineReader::next() {

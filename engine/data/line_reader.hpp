@@ -32,6 +32,9 @@ public:
     // Returns the next line; nothing at the end. Errors: those of ByteStream::read; cancelled.
     Result<std::optional<Line>> next();
 
+    // Returns whether nothing but blanks and empty lines follows. The last line stays valid only if it is empty.
+    Result<bool> only_blanks_follow();
+
 private:
     LineReader(std::unique_ptr<ByteStream> stream, std::string name, std::size_t max_line, StopPoll stop)
         : stream_(std::move(stream)), name_(std::move(name)), max_line_(max_line), stop_(std::move(stop)) {}

@@ -56,6 +56,10 @@ public:
     Result<bool> next(Row& row) override {
         HK_ASSIGN(const bool any, read_fields(row));
         if (!any || row.bad) return any;
+        if (blank_) {
+            HK_ASSIGN(const bool last, lines_.only_blanks_follow());
+            if (last) return false; // empty lines at the end of a file are no rows
+        }
         if (fields_.size() == 1 && fields_[0].empty()) {
             row.bad = {Defect::empty, "the line is empty"};
             return true;
@@ -90,7 +94,9 @@ private:
         fields_.clear();
         HK_ASSIGN(std::optional<Line> line, lines_.next());
         if (!line) return false;
+        HK_TRY(check_line_ends(*line, name()));
         row.line = line->number;
+        blank_ = is_blank(line->text);
         row.bad = check_line(*line);
         if (row.bad) return true;
         if (!quotes_) {
@@ -148,6 +154,7 @@ private:
     std::size_t width_ = 0; // columns per line; 0: not known yet
     std::vector<std::size_t> places_;
     std::vector<std::string> fields_;
+    bool blank_ = false; // of the line of fields_
 };
 
 } // namespace

@@ -135,6 +135,7 @@ WireWriter PluginProtocol::reply_to(MessageKind kind, WireReader& in, const hk_c
     } else {
         const uint64_t index = in.number();
         hk_example example{};
+        example.struct_size = sizeof example;
         hk_error error;
         int32_t code = HK_NOT_FOUND;
         if (corpus != nullptr) code = corpus->get(corpus->context, index, &example, &error);

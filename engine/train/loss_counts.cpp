@@ -3,6 +3,8 @@
 #include "batch/collate.hpp"
 #include "graph/reference.hpp"
 
+#include <algorithm>
+
 namespace hekla::train {
 namespace {
 
@@ -34,6 +36,10 @@ Result<std::vector<double>> loss_counts(const graph::Graph& described, std::span
     std::vector<double> counts;
     for (const graph::Tensor& value : values) counts.push_back(value.data[0]);
     return counts;
+}
+
+bool any_label(std::span<const double> counts) {
+    return std::ranges::any_of(counts, [](double count) { return count > 0.0; });
 }
 
 } // namespace hekla::train

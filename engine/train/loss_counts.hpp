@@ -13,4 +13,7 @@ namespace hekla::train {
 // (graph::Builder::loss), so a batch can have its counts before its step begins. Thread: any.
 Result<std::vector<double>> loss_counts(const graph::Graph& described, std::span<const data::Field> fields);
 
+// Returns whether any element counts in a loss.
+bool any_label(std::span<const double> counts);
+
 } // namespace hekla::train

@@ -16,6 +16,7 @@ enum class Resume : uint8_t {
     warned,   // the run continues with a warning: the result differs from that of an unchanged run
     learning, // as `warned`; an evaluation is not affected
     fitted,   // as `learning`; no warning if train.fit chooses the value
+    split,    // an error if examples would move between training and validation data (train/held_out.hpp)
     free,     // the run continues silently
 };
 

@@ -57,6 +57,10 @@ The column *resume* tells what happens if a run is continued with another value 
 * `warns`: it continues with a warning, and its result differs from that of a run whose key was never changed.
 * `no`: it is refused, because the checkpoint does not match.
 
+A checkpoint records the share of the data that is held out for validation: it depends on the keys of [data] alone, not on
+`train.eval_steps`. If other keys change the learning rate of the next step (`train.max_steps` raised, another warm-up), a warning
+has the old and the new rate.
+
 A checkpoint has its own copies of the model and tokenizer, so the paths `model.from` and `tokenizer.from` may change.
 
 ## Schedules of step scalars
@@ -158,6 +162,7 @@ const char* resume_text(Resume resume) {
     case Resume::warned:
     case Resume::learning: return "warns";
     case Resume::fitted: return "warns, unless `train.fit` is true";
+    case Resume::split: return "no, if examples would move between training and validation";
     case Resume::free: return "yes";
     }
     return "";

@@ -108,7 +108,10 @@ std::vector<Part> progress_parts(const hk_train_step& r) {
     if (r.share_of_peak > 0.0) parts.push_back({10, fmt::format(" | {:.0f}% of peak", r.share_of_peak * 100.0)});
     parts.push_back({85, fmt::format(" | ETA {}", duration_text(r.remaining_seconds))});
     if (r.tap_count > 0) parts.push_back({5, taps_text({r.taps, static_cast<std::size_t>(r.tap_count)})});
-    if (r.skipped != 0) parts.push_back({95, " | SKIPPED: loss or gradient is not finite"});
+    if (r.skipped == kNoLabel)
+        parts.push_back({95, " | SKIPPED: no label"});
+    else if (r.skipped != 0)
+        parts.push_back({95, " | SKIPPED: loss or gradient is not finite"});
     return parts;
 }
 
@@ -218,6 +221,7 @@ Status RunLog::step(const hk_train_step& r) {
     if (r.scalar_count > 0) record["scalars"] = object_of(scores_in(r.scalars, r.scalar_count));
     if (r.tap_count > 0) record["taps"] = taps_object({r.taps, static_cast<std::size_t>(r.tap_count)});
     if (r.skipped != 0) record["skipped"] = true;
+    if (r.skipped == kNoLabel) record["no_label"] = true;
     record["seconds"] = r.seconds;
     record["tokens_per_second"] = r.tokens_per_second;
     if (r.exchanged_bytes > 0) {

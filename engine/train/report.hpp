@@ -13,6 +13,9 @@
 
 namespace hekla::train {
 
+// The value of hk_train_step::skipped of a step whose batch has no label. 1: loss or gradient was not finite.
+inline constexpr int32_t kNoLabel = 2;
+
 // Returns "step 80/2000 | loss 2.5713 | norm 1.15 | lr 1.0e-03 | 41 ms | 18,700 tok/s | 12% of peak | ETA 1:20". If
 // there are several losses, each follows the total in parentheses. Metrics follow the norm. columns: what does not fit
 // is left out, the least important first.

@@ -2,6 +2,7 @@
 
 #include "base/nearest_name.hpp"
 #include "data/documents.hpp"
+#include "train/held_out.hpp"
 #include "train/report.hpp"
 #include "train/tokenizer_choice.hpp"
 
@@ -209,6 +210,7 @@ Result<RunData> RunData::read(const Recipe& recipe, const std::vector<plugin::Co
     data.memory_ = memory;
     data.stop_ = std::move(stop);
     data.recipe_ = &recipe;
+    data.held_out_ = held_out_by(recipe.data);
     if (needs.empty()) return data;
     const DataSection& d = recipe.data;
     const bool has_classes =
@@ -294,6 +296,16 @@ Result<Split> RunData::split_of(std::shared_ptr<const data::EncodedExamples> exa
     return split;
 }
 
+std::string RunData::nothing_held_out(const std::string& all, const std::string& least) const {
+    if (held_out_ == 0.0 && recipe_->data.valid_fraction > 0.0)
+        return "the run was begun by a version that held nothing out with train.eval_steps = 0, and has trained on all "
+               "of data.train: set data.valid";
+    if (held_out_ == 0.0) return "data.valid_fraction = 0 holds nothing out: set data.valid, or a larger fraction";
+    return fmt::format("data.valid_fraction = {} of {} does not hold out {}, or leaves nothing to train on: set "
+                       "data.valid, or another fraction",
+                       held_out_, all, least);
+}
+
 Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                              const std::filesystem::path& cache_folder,
                              const std::function<void(const std::string&)>& message, bool own_threads) {
@@ -307,9 +319,14 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
     options.train.threads = own_threads ? 0 : 1;
     options.train.progress = [this](uint64_t, uint64_t) { return stop_.check("reading data").ok(); };
     options.valid = d.valid;
-    options.valid_fraction = recipe_->train.eval_steps > 0 || !d.valid.empty() ? d.valid_fraction : 0.0;
+    options.valid_fraction = held_out_;
     HK_ASSIGN(data::Dataset opened, data::open_dataset(tokenizer, options));
     texts_ = std::make_shared<data::Dataset>(std::move(opened));
+    const data::TokenView all = texts_->corpus.tokens();
+    if (texts_->train.size() < window && all.size() >= window) { // nothing is held out of a text that is too short
+        texts_->train = all;
+        if (d.valid.empty()) texts_->valid = {};
+    }
     identity_ = texts_->corpus.cache_file().filename().string();
     message(fmt::format("{} files, {} bytes of text, {} tokens to train on, {} to validate with, vocabulary {}",
                         texts_->corpus.file_count(), count_text(texts_->corpus.text_bytes()),
@@ -327,10 +344,11 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
         return split_of(std::make_shared<data::WindowExamples>(view, window), window, name);
     };
     HK_ASSIGN(train_, split(texts_->train, "the training data"));
-    if (texts_->valid.size() > 0) {
-        HK_ASSIGN(valid_, split(texts_->valid,
-                                d.valid.empty() ? "the validation data (the end of the text, data.valid_fraction of it)"
-                                                : "the validation data"));
+    if (!d.valid.empty() || texts_->valid.size() >= window) {
+        HK_ASSIGN(valid_, split(texts_->valid, "the validation data"));
+    } else {
+        without_valid_ = nothing_held_out(fmt::format("{} tokens", count_text(all.size())),
+                                          fmt::format("a row of {} tokens", window));
     }
     return {};
 }
@@ -374,12 +392,11 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     };
     HK_ASSIGN(std::unique_ptr<data::StoredExamples> all, open_one(d.train));
     std::unique_ptr<data::StoredExamples> valid;
-    if (!d.valid.empty()) {
-        HK_ASSIGN(valid, open_one(d.valid));
-    } else if (recipe_->train.eval_steps > 0 && d.valid_fraction > 0.0) { // the last documents, without splitting one
+    const uint64_t read = all->size();
+    if (held_out_ > 0.0) { // the last documents, without splitting one
         auto train = std::make_unique<data::StoredExamples>(memory_);
         valid = std::make_unique<data::StoredExamples>(memory_);
-        const auto first = static_cast<uint64_t>(static_cast<double>(all->size()) * (1.0 - d.valid_fraction));
+        const auto first = static_cast<uint64_t>(static_cast<double>(all->size()) * (1.0 - held_out_));
         const uint64_t document = (*all)[std::min(first, all->size() - 1)].document;
         for (uint64_t i = 0; i < all->size(); ++i) {
             const data::EncodedExample example = (*all)[i];
@@ -387,14 +404,12 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
         }
         HK_TRY(train->finish());
         HK_TRY(valid->finish());
-        if (train->size() == 0)
-            return invalid_argument(
-                fmt::format("{}: the text is one document, so no part of it can be validated on: "
-                            "name other texts in data.valid, set "
-                            "data.valid_fraction = 0, or set in data.documents where a document ends",
-                            fmt::join(d.train, ", ")));
-        all = std::move(train);
+        if (train->size() > 0)
+            all = std::move(train);
+        else
+            valid.reset(); // one document
     }
+    if (!d.valid.empty()) { HK_ASSIGN(valid, open_one(d.valid)); }
     std::string state;
     for (uint64_t i = 0; i < all->size(); ++i) {
         HK_TRY(stop_.check("reading data"));
@@ -407,9 +422,14 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     message(fmt::format("{} documents in {} examples to train on, {} to validate with, vocabulary {}",
                         count_text((*all)[all->size() - 1].document + 1), count_text(all->size()),
                         count_text(valid != nullptr ? valid->size() : 0), tokenizer.vocabulary_size()));
-    HK_ASSIGN(train_, split_of(std::move(all), 1, "the training data"));
+    const std::shared_ptr<const data::StoredExamples> examples = std::move(all);
+    HK_ASSIGN(train_, split_of(examples, 1, "the training data"));
     if (valid != nullptr && valid->size() > 0) {
         HK_ASSIGN(valid_, split_of(std::move(valid), 1, "the validation data"));
+    } else {
+        without_valid_ = nothing_held_out(fmt::format("{} examples of {} documents", count_text(read),
+                                                      count_text((*examples)[examples->size() - 1].document + 1)),
+                                          "a whole document (data.documents sets where one ends)");
     }
     return {};
 }
@@ -591,25 +611,21 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         return std::optional<Split>(split.take());
     };
     const auto all = [](uint64_t) { return true; };
-    const double fraction = recipe_->data.valid_fraction;
-    // Without separate validation data, rows are assigned by the hash of their texts, so that equal rows are in the
-    // same split.
-    const bool held_out = valid_table_ == nullptr && fraction > 0.0 && recipe_->train.eval_steps > 0;
-    const auto validates = [&](uint64_t key) { return static_cast<double>(hash64("valid", key)) * 0x1p-64 < fraction; };
-    if (held_out) {
-        HK_ASSIGN(train_, open_one(train_table_, "train", [&](uint64_t key) { return !validates(key); }));
+    // Rows are assigned by the hash of their texts, so that equal rows are in the same split.
+    const auto validates = [&](uint64_t key) {
+        return static_cast<double>(hash64("valid", key)) * 0x1p-64 < held_out_;
+    };
+    HK_ASSIGN(train_, open_one(train_table_, "train", [&](uint64_t key) { return !validates(key); }));
+    if (valid_table_ != nullptr) {
+        HK_ASSIGN(valid_, open_one(valid_table_, "valid", all));
+    } else if (train_ && held_out_ > 0.0) {
         HK_ASSIGN(valid_, open_one(train_table_, "valid", validates));
-    } else {
-        HK_ASSIGN(train_, open_one(train_table_, "train", all));
-        if (valid_table_ != nullptr) { HK_ASSIGN(valid_, open_one(valid_table_, "valid", all)); }
     }
+    if (!train_) { HK_ASSIGN(train_, open_one(train_table_, "train", all)); } // nothing is held out of so few rows
+    if (!valid_) without_valid_ = nothing_held_out(fmt::format("{} rows", count_text(train_table_->size())), "a row");
     if (test_table_ != nullptr) { HK_ASSIGN(test_, open_one(test_table_, "test", all)); }
-    if (!train_)
-        return invalid_argument(
-            "[data] valid_fraction leaves nothing to train on: give more examples, or name others in "
-            "data.valid");
     HK_ASSIGN(const Hash128 hash, train_table_->hash());
-    identity_ = fmt::format("rows {} {}", to_hex(hash), held_out ? fraction : 0.0);
+    identity_ = fmt::format("rows {} {}", to_hex(hash), held_out_);
     if (recipe_->adapter.names.empty()) return {};
     std::string adapters;
     for (uint64_t row = 0; row < train_table_->size(); ++row) adapters += train_table_->adapter(row) + "\n";

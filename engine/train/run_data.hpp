@@ -68,6 +68,11 @@ public:
                                 std::pmr::memory_resource* memory = std::pmr::new_delete_resource(),
                                 StopPoll stop = {});
 
+    // Sets the share of the training data that is held out (train/held_out.hpp), before open(). Default: that of a run
+    // that begins.
+    void hold_out(double share) { held_out_ = share; }
+    double held_out() const { return held_out_; }
+
     bool is_table() const { return !columns_.empty(); }
     uint64_t table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
     const std::vector<std::string>& classes() const { return classes_; } // empty if the task has none
@@ -89,6 +94,8 @@ public:
 
     const Split& train() const { return *train_; }
     const Split* valid() const { return valid_ ? &*valid_ : nullptr; }
+    // Returns why there is no validation data, with numbers and keys; empty if there is some.
+    const std::string& without_valid() const { return without_valid_; }
     const Split* test() const { return test_ ? &*test_ : nullptr; }
     // The text that an objective mixes with rollouts (data.pretrain); null without it. Its examples have a column
     // "text".
@@ -115,6 +122,9 @@ private:
     Result<Split> split_of(std::shared_ptr<const data::EncodedExamples> examples, uint64_t window,
                            const std::string& name) const;
 
+    // Returns why there is no validation data. all: the training data, "10 rows"; least: what it would need.
+    std::string nothing_held_out(const std::string& all, const std::string& least) const;
+
     const Recipe* recipe_ = nullptr;
     StopPoll stop_;
     std::pmr::memory_resource* memory_ = std::pmr::new_delete_resource();
@@ -126,6 +136,8 @@ private:
     std::optional<text::ChatTemplate> chat_;
     std::optional<int32_t> turn_end_;
     std::optional<Split> train_, valid_, test_, pretrain_;
+    double held_out_ = 0.0;
+    std::string without_valid_;
     std::string identity_;
 };
 

@@ -15,12 +15,15 @@ double remaining(bool cosine, int64_t step, int64_t begin, int64_t end) {
     return cosine ? 0.5 * (1.0 + std::cos(std::numbers::pi * done)) : 1.0 - done;
 }
 
+int64_t warmup_of(const TrainSection& s) {
+    return s.warmup_steps > 0 ? s.warmup_steps
+                              : static_cast<int64_t>(std::llround(s.warmup_ratio * static_cast<double>(s.max_steps)));
+}
+
 } // namespace
 
 double learning_rate(const TrainSection& s, int64_t step) {
-    const int64_t warmup = s.warmup_steps > 0
-                               ? s.warmup_steps
-                               : static_cast<int64_t>(std::llround(s.warmup_ratio * static_cast<double>(s.max_steps)));
+    const int64_t warmup = warmup_of(s);
     if (step < warmup) return s.learning_rate * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
     if (s.lr_scheduler_type == "constant") return s.learning_rate;
     if (s.lr_scheduler_type == "inverse_sqrt")
@@ -71,6 +74,27 @@ Status check_schedule(const std::string& name, const ScheduleSection& s) {
     if (s.end_step > 0 && s.end_step <= s.warmup_steps)
         return refuse(fmt::format("end_step {} must be greater than warmup_steps {}", s.end_step, s.warmup_steps));
     return {};
+}
+
+std::string schedule_change(const TrainSection& before, const TrainSection& now, int64_t step) {
+    constexpr double kNotable = 0.01; // relative
+    if (step == 0 || step >= now.max_steps) return {};
+    const double last = learning_rate(before, step - 1), next = learning_rate(now, step);
+    const double would = step < before.max_steps ? learning_rate(before, step) : last;
+    if (std::abs(next - would) <= kNotable * std::max(std::abs(would), std::abs(next))) return {};
+    std::string text =
+        fmt::format("the learning rate of step {} is {:.2g}, and was {:.2g} in step {}", step + 1, next, last, step);
+    if (before.max_steps != now.max_steps)
+        text += fmt::format(", since train.max_steps {} -> {} changes the {} schedule", before.max_steps, now.max_steps,
+                            now.lr_scheduler_type);
+    if (step < warmup_of(now) && warmup_of(now) != warmup_of(before))
+        text += fmt::format("; it warms up until step {} (was {}): train.warmup_steps = {} keeps the old warm-up",
+                            warmup_of(now), warmup_of(before), warmup_of(before));
+    text += fmt::format("; to continue at the rate that was reached, set train.lr_scheduler_type = \"constant\" and "
+                        "train.learning_rate = {:.3g}; for a new cycle with this schedule, start another run whose "
+                        "model.from is this one",
+                        last);
+    return text;
 }
 
 } // namespace hekla::train

@@ -4,6 +4,8 @@
 #include "base/status.hpp"
 #include "train/recipe.hpp"
 
+#include <string>
+
 namespace hekla::train {
 
 // Returns the learning rate of the update that follows `step` applied ones (step 0 is the first). Linear warm-up, then:
@@ -16,5 +18,9 @@ double scheduled_value(const ScheduleSection& schedule, int64_t step, int64_t ma
 
 // Refuses keys that contradict each other.
 Status check_schedule(const std::string& name, const ScheduleSection& schedule);
+
+// Returns what a resume with other keys makes of the learning rate at `step` (the steps done), with old and new values
+// and what is usually meant instead; empty if the rate continues as it would have.
+std::string schedule_change(const TrainSection& before, const TrainSection& now, int64_t step);
 
 } // namespace hekla::train

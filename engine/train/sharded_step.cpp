@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "base/stopwatch.hpp"
 #include "program/lowering/half.hpp"
+#include "train/loss_counts.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -88,7 +89,6 @@ Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, dou
     numbers_.clear();
     pending_.clear();
     sums_->clear();
-    HK_TRY(optimizer_.set(learning_rate));
     before_ = ranks_.traffic();
     std::vector<double> counts;
     HK_TRY(add_counts(described_, own, counts));
@@ -102,6 +102,7 @@ Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, dou
     }
     tokens_ = counts_.back();
     counts_.pop_back();
+    HK_TRY(optimizer_.set(any_label(counts_) ? learning_rate : 0.0)); // as StepRunner
     HK_ASSIGN(const double scale, optimizer_.loss_scale());
     HK_TRY(runner_.begin(own, counts_, scale));
     started_ = std::chrono::steady_clock::now();
@@ -316,6 +317,7 @@ Result<TakenStep> ShardedStep::take() {
     }
     TakenStep result;
     result.loss = sum.result(counts_);
+    result.labels = any_label(counts_);
     if (reader_ == nullptr)
         for (const program::Shards::Bucket& bucket : store_.shards()->buckets()) {
             HK_ASSIGN(Pending pending, begin_bucket(bucket));

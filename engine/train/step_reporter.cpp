@@ -1,5 +1,9 @@
 #include "train/step_reporter.hpp"
 
+#include "train/report.hpp"
+
+#include <limits>
+
 namespace hekla::train {
 namespace {
 
@@ -39,7 +43,7 @@ Result<StepReporter> StepReporter::open(TrainingRun& run) {
 Status StepReporter::step(const StepResult& result) {
     const TrainSection& s = run_->recipe().train;
     RunProgress& progress = run_->progress();
-    const auto& [loss, outcome, tokens, exchange] = result.taken;
+    const auto& [loss, outcome, tokens, exchange, labels] = result.taken;
     average_seconds_ = average_seconds_ == 0.0 ? result.seconds : 0.9 * average_seconds_ + 0.1 * result.seconds;
     // A share above 1 means that the peak was measured while something else used the device: it is not known.
     const double share = peak_flops_ > 0.0 ? run_->flops(result.micro) / result.seconds / peak_flops_ : 0.0;
@@ -58,11 +62,12 @@ Status StepReporter::step(const StepResult& result) {
 
     hk_train_step& report = step.report;
     report.struct_size = sizeof report;
-    report.skipped = outcome.skipped ? 1 : 0;
+    report.skipped = !labels ? kNoLabel : outcome.skipped ? 1 : 0;
     report.step = progress.step;
     report.max_steps = s.max_steps;
-    report.loss = loss.total;
-    report.loss_z = progress.losses.z(loss.total);
+    // Without a label there is no loss, and that of the network alone (0) would be taken for one.
+    report.loss = labels ? loss.total : std::numeric_limits<double>::quiet_NaN();
+    report.loss_z = progress.losses.z(report.loss);
     report.gradient_norm = outcome.gradient_norm;
     report.learning_rate = result.learning_rate;
     report.seconds = result.seconds;
@@ -80,7 +85,7 @@ Status StepReporter::step(const StepResult& result) {
     report.taps = step.taps.data();
     report.tap_count = step.taps.size();
 
-    progress.losses.add(loss.total);
+    progress.losses.add(report.loss);
     if (run_->events().step) run_->events().step(report);
     return {};
 }

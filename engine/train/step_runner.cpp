@@ -1,5 +1,7 @@
 #include "train/step_runner.hpp"
 
+#include "train/loss_counts.hpp"
+
 namespace hekla::train {
 
 Status StepRunner::begin_gradients(const std::vector<data::Batch>& micro, int64_t step) {
@@ -8,6 +10,10 @@ Status StepRunner::begin_gradients(const std::vector<data::Batch>& micro, int64_
 
 Status StepRunner::begin_update(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
     std::vector<program::Program*> updates;
+    std::vector<double> counts;
+    HK_TRY(add_counts(described_, micro, counts));
+    // Without a label there is nothing to learn: decay and momentum would still move the weights.
+    if (!any_label(counts)) learning_rate = 0.0;
     for (Optimizer* const optimizer : optimizers_) {
         HK_TRY(optimizer->set(learning_rate, micro.size()));
         updates.insert(updates.end(), optimizer->programs().begin(), optimizer->programs().end());
@@ -50,6 +56,7 @@ Result<TakenStep> StepRunner::end_update() {
     HK_ASSIGN(result.outcome, optimizers_.front()->outcome());
     for (std::size_t i = 1; i < optimizers_.size(); ++i) HK_TRY(optimizers_[i]->outcome().status());
     result.tokens = tokens_;
+    result.labels = any_label(counts_);
     return result;
 }
 

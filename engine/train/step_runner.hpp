@@ -17,6 +17,7 @@ struct TakenStep {
     StepOutcome outcome;
     double tokens = 0.0;          // of its rows, padding included, on all ranks
     exchange::Traffic exchange{}; // with other ranks
+    bool labels = true;           // false: no element of its batch counts in a loss, so it changed no weight
 };
 
 class StepRunner {

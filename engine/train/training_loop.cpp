@@ -88,6 +88,7 @@ Result<TrainerResult> TrainingLoop::train() {
         }
         result.stopped = evaluation_stopped_ || (stop_requested() && progress.step < s.max_steps && run_.may_stop());
     }
+    if (without_label_ > 0) message(fmt::format("{} steps had no label and changed no weight", without_label_));
     if (result.stopped && progress.step > 0 && saved_ != progress.step) HK_TRY(write_checkpoint());
     HK_ASSIGN(const std::string why, publish_if_finite());
     if (!why.empty() && !result.stopped)
@@ -129,6 +130,11 @@ Status TrainingLoop::end_step(const StepBatches& micro, double rate, Clock::time
     }
     if (!outcome.skipped || !applied_) tested_ = micro;
     HK_TRY(reporter_->step({*micro, result, rate, seconds}));
+    if (!result.labels && ++without_label_ == 1)
+        run_.log().warning(fmt::format("step {}: no token or row of its batch has a label, so it changes no weight; "
+                                       "more rows in a step (train.gradient_accumulation_steps), a larger "
+                                       "train.context_length or other data would give every step one",
+                                       progress.step));
     if (outcome.scale_too_large)
         run_.log().warning(fmt::format("step {}: a gradient is too large for float16; the update was skipped, and the "
                                        "loss scale is halved",

@@ -65,6 +65,7 @@ private:
     std::optional<Unpublished> unpublished_;
     int64_t saved_ = -1;              // step of the newest published checkpoint; -1: none
     int64_t written_ = -1;            // step of the newest written one
+    int64_t without_label_ = 0;       // steps since this started
     bool applied_ = false;            // whether an update was applied since this started
     bool evaluation_stopped_ = false; // by events.stop, while it waited for a plugin
     StepBatches tested_;              // of the last applied step, or of the last step without one; the first is used

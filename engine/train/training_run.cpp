@@ -48,6 +48,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
     HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
                       recipe.train.context_length, t->fit_options()));
     HK_TRY(t->open_data());
+    if (purpose == Purpose::train) HK_TRY(t->check_validation());
+    if (purpose == Purpose::train) HK_TRY(t->check_labels());
     HK_TRY(t->tell_text_rules());
     if (several && purpose == Purpose::train) HK_TRY(t->send_start());
     if (several) HK_TRY(t->compare_runs());
@@ -196,6 +198,28 @@ Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, i
         }
         return {};
     });
+}
+
+// Most data has a label in its first batch; data without any is read to its end.
+Status TrainingRun::check_labels() const {
+    if (learns_from_rollouts_ || step() >= recipe_.train.max_steps) return {};
+    const Split& split = data_.train();
+    const int64_t batch = recipe_.train.per_device_train_batch_size, length = recipe_.train.context_length;
+    for (uint64_t first = 0; first < split.size(); first += static_cast<uint64_t>(batch)) {
+        HK_TRY(events_.stop.check("reading data"));
+        std::vector<batch::DrawnExample> examples;
+        for (uint64_t i = first; i < std::min(split.size(), first + static_cast<uint64_t>(batch)); ++i)
+            examples.push_back(split.at(i));
+        std::vector<data::Field> fields;
+        HK_TRY(split.make_fields(*composition_, examples, static_cast<uint64_t>(recipe_.train.seed), batch, length,
+                                 fields, host_memory(), 0));
+        HK_ASSIGN(const std::vector<double> counts, loss_counts(described_, fields));
+        if (any_label(counts)) return {};
+    }
+    return invalid_argument(fmt::format(
+        "none of the {} examples of data.train has a label for objective '{}' within train.context_length = {}, so "
+        "there is nothing to learn: raise train.context_length if the labels are further behind, or check the data",
+        grouped(static_cast<double>(split.size())), recipe_.objective.id, length));
 }
 
 std::vector<int64_t> TrainingRun::row_lengths() const {
@@ -426,9 +450,8 @@ Result<Evaluation> TrainingRun::validate(bool whole, exchange::Communicator* ran
 Result<Evaluation> TrainingRun::evaluate(On split) {
     const Split* of = split == On::test ? data_.test() : data_.valid();
     if (of == nullptr)
-        return failed_precondition(split == On::test ? "no test data: set data.test"
-                                                     : "no validation data: set data.valid, or set "
-                                                       "data.valid_fraction and train.eval_steps above 0");
+        return failed_precondition(split == On::test ? std::string("no test data: set data.test")
+                                                     : "no validation data: " + data_.without_valid());
     HK_ASSIGN(const std::optional<uint64_t> texts, texts_to_write());
     if (!start_random_.empty() && !resumes_)
         return failed_precondition(
@@ -444,7 +467,9 @@ Result<Evaluation> TrainingRun::evaluate(On split) {
     HK_TRY(swap_average()); // this run is not trained further
     if (rollouts_ != nullptr) {
         exchange::Communicator alone;
-        return rollouts_->evaluate(*of, 0, true, alone);
+        const auto limit = static_cast<uint64_t>(std::max<int64_t>(recipe_.train.eval_batches, 0) * evaluation_batch());
+        // Test data is read whole.
+        return rollouts_->evaluate(*of, split == On::test ? uint64_t{0} : limit, true, alone);
     }
     Evaluation result;
     HK_TRY(set_evaluation_scalars());

@@ -273,8 +273,12 @@ private:
     Status open_tokenizer();
     std::pmr::memory_resource* host_memory() const { return host_memory_; }
     Status open_data();
-    Status tell_text_rules() const; // of a run that begins
+    Status check_labels() const;     // that there is something to learn
+    Status check_validation() const; // that there is validation data, if the training needs some
+    Status tell_text_rules() const;  // of a run that begins
     Status describe();
+    // Describes a step over a batch of these fields, without dropout if the recipe turns it off.
+    Result<graph::Graph> build_step(const std::vector<plugin::BatchField>& fields) const;
     std::vector<program::ParameterEntry> parameters() const; // without their places in a store
     // The same for a store whose parameters `step`, a graph with gradients, reads.
     std::vector<program::ParameterEntry> parameters_read_by(const graph::Graph& step) const;
@@ -361,7 +365,8 @@ private:
     bool resumes_ = true;                      // not with Purpose::initial and join
     std::optional<model::Checkpoint> found_;   // to resume from
     std::unique_ptr<text::Tokenizer> tokenizer_;
-    text::TextRules text_rules_; // those of the recipe; a resumed run keeps those that it began with
+    text::TextRules text_rules_;     // those of the recipe; a resumed run keeps those that it began with
+    std::optional<double> held_out_; // of the run that is resumed or joined; unset: the recipe's
     RunData data_;
     std::unique_ptr<plugin::Composition> composition_;
     mutable std::map<int32_t, std::optional<plugin::Record>> records_; // by mode

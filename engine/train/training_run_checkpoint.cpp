@@ -5,6 +5,7 @@
 #include "infer/model_tensors.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
+#include "train/held_out.hpp"
 #include "train/recipe_file.hpp"
 #include "train/training_run.hpp"
 #include "train/value_function.hpp"
@@ -195,6 +196,7 @@ Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
     state["architecture"] = composition_->architecture().id;
     state["tokenizer"] = to_hex(tokenizer_->hash());
     state["data"] = data_.identity();
+    state[kHeldOut] = data_.held_out();
     if (!teacher_.empty()) state["teacher"] = teacher_;
     if (composition_->value() != nullptr) state["value"] = true;
     if (!base_.empty()) state["base"] = base_.at("weights");

@@ -17,7 +17,9 @@
 #include "program/lowering/half.hpp"
 #include "program/program_bench.hpp"
 #include "text/tokenizer_trainer.hpp"
+#include "train/dropout.hpp"
 #include "train/fit.hpp"
+#include "train/held_out.hpp"
 #include "train/initial_weights.hpp"
 #include "train/model_spec.hpp"
 #include "train/prune_weights.hpp"
@@ -25,6 +27,7 @@
 #include "train/recipe_rollouts.hpp"
 #include "train/report.hpp"
 #include "train/resume_check.hpp"
+#include "train/schedule.hpp"
 #include "train/text_rules_report.hpp"
 #include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
@@ -97,10 +100,18 @@ std::vector<std::string> gradients_in(const graph::Graph& graph) {
     return names;
 }
 
-bool has_dropout(const graph::Graph& graph) {
-    return std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
-        return node.op == graph::Op::dropout || (node.op == graph::Op::attention && node.real("dropout") > 0.0);
-    });
+// Adds train.context_length to an error of a description that a shorter row does not have.
+Status with_length(const Status& failed, const plugin::Composition& composition, const TrainSection& s) {
+    for (int64_t length = s.context_length / 2; length > 0; length /= 2) {
+        const Result<std::vector<plugin::BatchField>> fields =
+            composition.batch_fields(s.per_device_train_batch_size, length);
+        if (fields.ok() && composition.check(HK_MODE_TRAIN, fields.value()).ok())
+            return {failed.code(),
+                    fmt::format("{}; train.context_length = {} is too long for the model: set it to that "
+                                "limit or less, as {}, or take a model with more",
+                                failed.message(), s.context_length, length)};
+    }
+    return failed;
 }
 
 } // namespace
@@ -110,6 +121,10 @@ Status TrainingRun::read() {
     HK_ASSIGN(std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
     learns_from_rollouts_ = plugin::learns_from_rollouts(registry_, recipe_.objective.id);
+    // A run keeps what it began with: those of earlier versions have no value for preferences.
+    if (std::optional<bool>& off = recipe_.train.disable_dropout;
+        !off && (learns_from_rollouts_ || learns_from_preferences(needs)))
+        off = learns_from_rollouts_ || !found_;
     HK_TRY(check_pretrain(recipe_, registry_, needs));
     HK_TRY(check_islands());
     if (learns_from_rollouts_ && has_islands())
@@ -122,6 +137,7 @@ Status TrainingRun::read() {
         HK_TRY(check_without_rollouts(recipe_));
     }
     HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory(), events_.stop));
+    if (held_out_) data_.hold_out(*held_out_);
     // Missing text files are reported before a tokenizer is trained on the others.
     if (!found_ && !data_.is_table())
         for (const std::vector<std::string>* inputs : {&recipe_.data.train, &recipe_.data.valid})
@@ -194,11 +210,16 @@ Status TrainingRun::same_run(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const std::string text, read_file(checkpoint.file("recipe.toml")));
     HK_ASSIGN(const Recipe before, parse_resolved_recipe(text, checkpoint.file("recipe.toml").string()));
     HK_TRY(settle_batch(&before));
+    if (!recipe_.train.disable_dropout) recipe_.train.disable_dropout = before.train.disable_dropout;
     HK_TRY(settle_parts(std::max<int64_t>(before.distributed.parts, 1)));
     const std::string config_name = checkpoint.file("config.json").string();
     HK_ASSIGN(const std::string config_text, read_file(config_name));
     HK_ASSIGN(const json config, parse_json_object(config_text, config_name));
     text_rules_ = plugin::text_rules_of(config);
+    const std::string state_name = checkpoint.file("trainer_state.json").string();
+    HK_ASSIGN(const std::string state_text, read_file(state_name));
+    HK_ASSIGN(const json state, parse_json_object(state_text, state_name));
+    HK_ASSIGN(held_out_, held_out_of(before, state, recipe_, where, folder_.owned()));
     return check_resume(before, recipe_, where, folder_.owned(), log_);
 }
 
@@ -283,6 +304,30 @@ Status TrainingRun::open_data() {
     return {};
 }
 
+Status TrainingRun::check_validation() const {
+    const TrainSection& s = recipe_.train;
+    const auto needs = [&](const std::string& key) {
+        return failed_precondition(fmt::format("{} needs validation data, and there is none: {}; or change that key",
+                                               key, data_.without_valid()));
+    };
+    if (s.max_steps == 0 || step() >= s.max_steps) return {};
+    for (const auto& [used, key] :
+         {std::pair(s.early_stopping_patience > 0,
+                    fmt::format("train.early_stopping_patience = {}", s.early_stopping_patience)),
+          std::pair(s.load_best_model_at_end, std::string("train.load_best_model_at_end = true"))}) {
+        if (!used) continue;
+        if (s.eval_steps == 0)
+            return invalid_argument(fmt::format("{} needs evaluations, and train.eval_steps = 0: set it above 0, or "
+                                                "remove the first key",
+                                                key));
+        if (data_.valid() == nullptr) return needs(key);
+    }
+    // Without a share to hold out, the recipe asks for no evaluation.
+    if (s.eval_steps > 0 && recipe_.data.valid_fraction > 0.0 && data_.valid() == nullptr)
+        return needs(fmt::format("train.eval_steps = {}", s.eval_steps));
+    return {};
+}
+
 Status TrainingRun::tell_text_rules() const {
     if (found_ || joined_ || !folder_.owned()) return {};
     HK_ASSIGN(const std::vector<std::string> messages,
@@ -302,10 +347,12 @@ Status TrainingRun::describe() {
     const TrainSection& s = recipe_.train;
     policy_ = spec;
     if (learns_from_rollouts_) HK_TRY(describe_rollouts());
-    if (s.disable_dropout.value_or(learns_from_rollouts_)) composition_->freeze_body();
+    if (s.disable_dropout.value_or(false)) composition_->freeze_body();
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
-    HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    Result<graph::Graph> step = build_step(fields);
+    if (!step.ok()) return with_length(step.status(), *composition_, s);
+    described_ = step.take();
     if (learns_from_rollouts_ && !composition_->body_frozen() && has_dropout(described_))
         log_.warning(
             "train.disable_dropout = false: completions are written without dropout and trained with it, so the "
@@ -332,7 +379,7 @@ Status TrainingRun::describe() {
     if (!spec.adapters.empty()) HK_TRY(freeze_for_adapters(spec, names, body_, fields));
     if (rules_.body_frozen) { // described in evaluation mode: a frozen body needs no dropout
         composition_->freeze_body();
-        HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+        HK_ASSIGN(described_, build_step(fields));
     }
     if (!rules_.frozen.empty())
         message(fmt::format("{} of {} parameters are frozen{}", rules_.frozen.size(), names.size(),
@@ -368,9 +415,15 @@ Status TrainingRun::describe() {
         if (length == s.context_length) continue;
         HK_ASSIGN(const std::vector<plugin::BatchField> shorter,
                   composition_->batch_fields(s.per_device_train_batch_size, length));
-        HK_ASSIGN(shorter_[length].described, composition_->build(HK_MODE_TRAIN, shorter));
+        HK_ASSIGN(shorter_[length].described, build_step(shorter));
     }
     return {};
+}
+
+Result<graph::Graph> TrainingRun::build_step(const std::vector<plugin::BatchField>& fields) const {
+    HK_ASSIGN(graph::Graph graph, composition_->build(HK_MODE_TRAIN, fields));
+    if (!recipe_.train.disable_dropout.value_or(false) || !has_dropout(graph)) return graph;
+    return without_dropout(graph);
 }
 
 Status TrainingRun::describe_updates() {
@@ -730,6 +783,11 @@ Status TrainingRun::begin_or_resume() {
         HK_TRY(apply_mask());
     }
     message(fmt::format("resuming after step {} from {}", step(), found_->path.string()));
+    if (!folder_.owned()) return {};
+    HK_ASSIGN(const std::string text, read_file(found_->file("recipe.toml")));
+    HK_ASSIGN(const Recipe before, parse_resolved_recipe(text, found_->file("recipe.toml").string()));
+    if (const std::string change = schedule_change(before.train, recipe_.train, step()); !change.empty())
+        log_.warning(change);
     return {};
 }
 

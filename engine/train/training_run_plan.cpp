@@ -27,6 +27,7 @@ Result<TrainingRun::Plan> TrainingRun::plan(const Recipe& recipe, const plugin::
     t.planned_ = ranks;
     HK_TRY(t.read());
     HK_TRY(t.open_data()); // for the validation data, and the steps of an epoch
+    HK_TRY(t.check_validation());
     return t.plan(target);
 }
 
@@ -104,7 +105,7 @@ Result<TrainingRun::Times> TrainingRun::measure() {
     HK_ASSIGN(graph::Graph measured, differentiated());
     if (slow) {
         HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, s.context_length));
-        HK_ASSIGN(const graph::Graph described, composition_->build(HK_MODE_TRAIN, fields));
+        HK_ASSIGN(const graph::Graph described, build_step(fields));
         HK_ASSIGN(measured, differentiated(described));
     }
     HK_TRY(roll_out());

@@ -6,6 +6,7 @@
 #include "base/json.hpp"
 #include "graph/text.hpp"
 #include "program/tuning.hpp"
+#include "train/held_out.hpp"
 #include "train/recipe_file.hpp"
 #include "train/schedule.hpp"
 
@@ -231,6 +232,7 @@ Status TrainingRun::send_start() {
     std::vector<std::byte> bytes;
     for (const uint8_t byte : json::to_cbor(json{{"recipe", write_recipe(recipe_)},
                                                  {"tokenizer", files},
+                                                 {kHeldOut, data_.held_out()},
                                                  {"framed", text_rules_.framed},
                                                  {"parses_special", text_rules_.parses_special}}))
         bytes.push_back(static_cast<std::byte>(byte));
@@ -243,8 +245,9 @@ Status TrainingRun::receive_start() {
     const json start = json::from_cbor(reinterpret_cast<const uint8_t*>(bytes.data()),
                                        reinterpret_cast<const uint8_t*>(bytes.data()) + bytes.size(), true, false);
     if (!start.is_object() || !start.contains("recipe") || !start.contains("tokenizer") || !start.contains("framed") ||
-        !start.contains("parses_special"))
-        return internal_error("the first message of rank 0 has no recipe, tokenizer and rules of its texts");
+        !start.contains("parses_special") || !start.contains(kHeldOut))
+        return internal_error(
+            "the first message of rank 0 has no recipe, tokenizer, rules of its texts and share of its data");
     HK_ASSIGN(Recipe recipe, parse_resolved_recipe(start["recipe"].get<std::string>(), "the recipe of rank 0"));
     recipe.file = recipe_.file;
     recipe.train.fit = false; // rank 0 has chosen
@@ -255,6 +258,7 @@ Status TrainingRun::receive_start() {
         HK_TRY(write_file_atomically(folder.path() / fs::path(name).filename(),
                                      std::string(binary.begin(), binary.end())));
     }
+    held_out_ = start[kHeldOut].get<double>();
     text_rules_ = {start["framed"].get<bool>(), start["parses_special"].get<bool>()};
     joined_.emplace(std::move(folder));
     return {};

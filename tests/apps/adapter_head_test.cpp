@@ -49,6 +49,7 @@ id = "mlm"
 [head]
 id = "mlm"
 [data]
+valid_fraction = 0.0
 train = "words.txt"
 [train]
 max_steps = 5
@@ -113,6 +114,7 @@ num_key_value_heads = 2
 max_position_embeddings = 32
 tie_word_embeddings = false
 [data]
+valid_fraction = 0.0
 train = "text.txt"
 [tokenizer]
 kind = "char"

@@ -23,6 +23,7 @@ n_head = 2
 n_embd = 16
 n_positions = 16
 [data]
+valid_fraction = 0.0
 train = "text.txt"
 [tokenizer]
 kind = "char"

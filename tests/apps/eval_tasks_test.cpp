@@ -275,6 +275,7 @@ id = "lm"
 kind = "words"
 vocab_size = 20000
 [data]
+valid_fraction = 0.0
 train = "text.txt"
 [train]
 max_steps = 2

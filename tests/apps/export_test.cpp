@@ -25,6 +25,7 @@ n_head = 2
 n_embd = 16
 n_positions = 32
 [data]
+valid_fraction = 0.0
 train = "text.txt"
 [tokenizer]
 kind = "bpe"

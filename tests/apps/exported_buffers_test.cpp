@@ -15,6 +15,7 @@ namespace {
 const char* const kRecipe = R"([model]
 architecture = "normed"
 [data]
+valid_fraction = 0.0
 train = "text.txt"
 [train]
 max_steps = 12

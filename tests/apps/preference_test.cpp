@@ -92,6 +92,30 @@ std::vector<json> logged_steps(const Place& place, const std::string& run) {
 
 } // namespace
 
+TEST_CASE("dpo: dropout is off by default, also in a head and an adapter, so that the first loss is log 2") {
+    const Place place;
+    write_files(place);
+    succeed(place.run({"train", "model.toml", "train.max_steps=2"}));
+    const std::vector<std::string> dropout{"model.resid_pdrop=0.4", "model.embd_pdrop=0.4", "model.attn_pdrop=0.4"};
+    const auto first_loss = [&](const std::string& dir, std::vector<std::string> changes) {
+        std::vector<std::string> command{"train", "dpo.toml", "train.max_steps=1", "output.dir=" + dir};
+        command.insert(command.end(), dropout.begin(), dropout.end());
+        command.insert(command.end(), changes.begin(), changes.end());
+        succeed(place.run(command));
+        return hekla::test::training_steps(place, dir).at(0)["loss"].get<double>();
+    };
+    CHECK(first_loss("off", {}) == doctest::Approx(std::log(2.0)).epsilon(1e-6));
+    CHECK(first_loss("on", {"train.disable_dropout=false"}) != doctest::Approx(std::log(2.0)).epsilon(1e-4));
+    CHECK(has(place.read("off/recipe.toml"), "disable_dropout = true"));
+    // An adapter's dropout is off too.
+    const auto adapter = [&](const std::string& dir, const std::string& rate) {
+        succeed(place.run({"train", "dpo.toml", "train.max_steps=3", "adapter.id=lora", "adapter.lora_dropout=" + rate,
+                           "output.dir=" + dir}));
+        return hekla::test::training_steps(place, dir).at(2)["loss"];
+    };
+    CHECK(adapter("lora", "0.5") == adapter("plain", "0.0"));
+}
+
 TEST_CASE("dpo: the first loss is log 2, preferences are learned, and a resumed run has the same weights") {
     const Place place;
     write_files(place);

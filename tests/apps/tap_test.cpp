@@ -24,6 +24,7 @@ id = "adversarial"
 [head]
 id = ""
 [data]
+valid_fraction = 0.0
 train = "text.txt"
 [train]
 max_steps = 4

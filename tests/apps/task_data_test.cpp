@@ -89,3 +89,15 @@ TEST_CASE("tasks: tagging, regression, pairs and choices from their files") {
     train({"output.dir=choices", "objective.id=multiple_choice", "head.id=multiple_choice", "data.train=choices.jsonl",
            "data.valid=choices.jsonl", "data.format=jsonl", "data.columns={}"});
 }
+
+TEST_CASE("tasks: train.disable_dropout turns off the dropout of the head too") {
+    const Place place;
+    write_task(place);
+    const auto first_loss = [&](const std::string& dir, const std::string& rate, const std::string& off) {
+        succeed(place.run({"train", "task.toml", "train.max_steps=1", "model.classifier_dropout=" + rate,
+                           "train.disable_dropout=" + off, "output.dir=" + dir}));
+        return training_steps(place, dir).at(0)["loss"].get<double>();
+    };
+    CHECK(first_loss("off", "0.5", "true") == first_loss("none", "0.0", "true"));
+    CHECK(first_loss("on", "0.5", "false") != first_loss("plain", "0.0", "false"));
+}

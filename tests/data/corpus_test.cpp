@@ -236,6 +236,8 @@ TEST_CASE("dataset: validation uses the end of the tokens, or separate texts") {
     CHECK(dataset.valid.size() == 100);
     CHECK(tokenizer->decode(all(dataset.train)) + tokenizer->decode(all(dataset.valid)) == content);
     options.valid = {folder.write("valid.txt", "xyz").string()};
+    CHECK(must(open_dataset(*tokenizer, options)).train.size() == 900);
+    options.valid_fraction = 0;
     const Dataset own = must(open_dataset(*tokenizer, options));
     CHECK(own.train.size() == 1000);
     CHECK(tokenizer->decode(all(own.valid)) == "xyz");

@@ -128,9 +128,44 @@ TEST_CASE("JSON lines: texts, numbers, conversations, and missing fields") {
     CHECK(contains(error(R"([1])"), "JSON but not an object"));
     CHECK(contains(error("{\"text\":\"\xFF\",\"label\":1}"), "line 2: byte 10 of the line (0xFF) is not valid UTF-8"));
     CHECK(contains(error(std::string("{\"text\":\"\0\",\"label\":1}", 21)), "is NUL"));
-    CHECK(contains(error(""), "line 2: the line is empty"));
+    CHECK(contains(error("\n{\"text\":\"t\",\"label\":1}"), "line 2: the line is empty"));
     CHECK(contains(error("{\"text\":\"" + std::string(10'000'000, 'a') + "\",\"label\":1}"),
                    "line 2: the line is longer"));
+}
+
+TEST_CASE("empty lines at the end of a file are no rows, of any length and after a line of any format") {
+    for (const std::string& tail : {std::string("\n"), std::string("  \n\n"), std::string("\r\n \t"),
+                                    std::string(200'000, '\n') + std::string(100'000, ' ')}) {
+        CAPTURE(tail.size());
+        const Rows expected{{"a", "1"}};
+        CHECK(Case("a.jsonl", "{\"text\":\"a\",\"label\":1}\n" + tail, kTextLabel).rows() == expected);
+        CHECK(Case("a.csv", "text,label\na,1\n" + tail, kTextLabel).rows() == expected);
+        CHECK(Case("a.tsv", "a\t1\n" + tail, kByNumber).rows() == expected);
+        CHECK(contains(Case("a.tsv", "a\t1\n\n" + tail + "\nb\t2\n", kByNumber).error(), "line 2: the line is empty"));
+    }
+    // A quoted empty field is not an empty line.
+    CHECK(contains(Case("a.csv", "x\n\"\"\n", {{"a", "1"}}).error(), "line 2: the line is empty"));
+}
+
+TEST_CASE("numbers of JSON survive, or are refused by their digits") {
+    const auto row = [](const std::string& number) {
+        return Case("a.jsonl", R"({"text":"a 12300000000000000000000 \" 1","label":)" + number + "}\n", kTextLabel);
+    };
+    for (const char* number : {"18446744073709551615", "-9223372036854775808", "1e+30", "\"12300000000000000000000\""})
+        CHECK(row(number).rows()[0][1] == (number[0] == '"' ? "12300000000000000000000" : number));
+    for (const std::string number : {"12300000000000000000000", "-9223372036854775809", "18446744073709551616"}) {
+        CAPTURE(number);
+        CHECK(contains(row(number).error(), "line 1: \"label\" is " + number + ", which has more than 64 bits"));
+        CHECK(contains(Case("a.jsonl", R"({"text":["b",)" + number + "]}\n", {{"text", "", true, true}}).error(),
+                       number));
+    }
+}
+
+TEST_CASE("lines that end in CR alone are named") {
+    for (const auto& [name, text] : {std::pair("a.csv", "text,label\ra,1\rb,2\r"), std::pair("a.tsv", "a\t1\rb\t2"),
+                                     std::pair("a.jsonl", "{\"text\":\"a\",\"label\":1}\r{}\r")})
+        CHECK(contains(Case(name, text, std::string_view(name) == "a.tsv" ? kByNumber : kTextLabel).error(),
+                       "its lines end in CR alone"));
 }
 
 TEST_CASE("CSV: quotes as in RFC 4180") {

@@ -181,6 +181,7 @@ TEST_CASE("training and generation run through with validation, on a device of i
     for (int i = 0; i < 400; ++i) text += fmt::format("line {} of a text\n", i * 7919 % 1000);
     folder.write("text.txt", text);
     folder.write("recipe.toml", R"([data]
+valid_fraction = 0.0
 train = "text.txt"
 [tokenizer]
 kind = "char"

@@ -247,7 +247,7 @@ TEST_CASE("adapter slots: an encoder reads the prompt of a row again, or not, wh
     std::ofstream(place.recipe())
         << "[model]\narchitecture = \"t5\"\nd_model = 32\nd_kv = 16\nd_ff = 64\nnum_layers = 2\n"
            "num_heads = 2\ndropout_rate = 0.0\n[objective]\nid = \"seq2seq\"\n[head]\n"
-           "id = \"lm\"\n[data]\ntrain = \"none\"\nformat = \"tsv\"\n"
+           "id = \"lm\"\n[data]\nvalid_fraction = 0.0\ntrain = \"none\"\nformat = \"tsv\"\n"
            "columns = [\"source\", \"target\"]\n[tokenizer]\nkind = \"words\"\n"
            "vocab_size = 40\n[train]\nmax_steps = 300\ncontext_length = 8\n"
            "per_device_train_batch_size = 16\nlearning_rate = 1e-2\neval_steps = 0\n"

@@ -35,7 +35,7 @@ struct Lines {
         for (int i = 0; i < 200; ++i) text << "line " << i * i % 97 << " of the text, and some more\n";
         std::ofstream(folder / "recipe.toml")
             << "[model]\narchitecture = \"gpt2\"\nn_embd = 32\nn_layer = 2\nn_head = 2\nn_positions = 64\n[objective]\n"
-               "id = \"clm\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n[data]\ntrain = "
+               "id = \"clm\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n[data]\nvalid_fraction = 0.0\ntrain = "
             << (folder / "text.txt")
             << "\n[train]\nmax_steps = 4\ncontext_length = 32\nper_device_train_batch_size = 4\nsave_steps = 0\n"
                "eval_steps = 0\nmax_grad_norm = 0.0\nfreeze = [\"transformer.wpe.*\"]\n[output]\ndir = "

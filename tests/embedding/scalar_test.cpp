@@ -14,7 +14,7 @@ namespace {
 // Writes a recipe for the plugin `gated`, whose body is scaled by the step scalar "gate".
 void write_recipe(const Place& place) {
     std::ofstream(place.folder / "gated.toml")
-        << "[model]\narchitecture = \"gated\"\n[data]\ntrain = " << (place.folder / "text.txt")
+        << "[model]\narchitecture = \"gated\"\n[data]\nvalid_fraction = 0.0\ntrain = " << (place.folder / "text.txt")
         << "\n[train]\nmax_steps = 5\ncontext_length = 16\neval_steps = 0\nsave_steps = 0\n[output]\ndir = "
         << (place.folder / "run") << "\n";
 }

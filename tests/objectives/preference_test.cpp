@@ -114,6 +114,11 @@ TEST_CASE("rows of answers: the chosen ones come first, prompts are not scored, 
     const Fields cut = collate(task, {pair(task, "abcdef", "gh", "i")}, 1, 4);
     CHECK(task.text(cut.row("input_ids", 0)) == "efgh");
     CHECK(cut.row("next_ids", 0)[3] == eos);
+    // An answer that is too long keeps its beginning, and the token that predicts it.
+    const Fields end = collate(task, {pair(task, "abc", "defghi", "j")}, 1, 4);
+    CHECK(task.text(end.row("input_ids", 0)) == "cdef");
+    CHECK(end.row("next_ids", 0) == task.ids("defg"));
+    CHECK(task.text(end.row("input_ids", 1)) == "abcj");
     // Without a prompt the first token is not scored.
     const Fields free =
         collate(task, {row_of({tokens("chosen", task.ids("ab")), tokens("rejected", task.ids("c"))})}, 1, 4);
@@ -126,6 +131,12 @@ TEST_CASE("reward: rows of pairs and of rankings") {
     CHECK(fields.field("input_ids").shape == std::vector<int64_t>{4, 6});
     CHECK(fields.row("rank_labels", 0) == std::vector<int32_t>{0, 0});
     CHECK(fields.row("rank_labels", 1) == std::vector<int32_t>{-100, -100});
+    // A long row loses the beginning of its prompt, then the end of its answer.
+    const Fields cut = collate(task, {pair(task, "abcdef", "gh", "ijklmnop")}, 1, 6);
+    CHECK(task.text(cut.row("input_ids", 0)).find("gh") != std::string::npos);
+    CHECK(task.text(cut.row("input_ids", 0)).find("ab") == std::string::npos);
+    CHECK(task.text(cut.row("input_ids", 1)).find("ijk") != std::string::npos);
+    CHECK(task.text(cut.row("input_ids", 1)).find("f") == std::string::npos);
     const Objective ranked("reward", {{"ranked", 3}}, "gpt2", "classifier");
     const batch::DrawnExample drawn =
         row_of({tokens("prompt", ranked.ids("ab")), {"ranking", HK_COLUMN_CHOICES, ranked.ids("cde"), {}, {0, 1}}});

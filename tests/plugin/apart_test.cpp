@@ -108,6 +108,10 @@ struct Rows {
         corpus.example_count = examples.size();
         corpus.context = this;
         corpus.get = [](void* context, uint64_t index, hk_example* example, hk_error* error) -> int32_t {
+            if (example->struct_size != sizeof(hk_example)) { // as the host's corpus requires
+                host_error_interface()->set(error, HK_INVALID_ARGUMENT, {"a wrong size", 12});
+                return HK_INVALID_ARGUMENT;
+            }
             auto& rows = *static_cast<Rows*>(context);
             ++rows.asked;
             if (index >= rows.examples.size()) {

@@ -65,7 +65,7 @@ TEST_CASE("recipes") {
     refused(replaced(recipe, "[train]", "[train"), {"recipe.toml:12"});
     refused(replaced(recipe, "architecture = \"gpt2\"", "architecture = \"gtp2\""), {"'gtp2'", "did you mean 'gpt2'?"});
     refused(replaced(recipe, "train = \"text.txt\"", "train = \"txt.txt\""), {"txt.txt", "no such file"});
-    refused(replaced(recipe, "n_positions = 16", "n_positions = 8"), {"16", "8"});
+    refused(replaced(recipe, "n_positions = 16", "n_positions = 8"), {"16", "8", "train.context_length = 16", "as 8"});
     refused(replaced(recipe, "kind = \"char\"", "kind = \"from\"\nfrom = \"nowhere\""), {"nowhere"});
     refused(recipe + "[objective]\nid = \"clmm\"\n", {"'clmm'", "did you mean 'clm'?"});
 

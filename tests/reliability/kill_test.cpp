@@ -188,6 +188,7 @@ id = "classification"
 [head]
 id = "classifier"
 [data]
+valid_fraction = 0.0
 train = "train.tsv"
 [tokenizer]
 kind = "words"

@@ -39,6 +39,7 @@ id = "exact_match"
 column = "answer"
 partial = true
 [data]
+valid_fraction = 0.0
 train = "echo.jsonl"
 [tokenizer]
 kind = "char"

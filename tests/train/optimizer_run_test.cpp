@@ -37,7 +37,7 @@ struct Place {
                           const std::vector<std::string>& overrides = {}) const {
         return parse_recipe(
             "[model]\narchitecture = \"gpt2\"\nn_layer = 1\nn_head = 2\nn_embd = 16\nn_positions = 8\n"
-            "[data]\ntrain = \"" +
+            "[data]\nvalid_fraction = 0.0\ntrain = \"" +
                 path("text.txt").string() +
                 "\"\n[train]\nmax_steps = 6\ncontext_length = 8\nper_device_train_batch_size = 2\n"
                 "gradient_accumulation_steps = 2\nsave_steps = 2\nsave_total_limit = 9\neval_steps = 0\n"

@@ -29,7 +29,7 @@ struct Place {
         std::string content;
         for (int i = 0; i < 20; ++i) content += kText;
         REQUIRE(write_file_atomically(text, content).ok());
-        return parse_recipe("[model]\narchitecture = \"gated\"\n[data]\ntrain = \"" + text +
+        return parse_recipe("[model]\narchitecture = \"gated\"\n[data]\nvalid_fraction = 0.0\ntrain = \"" + text +
                                 "\"\n[train]\nmax_steps = 6\ncontext_length = 8\nsave_steps = 3\neval_steps = 0\n"
                                 "learning_rate = 0.05\n[output]\ndir = \"" +
                                 (folder.path() / run).string() + "\"\n",

@@ -32,7 +32,7 @@ struct Tapped {
         const std::string text = folder.path() / "text.txt";
         REQUIRE(write_file_atomically(text, "the text is not read, and its windows are rows of the batch\n").ok());
         return parse_recipe("[model]\narchitecture = \"gan\"\n[objective]\nid = \"adversarial\"\n[head]\nid = \"\"\n"
-                            "[data]\ntrain = \"" +
+                            "[data]\nvalid_fraction = 0.0\ntrain = \"" +
                                 text +
                                 "\"\n[train]\nmax_steps = 5\ncontext_length = 4\neval_steps = 0\nlearning_rate = "
                                 "0.02\nper_device_train_batch_size = 3\n[output]\ndir = \"" +

@@ -53,7 +53,7 @@ struct Place {
         auto made = parse_recipe("[model]\narchitecture = \"gpt2\"\nn_embd = 128\nn_layer = 2\nn_head = 2\n"
                                  "n_positions = 48\nresid_pdrop = 0.0\nembd_pdrop = 0.0\nattn_pdrop = 0.0\n"
                                  "[objective]\nid = \"clm\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n"
-                                 "[data]\ntrain = \"" +
+                                 "[data]\nvalid_fraction = 0.0\ntrain = \"" +
                                      text + "\"\n[train]\nmax_steps = " + std::to_string(kSteps) +
                                      "\ncontext_length = 40\nper_device_train_batch_size = 3\nsave_steps = 0\n"
                                      "eval_steps = 0\nlearning_rate = 0.002\n[output]\ndir = \"" +

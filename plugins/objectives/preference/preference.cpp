@@ -116,8 +116,12 @@ public:
             const Ids prompt = RowsOfAnswers::prompt_of(example);
             // In prediction the whole text is the prompt.
             if (!example.find("chosen") && !example.find("ranking")) layout_.write(fields, row, prompt, {}, false);
+            const std::size_t width = fields.ints("input_ids").width(), special = layout_.special(false);
             for (std::size_t i = 0; i < all.size(); ++i) {
-                std::vector<int32_t> text(prompt.begin(), prompt.end());
+                // What is too long loses the beginning of its prompt first: the end of a text is the answer.
+                const std::size_t whole = special + prompt.size() + all[i].size();
+                const std::size_t cut = std::min(prompt.size(), whole - std::min(whole, width));
+                std::vector<int32_t> text(prompt.begin() + static_cast<std::ptrdiff_t>(cut), prompt.end());
                 text.insert(text.end(), all[i].begin(), all[i].end());
                 layout_.write(fields, i * labels.rows() + row, text, {}, false);
                 labels[row][i] = 0;
