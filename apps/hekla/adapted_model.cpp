@@ -5,6 +5,7 @@
 #include "infer/base_model.hpp"
 #include "infer/model.hpp"
 #include "infer/read_adapter.hpp"
+#include "infer/separated_tie.hpp"
 #include "infer/weights_folder.hpp"
 
 #include <algorithm>
@@ -130,6 +131,12 @@ Result<AdaptedModel> open_adapted_model(const plugin::Registry& registry, const 
     HK_ASSIGN(m.described, infer::describe_smallest(*m.composition, m.config, request));
     if (m.foreign) {
         HK_TRY(infer::name_by_sites(*m.foreign, m.described.sites));
+        HK_ASSIGN(
+            const std::optional<infer::SeparatedTie> separated,
+            infer::separated_tie(*m.foreign, m.composition->architecture().names, m.described.graph, adapter.string()));
+        if (separated)
+            return infer::cannot_separate(*separated, adapter.string(),
+                                          "generate, eval, predict and export compute that, and this command does not");
         m.adapter_tensors = m.foreign->tensors;
     }
     HK_TRY(find_tensors(m, adapter));

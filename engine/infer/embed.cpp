@@ -75,7 +75,15 @@ Status embed_rows(Model& model, std::span<const std::vector<int32_t>> rows, cons
     bool padded = false;
     {
         const Tensors smallest{{"input_ids", integers(1, 1, 0)}, {"attention_mask", integers(1, 1, 1)}};
-        HK_ASSIGN(padded, reads_field(model, smallest, "attention_mask"));
+        const Result<bool> reads = reads_field(model, smallest, "attention_mask");
+        if (!reads.ok() && model.composition->virtual_tokens().count > 0 &&
+            model.config.value("is_encoder_decoder", nlohmann::json()) == true)
+            return unsupported(
+                "the adapter puts virtual tokens before the rows of the encoder, whose decoder then needs tokens of "
+                "its "
+                "own, which texts do not have: give a file of fields with input_ids and decoder_input_ids (embed "
+                "--fields, hk_embed_options.fields_file), or embed without the adapter");
+        HK_ASSIGN(padded, reads);
     }
     std::vector<std::size_t> order(rows.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

@@ -61,7 +61,11 @@ Status fill(const SlotParameter& parameter, const SlotContent& content, std::spa
 
 Result<double> lora_scale(const json& adapter_config, const std::string& module, int64_t rank) {
     double alpha = adapter_config.value("lora_alpha", 8.0);
+    constexpr std::size_t kMostPatterns = 1 << 12; // as plugins/sdk/target_modules.hpp has it
     const json patterns = adapter_config.value("alpha_pattern", json::object());
+    if (patterns.size() > kMostPatterns)
+        return invalid_argument(
+            fmt::format("alpha_pattern has {} members; expected {} at most", patterns.size(), kMostPatterns));
     for (const auto& [expression, value] : patterns.items()) {
         HK_ASSIGN(const bool matched, text::matches_expression("(.*\\.)?(" + expression + ")", module));
         if (!matched) continue;

@@ -4,6 +4,7 @@
 
 #include "base/stop_poll.hpp"
 #include "infer/adapter_use.hpp"
+#include "infer/separated_tie.hpp"
 #include "infer/tensors.hpp"
 #include "model/folder.hpp"
 #include "plugin/compose.hpp"
@@ -14,6 +15,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -59,6 +61,7 @@ struct Model {
     Status tokenizer_problem;
     std::unique_ptr<plugin::Composition> composition;
     std::vector<StoredAdapter> adapters; // ModelOptions::adapters, in order
+    std::optional<SeparatedTie> untied;  // tied in the folder, and not with its only adapter
     std::vector<SlotContent> slots;      // UsedAdapters::slots
     bool has_slots = false;              // these, or those of ModelOptions::slots
     bool rows_choose = false;            // each row chooses a slot or an adapter (kAdapterRows)

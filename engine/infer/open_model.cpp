@@ -42,12 +42,23 @@ Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& gra
                                                          const model::ModelFolder& folder,
                                                          const model::ModelFolder* base, const Log& log) {
     if (!m.adapters.empty() || m.has_slots) { // the record is of the body alone
-        const auto takes = [&](const std::string& name) { return !is_of_adapter(name) && !m.own.contains(name); };
+        const bool aliased = m.untied && !m.own.contains(m.untied->alias);
+        const auto takes = [&](const std::string& name) {
+            return !is_of_adapter(name) && !m.own.contains(name) && !(aliased && name == m.untied->alias);
+        };
         model::NameRules rules = plugin::model_rules(m.composition->architecture().names);
         if (!std::ranges::all_of(m.own, is_of_adapter)) rules.ignorable.emplace_back("*"); // what an adapter replaces
-        HK_ASSIGN(plugin::FoundTensors found,
-                  plugin::find_some_tensors(graph, folder.weights().tensors(), folder.weights().path().string(), rules,
-                                            takes));
+        const auto find = [&](const std::function<bool(const std::string&)>& wanted) {
+            return plugin::find_some_tensors(graph, folder.weights().tensors(), folder.weights().path().string(), rules,
+                                             wanted);
+        };
+        HK_ASSIGN(plugin::FoundTensors found, find(takes));
+        if (aliased) { // it keeps the values that it was tied to
+            HK_ASSIGN(const plugin::FoundTensors tied,
+                      find([&](const std::string& name) { return name == m.untied->parameter; }));
+            for (plugin::ModelTensor& tensor : plugin::model_tensors(graph))
+                if (tensor.name == m.untied->alias) found.tensors.push_back({tensor, tied.tensors.at(0).stored});
+        }
         return std::move(found.tensors);
     }
     HK_ASSIGN(const std::string difference, difference_from_record(m, log));
@@ -245,12 +256,14 @@ Status check_unused(const StoredAdapter& adapter, const std::vector<std::string>
     return {};
 }
 
-// Error: the scale of a use is not 1, and among the tensors are some of the body, which the adapter replaces.
+// Error: the scale of a use is not 1, and among the tensors are some that the body's folder has, which the adapter
+// replaces.
 Status check_scale(double scale, const StoredAdapter& from, std::span<const plugin::StoredTensor> tensors,
-                   const AdaptedModelParts& model) {
+                   const AdaptedModelParts& model, const Model& m, const model::Weights& weights) {
     if (scale == 1.0) return {};
     for (const plugin::StoredTensor& tensor : tensors)
-        if (model.body.contains(tensor.tensor.name))
+        if (model.body.contains(tensor.tensor.name) || weights.find(tensor.tensor.name) != nullptr ||
+            (m.untied && tensor.tensor.name == m.untied->alias))
             return unsupported(fmt::format(
                 "{}: the scale is {}, but the adapter replaces '{}' of the body (a trained norm, bias or layer), and a "
                 "scale acts only on what an adapter adds: remove the scale",
@@ -259,7 +272,7 @@ Status check_scale(double scale, const StoredAdapter& from, std::span<const plug
 }
 
 // Puts the tensors of ModelOptions::adapters into `tensors`. Errors: an adapter of another body; see adapter_tensors().
-Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& options,
+Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& options, const model::Weights& weights,
                     std::vector<plugin::StoredTensor>& tensors, const Log& log) {
     plugin::BuildRequest request;
     HK_ASSIGN(plugin::Described described, describe_smallest(*m.composition, m.config, request));
@@ -276,14 +289,46 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
         std::vector<std::string> unused;
         Result<std::vector<plugin::StoredTensor>> found = adapter_tensors(adapter, name, parts, unused);
         if (!found.ok()) return found.status().with_context(what);
-        HK_TRY(check_scale(options.adapters.each[i].scale, adapter, found.value(), parts).with_context(what));
+        HK_TRY(
+            check_scale(options.adapters.each[i].scale, adapter, found.value(), parts, m, weights).with_context(what));
         HK_TRY(check_unused(adapter, unused, options, parts).with_context(what));
+        if (!m.composition->head().empty())
+            for (const auto& [alias, parameter] : m.composition->architecture().names.ties)
+                if (std::ranges::find(unused, alias) != unused.end())
+                    return cannot_separate({std::string(alias), std::string(parameter)}, adapter.path.string(),
+                                           "adapters that are used together cannot have a head each")
+                        .with_context(what);
         if (!unused.empty())
             log.warning(fmt::format("{}: {}: tensors that the model does not have are not used: {}", what,
                                     adapter.path.string(), fmt::join(unused, ", ")));
         tensors.insert(tensors.end(), found->begin(), found->end());
     }
     return {};
+}
+
+// Sets Model::untied, and makes the composition again without the tie.
+Status separate_tie(const plugin::Registry& registry, Model& m, plugin::CompositionSpec spec, const Log& log) {
+    StoredAdapter& adapter = m.adapters[0];
+    if (!adapter.foreign) return {}; // trained by Hekla, which keeps the tie
+    const plugin::Provided& architecture = m.composition->architecture();
+    if (std::ranges::none_of(architecture.names.ties, [&](const plugin::TextPair& tie) {
+            return std::ranges::any_of(adapter.foreign->tensors, [&](const model::TensorView& tensor) {
+                return tensor.name == tie.from || tensor.name == tie.to;
+            });
+        }))
+        return {};
+    const std::string where = adapter.path.string();
+    HK_ASSIGN(const graph::Graph tied, describe_smallest(m));
+    HK_ASSIGN(m.untied, separated_tie(*adapter.foreign, architecture.names, tied, where));
+    if (!m.untied) return {};
+    HK_TRY(separate(*m.untied, architecture, spec, where));
+    Result<std::unique_ptr<plugin::Composition>> separated =
+        plugin::Composition::create(registry, spec, m.tokenizer.get(), log);
+    if (!separated.ok()) return cannot_separate(*m.untied, where, separated.message());
+    m.composition = separated.take();
+    m.config["tie_word_embeddings"] = false;
+    HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
+    return check_separate(*m.untied, tied, graph, where);
 }
 
 } // namespace
@@ -315,6 +360,9 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
         HK_TRY(take_head(m.adapters[0], options, spec, m.config)
                    .with_context(fmt::format("adapter '{}'", options.adapters.each[0].name)));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
+    if (has_one_adapter(options) && !m.composition->head().empty())
+        HK_TRY(separate_tie(registry, m, std::move(spec), log)
+                   .with_context(fmt::format("adapter '{}'", options.adapters.each[0].name)));
     return m;
 }
 
@@ -335,7 +383,8 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
     } else {
         HK_ASSIGN(folder, model::ModelFolder::open(m.path));
         HK_ASSIGN(base, open_base(m.config, m.path));
-        if (!m.has_slots && !m.adapters.empty()) HK_TRY(add_adapters(m, graph, options, tensors, log));
+        if (!m.has_slots && !m.adapters.empty())
+            HK_TRY(add_adapters(m, graph, options, folder->weights(), tensors, log));
         for (const plugin::StoredTensor& of_adapter : tensors) m.own.insert(of_adapter.tensor.name);
         HK_ASSIGN(std::vector<plugin::StoredTensor> others,
                   folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
