@@ -2,6 +2,7 @@
 
 #include "crash_report.hpp"
 
+#include "base/printable.hpp"
 #include "hekla/capture.h"
 
 #include <atomic>
@@ -33,13 +34,16 @@ int32_t describe_of(const Globals& globals) {
 // A signal handler can access only globals.
 volatile std::sig_atomic_t g_interrupts = 0;
 volatile std::sig_atomic_t g_first_signal = SIGINT;
+volatile std::sig_atomic_t g_polled = 0;
 
 void on_interrupt(int signal) {
     const int before = g_interrupts;
     g_interrupts = before + 1;
-    if (before == 0) {
+    if (before == 0 && g_polled != 0) {
         g_first_signal = signal;
     } else {
+        constexpr std::string_view kStopped = "hekla: error: stopped before the work began\n";
+        if (before == 0) static_cast<void>(!::write(STDERR_FILENO, kStopped.data(), kStopped.size()));
         std::signal(signal, SIG_DFL);
         std::raise(signal);
     }
@@ -141,13 +145,13 @@ Log Globals::log() const {
             const char* prefix = severity == Severity::error     ? "hekla: error: "
                                  : severity == Severity::warning ? "hekla: warning: "
                                                                  : "hekla: ";
-            std::fprintf(stderr, "%s%.*s\n", prefix, static_cast<int>(message.size()), message.data());
+            std::fprintf(stderr, "%s%s\n", prefix, printable(message).c_str());
         },
         verbose ? Severity::debug : Severity::info);
 }
 
 int fail(const std::string& message) {
-    std::fprintf(stderr, "hekla: error: %s\n", message.c_str());
+    std::fprintf(stderr, "hekla: error: %s\n", printable(message).c_str());
     return kFailed;
 }
 
@@ -261,7 +265,10 @@ int HostContext::create(const Globals& globals, const HostError& error, int32_t 
     return kDone;
 }
 
-bool interrupted() { return g_interrupts > 0; }
+bool interrupted() {
+    g_polled = 1;
+    return g_interrupts > 0;
+}
 
 void watch_interrupts() {
     std::signal(SIGINT, on_interrupt);

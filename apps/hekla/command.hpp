@@ -158,7 +158,9 @@ inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 std::vector<hk_string> host_strings(const std::vector<std::string>& from); // they point into `from`
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// Returns whether SIGINT, SIGTERM or SIGHUP came since watch_interrupts(). The second signal ends the program.
+// Returns whether SIGINT, SIGTERM or SIGHUP came since watch_interrupts(). The second signal ends the program, and so
+// does the first before the first of these calls: the work that asks has not begun, and reading what others wrote, such
+// as a configuration, may take long.
 bool interrupted();
 void watch_interrupts(); // a SIGHUP that is ignored (nohup) stays ignored
 int stopped_status();    // 128 + the number of the first signal, as shells report it: 130 after Ctrl+C

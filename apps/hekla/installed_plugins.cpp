@@ -22,8 +22,9 @@ Result<fs::path> InstalledPlugins::put(const plugin::Manifest& manifest) {
     if (!is_plain_file_name(name + ".json") || name.starts_with('.'))
         return unsupported(
             fmt::format("{}: the name \"{}\" of the plugin cannot be the name of a file", manifest.file, name));
-    HK_ASSIGN(const MappedFile library, MappedFile::open(manifest.library));
-    const std::string hash = sha256_hex(library.text());
+    // Read once: another process may change or shorten the file meanwhile.
+    HK_ASSIGN(const std::string library, read_file(fs::path(manifest.library)));
+    const std::string hash = sha256_hex(library);
     if (!manifest.sha256.empty() && hash != manifest.sha256)
         return corrupt(fmt::format("{}: its sha256 is {}, and {} has {}: build the plugin again", manifest.library,
                                    hash, manifest.file, manifest.sha256));
@@ -47,7 +48,7 @@ Result<fs::path> InstalledPlugins::put(const plugin::Manifest& manifest) {
                     earlier = folder_ / found->get<std::string>();
     fs::create_directories(folder_, problem);
     if (problem) return io_error(fmt::format("{}: cannot create the folder: {}", folder_.string(), problem.message()));
-    HK_TRY(write_file_atomically(folder_ / file, library.text()));
+    HK_TRY(write_file_atomically(folder_ / file, library));
     // The registry does not use what other users may write to.
     constexpr fs::perms kPermissions = fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec |
                                        fs::perms::others_read | fs::perms::others_exec;

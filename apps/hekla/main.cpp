@@ -247,6 +247,7 @@ int main(int argc, char** argv) {
     using namespace hekla::app;
     open_standard_streams();
     std::signal(SIGPIPE, SIG_IGN); // if the reader closes the pipe, writing fails; the signal must not end a training
+    std::signal(SIGXFSZ, [](int) {}); // the same for files beyond `ulimit -f`; child processes get the default again
     const int status = run(argc, argv);
     const hekla::Status written = flush_output();
     if (written.ok()) return status;

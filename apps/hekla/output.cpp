@@ -1,6 +1,7 @@
 #include "output.hpp"
 
 #include "base/file.hpp"
+#include "base/printable.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -22,6 +23,15 @@ Status write_output(const std::string& path, std::string_view text) {
     if (!path.empty() && path != "-") return write_file_atomically(path, text);
     std::fwrite(text.data(), 1, text.size(), stdout);
     return flush_output();
+}
+
+Status write_foreign_output(const std::string& path, std::string_view text) {
+    return path.empty() || path == "-" ? write_output(path, printable(text)) : write_output(path, text);
+}
+
+void print_foreign(std::string_view text) {
+    const std::string shown = printable(text);
+    std::fwrite(shown.data(), 1, shown.size(), stdout);
 }
 
 namespace {

@@ -17,6 +17,10 @@ std::string json_line(const nlohmann::ordered_json& value);
 // Writes the whole file or nothing; an empty path or "-" is standard output.
 Status write_output(const std::string& path, std::string_view text);
 
+// The same for a text with parts of files that others wrote: standard output gets printable() of it.
+Status write_foreign_output(const std::string& path, std::string_view text);
+void print_foreign(std::string_view text); // to standard output
+
 // Fails where write_file_atomically() would: for a verb that works long before it writes. Errors: no folder, a folder
 // in the file's place, no permission.
 Status check_output_file(const std::string& path);

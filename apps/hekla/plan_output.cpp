@@ -66,7 +66,7 @@ int print_plan(hk_context context, const HostError& error, hk_plan_options optio
     options.report = [](void* user, const hk_plan_report* r) {
         const auto& to = *static_cast<const PlanOutput*>(user);
         const std::string printed = to.json ? plan_json(*r, to.units).dump(1) + "\n" : std::string(view(r->text));
-        std::fwrite(printed.data(), 1, printed.size(), stdout);
+        print_foreign(printed);
     };
     return hk_plan(context, &options, error.error) == HK_OK ? kDone : error.report();
 }

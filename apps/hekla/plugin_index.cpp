@@ -3,8 +3,10 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
+#include "base/printable.hpp"
 #include "base/read_only_arena.hpp"
 #include "base/sha256.hpp"
+#include "base/shell_word.hpp"
 #include "hekla/plugin/abi.h"
 #include "plugin/manifest.hpp"
 #include "plugin/version_range.hpp"
@@ -23,6 +25,9 @@ using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "hekla_plugin_index";
 constexpr int kFormatVersion = 1;
+constexpr std::size_t kLongestChain = 64;           // of plugins that need each other
+constexpr uint64_t kMostBytes = uint64_t{16} << 20; // of an index: about 40,000 plugins
+constexpr std::size_t kMostRefused = 8;             // versions that an error lists
 
 // Reads the members of one object; the first problem is kept.
 struct Members {
@@ -42,9 +47,23 @@ struct Members {
     }
     std::string text(const char* key) {
         const json* value = find(key);
-        if (value != nullptr && value->is_string()) return *value;
-        fail(key, "a string", value);
-        return {};
+        return string(key, value) ? value->get<std::string>() : std::string();
+    }
+    // Returns whether a value is a text that can be printed.
+    bool string(const char* key, const json* value) {
+        if (value == nullptr || !value->is_string())
+            fail(key, "a string", value);
+        else if (has_control_characters(value->get_ref<const std::string&>()))
+            fail(key, "a string without control characters", value);
+        else
+            return true;
+        return false;
+    }
+    std::vector<std::string> strings(const char* key) {
+        std::vector<std::string> all;
+        for (const json& one : list(key))
+            if (string(key, &one)) all.push_back(one);
+        return all;
     }
     uint32_t number(const char* key) {
         const json* value = find(key);
@@ -71,12 +90,8 @@ Result<IndexedPlugin> read_entry(const json& value, const std::string& where) {
     entry.about = in.text("about");
     entry.abi_major = in.number("abi_major");
     entry.abi_minor_needed = in.number("abi_minor_needed");
-    for (const json& platform : in.list("platforms")) {
-        if (!platform.is_string())
-            in.fail("platforms", "strings", &platform);
-        else
-            entry.platforms.push_back(platform);
-    }
+    entry.platforms = in.strings("platforms");
+    if (in.find("provides") != nullptr) entry.provides = in.strings("provides");
     for (const json& need : in.list("needs")) {
         Members one{need, where + ".needs", {}};
         if (!need.is_object()) return corrupt(fmt::format("{}: expected objects", one.where));
@@ -104,12 +119,53 @@ bool runs_here(const IndexedPlugin& plugin) {
                                [](const std::string& name) { return name == kSources || name == platform_name(); });
 }
 
+// "https://example.org/a.zip", not "a://b" of a path.
+bool is_url(std::string_view archive) {
+    const std::size_t end = archive.find("://");
+    return end != std::string_view::npos && end > 0 &&
+           std::ranges::all_of(archive.substr(0, end), [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+// Returns the name under which `curl -O` saves what a URL has, as a word that is not an option.
+std::string saved_name(const std::string& url) {
+    const std::string name = fs::path(url.substr(0, url.find_first_of("?#"))).filename().string();
+    return name.starts_with('-') ? "./" + name : name;
+}
+
+std::vector<std::string> provided_by(const plugin::Manifest& manifest) {
+    std::vector<std::string> all;
+    for (const plugin::Provided& one : manifest.provides) all.push_back(fmt::format("{} {}", one.interface_id, one.id));
+    return all;
+}
+
 } // namespace
+
+Status check_is(const plugin::Manifest& manifest, const IndexedPlugin& entry) {
+    std::vector<std::string> differences;
+    const auto compare = [&](const char* key, const auto& found, const auto& expected) {
+        if (found != expected) differences.push_back(fmt::format("{} {}, not {}", key, found, expected));
+    };
+    const auto listed = [](const auto& list) { return fmt::format("[{}]", fmt::join(list, ", ")); };
+    compare("plugin", manifest.plugin, entry.plugin);
+    compare("version", manifest.version, entry.version);
+    compare("abi_major", manifest.abi_major, entry.abi_major);
+    compare("abi_minor_needed", manifest.abi_minor_needed, entry.abi_minor_needed);
+    std::vector<std::string> needs, expected_needs;
+    for (const plugin::Need& need : manifest.needs) needs.push_back(fmt::format("{} {}", need.plugin, need.version));
+    for (const IndexedPlugin::Need& need : entry.needs)
+        expected_needs.push_back(fmt::format("{} {}", need.plugin, need.version));
+    compare("needs", listed(needs), listed(expected_needs));
+    if (!entry.provides.empty()) compare("provides", listed(provided_by(manifest)), listed(entry.provides));
+    if (differences.empty()) return {};
+    return corrupt(fmt::format("the archive is not what the index has for '{}' {}: {}; nothing was installed; tell the "
+                               "author of the index",
+                               entry.plugin, entry.version, fmt::join(differences, ", ")));
+}
 
 Result<PluginIndex> PluginIndex::read(const fs::path& file) {
     PluginIndex index;
     index.file_ = file;
-    HK_ASSIGN(const std::string content, read_file(file));
+    HK_ASSIGN(const std::string content, read_file(file, kMostBytes));
     HK_ASSIGN(const json root, parse_json_object(content, file.string()));
     const auto version = root.find(kFormat);
     if (version == root.end())
@@ -124,6 +180,7 @@ Result<PluginIndex> PluginIndex::read(const fs::path& file) {
     for (std::size_t i = 0; i < plugins->size(); ++i) {
         Result<IndexedPlugin> entry = read_entry((*plugins)[i], fmt::format("plugins[{}]", i));
         if (!entry.ok()) return entry.status().with_context(file.string());
+        index.by_name_[entry->plugin].push_back(index.plugins_.size());
         index.plugins_.push_back(entry.take());
     }
     return index;
@@ -134,27 +191,24 @@ PluginIndex::resolve(const std::string& name, const std::string& range,
                      const std::vector<std::pair<std::string, std::string>>& there) const {
     std::vector<IndexedPlugin> order;
     std::vector<std::string> path;
+    std::map<std::string_view, std::vector<std::string_view>> installed, chosen; // versions by name
+    for (const auto& [plugin, version] : there) installed[plugin].push_back(version);
     const auto visit = [&](const auto& self, const std::string& wanted, const std::string& versions) -> Status {
         HK_ASSIGN(const plugin::VersionRange allowed, plugin::VersionRange::parse(versions));
-        const auto known = [&](const auto& list, const auto& name_of, const auto& version_of) {
-            return std::ranges::any_of(
-                list, [&](const auto& one) { return name_of(one) == wanted && allowed.contains(version_of(one)); });
+        const auto has = [&](const auto& versions_of) {
+            const auto found = versions_of.find(wanted);
+            return found != versions_of.end() &&
+                   std::ranges::any_of(found->second, [&](std::string_view one) { return allowed.contains(one); });
         };
-        if (!path.empty() && known(
-                                 there, [](const auto& p) { return p.first; }, [](const auto& p) { return p.second; }))
-            return {};
-        if (known(
-                order, [](const auto& p) { return p.plugin; }, [](const auto& p) { return p.version; }))
-            return {};
+        if ((!path.empty() && has(installed)) || has(chosen)) return {};
         if (std::ranges::find(path, wanted) != path.end())
             return failed_precondition(fmt::format("{}: plugins need each other in a circle: {} -> {}", file_.string(),
                                                    fmt::join(path, " -> "), wanted));
         const IndexedPlugin* best = nullptr;
         std::vector<std::string> refused;
-        std::vector<std::string_view> names;
-        for (const IndexedPlugin& one : plugins_) {
-            names.push_back(one.plugin);
-            if (one.plugin != wanted) continue;
+        const auto of_name = by_name_.find(wanted);
+        for (const std::size_t place : of_name != by_name_.end() ? of_name->second : std::vector<std::size_t>()) {
+            const IndexedPlugin& one = plugins_[place];
             const std::string why =
                 !allowed.contains(one.version) ? "is not in the range"
                 : !loads_here(one) ? fmt::format("is for plugin ABI {}.{}, this Hekla offers {}.{}", one.abi_major,
@@ -162,22 +216,29 @@ PluginIndex::resolve(const std::string& name, const std::string& range,
                 : !runs_here(one)  ? fmt::format("has no library for {} and no sources", platform_name())
                                    : "";
             if (!why.empty())
-                refused.push_back(fmt::format("{} {}", one.version, why));
+                refused.push_back(refused.size() < kMostRefused ? fmt::format("{} {}", one.version, why) : "...");
             else if (best == nullptr || *plugin::parse_version(best->version) < *plugin::parse_version(one.version))
                 best = &one;
         }
         const std::string by = path.empty() ? "" : fmt::format(", which '{}' needs", path.back());
+        if (refused.size() > kMostRefused) refused.resize(kMostRefused + 1);
         if (best == nullptr && !refused.empty())
             return not_found(fmt::format("{}: no version of the plugin '{}'{}{} can be installed: {}", file_.string(),
                                          wanted, versions.empty() ? "" : " " + versions, by, fmt::join(refused, "; ")));
         if (best == nullptr) {
+            std::vector<std::string_view> names;
+            for (const auto& [one, places] : by_name_) names.push_back(one);
             const std::string_view near = nearest_name(wanted, names);
             return not_found(fmt::format("{}: has no plugin '{}'{}{}", file_.string(), wanted, by,
                                          near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
         }
+        if (path.size() >= kLongestChain)
+            return failed_precondition(fmt::format("{}: the plugin '{}' needs a chain of more than {} plugins",
+                                                   file_.string(), name, kLongestChain));
         path.push_back(wanted);
         for (const IndexedPlugin::Need& need : best->needs) HK_TRY(self(self, need.plugin, need.version));
         path.pop_back();
+        chosen[best->plugin].push_back(best->version);
         order.push_back(*best);
         return {};
     };
@@ -186,12 +247,11 @@ PluginIndex::resolve(const std::string& name, const std::string& range,
 }
 
 Result<fs::path> PluginIndex::archive_of(const IndexedPlugin& plugin) const {
-    if (plugin.archive.find("://") != std::string::npos)
-        return unsupported(
-            fmt::format("{}: the archive of '{}' is on another machine: curl -fLO '{}', then hekla plugin "
-                        "install {} --index {}",
-                        file_.string(), plugin.plugin, plugin.archive, fs::path(plugin.archive).filename().string(),
-                        file_.string()));
+    if (is_url(plugin.archive))
+        return unsupported(fmt::format("{}: the archive of '{}' is on another machine: curl -fLO {}, then hekla plugin "
+                                       "install {} --index {}",
+                                       file_.string(), plugin.plugin, shell_word(plugin.archive),
+                                       shell_word(saved_name(plugin.archive)), shell_word(file_.string())));
     return file_.parent_path() / plugin.archive;
 }
 
@@ -200,7 +260,7 @@ const IndexedPlugin* PluginIndex::with_hash(std::string_view sha256) const {
     return found == plugins_.end() ? nullptr : &*found;
 }
 
-Result<ordered_json> make_index(const fs::path& folder) {
+Result<ordered_json> make_index(const fs::path& folder, const StopPoll& stop) {
     std::vector<fs::path> archives;
     std::error_code problem;
     fs::directory_iterator it(folder, problem);
@@ -211,7 +271,7 @@ Result<ordered_json> make_index(const fs::path& folder) {
     if (archives.empty()) return not_found(fmt::format("{}: has no archives (*.zip)", folder.string()));
     ordered_json plugins = ordered_json::array();
     for (const fs::path& file : archives) {
-        HK_ASSIGN(const PluginPackage package, PluginPackage::open(file));
+        HK_ASSIGN(const PluginPackage package, PluginPackage::open(file, {}, stop));
         const std::vector<std::string> platforms = package.platforms();
         if (platforms.empty())
             return unsupported(
@@ -225,7 +285,6 @@ Result<ordered_json> make_index(const fs::path& folder) {
         if (!plugin::parse_version(manifest.version))
             return unsupported(fmt::format("{}: its version \"{}\" is not numbers with dots between them",
                                            file.string(), manifest.version));
-        HK_ASSIGN(const MappedFile content, MappedFile::open(file));
         ordered_json needs = ordered_json::array();
         for (const plugin::Need& need : manifest.needs)
             needs.push_back({{"plugin", need.plugin}, {"version", need.version}});
@@ -238,9 +297,10 @@ Result<ordered_json> make_index(const fs::path& folder) {
                            {"abi_major", manifest.abi_major},
                            {"abi_minor_needed", manifest.abi_minor_needed},
                            {"needs", std::move(needs)},
+                           {"provides", provided_by(manifest)},
                            {"platforms", platforms},
                            {"archive", file.filename().string()},
-                           {"sha256", sha256_hex(content.text())}});
+                           {"sha256", package.sha256()}});
     }
     return ordered_json{{kFormat, kFormatVersion}, {"plugins", std::move(plugins)}};
 }

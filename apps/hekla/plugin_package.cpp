@@ -10,7 +10,9 @@
 #include <cctype>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fstream>
 #include <set>
+#include <span>
 #include <sys/utsname.h>
 
 namespace hekla::app {
@@ -20,7 +22,6 @@ namespace fs = std::filesystem;
 
 // Limits of an archive, so that a small one cannot fill the disk.
 constexpr int64_t kMostEntries = 10'000;
-constexpr uint64_t kMostBytes = uint64_t{512} << 20;
 constexpr uint64_t kMostManifestBytes = uint64_t{4} << 20;
 constexpr double kLongestBuildSeconds = 1800.0;
 
@@ -83,10 +84,19 @@ std::string tail(std::string_view text) {
     return std::string(text);
 }
 
-Status copy_sources(const fs::path& from, const fs::path& to) {
+// Writes a file that is deleted soon: unlike write_file_atomically(), without waiting for the disk.
+Status write_unpacked(const fs::path& path, std::span<const char> content) {
+    std::ofstream file(path, std::ios::binary);
+    file.write(content.data(), static_cast<std::streamsize>(content.size()));
+    file.close();
+    return file ? Status() : io_error(fmt::format("{}: cannot be written", path.string()));
+}
+
+Status copy_sources(const fs::path& from, const fs::path& to, const StopPoll& stop) {
     std::error_code problem;
     int64_t files = 0;
     for (fs::recursive_directory_iterator it(from, problem), end; !problem && it != end; it.increment(problem)) {
+        HK_TRY(stop.check("copying the sources"));
         const std::string name = it->path().filename().string();
         if (it->is_directory()) {
             if (name.starts_with('.') || name == "build")
@@ -115,20 +125,22 @@ std::string platform_name() {
     return name;
 }
 
-Status PluginPackage::unpack(std::string_view sha256) {
-    HK_ASSIGN(const MappedFile file, MappedFile::open(given_));
-    if (!sha256.empty())
-        if (const std::string found = sha256_hex(file.text()); found != sha256)
-            return corrupt(fmt::format("its sha256 is {}, and the index has {}: get the archive again", found, sha256));
-    if (!file.text().starts_with("PK")) return unsupported("is not a zip archive; unpack it, and give the folder");
-    HK_ASSIGN(const model::ZipArchive zip,
-              model::ZipArchive::open(file.bytes(), "archives of plugins need the module libhekla_zip.so"));
+Status PluginPackage::unpack(std::string_view sha256, const StopPoll& stop) {
+    HK_ASSIGN(const std::string file, read_file(given_, kMostArchiveBytes));
+    sha256_ = sha256_hex(file);
+    if (!sha256.empty() && sha256_ != sha256)
+        return corrupt(fmt::format("its sha256 is {}, and the index has {}: get the archive again", sha256_, sha256));
+    if (!file.starts_with("PK")) return unsupported("is not a zip archive; unpack it, and give the folder");
+    HK_ASSIGN(
+        const model::ZipArchive zip,
+        model::ZipArchive::open(std::as_bytes(std::span(file)), "archives of plugins need the module libhekla_zip.so"));
     if (zip.count() > kMostEntries)
         return corrupt(fmt::format("has {} entries; at most {} were expected", zip.count(), kMostEntries));
     HK_ASSIGN(TemporaryFolder folder, TemporaryFolder::make());
     uint64_t bytes = 0;
     std::set<std::string, std::less<>> names;
     for (int64_t i = 0; i < zip.count(); ++i) {
+        HK_TRY(stop.check("unpacking"));
         const std::string name(zip.name(i));
         if (!stays_inside(name))
             return corrupt(fmt::format(
@@ -141,24 +153,23 @@ Status PluginPackage::unpack(std::string_view sha256) {
         if (name.ends_with('/')) continue;
         uint64_t size = 0;
         HK_TRY(zip.stored(i, size).status());
-        if (size > kMostBytes || bytes + size > kMostBytes)
-            return corrupt(fmt::format("its entries have more than {} bytes together", kMostBytes));
+        if (size > kMostArchiveBytes || bytes + size > kMostArchiveBytes)
+            return corrupt(fmt::format("its entries have more than {} bytes together", kMostArchiveBytes));
         bytes += size;
         HK_ASSIGN(const auto content, zip.read(i, size));
-        HK_TRY(
-            write_file_atomically(to, {reinterpret_cast<const char*>(content.get()), static_cast<std::size_t>(size)}));
+        HK_TRY(write_unpacked(to, {reinterpret_cast<const char*>(content.get()), static_cast<std::size_t>(size)}));
     }
     root_ = folder.path();
     unpacked_.emplace(std::move(folder));
     return {};
 }
 
-Result<PluginPackage> PluginPackage::open(const fs::path& given, std::string_view sha256) {
+Result<PluginPackage> PluginPackage::open(const fs::path& given, std::string_view sha256, const StopPoll& stop) {
     PluginPackage package(given);
     std::error_code problem;
     if (!fs::exists(given, problem))
         return not_found(fmt::format("{}: does not exist; expected a folder or a zip archive", given.string()));
-    if (!fs::is_directory(given, problem)) HK_TRY(package.unpack(sha256).with_context(given.string()));
+    if (!fs::is_directory(given, problem)) HK_TRY(package.unpack(sha256, stop).with_context(given.string()));
     const auto empty = [&] { return !package.has_sources() && package.platforms().empty() && package.built().empty(); };
     if (package.unpacked_ && empty()) // archives of repositories have all in one folder
         if (const std::vector<fs::path> folders = folders_in(package.root_); folders.size() == 1)
@@ -205,7 +216,7 @@ Result<std::vector<fs::path>> PluginPackage::build(const fs::path& prefix, const
     fs::path source = root_;
     if (!unpacked_) { // what the user has is not changed
         HK_ASSIGN(TemporaryFolder copy, TemporaryFolder::make());
-        HK_TRY(copy_sources(root_, copy.path()));
+        HK_TRY(copy_sources(root_, copy.path(), stop));
         source = copy.path();
         copied_.emplace(std::move(copy));
     }

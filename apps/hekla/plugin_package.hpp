@@ -3,8 +3,10 @@
 #pragma once
 
 #include "base/status.hpp"
+#include "base/stop_poll.hpp"
 #include "base/temporary_folder.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -18,14 +20,18 @@ namespace hekla::app {
 std::string platform_name();
 // The name of the platform of sources in an index.
 inline constexpr const char* kSources = "source";
+inline constexpr uint64_t kMostArchiveBytes = uint64_t{512} << 20; // of an archive, and of its entries together
 
 class PluginPackage {
 public:
     // Opens FOLDER, or ARCHIVE.zip, which is unpacked into a temporary folder. In it, or in its only folder, are
     // manifests with their libraries, the same for a platform in a folder PLATFORM/, or manifest.json with
     // CMakeLists.txt or build.sh. sha256: of the archive, in hexadecimal; empty: any. Errors: another hash; entries
-    // with a path out of the archive, or too many or too large ones; nothing of a plugin; each with the path.
-    static Result<PluginPackage> open(const std::filesystem::path& given, std::string_view sha256 = {});
+    // with a path out of the archive, or too many or too large ones; nothing of a plugin; each with the path;
+    // cancelled. The archive is read once, so that what is unpacked is what was hashed, whatever becomes of the file.
+    static Result<PluginPackage> open(const std::filesystem::path& given, std::string_view sha256,
+                                      const StopPoll& stop);
+    const std::string& sha256() const { return sha256_; } // of the archive; empty for a folder
 
     // Returns the manifests next to their libraries for this machine; empty if there are none.
     std::vector<std::filesystem::path> built() const;
@@ -42,8 +48,9 @@ public:
 
 private:
     explicit PluginPackage(std::filesystem::path given) : given_(std::move(given)), root_(given_) {}
-    Status unpack(std::string_view sha256);
+    Status unpack(std::string_view sha256, const StopPoll& stop);
     std::filesystem::path given_, root_;
+    std::string sha256_;
     std::optional<TemporaryFolder> unpacked_, copied_;
 };
 

@@ -1,7 +1,8 @@
 #include "slow_link.hpp"
 
+#include "base/read_real.hpp"
+
 #include <algorithm>
-#include <cstdlib>
 #include <fmt/format.h>
 #include <utility>
 
@@ -14,10 +15,11 @@ Result<Link> parse_link(const std::string& text) {
                     text));
     const std::size_t comma = text.find(',');
     const auto number = [&](const std::string& part, std::initializer_list<std::pair<const char*, double>> units) {
-        char* end = nullptr;
-        const double value = std::strtod(part.c_str(), &end);
+        const char* const last = part.data() + part.size();
+        double value = 0.0;
+        const auto [end, error] = read_real(part.data(), last, value);
         for (const auto& [unit, factor] : units)
-            if (end != part.c_str() && std::string(end) == unit && value >= 0.0) return value * factor;
+            if (error == std::errc() && std::string(end, last) == unit && value >= 0.0) return value * factor;
         return -1.0;
     };
     Link link;

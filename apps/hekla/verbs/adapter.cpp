@@ -9,6 +9,7 @@
 #include "model/dtype.hpp"
 #include "output.hpp"
 #include "peft_prefix.hpp"
+#include "text/tokenizer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -77,6 +78,11 @@ Status merge(const Globals& globals, const AdapterArguments& a, std::string& sum
         for (const char* key : {"adapter", "adapter_config", "base"}) config["hekla"].erase(key);
     contents.config_json = config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     contents.copies = m.folder().auxiliary_files();
+    // One of several adapters of a run has no tokenizer of its own.
+    if (m.own && text::load_tokenizer(m.own->path()).status().code() == Code::not_found)
+        for (const fs::path& file : m.body.auxiliary_files())
+            if (std::ranges::find(contents.copies, file.filename(), &fs::path::filename) == contents.copies.end())
+                contents.copies.push_back(file);
     HK_TRY(model::save_folder(a.output, contents));
     summary = fmt::format("{}: {} of {} tensors merged, each rounded once from float64", a.output, merged,
                           contents.tensors.size());
@@ -105,6 +111,16 @@ Result<model::ModelContents> peft_contents(const AdaptedModel& m) {
         if (!tensor.name.starts_with(plugin::kAdapter) && !is_trained_at_site(m, tensor.name))
             whole.insert(module_of(tensor.name));
     }
+    // Hekla keeps ties, and PEFT does not: it needs the values in both places.
+    for (const auto& [alias, parameter] : m.composition->architecture().names.ties)
+        if (m.spec.head == "lm" && whole.contains(module_of(std::string(parameter))) &&
+            m.described.graph.find_leaf(graph::Op::parameter, std::string(alias)) == graph::kNone)
+            for (const model::TensorView& tensor : m.adapter_tensors)
+                if (tensor.name == parameter) {
+                    const std::string name = infer::peft_name(std::string(alias), m.described.sites);
+                    contents.tensors.push_back(model::converted_source(name, tensor, tensor.dtype));
+                    whole.insert(module_of(std::string(alias)));
+                }
     if (!whole.empty()) config["modules_to_save"] = whole; // the adapter's key names them by patterns
     // Objects and "all-norms" are written by the host: a plugin writes no keys with dots, and does not know the sites.
     const json own = m.adapter_config();
@@ -258,7 +274,7 @@ int run_inspect(const Globals& globals, const AdapterArguments& a) {
                             or_dash(module["rank"], "{:.0f}"), module["parameters"].get<int64_t>(),
                             module["norm"].get<double>(), or_dash(module["norm_of_change"], "{:.3g}"));
     for (const ordered_json& name : j["saved_whole"]) text += fmt::format("saved whole: {}\n", name.get<std::string>());
-    std::fputs(text.c_str(), stdout);
+    print_foreign(text);
     return kDone;
 }
 
@@ -267,7 +283,7 @@ int run_written(Status (*run)(const Globals&, const AdapterArguments&, std::stri
     std::string summary;
     const Status status = run(globals, a, summary);
     if (!status.ok()) return fail(status);
-    std::printf("%s\n", summary.c_str());
+    print_foreign(summary + "\n");
     return kDone;
 }
 

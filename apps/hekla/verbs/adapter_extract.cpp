@@ -5,6 +5,7 @@
 #include "infer/peft_adapter.hpp"
 #include "infer/weights_folder.hpp"
 #include "lora_model.hpp"
+#include "output.hpp"
 #include "plugin/model_names.hpp"
 
 #include <algorithm>
@@ -256,7 +257,7 @@ void print(const Extracted& made, const LoraExtras& extras, const Arguments& a) 
         text += fmt::format("left out: {}\n", names_with_norms(made.others));
     text += fmt::format("{}: {} modules; the largest error of a weight is {:.3g}\n", a.output, made.modules.size(),
                         largest);
-    std::fputs(text.c_str(), stdout);
+    print_foreign(text);
 }
 
 Status extract(const Globals& globals, const Arguments& a) {

@@ -184,7 +184,7 @@ Status list(const Globals& globals, const Arguments& a) {
                                      fmt::join(a.folders, ", "), kLevels));
     const std::string text =
         a.json ? found.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n" : text_of(found);
-    std::fputs(text.c_str(), stdout);
+    print_foreign(text);
     return {};
 }
 

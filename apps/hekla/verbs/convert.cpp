@@ -147,7 +147,7 @@ void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs) {
                          std::string summary;
                          const Status status = convert(globals, *a, summary);
                          if (!status.ok()) return fail(status);
-                         std::printf("%s\n", summary.c_str());
+                         print_foreign(summary + "\n");
                          return kDone;
                      }});
 }

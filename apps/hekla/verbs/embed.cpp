@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/printf.h>
 
 namespace hekla::app {
 namespace {
@@ -277,7 +278,7 @@ int run_pairs(const Globals& globals, const EmbedArguments& a) {
             "%s\n",
             json{{"pairs", count}, {"pearson", agreement->pearson}, {"spearman", agreement->spearman}}.dump().c_str());
     else
-        std::printf("%zu pairs: pearson %.4f, spearman %.4f\n", count, agreement->pearson, agreement->spearman);
+        fmt::printf("%zu pairs: pearson %.4f, spearman %.4f\n", count, agreement->pearson, agreement->spearman);
     return kDone;
 }
 

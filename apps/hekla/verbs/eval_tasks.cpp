@@ -74,7 +74,7 @@ int list_tasks(const TaskArguments& a) {
                         {"version", task.version},
                         {"file", task.file}});
     }
-    std::printf("%s", a.json ? (json_line(list) + "\n").c_str() : table_text(lines, lines[0].size()).c_str());
+    print_foreign(a.json ? json_line(list) + "\n" : table_text(lines, lines[0].size()));
     return kDone;
 }
 
@@ -147,7 +147,7 @@ public:
         HK_ASSIGN(const ordered_json all, evaluate_all(names_of(a_.models)));
         if (!a_.output.empty()) HK_TRY(write_file_atomically(fs::path(a_.output) / "report.html", tasks_page(models_)));
         const std::string text = a_.models.size() == 1 ? json_line(all.front()) : json_line({{"models", all}});
-        std::printf("%s", a_.json ? (text + "\n").c_str() : score_table(models_).c_str());
+        print_foreign(a_.json ? text + "\n" : score_table(models_));
         return kDone;
     }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/printf.h>
 #include <nlohmann/json.hpp>
 
 namespace hekla::app {
@@ -170,7 +171,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
         std::fprintf(stderr, "the model's context is %lld tokens; longer text continues from the last %lld\n",
                      static_cast<long long>(result.context),
                      static_cast<long long>(std::max<int64_t>(1, result.context / 2)));
-    std::fprintf(stderr, "%s%lld tokens in %.2f s: %.0f tokens/s\n", result.stopped != 0 ? "stopped after " : "",
+    fmt::fprintf(stderr, "%s%lld tokens in %.2f s: %.0f tokens/s\n", result.stopped != 0 ? "stopped after " : "",
                  static_cast<long long>(result.new_tokens), result.seconds, rate);
     return kDone;
 }

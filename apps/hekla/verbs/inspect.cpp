@@ -364,7 +364,7 @@ void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs) {
                          bool damaged = false;
                          const Result<std::string> shown = show(globals, *a, damaged);
                          if (!shown.ok()) return fail(shown.status());
-                         const Status written = write_output(a->output, shown.value());
+                         const Status written = write_foreign_output(a->output, shown.value());
                          if (!written.ok()) return fail(written);
                          return damaged ? fail(fmt::format("{}: a checkpoint is incomplete", a->path)) : kDone;
                      }});

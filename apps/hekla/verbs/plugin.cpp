@@ -261,7 +261,7 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     verbs.push_back({parser, [&globals, a] {
                          const Result<std::string> text = describe(globals, *a);
                          if (!text.ok()) return fail(text.status());
-                         const Status written = write_output(a->output, text.value());
+                         const Status written = write_foreign_output(a->output, text.value());
                          return written.ok() ? kDone : fail(written);
                      }});
 }

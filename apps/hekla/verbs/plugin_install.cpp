@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <optional>
 
 namespace hekla::app {
 namespace {
@@ -51,9 +52,9 @@ public:
                 "the folder of plugins is not known: set HOME or XDG_DATA_HOME, or give one with --to");
         const bool is_archive = arguments_.what.ends_with(".zip") || arguments_.what.find('/') != std::string::npos;
         if (is_archive || arguments_.index.empty()) {
-            std::string hash;
-            if (!arguments_.index.empty()) { HK_ASSIGN(hash, hash_of_index()); }
-            return one(arguments_.what, hash, update_);
+            std::optional<IndexedPlugin> entry;
+            if (!arguments_.index.empty()) { HK_ASSIGN(entry, entry_of_index()); }
+            return one(arguments_.what, entry ? &*entry : nullptr, update_);
         }
         HK_ASSIGN(const PluginIndex index, PluginIndex::read(arguments_.index));
         std::vector<std::pair<std::string, std::string>> there;
@@ -65,25 +66,29 @@ public:
             // Another version of a plugin that is only needed replaces the one that is there.
             const bool replace =
                 entry.plugin == arguments_.what ? update_ : registry_.plugin_named(entry.plugin) != nullptr;
-            HK_TRY(one(archive, entry.sha256, replace));
+            HK_TRY(one(archive, &entry, replace));
         }
         return {};
     }
 
 private:
     // The index must know an archive that was fetched by hand.
-    Result<std::string> hash_of_index() const {
+    Result<IndexedPlugin> entry_of_index() const {
         HK_ASSIGN(const PluginIndex index, PluginIndex::read(arguments_.index));
-        HK_ASSIGN(const MappedFile file, MappedFile::open(arguments_.what));
-        std::string hash = sha256_hex(file.text());
-        if (index.with_hash(hash) == nullptr)
+        HK_ASSIGN(const std::string file, read_file(arguments_.what, kMostArchiveBytes));
+        const std::string hash = sha256_hex(file);
+        const IndexedPlugin* const entry = index.with_hash(hash);
+        if (entry == nullptr)
             return corrupt(fmt::format("{}: {} has no archive with its sha256 {}: get the archive again",
                                        arguments_.what, arguments_.index, hash));
-        return hash;
+        return *entry;
     }
 
-    Status one(const fs::path& given, std::string_view hash, bool update) {
-        HK_ASSIGN(PluginPackage package, PluginPackage::open(given, hash));
+    // entry: what the index has of the archive; null without an index.
+    Status one(const fs::path& given, const IndexedPlugin* entry, bool update) {
+        HK_ASSIGN(PluginPackage package,
+                  PluginPackage::open(given, entry != nullptr ? entry->sha256 : "", interrupted));
+        ReadOnlyArena kept;
         std::vector<fs::path> files;
         if (!arguments_.from_sources) files = package.built();
         if (files.empty()) {
@@ -91,22 +96,26 @@ private:
                 return unsupported(fmt::format("{}: has {} for {}{}", given.string(),
                                                arguments_.from_sources ? "no sources to build" : "no library",
                                                platform_name(), others(package)));
+            if (entry != nullptr) { // before anything of it runs
+                HK_ASSIGN(const plugin::Manifest manifest, plugin::read_manifest(package.manifest(), kept));
+                HK_TRY(check_is(manifest, *entry).with_context(given.string()));
+            }
             HK_ASSIGN(const fs::path self, own_path());
             std::fprintf(stderr, "building %s\n", given.c_str());
             HK_ASSIGN(files, package.build(self.parent_path().parent_path(), interrupted));
         }
         // All are checked before the first is copied.
-        ReadOnlyArena kept;
         std::vector<plugin::Manifest> manifests;
         for (const fs::path& file : files) {
             HK_ASSIGN(const plugin::Manifest manifest, plugin::read_manifest(file, kept));
+            if (entry != nullptr) HK_TRY(check_is(manifest, *entry).with_context(given.string()));
             HK_TRY(may_install(manifest, given, update));
             HK_TRY(check(manifest));
             manifests.push_back(manifest);
         }
         for (const plugin::Manifest& manifest : manifests) {
             HK_ASSIGN(const fs::path file, there_.put(manifest));
-            fmt::print("{} {}: {}\n", manifest.plugin, manifest.version, file.string());
+            print_foreign(fmt::format("{} {}: {}\n", manifest.plugin, manifest.version, file.string()));
         }
         registry_ = scan_with(globals_, there_.folder());
         return {};
@@ -127,6 +136,10 @@ private:
         if (!update && earlier != nullptr)
             return failed_precondition(fmt::format("{} is installed already, as {} ({}): hekla plugin update it", what,
                                                    earlier->version, earlier->file));
+        if (found != nullptr && earlier == nullptr && !arguments_.force)
+            return failed_precondition(fmt::format("{} has the name of another plugin ({}), which it would be used in "
+                                                   "place of; --force installs it",
+                                                   what, found->file));
         if (update && !arguments_.force) {
             const auto before = plugin::parse_version(earlier->version), now = plugin::parse_version(manifest.version);
             if (before && now && *now < *before)
@@ -226,7 +239,8 @@ int run_uninstall(const Globals& globals, const std::string& name, const std::st
 }
 
 int run_index(const std::string& folder, const std::string& output) {
-    const Result<nlohmann::ordered_json> index = make_index(folder);
+    watch_interrupts();
+    const Result<nlohmann::ordered_json> index = make_index(folder, interrupted);
     if (!index.ok()) return fail(index.status());
     const fs::path file = output.empty() ? fs::path(folder) / "index.json" : fs::path(output);
     const Status written = write_file_atomically(file, index->dump(2) + "\n");

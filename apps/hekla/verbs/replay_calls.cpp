@@ -5,6 +5,7 @@
 
 #include "api/call_fields.hpp"
 #include "base/file.hpp"
+#include "base/printable.hpp"
 #include "base/temporary_folder.hpp"
 #include "hekla/session.h"
 
@@ -13,10 +14,13 @@
 #include <cstdio>
 #include <deque>
 #include <fmt/format.h>
+#include <fmt/printf.h>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
+#include <type_traits>
+#include <utility>
 
 namespace hekla::app {
 namespace {
@@ -27,14 +31,64 @@ using nlohmann::ordered_json;
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr double kFrame = 2000.0; // microseconds per advance for a session that catches up
 
+// What is wrong with a line of a capture. Thrown and caught in this file.
+struct Refusal {
+    std::string what;
+};
+
+[[noreturn]] void refuse(std::string_view name, std::string_view expected, const json& found) {
+    constexpr std::size_t kLongest = 60;
+    std::string text = found.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+    throw Refusal{fmt::format("\"{}\": expected {}, found {}", name, expected, text)};
+}
+
+template<class T>
+T number_of(std::string_view name, const json& value) {
+    if constexpr (std::is_floating_point_v<T>) {
+        if (value.is_number()) return value.get<T>();
+        refuse(name, "a number", value);
+    } else {
+        const bool fits = value.is_number_unsigned()
+                              ? std::in_range<T>(value.get<uint64_t>())
+                              : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
+        if (fits) return value.get<T>();
+        refuse(name,
+               fmt::format("an integer from {} to {}", std::numeric_limits<T>::min(), std::numeric_limits<T>::max()),
+               value);
+    }
+}
+
+template<class T>
+std::vector<T> numbers_of(std::string_view name, const json& value) {
+    if (!value.is_array()) refuse(name, "a list of integers", value);
+    std::vector<T> all;
+    for (const json& one : value) all.push_back(number_of<T>(name, one));
+    return all;
+}
+
 // Empty for null pointers.
 template<class T>
 std::vector<T> numbers(const json& arguments, const char* name) {
-    const json given = arguments.value(name, json());
-    return given.is_array() ? given.get<std::vector<T>>() : std::vector<T>();
+    const auto given = arguments.find(name);
+    return given != arguments.end() && !given->is_null() ? numbers_of<T>(name, *given) : std::vector<T>();
 }
 
-// A visitor for visit_fields() that reads JSON; missing fields keep their value. Owns what the structs point to.
+template<class T>
+T number_or(const json& arguments, const char* name, T otherwise) {
+    const auto given = arguments.find(name);
+    return given != arguments.end() && !given->is_null() ? number_of<T>(name, *given) : otherwise;
+}
+
+std::string text_or_empty(const json& arguments, const char* name) {
+    const auto given = arguments.find(name);
+    if (given == arguments.end() || given->is_null()) return {};
+    if (!given->is_string()) refuse(name, "a string", *given);
+    return given->get<std::string>();
+}
+
+// A visitor for visit_fields() that reads JSON; missing fields keep their value. Owns what the structs point to. Lists
+// that share a count in a struct have the same number of elements.
 class FieldReader {
 public:
     explicit FieldReader(json from) : from_(std::move(from)) {}
@@ -42,26 +96,34 @@ public:
 
     template<class T>
     void operator()(const char* name, T& value) {
-        const auto found = from_.find(name);
-        if (found != from_.end() && found->is_number()) value = found->template get<T>();
+        value = number_or<T>(from_, name, value);
     }
     void operator()(const char* name, hk_string& value) {
-        const auto found = from_.find(name);
-        if (found != from_.end() && found->is_string()) value = kept(found->get<std::string>());
+        if (from_.contains(name)) value = kept(text_or_empty(from_, name));
     }
     void list(const char* name, const hk_string*& strings, uint64_t& count) {
         const auto found = from_.find(name);
-        if (found == from_.end() || !found->is_array()) return;
+        const bool is_given = found != from_.end() && !found->is_null();
+        if (is_given && !found->is_array()) refuse(name, "a list of strings", *found);
+        const auto [first, added] = counted_.try_emplace(&count, name, is_given ? found->size() : 0);
+        if (!is_given) return;
+        if (found->size() != first->second.second)
+            throw Refusal{fmt::format("\"{}\" has {} elements and \"{}\" {}; expected as many", name, found->size(),
+                                      first->second.first, first->second.second)};
         std::vector<hk_string>& all = lists_.emplace_back();
-        for (const json& one : *found) all.push_back(kept(one.is_string() ? one.get<std::string>() : std::string()));
+        for (const json& one : *found) {
+            if (!one.is_string()) refuse(name, "strings", one);
+            all.push_back(kept(one.get<std::string>()));
+        }
         strings = all.data();
         count = all.size();
     }
     void rows(const char* name, const int32_t* const*& rows, const uint64_t*& lengths, uint64_t& count) {
         const auto found = from_.find(name);
-        if (found == from_.end() || !found->is_array()) return;
+        if (found == from_.end() || found->is_null()) return;
+        if (!found->is_array()) refuse(name, "a list of lists of integers", *found);
         for (const json& one : *found) {
-            ids_.push_back(one.get<std::vector<int32_t>>());
+            ids_.push_back(numbers_of<int32_t>(name, one));
             places_.push_back(ids_.back().data());
             lengths_.push_back(ids_.back().size());
         }
@@ -75,6 +137,7 @@ private:
     json from_;
     std::deque<std::string> strings_;
     std::deque<std::vector<hk_string>> lists_;
+    std::map<const uint64_t*, std::pair<const char*, std::size_t>> counted_; // the first list of each count
     std::deque<std::vector<int32_t>> ids_;
     std::vector<const int32_t*> places_;
     std::vector<uint64_t> lengths_;
@@ -108,7 +171,7 @@ struct Recorded {
 
 bool at_rest(int32_t state) { return state == HK_SESSION_IDLE || state == HK_SESSION_DONE; }
 
-uint64_t session_of(const json& line) { return line.value("session", uint64_t{0}); }
+uint64_t session_of(const json& line) { return number_or<uint64_t>(line, "session", 0); }
 
 Result<Recorded> read_capture(const std::string& path) {
     HK_ASSIGN(const std::string text, read_file(path));
@@ -121,10 +184,11 @@ Result<Recorded> read_capture(const std::string& path) {
         ++number;
         json line = json_or_null(std::string_view(text).substr(begin, end - begin));
         begin = end + 1;
-        const auto wrong = [&](const char* what) { return corrupt(fmt::format("{}:{}: {}", path, number, what)); };
+        const auto wrong = [&](std::string_view what) { return corrupt(fmt::format("{}:{}: {}", path, number, what)); };
         if (!line.is_object()) return wrong("not a JSON object: expected a capture of calls (hekla/capture.h)");
         if (number == 1) {
-            if (!line.contains("hekla"))
+            const auto is_text = [&](const char* key) { return line.contains(key) && line[key].is_string(); };
+            if (!is_text("hekla") || (line.contains("device") && !is_text("device")))
                 return wrong("not a recording of calls: its first line must name the version of Hekla");
             recorded.first = std::move(line);
             continue;
@@ -133,20 +197,25 @@ Result<Recorded> read_capture(const std::string& path) {
             const uint64_t session = session_of(line);
             if (line.contains("step")) {
                 const json& loss = line.at("loss"); // null: not finite
-                recorded.outcomes[session].losses[line.at("step").get<int64_t>()] =
+                recorded.outcomes[session].losses[number_of<int64_t>("step", line.at("step"))] =
                     loss.is_number() ? loss.get<double>() : std::nan("");
             } else if (line.contains("text")) {
-                recorded.outcomes[session].texts[line.at("row").get<uint64_t>()] += line.at("text").get<std::string>();
+                recorded.outcomes[session].texts[number_of<uint64_t>("row", line.at("row"))] +=
+                    text_or_empty(line, "text");
             } else {
-                static_cast<void>(line.at("call").get<std::string>());
-                static_cast<void>(line.at("code").get<int32_t>());
+                if (text_or_empty(line, "call").empty()) return wrong("\"call\": expected the name of a function");
+                static_cast<void>(number_of<int32_t>("code", line.at("code")));
+                static_cast<void>(text_or_empty(line, "message"));
                 const json& arguments = line.at("arguments");
                 if (!arguments.is_object()) return wrong("\"arguments\": expected an object");
                 Outcome& outcome = recorded.outcomes[session];
-                if (arguments.contains("state")) outcome.ended = at_rest(arguments.at("state").get<int32_t>());
+                if (arguments.contains("state"))
+                    outcome.ended = at_rest(number_of<int32_t>("state", arguments.at("state")));
                 recorded.calls.push_back({number, std::move(line), outcome.size()});
             }
-        } catch (const json::exception& e) { return wrong(e.what()); }
+        } catch (const Refusal& refusal) { return wrong(refusal.what); } catch (const json::exception& e) {
+            return wrong(json_reason(e));
+        }
     }
     if (recorded.first.is_null()) return corrupt(path + ": is empty: expected a capture of calls (hekla/capture.h)");
     return recorded;
@@ -163,13 +232,22 @@ public:
     Replay(const Replay&) = delete;
     Replay& operator=(const Replay&) = delete;
 
-    void run() {
+    // Error: corrupt: a line whose arguments contradict each other.
+    Status run() {
         for (const Line& line : recorded_.calls) {
-            if (interrupted()) return;
+            if (interrupted()) return {};
             current_ = &line;
-            play(line.content);
+            const auto wrong = [&](std::string_view what) {
+                return corrupt(fmt::format("{}:{}: {}", recorded_.path, line.number, what));
+            };
+            try {
+                play(line.content);
+            } catch (const Refusal& refusal) { return wrong(refusal.what); } catch (const json::exception& e) {
+                return wrong(json_reason(e));
+            }
         }
         for (const auto& [number, session] : sessions_) catch_up(number, session, recorded_.outcomes.at(number).size());
+        return {};
     }
     std::vector<std::string> differences() const;
     ordered_json summary() const {
@@ -186,6 +264,7 @@ private:
         hk_session handle{};
         int32_t state = HK_SESSION_PREPARING; // the state at the last advance in the capture
         std::unique_ptr<FieldReader> kept;
+        int64_t rows = 0, length = 0, decoder_length = 0; // of a pass
     };
     // The user pointer of the callbacks.
     struct To {
@@ -330,6 +409,7 @@ void Replay::play_session(const std::string& name, const json& line) {
     const auto own = options_of<hk_session_options>(own_reader);
     To* to = &to_.emplace_back(To{this, number});
     hk_session made{};
+    Session pass;
     if (name == "hk_session_train") {
         auto options = options_of<hk_train_options>(*reader);
         redirect(options, *reader, overrides_.emplace_back());
@@ -342,6 +422,9 @@ void Replay::play_session(const std::string& name, const json& line) {
     } else if (name == "hk_session_forward") {
         const auto options = options_of<hk_forward_options>(*reader); // in buffers allocated by Hekla
         ended(hk_session_forward(context_, &options, &own, &made, error_.error));
+        pass.rows = options.rows;
+        pass.length = options.length;
+        pass.decoder_length = options.decoder_length;
     } else {
         const auto found = sessions_.find(number);
         if (found == sessions_.end() || name == "hk_session_run") {
@@ -354,12 +437,13 @@ void Replay::play_session(const std::string& name, const json& line) {
             catch_up(number, session, current_->given, is_pass && line.at("code").get<int32_t>() == HK_OK);
         if (name == "hk_session_advance") {
             const int32_t before = session.state;
-            session.state = arguments.value("state", before);
+            session.state = number_or(arguments, "state", before);
             if (before == HK_SESSION_PREPARING) catch_up(number, session, 0); // in the capture it was ready by then
             int32_t code = HK_OK;
-            const hk_advanced out = advance(session.handle, arguments.value("microseconds", 0.0), error_.error, &code);
+            const hk_advanced out =
+                advance(session.handle, number_or(arguments, "microseconds", 0.0), error_.error, &code);
             ++frames_;
-            measured_there_ += arguments.value("measured", 0.0);
+            measured_there_ += number_or(arguments, "measured", 0.0);
             measured_here_ += out.measured;
             ended(code);
         } else if (is_pass) {
@@ -371,6 +455,16 @@ void Replay::play_session(const std::string& name, const json& line) {
                 ++left_out_;
                 return;
             }
+            const auto check = [&](const char* what, std::size_t found, int64_t columns) {
+                const bool fits = session.rows > 0 && columns > 0 && found % static_cast<uint64_t>(columns) == 0 &&
+                                  found / static_cast<uint64_t>(columns) == static_cast<uint64_t>(session.rows);
+                if (!fits)
+                    throw Refusal{fmt::format("\"{}\" has {} elements; expected {} rows of {}", what, found,
+                                              session.rows, columns)};
+            };
+            check("ids", ids.size(), session.length);
+            if (!lengths.empty()) check("lengths", lengths.size(), 1);
+            if (pair) check("decoder_ids", decoder_ids.size(), session.decoder_length);
             const uint64_t* of_rows = lengths.empty() ? nullptr : lengths.data();
             ended(pair ? hk_session_pass_pair(session.handle, ids.data(), of_rows, decoder_ids.data(), error_.error)
                        : hk_session_pass(session.handle, ids.data(), of_rows, error_.error));
@@ -380,32 +474,33 @@ void Replay::play_session(const std::string& name, const json& line) {
             reader->list("prompts", prompts, count);
             ended(hk_session_prompt(session.handle, prompts, count, error_.error));
         } else if (name == "hk_session_adapter_put") {
-            const std::string folder = arguments.value("folder", std::string()),
-                              model = arguments.value("model", std::string());
+            const std::string folder = text_or_empty(arguments, "folder"), model = text_or_empty(arguments, "model");
             hk_loaded_adapter adapter{};
-            const int32_t slot = arguments.value("slot", int32_t{0});
+            const auto slot = number_or<int32_t>(arguments, "slot", 0);
             if (!folder.empty() &&
                 hk_adapter_open(context_, text(folder), text(model), &adapter, error_.error) != HK_OK)
                 return ended(HK_NOT_FOUND);
             ended(hk_session_adapter_put(session.handle, slot, adapter, error_.error));
             hk_adapter_destroy(adapter);
         } else if (name == "hk_session_adapter_row") {
-            ended(hk_session_adapter_row(session.handle, arguments.value("row", uint64_t{0}),
-                                         arguments.value("slot", int32_t{-1}), arguments.value("scale", 1.0),
-                                         arguments.value("flags", int32_t{0}), error_.error));
+            ended(hk_session_adapter_row(session.handle, number_or<uint64_t>(arguments, "row", 0),
+                                         number_or<int32_t>(arguments, "slot", -1), number_or(arguments, "scale", 1.0),
+                                         number_or<int32_t>(arguments, "flags", 0), error_.error));
         } else if (name == "hk_session_set_scalar") {
-            const std::string scalar = arguments.value("name", std::string());
+            const std::string scalar = text_or_empty(arguments, "name");
             const bool finite = arguments.contains("value") && arguments["value"].is_number(); // JSON has no NaN
             const double value = finite ? arguments["value"].get<double>() : std::numeric_limits<double>::quiet_NaN();
             ended(hk_session_set_scalar(session.handle, text(scalar), value, error_.error));
         } else if (name == "hk_session_wait") {
             hk_session_info info{};
             info.struct_size = sizeof info;
-            ended(hk_session_wait(session.handle, arguments.value("nanoseconds", uint64_t{0}), &info, error_.error));
+            ended(
+                hk_session_wait(session.handle, number_or<uint64_t>(arguments, "nanoseconds", 0), &info, error_.error));
         } else if (name == "hk_session_stop") {
             ended(hk_session_stop(session.handle, error_.error));
         } else if (name == "hk_session_release_memory") {
-            ended(hk_session_release_memory(session.handle, arguments.value("nanoseconds", uint64_t{0}), error_.error));
+            ended(hk_session_release_memory(session.handle, number_or<uint64_t>(arguments, "nanoseconds", 0),
+                                            error_.error));
         } else if (name == "hk_session_restore_memory") {
             ended(hk_session_restore_memory(session.handle, error_.error));
         } else if (name == "hk_session_destroy") {
@@ -419,6 +514,8 @@ void Replay::play_session(const std::string& name, const json& line) {
     }
     if (made.id == 0) return;
     Session& session = sessions_[number];
+    if (session.handle.id != 0) hk_session_destroy(session.handle); // the capture has the number twice
+    session = std::move(pass);
     session.handle = made;
     session.kept = std::move(reader);
 }
@@ -465,9 +562,10 @@ int run_replay_calls(const Globals& globals, const std::string& path, bool as_js
     if (const int code = context.create(globals, error); code != kDone) return code;
     watch_interrupts();
     std::fprintf(stderr, "%zu calls of Hekla %s on %s\n", recorded->calls.size(),
-                 recorded->first.value("hekla", "").c_str(), recorded->first.value("device", "").c_str());
+                 printable(recorded->first.value("hekla", "")).c_str(),
+                 printable(recorded->first.value("device", "")).c_str());
     Replay replay(recorded.value(), context.context, runs->path());
-    replay.run();
+    if (const Status played = replay.run(); !played.ok()) return fail(played);
     if (!replay.all_done()) return fail(std::string("interrupted before the last call"));
     const std::vector<std::string> differences = replay.differences();
     ordered_json summary = replay.summary();
@@ -475,11 +573,11 @@ int run_replay_calls(const Globals& globals, const std::string& path, bool as_js
     if (as_json) {
         std::printf("%s\n", json_line(summary).c_str());
     } else {
-        for (const std::string& one : differences) std::printf("%s\n", one.c_str());
+        for (const std::string& one : differences) print_foreign(one + "\n");
         std::printf("%zu calls made again, %zu left out, %zu differences", summary["calls"].get<std::size_t>(),
                     summary["left_out"].get<std::size_t>(), differences.size());
         if (summary["frames"] > 0)
-            std::printf("; %zu frames took %.1f ms of the device, and there %.1f", summary["frames"].get<std::size_t>(),
+            fmt::printf("; %zu frames took %.1f ms of the device, and there %.1f", summary["frames"].get<std::size_t>(),
                         summary["measured_here_us"].get<double>() / 1e3,
                         summary["measured_there_us"].get<double>() / 1e3);
         std::printf("\n");

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/printf.h>
 #include <nlohmann/json.hpp>
 
 namespace hekla::app {
@@ -151,7 +152,7 @@ int run_predict(const PredictionArguments& a) {
         std::printf("%s\n", j.dump().c_str());
         return kDone;
     }
-    std::printf("%s parameters%s, %s tokens, %.3g FLOPs%s\nloss %.4f%s\n",
+    fmt::printf("%s parameters%s, %s tokens, %.3g FLOPs%s\nloss %.4f%s\n",
                 train::grouped(std::round(at.parameters)).c_str(), fit->without_embeddings ? " without embeddings" : "",
                 train::grouped(std::round(at.tokens)).c_str(), flops, best ? ", the best for as many" : "", at.loss,
                 ranged ? fmt::format(", with a probability of 95 % {:.4f} to {:.4f}", range.low, range.high).c_str()
@@ -338,11 +339,11 @@ int list_runs(LadderTraining& training, const Ladder& ladder) {
         if (const int code = training.plan(run, size); code != kDone) return code;
         const double flops = size.flops * static_cast<double>(run.tokens / size.tokens_per_step);
         sum += flops;
-        std::printf("%-24s %12s %12s %12s %10.3g%s\n", run.name.c_str(), train::grouped(size.parameters).c_str(),
+        fmt::printf("%-24s %12s %12s %12s %10.3g%s\n", run.name.c_str(), train::grouped(size.parameters).c_str(),
                     train::grouped(size.without_embeddings).c_str(),
                     train::grouped(static_cast<double>(run.tokens)).c_str(), flops, run.target ? "  target" : "");
     }
-    std::printf("%-24s %12s %12s %12s %10.3g\n", "all", "", "", "", sum);
+    fmt::printf("%-24s %12s %12s %12s %10.3g\n", "all", "", "", "", sum);
     return kDone;
 }
 
@@ -377,7 +378,7 @@ int run_targets(LadderTraining& training, const Ladder& ladder) {
                            {"loss", loss},
                            {"low", range.low},
                            {"high", range.high}});
-            std::fprintf(stderr, "%s: predicted loss %.4f (%.4f to %.4f)\n", run.name.c_str(), loss, range.low,
+            fmt::fprintf(stderr, "%s: predicted loss %.4f (%.4f to %.4f)\n", run.name.c_str(), loss, range.low,
                          range.high);
         }
         if (all.empty()) return fail(invalid_argument(fmt::format("{}: has no [[target]]", ladder.file)));

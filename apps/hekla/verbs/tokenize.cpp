@@ -4,6 +4,7 @@
 #include "training_progress.hpp"
 
 #include "base/file.hpp"
+#include "base/printable.hpp"
 #include "data/corpus.hpp"
 #include "data/text_files.hpp"
 #include "model/staged_folder.hpp"
@@ -16,6 +17,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/printf.h>
 #include <fmt/ranges.h>
 #include <iostream>
 #include <iterator>
@@ -112,7 +114,7 @@ int run_tokenize_train(const TokenizeArguments& a) {
     const data::Progress progress = [&](uint64_t done, uint64_t total) {
         bytes = total;
         if (terminal && total > 0)
-            std::fprintf(stderr, "\r\x1b[Kreading %3.0f%%",
+            fmt::fprintf(stderr, "\r\x1b[Kreading %3.0f%%",
                          100.0 * static_cast<double>(done) / static_cast<double>(total));
         if (sentencepiece && done >= total)
             std::fprintf(stderr,
@@ -243,7 +245,7 @@ int run_inspect(const TokenizeArguments& a) {
     fmt::print("{}: {}, {} tokens, hash {}\n", a.tokenizer, tokenizer.kind(),
                train::grouped(tokenizer.vocabulary_size()), j["hash"].get<std::string>());
     for (const auto& token : j["special"])
-        fmt::print("  special {:>6}  {}{}\n", token["id"].get<int32_t>(), token["token"].get<std::string>(),
+        fmt::print("  special {:>6}  {}{}\n", token["id"].get<int32_t>(), printable(token["token"].get<std::string>()),
                    token["roles"].empty()
                        ? ""
                        : fmt::format("  ({})", fmt::join(token["roles"].get<std::vector<std::string>>(), ", ")));
