@@ -479,7 +479,10 @@ typedef struct hk_generate_options {
     void* user;
     // Takes text as it is generated; `row` counts prompts from 0. With beams, whole rows at the end. May be null.
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
-    // Called before every token; nonzero ends the call with the text so far. May be null.
+    // Called before each part of the prompts (up to some hundred tokens of a row), and then before tokens are chosen: before
+    // every one that the host chooses (beams, `reference`, repetition_penalty, no_repeat_ngram_size, a model with dozens
+    // of ids that end a text or are suppressed); otherwise before as many as the device chooses at once, which take about
+    // 15 ms together, or before one that takes longer. Nonzero ends the call with the text so far. May be null.
     int32_t(HK_ABI* stop)(void* user);
     // How weight matrices, and the keys and values of past tokens, are stored on the device: 0 float32 (default), 1 float16,
     // 2 bfloat16 (half the memory).
