@@ -7,6 +7,16 @@ add_test(NAME embedding_kernels_of_gpus COMMAND test_embedding --test-suite-excl
   "--test-case=a training within budgets*,recorded into the host's command buffers*")
 set_tests_properties(embedding_kernels_of_gpus PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;LP_NATIVE_VECTOR_WIDTH=256;GALLIVM_PERF=nopt")
+# Random calls of all functions on several threads. Build it with the presets asan and tsan too.
+add_executable(capi_fuzz ${CMAKE_CURRENT_SOURCE_DIR}/embedding/capi_fuzz.cpp)
+target_link_libraries(capi_fuzz PRIVATE hekla_options hekla_api)
+target_compile_definitions(capi_fuzz PRIVATE HEKLA_SOURCE_DIR="${hekla_SOURCE_DIR}"
+  HEKLA_PLUGIN_FOLDER="${HEKLA_PLUGIN_FOLDER}")
+add_dependencies(capi_fuzz hekla_plugins)
+add_test(NAME embedding_random_calls COMMAND capi_fuzz 1 2000)
+set_tests_properties(embedding_random_calls PROPERTIES TIMEOUT 600)
+add_test(NAME embedding_random_calls_long COMMAND capi_fuzz 2 200000 8)
+set_tests_properties(embedding_random_calls_long PROPERTIES LABELS long TIMEOUT 7200)
 add_test(NAME embedding_installed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/installed.sh ${hekla_BINARY_DIR})
 set_tests_properties(embedding_installed PROPERTIES TIMEOUT 1800)
 # As part of another project: configured in the default tests, built in the long ones.
