@@ -331,6 +331,8 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     CHECK(has(place.run({"adapter", "convert", "bottleneck", "-o", "no"}).err, "has no form in PEFT"));
     CHECK(has(place.run({"export", "prompt_tuning", "no.hekla"}).err, "virtual tokens"));
     CHECK(place.run({"export", "prompt_tuning", "no.hekla"}).status == 1);
+    CHECK(has(place.run({"generate", "body", "--adapter", "a=ln_tuning:0.5", "--prompt", "is"}).err,
+              "the scale is 0.5, but the adapter replaces"));
     CHECK(has(place.run({"export", "alora", "no.hekla"}).err, "alora_invocation_tokens"));
     CHECK(has(place.run({"adapter", "combine", "alora", "alora", "-o", "no"}).err, "alora_invocation_tokens is given"));
     CHECK(has(place.run({"adapter", "convert", "lora", "-o", "no.gguf", "--format", "gguf"}).err,

@@ -137,6 +137,14 @@ TEST_CASE("each row of a batch trains the adapter that it names, and each adapte
     succeed(place.run({"train", "mixed.toml", "output.dir=again", "train.lr_scheduler_type=constant"}));
     CHECK(place.read("again/model.safetensors") == place.read("whole/model.safetensors"));
     CHECK(place.read("again/adapters/bob/model.safetensors") == place.read("whole/adapters/bob/model.safetensors"));
+    // Merged with the body it has the body's tokenizer.
+    succeed(place.run({"adapter", "merge", "mixed/adapters/alice", "-o", "merged"}));
+    const auto text_of = [&](const std::vector<std::string>& model) {
+        return succeed(place.run(joined(joined({"generate"}, model),
+                                        {"--prompt", "color 1:", "--max-new-tokens", "4", "--greedy"})))
+            .out;
+    };
+    CHECK(text_of({"merged"}) == text_of({"body", "--adapter", "a=mixed/adapters/alice"}));
     // Rows of a generation choose among them; what was trained together is not one adapter.
     succeed(place.run({"generate", "body", "--adapter", "a=mixed/adapters/alice", "--adapter", "b=mixed/adapters/bob",
                        "--adapter-rows", "b,a,-", "--prompt", "color 1:", "--prompt", "color 1:", "--prompt",

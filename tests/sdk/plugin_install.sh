@@ -96,7 +96,7 @@ refused "has no plugin 'frist'; did you mean 'first'" hekla plugin install frist
 refused "no version of the plugin 'first' <0.2 can be installed: 0.2.0 is not in the range" \
   hekla plugin install first --index index/index.json --range '<0.2'
 sed 's/"archive": "first/"archive": "https:\/\/example.org\/first/' index/index.json >index/url.json
-refused "curl -fLO 'https://example.org/first-0.2.0.zip'" hekla plugin install first --index index/url.json
+refused "curl -fLO https://example.org/first-0.2.0.zip, then hekla plugin install first-0.2.0.zip --index index/url.json" hekla plugin install first --index index/url.json
 sed 's/"abi_minor_needed": 1/"abi_minor_needed": 99/' index/index.json >index/newer.json
 refused "0.1.0 is for plugin ABI 1.99" hekla plugin install second --index index/newer.json
 sed 's/"needs": \[\]/"needs": [{"plugin": "second", "version": ""}]/' index/index.json >index/circle.json
@@ -105,6 +105,17 @@ sed 's/"sha256": "[0-9a-f]*"/"sha256": "none"/' index/index.json >index/hash.jso
 refused 'plugins\[0\].sha256: expected 64 digits' hekla plugin install first --index index/hash.json
 printf '{"plugins": []}' >index/other.json
 refused 'it is not an index of plugins' hekla plugin install first --index index/other.json
+# An archive that is not what its entry has: another version, name, ABI, need or part.
+for change in 's/"version": "0.2.0"/"version": "0.2.1"/' 's/"plugin": "first"/"plugin": "other"/' \
+  's/"abi_minor_needed": 0/"abi_minor_needed": 1/' 's#"hekla.objective/1 first"#"hekla.head/1 first"#' \
+  's/"needs": \[\]/"needs": [{"plugin": "lora", "version": ""}]/'; do
+  sed "$change" index/index.json >index/differs.json
+  if cmp -s index/index.json index/differs.json; then printf '%s changes nothing\n' "$change"; exit 1; fi
+  name=first
+  [ "$change" != 's/"plugin": "first"/"plugin": "other"/' ] || name=other
+  refused "the archive is not what the index has for '$name' 0.2.[01]: .*; nothing was installed" \
+    hekla plugin install $name --index index/differs.json
+done
 printf x >>index/first-0.2.0.zip
 refused "its sha256 is [0-9a-f]*, and the index has" hekla plugin install first --index index/index.json
 refused "has no archive with its sha256" hekla plugin install index/first-0.2.0.zip --index index/index.json
@@ -126,6 +137,10 @@ refused "the entry '../ifest.json' would be written out of the folder" hekla plu
 LC_ALL=C sed 's#manifest.json#/anifest.json#g' bad/sources.zip >bad/absolute.zip
 refused "the entry '/anifest.json' would be written out of the folder" hekla plugin install bad/absolute.zip
 [ ! -e ifest.json ] && [ ! -e /anifest.json ]
+# Many files.
+mkdir many
+(cd many && for i in $(seq 9990); do : >"$i"; done && logged cmake -E tar cf ../bad/many.zip --format=zip -- *)
+refused 'bad/many.zip: has no plugin' hekla plugin install bad/many.zip
 head -c 400 bad/sources.zip >bad/short.zip
 refused 'bad/short.zip: its zip archive cannot be read' hekla plugin install bad/short.zip
 printf 'text' >bad/text.tar.gz
