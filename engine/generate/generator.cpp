@@ -262,8 +262,7 @@ public:
         for (auto& [name, tensor] : adapter_starts()) session.sources[name] = tensor;
         if (request_.both_sides && !decoder_.encoder_decoder()) HK_TRY(make_room_for_prompts(session, longest));
         Clock::time_point start = Clock::now();
-        if (const Status status = decoder_.begin(session); !status.ok())
-            return status.with_context(fmt::format("{} new tokens after {}", options_.max_new_tokens, longest));
+        if (const Status status = decoder_.begin(session); !status.ok()) return why_not_begun(status, session);
         HK_TRY(check_ids());
         if (request_.begun) HK_TRY(request_.begun());
         Rows rows(decoder_, starts_.size() * copies_, session.prompt_chunk);
@@ -289,6 +288,25 @@ private:
         session.length = longest;
         output_.context = longest;
         return {};
+    }
+    // Returns the error of Decoder::begin(), or what it means for the prompts if rows are longer than the context.
+    Status why_not_begun(const Status& status, const DecodeBatch& session) const {
+        const auto most = std::ranges::max_element(request_.prompts, {}, &Ids::size);
+        const auto number = most - request_.prompts.begin() + 1;
+        const Result<int64_t> context = decoder_.longest(session);
+        if (!context.ok() || context.value() >= session.length)
+            return status.with_context(fmt::format("{} new tokens after prompt {}, the longest, which has {} tokens",
+                                                   options_.max_new_tokens, number, most->size()));
+        if (decoder_.encoder_decoder() || request_.length > context.value())
+            return invalid_argument(fmt::format("rows of {} tokens do not fit into the model's context of {}: generate "
+                                                "fewer new tokens",
+                                                session.length, context.value()));
+        return invalid_argument(fmt::format(
+            "prompt {} has {} tokens, which do not fit into the model's context of {} with {} new ones: shorten it, or "
+            "generate fewer{}",
+            number, most->size(), context.value(), options_.max_new_tokens,
+            options_.slide_context ? ", or generate without beams, where such rows continue from the last half of it"
+                                   : ""));
     }
     // Chooses one chunk for all prompts, now and later, from the sizes of caches, so that few programs are created.
     Status make_room_for_prompts(DecodeBatch& session, std::size_t longest) const {
