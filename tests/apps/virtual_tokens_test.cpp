@@ -39,6 +39,23 @@ dir = "body"
 
 } // namespace
 
+TEST_CASE("features of an encoder-decoder with virtual tokens in its encoder need the tokens of its decoder") {
+    const Place place;
+    place.write("rows.jsonl", "{\"input_ids\": [5, 6, 7]}\n");
+    const auto embed = [&](const std::string& fixture, const std::vector<std::string>& rows) {
+        const std::string folder = (kFixtures / fixture).string();
+        return place.run(joined({"embed", folder, "--adapter", "a=" + folder + "/adapter"}, rows));
+    };
+    for (const char* fixture : {"prompt-t5", "prompt-bart"}) {
+        const Ran texts = embed(fixture, {"--file", "rows.jsonl"});
+        CHECK(texts.status == 1);
+        CHECK_MESSAGE(has(texts.err, "give a file of fields with input_ids and decoder_input_ids"), texts.err);
+        succeed(
+            embed(fixture, {"--fields", (kFixtures / fixture / "inputs.safetensors").string(), "--port", "logits"}));
+    }
+    succeed(embed("prefix-t5", {"--file", "rows.jsonl"}));
+}
+
 TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, and PEFT's form of them is the same") {
     const Place place;
     place.write("pairs.tsv", hekla::test::translations(false));
