@@ -218,7 +218,7 @@ Status TrainingRun::check_labels() const {
     }
     return invalid_argument(fmt::format(
         "none of the {} examples of data.train has a label for objective '{}' within train.context_length = {}, so "
-        "there is nothing to learn: raise train.context_length if the labels are further behind, or check the data",
+        "there is nothing to learn: raise train.context_length if the labels begin after it, or check the data",
         grouped(static_cast<double>(split.size())), recipe_.objective.id, length));
 }
 
