@@ -27,6 +27,7 @@ struct KeyRule {
     std::vector<std::string> choices; // of a string; empty: any
     std::string_view unit_name;
     std::string_view example_text;
+    bool is_path = false;         // `~` at its beginning is the home folder
     bool plugins_integer = false; // an integer belongs to the plugin (HK_RECIPE_OTHER_KEYS), not to this key
 
     KeyRule at_least(double value) const;
@@ -36,6 +37,7 @@ struct KeyRule {
     std::string text() const;
 };
 KeyRule any();
+KeyRule path();
 KeyRule at_least(double low);
 KeyRule between(double low, double high);
 KeyRule one_of(std::vector<std::string> choices);

@@ -71,7 +71,7 @@ void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = app.add_subcommand(
         "batches", "Write the initial model of a training and the batches of its first steps as safetensors.");
     const auto a = std::make_shared<BatchesArguments>();
-    parser->add_option("recipe", a->recipe, "recipe file (TOML)")->required();
+    parser->add_option("recipe", a->recipe, "recipe file (TOML), or the folder of a run")->required();
     parser->add_option("overrides", a->overrides, "recipe keys to override: train.seed=2");
     parser->add_option("--steps", a->steps, "number of steps, from the first")
         ->required()

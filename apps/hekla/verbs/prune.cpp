@@ -275,7 +275,7 @@ void add_prune(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "prune",
         "Find lottery tickets: train, prune the smallest weights, rewind the others, train again, several times.");
     const auto arguments = std::make_shared<PruneArguments>();
-    parser->add_option("recipe", arguments->recipe, "recipe file (TOML)")->required();
+    parser->add_option("recipe", arguments->recipe, "recipe file (TOML), or the folder of a run")->required();
     parser->add_option("overrides", arguments->overrides, "recipe keys to override: prune.amount=0.3");
     parser->add_option("--rounds", arguments->rounds, "rounds after the first training, as prune.rounds")
         ->check(CLI::Range(1, 1000));
