@@ -17,6 +17,8 @@ enum class Resume : uint8_t {
     learning, // as `warned`; an evaluation is not affected
     fitted,   // as `learning`; no warning if train.fit chooses the value
     split,    // an error if examples would move between training and validation data (train/held_out.hpp)
+    data,     // an error if the examples of the training differ from the checkpoint's; else silently
+    rows,     // as `data`; an evaluation warns, because its own rows differ
     free,     // the run continues silently
 };
 

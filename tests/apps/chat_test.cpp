@@ -75,11 +75,12 @@ TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template
     CHECK(answered["rows"][0]["text"] == "a moon");
     CHECK(answered["rows"][0]["messages"][0] == message("user", "moon"));
     // An evaluation writes the last answer of each conversation, given the run's folder alone.
-    CHECK(has(succeed(place.run({"eval", "run", "-o", "texts.jsonl"})).out, "exact_match 1.0000"));
+    const Ran evaluated = succeed(place.run({"eval", "run", "-o", "texts.jsonl"}));
+    CHECK(has(evaluated.out, "exact_match 1.0000"));
+    CHECK(has(evaluated.err, "a sun<|im_end|>\n<|im_start|>user\nbye<|im_end|>\n<|im_start|>assistant\n\n"
+                             "reference: bye bye\noutput:    bye bye\n"));
     const std::string texts = place.read("texts.jsonl");
-    const json written = json::parse(texts.substr(0, texts.find('\n')));
-    CHECK(has(written.dump(), "\"text\":\"bye bye\""));
-    CHECK(has(written.dump(), "a sun<|im_end|>\\n<|im_start|>user\\nbye<|im_end|>\\n<|im_start|>assistant\\n\""));
+    CHECK(json::parse(texts.substr(0, texts.find('\n')))["said"]["text"] == "bye bye");
     CHECK(std::ranges::count(texts, '\n') == 40);
     // Two prompts, and a longer conversation.
     const Ran two = succeed(place.run(joined(ask, {"--prompt", "cat", "--json"})));

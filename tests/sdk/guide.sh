@@ -9,7 +9,7 @@ source=$(cd "$(dirname "$0")/../.." && pwd)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cmake --install "$build" --prefix "$place/hekla" >"$place/install.log"
-export XDG_CACHE_HOME=$place/cache XDG_DATA_HOME=$place/data PATH=$place/hekla/bin:$PATH
+export XDG_CACHE_HOME=$build/tests_cache XDG_DATA_HOME=$place/data PATH=$place/hekla/bin:$PATH
 guide=$place/hekla/share/doc/hekla/README.md
 cmp "$guide" "$source/plugins/README.md"
 rust=yes

@@ -1,6 +1,9 @@
 # The workflow of a plugin author, from an installed tree.
-add_test(NAME sdk_new_plugins COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/new_plugins.sh ${hekla_BINARY_DIR})
-set_tests_properties(sdk_new_plugins PROPERTIES TIMEOUT 2400)
+foreach(mode short long)
+  add_test(NAME sdk_new_plugins_${mode} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/new_plugins.sh ${hekla_BINARY_DIR} ${mode})
+  set_tests_properties(sdk_new_plugins_${mode} PROPERTIES TIMEOUT 2400)
+endforeach()
+set_tests_properties(sdk_new_plugins_long PROPERTIES LABELS long)
 add_test(NAME sdk_guide COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/guide.sh ${hekla_BINARY_DIR})
 set_tests_properties(sdk_guide PROPERTIES TIMEOUT 1200)
 add_test(NAME sdk_plugin_dev COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/plugin_dev.sh ${hekla_BINARY_DIR})

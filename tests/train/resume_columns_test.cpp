@@ -8,6 +8,7 @@
 
 #include "program/harness.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -30,7 +31,7 @@ n_embd = 16
 n_positions = 32
 )";
 constexpr const char* kTraining = R"(max_steps = 4
-context_length = 12
+context_length = 30
 per_device_train_batch_size = 4
 eval_steps = 2
 save_steps = 2
@@ -43,10 +44,43 @@ const std::map<std::string, std::string>& recipes() {
         {"text", std::string(kModel) + R"([data]
 train = "{}/a.txt"
 valid = "{}/b.txt"
-[schedules.mix]
-value = 0.5
+[tokenizer]
+add_roles = {eos = "[E]"}
 [train]
 )" + kTraining},
+        {"scheduled", R"([model]
+architecture = "gated"
+[data]
+train = "{}/a.txt"
+valid = "{}/b.txt"
+[schedules.gate]
+kind = "linear"
+value = 0.5
+end_value = 1.0
+end_step = 4
+[train]
+)" + std::string(kTraining)},
+        {"parts", std::string(kModel) + R"([data]
+train = "{}/a.txt"
+valid = "{}/b.txt"
+[distributed]
+parts = 1
+[train]
+gradient_accumulation_steps = 2
+)" + kTraining},
+        {"tapped", R"([model]
+architecture = "gan"
+[objective]
+id = "adversarial"
+[head]
+id = ""
+[data]
+train = "{}/a.txt"
+valid = "{}/b.txt"
+[tap]
+names = ["generator.*"]
+[train]
+)" + std::string(kTraining)},
         {"held-out", std::string(kModel) + R"([data]
 train = "{}/a.txt"
 valid_fraction = 0.2
@@ -57,7 +91,7 @@ id = "completion"
 [data]
 train = "{}/rows.jsonl"
 valid = "{}/rows.jsonl"
-columns = {prompt = "q", completion = "a"}
+columns = {completion = "a"}
 [data.templates]
 prompt = "{q}:"
 [train]
@@ -81,7 +115,8 @@ id = "chat"
 [data]
 train = "{}/talks.jsonl"
 valid = "{}/talks.jsonl"
-chat_template = "chatml"
+chat_template = "{}/dated.jinja"
+chat_date = "2026-01-30"
 [tokenizer]
 add = ["<|im_start|>", "<|im_end|>"]
 [train]
@@ -96,15 +131,47 @@ train = "{}/a.txt"
 valid = "{}/b.txt"
 [train]
 )" + std::string(kTraining)},
-        {"teacher", std::string(kModel) + R"([teacher]
+        {"mixed", R"([model]
 from = "{}/text"
+[adapter]
+id = "lora"
+r = 2
+names = ["a", "b"]
+route_by = "who"
 [objective]
-id = "distill"
+id = "completion"
+[data]
+train = "{}/rows.jsonl"
+valid = "{}/rows.jsonl"
+columns = {prompt = "q", completion = "a"}
+[train]
+)" + std::string(kTraining)},
+        {"named", R"([model]
+from = "{}/text"
+[adapters.x]
+id = "lora"
+r = 2
+[adapters.y]
+from = "{}/adapter"
+train = true
+[combine]
+how = 'stack(x, y)'
 [data]
 train = "{}/a.txt"
 valid = "{}/b.txt"
 [train]
-)" + kTraining},
+)" + std::string(kTraining)},
+        {"teacher", R"([model]
+from = "{}/text"
+[teacher]
+from = "{}/text"
+[objective]
+id = "dpo"
+[data]
+train = "{}/pairs.jsonl"
+valid = "{}/pairs.jsonl"
+[train]
+)" + std::string(kTraining)},
         {"ppo", R"([model]
 from = "{}/text"
 [reference]
@@ -114,6 +181,7 @@ from = "{}/text"
 [objective]
 id = "ppo"
 num_ppo_epochs = 1
+ptx_coef = 0.5
 [rollout]
 batch = 8
 response_length = 4
@@ -125,6 +193,7 @@ target = 4
 [data]
 train = "{}/prompts.jsonl"
 valid = "{}/prompts.jsonl"
+pretrain = "{}/a.txt"
 [train]
 )" + std::string(kTraining)},
     };
@@ -148,25 +217,25 @@ const std::vector<Change>& all_changes() {
         {"ppo", "value.from", {"value.from={}/moved"}},
         {"adapter", "adapter.id", {"adapter.id=ia3"}},
         {"adapter", "adapter.from", {"adapter.from={}/adapter", "adapter.id=", "adapter.r="}},
-        {"adapter", "adapter.names", {"adapter.names=[\"a\", \"b\"]", "adapter.route_by=who"}},
-        {"adapter", "adapter.route_by", {"adapter.names=[\"a\", \"b\"]", "adapter.route_by=who"}},
-        {"adapter", "adapters.NAME.id", {"adapters.x.id=lora"}},
-        {"adapter", "adapters.NAME.from", {"adapters.x.from={}/adapter"}},
-        {"adapter", "adapters.NAME.train", {"adapters.x.id=lora", "adapters.x.train=true"}},
-        {"adapter", "combine.how", {"adapter.id=", "adapter.r=", "adapters.x.id=lora", "combine.how=\"stack(x)\""}},
+        {"mixed", "adapter.names", {"adapter.names=[\"b\", \"a\"]"}},
+        {"mixed", "adapter.route_by", {"adapter.route_by=whom"}},
+        {"named", "adapters.NAME.id", {"adapters.x.id=ia3", "adapters.x.r="}},
+        {"named", "adapters.NAME.from", {"adapters.y.from={}/moved"}},
+        {"named", "adapters.NAME.train", {"adapters.y.train=false"}},
+        {"named", "combine.how", {"combine.how=\"average(x, y)\""}},
         {"text", "objective.id", {"objective.id=prefix_lm"}},
         {"text", "head.id", {"head.id=mlm"}},
         {"text", "data.train", {"data.train={}/c.txt"}},
         {"held-out", "data.valid", {"data.valid={}/b.txt"}},
-        {"text", "data.test", {"data.test={}/b.txt"}},
-        {"text", "data.pretrain", {"data.pretrain={}/b.txt"}},
+        {"classes", "data.test", {"data.test={}/classes.csv"}},
+        {"ppo", "data.pretrain", {"data.pretrain={}/b.txt"}},
         {"held-out", "data.valid_fraction", {"data.valid_fraction=0.4"}},
         {"text", "data.format", {"data.format=text"}},
-        {"table", "data.columns", {"data.columns={prompt = \"q\", completion = \"q\"}"}},
+        {"table", "data.columns", {"data.columns={completion = \"q\"}"}},
         {"table", "data.prefix", {"data.prefix={completion = \" \"}"}},
-        {"table", "data.templates", {"data.templates.prompt=Q: {q}"}},
-        {"chat", "data.chat_template", {"data.chat_template={}/other.jinja"}},
-        {"chat", "data.chat_date", {"data.chat_date=2026-01-31"}},
+        {"table", "data.templates", {"data.templates={prompt = \"Q: {q}\"}"}},
+        {"chat", "data.chat_template", {"data.chat_template=chatml", "data.chat_date="}},
+        {"chat", "data.chat_date", {"data.chat_date=\"2026-01-31\""}},
         {"table", "data.special_tokens", {"data.special_tokens=text"}},
         {"table", "data.group", {"data.group=a"}},
         {"classes", "data.header", {"data.header=false", "data.columns={text = 1, label = 2}", "data.on_bad=skip"}},
@@ -184,7 +253,7 @@ const std::vector<Change>& all_changes() {
         {"text", "tokenizer.lower_case", {"tokenizer.lower_case=false"}},
         {"adapter", "tokenizer.from", {"tokenizer.from={}/moved"}},
         {"text", "tokenizer.add", {"tokenizer.add=[\"[A]\"]"}},
-        {"text", "tokenizer.add_roles", {"tokenizer.add_roles={separator = \"[D]\"}"}},
+        {"text", "tokenizer.add_roles", {"tokenizer.add_roles={eos = \"[F]\"}"}},
         {"text", "train.max_steps", {"train.max_steps=5"}},
         {"text", "train.num_train_epochs", {"train.num_train_epochs=1"}},
         {"text", "train.learning_rate", {"train.learning_rate=0.02"}},
@@ -205,7 +274,7 @@ const std::vector<Change>& all_changes() {
         {"text", "train.per_device_train_batch_size", {"train.per_device_train_batch_size=2"}},
         {"text", "train.per_device_eval_batch_size", {"train.per_device_eval_batch_size=2"}},
         {"text", "train.gradient_accumulation_steps", {"train.gradient_accumulation_steps=2"}},
-        {"text", "train.context_length", {"train.context_length=10"}},
+        {"text", "train.context_length", {"train.context_length=20"}},
         {"text", "train.eval_steps", {"train.eval_steps=1"}},
         {"text", "train.eval_batches", {"train.eval_batches=1"}},
         {"classes", "train.metric_for_best_model", {"train.metric_for_best_model=accuracy"}},
@@ -230,7 +299,7 @@ const std::vector<Change>& all_changes() {
         {"text", "train.fp16", {"train.fp16=true"}},
         {"text", "optimizer.name", {"optimizer.name=lion"}},
         {"text", "optimizer.rules", {"optimizer.name=adamw", "optimizer.rules={\"*.bias\" = \"sgd\"}"}},
-        {"text", "distributed.parts", {"distributed.parts=2"}},
+        {"parts", "distributed.parts", {"distributed.parts=2"}},
         {"text", "distributed.batch", {"distributed.batch=rank"}},
         {"text", "distributed.shares", {"distributed.shares=[1]"}},
         {"text", "distributed.balance", {"distributed.balance=measured"}},
@@ -252,16 +321,21 @@ const std::vector<Change>& all_changes() {
         {"text", "prune.exclude", {"prune.exclude=[\"body\"]"}},
         {"text", "prune.from_mask", {"prune.from_mask={}/mask.safetensors"}},
         {"text", "prune.weights_from", {"prune.from_mask={}/mask.safetensors", "prune.weights_from={}/text"}},
-        {"text", "schedules.NAME.kind", {"schedules.mix.kind=linear", "schedules.mix.end_step=3"}},
-        {"text", "schedules.NAME.value", {"schedules.mix.value=0.25"}},
-        {"text", "schedules.NAME.end_value", {"schedules.mix.end_value=0.25"}},
-        {"text", "schedules.NAME.end_step", {"schedules.mix.end_step=3"}},
-        {"text", "schedules.NAME.warmup_steps", {"schedules.mix.warmup_steps=1"}},
-        {"text", "schedules.NAME.warmup_value", {"schedules.mix.warmup_value=0.25"}},
-        {"text", "schedules.NAME.values", {"schedules.mix.kind=steps", "schedules.mix.values=[[1, 0.5]]"}},
-        {"text", "tap.names", {"tap.names=[\"*\"]"}},
-        {"text", "tap.values", {"tap.values={}/taps"}},
-        {"text", "tap.every", {"tap.every=2"}},
+        {"scheduled", "schedules.NAME.kind", {"schedules.gate.kind=cosine"}},
+        {"scheduled", "schedules.NAME.value", {"schedules.gate.value=0.25"}},
+        {"scheduled", "schedules.NAME.end_value", {"schedules.gate.end_value=0.25"}},
+        {"scheduled", "schedules.NAME.end_step", {"schedules.gate.end_step=3"}},
+        {"scheduled", "schedules.NAME.warmup_steps", {"schedules.gate.warmup_steps=1"}},
+        {"scheduled",
+         "schedules.NAME.warmup_value",
+         {"schedules.gate.warmup_steps=1", "schedules.gate.warmup_value=0.25"}},
+        {"scheduled",
+         "schedules.NAME.values",
+         {"schedules.gate.kind=steps", "schedules.gate.value=", "schedules.gate.end_value=", "schedules.gate.end_step=",
+          "schedules.gate.values=[[1, 0.5]]"}},
+        {"tapped", "tap.names", {"tap.names=[\"*\"]"}},
+        {"tapped", "tap.values", {"tap.values={}/taps"}},
+        {"tapped", "tap.every", {"tap.every=2", "tap.values={}/taps"}},
         {"table", "generate.examples", {"generate.examples=2"}},
         {"table", "generate.examples_while_training", {"generate.examples_while_training=1"}},
         {"ppo", "rollout.batch", {"rollout.batch=4"}},
@@ -287,7 +361,7 @@ const std::set<std::string> kOneValue{"prune.score"};
 
 struct Runs {
     TemporaryFolder folder = TemporaryFolder::make().take();
-    plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
+    plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER, HEKLA_TRAIN_PLUGINS});
     Bench bench;
     std::vector<std::string> warnings;
     Log log{[this](Severity severity, std::string_view message) {
@@ -295,13 +369,17 @@ struct Runs {
     }};
 
     Runs() {
-        std::string text, rows, classes = "text,label\n", talks, prompts;
+        std::string text, rows, classes = "text,label\n", talks, prompts, pairs;
         for (int i = 0; i < 30; ++i) {
             text += "the quick brown fox jumps over the lazy dog: QA? <|im_start|>\n\n";
-            rows += fmt::format("{{\"q\": \"fox {}\", \"a\": \"dog {}\"}}\n", "abc"[i % 3], "abc"[i % 3]);
+            rows += fmt::format(R"({{"q": "fox {0}", "a": "dog {0}", "who": "{1}", "whom": "{1}"}})"
+                                "\n",
+                                "abc"[i % 3], "ab"[i % 2]);
             classes += fmt::format("the fox {},{}\n", "abc"[i % 3], i % 2 == 0 ? "no" : "yes");
             talks += R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"
                      "\n";
+            pairs +=
+                fmt::format("{{\"prompt\": \"fox {}\", \"chosen\": \"dog\", \"rejected\": \"over\"}}\n", "abc"[i % 3]);
             prompts += fmt::format("{{\"prompt\": \"fox {}\"}}\n", "abc"[i % 3]);
         }
         write("a.txt", text);
@@ -311,9 +389,12 @@ struct Runs {
         write("classes.csv", classes);
         write("talks.jsonl", talks);
         write("prompts.jsonl", prompts);
-        write("other.jinja", "{% for m in messages %}<|im_start|>{% generation %}{{ m.content }}<|im_end|>"
-                             "{% endgeneration %}{% endfor %}");
-        for (const char* name : {"text", "held-out", "table", "classes", "chat", "adapter", "teacher", "ppo"}) {
+        write("pairs.jsonl", pairs);
+        write("dated.jinja",
+              "{% for m in messages %}{{ strftime_now('%d') }}<|im_start|>{% generation %}{{ m.content }}<|im_end|>"
+              "{% endgeneration %}{% endfor %}");
+        for (const char* name : {"text", "scheduled", "parts", "tapped", "held-out", "table", "classes", "chat",
+                                 "adapter", "mixed", "named", "teacher", "ppo"}) {
             const Result<Recipe> recipe = read(name, {fmt::format("output.dir={}", path(name))});
             REQUIRE_MESSAGE(recipe.ok(), recipe.message());
             const auto made = TrainingRun::create(recipe.value(), registry, *bench, log, {}, Purpose::train);
@@ -360,7 +441,8 @@ TEST_SUITE("long") {
             std::vector<std::string> overrides = change.overrides;
             overrides.push_back("output.dir=" + run);
             const Result<Recipe> recipe = runs.read(change.recipe, overrides);
-            REQUIRE_MESSAGE(recipe.ok(), recipe.message());
+            CHECK_MESSAGE(recipe.ok(), recipe.message());
+            if (!recipe.ok()) continue;
             runs.warnings.clear();
             const auto resumed =
                 TrainingRun::create(recipe.value(), runs.registry, *runs.bench, runs.log, {}, Purpose::train);
@@ -369,19 +451,32 @@ TEST_SUITE("long") {
                 if (warning.find("with changed settings: ") != std::string::npos) warned += warning;
             CAPTURE(warned);
             CAPTURE(resumed.message());
-            const std::string name = change.key.substr(change.key.rfind('.') + 1);
+            // Of several keys that are changed together the message may name any.
+            const auto named = [&](const std::string& message) {
+                return std::ranges::any_of(change.overrides, [&](const std::string& one) {
+                    const std::string key = one.substr(0, one.find('='));
+                    return message.find(key.substr(key.rfind('.') + 1)) != std::string::npos;
+                });
+            };
             switch (columns[change.key]) {
             case Resume::refused:
             case Resume::split:
                 CHECK(!resumed.ok());
-                CHECK(resumed.message().find(name) != std::string::npos);
+                CHECK(named(resumed.message()));
                 break;
             case Resume::warned:
             case Resume::learning:
             case Resume::fitted:
                 CHECK(resumed.ok());
-                CHECK(warned.find(name) != std::string::npos);
+                CHECK(named(warned));
                 break;
+            case Resume::data:
+            case Resume::rows: { // formats and bad rows do not change these files
+                const bool same = change.key == "data.format" || change.key == "data.on_bad";
+                CHECK(resumed.ok() == same);
+                CHECK((same || resumed.message().find("was trained on other data") != std::string::npos));
+                break;
+            }
             case Resume::free:
                 CHECK(resumed.ok());
                 CHECK(warned.empty());
