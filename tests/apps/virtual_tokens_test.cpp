@@ -39,7 +39,8 @@ dir = "body"
 
 } // namespace
 
-TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, and PEFT's form of them is the same") {
+TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, and PEFT's form of them is the same" *
+          doctest::test_suite("long")) {
     const Place place;
     place.write("pairs.tsv", hekla::test::translations(false));
     place.write("exchanged.tsv", hekla::test::translations(true));
