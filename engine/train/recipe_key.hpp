@@ -18,6 +18,7 @@ enum class Resume : uint8_t {
     fitted,   // as `learning`; no warning if train.fit chooses the value
     split,    // an error if examples would move between training and validation data (train/held_out.hpp)
     data,     // an error if the examples of the training differ from the checkpoint's; else silently
+    model,    // an error if the folder has another model, and the run reads it; it may have been moved
     rows,     // as `data`; an evaluation warns, because its own rows differ
     free,     // the run continues silently
 };

@@ -7,8 +7,11 @@ add_test(NAME embedding_kernels_of_gpus COMMAND test_embedding --test-suite-excl
   "--test-case=a training within budgets*,recorded into the host's command buffers*")
 set_tests_properties(embedding_kernels_of_gpus PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;LP_NATIVE_VECTOR_WIDTH=256;GALLIVM_PERF=nopt")
-add_test(NAME embedding_installed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/installed.sh ${hekla_BINARY_DIR})
-set_tests_properties(embedding_installed PROPERTIES TIMEOUT 1800)
+foreach(mode short long)
+  add_test(NAME embedding_installed_${mode} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/installed.sh ${hekla_BINARY_DIR} ${mode})
+  set_tests_properties(embedding_installed_${mode} PROPERTIES TIMEOUT 1800)
+endforeach()
+set_tests_properties(embedding_installed_long PROPERTIES LABELS long)
 # As part of another project: configured in the default tests, built in the long ones.
 add_test(NAME embedding_subproject COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/subproject.sh ${hekla_SOURCE_DIR})
 add_test(NAME embedding_subproject_long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/subproject.sh ${hekla_SOURCE_DIR} --build)

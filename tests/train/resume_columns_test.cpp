@@ -211,9 +211,12 @@ const std::vector<Change>& all_changes() {
     static const auto& kAll = *new std::vector<Change>{
         {"text", "model.architecture", {"model.architecture=llama"}},
         {"adapter", "model.from", {"model.from={}/moved"}},
+        {"adapter", "model.from", {"model.from={}/second"}},
         {"text", "model.layers", {"model.layers=[0]", "model.from={}/adapter"}},
         {"teacher", "teacher.from", {"teacher.from={}/moved"}},
+        {"teacher", "teacher.from", {"teacher.from={}/second"}},
         {"ppo", "reference.from", {"reference.from={}/moved"}},
+        {"ppo", "reference.from", {"reference.from={}/second"}},
         {"ppo", "value.from", {"value.from={}/moved"}},
         {"adapter", "adapter.id", {"adapter.id=ia3"}},
         {"adapter", "adapter.from", {"adapter.from={}/adapter", "adapter.id=", "adapter.r="}},
@@ -393,17 +396,22 @@ struct Runs {
         write("dated.jinja",
               "{% for m in messages %}{{ strftime_now('%d') }}<|im_start|>{% generation %}{{ m.content }}<|im_end|>"
               "{% endgeneration %}{% endfor %}");
-        for (const char* name : {"text", "scheduled", "parts", "tapped", "held-out", "table", "classes", "chat",
-                                 "adapter", "mixed", "named", "teacher", "ppo"}) {
-            const Result<Recipe> recipe = read(name, {fmt::format("output.dir={}", path(name))});
-            REQUIRE_MESSAGE(recipe.ok(), recipe.message());
-            const auto made = TrainingRun::create(recipe.value(), registry, *bench, log, {}, Purpose::train);
-            REQUIRE_MESSAGE(made.ok(), name << ": " << made.message());
-            const Result<TrainerResult> done = TrainingLoop(*made.value()).run();
-            REQUIRE_MESSAGE(done.ok(), name << ": " << done.message());
-            fs::remove_all(fs::path(path(name)) / "checkpoint-4"); // the run was stopped after step 2
-            if (std::string(name) == "text") fs::copy(path("text"), path("moved"), fs::copy_options::recursive);
-        }
+        train("text", "text");
+        train("text", "second", {"train.seed=2"});
+        fs::copy(path("text"), path("moved"), fs::copy_options::recursive);
+        for (const auto& [name, recipe] : recipes())
+            if (name != "text") train(name, name);
+    }
+    // Trains a recipe in the folder `run`, until a stop after step 2.
+    void train(const std::string& name, const std::string& run, std::vector<std::string> overrides = {}) {
+        overrides.push_back("output.dir=" + path(run));
+        const Result<Recipe> recipe = read(name, overrides);
+        REQUIRE_MESSAGE(recipe.ok(), recipe.message());
+        const auto made = TrainingRun::create(recipe.value(), registry, *bench, log, {}, Purpose::train);
+        REQUIRE_MESSAGE(made.ok(), name << ": " << made.message());
+        const Result<TrainerResult> done = TrainingLoop(*made.value()).run();
+        REQUIRE_MESSAGE(done.ok(), name << ": " << done.message());
+        fs::remove_all(fs::path(path(run)) / "checkpoint-4");
     }
     std::string path(const std::string& name) const { return (folder.path() / name).string(); }
     void write(const std::string& name, const std::string& content) const {
@@ -477,6 +485,14 @@ TEST_SUITE("long") {
                 CHECK((same || resumed.message().find("was trained on other data") != std::string::npos));
                 break;
             }
+            case Resume::model:
+                if (change.overrides.front().ends_with("/moved")) {
+                    CHECK(resumed.ok());
+                } else {
+                    CHECK(!resumed.ok());
+                    CHECK(resumed.message().find("another") != std::string::npos);
+                }
+                break;
             case Resume::free:
                 CHECK(resumed.ok());
                 CHECK(warned.empty());
