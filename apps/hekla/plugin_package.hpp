@@ -19,6 +19,9 @@ std::string platform_name();
 // The name of the platform of sources in an index.
 inline constexpr const char* kSources = "source";
 
+// Returns whether plugins can be built against this folder: `cmake --install` wrote it.
+bool is_installation(const std::filesystem::path& prefix);
+
 class PluginPackage {
 public:
     // Opens FOLDER, or ARCHIVE.zip, which is unpacked into a temporary folder. In it, or in its only folder, are

@@ -10,7 +10,7 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cmake --install "$build" --prefix "$place/hekla" >"$place/install.log"
 export XDG_CACHE_HOME=$build/tests_cache XDG_DATA_HOME=$place/data PATH=$place/hekla/bin:$PATH
-page=$place/hekla/share/doc/hekla/EXAMPLES.md
+page=$place/hekla/share/doc/hekla/plugins/EXAMPLES.md
 cmp "$page" "$source/plugins/EXAMPLES.md"
 awk '/^```/ && inside { inside = 0; next } /^```sh$/ { inside = 1; next } inside' "$page" | sed "s#/opt/hekla#$place/hekla#g" >"$place/commands"
 [ "$(grep -c '^hekla ' "$place/commands")" -ge 8 ] || { printf 'the page has too few commands\n'; exit 1; }

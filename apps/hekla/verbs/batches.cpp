@@ -77,7 +77,7 @@ void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->required()
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
     parser->add_option("-o,--output", a->output, "folder to create")->required();
-    parser->footer("Example: hekla batches apps/recipes/bert-mlm.toml --steps 200 -o out/batches\n"
+    parser->footer("Example: hekla batches recipe.toml --steps 200 -o out/batches\n"
                    "There is one file per step; \"0.input_ids\" is the field input_ids of its first micro-batch.");
     verbs.push_back({parser, [&globals, a] { return finish(batches(globals, *a)); }});
 }

@@ -288,7 +288,7 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
             parser
                 ->add_option("--tasks", a->tasks,
                              "task files (TOML) or folders of them, for language models; 'list': print "
-                             "the tasks that follow it, or those of apps/tasks")
+                             "the tasks that follow it, or those that Hekla has")
                 ->excludes(seeds)
                 ->excludes(test);
         parser
@@ -348,9 +348,9 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
         parser->add_flag("--json", a->json, "print the scores as JSON");
         parser->footer(
             "Perplexity is printed where the loss is a mean over tokens.\n"
-            "Example: hekla eval apps/recipes/quickstart.toml\n"
+            "Example: hekla eval recipe.toml\n"
             "Tasks have the keys of lm-evaluation-harness, and so have the results (docs/tasks.md): hekla eval "
-            "out/gpt out/other --tasks apps/tasks -o out/scores");
+            "out/gpt out/other --tasks copying.toml -o out/scores");
         verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});
     }
     CLI::App* parser =

@@ -295,7 +295,7 @@ void add_prune(CLI::App& app, const Globals& globals, Verbs& verbs) {
                    "Ctrl+C, SIGTERM and SIGHUP save a checkpoint and exit with 128 + the signal's number; the same\n"
                    "command resumes. Finished rounds are not repeated.\n"
                    "\n"
-                   "Example: hekla prune apps/recipes/quickstart.toml train.max_steps=200 --rounds 2");
+                   "Example: hekla prune recipe.toml train.max_steps=200 --rounds 2");
     verbs.push_back({parser, [&globals, arguments] {
                          if (arguments->rounds > 0)
                              arguments->overrides.push_back(fmt::format("prune.rounds={}", arguments->rounds));
