@@ -24,8 +24,9 @@ EncodedColumn column_of(const TaskColumn& column, Ids ids) {
 
 // Encodes a conversation, with the bounds of what the assistant writes as parts.
 Result<EncodedColumn> encode_conversation(const text::TextEncoder& encoder, const text::ChatTemplate& chat,
-                                          const TaskColumn& column, const Messages& messages) {
-    HK_ASSIGN(const text::Conversation conversation, chat.conversation(messages, encoder.tokenizer().vocabulary()));
+                                          const TaskColumn& column, const Messages& messages, const StopPoll& stop) {
+    HK_ASSIGN(const text::Conversation conversation,
+              chat.conversation(messages, encoder.tokenizer().vocabulary(), stop));
     std::vector<text::ByteRange> ranges;
     HK_ASSIGN(Ids ids, text::chat_ids(encoder.tokenizer(), conversation.text, &ranges));
     EncodedColumn out = column_of(column, std::move(ids));
@@ -92,7 +93,7 @@ Status check_is_messages(const TaskColumn& column, const Value& value) {
 
 Status encode_messages(const text::TextEncoder& encoder, const text::ChatTemplate* chat,
                        std::span<const TaskColumn> columns, std::span<const Value> values,
-                       std::span<std::optional<EncodedColumn>> out) {
+                       std::span<std::optional<EncodedColumn>> out, const StopPoll& stop) {
     std::optional<std::size_t> prompt_column;
     std::vector<AnswerColumn> answers;
     std::optional<std::size_t> text_answer; // a target that is text
@@ -101,7 +102,7 @@ Status encode_messages(const text::TextEncoder& encoder, const text::ChatTemplat
         if (values[c].present && column.kind == HK_COLUMN_MESSAGES) {
             HK_TRY(check_is_messages(column, values[c]));
             if (chat == nullptr) break; // below
-            Result<EncodedColumn> encoded = encode_conversation(encoder, *chat, column, messages_of(values[c]));
+            Result<EncodedColumn> encoded = encode_conversation(encoder, *chat, column, messages_of(values[c]), stop);
             if (!encoded.ok()) return encoded.status().with_context(fmt::format("\"{}\"", column.name));
             out[c] = encoded.take();
         }

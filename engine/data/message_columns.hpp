@@ -26,9 +26,10 @@ Status check_is_messages(const TaskColumn& column, const Value& value);
 //   it. Answers that begin with the same messages contain their prompt, unless the row's prompt has messages too: TRL's
 //   implicit prompt.
 // chat: null is an error if the row has messages. Errors: a conversation without messages of the assistant, a prompt
-// and an answer of which only one has messages, answers without a common beginning, those of the template.
+// and an answer of which only one has messages, answers without a common beginning, those of the template; cancelled by
+// `stop`.
 Status encode_messages(const text::TextEncoder& encoder, const text::ChatTemplate* chat,
                        std::span<const TaskColumn> columns, std::span<const Value> values,
-                       std::span<std::optional<EncodedColumn>> out);
+                       std::span<std::optional<EncodedColumn>> out, const StopPoll& stop = {});
 
 } // namespace hekla::data

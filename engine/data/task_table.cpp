@@ -300,8 +300,10 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::TextEncoder& encoder, s
         Fault fault;
         std::size_t words = 0;
         std::vector<std::optional<EncodedColumn>> chats(options_.columns.size());
-        if (const Status encoded = encode_messages(encoder, chat, options_.columns, given.values, chats); !encoded.ok())
-            fault = {"whose messages are wrong", encoded.message()};
+        const Status messages =
+            encode_messages(encoder, chat, options_.columns, given.values, chats, options_.reading.stop);
+        if (messages.code() == Code::cancelled) return messages;
+        if (!messages.ok()) fault = {"whose messages are wrong", messages.message()};
         for (std::size_t c = 0; c < options_.columns.size() && fault.what == nullptr; ++c) {
             const TaskColumn& column = options_.columns[c];
             const Value& value = given.values[c];

@@ -73,8 +73,9 @@ Result<LibraryFile> LibraryFile::open(const std::string& path) {
 }
 
 Result<std::string> LibraryFile::sha256() const {
-    HK_ASSIGN(const MappedFile mapped, MappedFile::open(fmt::format("/proc/self/fd/{}", file_.get())));
-    return sha256_hex(mapped.text());
+    // Not mapped: another process may shorten the file meanwhile, which would end this one.
+    HK_ASSIGN(const std::string content, read_file(fmt::format("/proc/self/fd/{}", file_.get())));
+    return sha256_hex(content);
 }
 
 Result<void*> LibraryFile::load() && {

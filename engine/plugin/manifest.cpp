@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
+#include "base/printable.hpp"
 #include "base/sha256.hpp"
 #include "hekla/plugin/abi.h"
 #include "plugin/table_slots.hpp"
@@ -25,6 +26,11 @@ struct Reading {
     // Whether unknown keys are errors: not in manifests for another ABI, nor in entries for another host.
     bool strict = true;
 
+    // Returns a text that is kept. Names and descriptions are printed, and those of files by their names.
+    std::string_view keep(const std::string& text, const std::string& where) {
+        if (has_control_characters(text)) fail(where, fmt::format("has a control character: \"{}\"", printable(text)));
+        return kept.text(text);
+    }
     void fail(const std::string& where, const std::string& what) {
         if (status.ok()) status = corrupt(where.empty() ? what : fmt::format("{}: {}", where, what));
     }
@@ -53,7 +59,9 @@ public:
         const json* value = find(key, required);
         if (value == nullptr) return {};
         if (!value->is_string()) return fail(key, expected("a string", *value)), std::string_view();
-        return value->get_ref<const std::string&>();
+        const std::string& text = value->get_ref<const std::string&>();
+        if (has_control_characters(text)) fail(key, fmt::format("has a control character: \"{}\"", printable(text)));
+        return text;
     }
     uint32_t number(const char* key) {
         const json* value = find(key, true);
@@ -66,7 +74,7 @@ public:
         std::vector<std::string_view> result;
         each(key, [&](const json& value, const std::string& path) {
             if (value.is_string())
-                result.push_back(reading_.kept.text(value.get_ref<const std::string&>()));
+                result.push_back(reading_.keep(value.get_ref<const std::string&>(), path));
             else
                 reading_.fail(path, expected("a string", value));
         });
@@ -76,7 +84,8 @@ public:
     TextPairs pairs(const char* key) {
         std::vector<TextPair> result;
         const auto add = [&](const std::string& from, const json& to) {
-            result.push_back({reading_.kept.text(from), reading_.kept.text(to.get_ref<const std::string&>())});
+            const std::string path = path_dot() + key;
+            result.push_back({reading_.keep(from, path), reading_.keep(to.get_ref<const std::string&>(), path)});
         };
         const json* value = find(key, false);
         if (value == nullptr) return {};

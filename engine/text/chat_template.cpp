@@ -109,7 +109,8 @@ Result<std::string> ChatTemplate::end_text(const Vocabulary& tokens) const {
     return std::string(without_blanks(std::string_view(text).substr(at + kProbe.size())));
 }
 
-Result<Conversation> ChatTemplate::conversation(const Messages& messages, const Vocabulary& tokens) const {
+Result<Conversation> ChatTemplate::conversation(const Messages& messages, const Vocabulary& tokens,
+                                                const StopPoll& stop) const {
     HK_TRY(check_messages(messages));
     const auto is_answer = [](const Messages& message) { return message["role"] == "assistant"; };
     if (std::ranges::none_of(messages, is_answer))
@@ -121,6 +122,7 @@ Result<Conversation> ChatTemplate::conversation(const Messages& messages, const 
     HK_ASSIGN(const std::string end_of_turn, end_text(tokens));
     for (std::size_t i = 0; i < messages.size(); ++i) {
         if (!is_answer(messages[i])) continue;
+        HK_TRY(stop.check("writing a conversation by its chat template"));
         HK_ASSIGN(const jinja::Rendered before, rendered(first_messages(messages, i), true, tokens));
         HK_ASSIGN(const jinja::Rendered after, rendered(first_messages(messages, i + 1), false, tokens));
         if (!after.text.starts_with(before.text) || !conversation.text.starts_with(after.text))

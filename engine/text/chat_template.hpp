@@ -3,6 +3,7 @@
 
 #include "base/file_place.hpp"
 #include "base/json.hpp"
+#include "base/stop_poll.hpp"
 #include "text/jinja/template.hpp"
 #include "text/tokenizer.hpp"
 
@@ -58,8 +59,9 @@ public:
     // Returns the text of a whole conversation. Answers are where the template has {% generation %}, or else what each
     // message of the assistant adds to the messages before it; white space after the token that ends the turn is not
     // part of it. Errors: no message of the assistant; a template without {% generation %} whose text of the first
-    // messages depends on later ones.
-    Result<Conversation> conversation(const Messages& messages, const Vocabulary& tokens) const;
+    // messages depends on later ones; cancelled by `stop`, which is asked for each message.
+    Result<Conversation> conversation(const Messages& messages, const Vocabulary& tokens,
+                                      const StopPoll& stop = {}) const;
     // Returns a prompt and an answer to it, as TRL does. Error: the prompt ends with a message of the assistant.
     Result<PromptAndAnswer> answer(const Messages& prompt, const Messages& answer, const Vocabulary& tokens) const;
     // Returns the token that ends the assistant's turn: what the template puts after a message, without white space.

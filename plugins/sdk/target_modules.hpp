@@ -15,21 +15,42 @@
 
 namespace hekla::plugin {
 
+// Limits of lists and patterns in files of others: each is compared with each module, and nothing can interrupt that.
+inline constexpr uint64_t kMostNames = 1 << 16, kMostPatterns = 1 << 12, kMostExpressions = 1 << 8;
+
+inline uint64_t count_within(const Config& config, const std::string& key, uint64_t most) {
+    const uint64_t count = config.count(key);
+    if (count > most)
+        throw invalid(key + " has " + std::to_string(count) + " members; expected " + std::to_string(most) +
+                      " at most");
+    return count;
+}
+
 inline std::vector<std::string> texts_of(const Config& config, const std::string& key) {
     std::vector<std::string> texts;
-    for (uint64_t i = 0; i < config.count(key); ++i) texts.push_back(config.string(key + "." + std::to_string(i)));
+    for (uint64_t i = 0, count = count_within(config, key, kMostNames); i < count; ++i)
+        texts.push_back(config.string(key + "." + std::to_string(i)));
     return texts;
 }
 
 // '*' in the pattern matches any text.
 inline bool matches_pattern(std::string_view pattern, std::string_view name) {
-    const std::size_t star = pattern.find('*');
-    if (star == std::string_view::npos) return pattern == name;
-    if (name.substr(0, star) != pattern.substr(0, star)) return false;
-    const std::string_view rest = pattern.substr(star + 1);
-    for (std::size_t at = star; at <= name.size(); ++at)
-        if (matches_pattern(rest, name.substr(at))) return true;
-    return false;
+    std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
+    while (n < name.size()) {
+        if (p < pattern.size() && pattern[p] == '*') {
+            star = p++;
+            resume = n;
+        } else if (p < pattern.size() && pattern[p] == name[n]) {
+            ++p;
+            ++n;
+        } else if (star != std::string_view::npos) { // the last star matches one more character
+            p = star + 1;
+            n = ++resume;
+        } else {
+            return false;
+        }
+    }
+    return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 // Returns whether a module is meant by one of these: a pattern with '*' for the whole name, or the end of the name from
@@ -100,32 +121,57 @@ private:
     std::string expression_;
 };
 
+// Returns whether a text is a regular expression of letters, digits, '_', '-' and '.' alone, as names of modules are.
+inline bool is_simple_expression(std::string_view text) {
+    return std::ranges::all_of(text, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+               c == '.';
+    });
+}
+
+// Returns whether a simple expression, whose '.' is any character, matches the end of a name from a dot on.
+inline bool matches_end(std::string_view simple, std::string_view name) {
+    if (simple.size() > name.size()) return false;
+    const std::size_t from = name.size() - simple.size();
+    if (from > 0 && name[from - 1] != '.') return false;
+    return std::ranges::equal(simple, name.substr(from),
+                              [](char wanted, char c) { return wanted == '.' || wanted == c; });
+}
+
 // Numbers by regular expressions for the ends of modules' names, from a dot on: rank_pattern and alpha_pattern.
 template<class T>
 class NumbersByModule {
 public:
     NumbersByModule(const Config& config, const std::string& key) {
+        uint64_t expressions = 0;
+        if (config.has(key)) count_within(config, key, kMostPatterns);
         for (const std::string& name : members_of(config, key)) {
-            const std::string expression = "(.*\\.)?(" + name + ")";
             std::string path = key;
             path += '.';
             path += name;
-            matches_expression(expression, "");
+            if (!is_simple_expression(name)) {
+                if (++expressions > kMostExpressions)
+                    throw invalid(key + " has more than " + std::to_string(kMostExpressions) +
+                                  " regular expressions; write the names of the modules");
+                matches_expression(whole(name), "");
+            }
             if constexpr (std::is_integral_v<T>)
-                numbers_.emplace_back(expression, config.integer(path));
+                numbers_.emplace_back(name, config.integer(path));
             else
-                numbers_.emplace_back(expression, config.real(path));
+                numbers_.emplace_back(name, config.real(path));
         }
     }
     T of(std::string_view module, T otherwise) const {
-        for (const auto& [expression, number] : numbers_)
-            if (matches_expression(expression, module)) return number;
+        for (const auto& [name, number] : numbers_)
+            if (is_simple_expression(name) ? matches_end(name, module) : matches_expression(whole(name), module))
+                return number;
         return otherwise;
     }
     auto begin() const { return numbers_.begin(); }
     auto end() const { return numbers_.end(); }
 
 private:
+    static std::string whole(const std::string& expression) { return "(.*\\.)?(" + expression + ")"; }
     std::vector<std::pair<std::string, T>> numbers_;
 };
 
@@ -136,7 +182,7 @@ public:
             all_linear_ = true;
         else
             targets_ = NamedModules(config, "target_modules");
-        for (uint64_t i = 0; i < config.count("layers_to_transform"); ++i)
+        for (uint64_t i = 0, count = count_within(config, "layers_to_transform", kMostNames); i < count; ++i)
             layers_.push_back(config.integer("layers_to_transform." + std::to_string(i)));
         lists_ = texts_of(config, "layers_pattern");
         if (!lists_.empty() && layers_.empty()) throw invalid("layers_pattern needs layers_to_transform");

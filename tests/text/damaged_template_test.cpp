@@ -198,6 +198,8 @@ TEST_CASE("chat templates that are written to harm are refused in bounded time a
     refused(big + "{{ range(99999) | join(big) }}", "a text is longer than");
     refused("{% set big = 'a' * 1000000 %}{{ range(9) | map('string') | map('replace', '1', big) | list }}"
             "{{ range(99) | map('string') | map('replace', '1', big) | list }}",
+            "takes more than");
+    refused("{{ ('1' * 2000) | list | map('replace', '1', 'a' * 9000) | list | length }}",
             "the filter 'map' makes more than");
     refused("{{ messages | tojson(separators=['a' * 1000, ':']) }}", "'separators' has 16 bytes at most");
     // Work that is quadratic, or repeated.
@@ -209,6 +211,32 @@ TEST_CASE("chat templates that are written to harm are refused in bounded time a
     refused(space +
                 "{% set ns.x = 'a' * 1000000 %}{% for i in range(99) %}{% set ns.l = ns.l + [ns.x ~ i] %}{% endfor %}",
             "takes more than");
+    std::string dictionary = "{", arguments, sets;
+    for (int i = 0; i < 60'000; ++i) {
+        const std::string name = "k" + std::to_string(100'000 + i);
+        dictionary += "'" + name + "': 1, ";
+        arguments += (i > 0 ? ", " : "") + name + "=1";
+        sets += "{% set " + name + " = 1 %}";
+    }
+    refused("{{ " + dictionary + "} | length }}", "takes more than");
+    refused("{{ dict(" + arguments + ") | length }}", "takes more than");
+    refused(sets + sets, "takes more than");
+    std::string entries = "{";
+    for (int i = 0; i < 9000; ++i) entries += "'" + std::string(99, 'k') + std::to_string(10'000 + i) + "': 1, ";
+    const std::string for_each = "{% for i in range(99999) %}", last = "'" + std::string(99, 'k') + "99999'";
+    refused("{% set d = " + entries + "} %}" + for_each + "{{ d[" + last + "] }}{% endfor %}", "takes more than");
+    refused("{% set d = " + entries + "} %}" + for_each + "{{ d.get(" + last + ") }}{% endfor %}", "takes more than");
+    refused("{% set d = " + entries + "} %}" + for_each + "{{ d.k }}{{ 'k' in d }}{% endfor %}", "takes more than");
+    refused("{% set s = 'a' * 900000 %}" + for_each + "{{ s[5] }}{% endfor %}", "takes more than");
+    refused("{% set s = 'a' * 900000 %}" + for_each + "{{ s[5:9] }}{{ s[-1] }}{% endfor %}", "takes more than");
+    refused("{% set s = 'a' * 90000 %}" + for_each + "{{ s | title }}{% endfor %}", "takes more than");
+    refused("{% set s = 'a' * 90000 %}" + for_each + "{{ s.title() | length }}{% endfor %}", "takes more than");
+    refused("{{ range(99999) | select('in', range(99999)) | list | length }}", "takes more than");
+    refused("{{ range(99999) | map('default', 'a' * 90000) | list | length }}", "takes more than");
+    refused("{{ range(99999) | join(',', 'a' * 90000) }}", "too long for 99999 items");
+    refused("{{ ('a ' * 900000).split() | length }}", "a list has more than");
+    refused("{{ ('a\n' * 900000).splitlines() | length }}", "a list has more than");
+    refused("{{ ('a' * 900000) | list | length }}", "characters to list");
     refused("{{ raise_exception('a\n' * 1000000) }}", "refuses these messages: a a a");
     // Recursion of the evaluation, which the parser does not see.
     refused("{{ x" + repeated(".a", 100'000) + " }}", "more than 300 operators in a row");
@@ -234,6 +262,10 @@ TEST_CASE("jinja: long texts take linear time, and numbers at the ends of their 
               "{{ 'a b c'.split(' ', 'nan' | float) | length }} {{ 'a b c'.split(' ', '1e300' | float) | length }}") ==
           "3 3");
     CHECK(text_of("{{ 'abc'[::last] }}") == "a");
+    CHECK(text_of("{{ 'äbç'[1:] }} {{ 'äbç'[:-1] }} {{ 'äbç'[2:1] }} {{ 'äbç'[::-1] }} {{ 'äbç'[0] }}{{ 'äbç'[-1] }} "
+                  "{{ 'äbç'[3] is defined }} {{ [1, 2, 3][::2] }} {{ [1, 2, 3][5:1:-1] }}") ==
+          "bç äb  çbä äç False [1, 3] [3]");
+    CHECK(text_of("{{ ('ä' * 900000)[899998:] }} {{ {'B': 1, 'a': 2} | dictsort }}") == "ää [['a', 2], ['B', 1]]");
     CHECK(text_of("{{ ('x' ~ 'ab' * 40 ~ 'aab' * 40).find('ab' * 39 ~ 'aab') }}") == "3");
 }
 

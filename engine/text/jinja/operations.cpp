@@ -96,7 +96,7 @@ Result<Value> filter_items(std::string_view name, const Value& value, const Argu
 }
 
 Result<Value> length_of(const Value& value) {
-    if (value.string() != nullptr) return Value(static_cast<int64_t>(characters_of(*value.string()).size()));
+    if (value.string() != nullptr) return Value(static_cast<int64_t>(character_count(*value.string())));
     if (value.list() != nullptr) return Value(static_cast<int64_t>(value.list()->size()));
     if (value.dict() != nullptr) return Value(static_cast<int64_t>(value.dict()->entries.size()));
     if (value.is_undefined()) return Value(int64_t{0});
@@ -184,11 +184,11 @@ Result<Value> string_method(const std::string& text, std::string_view name, cons
     if (name == "lower") return Value(lower(text));
     if (name == "title") return Value(title(text));
     if (name == "capitalize") return Value(capitalized(text));
-    if (name == "splitlines") return Value(lines(text));
+    if (name == "splitlines") return list_value(lines(text, kListLimit));
     if (name == "split") {
         const std::optional<std::string> separator = optional_text(first);
         if (separator && separator->empty()) return invalid_argument("'split' needs a separator that is not empty");
-        return list_value(split(text, separator, integer_or(second, -1)));
+        return list_value(split(text, separator, integer_or(second, -1), kListLimit));
     }
     if (name == "startswith" || name == "endswith") {
         List options = first != nullptr && first->list() != nullptr ? *first->list() : List();
@@ -214,7 +214,7 @@ Result<Value> string_method(const std::string& text, std::string_view name, cons
             const std::size_t at = found_at(text, part);
             return Value(at == std::string::npos
                              ? int64_t{-1}
-                             : static_cast<int64_t>(characters_of(std::string_view(text).substr(0, at)).size()));
+                             : static_cast<int64_t>(character_count(std::string_view(text).substr(0, at))));
         }
         if (part.empty()) return invalid_argument("'count' needs a string that is not empty");
         int64_t count = 0;
@@ -257,7 +257,10 @@ Result<List> items_of(const Value& value) {
         return items;
     }
     if (value.string() != nullptr) {
-        for (std::string& one : characters_of(*value.string())) items.emplace_back(std::move(one));
+        std::string_view rest = *value.string();
+        while (!rest.empty() && items.size() < kListLimit) items.emplace_back(take_character(rest));
+        if (!rest.empty())
+            return invalid_argument(fmt::format("a text has more than {} characters to list", kListLimit));
         return items;
     }
     return wrong_type("a loop", value, "a list, a dictionary or a string");
@@ -275,14 +278,16 @@ Result<Value> attribute_of(const Value& object, std::string_view name) {
 Result<Value> item_of(const Value& object, const Value& index) {
     if (index.string() != nullptr) return attribute_of(object, *index.string());
     if (object.is_undefined()) return attribute_of(object, index.text());
-    if (index.integer() != nullptr && (object.list() != nullptr || object.string() != nullptr)) {
-        // A list is not copied: templates look at the messages around each message.
-        List characters;
-        if (object.list() == nullptr) { HK_ASSIGN(characters, items_of(object)); }
-        const List& items = object.list() != nullptr ? *object.list() : characters;
-        const auto size = static_cast<int64_t>(items.size());
+    const std::string* const text = object.string();
+    if (index.integer() != nullptr && (object.list() != nullptr || text != nullptr)) {
+        // Nothing is copied: templates look at the messages around each message.
+        const auto size = static_cast<int64_t>(text != nullptr ? character_count(*text) : object.list()->size());
         const int64_t at = *index.integer() < 0 ? *index.integer() + size : *index.integer();
-        if (at >= 0 && at < size) return items[static_cast<std::size_t>(at)];
+        if (at < 0 || at >= size) return Value::undefined(index.text());
+        const auto number = static_cast<std::size_t>(at);
+        if (text == nullptr) return (*object.list())[number];
+        std::string_view rest = std::string_view(*text).substr(character_offset(*text, number));
+        return Value(take_character(rest));
     }
     return Value::undefined(index.text());
 }
@@ -290,8 +295,8 @@ Result<Value> item_of(const Value& object, const Value& index) {
 Result<Value> slice_of(const Value& object, const Value& begin, const Value& end, const Value& step) {
     if (object.string() == nullptr && object.list() == nullptr)
         return wrong_type("a slice", object, "a list or a string");
-    HK_ASSIGN(const List items, items_of(object));
-    const auto size = static_cast<int64_t>(items.size());
+    const std::string* const text = object.string();
+    const auto size = static_cast<int64_t>(text != nullptr ? character_count(*text) : object.list()->size());
     const auto given = [](const Value& bound) { return !bound.is_undefined() && !bound.is_none(); };
     for (const Value* bound : {&begin, &end, &step})
         if (given(*bound) && bound->integer() == nullptr) return wrong_type("a slice", *bound, "integers");
@@ -304,17 +309,25 @@ Result<Value> slice_of(const Value& object, const Value& begin, const Value& end
         return by > 0 ? std::clamp<int64_t>(at, 0, size) : std::clamp<int64_t>(at, -1, size - 1);
     };
     const int64_t from = place(begin, by > 0 ? 0 : size - 1), to = place(end, by > 0 ? size : -1);
-    List kept;
-    if (by > size || -by > size) { // one item at most
-        if (by > 0 ? from < to : from > to) kept.push_back(items[static_cast<std::size_t>(from)]);
-    } else {
-        for (int64_t at = from; by > 0 ? at < to : at > to; at += by)
-            kept.push_back(items[static_cast<std::size_t>(at)]);
+    // No item after the first is within a step that is longer than the list, and the sum would not be a number.
+    const auto next = [&](int64_t at) { return by > size || -by > size ? to : at + by; };
+    const auto within = [&](int64_t at) { return by > 0 ? at < to : at > to; };
+    if (text == nullptr) {
+        List kept;
+        for (int64_t at = from; within(at); at = next(at))
+            kept.push_back((*object.list())[static_cast<std::size_t>(at)]);
+        return Value(std::move(kept));
     }
-    if (object.list() != nullptr) return Value(std::move(kept));
-    std::string text;
-    for (const Value& one : kept) text += one.text();
-    return Value(std::move(text));
+    if (by == 1) {
+        const std::size_t first = character_offset(*text, static_cast<std::size_t>(from));
+        const auto count = static_cast<std::size_t>(std::max<int64_t>(to - from, 0));
+        return Value(text->substr(first, character_offset(std::string_view(*text).substr(first), count)));
+    }
+    std::vector<std::string_view> characters;
+    for (std::string_view rest = *text; !rest.empty();) characters.push_back(take_character(rest));
+    std::string kept;
+    for (int64_t at = from; within(at); at = next(at)) kept += characters[static_cast<std::size_t>(at)];
+    return Value(std::move(kept));
 }
 
 Result<Value> apply_binary(std::string_view name, const Value& left, const Value& right) {
@@ -371,8 +384,14 @@ Result<Value> apply_filter(std::string_view name, const Value& value, const Argu
     if (name == "items" || name == "dictsort") {
         if (value.dict() == nullptr) return wrong_type(fmt::format("the filter '{}'", name), value, "a dictionary");
         List pairs = pairs_of(*value.dict());
-        if (name == "dictsort")
-            std::ranges::stable_sort(pairs, {}, [](const Value& pair) { return lower((*pair.list())[0].text()); });
+        if (name == "items") return Value(std::move(pairs));
+        std::vector<std::pair<std::string, Value>> sorted;
+        for (Value& pair : pairs) {
+            std::string key = lower((*pair.list())[0].text());
+            sorted.emplace_back(std::move(key), std::move(pair));
+        }
+        std::ranges::stable_sort(sorted, {}, &std::pair<std::string, Value>::first);
+        for (std::size_t i = 0; i < sorted.size(); ++i) pairs[i] = std::move(sorted[i].second);
         return Value(std::move(pairs));
     }
     if (name == "replace") {
@@ -397,13 +416,17 @@ Result<Value> apply_filter(std::string_view name, const Value& value, const Argu
             std::ranges::reverse(items);
             if (value.string() == nullptr) return Value(std::move(items));
         }
-        const Value *between = name == "join" ? arguments.get(0, "d") : nullptr,
-                    *attribute = arguments.get(1, "attribute");
+        const Value *separator = arguments.get(0, "d"), *attribute = arguments.get(1, "attribute");
+        const std::string between = name == "join" && separator != nullptr ? separator->text() : "",
+                          path = name == "join" && attribute != nullptr ? attribute->text() : "";
+        if (path.size() > kTextLimit / std::max<std::size_t>(items.size(), 1))
+            return invalid_argument(fmt::format("the filter 'join' has an attribute of {} bytes, too long for {} items",
+                                                path.size(), items.size()));
         std::string all;
         for (std::size_t i = 0; i < items.size(); ++i) {
-            if (i > 0 && between != nullptr) all += between->text();
+            if (i > 0) all += between;
             Value item = items[i];
-            if (name == "join" && attribute != nullptr) { HK_ASSIGN(item, by_path(item, attribute->text())); }
+            if (!path.empty()) { HK_ASSIGN(item, by_path(item, path)); }
             all += item.text();
             if (all.size() > kTextLimit) break;
         }

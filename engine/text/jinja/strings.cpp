@@ -47,7 +47,7 @@ bool is_letter(char32_t value) {
 std::string_view without_ends(std::string_view text, Side side, const std::optional<std::string>& characters) {
     std::set<std::string> removed;
     if (characters)
-        for (std::string& one : characters_of(*characters)) removed.insert(std::move(one));
+        for (std::string_view rest = *characters; !rest.empty();) removed.emplace(take_character(rest));
     const auto is_removed = [&](std::string_view one) {
         return characters ? removed.contains(std::string(one)) : is_white_space(first_code_point(one).value);
     };
@@ -88,20 +88,20 @@ std::string stripped(std::string_view text, Side side, const std::optional<std::
     return std::string(without_ends(text, side, characters));
 }
 
-List split(std::string_view text, const std::optional<std::string>& separator, int64_t most) {
+List split(std::string_view text, const std::optional<std::string>& separator, int64_t most, std::size_t limit) {
     List parts;
     if (separator) {
         for (;;) {
             const std::size_t end = most != 0 ? found_at(text, *separator) : std::string_view::npos;
             parts.emplace_back(text.substr(0, end));
-            if (end == std::string_view::npos) return parts;
+            if (end == std::string_view::npos || parts.size() > limit) return parts;
             text.remove_prefix(end + separator->size());
             --most;
         }
     }
     for (;;) {
         text = without_ends(text, Side::left, std::nullopt);
-        if (text.empty()) return parts;
+        if (text.empty() || parts.size() > limit) return parts;
         std::size_t end = 0;
         while (end < text.size() && !is_white_space(first_code_point(text.substr(end)).value))
             end += first_code_point(text.substr(end)).size;
@@ -112,9 +112,9 @@ List split(std::string_view text, const std::optional<std::string>& separator, i
     }
 }
 
-List lines(std::string_view text) {
+List lines(std::string_view text, std::size_t limit) {
     List parts;
-    while (!text.empty()) {
+    while (!text.empty() && parts.size() <= limit) {
         const std::size_t end = text.find_first_of("\r\n");
         parts.emplace_back(text.substr(0, end));
         if (end == std::string_view::npos) break;
@@ -167,7 +167,8 @@ std::string lower(std::string_view text) {
 std::string title(std::string_view text) {
     std::string result;
     bool begins = true;
-    for (const std::string& one : characters_of(text)) {
+    while (!text.empty()) {
+        const std::string_view one = take_character(text);
         result += begins ? title_case(one) : lower(one);
         begins = !is_letter(first_code_point(one).value);
     }
@@ -178,7 +179,8 @@ std::string words_capitalized(std::string_view text) {
     constexpr std::string_view kBreaks = "-({[<";
     std::string result;
     bool begins = true;
-    for (const std::string& one : characters_of(text)) {
+    while (!text.empty()) {
+        const std::string_view one = take_character(text);
         result += begins ? upper(one) : lower(one);
         begins = kBreaks.find(one) != kBreaks.npos || is_white_space(first_code_point(one).value);
     }
@@ -191,14 +193,22 @@ std::string capitalized(std::string_view text) {
     return title_case(text.substr(0, first)) + lower(text.substr(first));
 }
 
-std::vector<std::string> characters_of(std::string_view text) {
-    std::vector<std::string> all;
-    for (std::size_t at = 0; at < text.size();) {
-        const std::size_t size = first_code_point(text.substr(at)).size;
-        all.emplace_back(text.substr(at, size));
-        at += size;
-    }
-    return all;
+std::size_t character_count(std::string_view text) {
+    std::size_t count = 0;
+    for (; !text.empty(); ++count) take_character(text);
+    return count;
+}
+
+std::size_t character_offset(std::string_view text, std::size_t number) {
+    std::string_view rest = text;
+    for (; number > 0 && !rest.empty(); --number) take_character(rest);
+    return text.size() - rest.size();
+}
+
+std::string_view take_character(std::string_view& text) {
+    const std::string_view one = text.substr(0, first_code_point(text).size);
+    text.remove_prefix(one.size());
+    return one;
 }
 
 } // namespace hekla::text::jinja

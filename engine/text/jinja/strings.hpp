@@ -13,9 +13,10 @@ namespace hekla::text::jinja {
 enum class Side : uint8_t { left, right, both };
 // characters: those to remove. Nothing: white space.
 std::string stripped(std::string_view text, Side side, const std::optional<std::string>& characters);
-// At most `most` separators count, or all of them if it is below 0. No separator: white space, and no empty parts.
-List split(std::string_view text, const std::optional<std::string>& separator, int64_t most);
-List lines(std::string_view text);
+// At most `most` separators count, or all of them if it is below 0. No separator: white space, and no empty parts. Ends
+// after more than `limit` parts, as lines() does.
+List split(std::string_view text, const std::optional<std::string>& separator, int64_t most, std::size_t limit);
+List lines(std::string_view text, std::size_t limit);
 // Only the first `most` occurrences, or all of them if it is below 0. `from` is not empty. Ends after `limit` bytes.
 std::string replaced(std::string_view text, std::string_view from, std::string_view to, int64_t most,
                      std::size_t limit);
@@ -29,7 +30,11 @@ std::string title(std::string_view text);
 std::string capitalized(std::string_view text);
 // Returns what Jinja's filter `title` does, whose words begin only after white space, "-", "(", "{", "[" and "<".
 std::string words_capitalized(std::string_view text);
-// Each code point as a text.
-std::vector<std::string> characters_of(std::string_view text);
+// Returns the number of code points.
+std::size_t character_count(std::string_view text);
+// Returns the offset of the code point of this number, or of the end of the text.
+std::size_t character_offset(std::string_view text, std::size_t number);
+// Returns the first code point as a part of a text that is not empty, and removes it from there.
+std::string_view take_character(std::string_view& text);
 
 } // namespace hekla::text::jinja

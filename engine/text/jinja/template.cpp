@@ -14,7 +14,11 @@ namespace {
 
 using Kind = Expression::Kind;
 
-constexpr std::size_t kStepLimit = 2'000'000; // nodes, expressions, iterations, items of lists, 64 bytes of a text
+// Of nodes, expressions, iterations, items of lists, and what takes about as long: 64 bytes of a text that are copied
+// or 16 that are looked at one by one, 64 names that are compared.
+constexpr std::size_t kStepLimit = 2'000'000;
+constexpr std::size_t kCopied = 64, kWalked = 16, kCompared = 64;
+constexpr std::size_t kTemplateLimit = std::size_t{4} << 20; // bytes; published ones have less than 50,000
 constexpr int kMacroDepthLimit = 50;
 constexpr int kLevelLimit = 1000; // of tags and expressions inside each other, those of macros that are called included
 constexpr int kPartsLimit = 64;   // of lists and dictionaries inside each other
@@ -46,6 +50,27 @@ private:
         return {};
     }
 
+    // Counts what looking for a name of this length takes.
+    Status count_names(std::size_t line, std::size_t names, std::size_t length) {
+        return count(line, names * (1 + length / kCopied) / kCompared);
+    }
+    Status count_names(std::size_t line, const Dict& among, std::size_t length) {
+        return count_names(line, among.entries.size(), length);
+    }
+
+    // Counts what find() takes.
+    Status count_find(std::size_t line, std::string_view name) {
+        std::size_t names = frames_.front().entries.size();
+        for (std::size_t i = frames_.size(); i > base_; --i) names += 1 + frames_[i - 1].entries.size();
+        return count_names(line, names, name.size());
+    }
+
+    Status set_variable(std::size_t line, std::string_view name, Value value) {
+        HK_TRY(count_names(line, frames_.back(), name.size()));
+        frames_.back().set(name, std::move(value));
+        return {};
+    }
+
     const Value* find(std::string_view name) const {
         for (std::size_t i = frames_.size(); i > base_; --i)
             if (const Value* found = frames_[i - 1].find(name)) return found;
@@ -53,7 +78,7 @@ private:
     }
 
     Status print(std::size_t line, std::string_view text) {
-        HK_TRY(count(line, text.size() / 64));
+        HK_TRY(count(line, text.size() / kCopied));
         rendered_.text += text;
         if (rendered_.text.size() > kTextLimit)
             return fail(line, fmt::format("the text is longer than {} bytes", kTextLimit));
@@ -70,7 +95,21 @@ private:
         const std::size_t items = value.list() != nullptr   ? value.list()->size()
                                   : value.dict() != nullptr ? value.dict()->entries.size()
                                                             : 0;
-        return items > 0 ? count(line, items + value.extent().bytes / 64) : Status();
+        return items > 0 ? count(line, items + value.extent().bytes / kCopied) : Status();
+    }
+
+    // The steps of an operation that looks at each character of a value and of its parts.
+    static std::size_t walk_of(const Value& value) {
+        const std::size_t items = value.list() != nullptr   ? value.list()->size()
+                                  : value.dict() != nullptr ? value.dict()->entries.size()
+                                                            : 0;
+        return items + value.extent().bytes / kWalked;
+    }
+    static std::size_t walk_of(const Arguments& arguments) {
+        std::size_t steps = 0;
+        for (const Value& value : arguments.values) steps += walk_of(value);
+        for (const auto& [name, value] : arguments.named.entries) steps += walk_of(value);
+        return steps;
     }
 
     // Checks a list or a dictionary that was made here. Only so are all values finite: of those that are made of others
@@ -127,10 +166,10 @@ private:
         }
         case Node::Kind::set_block: {
             HK_ASSIGN(std::string text, captured(node.body));
-            frames_.back().set(node.names[0], std::move(text));
+            HK_TRY(set_variable(node.line, node.names[0], std::move(text)));
             break;
         }
-        case Node::Kind::macro: frames_.back().set(node.macro->name, Value::Held(node.macro.get())); break;
+        case Node::Kind::macro: HK_TRY(set_variable(node.line, node.macro->name, Value::Held(node.macro.get()))); break;
         case Node::Kind::generation: {
             const std::size_t begin = rendered_.text.size();
             HK_TRY(body(node.body).status());
@@ -163,6 +202,8 @@ private:
                                                    node.names[0]));
             if (value.extent().has_namespace)
                 return fail(node.line, "a namespace cannot be a part of a list, a dictionary or a namespace");
+            HK_TRY(count_names(node.line, *dict, node.attribute.size()));
+            HK_TRY(count(node.line, dict->entries.size() / kWalked)); // whose sizes are added
             dict->set(node.attribute, std::move(value));
             return check_parts(node.line, *object);
         }
@@ -171,20 +212,19 @@ private:
 
     // Sets the names of a node to a value, or to its items.
     Status bind(const Node& node, Value value) {
-        if (node.names.size() == 1) {
-            frames_.back().set(node.names[0], std::move(value));
-            return {};
-        }
+        if (node.names.size() == 1) { return set_variable(node.line, node.names[0], std::move(value)); }
         HK_ASSIGN(List items, items_of(value));
         if (items.size() != node.names.size())
             return fail(node.line, fmt::format("{} names are set to {} items", node.names.size(), items.size()));
-        for (std::size_t i = 0; i < items.size(); ++i) frames_.back().set(node.names[i], std::move(items[i]));
+        for (std::size_t i = 0; i < items.size(); ++i)
+            HK_TRY(set_variable(node.line, node.names[i], std::move(items[i])));
         return {};
     }
 
     Result<Flow> loop(const Node& node) {
         HK_ASSIGN(const Value iterated, evaluate(*node.expression));
         HK_TRY(count_parts(node.line, iterated));
+        if (iterated.string() != nullptr) HK_TRY(count(node.line, walk_of(iterated)));
         Result<List> all = items_of(iterated);
         if (!all.ok()) return at(node.line, all.status());
         frames_.emplace_back();
@@ -236,7 +276,7 @@ private:
         Result<Value> value = value_of(e);
         if (!value.ok()) return at(e.line, value.status());
         // Texts are copied; lists are shared, unless they were made here.
-        if (const std::string* text = value.value().string()) HK_TRY(count(e.line, text->size() / 64));
+        if (const std::string* text = value.value().string()) HK_TRY(count(e.line, text->size() / kCopied));
         if (e.kind == Kind::name || e.kind == Kind::attribute || e.kind == Kind::item) return value;
         HK_TRY(check_parts(e.line, value.value()));
         HK_TRY(count_parts(e.line, value.value()));
@@ -251,6 +291,7 @@ private:
         }
         for (const auto& [name, part] : e.named) {
             HK_ASSIGN(Value value, evaluate(*part));
+            HK_TRY(count_names(e.line, arguments.named, name.size()));
             arguments.named.set(name, std::move(value));
         }
         return arguments;
@@ -264,10 +305,26 @@ private:
         return e.kind == Kind::slice || (e.kind == Kind::binary && e.name != "and" && e.name != "or");
     }
 
+    // Counts what a filter, a test or a slice takes besides count_parts().
+    Status count_operation(const Expression& e, const Value& first, const Arguments& arguments) {
+        constexpr std::string_view kOfItems[] = {"map", "select", "reject", "selectattr", "rejectattr"};
+        constexpr std::string_view kOfTexts[] = {"trim",   "upper",    "lower",   "title", "capitalize", "string",
+                                                 "tojson", "dictsort", "replace", "map",   "int",        "float"};
+        const auto is_one_of = [&](const auto& names) { return std::ranges::find(names, e.name) != std::end(names); };
+        // A function of each item looks at the arguments each time.
+        const std::size_t items = is_one_of(kOfItems) && first.list() != nullptr ? first.list()->size() : 1;
+        const std::size_t steps = walk_of(arguments);
+        if (steps > kStepLimit / std::max<std::size_t>(items, 1)) return count(e.line, kStepLimit);
+        HK_TRY(count(e.line, items * steps));
+        const bool walks = first.string() != nullptr || (e.kind == Kind::filter && is_one_of(kOfTexts));
+        return walks && looks_at_parts(e) ? count(e.line, walk_of(first)) : Status();
+    }
+
     Result<Value> value_of(const Expression& e) {
         switch (e.kind) {
         case Kind::constant: return e.value;
         case Kind::name: {
+            HK_TRY(count_find(e.line, e.name));
             const Value* found = find(e.name);
             if (found != nullptr) return *found;
             return has_function(e.name) ? Value(Value::Held(Value::Function(nullptr))) : Value::undefined(e.name);
@@ -285,6 +342,7 @@ private:
             for (std::size_t i = 0; i < e.parts.size(); i += 2) {
                 HK_ASSIGN(const Value key, evaluate(*e.parts[i]));
                 HK_ASSIGN(Value item, evaluate(*e.parts[i + 1]));
+                HK_TRY(count_names(e.line, dict, key.extent().bytes));
                 dict.set(key.text(), std::move(item));
             }
             return Value(std::move(dict));
@@ -300,9 +358,13 @@ private:
         HK_ASSIGN(const Value first, evaluate(*e.parts[0]));
         if (looks_at_parts(e)) HK_TRY(count_parts(e.line, first));
         switch (e.kind) {
-        case Kind::attribute: return attribute_of(first, e.name);
+        case Kind::attribute:
+            if (first.dict() != nullptr) HK_TRY(count_names(e.line, *first.dict(), e.name.size()));
+            return attribute_of(first, e.name);
         case Kind::item: {
             HK_ASSIGN(const Value index, evaluate(*e.parts[1]));
+            HK_TRY(count(e.line, walk_of(index)));
+            if (first.dict() != nullptr) HK_TRY(count_names(e.line, *first.dict(), index.extent().bytes));
             return item_of(first, index);
         }
         case Kind::slice: {
@@ -312,14 +374,17 @@ private:
                 if (e.parts[i] != nullptr) { HK_ASSIGN(bound, evaluate(*e.parts[i])); }
                 bounds.push_back(std::move(bound));
             }
+            HK_TRY(count_operation(e, first, {}));
             return slice_of(first, bounds[0], bounds[1], bounds[2]);
         }
         case Kind::filter: {
             HK_ASSIGN(const Arguments arguments, arguments_of(e));
+            HK_TRY(count_operation(e, first, arguments));
             return apply_filter(e.name, first, arguments);
         }
         case Kind::test: {
             HK_ASSIGN(const Arguments arguments, arguments_of(e));
+            HK_TRY(count_operation(e, first, arguments));
             HK_ASSIGN(const bool holds, apply_test(e.name, first, arguments));
             return Value(holds);
         }
@@ -331,6 +396,9 @@ private:
             return first.is_true() == (e.name == "or") ? first : evaluate(*e.parts[1]);
         HK_ASSIGN(const Value second, evaluate(*e.parts[1]));
         HK_TRY(count_parts(e.line, second));
+        if (second.dict() != nullptr) HK_TRY(count_names(e.line, *second.dict(), first.extent().bytes));
+        // Texts are searched, and others compared or copied, which evaluate() counts.
+        if (second.string() != nullptr && e.name.ends_with("in")) HK_TRY(count(e.line, walk_of(second)));
         return apply_binary(e.name, first, second);
     }
 
@@ -339,13 +407,18 @@ private:
         HK_ASSIGN(const Arguments arguments, arguments_of(e));
         if (callee.kind == Kind::attribute) {
             HK_ASSIGN(const Value object, evaluate(*callee.parts[0]));
-            for (const Value& argument : arguments.values) HK_TRY(count_parts(e.line, argument));
+            HK_TRY(count(e.line, walk_of(arguments)));
+            if (object.string() != nullptr) HK_TRY(count(e.line, walk_of(object)));
+            if (object.dict() != nullptr) // get(), keys(), items()
+                HK_TRY(count(e.line, object.dict()->entries.size() * (1 + walk_of(arguments) / kCompared)));
             return call_method(object, callee.name, arguments);
         }
         if (callee.kind != Kind::name) return unsupported("only a name or a method can be called");
+        HK_TRY(count_find(e.line, callee.name));
+        HK_TRY(count(e.line, walk_of(arguments)));
         if (const Value* held = find(callee.name)) {
             const auto* macro = std::get_if<Value::Function>(&held->held());
-            if (macro != nullptr && *macro != nullptr) return call_macro(**macro, arguments);
+            if (macro != nullptr && *macro != nullptr) return call_macro(e.line, **macro, arguments);
             if (macro != nullptr) return unsupported(fmt::format("'{}' is another name of a function", callee.name));
             return invalid_argument(fmt::format("'{}' is {} and cannot be called", callee.name, held->type_name()));
         }
@@ -398,19 +471,20 @@ private:
         return invalid_argument(fmt::format("there is no function '{}' here", name));
     }
 
-    Result<Value> call_macro(const MacroNode& macro, const Arguments& arguments) {
+    Result<Value> call_macro(std::size_t line, const MacroNode& macro, const Arguments& arguments) {
         if (depth_ == kMacroDepthLimit)
             return invalid_argument(fmt::format("macros call each other deeper than {}", kMacroDepthLimit));
         if (arguments.values.size() > macro.parameters.size())
             return invalid_argument(fmt::format("'{}' takes {} arguments and was given {}", macro.name,
                                                 macro.parameters.size(), arguments.values.size()));
+        HK_TRY(count(line, macro.parameters.size() * (1 + arguments.named.entries.size() / kCompared)));
         for (const auto& [name, value] : arguments.named.entries)
             if (std::ranges::none_of(macro.parameters, [&](const auto& p) { return p.first == name; }))
                 return invalid_argument(fmt::format("'{}' has no argument '{}'", macro.name, name));
         const std::size_t base = std::exchange(base_, frames_.size());
         frames_.emplace_back();
         ++depth_;
-        const Result<std::string> text = macro_text(macro, arguments);
+        const Result<std::string> text = macro_text(line, macro, arguments);
         --depth_;
         frames_.pop_back();
         base_ = base;
@@ -418,7 +492,7 @@ private:
         return Value(text.value());
     }
 
-    Result<std::string> macro_text(const MacroNode& macro, const Arguments& arguments) {
+    Result<std::string> macro_text(std::size_t line, const MacroNode& macro, const Arguments& arguments) {
         for (std::size_t i = 0; i < macro.parameters.size(); ++i) {
             const auto& [name, otherwise] = macro.parameters[i];
             Value value = Value::undefined(name);
@@ -427,7 +501,7 @@ private:
             } else if (otherwise != nullptr) {
                 HK_ASSIGN(value, evaluate(*otherwise));
             }
-            frames_.back().set(name, std::move(value));
+            HK_TRY(set_variable(line, name, std::move(value)));
         }
         return captured(macro.body);
     }
@@ -444,9 +518,10 @@ private:
 Status in_one_line(const Status& status) {
     constexpr std::size_t kLongest = 500;
     std::string text;
-    for (const std::string& one : characters_of(std::string_view(status.message()).substr(0, 4 * kLongest))) {
+    for (std::string_view rest = status.message(); !rest.empty();) {
         if (text.size() >= kLongest) return {status.code(), text + "..."};
-        text += one.size() == 1 && static_cast<unsigned char>(one[0]) < ' ' ? " " : one;
+        const std::string_view one = take_character(rest);
+        text += one.size() == 1 && (static_cast<unsigned char>(one[0]) < ' ' || one[0] == '\x7F') ? " " : one;
     }
     return {status.code(), text};
 }
@@ -454,6 +529,9 @@ Status in_one_line(const Status& status) {
 } // namespace
 
 Result<Template> Template::parse(std::string_view text) {
+    if (text.size() > kTemplateLimit)
+        return invalid_argument(
+            fmt::format("the template has {} bytes; expected {} at most", text.size(), kTemplateLimit));
     Result<Nodes> nodes = jinja::parse(text);
     if (!nodes.ok()) return in_one_line(nodes.status());
     Template made;
