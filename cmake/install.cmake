@@ -4,7 +4,8 @@
 #     bin/hekla   libexec/hekla-describe   lib/libhekla.so   lib/hekla/plugins/   lib/libhekla_*.so   include/hekla/
 #     include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/   share/hekla/   share/hekla/examples/   share/hekla/rust/   share/hekla/zig/
 #     share/hekla/plugins/ (the sources of the built-in plugins)
-#     share/doc/hekla/ (the guide, and reference/)   share/man/man1/   completions for bash, zsh and fish
+#     share/hekla/recipes/   share/hekla/tasks/   share/doc/hekla/ (the documents, in the repository's folders)
+#     share/man/man1/   completions for bash, zsh and fish
 # The folders are named `lib` and `bin` everywhere: the program finds plugins and modules relative to itself.
 
 # cmake --build BUILD --target installable builds only what is installed.
@@ -44,7 +45,27 @@ install(FILES engine/include/hekla/hekla.h engine/include/hekla/device.h engine/
   engine/include/hekla/communicator.h   engine/include/hekla/hekla.hpp DESTINATION include/hekla)
 install(DIRECTORY ${hekla_SOURCE_DIR}/apps/examples DESTINATION share/hekla FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp" PATTERN "README.md")
 install(DIRECTORY ${HEKLA_PLUGIN_FOLDER}/ DESTINATION lib/hekla/plugins USE_SOURCE_PERMISSIONS FILES_MATCHING PATTERN "*.so" PATTERN "*.json")
-install(DIRECTORY ${hekla_SOURCE_DIR}/apps/recipes/ DESTINATION share/hekla/recipes FILES_MATCHING PATTERN "*.toml")
+# Recipes with the scripts of their data, and tasks. Their comments name paths of the repository, and here those of share/hekla.
+install(DIRECTORY ${hekla_SOURCE_DIR}/apps/recipes ${hekla_SOURCE_DIR}/apps/tasks DESTINATION share/hekla USE_SOURCE_PERMISSIONS
+  PATTERN "*.md" EXCLUDE PATTERN pictures EXCLUDE)
+install(CODE "
+file(GLOB files \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/hekla/recipes/*\" \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/hekla/tasks/*\")
+foreach(file \${files})
+  file(READ \"\${file}\" text)
+  string(REPLACE \"build/bin/hekla\" \"hekla\" text \"\${text}\")
+  string(REPLACE \"apps/recipes\" \"recipes\" text \"\${text}\")
+  string(REPLACE \"apps/tasks\" \"tasks\" text \"\${text}\")
+  file(WRITE \"\${file}\" \"\${text}\")
+endforeach()")
+# The documents, in the repository's folders, since they refer to each other.
+install(FILES ${hekla_SOURCE_DIR}/README.md ${hekla_SOURCE_DIR}/CHANGELOG.md ${hekla_SOURCE_DIR}/LICENSE DESTINATION share/doc/hekla)
+install(FILES ${hekla_SOURCE_DIR}/third_party/LICENSES.md DESTINATION share/doc/hekla/third_party)
+install(DIRECTORY ${hekla_SOURCE_DIR}/docs DESTINATION share/doc/hekla)
+foreach(app examples observatory recipes)
+  install(DIRECTORY ${hekla_SOURCE_DIR}/apps/${app} DESTINATION share/doc/hekla/apps FILES_MATCHING
+    PATTERN "README.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.c" PATTERN "*.cpp"
+    PATTERN gui EXCLUDE PATTERN models EXCLUDE PATTERN panels EXCLUDE PATTERN shaders EXCLUDE PATTERN views EXCLUDE PATTERN vulkan EXCLUDE)
+endforeach()
 
 install(DIRECTORY ${hekla_SOURCE_DIR}/engine/include/hekla/plugin DESTINATION include/hekla FILES_MATCHING PATTERN "*.h")
 file(GLOB sdk_headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/plugins/sdk/*.h ${hekla_SOURCE_DIR}/plugins/sdk/*.hpp)
@@ -56,8 +77,8 @@ foreach(kind adapters architectures combiners heads objectives optimizers)
 endforeach()
 # Examples in every language, with their recipes.
 install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/examples DESTINATION share/hekla/plugins)
-install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
-install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/GRAPHS.md ${hekla_SOURCE_DIR}/plugins/EXAMPLES.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
+install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla/plugins)
+install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/GRAPHS.md ${hekla_SOURCE_DIR}/plugins/EXAMPLES.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla/plugins)
 install(FILES ${hekla_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
 # The manual page and shell completions, which the program generates from its own options.
 set(generated share/bash-completion/completions/hekla:completion:bash share/zsh/site-functions/_hekla:completion:zsh

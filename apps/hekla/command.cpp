@@ -2,6 +2,7 @@
 
 #include "crash_report.hpp"
 
+#include "base/home_folder.hpp"
 #include "base/printable.hpp"
 #include "hekla/capture.h"
 
@@ -21,8 +22,8 @@ namespace fs = std::filesystem;
 
 fs::path from_environment(const char* variable, const char* below_home) {
     if (const char* value = std::getenv(variable); value != nullptr && value[0] == '/') return value;
-    if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return fs::path(home) / below_home;
-    return {};
+    const fs::path home = home_folder();
+    return home.empty() ? fs::path() : home / below_home;
 }
 
 int32_t describe_of(const Globals& globals) {

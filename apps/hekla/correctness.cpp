@@ -10,8 +10,6 @@
 namespace hekla::app {
 namespace {
 
-constexpr const char* kNothing = "(nothing)";
-
 std::vector<std::string> words(const std::string& text) {
     std::istringstream stream(text);
     return {std::istream_iterator<std::string>(stream), {}};
@@ -22,7 +20,7 @@ std::vector<std::string> words(const std::string& text) {
 void add_class_pairs(const PredictedRow& row, ClassPairs& pairs) {
     const PredictedRow prediction = row.value("said", PredictedRow::object());
     const auto named = [](const PredictedRow& label) {
-        return label.is_string() ? label.get<std::string>() : std::string(kNothing);
+        return label.is_string() ? std::optional(label.get<std::string>()) : std::nullopt;
     };
     if (prediction.contains("label_name"))
         for (const char* column : {"label", "labels"})
@@ -34,7 +32,7 @@ void add_class_pairs(const PredictedRow& row, ClassPairs& pairs) {
     const std::vector<std::string> truth = words(row["tags"].get<std::string>());
     for (std::size_t i = 0; i < truth.size(); ++i)
         pairs.emplace_back(truth[i],
-                           i < prediction["label_names"].size() ? named(prediction["label_names"][i]) : kNothing);
+                           i < prediction["label_names"].size() ? named(prediction["label_names"][i]) : std::nullopt);
 }
 
 std::optional<bool> is_correct(const PredictedRow& row) {

@@ -14,8 +14,9 @@ namespace hekla::app {
 // One prediction as hk_evaluate reports it: "place", the columns, "group", "said".
 using PredictedRow = nlohmann::ordered_json;
 
-// The true class of each classified item, and the predicted one.
-using ClassPairs = std::vector<std::pair<std::string, std::string>>;
+// The true class of each classified item, and the predicted one; empty for a word without a prediction, since its row
+// was cut before it.
+using ClassPairs = std::vector<std::pair<std::string, std::optional<std::string>>>;
 void add_class_pairs(const PredictedRow& row, ClassPairs& pairs);
 
 // Returns whether the prediction equals the data; empty if that cannot be decided.

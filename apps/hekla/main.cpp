@@ -215,7 +215,7 @@ int run(int argc, char** argv) {
     Verbs verbs;
     add_global_options(app, globals);
     add_verbs(app, globals, verbs);
-    app.footer("Examples:\n  hekla train apps/recipes/quickstart.toml\n"
+    app.footer("Examples:\n  hekla train recipe.toml\n"
                "  hekla generate out/quickstart --prompt \"namespace\"\n  hekla doctor\n"
                "`hekla VERB --help` describes a verb and its options.");
     if (argc < 2) {

@@ -14,8 +14,8 @@ namespace {
 constexpr ModuleName kMpi{
     "libhekla_mpi.so", "hekla_mpi_interface", HEKLA_MPI_VERSION, "an MPI module",
     "a launcher has started several processes, and the module that connects them "
-    "(libhekla_mpi.so) cannot be opened: run third_party/install --distributed and build again, or "
-    "compile share/hekla/mpi/hekla_mpi.c with the mpicc of this system"};
+    "(libhekla_mpi.so) cannot be opened: in a checkout, run third_party/install --distributed and build again; of an "
+    "installed Hekla, compile share/hekla/mpi/hekla_mpi.c with the mpicc of this system"};
 
 std::string message_of(hk_string why) {
     return fmt::format("MPI: {}", std::string_view(why.data, static_cast<std::size_t>(why.size)));

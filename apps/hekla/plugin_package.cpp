@@ -117,6 +117,11 @@ Status copy_sources(const fs::path& from, const fs::path& to, const StopPoll& st
 
 } // namespace
 
+bool is_installation(const fs::path& prefix) {
+    std::error_code problem;
+    return fs::exists(prefix / "lib" / "cmake" / "hekla" / "hekla-config.cmake", problem);
+}
+
 std::string platform_name() {
     utsname system{};
     if (::uname(&system) != 0) return "unknown";
@@ -207,7 +212,7 @@ fs::path PluginPackage::manifest() const {
 
 Result<std::vector<fs::path>> PluginPackage::build(const fs::path& prefix, const std::function<bool()>& stop) {
     std::error_code problem;
-    if (!fs::exists(prefix / "lib" / "cmake" / "hekla" / "hekla-config.cmake", problem))
+    if (!is_installation(prefix))
         return failed_precondition(
             fmt::format("{}: has sources, and plugins build against an installed Hekla, which {} is "
                         "not: cmake --install BUILD --prefix FOLDER, then FOLDER/bin/hekla plugin "

@@ -22,6 +22,9 @@ std::string platform_name();
 inline constexpr const char* kSources = "source";
 inline constexpr uint64_t kMostArchiveBytes = uint64_t{512} << 20; // of an archive, and of its entries together
 
+// Returns whether plugins can be built against this folder: `cmake --install` wrote it.
+bool is_installation(const std::filesystem::path& prefix);
+
 class PluginPackage {
 public:
     // Opens FOLDER, or ARCHIVE.zip, which is unpacked into a temporary folder. In it, or in its only folder, are

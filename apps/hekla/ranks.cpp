@@ -34,10 +34,11 @@ Result<std::vector<std::string>> named_devices(const Globals& globals, const std
     HK_ASSIGN(const std::vector<gpu::DeviceInfo> listed, gpu::Device::list(context_options(globals).device));
     std::vector<std::string> names;
     if (devices == "all") {
-        const bool gpus = std::ranges::any_of(
-            listed, [](const gpu::DeviceInfo& d) { return d.usable && d.type != gpu::DeviceType::cpu; });
-        for (const gpu::DeviceInfo& d : listed)
-            if (d.usable && (!gpus || d.type != gpu::DeviceType::cpu)) names.push_back(std::to_string(d.index));
+        const std::vector<gpu::DeviceInfo> usable = gpu::distinct_devices(listed);
+        const bool gpus =
+            std::ranges::any_of(usable, [](const gpu::DeviceInfo& d) { return d.type != gpu::DeviceType::cpu; });
+        for (const gpu::DeviceInfo& d : usable)
+            if (!gpus || d.type != gpu::DeviceType::cpu) names.push_back(std::to_string(d.index));
         if (names.empty()) return not_found("--devices all: no device is usable; run `hekla doctor`");
         return names;
     }

@@ -180,8 +180,11 @@ bool ChildProcess::collect(double seconds) {
     while (!ended_) {
         int status = 0;
         const pid_t got = ::waitpid(id_, &status, WNOHANG);
-        if (got == id_ || (got < 0 && errno != EINTR)) { // a host that ignores SIGCHLD gets no status
+        if (got == id_ || (got < 0 && errno != EINTR)) {
             ended_ = true;
+            // A host that waits for all child processes, or ignores SIGCHLD, has taken the status; the number may be
+            // that of another process by now.
+            taken_ = got != id_;
             if (got == id_ && WIFEXITED(status)) end_.status = WEXITSTATUS(status);
             if (got == id_ && WIFSIGNALED(status)) end_.signal = WTERMSIG(status);
         } else if (Channel::Clock::now() > until) {
@@ -202,7 +205,7 @@ ProcessEnd ChildProcess::end() {
             collect(10.0);
         }
     }
-    ::kill(-id_, SIGKILL); // its child processes
+    if (!taken_) ::kill(-id_, SIGKILL); // its child processes
     for (errno = 0; read_output() && errno != EAGAIN; errno = 0) {}
     return end_;
 }

@@ -79,6 +79,7 @@ private:
     std::string line_, last_words_;
     std::size_t printed_ = 0; // bytes passed to say_
     bool ended_ = false;
+    bool taken_ = false; // its status, by another part of the program
     ProcessEnd end_;
 };
 

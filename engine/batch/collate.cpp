@@ -44,27 +44,33 @@ struct Asked {
     const data::EncodedExamples* corpus = nullptr;
     std::deque<data::EncodedExample> examples;
     std::deque<View> views;
+    std::string refusal; // of the last request, which the objective need not pass on
+
+    void note(const char* message) noexcept {
+        try {
+            refusal = message;
+        } catch (const std::bad_alloc&) { refusal.clear(); }
+    }
 };
 
 int32_t get_example(void* context, uint64_t index, hk_example* out, hk_error* error) {
     auto& asked = *static_cast<Asked*>(context);
+    const auto refuse = [&](std::string message) {
+        asked.refusal = std::move(message);
+        plugin::host_error_interface()->set(error, HK_INVALID_ARGUMENT, {asked.refusal.data(), asked.refusal.size()});
+        return HK_INVALID_ARGUMENT;
+    };
     try {
-        if (out == nullptr || out->struct_size < plugin::kFirstSize<hk_example>) {
-            const std::string message = fmt::format("an example to be filled has struct_size {}, expected {} or more",
-                                                    out == nullptr ? 0 : out->struct_size, sizeof(hk_example));
-            plugin::host_error_interface()->set(error, HK_INVALID_ARGUMENT, {message.data(), message.size()});
-            return HK_INVALID_ARGUMENT;
-        }
-        if (index >= asked.corpus->size()) {
-            const std::string message =
-                fmt::format("the corpus has {} examples; number {} was requested", asked.corpus->size(), index);
-            plugin::host_error_interface()->set(error, HK_INVALID_ARGUMENT, {message.data(), message.size()});
-            return HK_INVALID_ARGUMENT;
-        }
+        if (index >= asked.corpus->size())
+            return refuse(
+                fmt::format("the corpus has {} examples; number {} was requested", asked.corpus->size(), index));
         asked.corpus->get(index, asked.examples.emplace_back());
-        plugin::fill_struct(out, asked.views.emplace_back(asked.examples.back(), 0).raw());
-        return HK_OK;
-    } catch (const std::exception& e) { return plugin::refuse_exception(error, e); }
+        if (plugin::fill_struct(out, asked.views.emplace_back(asked.examples.back(), 0).raw())) return HK_OK;
+        return refuse(plugin::unfilled_text(out, "an example"));
+    } catch (const std::exception& e) {
+        asked.note(e.what());
+        return plugin::refuse_exception(error, e);
+    }
 }
 
 } // namespace
@@ -148,7 +154,9 @@ Status collate_into(const plugin::Composition& composition, std::span<const Draw
         for (std::size_t i = 0; i < examples.size(); ++i) adapters[i] = examples[i].example.adapter;
         std::memcpy(field.data, adapters.data(), adapters.size() * sizeof(int32_t));
     }
-    return composition.collate(given, of_objective);
+    const Status done = composition.collate(given, of_objective);
+    if (done.ok() || asked.refusal.empty() || done.message().find(asked.refusal) != std::string::npos) return done;
+    return {done.code(), fmt::format("{}: {}", done.message(), asked.refusal)};
 }
 
 int64_t example_length(const plugin::Composition& composition, const data::EncodedExample& example) {

@@ -1,6 +1,7 @@
 #include "check/elf_file.hpp"
 
 #include "base/file.hpp"
+#include "plugin/processor.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -10,14 +11,6 @@
 
 namespace hekla::check {
 namespace {
-
-#if defined(__x86_64__)
-constexpr uint16_t kMachine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr uint16_t kMachine = EM_AARCH64;
-#else
-constexpr uint16_t kMachine = EM_NONE;
-#endif
 
 // Structures of the file, copied out because they can be at any address.
 class Bytes {
@@ -53,11 +46,12 @@ Result<ElfFile> read_elf(const std::filesystem::path& file) {
     const auto header = bytes.at<Elf64_Ehdr>(0);
     if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
         return invalid_argument(fmt::format("{}: is not an ELF file; expected a shared library", file.string()));
-    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_type != ET_DYN ||
-        (kMachine != EM_NONE && header->e_machine != kMachine))
-        return unsupported(
-            fmt::format("{}: is not a 64-bit shared library for this machine (class {}, type {}, machine {})",
-                        file.string(), header->e_ident[EI_CLASS], header->e_type, header->e_machine));
+    if (const std::string other = plugin::other_processor(content); !other.empty())
+        return unsupported(fmt::format("{}: was built for {}, and this process runs on {}", file.string(), other,
+                                       plugin::own_processor()));
+    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_type != ET_DYN)
+        return unsupported(fmt::format("{}: is not a 64-bit shared library (class {}, type {})", file.string(),
+                                       header->e_ident[EI_CLASS], header->e_type));
     ElfFile elf;
     for (uint16_t i = 0; i < header->e_phnum; ++i) {
         const auto segment = bytes.at<Elf64_Phdr>(header->e_phoff + uint64_t{i} * header->e_phentsize);

@@ -56,7 +56,7 @@ public:
         if (row.bad) return true;
         if (is_blank(line->text)) {
             HK_ASSIGN(const bool last, lines_.only_blanks_follow());
-            if (last) return false; // empty lines at the end of a file are no rows
+            if (last) return false; // empty lines at the end of a file are skipped
             row.bad = {Defect::empty, "the line is empty"};
             return true;
         }

@@ -58,7 +58,7 @@ public:
         if (!any || row.bad) return any;
         if (blank_) {
             HK_ASSIGN(const bool last, lines_.only_blanks_follow());
-            if (last) return false; // empty lines at the end of a file are no rows
+            if (last) return false; // empty lines at the end of a file are skipped
         }
         if (fields_.size() == 1 && fields_[0].empty()) {
             row.bad = {Defect::empty, "the line is empty"};

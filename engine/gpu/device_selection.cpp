@@ -108,6 +108,16 @@ DeviceInfo describe_device(const PhysicalDevice& device, uint32_t index) {
     return info;
 }
 
+std::vector<DeviceInfo> distinct_devices(std::span<const DeviceInfo> devices) {
+    std::vector<DeviceInfo> distinct;
+    for (const DeviceInfo& device : devices) {
+        const bool known = device.uuid != std::array<uint8_t, 16>{} &&
+                           std::ranges::find(distinct, device.uuid, &DeviceInfo::uuid) != distinct.end();
+        if (device.usable && !known) distinct.push_back(device);
+    }
+    return distinct;
+}
+
 Result<std::size_t> choose_device(std::span<const DeviceInfo> devices, const std::string& select) {
     if (devices.empty()) return not_found(fmt::format("Vulkan lists no device: {}", driver_advice()));
     if (select.empty()) return best_device(devices);

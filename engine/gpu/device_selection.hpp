@@ -62,6 +62,9 @@ uint32_t version_in_use(uint32_t device_version, uint32_t instance_version);
 // Describes a device as a row of `hekla devices`, with the reason if it is not usable.
 DeviceInfo describe_device(const PhysicalDevice& device, uint32_t index);
 
+// Returns the usable devices, each once: one that several drivers list is that of the first of them.
+std::vector<DeviceInfo> distinct_devices(std::span<const DeviceInfo> devices);
+
 // Returns the index of the device to use. `select` as DeviceOptions::select. Errors list the devices.
 Result<std::size_t> choose_device(std::span<const DeviceInfo> devices, const std::string& select);
 

@@ -380,6 +380,11 @@ Status Memory::restore(const Upload& upload, const std::function<Status()>& then
     return back;
 }
 
+uint64_t Memory::current_bytes() const {
+    const std::lock_guard guard(account_->mutex);
+    return account_->current;
+}
+
 MemoryUsage Memory::usage() const {
     MemoryUsage usage;
     {

@@ -135,6 +135,7 @@ public:
     // Returns the largest `bytes` for create_buffer: one allocation, without the guard.
     uint64_t max_buffer_bytes() const;
     MemoryUsage usage() const;
+    uint64_t current_bytes() const; // of usage(), without asking the driver
     const std::shared_ptr<Device>& device() const { return device_; }
 
 private:

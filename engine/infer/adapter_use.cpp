@@ -1,5 +1,6 @@
 #include "infer/adapter_use.hpp"
 
+#include "base/home_folder.hpp"
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
 #include "base/read_real.hpp"
@@ -120,7 +121,7 @@ Result<AdapterUse> parse_adapter_use(std::string_view text) {
             folder = folder.substr(0, colon);
         }
     }
-    use.folder = std::string(folder);
+    use.folder = from_home(std::string(folder));
     return use;
 }
 

@@ -12,7 +12,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <fmt/format.h>
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace hekla::plugin {
 
@@ -55,6 +58,13 @@ bool fill_struct(T* to, const T& from) {
     std::memcpy(to, &from, std::min<std::size_t>(room, sizeof(T)));
     to->struct_size = room;
     return true;
+}
+
+// The message for a struct that fill_struct() refuses. what: "an example".
+template<class T>
+std::string unfilled_text(const T* to, std::string_view what) {
+    return fmt::format("{} to be filled has struct_size {}, expected {} or more", what,
+                       to == nullptr ? 0 : to->struct_size, kFirstSize<T>);
 }
 
 } // namespace hekla::plugin

@@ -2,7 +2,10 @@
 
 #include "base/file.hpp"
 #include "base/sha256.hpp"
+#include "plugin/processor.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -49,6 +52,18 @@ void show_path(LoadedFile& loaded) {
     map->l_name = loaded.path.data();
 }
 
+// Returns the message for a library of another processor, which the linker passes over as a file that does not exist;
+// empty for any other library.
+std::string built_for_another(int file) {
+    std::array<char, kElfHeaderSize> header{};
+    const ssize_t size = ::pread(file, header.data(), header.size(), 0);
+    const std::string other = other_processor({header.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))});
+    if (other.empty()) return {};
+    return fmt::format("cannot be loaded: it was built for {}, and this process runs on {}: install a build for {}, or "
+                       "build it here from its sources",
+                       other, own_processor(), own_processor());
+}
+
 } // namespace
 
 Result<LibraryFile> LibraryFile::open(const std::string& path) {
@@ -75,6 +90,7 @@ Result<void*> LibraryFile::load() && {
     const std::string name = fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get());
     void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
+        if (const std::string other = built_for_another(file_.get()); !other.empty()) return not_found(other);
         const char* const reason = ::dlerror();
         std::string text = reason != nullptr ? reason : "no reason given";
         for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += path_.size())

@@ -34,6 +34,8 @@ std::string PluginProtocol::exit_reason(Worker& worker, Code why) const {
         text = "wrote to the pipe reserved for Hekla";
     else if (end.signal != 0)
         text = fmt::format("crashed with {}", signal_text(end.signal));
+    else if (end.status < 0)
+        text = "ended its process with a status that this program took: it waits for child processes of others";
     else
         text = fmt::format("ended its process with status {}", end.status);
     return text;

@@ -1,5 +1,6 @@
 #include "plugin/registry.hpp"
 
+#include "base/installed_path.hpp"
 #include "base/module.hpp"
 #include "base/nearest_name.hpp"
 #include "plugin/host_adapter.hpp"
@@ -23,9 +24,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kArchitecture = "hekla.architecture/1";
 
-constexpr std::string_view kNotSupportedYet =
-    "is not supported yet; docs/models.md lists what is, and plugins/README.md tells how an architecture is added "
-    "(--plugin-path or hk_context_options.plugin_folders for a plugin that has it)";
+Status not_supported_yet(std::string_view kind, std::string_view name) {
+    return unsupported(fmt::format("the {} '{}' is not supported yet; {} lists what is, and {} tells how an "
+                                   "architecture is added (--plugin-path or hk_context_options.plugin_folders for a "
+                                   "plugin that has it)",
+                                   kind, name, installed_path("docs/models.md"), installed_path("plugins/README.md")));
+}
 
 // Returns the drafts of this host.
 std::vector<Draft> host_drafts() { return {{HK_ROLLOUT_DRAFT, nullptr}, {HK_REWARD_DRAFT, nullptr}}; }
@@ -300,14 +304,14 @@ Result<Registry::Entry> Registry::find_model_type(std::string_view model_type) c
     for (const Entry& entry : entries(kArchitecture))
         for (const std::string_view type : entry.provided->model_types)
             if (type == model_type) return entry;
-    return unsupported(fmt::format("the model_type '{}' {}", model_type, kNotSupportedYet));
+    return not_supported_yet("model_type", model_type);
 }
 
 Result<std::pair<Registry::Entry, const ReferenceClass*>> Registry::find_class(std::string_view class_name) const {
     for (const Entry& entry : entries(kArchitecture))
         for (const ReferenceClass& c : entry.provided->classes)
             if (c.name == class_name) return std::pair(entry, &c);
-    return unsupported(fmt::format("the class '{}' {}", class_name, kNotSupportedYet));
+    return not_supported_yet("class", class_name);
 }
 
 Result<const void*> Registry::load(const Entry& entry) const {

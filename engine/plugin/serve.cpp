@@ -357,13 +357,15 @@ private:
         const Message& reply = replies_.emplace_back(ask(MessageKind::ask_example, out));
         WireReader in(reply.bytes);
         const auto code = static_cast<int32_t>(in.integer());
-        if (code != HK_OK || example == nullptr) {
+        if (code != HK_OK) {
             const std::string_view message = in.text();
             host_error_interface()->set(error, code, {message.data(), message.size()});
             return code;
         }
-        *example = asked_examples_.get(in);
-        return HK_OK;
+        if (fill_struct(example, asked_examples_.get(in))) return HK_OK;
+        const std::string refusal = unfilled_text(example, "an example");
+        host_error_interface()->set(error, HK_INVALID_ARGUMENT, {refusal.data(), refusal.size()});
+        return HK_INVALID_ARGUMENT;
     }
 
     Status decode(WireReader& in, WireWriter& out) {

@@ -48,8 +48,9 @@ struct ParameterRules {
 };
 
 // Returns the rules of a recipe. names: all parameters; body: those of the body, without the head. train.freeze
-// contains selectors. train.learning_rates: pattern -> peak learning rate; the first that matches counts. train.layer_lr_decay multiplies the rate once per layer after the
-// parameter's. Errors: a pattern that no parameter matches; nothing left to train.
+// contains selectors. train.learning_rates: pattern -> peak learning rate; the first that matches counts.
+// train.layer_lr_decay multiplies the rate once per layer after the parameter's. Errors: a pattern that no parameter
+// matches; nothing left to train.
 Result<ParameterRules> parameter_rules(const Recipe& recipe, std::span<const std::string> names,
                                        const std::set<std::string>& body);
 

@@ -187,6 +187,20 @@ private:
     std::string section_;
 };
 
+// Returns the recipe's file in the folder of a run.
+Result<std::filesystem::path> recipe_of_run(std::filesystem::path folder) {
+    if (!folder.has_filename()) folder = folder.parent_path(); // "RUN/"
+    std::error_code ignored;
+    if (std::filesystem::exists(folder / "MANIFEST.json", ignored))
+        return invalid_argument(
+            fmt::format("{}: a checkpoint; a recipe file or the folder of a run was expected, as {}", folder.string(),
+                        (folder / "..").lexically_normal().string()));
+    if (!std::filesystem::exists(folder / "recipe.toml", ignored))
+        return invalid_argument(fmt::format(
+            "{}: a folder without recipe.toml; a recipe file or the folder of a run was expected", folder.string()));
+    return folder / "recipe.toml";
+}
+
 } // namespace
 
 Result<Recipe> parse_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {
@@ -202,9 +216,16 @@ Result<Recipe> parse_resolved_recipe(std::string_view text, const std::string& n
     return read_table(root, name);
 }
 
-Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+Result<Recipe> read_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+    std::filesystem::path file = path;
+    std::vector<std::string> all = overrides;
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) {
+        HK_ASSIGN(file, recipe_of_run(path));
+        all.insert(all.begin(), "output.dir=" + toml_text(file.parent_path().string()));
+    }
     HK_ASSIGN(const std::string text, read_file(file));
-    HK_ASSIGN(Recipe recipe, parse_recipe(text, file.string(), overrides));
+    HK_ASSIGN(Recipe recipe, parse_recipe(text, file.string(), all));
     recipe.file = file;
     return recipe;
 }

@@ -12,14 +12,15 @@
 
 namespace hekla::train {
 
-// Reads a recipe and applies overrides ("train.max_steps=100"; a value that is not TOML is a string). Errors name file,
+// Reads a recipe, or that of a run's folder, and applies overrides ("train.max_steps=100"; a value that is not TOML is
+// a string). A folder may have been moved: output.dir is where it is now, unless an override sets it. Errors name file,
 // line and key, what was expected, and the nearest known key. Paths in [data] are relative to the current folder.
-Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+Result<Recipe> read_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 // Does the same for text; messages use `name` as the name of the file.
 Result<Recipe> parse_recipe(std::string_view text, const std::string& name,
                             const std::vector<std::string>& overrides = {});
-// Reads the result of write_recipe(), for example a checkpoint's recipe. Rules that concern several keys are not checked
-// again: a run that was not started from a file need not follow them.
+// Reads the result of write_recipe(), for example a checkpoint's recipe. Rules that concern several keys are not
+// checked again: a run that was not started from a file need not follow them.
 Result<Recipe> parse_resolved_recipe(std::string_view text, const std::string& name);
 
 // Returns the resolved recipe as TOML, every key written out: reading it gives the same recipe.

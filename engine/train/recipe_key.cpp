@@ -35,6 +35,13 @@ std::string KeyRule::text() const {
 }
 
 KeyRule any() { return {}; }
+
+KeyRule path() {
+    KeyRule rule;
+    rule.is_path = true;
+    return rule;
+}
+
 KeyRule at_least(double low) { return KeyRule().at_least(low); }
 
 KeyRule between(double low, double high) {

@@ -17,6 +17,9 @@ enum class Resume : uint8_t {
     learning, // as `warned`; an evaluation is not affected
     fitted,   // as `learning`; no warning if train.fit chooses the value
     split,    // an error if examples would move between training and validation data (train/held_out.hpp)
+    data,     // an error if the examples of the training differ from the checkpoint's; else silently
+    model,    // an error if the folder has another model, and the run reads it; it may have been moved
+    rows,     // as `data`; an evaluation warns, because its own rows differ
     free,     // the run continues silently
 };
 
@@ -27,6 +30,7 @@ struct KeyRule {
     std::vector<std::string> choices; // of a string; empty: any
     std::string_view unit_name;
     std::string_view example_text;
+    bool is_path = false;         // `~` at its beginning is the home folder
     bool plugins_integer = false; // an integer belongs to the plugin (HK_RECIPE_OTHER_KEYS), not to this key
 
     KeyRule at_least(double value) const;
@@ -36,6 +40,7 @@ struct KeyRule {
     std::string text() const;
 };
 KeyRule any();
+KeyRule path();
 KeyRule at_least(double low);
 KeyRule between(double low, double high);
 KeyRule one_of(std::vector<std::string> choices);

@@ -1,5 +1,6 @@
 #include "train/recipe_reader.hpp"
 
+#include "base/home_folder.hpp"
 #include "base/nearest_name.hpp"
 #include "train/foreign_keys.hpp"
 
@@ -127,7 +128,7 @@ void RecipeReader::read(const toml::node& node, const KeyInfo& info, std::string
     const std::vector<std::string>& choices = info.rule.choices;
     if (!choices.empty() && std::ranges::find(choices, text->get()) == choices.end())
         return fail(node, info.name, fmt::format("'{}' is not one of {}", text->get(), fmt::join(choices, ", ")));
-    out = text->get();
+    out = info.rule.is_path ? from_home(text->get()) : text->get();
 }
 
 void RecipeReader::read(const toml::node& node, const KeyInfo& info, bool& out) {

@@ -163,6 +163,9 @@ const char* resume_text(Resume resume) {
     case Resume::learning: return "warns";
     case Resume::fitted: return "warns, unless `train.fit` is true";
     case Resume::split: return "no, if examples would move between training and validation";
+    case Resume::model: return "no, if it is another model, and the run reads it";
+    case Resume::data:
+    case Resume::rows: return "no, if it changes the training examples";
     case Resume::free: return "yes";
     }
     return "";

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/size_text.hpp"
 #include "base/svg.hpp"
 
 #include <algorithm>
@@ -102,10 +103,12 @@ std::vector<Part> progress_parts(const hk_train_step& r) {
     parts.push_back({20, fmt::format(" | norm {:.2f}", r.gradient_norm)});
     for (const hk_score& metric : has_rollouts(r) ? std::span<const hk_score>() : metrics)
         parts.push_back({50, fmt::format(" | {} {:.4f}", view_of(metric.name), metric.value)});
+    if (r.epoch > 0.0) parts.push_back({65, fmt::format(" | epoch {:.2f}", r.epoch)});
     parts.push_back({60, fmt::format(" | lr {:.1e}", r.learning_rate)});
     parts.push_back({30, fmt::format(" | {}", duration_text(r.seconds))});
     parts.push_back({70, fmt::format(" | {} tok/s", grouped(r.tokens_per_second))});
     if (r.share_of_peak > 0.0) parts.push_back({10, fmt::format(" | {:.0f}% of peak", r.share_of_peak * 100.0)});
+    if (r.device_bytes > 0) parts.push_back({15, fmt::format(" | {}", size_text(r.device_bytes))});
     parts.push_back({85, fmt::format(" | ETA {}", duration_text(r.remaining_seconds))});
     if (r.tap_count > 0) parts.push_back({5, taps_text({r.taps, static_cast<std::size_t>(r.tap_count)})});
     if (r.skipped == kNoLabel)
@@ -222,6 +225,7 @@ Status RunLog::step(const hk_train_step& r) {
     if (r.tap_count > 0) record["taps"] = taps_object({r.taps, static_cast<std::size_t>(r.tap_count)});
     if (r.skipped != 0) record["skipped"] = true;
     if (r.skipped == kNoLabel) record["no_label"] = true;
+    if (r.epoch > 0.0) record["epoch"] = r.epoch;
     record["seconds"] = r.seconds;
     record["tokens_per_second"] = r.tokens_per_second;
     if (r.exchanged_bytes > 0) {

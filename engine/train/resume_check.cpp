@@ -43,7 +43,8 @@ Status check_resume(const Recipe& before, const Recipe& now, const std::string& 
             return failed_precondition(fmt::format(
                 "{}: was made with {} = {}, this recipe has {}: choose another [output] dir, or put the old value back",
                 checkpoint, key, change.before, change.now));
-        if (change.resume == Resume::warned || (affects_training && trains))
+        if (change.resume == Resume::warned || (change.resume == Resume::rows && !trains) ||
+            (affects_training && trains))
             changed.push_back(fmt::format("{} {} -> {}", key, change.before, change.now));
     }
     if (!changed.empty())

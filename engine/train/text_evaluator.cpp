@@ -41,6 +41,23 @@ std::vector<int32_t> ids_where(const data::Field& ids, const data::Field* mask, 
     return kept;
 }
 
+// Cuts a conversation off after the first token of the assistant's last answer that begins within `length` tokens, and
+// returns that answer; empty if there is none. The objective reads all tokens but the last.
+std::vector<int32_t> take_answer(data::EncodedColumn& messages, int64_t length) {
+    std::vector<uint64_t>& parts = messages.parts; // every other one is the assistant's
+    for (std::size_t part = parts.size() / 2 * 2; part-- > 0;) {
+        const uint64_t begin = parts[part];
+        const uint64_t end = part + 1 < parts.size() ? parts[part + 1] : messages.ids.size();
+        if (part % 2 == 0 || begin == 0 || begin == end || begin > static_cast<uint64_t>(length)) continue;
+        const auto at = messages.ids.begin() + static_cast<std::ptrdiff_t>(begin);
+        std::vector<int32_t> answer(at, messages.ids.begin() + static_cast<std::ptrdiff_t>(end));
+        messages.ids.erase(at + 1, messages.ids.end());
+        parts.resize(part + 1);
+        return answer;
+    }
+    return {};
+}
+
 std::string summary_of(const std::vector<WrittenText>& texts, const score::Bleu& bleu, const score::Chrf& chrf,
                        double exact) {
     std::string s = fmt::format("{}\n  {}\nchrF2 = {:.2f}\n  {}\nexact match = {:.1f}% of {} texts\n", bleu.text(),
@@ -75,6 +92,8 @@ Result<TextEvaluator::Kind> TextEvaluator::kind_of(const plugin::Composition& co
     if (has("decoder_input_ids") && has("labels")) return Kind::from_source;
     if (composition.example_kind() != HK_EXAMPLE_ROW || !has("next_ids")) return Kind::nothing;
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
+    if (std::ranges::find(needs, HK_COLUMN_MESSAGES, &plugin::ColumnNeed::kind) != needs.end())
+        return Kind::from_conversation;
     const bool writes = std::ranges::any_of(
         needs, [](const plugin::ColumnNeed& need) { return need.target && need.kind == HK_COLUMN_TOKENS; });
     return writes ? Kind::from_prompt : Kind::nothing;
@@ -117,7 +136,7 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
                                 "an example is scored");
     generate::end_as(e->options_, tokenizer, e->kind_ == Kind::from_source);
     e->options_.seed = seed;
-    e->options_.slide_context = e->kind_ == Kind::from_prompt;
+    e->options_.slide_context = e->kind_ != Kind::from_source;
     HK_ASSIGN(e->decoder_, generate::make_program_decoder(runtime, store, composition));
     return e;
 }
@@ -152,20 +171,36 @@ Result<std::vector<std::string>> TextEvaluator::write(std::span<const batch::Dra
 Status TextEvaluator::run_batch(const Split& split, const std::vector<batch::RowLength>& rows,
                                 std::vector<WrittenText>& texts) {
     std::vector<batch::DrawnExample> examples;
+    std::vector<uint64_t> numbers;
+    std::vector<std::vector<int32_t>> answers; // of conversations
     for (const batch::RowLength& row : rows) {
-        examples.push_back(split.at(row.row));
-        // The target is not part of the input.
-        std::erase_if(examples.back().example.columns,
-                      [&](const data::EncodedColumn& column) { return column.name == target_column_; });
+        batch::DrawnExample drawn = split.at(row.row);
+        std::vector<data::EncodedColumn>& columns = drawn.example.columns;
+        if (kind_ == Kind::from_conversation) {
+            const auto messages = std::ranges::find(columns, HK_COLUMN_MESSAGES, &data::EncodedColumn::kind);
+            std::vector<int32_t> answer =
+                messages != columns.end() ? take_answer(*messages, rows.front().length) : std::vector<int32_t>();
+            if (answer.empty()) continue;
+            answers.push_back(std::move(answer));
+        } else { // the target is not part of the input
+            std::erase_if(columns, [&](const data::EncodedColumn& column) { return column.name == target_column_; });
+        }
+        examples.push_back(std::move(drawn));
+        numbers.push_back(row.row);
     }
+    if (examples.empty()) return {};
     std::vector<data::Field> fields;
     HK_TRY(split.make_fields(*composition_, examples, seed_, batch_, rows.front().length, fields, memory_, step_));
     HK_ASSIGN(std::vector<std::string> outputs, write(examples, fields));
     for (std::size_t row = 0; row < outputs.size(); ++row) {
         WrittenText one;
-        one.example = rows[row].row;
+        one.example = numbers[row];
         one.output = std::move(outputs[row]);
-        if (!target_column_.empty()) {
+        if (!answers.empty()) {
+            one.source = tokenizer_->decode(
+                ids_where(*find(fields, "input_ids"), find(fields, "attention_mask"), row, 0), false);
+            one.reference = tokenizer_->decode(answers[row], true);
+        } else if (!target_column_.empty()) {
             one.source = split.text(one.example, source_column_);
             one.reference = split.text(one.example, target_column_);
         } else {
@@ -187,6 +222,11 @@ Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit, exch
     for (std::size_t at = first; at < batches.size(); at += every) HK_TRY(run_batch(split, batches[at], result.texts));
     if (several) HK_TRY(gather(*ranks, result.texts));
     if (several && ranks->rank() != 0) return WrittenTexts();
+    if (result.texts.empty())
+        return invalid_argument(fmt::format(
+            "[generate]: no conversation has an answer of the assistant that begins within train.context_length = {}: "
+            "raise it, or set generate.examples = 0 and generate.examples_while_training = 0",
+            lengths_.back()));
     std::ranges::stable_sort(result.texts, {}, &WrittenText::example);
     std::vector<std::string> outputs;
     std::vector<std::vector<std::string>> references(1);

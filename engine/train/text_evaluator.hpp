@@ -1,5 +1,5 @@
 // Texts that a model generates for the examples of a split, scored against the references, for sequence-to-sequence,
-// prefix and denoising objectives.
+// prefix and denoising objectives, and for conversations, whose last answer is generated.
 #pragma once
 
 #include "exchange/communicator.hpp"
@@ -33,7 +33,7 @@ struct WrittenTexts {
 class TextEvaluator {
 public:
     // How an objective's batch defines the text to generate.
-    enum class Kind { nothing, from_source, from_prompt };
+    enum class Kind { nothing, from_source, from_prompt, from_conversation };
     static Result<Kind> kind_of(const plugin::Composition& composition);
 
     // settings: generate::settings_of() the run. arguments: of generation, with the names of transformers' generate();

@@ -34,41 +34,52 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
                                                          const program::RuntimeSource& device, const Log& log,
                                                          const TrainerEvents& events, Purpose purpose,
                                                          exchange::Communicator* ranks) {
-    std::unique_ptr<TrainingRun> t(new TrainingRun(recipe, registry, device.host_memory(), log, events));
-    if (ranks != nullptr) t->ranks_ = ranks;
-    const bool several = t->ranks_->size() > 1;
-    if (several) HK_TRY(t->greet());
-    if (purpose == Purpose::join) HK_TRY(t->receive_start());
-    if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
-    t->resumes_ = purpose != Purpose::initial && purpose != Purpose::join;
-    HK_TRY(t->read());
-    HK_ASSIGN(t->runtime_, device.get());
-    program::Runtime& runtime = *t->runtime_;
-    if (t->recipe_.train.fit) HK_TRY(t->fit());
-    HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
-                      recipe.train.context_length, t->fit_options()));
-    HK_TRY(t->open_data());
-    if (purpose == Purpose::train) HK_TRY(t->check_validation());
-    if (purpose == Purpose::train) HK_TRY(t->check_labels());
-    HK_TRY(t->tell_text_rules());
-    if (several && purpose == Purpose::train) HK_TRY(t->send_start());
-    if (several) HK_TRY(t->compare_runs());
-    HK_TRY(events.stop.check_now("preparing the training"));
-    if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
+    constexpr int kTries = 5;
+    for (int tries = 1;; ++tries) {
+        std::unique_ptr<TrainingRun> t(new TrainingRun(recipe, registry, device.host_memory(), log, events));
+        if (ranks != nullptr) t->ranks_ = ranks;
+        Status opened = t->open(device, purpose);
+        if (opened.ok()) return t;
+        // The training of this run may have replaced the checkpoint since it was found: then the newest one is read.
+        std::error_code ignored;
+        if (purpose != Purpose::read || tries == kTries || !t->found_ || fs::exists(t->found_->path, ignored))
+            return opened;
+    }
+}
+
+Status TrainingRun::open(const program::RuntimeSource& device, Purpose purpose) {
+    const bool several = ranks_->size() > 1;
+    if (several) HK_TRY(greet());
+    if (purpose == Purpose::join) HK_TRY(receive_start());
+    if (purpose == Purpose::train) { HK_ASSIGN(folder_, RunFolder::own(run_)); }
+    resumes_ = purpose != Purpose::initial && purpose != Purpose::join;
+    HK_TRY(read());
+    HK_ASSIGN(runtime_, device.get());
+    if (recipe_.train.fit) HK_TRY(fit());
+    HK_TRY(check_fits(*composition_, *runtime_, recipe_.train.per_device_train_batch_size, recipe_.train.context_length,
+                      fit_options()));
+    HK_TRY(open_data());
+    if (purpose == Purpose::train) HK_TRY(check_validation());
+    if (purpose == Purpose::train) HK_TRY(check_labels());
+    HK_TRY(tell_text_rules());
+    if (several && purpose == Purpose::train) HK_TRY(send_start());
+    if (several) HK_TRY(compare_runs());
+    HK_TRY(events_.stop.check_now("preparing the training"));
+    if (const Status compiled = compile(); compiled.code() == Code::out_of_memory)
         return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
                                          "train.per_device_train_batch_size smaller, or make the model smaller",
                                          compiled.message()));
     else if (!compiled.ok())
         return compiled;
-    HK_TRY(t->begin_or_resume());
+    HK_TRY(begin_or_resume());
     // Report anything that would stop an evaluation before the first step, and allocate its memory then.
-    exchange::Communicator* const divided = t->divides_evaluations() ? ranks : nullptr;
+    exchange::Communicator* const divided = divides_evaluations() ? ranks_ : nullptr;
     if ((purpose == Purpose::train || (purpose == Purpose::join && divided != nullptr)) &&
-        t->recipe_.generate.examples_while_training > 0 && t->data_.valid() != nullptr && t->rollouts_ == nullptr) {
+        recipe_.generate.examples_while_training > 0 && data_.valid() != nullptr && rollouts_ == nullptr) {
         Evaluation tried;
-        HK_TRY(t->add_texts(*t->data_.valid(), 1, false, tried, divided));
+        HK_TRY(add_texts(*data_.valid(), 1, false, tried, divided));
     }
-    return t;
+    return {};
 }
 
 TrainingRun::TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
@@ -218,7 +229,7 @@ Status TrainingRun::check_labels() const {
     }
     return invalid_argument(fmt::format(
         "none of the {} examples of data.train has a label for objective '{}' within train.context_length = {}, so "
-        "there is nothing to learn: raise train.context_length if the labels are further behind, or check the data",
+        "there is nothing to learn: raise train.context_length if the labels begin after it, or check the data",
         grouped(static_cast<double>(split.size())), recipe_.objective.id, length));
 }
 

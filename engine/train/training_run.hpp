@@ -117,6 +117,8 @@ public:
     const Recipe& recipe() const { return recipe_; } // resolved: train.fit and num_train_epochs have been applied
     const std::filesystem::path& folder() const { return run_; }
     const RunData& data() const { return data_; }
+    bool learns_from_rollouts() const { return learns_from_rollouts_; }
+    double examples_per_step() const;
     const text::Tokenizer& tokenizer() const { return *tokenizer_; }
     const plugin::Composition& composition() const { return *composition_; }
     program::Runtime& runtime() const { return *runtime_; }
@@ -263,6 +265,7 @@ private:
     Status prepare_step(int64_t step);
     TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
                 const Log& log, const TrainerEvents& events);
+    Status open(const program::RuntimeSource& device, Purpose purpose); // what create() does
     // Reads checkpoint, data and tokenizer and describes the model, without a device.
     Status read();
     Result<Plan> plan(const program::Target& target) const;
@@ -288,6 +291,7 @@ private:
     Status describe_updates();
     OptimizerRules optimizer_rules() const; // refers to this
     std::map<std::string, std::string> recorded_choices() const;
+    double recorded_peak() const;  // of kernels.json; 0: none of this device
     Status record_choices() const; // in the run's folder
     Result<std::string> config_text(const std::filesystem::path& folder) const;
     Status save_slot(const std::filesystem::path& folder, std::size_t slot, const model::ModelContents& all) const;

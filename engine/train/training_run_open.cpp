@@ -293,15 +293,19 @@ Status TrainingRun::open_data() {
     }
     if (s.num_train_epochs > 0.0) {
         const double steps =
-            std::ceil(s.num_train_epochs * static_cast<double>(data_.train().size()) /
-                      static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps *
-                                          (has_islands() ? ranks_->size() : 1)));
+            std::ceil(s.num_train_epochs * static_cast<double>(data_.train().size()) / examples_per_step());
         recipe_.train.max_steps = std::max<int64_t>(1, static_cast<int64_t>(steps));
         message(fmt::format("{} epochs of {} examples: {} steps", s.num_train_epochs,
                             grouped(static_cast<double>(data_.train().size())),
                             grouped(static_cast<double>(recipe_.train.max_steps))));
     }
     return {};
+}
+
+double TrainingRun::examples_per_step() const {
+    const TrainSection& s = recipe_.train;
+    return static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps *
+                               (has_islands() ? ranks_->size() : 1));
 }
 
 Status TrainingRun::check_validation() const {
@@ -576,8 +580,18 @@ std::map<std::string, std::string> TrainingRun::recorded_choices() const {
     return choices;
 }
 
+double TrainingRun::recorded_peak() const {
+    const Result<std::string> text = read_file(run_ / kKernelsFile);
+    const json record = text.ok() ? json_or_null(text.value()) : json();
+    if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_->tuning().identity())) return 0.0;
+    const json peak = record.value("peak_flops", json());
+    return peak.is_number() ? peak.get<double>() : 0.0;
+}
+
 Status TrainingRun::record_choices() const {
-    const json kernels{{"kernels_of", runtime_->tuning().identity()}, {"kernel_choices", kernel_choices()}};
+    const json kernels{{"kernels_of", runtime_->tuning().identity()},
+                       {"kernel_choices", kernel_choices()},
+                       {"peak_flops", peak_flops_}};
     return write_file_atomically(run_ / kKernelsFile, kernels.dump(1) + "\n");
 }
 
@@ -721,7 +735,8 @@ Status TrainingRun::measure_peak() {
     if (joined_) return {}; // rank 0 reports
     const program::Storage precision = storage_of(recipe_.train);
     HK_ASSIGN(const program::Peak peak, program::peak_of(*runtime_, precision));
-    peak_flops_ = peak.flops;
+    // A device that others use at the same time measures slower: shares of a run are of the fastest that was measured for it.
+    peak_flops_ = std::max(peak.flops, recorded_peak());
     if (peak.matrix_units && peak_flops_ > 0.0)
         message(fmt::format("100% of peak is {:.0f} TFLOP/s, that of the matrix units in {}", peak_flops_ / 1e12,
                             program::storage_name(precision)));

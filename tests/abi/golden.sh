@@ -8,7 +8,7 @@ root=$(cd "$1" && pwd) hekla=$2 cc=$3
 [ "$(uname -m)" = x86_64 ] || { printf 'skipped: the golden plugins are of x86-64\n'; exit 77; }
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-export XDG_CACHE_HOME=$place/cache XDG_DATA_HOME=$place/data
+export XDG_CACHE_HOME=$(dirname "$hekla")/../tests_cache XDG_DATA_HOME=$place/data
 newest=$(sed -n 's/^#define HK_ABI_MINOR //p' "$root/engine/include/hekla/plugin/abi.h")
 for minor in $(seq 0 "$newest"); do
   "$cc" -std=c11 -DHK_TARGET_ABI_MINOR="$minor" -I"$root/engine/include" "$root/tests/abi/mock_host.c" -o "$place/host.$minor" -ldl

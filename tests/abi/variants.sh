@@ -6,7 +6,7 @@ set -euo pipefail
 root=$(cd "$1" && pwd) hekla=$2
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-export XDG_CACHE_HOME=$place/cache XDG_DATA_HOME=$place/data
+export XDG_CACHE_HOME=$(dirname "$hekla")/../tests_cache XDG_DATA_HOME=$place/data
 cd "$place"
 for i in $(seq 60); do printf 'line %d of a text that says %d things\n' "$i" $((i * 7919 % 1000)); done >text.txt
 include=(-DHK_TARGET_ABI_MINOR=0 -I"$root/engine/include" -I"$root/plugins/sdk" -fPIC -shared)

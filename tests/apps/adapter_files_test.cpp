@@ -262,11 +262,12 @@ TEST_CASE(
     "adapter extract of a fully trained model: norms, biases and embeddings are refused, saved whole or dropped") {
     const Place place;
     place.write("text.txt", "is there a line of 7 or 9? there is none.\nline 42 of a text that is long enough.\n");
-    place.write("body.toml",
-                "[model]\narchitecture = \"gpt2\"\nn_layer = 1\nn_head = 2\nn_embd = 16\nn_positions = 16\n"
-                "[data]\nvalid_fraction = 0.0\ntrain = \"text.txt\"\n[tokenizer]\nkind = \"char\"\n[train]\nmax_steps = 6\n"
-                "learning_rate = 1e-2\ncontext_length = 12\nper_device_train_batch_size = 2\n"
-                "eval_steps = 0\n[output]\ndir = \"body\"\n");
+    place.write(
+        "body.toml",
+        "[model]\narchitecture = \"gpt2\"\nn_layer = 1\nn_head = 2\nn_embd = 16\nn_positions = 16\n"
+        "[data]\nvalid_fraction = 0.0\ntrain = \"text.txt\"\n[tokenizer]\nkind = \"char\"\n[train]\nmax_steps = 6\n"
+        "learning_rate = 1e-2\ncontext_length = 12\nper_device_train_batch_size = 2\n"
+        "eval_steps = 0\n[output]\ndir = \"body\"\n");
     succeed(place.run({"train", "body.toml"}));
     succeed(place.run({"train", "body.toml", "model.from=body", "train.max_steps=4", "output.dir=tuned"}));
     const std::string error = refused(place, {"extract", "body", "tuned", "-r", "16", "-o", "no"});

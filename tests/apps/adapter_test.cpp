@@ -219,7 +219,8 @@ TEST_CASE("recipes with an unsupported use of an adapter are rejected") {
               "the tokenizer of [tokenizer] is not that of model.from = body"));
 }
 
-TEST_CASE("every kind of adapter trains, generates as the reference does, and is written for PEFT and read again") {
+TEST_CASE("every kind of adapter trains, generates as the reference does, and is written for PEFT and read again" *
+          doctest::test_suite("long")) {
     const Place place;
     place.write("text.txt", "is there a line of 7 or 9? there is none.\nline 42 of a text that is long enough.\n");
     place.write("body.toml", kBody);

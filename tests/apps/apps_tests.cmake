@@ -4,7 +4,7 @@
 set(of_adapters "*/adapter*_test.cpp,*/combination_test.cpp,*/mixed_rows_test.cpp,*/virtual_tokens_test.cpp")
 set(apps_filter "--source-file-exclude=${of_adapters}")
 hekla_test(apps hekla_gpu hekla_model hekla::json)
-add_test(NAME apps_adapters COMMAND test_apps --test-suite-exclude=long "--source-file=${of_adapters}")
+add_test(NAME apps_adapters COMMAND test_apps --duration=true --test-suite-exclude=long "--source-file=${of_adapters}")
 set_tests_properties(apps_adapters PROPERTIES TIMEOUT 1800)
 add_dependencies(test_apps hekla)
 target_compile_definitions(test_apps PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>"

@@ -2,6 +2,7 @@
 // messages, and errors that name what is wrong.
 #include "tasks.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
 
@@ -73,6 +74,14 @@ TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template
     const json answered = json::parse(succeed(place.run(joined(ask, {"--json"}))).out);
     CHECK(answered["rows"][0]["text"] == "a moon");
     CHECK(answered["rows"][0]["messages"][0] == message("user", "moon"));
+    // An evaluation writes the last answer of each conversation, given the run's folder alone.
+    const Ran evaluated = succeed(place.run({"eval", "run", "-o", "texts.jsonl"}));
+    CHECK(has(evaluated.out, "exact_match 1.0000"));
+    CHECK(has(evaluated.err, "a sun<|im_end|>\n<|im_start|>user\nbye<|im_end|>\n<|im_start|>assistant\n\n"
+                             "reference: bye bye\noutput:    bye bye\n"));
+    const std::string texts = place.read("texts.jsonl");
+    CHECK(json::parse(texts.substr(0, texts.find('\n')))["said"]["text"] == "bye bye");
+    CHECK(std::ranges::count(texts, '\n') == 40);
     // Two prompts, and a longer conversation.
     const Ran two = succeed(place.run(joined(ask, {"--prompt", "cat", "--json"})));
     CHECK(json::parse(two.out)["rows"][1]["text"] == "a cat");

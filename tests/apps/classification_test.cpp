@@ -174,7 +174,8 @@ TEST_CASE("--seeds: a run a seed, with mean and deviation; an evaluation as a pa
     CHECK(has(place.read("marks.html"), "a &lt;b&gt;bold&lt;/b&gt; film"));
 }
 
-TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are added to a loaded model") {
+TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are added to a loaded model" *
+          doctest::test_suite("long")) {
     const Place place;
     write_task(place);
     succeed(place.run({"train", "task.toml", "data.class_balanced=true", "output.dir=balanced"}));

@@ -171,7 +171,8 @@ TEST_CASE("adapters: arrow routes trained LoRAs without training") {
     CHECK_FALSE(place.exists("no/model.safetensors"));
 }
 
-TEST_CASE("adapters: arrow routes the adapters that a command is given like the folder of a run") {
+TEST_CASE("adapters: arrow routes the adapters that a command is given like the folder of a run" *
+          doctest::test_suite("long")) {
     const Place place;
     prepare(place);
     for (const auto& [name, option] :
@@ -269,7 +270,8 @@ TEST_CASE("adapters: a wrong combination, folder or section is one error") {
     CHECK(has(refused({"adapters.a=both", "adapters.b=two", how}), "contains several adapters"));
 }
 
-TEST_CASE("adapters: each prompt of a batch has its own, or none, and gets what it gets alone") {
+TEST_CASE("adapters: each prompt of a batch has its own, or none, and gets what it gets alone" *
+          doctest::test_suite("long")) {
     const Place place;
     prepare(place);
     const auto rows_of = [&](const std::vector<std::string>& options) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
@@ -18,6 +19,8 @@ using hekla::test::Ran;
 using nlohmann::json;
 
 namespace {
+
+namespace fs = std::filesystem;
 
 // Checks for a failure: exit status 1, one message, nothing on standard output.
 void fails_with(const Ran& ran, std::initializer_list<const char*> parts) {
@@ -527,6 +530,23 @@ TEST_CASE("JSON nested 100,000 deep is one error in every file that is read") {
     CHECK(has(listed.err, "nested deeper than 64"));
 }
 
+TEST_CASE("plugin new of a program that is not installed names an installation, and how it is made") {
+    const Place place;
+    const std::string build = fs::path(HEKLA_PROGRAM).parent_path().parent_path().string();
+    for (const char* language : {"cpp", "rust"}) {
+        const std::string folder = std::string("mine-") + language;
+        const std::string out = hekla::test::succeed(place.run({"plugin", "new", "--kind", "head", "--lang", language,
+                                                                "mine", "-o", folder}))
+                                    .out;
+        CHECK(has(out, "cmake --install " + build + " --prefix /opt/hekla\n"));
+        for (const auto& file : fs::recursive_directory_iterator(place.path(folder)))
+            if (file.is_regular_file())
+                CHECK_MESSAGE(!has(place.read(fs::relative(file.path(), place.path("")).string()), build),
+                              file.path().string());
+        CHECK(has(place.read(folder + "/ci.sh"), "HEKLA:=/opt/hekla}"));
+    }
+}
+
 TEST_CASE("plugin list only reads manifests") {
     const Place place;
     const Ran listed = place.run({"plugin", "list", "--json"});
@@ -562,6 +582,11 @@ TEST_CASE("describe: a graph as text that can be parsed again") {
     REQUIRE(text.status == 0);
     CHECK(text.out.starts_with("hekla graph 1\n"));
     CHECK(has(text.out, "loss \"clm\""));
+    // The object that a training writes into a folder's config.json is not a key of the architecture.
+    place.write("config.json", R"({"model_type": "gpt2", "hekla": {"architecture": "gpt2", "head": "lm"}})");
+    CHECK(describe({"gpt2", "--config", "config.json", "--head", "lm", "--objective", "clm", "--batch", "2", "--length",
+                    "4"})
+              .out == text.out);
     place.write("graph.txt", text.out);
     CHECK(place.run({"inspect", "graph.txt", "--graph", "text"}).out == text.out);
     CHECK(has(place.run({"inspect", "graph.txt", "--graph", "svg"}).out, "<svg"));

@@ -315,7 +315,8 @@ doc_to_target = "{{end}}"
     for (std::size_t i = 0; i < few.size(); ++i) CHECK(few[i] == device[i]);
 }
 
-TEST_CASE("tasks: an encoder-decoder reads the prompt and is scored by what its decoder writes") {
+TEST_CASE("tasks: an encoder-decoder reads the prompt and is scored by what its decoder writes" *
+          doctest::test_suite("long")) {
     const Place place;
     place.write("pairs.tsv", translations());
     place.write("run.toml", std::string(kTranslator) + R"([train]

@@ -59,7 +59,7 @@ std::vector<std::string> generating(const std::string& model, std::vector<std::s
 
 } // namespace
 
-TEST_CASE("a model with adapter slots is exported and planned") {
+TEST_CASE("a model with adapter slots is exported and planned" * doctest::test_suite("long")) {
     const Place place;
     train(place);
     const std::vector<std::string> tune{

@@ -67,7 +67,8 @@ std::string loss_of(const Ran& ran) {
 
 } // namespace
 
-TEST_CASE("held out: the same with and without evaluations, for training, eval and a resume") {
+TEST_CASE("held out: the same with and without evaluations, for training, eval and a resume" *
+          doctest::test_suite("long")) {
     const Place place;
     write_text(place);
     write_table(place);

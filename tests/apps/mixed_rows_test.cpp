@@ -114,7 +114,8 @@ json scores_with(const Place& place, const std::string& rows_of, const std::stri
 
 } // namespace
 
-TEST_CASE("each row of a batch trains the adapter that it names, and each adapter is saved alone") {
+TEST_CASE("each row of a batch trains the adapter that it names, and each adapter is saved alone" *
+          doctest::test_suite("long")) {
     const Place place;
     write(place);
     const Ran trained = succeed(place.run({"train", "mixed.toml"}));
@@ -155,7 +156,8 @@ TEST_CASE("each row of a batch trains the adapter that it names, and each adapte
     CHECK(has(together.err, "mixed/adapters"));
 }
 
-TEST_CASE("each row of a batch trains the task that it names, and each task is an adapter") {
+TEST_CASE("each row of a batch trains the task that it names, and each task is an adapter" *
+          doctest::test_suite("long")) {
     const Place place;
     write(place);
     const std::vector<std::string> train{"train",

@@ -13,7 +13,7 @@ using nlohmann::json;
 namespace no_label_test {
 namespace {
 
-// Conversations whose answer is within 64 tokens, or behind them.
+// Conversations whose answer is within 64 tokens, or after them.
 std::string talks(int count, int every) {
     std::string text;
     for (int i = 0; i < count; ++i)

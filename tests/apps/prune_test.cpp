@@ -151,7 +151,7 @@ TEST_CASE("prune: rounds with exact shares, a table, JSON, a picture and a page;
     CHECK(has(damaged.err, "round-01/ticket.json: is not the result of a round"));
 }
 
-TEST_CASE("prune: rewinding to a step, fine-tuning, random values, layers and seeds") {
+TEST_CASE("prune: rewinding to a step, fine-tuning, random values, layers and seeds" * doctest::test_suite("long")) {
     const Place place;
     write_files(place);
     succeed(place.run({"prune", "recipe.toml", "--rounds", "1", "prune.rewind_step=3", "output.dir=late",

@@ -163,7 +163,8 @@ TEST_CASE("ppo: a short run learns to repeat its prompt, and shows it") {
     CHECK(has(succeed(place.run(joined({"train", "--plan"}, quick))).out, "completions of an iteration"));
 }
 
-TEST_CASE("a run that stopped after any step continues with the same bits, inside an iteration and between two") {
+TEST_CASE("a run that stopped after any step continues with the same bits, inside an iteration and between two" *
+          doctest::test_suite("long")) {
     const Place place;
     write_files(place);
     write_grpo(place);
@@ -201,7 +202,8 @@ TEST_CASE("a run that stopped after any step continues with the same bits, insid
     }
 }
 
-TEST_CASE("ppo: a value function with a network of its own learns, resumes with the same bits, and is saved apart") {
+TEST_CASE("ppo: a value function with a network of its own learns, resumes with the same bits, and is saved apart" *
+          doctest::test_suite("long")) {
     const Place place;
     write_files(place);
     const Arguments own{"train",
@@ -273,7 +275,8 @@ TEST_CASE("ppo: a value function with a network of its own learns, resumes with 
     CHECK_MESSAGE(has(grpo.err, "objective 'grpo' needs no value function"), grpo.err);
 }
 
-TEST_CASE("ppo: parameters of a value function with its own network, or of the policy, can be frozen") {
+TEST_CASE("ppo: parameters of a value function with its own network, or of the policy, can be frozen" *
+          doctest::test_suite("long")) {
     const Place place;
     write_files(place);
     const auto train = [&](const std::string& freeze, const std::string& steps, const std::string& run) {
@@ -300,7 +303,7 @@ TEST_CASE("ppo: parameters of a value function with its own network, or of the p
     CHECK((tensor("first/value", weight) != tensor("fourth/value", weight)));
 }
 
-TEST_CASE("ppo: text that is mixed in adds its loss, and a weight of 0 changes no bit") {
+TEST_CASE("ppo: text that is mixed in adds its loss, and a weight of 0 changes no bit" * doctest::test_suite("long")) {
     const Place place;
     write_files(place);
     std::string text;
@@ -367,7 +370,8 @@ TEST_CASE("ppo: text that is mixed in adds its loss, and a weight of 0 changes n
     CHECK_MESSAGE(has(grpo.err, "objective 'grpo' reads none"), grpo.err);
 }
 
-TEST_CASE("grpo: every kind of loss is the same for one large batch and for micro-batches") {
+TEST_CASE("grpo: every kind of loss is the same for one large batch and for micro-batches" *
+          doctest::test_suite("long")) {
     const Place place;
     write_files(place);
     write_grpo(place);
@@ -394,7 +398,8 @@ TEST_CASE("grpo: every kind of loss is the same for one large batch and for micr
     }
 }
 
-TEST_CASE("references and rewards: a folder, the network without its adapter, a reward model") {
+TEST_CASE("references and rewards: a folder, the network without its adapter, a reward model" *
+          doctest::test_suite("long")) {
     const Place place;
     write_files(place);
     write_grpo(place);

@@ -73,7 +73,8 @@ std::string surface() {
 
 } // namespace
 
-TEST_CASE("a ladder trains each size on each number of tokens, then its target after a prediction") {
+TEST_CASE("a ladder trains each size on each number of tokens, then its target after a prediction" *
+          doctest::test_suite("long")) {
     const Place place;
     write_files(place);
     const Ran listed = succeed(place.run({"scale", "run", "ladder.toml", "--list"}));

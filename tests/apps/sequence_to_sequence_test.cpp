@@ -122,7 +122,7 @@ max_new_tokens = 3
     }
 }
 
-TEST_CASE("a prefix before texts; right answers told apart by a column of the files") {
+TEST_CASE("a prefix before texts; right answers told apart by a column of the files" * doctest::test_suite("long")) {
     const Place place;
     // What an odd row asks for cannot be known: its completion is drawn.
     std::string rows;

@@ -69,6 +69,20 @@ TEST_CASE("tasks: tagging, regression, pairs and choices from their files") {
            "data.valid=tagged.conllu", "data.format=conllu", "data.columns={}"});
     const json tags = json::parse(succeed(place.run({"predict", "tags", "--text", "the film ends well"})).out);
     CHECK(tags["label_names"].size() == 4);
+    // Words after the end of a row have no prediction, which is not a class of its own.
+    std::string long_sentence;
+    for (int i = 1; i <= 40; ++i) long_sentence += std::to_string(i) + "\tfilm\tfilm\tNOUN\tNN\t_\t0\troot\t_\t_\n";
+    place.write("long.conllu", place.read("tagged.conllu") + long_sentence + "\n");
+    succeed(place.run({"eval", "task.toml", "output.dir=tags", "objective.id=tagging", "head.id=tagger",
+                       "data.train=tagged.conllu", "data.valid=long.conllu", "data.format=conllu", "data.columns={}",
+                       "--report", "tags.html"}));
+    const std::string page = place.read("tags.html");
+    CHECK(!has(page, "(nothing)"));
+    CHECK(has(page, "<th>not predicted</th></tr>")); // the last column
+    CHECK(!has(page, "<tr><th>not predicted"));
+    CHECK(!has(page, "<td>not predicted"));
+    CHECK(
+        has(page, " of 76, the words after the place where train.context_length cuts their row. They count as wrong."));
 
     std::string pairs = "id\tA\tB\trelated\n";
     for (int i = 0; i < 20; ++i)

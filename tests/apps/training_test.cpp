@@ -326,7 +326,9 @@ TEST_CASE("a run keeps its kernel choices") {
     std::vector<std::string> again = train;
     again.insert(again.end(), {"output.dir=second", "train.max_steps=2"});
     succeed(place.run(again));
-    CHECK(json::parse(place.read("second/kernels.json")) == plainest(kernels));
+    const json kept = json::parse(place.read("second/kernels.json"));
+    CHECK(kept["kernel_choices"] == plainest(kernels)["kernel_choices"]);
+    CHECK(kept["peak_flops"] >= kernels["peak_flops"]); // the fastest of what was measured
     const json state = json::parse(place.read("second/checkpoint-2/trainer_state.json"));
     CHECK(state["kernel_choices"] == plainest(kernels)["kernel_choices"]);
     place.write("second/kernels.json", kernels.dump());

@@ -56,7 +56,8 @@ TEST_CASE("features of an encoder-decoder with virtual tokens in its encoder nee
     succeed(embed("prefix-t5", {"--file", "rows.jsonl"}));
 }
 
-TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, and PEFT's form of them is the same") {
+TEST_CASE("an encoder-decoder trains prefixes and prompts, generates with them, and PEFT's form of them is the same" *
+          doctest::test_suite("long")) {
     const Place place;
     place.write("pairs.tsv", hekla::test::translations(false));
     place.write("exchanged.tsv", hekla::test::translations(true));

@@ -35,9 +35,6 @@ set_tests_properties(check_faults PROPERTIES TIMEOUT 900)
 add_test(NAME check_faults_trained
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${hekla_BINARY_DIR}/bin/hekla ${hekla_BINARY_DIR}/faults --trained)
 set_tests_properties(check_faults_trained PROPERTIES TIMEOUT 1800 LABELS long)
-add_test(NAME check_planted COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/planted/planted.sh ${hekla_BINARY_DIR}/bin/hekla
-  ${hekla_BINARY_DIR}/faults/planted)
-set_tests_properties(check_planted PROPERTIES TIMEOUT 1200)
 add_test(NAME check_planted_all COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/planted/planted.sh ${hekla_BINARY_DIR}/bin/hekla
   ${hekla_BINARY_DIR}/faults/planted --all)
 set_tests_properties(check_planted_all PROPERTIES TIMEOUT 7200 LABELS long)

@@ -1,7 +1,7 @@
 # Mesa's drivers of GPUs, on devices that are not there: a shim answers for the kernel's driver, every pipeline is
 # compiled by the driver's own compiler, and nothing is executed. third_party/install --drivers installs the shims. A
-# target is tested if the installed Mesa has its shim and its driver; the first three by default, the others have
-# the label `long`.
+# target is tested if the installed Mesa has its shim and its driver; the first of each driver by default, the others
+# have the label `long`.
 set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
   "navi31 amdgpu radeon AMDGPU_GPU_ID=navi31"
   "ada nouveau nouveau NOUVEAU_CHIPSET=192"
@@ -25,7 +25,7 @@ target_compile_definitions(test_drivers PRIVATE HEKLA_SOURCE_DIR="${hekla_SOURCE
   HEKLA_PROGRAM="${hekla_BINARY_DIR}/bin/hekla")
 add_dependencies(test_drivers hekla)
 add_test(NAME drivers_rules COMMAND test_drivers --source-file=*/rules_test.cpp)
-set(by_default 0)
+set(by_default)
 foreach(row IN LISTS HEKLA_DRIVERS)
   separate_arguments(row)
   list(GET row 0 name)
@@ -48,13 +48,13 @@ foreach(row IN LISTS HEKLA_DRIVERS)
   endif()
   add_test(NAME drivers_${name} COMMAND test_drivers --source-file=*/drivers_test.cpp)
   set(labels)
-  if(NOT by_default LESS 3)
+  if(driver IN_LIST by_default)
     set(labels long)
   endif()
-  math(EXPR by_default "${by_default} + 1")
+  list(APPEND by_default ${driver})
   set_tests_properties(drivers_${name} PROPERTIES LABELS "${labels}" TIMEOUT 1800 SKIP_RETURN_CODE 77
     ENVIRONMENT "HEKLA_TEST_DRIVER=${name};LD_PRELOAD=${HEKLA_SHIM_${shim}};VK_ICD_FILENAMES=${icd};${choice}")
 endforeach()
-if(by_default EQUAL 0)
+if(NOT by_default)
   message(STATUS "tests/drivers compiles nothing, for lack of Mesa's shims: third_party/install --drivers installs them")
 endif()

@@ -63,6 +63,18 @@ TEST_SUITE("no_device") {
         CHECK(unusable.message() == "Radeon B cannot be used: its driver lacks bufferDeviceAddress, shaderInt64");
     }
 
+    TEST_CASE("a device that two drivers list counts once, by the first that is usable") {
+        auto devices = std::vector{
+            device("Radeon, driver A", DeviceType::discrete, 4), device("Radeon, driver B", DeviceType::discrete, 4),
+            device("Radeon, driver C", DeviceType::discrete, 4), device("unknown", DeviceType::discrete, 4),
+            device("unknown", DeviceType::discrete, 4)};
+        for (std::size_t i = 0; i < 3; ++i) devices[i].uuid = {1, 2, 3};
+        devices[0].missing = {"shaderInt64"};
+        std::vector<uint32_t> found;
+        for (const DeviceInfo& one : distinct_devices(described(devices))) found.push_back(one.index);
+        CHECK(found == std::vector<uint32_t>{1, 3, 4});
+    }
+
     TEST_CASE("an unsuitable device has a reason, and is not selected") {
         PhysicalDevice old = device("Old", DeviceType::discrete, 8), draws = device("Draws", DeviceType::discrete, 8);
         old.api_version = VK_API_VERSION_1_1;

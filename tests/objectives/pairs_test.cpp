@@ -55,6 +55,24 @@ TEST_CASE("mlm_nsp: half of the second texts are from elsewhere, with about the 
     CHECK(static_cast<double>(follows) / static_cast<double>(rows) == doctest::Approx(0.5).epsilon(0.05));
 }
 
+TEST_CASE("mlm_nsp: an example that cannot be read is named by the host's own message") {
+    struct Broken final : data::EncodedExamples {
+        uint64_t size() const override { return 3; }
+        void get(uint64_t, data::EncodedExample&) const override { throw std::runtime_error("the file ended"); }
+    };
+    const Objective nsp("mlm_nsp", {});
+    const Broken corpus;
+    std::string message;
+    for (uint64_t epoch = 0; epoch < 20 && message.empty(); ++epoch) {
+        batch::DrawnExample drawn;
+        drawn.epoch = epoch;
+        drawn.example = sentences(0, {4, 3, 3});
+        std::vector<data::Field> fields;
+        message = batch::make_fields(*nsp.composition, std::span(&drawn, 1), &corpus, 3, 1, 16, fields).message();
+    }
+    CHECK(message.find("an example for a random next sentence could not be read: the file ended") != std::string::npos);
+}
+
 TEST_CASE("mlm_sop: half of the pairs are swapped") {
     const Objective sop("mlm_sop", {{"mask_share", 0.0}, {"random_share", 0.0}});
     uint64_t turned = 0;

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/sha256.hpp"
 #include "plugin/compose.hpp"
+#include "plugin/processor.hpp"
 #include "plugin/registry.hpp"
 
 #include <atomic>
@@ -99,6 +100,31 @@ TEST_CASE("library: a rejection contains what was requested, what is provided an
                           "that one (\"interface\" in {}), or update Hekla where the plugin's is the newer",
                           HK_HEAD_INTERFACE, manifest(f)));
     }
+}
+
+TEST_CASE("library: a library of another processor is named as that, with both processors") {
+    const PluginFolder folder("nothing");
+    std::string content = read_file(folder.path / "p.so").value();
+    REQUIRE(content.size() > plugin::kElfHeaderSize);
+    REQUIRE(plugin::other_processor(content).empty());
+    const std::string own = plugin::own_processor();
+    const auto built_for = [&](uint8_t bits, uint8_t machine, const std::string& name) {
+        content[4] = static_cast<char>(bits);
+        content[18] = static_cast<char>(machine);
+        content[19] = 0;
+        CHECK(plugin::other_processor(content) == name);
+        REQUIRE(write_file_atomically(folder.path / "p.so", content).ok());
+        CHECK(load_error(folder) == fmt::format("plugin {}: cannot be loaded: it was built for {}, and this process "
+                                                "runs on {}: install a build for {}, or build it here from its sources",
+                                                (folder.path / "p.so").string(), name, own, own));
+    };
+    constexpr uint8_t k32 = 1, k64 = 2;
+    built_for(k32, 3, "x86 (32 bits)");
+    built_for(k64, 243, "RISC-V");
+    built_for(k64, 99, "processor 99 of the ELF format (64 bits)");
+    if (own != "AArch64") built_for(k64, 183, "AArch64");
+    CHECK(plugin::other_processor("no ELF file, and longer than a header").empty());
+    CHECK(plugin::other_processor("\177ELF").empty());
 }
 
 TEST_CASE("library: a file that does not match its manifest's hash is rejected") {

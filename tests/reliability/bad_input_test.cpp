@@ -84,7 +84,7 @@ TEST_CASE("texts") {
     refused("", {"text.txt", "empty"});
     refused("good\nbad \xff\xfe bytes\n", {"text.txt: line 2", "UTF-8"});
     refused("too short", {"training data", "window is 17", "more text"});
-    refused(some_text(3), {"validation data", "window is 17", "more text"});
+    refused(some_text(3), {"validation data", "does not hold out a row of 17 tokens", "set data.valid"});
 }
 
 TEST_CASE("damaged weights") {

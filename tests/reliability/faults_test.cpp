@@ -30,7 +30,8 @@ int64_t last_checkpoint(const Folder& folder) {
 
 } // namespace
 
-TEST_CASE("the disk is full in a training by two ranks: one error, both end, and the next start resumes") {
+TEST_CASE("the disk is full in a training by two ranks: one error, both end, and the next start resumes" *
+          doctest::test_suite("long")) {
     const Folder folder;
     begin(folder);
     const std::vector<std::string> two{"train.gradient_accumulation_steps=2",

@@ -122,7 +122,7 @@ TEST_SUITE("long") {
             const Job job = two_ranks(all.front(), job_arguments("run", kSteps), victim == 0 ? fault : none,
                                       victim == 1 ? fault : none);
             const Ended ended = run(folder, job.words, job.around);
-            CHECK(wait_for_end(folder) < kTimeout + 5);
+            CHECK(wait_for_end(folder) < kLongestEnd);
             check_left_over(folder, ended, 2);
             if (ended.status == 0) {
                 CHECK(outcome(folder, "run", kSteps) == outcome(folder, "undisturbed", kSteps));
@@ -162,7 +162,7 @@ TEST_SUITE("long") {
             const Job job(mpi, 2 + static_cast<int>(random() % 3), saving(job_arguments("disk/run", kSteps)));
             const Ended ended = run(folder, job.words, job.around);
             CAPTURE(ended.err);
-            CHECK(wait_for_end(folder) < kTimeout + 5);
+            CHECK(wait_for_end(folder) < kLongestEnd);
             check_left_over(folder, ended, 2);
             if (ended.status == 0) break;
             ++full;
@@ -202,7 +202,7 @@ TEST_SUITE("long") {
                 REQUIRE(machines.connect(false));
                 const double seconds = wait_for_end(folder);
                 longest = std::max(longest, seconds);
-                CHECK(seconds < kTimeout + 5);
+                CHECK(seconds < kLongestEnd);
             }
             for (const char* machine : {"a", "b"}) machines.end_all(machine);
             const Ended ended = process.wait(20);

@@ -42,7 +42,7 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
         if (const auto found = processes.find(victim); found != processes.end() && ::kill(found->second, signal) == 0) {
             const double seconds = wait_for_end(folder, victim);
             longest = std::max(longest, seconds);
-            CHECK(seconds < kTimeout + 5);
+            CHECK(seconds < kLongestEnd);
             ++died;
             latest = std::min(4.0, 1.1 * latest);
         } else {
@@ -147,7 +147,8 @@ TEST_CASE("ranks with other recipes, too many ranks and processes that do not kn
           {"libhekla_mpi.so", "third_party/install --distributed", "share/hekla/mpi/hekla_mpi.c"});
 }
 
-TEST_CASE("ranks whose devices round differently have the same parameters after every step") {
+TEST_CASE("ranks whose devices round differently have the same parameters after every step" *
+          doctest::test_suite("long")) {
     const std::vector<Mpi> all = installed_mpi();
     if (all.empty() || !all.front().module.empty()) return; // mpirun of Open MPI sets variables of single ranks
     const Folder folder;
@@ -167,7 +168,8 @@ TEST_CASE("ranks whose devices round differently have the same parameters after 
     CHECK(last("mixed") == doctest::Approx(last("alone")).epsilon(1e-3));
 }
 
-TEST_CASE("one rank loses its device: it is named, all ranks end, and the same command resumes") {
+TEST_CASE("one rank loses its device: it is named, all ranks end, and the same command resumes" *
+          doctest::test_suite("long")) {
     const std::vector<Mpi> all = installed_mpi();
     if (all.empty() || !all.front().module.empty()) return;
     const Folder folder;
@@ -191,7 +193,8 @@ TEST_CASE("one rank loses its device: it is named, all ranks end, and the same c
     CHECK(outcome(folder, "run", 120) == outcome(folder, "undisturbed", 120));
 }
 
-TEST_CASE("a rank is killed before all have connected: each of the others finds out, the last one by a message") {
+TEST_CASE("a rank is killed before all have connected: each of the others finds out, the last one by a message" *
+          doctest::test_suite("long")) {
     const Folder folder;
     begin(folder);
     // Rank 0 joins the job, and then waits in dlopen() for a driver that is a pipe without a writer.
@@ -215,7 +218,7 @@ TEST_CASE("a rank is killed before all have connected: each of the others finds 
         const std::map<int, pid_t> processes = ranks_in(folder);
         REQUIRE(processes.size() == 4);
         REQUIRE(::kill(processes.at(0), SIGKILL) == 0);
-        CHECK(wait_for_end(folder, 0) < kTimeout + 5);
+        CHECK(wait_for_end(folder, 0) < kLongestEnd);
         const Ended ended = process.wait(20);
         end_job(folder);
         CAPTURE(ended.err);
@@ -227,7 +230,7 @@ TEST_CASE("a rank is killed before all have connected: each of the others finds 
     }
 }
 
-TEST_CASE("a rank is killed or stopped, and the same command goes on") {
+TEST_CASE("a rank is killed or stopped, and the same command goes on" * doctest::test_suite("long")) {
     const std::vector<Mpi> all = installed_mpi();
     if (all.empty()) return;
     survives(all.front(), 1, SIGKILL, true);
@@ -263,7 +266,7 @@ TEST_SUITE("long") {
                 const std::map<int, pid_t> processes = ranks_in(folder);
                 REQUIRE(processes.contains(victim));
                 REQUIRE(::kill(processes.at(victim), SIGKILL) == 0);
-                CHECK(wait_for_end(folder, victim) < kTimeout + 5);
+                CHECK(wait_for_end(folder, victim) < kLongestEnd);
                 const Ended ended = process.wait(20);
                 CAPTURE(ended.out);
                 CAPTURE(ended.err);

@@ -39,7 +39,8 @@ bool reaches(const Folder& folder, Process& process, const std::string& training
 
 } // namespace
 
-TEST_CASE("prune resumes after kill -9 and after signals, in any round, with the same bits") {
+TEST_CASE("prune resumes after kill -9 and after signals, in any round, with the same bits" *
+          doctest::test_suite("long")) {
     const Folder folder;
     write_files(folder);
     const Ended whole = run(folder, {"prune", "recipe.toml", "--controls", "output.dir=undisturbed"});

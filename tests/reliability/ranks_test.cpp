@@ -166,7 +166,7 @@ TEST_CASE("the outputs of frozen layers, of which each rank computes a part") {
     CHECK(has(said, "computing the frozen layers"));
 }
 
-TEST_CASE("an adapter over a frozen encoder and decoder with tied embeddings") {
+TEST_CASE("an adapter over a frozen encoder and decoder with tied embeddings" * doctest::test_suite("long")) {
     const Folder folder;
     begin_adapter(folder);
     agree(folder, {}, 6, {1, 3});
@@ -187,7 +187,7 @@ TEST_CASE("momentum, a moving average and a clipped norm") {
           5, {1, 2, 3});
 }
 
-TEST_CASE("the texts that an evaluation of a moving average writes") {
+TEST_CASE("the texts that an evaluation of a moving average writes" * doctest::test_suite("long")) {
     const Folder folder;
     std::string pairs;
     for (int i = 0; i < 60; ++i)

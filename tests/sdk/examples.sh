@@ -9,8 +9,8 @@ command -v python3 >/dev/null || { printf 'skipped: python3, which compares numb
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cmake --install "$build" --prefix "$place/hekla" >"$place/install.log"
-export XDG_CACHE_HOME=$place/cache XDG_DATA_HOME=$place/data PATH=$place/hekla/bin:$PATH
-page=$place/hekla/share/doc/hekla/EXAMPLES.md
+export XDG_CACHE_HOME=$build/tests_cache XDG_DATA_HOME=$place/data PATH=$place/hekla/bin:$PATH
+page=$place/hekla/share/doc/hekla/plugins/EXAMPLES.md
 cmp "$page" "$source/plugins/EXAMPLES.md"
 awk '/^```/ && inside { inside = 0; next } /^```sh$/ { inside = 1; next } inside' "$page" | sed "s#/opt/hekla#$place/hekla#g" >"$place/commands"
 [ "$(grep -c '^hekla ' "$place/commands")" -ge 8 ] || { printf 'the page has too few commands\n'; exit 1; }

@@ -9,8 +9,8 @@ source=$(cd "$(dirname "$0")/../.." && pwd)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cmake --install "$build" --prefix "$place/hekla" >"$place/install.log"
-export XDG_CACHE_HOME=$place/cache XDG_DATA_HOME=$place/data PATH=$place/hekla/bin:$PATH
-guide=$place/hekla/share/doc/hekla/README.md
+export XDG_CACHE_HOME=$build/tests_cache XDG_DATA_HOME=$place/data PATH=$place/hekla/bin:$PATH
+guide=$place/hekla/share/doc/hekla/plugins/README.md
 cmp "$guide" "$source/plugins/README.md"
 rust=yes
 command -v rustc >/dev/null || rust=''
@@ -33,7 +33,7 @@ awk -v rust="$rust" '
 c++ -std=c++20 -fsyntax-only -I"$place/hekla/include" -I"$place/hekla/include/hekla/sdk" pairs.cpp # its first version
 {
   printf '#include "block.hpp"\nusing namespace hekla::plugin;\n'
-  awk '/^```cpp$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$place/hekla/share/doc/hekla/GRAPHS.md"
+  awk '/^```cpp$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$place/hekla/share/doc/hekla/plugins/GRAPHS.md"
 } >graphs.cpp
 grep -q running_average graphs.cpp
 c++ -std=c++20 -fsyntax-only -DHK_TARGET_ABI_MINOR=1 -I"$place/hekla/include" -I"$place/hekla/include/hekla/sdk" graphs.cpp

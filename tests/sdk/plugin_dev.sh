@@ -9,7 +9,7 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cmake --install "$build" --prefix "$place/hekla" >"$place/install.log"
 hekla=$place/hekla/bin/hekla
-export XDG_CACHE_HOME=$place/cache XDG_DATA_HOME=$place/data
+export XDG_CACHE_HOME=$build/tests_cache XDG_DATA_HOME=$place/data
 cd "$place"
 for i in $(seq 200); do printf 'line %d of a text that says %d things\n' "$i" $((i * 7919 % 1000)); done >text.txt
 "$hekla" plugin new --kind architecture mixer >new.log

@@ -9,7 +9,7 @@ command -v zig >/dev/null || { printf 'skipped: zig is not installed (https://zi
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cmake --install "$build" --prefix "$place/hekla" >"$place/install.log"
-export XDG_CACHE_HOME=$place/cache XDG_DATA_HOME=$place/data ZIG_GLOBAL_CACHE_DIR=$place/zig ZIG_LOCAL_CACHE_DIR=$place/zig
+export XDG_CACHE_HOME=$build/tests_cache XDG_DATA_HOME=$place/data ZIG_GLOBAL_CACHE_DIR=$place/zig ZIG_LOCAL_CACHE_DIR=$place/zig
 layer=$place/hekla/share/hekla/zig/hekla.zig examples=$place/hekla/share/hekla/plugins/examples
 logged() {
   "$@" >"$place/said.log" 2>&1 || { printf '%s\n' "$*"; cat "$place/said.log"; exit 1; }

@@ -14,7 +14,6 @@
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kRoot = HEKLA_SOURCE_DIR;
 
 struct Rule {
     const char* pattern;
@@ -74,11 +73,12 @@ TEST_CASE("planted violations of a host's rules are detected, and valid lines ar
 
 // The programs in apps/ are hosts themselves.
 TEST_CASE("engine and plugins keep the rules of a host's process") {
+    const fs::path sources = HEKLA_SOURCE_DIR;
     std::vector<std::string> findings;
     uint64_t files = 0;
     for (const char* root : {"engine", "plugins"})
-        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / root)) {
-            const std::string name = fs::relative(entry.path(), kRoot).generic_string(),
+        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(sources / root)) {
+            const std::string name = fs::relative(entry.path(), sources).generic_string(),
                               kind = entry.path().extension().string();
             if (!entry.is_regular_file() || (kind != ".cpp" && kind != ".hpp" && kind != ".h" && kind != ".c"))
                 continue;

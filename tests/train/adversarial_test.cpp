@@ -40,7 +40,8 @@ struct Gan {
         const std::string text = folder.path() / "text.txt";
         REQUIRE(write_file_atomically(text, "the text is not read, and its windows are rows of the batch\n").ok());
         return parse_recipe(
-            "[model]\narchitecture = \"gan\"\n[objective]\nid = \"adversarial\"\n[head]\nid = \"\"\n[data]\nvalid_fraction = 0.0\ntrain = "
+            "[model]\narchitecture = \"gan\"\n[objective]\nid = \"adversarial\"\n[head]\nid = "
+            "\"\"\n[data]\nvalid_fraction = 0.0\ntrain = "
             "\"" +
                 text +
                 "\"\n[train]\nmax_steps = 20\ncontext_length = 4\nsave_steps = 10\neval_steps = 0\nlearning_rate = "

@@ -25,16 +25,19 @@ TEST_CASE("a line of progress fits the columns, and keeps step, loss and the tim
     step.tokens_per_second = 18700;
     step.share_of_peak = 0.12;
     step.remaining_seconds = 80;
+    step.epoch = 1.257;
+    step.device_bytes = 47 << 20;
     step.losses = losses;
     step.loss_count = 2;
     step.metrics = metrics;
     step.metric_count = 1;
     const std::string all = "step 80/2000 | loss 2.5713 (lm 2.0000, balance 0.5000) | norm 1.15 | accuracy 0.2500 | "
-                            "lr 1.0e-03 | 41 ms | 18,700 tok/s | 12% of peak | ETA 1:20";
+                            "epoch 1.26 | lr 1.0e-03 | 41 ms | 18,700 tok/s | 12% of peak | 47.0 MiB | ETA 1:20";
     CHECK(train::progress_line(step) == all);
     CHECK(train::progress_line(step, all.size()) == all);
     CHECK(train::progress_line(step, all.size() - 1).find("of peak") == std::string::npos);
-    CHECK(train::progress_line(step, 79) == "step 80/2000 | loss 2.5713 | lr 1.0e-03 | 18,700 tok/s | ETA 1:20");
+    CHECK(train::progress_line(step, 79) ==
+          "step 80/2000 | loss 2.5713 | epoch 1.26 | lr 1.0e-03 | 18,700 tok/s | ETA 1:20");
     CHECK(train::progress_line(step, 40) == "step 80/2000 | loss 2.5713 | ETA 1:20");
     CHECK(train::progress_line(step, 12) == "step 80/2000");
     CHECK(train::progress_line(step, 5) == "step ");

@@ -1,6 +1,8 @@
 // Recipes: what is read is written, what is wrong is one error that names its place, and the reference is the table.
 
 #include "base/file.hpp"
+#include "base/home_folder.hpp"
+#include "base/temporary_folder.hpp"
 #include "train/recipe_file.hpp"
 #include "train/recipe_key.hpp"
 #include "train/recipe_reference.hpp"
@@ -44,6 +46,40 @@ bool has(const std::string& text, std::string_view part) { return text.find(part
 std::string with(const std::string& lines) { return kSmallest + lines; }
 
 } // namespace
+
+TEST_CASE("a path begins with the home folder as in a shell") {
+    const std::string home = home_folder().string();
+    REQUIRE(!home.empty());
+    const Recipe recipe =
+        parsed("[model]\nfrom = \"~/m\"\n[data]\ntrain = [\"~/a.txt\", \"b~/~\", \"~c\"]\n", {"output.dir=~/runs/a"});
+    CHECK(recipe.model.from == home + "/m");
+    CHECK(recipe.data.train == std::vector<std::string>{home + "/a.txt", "b~/~", "~c"});
+    CHECK(recipe.output.dir == home + "/runs/a");
+}
+
+TEST_CASE("the folder of a run is read as its recipe, and stays its folder wherever it was moved") {
+    TemporaryFolder folder = TemporaryFolder::make().take();
+    const std::filesystem::path run = folder.path() / "run";
+    REQUIRE(std::filesystem::create_directory(run));
+    REQUIRE(write_file_atomically(run / "recipe.toml", kSmallest).ok());
+    for (const std::filesystem::path& given : {run, run / ""}) {
+        const Result<Recipe> read = read_recipe(given, {"train.max_steps=7"});
+        REQUIRE_MESSAGE(read.ok(), read.message());
+        CHECK(read->output.dir == run.string());
+        CHECK(read->train.max_steps == 7);
+    }
+    CHECK(read_recipe(run, {"output.dir=other"})->output.dir == "other");
+    const Result<Recipe> none = read_recipe(folder.path());
+    REQUIRE(!none.ok());
+    CHECK(none.message() ==
+          folder.path().string() + ": a folder without recipe.toml; a recipe file or the folder of a run was expected");
+    const std::filesystem::path checkpoint = run / "checkpoint-2";
+    REQUIRE(std::filesystem::create_directory(checkpoint));
+    REQUIRE(write_file_atomically(checkpoint / "recipe.toml", kSmallest).ok());
+    REQUIRE(write_file_atomically(checkpoint / "MANIFEST.json", "{}").ok());
+    CHECK(read_recipe(checkpoint).message().find("a checkpoint; a recipe file or the folder of a run was expected") !=
+          std::string::npos);
+}
 
 TEST_CASE("a resolved recipe round-trips bit for bit, and old ones are written unchanged") {
     for (const char* name : {"minimal", "every_key", "adapter"}) {

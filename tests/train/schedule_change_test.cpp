@@ -1,4 +1,4 @@
-// What a resume that changes the schedule says about the learning rate.
+// The warning of a resume that changes the schedule: learning rates before and after.
 #include "train/schedule.hpp"
 
 #include <doctest/doctest.h>

@@ -56,12 +56,12 @@ TEST_CASE("a step is logged while the next one computes, before a checkpoint is 
     std::string text;
     for (int i = 0; i < 20; ++i) text += "the quick brown fox jumps over the lazy dog\n";
     REQUIRE(write_file_atomically(folder.path() / "text.txt", text).ok());
-    auto recipe =
-        parse_recipe("[model]\narchitecture = \"gated\"\n[data]\nvalid_fraction = 0.0\ntrain = \"" + (folder.path() / "text.txt").string() +
-                         "\"\n[train]\nmax_steps = 5\ncontext_length = 8\nsave_steps = 3\neval_steps = 0\n"
-                         "gradient_accumulation_steps = 3\n[output]\ndir = \"" +
-                         (folder.path() / "run").string() + "\"\n",
-                     "r.toml", {});
+    auto recipe = parse_recipe("[model]\narchitecture = \"gated\"\n[data]\nvalid_fraction = 0.0\ntrain = \"" +
+                                   (folder.path() / "text.txt").string() +
+                                   "\"\n[train]\nmax_steps = 5\ncontext_length = 8\nsave_steps = 3\neval_steps = 0\n"
+                                   "gradient_accumulation_steps = 3\n[output]\ndir = \"" +
+                                   (folder.path() / "run").string() + "\"\n",
+                               "r.toml", {});
     REQUIRE_MESSAGE(recipe.ok(), recipe.message());
     const auto logged = [&] {
         const Result<std::string> log = read_file(folder.path() / "run" / "train_log.jsonl");

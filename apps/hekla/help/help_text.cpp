@@ -1,12 +1,17 @@
 #include "help/help_text.hpp"
 
+#include "base/installed_path.hpp"
+
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sstream>
 
 namespace hekla::app {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t kWidth = 100; // columns
 constexpr std::size_t kColumn = 30; // where descriptions begin
@@ -99,14 +104,17 @@ std::string help_text(const CommandInfo& command) {
 }
 
 std::string first_steps_text() {
+    const std::string recipes = installed_path("apps/recipes"), documents = installed_path("docs");
+    const bool installed = fs::path(recipes).is_absolute(); // the quickstart's own text is that of a checkout
     return "Hekla " HEKLA_VERSION " trains and runs transformers on any Vulkan device.\n\n"
            "  hekla train RECIPE                   train a model from a recipe\n"
            "  hekla generate MODEL --prompt TEXT   write text with a model\n"
            "  hekla eval RECIPE                    compute the loss and scores of a trained model\n"
            "  hekla inspect PATH                   show a recipe, a run, a model or a weights file\n"
            "  hekla doctor                         check the driver, the device and the kernels\n\n"
-           "First training: hekla train apps/recipes/quickstart.toml\n"
-           "All verbs and options: hekla --help\n";
+           "First training: hekla train " +
+           recipes + "/quickstart.toml" + (installed ? " data.train=TEXT.txt" : "") + "\n" + "Documents: " + documents +
+           "\n" + "All verbs and options: hekla --help\n";
 }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const {

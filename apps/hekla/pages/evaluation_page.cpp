@@ -23,6 +23,7 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kExamples = 200; // shown
 constexpr std::size_t kMostClasses = 60;
+constexpr const char* kNotPredicted = "not predicted"; // the column of items without a prediction
 
 std::string shown(const ordered_json& value) {
     return value.is_string() ? value.get<std::string>()
@@ -31,25 +32,34 @@ std::string shown(const ordered_json& value) {
 
 std::string class_tables(const ClassPairs& pairs) {
     std::set<std::string> found;
+    std::size_t without = 0; // items without a prediction
     for (const auto& [truth, predicted] : pairs) {
         found.insert(truth);
-        found.insert(predicted);
+        if (predicted) found.insert(*predicted);
+        without += predicted ? 0 : 1;
     }
     if (found.empty() || found.size() > kMostClasses) return {};
     const std::vector<std::string> classes(found.begin(), found.end());
-    score::ConfusionMatrix matrix(classes);
+    std::vector<std::string> columns = classes;
+    if (without > 0) columns.emplace_back(kNotPredicted);
+    score::ConfusionMatrix matrix(columns);
     std::map<std::string, int64_t> number;
     for (std::size_t i = 0; i < classes.size(); ++i) number[classes[i]] = static_cast<int64_t>(i);
     for (const auto& [truth, predicted] : pairs)
-        if (!matrix.add(number[truth], number[predicted]).ok()) return {};
-    std::string out =
-        "<p>Rows are true classes, columns are predicted classes.</p><table class=\"matrix\"><tr><th></th>";
-    for (const std::string& name : classes) out += "<th>" + escape_markup(name) + "</th>";
+        if (!matrix.add(number[truth], predicted ? number[*predicted] : static_cast<int64_t>(classes.size())).ok())
+            return {};
+    std::string out = "<p>Rows are true classes, columns are predicted classes.";
+    if (without > 0)
+        out += fmt::format(" Not predicted: {} of {}, the words after the place where train.context_length cuts their "
+                           "row. They count as wrong.",
+                           without, pairs.size());
+    out += "</p><table class=\"matrix\"><tr><th></th>";
+    for (const std::string& name : columns) out += "<th>" + escape_markup(name) + "</th>";
     out += "</tr>";
     for (std::size_t t = 0; t < classes.size(); ++t) {
         out += "<tr><th>" + escape_markup(classes[t]) + "</th>";
         const auto support = static_cast<double>(std::max<uint64_t>(matrix.of_class(t).support, 1));
-        for (std::size_t s = 0; s < classes.size(); ++s) {
+        for (std::size_t s = 0; s < columns.size(); ++s) {
             const double share = static_cast<double>(matrix.count(t, s)) / support;
             out += fmt::format("<td style=\"background:color-mix(in srgb,{} {:.0f}%,transparent)\">{}</td>",
                                t == s ? "var(--mark)" : "var(--bad)", 60.0 * std::sqrt(share), matrix.count(t, s));

@@ -71,13 +71,13 @@ void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = app.add_subcommand(
         "batches", "Write the initial model of a training and the batches of its first steps as safetensors.");
     const auto a = std::make_shared<BatchesArguments>();
-    parser->add_option("recipe", a->recipe, "recipe file (TOML)")->required();
+    parser->add_option("recipe", a->recipe, "recipe file (TOML), or the folder of a run")->required();
     parser->add_option("overrides", a->overrides, "recipe keys to override: train.seed=2");
     parser->add_option("--steps", a->steps, "number of steps, from the first")
         ->required()
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
     parser->add_option("-o,--output", a->output, "folder to create")->required();
-    parser->footer("Example: hekla batches apps/recipes/bert-mlm.toml --steps 200 -o out/batches\n"
+    parser->footer("Example: hekla batches recipe.toml --steps 200 -o out/batches\n"
                    "There is one file per step; \"0.input_ids\" is the field input_ids of its first micro-batch.");
     verbs.push_back({parser, [&globals, a] { return finish(batches(globals, *a)); }});
 }

@@ -1,6 +1,7 @@
 #include "verbs/eval_tasks.hpp"
 
 #include "base/file.hpp"
+#include "base/installed_path.hpp"
 #include "base/stopwatch.hpp"
 #include "harness/results.hpp"
 #include "harness/task_file.hpp"
@@ -23,8 +24,6 @@ namespace fs = std::filesystem;
 using harness::Task;
 using harness::TaskResult;
 using nlohmann::ordered_json;
-
-const char* const kTaskFolder = "apps/tasks";
 
 // Lines of cells, as a table in Markdown.
 std::string table_text(const std::vector<std::vector<std::string>>& lines, std::size_t texts) {
@@ -60,7 +59,7 @@ std::string metrics_of(const Task& task) {
 
 int list_tasks(const TaskArguments& a) {
     std::vector<std::string> paths(a.tasks.begin() + 1, a.tasks.end());
-    if (paths.empty()) paths.emplace_back(kTaskFolder);
+    if (paths.empty()) paths.push_back(installed_path("apps/tasks"));
     const Result<std::vector<Task>> tasks = harness::read_tasks(paths);
     if (!tasks.ok()) return fail(tasks.status());
     std::vector<std::vector<std::string>> lines{{"task", "output type", "data", "metrics", "version", "file"}};

@@ -326,7 +326,8 @@ void add_frontier(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto a = std::make_shared<FrontierArguments>();
     parser
         ->add_option("recipe", a->recipe,
-                     "recipe file (TOML) of ppo or grpo: its prompts, rewards, reference and [rollout] are used")
+                     "recipe file (TOML) or the folder of a run of ppo or grpo: its prompts, rewards, reference and "
+                     "[rollout] are used")
         ->required();
     parser->add_option("overrides", a->overrides, "recipe keys to override: train.seed=2");
     parser

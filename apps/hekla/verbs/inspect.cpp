@@ -357,7 +357,7 @@ void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "with --attention: compute with the float64 interpreter (slow)");
     parser->add_option("-o,--output", a->output, "file to write (default: standard output)");
     parser->add_flag("--json", a->json, "print the summary as JSON");
-    parser->footer("Examples: hekla inspect apps/recipes/quickstart.toml --graph svg -o graph.svg\n"
+    parser->footer("Examples: hekla inspect recipe.toml --graph svg -o graph.svg\n"
                    "          hekla inspect out/quickstart\n"
                    "          hekla inspect out/quickstart --attention \"int main(\" -o attention.html");
     verbs.push_back({parser, [&globals, a] {

@@ -338,7 +338,8 @@ void add_kernels(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "kernels", "List the kernels of a training step, a pass or a token, and what the driver's compiler reports "
                    "about them. Runs nothing.");
     const auto a = std::make_shared<KernelsArguments>();
-    parser->add_option("recipe", a->recipe, "recipe file (TOML): the kernels of a training step");
+    parser->add_option("recipe", a->recipe,
+                       "recipe file (TOML) or the folder of a run: the kernels of a training step");
     parser->add_option("overrides", a->overrides, "recipe keys to override: train.bf16=true");
     parser->add_option("--case", a->bench_case, "a model of `hekla bench` in place of a recipe")
         ->check(CLI::IsMember(bench_case_names()));

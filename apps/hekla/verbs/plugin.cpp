@@ -170,6 +170,7 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
     plugin::CompositionSpec spec;
     spec.architecture = a.architecture;
     HK_ASSIGN(spec.config, read_config(a.config, "--config"));
+    spec.config.erase("hekla"); // what a training wrote into a folder's config.json, for the host
     for (const std::string& key : a.keys) HK_TRY(set_key(spec.config, key));
     HK_ASSIGN(const nlohmann::json adapter_config, read_config(a.adapter_config, "--adapter-config"));
     if (!a.adapter.empty()) spec.adapters = {{"", {a.adapter, adapter_config}}};

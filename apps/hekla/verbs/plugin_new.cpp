@@ -1,5 +1,6 @@
 // hekla plugin new: writes a folder with a working plugin to start from, which builds against an installed Hekla.
 #include "command.hpp"
+#include "plugin_package.hpp"
 
 #include "base/file.hpp"
 #include "hekla/plugin/abi.h"
@@ -32,6 +33,9 @@ struct Language {
     const char* build_in_ci; // the same with $HEKLA
     const char* packages;    // that it needs in CI, other than what Hekla is built with
 };
+// The installation that files name when they are written by a program that is not installed.
+constexpr const char* kUsualPrefix = "/opt/hekla";
+
 constexpr const char* kCmakeInCi = "cmake -S . -B build -DCMAKE_PREFIX_PATH=\"$HEKLA\"\ncmake --build build";
 constexpr Language kLanguages[] = {
     {"c", "C", ".c", "CMakeLists.txt", "cmake -S . -B build -DCMAKE_PREFIX_PATH=%PREFIX% && cmake --build build",
@@ -126,9 +130,9 @@ Status write_plugin(const NewArguments& a, const Language& language, const fs::p
 int run_new(const NewArguments& a) {
     const Result<fs::path> self = own_path();
     if (!self.ok()) return fail(self.status());
-    std::error_code problem;
-    const fs::path& program = self.value();
-    const fs::path prefix = program.parent_path().parent_path(), folder = a.output.empty() ? a.name : a.output;
+    const fs::path own = self.value().parent_path().parent_path(), folder = a.output.empty() ? a.name : a.output;
+    const bool installed = is_installation(own);
+    const fs::path prefix = installed ? own : kUsualPrefix, program = prefix / "bin" / "hekla";
     const Language& language =
         *std::ranges::find_if(kLanguages, [&](const Language& l) { return a.language == l.option; });
     if (const Status written = write_plugin(a, language, folder, prefix); !written.ok()) return fail(written);
@@ -138,11 +142,13 @@ int run_new(const NewArguments& a) {
                "    {} --plugin-path build/plugins plugin list\n",
                folder.string(), a.name, language.extension, language.build_file, folder.string(),
                filled(language.build, {{"%PREFIX%", prefix.string()}}), program.string());
-    if (!fs::exists(prefix / "lib" / "cmake" / "hekla" / "hekla-config.cmake", problem))
-        fmt::print(
-            "\nThis program is not installed; plugins build against an installation: cmake --install BUILD --prefix "
-            "FOLDER, then {}.\n",
-            a.language == "rust" ? "HEKLA=FOLDER sh build.sh" : "-DCMAKE_PREFIX_PATH=FOLDER");
+    if (!installed)
+        fmt::print("\nThis program is not installed, and plugins build against an installation: first\n\n"
+                   "    cmake --install {} --prefix {}\n\n"
+                   "With another folder in place of {}: {}, and HEKLA=FOLDER sh ci.sh.\n",
+                   own.string(), prefix.string(), prefix.string(),
+                   a.language == "rust" ? "HEKLA=FOLDER sh build.sh"
+                                        : "cmake -S . -B build -DCMAKE_PREFIX_PATH=FOLDER");
     return kDone;
 }
 

@@ -157,7 +157,7 @@ int run_tasks(const Globals& globals, const EvalArguments& a) {
 int run_eval(const Globals& globals, const EvalArguments& a) {
     if (!a.tasks.empty()) return run_tasks(globals, a);
     if (a.recipe.empty()) {
-        std::fprintf(stderr, "hekla: error: give a recipe, or a model with --tasks\n");
+        std::fprintf(stderr, "hekla: error: give a recipe or the folder of a run, or a model with --tasks\n");
         return kUsage;
     }
     const HostError error;
@@ -267,11 +267,11 @@ int run_predict(const Globals& globals, const PredictArguments& a) {
 void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
     {
         CLI::App* parser = app.add_subcommand(
-            "eval", "Compute loss and scores of a recipe's newest checkpoint, or evaluate models on tasks.");
+            "eval", "Compute loss and scores of a run's newest checkpoint, or evaluate models on tasks.");
         const auto a = std::make_shared<EvalArguments>();
         parser->add_option("recipe", a->recipe,
-                           "recipe file (TOML), evaluated on its validation or test data; with --tasks the folder of a "
-                           "run or model");
+                           "recipe file (TOML) or the folder of a run, evaluated on its validation or test data; with "
+                           "--tasks the folder of a run or model");
         parser->add_option("overrides", a->overrides,
                            "recipe keys to override: data.test=other.tsv; with --tasks more models, for one table");
         CLI::Option* seeds = parser
@@ -288,7 +288,7 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
             parser
                 ->add_option("--tasks", a->tasks,
                              "task files (TOML) or folders of them, for language models; 'list': print "
-                             "the tasks that follow it, or those of apps/tasks")
+                             "the tasks that follow it, or those that Hekla has")
                 ->excludes(seeds)
                 ->excludes(test);
         parser
@@ -348,9 +348,9 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
         parser->add_flag("--json", a->json, "print the scores as JSON");
         parser->footer(
             "Perplexity is printed where the loss is a mean over tokens.\n"
-            "Example: hekla eval apps/recipes/quickstart.toml\n"
+            "Example: hekla eval recipe.toml\n"
             "Tasks have the keys of lm-evaluation-harness, and so have the results (docs/tasks.md): hekla eval "
-            "out/gpt out/other --tasks apps/tasks -o out/scores");
+            "out/gpt out/other --tasks copying.toml -o out/scores");
         verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});
     }
     CLI::App* parser =

@@ -275,7 +275,7 @@ void add_prune(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "prune",
         "Find lottery tickets: train, prune the smallest weights, rewind the others, train again, several times.");
     const auto arguments = std::make_shared<PruneArguments>();
-    parser->add_option("recipe", arguments->recipe, "recipe file (TOML)")->required();
+    parser->add_option("recipe", arguments->recipe, "recipe file (TOML), or the folder of a run")->required();
     parser->add_option("overrides", arguments->overrides, "recipe keys to override: prune.amount=0.3");
     parser->add_option("--rounds", arguments->rounds, "rounds after the first training, as prune.rounds")
         ->check(CLI::Range(1, 1000));
@@ -295,7 +295,7 @@ void add_prune(CLI::App& app, const Globals& globals, Verbs& verbs) {
                    "Ctrl+C, SIGTERM and SIGHUP save a checkpoint and exit with 128 + the signal's number; the same\n"
                    "command resumes. Finished rounds are not repeated.\n"
                    "\n"
-                   "Example: hekla prune apps/recipes/quickstart.toml train.max_steps=200 --rounds 2");
+                   "Example: hekla prune recipe.toml train.max_steps=200 --rounds 2");
     verbs.push_back({parser, [&globals, arguments] {
                          if (arguments->rounds > 0)
                              arguments->overrides.push_back(fmt::format("prune.rounds={}", arguments->rounds));

@@ -83,7 +83,7 @@ void add_scale_table(CLI::App& scale, const Globals& globals, Verbs& verbs) {
         "size, worse with size (inverse scaling), or emerges: it does not differ from that of the smallest model by\n"
         "more than two standard errors up to a model, and makes half of its whole difference in one step.\n"
         "\n"
-        "Example: hekla scale table out/ladder --tasks apps/tasks/copying.toml");
+        "Example: hekla scale table out/ladder --tasks copying.toml");
     verbs.push_back({parser, [&globals, a] { return finish(run_table(globals, *a)); }});
 }
 

@@ -352,7 +352,7 @@ void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
     {
         const auto [parser, a] = add(
             "train", "Train a tokenizer on text files.",
-            "Example: hekla tokenize train --kind bpe --vocab-size 1024 'engine/**/*.hpp' README.md -o out/tokenizer\n"
+            "Example: hekla tokenize train --kind bpe --vocab-size 1024 'texts/**/*.txt' README.md -o out/tokenizer\n"
             "Ctrl+C and SIGTERM end the training without writing the folder. unigram and sentencepiece-bpe finish the "
             "optimization of their pieces first; a second signal exits at once.",
             run_tokenize_train);

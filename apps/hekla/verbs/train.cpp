@@ -196,7 +196,7 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = app.add_subcommand(
         "train", "Train a model from a recipe. A run that was stopped continues from its newest checkpoint.");
     const auto arguments = std::make_shared<TrainArguments>();
-    parser->add_option("recipe", arguments->recipe, "recipe file (TOML)")->required();
+    parser->add_option("recipe", arguments->recipe, "recipe file (TOML), or the folder of a run")->required();
     parser->add_option("overrides", arguments->overrides,
                        "recipe keys to override: train.max_steps=100; without a VALUE the recipe's key is removed");
     parser
@@ -249,7 +249,7 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "Ctrl+C, SIGTERM and SIGHUP save a checkpoint and exit with 128 + the signal's number; the same\n"
         "command resumes. A second signal exits at once.\n"
         "\n"
-        "Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
+        "Example: hekla train recipe.toml train.max_steps=200");
     verbs.push_back({parser, [&globals, arguments] {
                          if (arguments->fit) arguments->overrides.emplace_back("train.fit=true");
                          add_tap_overrides(*arguments);

@@ -290,7 +290,7 @@ void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->group("Lower limits");
     parser->add_flag("--gpu-assisted", arguments->gpu_assisted,
                      "use GPU-assisted validation, which finds addresses out of bounds (slow)");
-    parser->footer("Example: hekla verify tests/fixtures/models/*");
+    parser->footer("Example: hekla verify fixtures/*");
     verbs.push_back({parser, [&globals, arguments] { return run_verify(globals, *arguments); }});
 }
 

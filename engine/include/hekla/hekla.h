@@ -242,7 +242,8 @@ typedef struct hk_tap {
 typedef struct hk_train_step {
     // sizeof(hk_train_step).
     uint32_t struct_size;
-    // Nonzero: the loss or the gradient was not finite, and no parameter was updated.
+    // Nonzero: no parameter was updated. 1: the loss or the gradient was not finite; 2: no example of the step has a
+    // label, and `loss` is NaN.
     int32_t skipped;
     // Number of this step; the first is 1.
     int64_t step;
@@ -285,6 +286,11 @@ typedef struct hk_train_step {
     const hk_tap* taps;
     // Number of taps.
     uint64_t tap_count;
+    // Passes over the training data so far: examples that were read divided by examples; 0 for objectives that learn from
+    // rollouts.
+    double epoch;
+    // Device memory of the training's context, in bytes.
+    uint64_t device_bytes;
 } hk_train_step;
 
 // One evaluation during a training.
@@ -312,7 +318,7 @@ typedef struct hk_train_options {
     uint32_t struct_size;
     // Zero.
     uint32_t reserved;
-    // Path of a TOML recipe. Required.
+    // Path of a TOML recipe, or of a run's folder, which has one. Required.
     hk_string recipe;
     // Keys of the recipe with other values: "train.max_steps=100". May be null.
     const hk_string* overrides;
@@ -364,7 +370,7 @@ typedef struct hk_evaluate_options {
     uint32_t struct_size;
     // Nonzero: on the recipe's data.test. Default 0: on its validation data.
     int32_t test;
-    // Path of a TOML recipe, whose run is evaluated. Required.
+    // Path of a TOML recipe, whose run is evaluated, or of the run's folder. Required.
     hk_string recipe;
     // Keys of the recipe with other values: "data.test=other.tsv". May be null.
     const hk_string* overrides;
