@@ -73,9 +73,19 @@ TEST_CASE("tasks: tagging, regression, pairs and choices from their files") {
     std::string long_sentence;
     for (int i = 1; i <= 40; ++i) long_sentence += std::to_string(i) + "\tfilm\tfilm\tNOUN\tNN\t_\t0\troot\t_\t_\n";
     place.write("long.conllu", place.read("tagged.conllu") + long_sentence + "\n");
-    succeed(place.run({"eval", "task.toml", "output.dir=tags", "objective.id=tagging", "head.id=tagger",
-                       "data.train=tagged.conllu", "data.valid=long.conllu", "data.format=conllu", "data.columns={}",
-                       "--report", "tags.html"}));
+    std::vector<std::string> evaluation{"eval",
+                                        "task.toml",
+                                        "output.dir=tags",
+                                        "objective.id=tagging",
+                                        "head.id=tagger",
+                                        "data.train=tagged.conllu",
+                                        "data.valid=long.conllu",
+                                        "data.format=conllu",
+                                        "data.columns={}",
+                                        "--report",
+                                        "tags.html"};
+    evaluation.insert(evaluation.end(), common.begin(), common.end());
+    succeed(place.run(evaluation));
     const std::string page = place.read("tags.html");
     CHECK(!has(page, "(nothing)"));
     CHECK(has(page, "<th>not predicted</th></tr>")); // the last column
