@@ -20,7 +20,7 @@ int64_t class_of(const json& predicted, std::size_t classes) {
 TaskScores::TaskScores(std::span<const std::string> classes) : classes_(classes.size()) {
     if (classes.empty()) return;
     std::vector<std::string> names(classes.begin(), classes.end());
-    names.emplace_back("(nothing)");
+    names.emplace_back("not predicted");
     matrix_.emplace(std::move(names));
 }
 

@@ -126,7 +126,8 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
         }
     }
     json given = arguments;
-    if (!given.contains("max_new_tokens")) given["max_new_tokens"] = e->lengths_.back();
+    e->any_length_ = !given.contains("max_new_tokens");
+    if (e->any_length_) given["max_new_tokens"] = e->lengths_.back();
     if (!given.contains("do_sample")) given["do_sample"] = false;
     Result<generate::Options> options = generate::options_from(settings, given, 0);
     if (!options.ok()) return options.status().with_context("[generate]");
@@ -139,6 +140,19 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
     e->options_.slide_context = e->kind_ != Kind::from_source;
     HK_ASSIGN(e->decoder_, generate::make_program_decoder(runtime, store, composition));
     return e;
+}
+
+Status TextEvaluator::fit_beams(const generate::Request& request) {
+    if (!any_length_ || options_.beams < 2 || kind_ == Kind::from_source) return {};
+    std::size_t longest = 0;
+    for (const std::vector<int32_t>& prompt : request.prompts) longest = std::max(longest, prompt.size());
+    const auto prompt = static_cast<int64_t>(longest);
+    generate::DecodeBatch whole;
+    whole.length = prompt + lengths_.back() - 1; // the last token is never fed
+    whole.sources = request.fields;
+    HK_ASSIGN(const int64_t fits, decoder_->longest(whole));
+    options_.max_new_tokens = std::max<int64_t>(1, std::min(lengths_.back(), fits - prompt + 1));
+    return {};
 }
 
 Result<std::vector<std::string>> TextEvaluator::write(std::span<const batch::DrawnExample> examples,
@@ -158,6 +172,7 @@ Result<std::vector<std::string>> TextEvaluator::write(std::span<const batch::Dra
     }
     if (const data::Field* rows = find(fields, plugin::kAdapterRows))
         request.fields[plugin::kAdapterRows] = batch::tensor_of(*rows);
+    HK_TRY(fit_beams(request));
     HK_ASSIGN(const generate::Output output, generate::generate(*decoder_, request, options_));
     std::vector<std::string> texts;
     for (std::size_t row = 0; row < examples.size(); ++row) {

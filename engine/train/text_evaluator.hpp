@@ -56,6 +56,9 @@ public:
 
 private:
     TextEvaluator() = default;
+    // Sets the length of texts that beams write where the rows do not fit into the model, unless the arguments have
+    // one.
+    Status fit_beams(const generate::Request& request);
     Status run_batch(const Split& split, const std::vector<batch::RowLength>& rows, std::vector<WrittenText>& texts);
     Result<std::vector<std::string>> write(std::span<const batch::DrawnExample> examples,
                                            std::span<const data::Field> fields);
@@ -64,6 +67,7 @@ private:
     const text::Tokenizer* tokenizer_ = nullptr;
     std::unique_ptr<generate::Decoder> decoder_;
     generate::Options options_;
+    bool any_length_ = false; // the arguments do not limit the length of a text
     Kind kind_ = Kind::nothing;
     bool both_sides_ = false;                   // see generate::Request
     std::string source_column_, target_column_; // of rows
