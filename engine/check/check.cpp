@@ -52,7 +52,7 @@ std::function<Status(Trial&)> in(Status (*test)(Trial&, program::Storage), progr
 }
 
 const std::vector<Test>& tests() {
-    static const std::vector<Test> kAll{
+    static const auto& kAll = *new std::vector<Test>{
         {"file.exports", "the library exports one symbol: the entry", 1, 10, test_exports, Applies::always},
         {"file.relocations", "it has no text relocations and links nothing of the host", 1, 10, test_relocations,
          Applies::always},

@@ -108,7 +108,7 @@ public:
         return reading_.kept.list(result);
     }
     const json& object(const char* key) {
-        static const json kNone = json::object();
+        static const json& kNone = *new json(json::object());
         const json* value = find(key, false);
         if (value == nullptr) return kNone;
         if (!value->is_object()) return fail(key, expected("an object", *value)), kNone;

@@ -96,7 +96,7 @@ std::string tokenizer_folder(const Recipe& recipe) {
 Result<std::unique_ptr<text::Tokenizer>> with_added_tokens(std::unique_ptr<text::Tokenizer> tokenizer,
                                                            const TokenizerSection& section) {
     if (section.add.empty() && section.add_roles.empty()) return tokenizer;
-    static const std::map<std::string, text::TokenRole, std::less<>> kRoles{
+    static const auto& kRoles = *new std::map<std::string, text::TokenRole, std::less<>>{
         {"bos", bos},       {"eos", eos}, {"pad", pad}, {"unk", unk}, {"mask", mask}, {"separator", separator},
         {"classifier", cls}};
     std::vector<SpecialToken> tokens;

@@ -221,7 +221,7 @@ const hk_operation* operation() {
         made.describe = []() -> const hk_operation_description* {
             const hk_operation_description* described = nullptr;
             guarded(nullptr, [&] {
-                static const OperationDescription kept(T::describe());
+                static const auto& kept = *new OperationDescription(T::describe());
                 described = kept.raw();
             });
             return described;

@@ -19,6 +19,7 @@ struct Rule {
     const char* pattern;
     const char* instead;
     std::vector<std::string> allowed; // files
+    bool of_programs = false;         // a rule for the command line too
 };
 
 const std::vector<Rule>& rules() {
@@ -29,11 +30,12 @@ const std::vector<Rule>& rules() {
           "engine/check/batch_tests.cpp", "engine/check/instance_tests.cpp"}}, // run in processes of their own
         {R"((std::|[^:\w]|^)[a-z]*printf\(.*%[-+ #0-9.*]*l?[aefgAEFG])",
          "fmt::format, fmt::printf or std::to_chars",
-         {}},
-        {R"(\b(strto(d|f|ld)|atof|sto(d|f|ld)|setprecision)\b)", "read_real (base/read_real.hpp)", {}},
-        {R"(^\s*(static |inline )+(const )?(std::(string|vector|map|set|unordered_\w+|regex|function|shared_ptr|unique_ptr|deque|list)\b|Json|nlohmann::)[^()&*]*(;|=|\{))",
+         {},
+         true},
+        {R"(\b(strto(d|f|ld)|atof|sto(d|f|ld)|setprecision)\b)", "read_real (base/read_real.hpp)", {}, true},
+        {R"(^\s*(static |inline )+(const )?(std::(string|vector|map|set|unordered_\w+|regex|function|shared_ptr|unique_ptr|deque|list)\b|Json|json\b|nlohmann::)[^()&*]*(;|=|\{))",
          "a reference to an object that is never destroyed",
-         {"engine/check/check.cpp", "engine/train/tokenizer_choice.cpp"}},
+         {}},
     };
     return kRules;
 }
@@ -41,6 +43,7 @@ const std::vector<Rule>& rules() {
 std::vector<std::string> findings_in(const std::string& name, const std::string& text) {
     std::vector<std::string> findings;
     for (const Rule& rule : rules()) {
+        if (name.starts_with("apps/") && !rule.of_programs) continue;
         if (std::ranges::find(rule.allowed, name) != rule.allowed.end()) continue;
         const std::regex pattern(rule.pattern);
         std::istringstream lines(text);
@@ -61,7 +64,8 @@ TEST_CASE("planted violations of a host's rules are detected, and valid lines ar
     for (const char* line :
          {"thread_ = std::thread([this] {", "std::thread worker(run);", "std::vector<std::jthread> threads;",
           "std::snprintf(text, sizeof text, \"%.9g\", x);", "number = std::strtod(text, nullptr);",
-          "    static const std::vector<Info> kTable = {", "static std::string name;", "  static const Json kNull;"})
+          "    static const std::vector<Info> kTable = {", "static std::string name;", "  static const Json kNull;",
+          "static const json kNone = json::object();"})
         CHECK_MESSAGE(findings_in("engine/a.cpp", line).size() == 1, line);
     for (const char* line : {"std::vector<std::thread> threads;", "for (std::thread& thread : threads_) thread.join();",
                              "snprintf(key, sizeof key, \"%s.%d\", name, i);", "std::thread::id id;",
@@ -71,12 +75,12 @@ TEST_CASE("planted violations of a host's rules are detected, and valid lines ar
         CHECK_MESSAGE(findings_in("engine/a.cpp", line).empty(), line);
 }
 
-// The programs in apps/ are hosts themselves.
+// The programs in apps/ are hosts themselves; the command line prints and reads numbers in any locale.
 TEST_CASE("engine and plugins keep the rules of a host's process") {
     const fs::path sources = HEKLA_SOURCE_DIR;
     std::vector<std::string> findings;
     uint64_t files = 0;
-    for (const char* root : {"engine", "plugins"})
+    for (const char* root : {"engine", "plugins", "apps/hekla"})
         for (const fs::directory_entry& entry : fs::recursive_directory_iterator(sources / root)) {
             const std::string name = fs::relative(entry.path(), sources).generic_string(),
                               kind = entry.path().extension().string();
@@ -87,6 +91,7 @@ TEST_CASE("engine and plugins keep the rules of a host's process") {
             REQUIRE(text.ok());
             for (std::string& finding : findings_in(name, text.value())) findings.push_back(std::move(finding));
         }
-    CHECK(files > 500);
+    CHECK(findings_in("apps/hekla/a.cpp", "std::printf(\"%.3f\", x);\nstatic std::string name;").size() == 1);
+    CHECK(files > 700);
     CHECK_MESSAGE(findings.empty(), fmt::format("{}", fmt::join(findings, "\n")));
 }
