@@ -3,7 +3,6 @@
 #include "base/json.hpp"
 #include "base/trimmed.hpp"
 #include "generate/decoder_program.hpp"
-#include "generate/generator.hpp"
 #include "infer/prompt_fields.hpp"
 #include "score/translation.hpp"
 #include "train/gathered.hpp"

@@ -4,6 +4,7 @@
 
 #include "exchange/communicator.hpp"
 #include "generate/decoder.hpp"
+#include "generate/generator.hpp"
 #include "generate/options.hpp"
 #include "program/program.hpp"
 #include "text/tokenizer.hpp"
