@@ -227,7 +227,8 @@ TEST_CASE("adapter slots: a row changes its adapter between two tokens") {
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("adapter slots: an encoder reads the prompt of a row again, or not, when the row changes its adapter") {
+TEST_CASE("adapter slots: an encoder reads the prompt of a row again, or not, when the row changes its adapter" *
+          doctest::test_suite("long")) {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -307,7 +308,8 @@ TEST_CASE("adapter slots: an encoder reads the prompt of a row again, or not, wh
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("adapter slots: an exported file takes adapters as its folder does, without plugins and compiler") {
+TEST_CASE("adapter slots: an exported file takes adapters as its folder does, without plugins and compiler" *
+          doctest::test_suite("long")) {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -404,7 +406,8 @@ TEST_CASE("adapter slots: an exported file takes adapters as its folder does, wi
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("adapter slots: a plan counts their memory to the byte, of a folder and of an exported file") {
+TEST_CASE("adapter slots: a plan counts their memory to the byte, of a folder and of an exported file" *
+          doctest::test_suite("long")) {
     FaultDriver::get().reset();
     const Place place;
     Host host;

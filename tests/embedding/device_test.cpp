@@ -321,7 +321,7 @@ TEST_CASE("two contexts on one device of the host, on two threads") {
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a thousand contexts are created and destroyed") {
+TEST_CASE("a thousand contexts are created and destroyed" * doctest::test_suite("long")) {
     for (int i = 0; i < 1000; ++i) hk_context_destroy(without_device());
 }
 

@@ -590,7 +590,9 @@ void fail_each(bool all) {
 
 TEST_CASE("a memory cap holds: a session runs within it or reports what it needs") { cap_memory(false); }
 
-TEST_CASE("a session whose Vulkan call fails ends with an error, without leaks") { fail_each(false); }
+TEST_CASE("a session whose Vulkan call fails ends with an error, without leaks" * doctest::test_suite("long")) {
+    fail_each(false);
+}
 
 TEST_CASE("starting a session on a lost device is an error") {
     const Place place;
