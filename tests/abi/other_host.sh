@@ -53,7 +53,7 @@ for library in plugins/*.so; do
     local output=$1
     shift
     logged "$hekla" --plugin-path plugins "$@" train recipe.toml "data.train=$([ "$kind" = head ] && echo rows.tsv || echo text.txt)" \
-      train.lr_scheduler_type=constant train.eval_steps=2 train.eval_batches=1 train.per_device_train_batch_size=2 train.max_steps=2 \
+      train.lr_scheduler_type=constant data.valid_fraction=0.3 train.eval_steps=2 train.eval_batches=1 train.per_device_train_batch_size=2 train.max_steps=2 \
       "output.dir=out/$name.$output"
   }
   train own --describe-in process

@@ -196,11 +196,11 @@ void check_saying(const std::string& name) {
 
 } // namespace
 
-TEST_CASE("an exported model generates what its folder generates, to the bit") {
+TEST_CASE("an exported model generates what its folder generates, to the bit" * doctest::test_suite("long")) {
     for (const char* name : {"gpt2-clm", "llama-clm", "bart-denoising"}) check_writing(fixture_folder(name));
 }
 
-TEST_CASE("features of an exported model equal its folder's, to the bit, at every port") {
+TEST_CASE("features of an exported model equal its folder's, to the bit, at every port" * doctest::test_suite("long")) {
     for (const char* name : {"gpt2-clm", "roberta-mlm", "deberta-mlm", "xlnet-plm"}) check_saying(name);
 }
 

@@ -1,5 +1,5 @@
 # Exported models with the kernels chosen on a GPU: the same bits as their folders. Likelihoods: the same bits in any batch.
-add_test(NAME infer_kernels_of_gpus COMMAND test_infer --test-suite-exclude=long --source-file=*/export_test.cpp
+add_test(NAME infer_kernels_of_gpus COMMAND test_infer --source-file=*/export_test.cpp
   "--test-case=an exported model generates*,features of an exported model*,a network whose graph*")
 set_tests_properties(infer_kernels_of_gpus PROPERTIES LABELS "long" TIMEOUT 1800 ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;LP_NATIVE_VECTOR_WIDTH=256;GALLIVM_PERF=nopt")
 add_test(NAME infer_likelihood_of_gpus COMMAND test_infer "--source-file=*/likelihood_test.cpp" "--test-case=a row has the same bits*")
