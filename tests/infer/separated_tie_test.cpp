@@ -124,9 +124,13 @@ TEST_CASE("adapters of PEFT that separate tied tables are refused by name where 
     refused(Tied(kTable, {{kHead, kHead}}, false).open(0.5),
             "the scale is 0.5, but the adapter replaces 'lm_head.weight'");
     refused(Tied(kTable, {{kHead, kHead}}).open(1.0, 2), "'lm_head.weight' or 'model.embed_tokens.weight'");
-    // Its logits are scaled where it ties.
+    // T5 scales its states where it ties, unless its configuration has the scale by itself.
     const TemporaryFolder folder = TemporaryFolder::make().take();
-    const fs::path from = fixture("lora-t5");
+    const fs::path from = fixture("lora-t5"), body = folder.path() / "body";
+    fs::copy(from, body);
+    json scaled = read_json(body / "config.json");
+    REQUIRE(scaled.erase("scale_decoder_outputs") == 1);
+    REQUIRE(write_file_atomically(body / "config.json", scaled.dump()).ok());
     Result<model::Weights> weights = model::Weights::open(from),
                            lora = model::Weights::open(from / "adapter", "adapter_model");
     REQUIRE(weights.ok());
@@ -145,8 +149,11 @@ TEST_CASE("adapters of PEFT that separate tied tables are refused by name where 
     options.class_name = "T5ForConditionalGeneration";
     options.head = "lm";
     options.adapters.each = {{"a", folder.path() / "adapter"}};
-    refused(infer::open_model(registry(), {}, from, options, {}),
+    refused(infer::open_model(registry(), {}, body, options, {}),
             "'lm_head.weight' or 'shared.weight' (modules_to_save)");
+    const Result<infer::Model> apart = infer::open_model(registry(), {}, from, options, {});
+    REQUIRE_MESSAGE(apart.ok(), apart.message());
+    CHECK(apart->untied);
 }
 
 } // namespace separated_tie_test
