@@ -68,8 +68,12 @@ static int32_t HK_ABI decode(void* self, const hk_decode_input* input, void(HK_A
             if (scores[i] > scores[best]) best = i;
         for (int64_t i = 0; i < labels; ++i) sum += exp((double)scores[i] - scores[best]);
         size_t size = (size_t)snprintf(json, room, "{\"label\": %lld, \"probabilities\": [", (long long)best);
-        for (int64_t i = 0; i < labels; ++i)
-            size += (size_t)snprintf(json + size, room - size, "%s%.9g", i > 0 ? ", " : "", exp((double)scores[i] - scores[best]) / sum);
+        for (int64_t i = 0; i < labels; ++i) {
+            // In billionths: %.9g writes a comma where the host's locale has one.
+            const double share = exp((double)scores[i] - scores[best]) / sum;
+            const unsigned long long parts = share > 0.0 ? (unsigned long long)(share * 1e9 + 0.5) : 0;
+            size += (size_t)snprintf(json + size, room - size, "%s%llu.%09llu", i > 0 ? ", " : "", parts / 1000000000, parts % 1000000000);
+        }
         snprintf(json + size, room - size, "]}");
         push(context, hk_text(json));
     }
