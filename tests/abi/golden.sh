@@ -83,7 +83,7 @@ for folder in "$root"/tests/abi/golden/1.*/; do
     fi
     train() { # train OUTPUT STEPS
       logged "$hekla" --plugin-path "$version" train recipe.toml "data.train=$data" "${more[@]}" \
-        data.valid_fraction=0.3 train.lr_scheduler_type=constant train.eval_steps=2 train.eval_batches=1 train.per_device_train_batch_size=2 \
+        "data.valid=$data" train.lr_scheduler_type=constant train.eval_steps=2 train.eval_batches=1 train.per_device_train_batch_size=2 \
         "train.max_steps=$2" "output.dir=$version/$1"
     }
     train "$name.whole" 4
