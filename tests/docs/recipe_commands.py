@@ -246,7 +246,7 @@ def run(command: Command, copy: pathlib.Path, environment: dict[str, str]) -> tu
     return done.returncode, done.stdout
 
 
-MISSING = re.compile(r"^(hekla: error: |make_corpora: |Error: |jq: error: ).*(no such file|No such file|there is no folder|does not exist|no file matches|is not trained yet)", re.MULTILINE)
+MISSING = re.compile(r"^(hekla: error: |make_corpora: |Error: |jq: error: ).*(no such file|No such file|there is no folder|does not exist|no file matches|is not a folder here|is not trained yet)", re.MULTILINE)
 
 
 def check_keys(build: pathlib.Path) -> None:
