@@ -256,14 +256,13 @@ Status check_unused(const StoredAdapter& adapter, const std::vector<std::string>
     return {};
 }
 
-// Error: the scale of a use is not 1, and among the tensors are some that the body's folder has, which the adapter
-// replaces.
+// Error: the scale of a use is not 1, and among the tensors are some of the body, which the adapter replaces, or of a
+// tie that it separates. A head that was trained with the adapter has no scale.
 Status check_scale(double scale, const StoredAdapter& from, std::span<const plugin::StoredTensor> tensors,
-                   const AdaptedModelParts& model, const Model& m, const model::Weights& weights) {
+                   const AdaptedModelParts& model, const Model& m) {
     if (scale == 1.0) return {};
     for (const plugin::StoredTensor& tensor : tensors)
-        if (model.body.contains(tensor.tensor.name) || weights.find(tensor.tensor.name) != nullptr ||
-            (m.untied && tensor.tensor.name == m.untied->alias))
+        if (model.body.contains(tensor.tensor.name) || (m.untied && tensor.tensor.name == m.untied->alias))
             return unsupported(fmt::format(
                 "{}: the scale is {}, but the adapter replaces '{}' of the body (a trained norm, bias or layer), and a "
                 "scale acts only on what an adapter adds: remove the scale",
@@ -272,7 +271,7 @@ Status check_scale(double scale, const StoredAdapter& from, std::span<const plug
 }
 
 // Puts the tensors of ModelOptions::adapters into `tensors`. Errors: an adapter of another body; see adapter_tensors().
-Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& options, const model::Weights& weights,
+Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& options,
                     std::vector<plugin::StoredTensor>& tensors, const Log& log) {
     plugin::BuildRequest request;
     HK_ASSIGN(plugin::Described described, describe_smallest(*m.composition, m.config, request));
@@ -289,8 +288,7 @@ Status add_adapters(Model& m, const graph::Graph& graph, const ModelOptions& opt
         std::vector<std::string> unused;
         Result<std::vector<plugin::StoredTensor>> found = adapter_tensors(adapter, name, parts, unused);
         if (!found.ok()) return found.status().with_context(what);
-        HK_TRY(
-            check_scale(options.adapters.each[i].scale, adapter, found.value(), parts, m, weights).with_context(what));
+        HK_TRY(check_scale(options.adapters.each[i].scale, adapter, found.value(), parts, m).with_context(what));
         HK_TRY(check_unused(adapter, unused, options, parts).with_context(what));
         if (!m.composition->head().empty())
             for (const auto& [alias, parameter] : m.composition->architecture().names.ties)
@@ -383,8 +381,7 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
     } else {
         HK_ASSIGN(folder, model::ModelFolder::open(m.path));
         HK_ASSIGN(base, open_base(m.config, m.path));
-        if (!m.has_slots && !m.adapters.empty())
-            HK_TRY(add_adapters(m, graph, options, folder->weights(), tensors, log));
+        if (!m.has_slots && !m.adapters.empty()) HK_TRY(add_adapters(m, graph, options, tensors, log));
         for (const plugin::StoredTensor& of_adapter : tensors) m.own.insert(of_adapter.tensor.name);
         HK_ASSIGN(std::vector<plugin::StoredTensor> others,
                   folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));

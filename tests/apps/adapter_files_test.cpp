@@ -282,7 +282,7 @@ TEST_CASE(
     CHECK(
         config["modules_to_save"] ==
         json::parse(
-            R"(["transformer.h.0.ln_1", "transformer.h.0.ln_2", "transformer.ln_f", "transformer.wpe", "transformer.wte"])"));
+            R"(["lm_head", "transformer.h.0.ln_1", "transformer.h.0.ln_2", "transformer.ln_f", "transformer.wpe", "transformer.wte"])"));
     done(place, {"merge", "saved", "-o", "merged"});
     const auto weights = hekla::model::Weights::open(place.path("tuned"));
     REQUIRE(weights.ok());

@@ -221,6 +221,14 @@ Result<LoraExtras> extras_of(const WithLora& m, const Stored& tuned, const Extra
         extras.whole.push_back(
             model::converted_source(infer::peft_name(name, m.described.sites), tensor, tensor.dtype));
     }
+    // PEFT separates tied tables of which it finds only one: both are saved.
+    for (const auto& [alias, parameter] : m.composition->architecture().names.ties) {
+        const std::string tied(parameter), also(alias);
+        if (!parameters.contains(tied) || tuned.contains(also) || !modules.insert(module_of(also)).second) continue;
+        const model::TensorView& tensor = *tuned.at(tied);
+        extras.whole.push_back(
+            model::converted_source(infer::peft_name(also, m.described.sites), tensor, tensor.dtype));
+    }
     extras.modules_to_save.assign(modules.begin(), modules.end());
     return extras;
 }
