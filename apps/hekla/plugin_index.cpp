@@ -215,13 +215,15 @@ PluginIndex::resolve(const std::string& name, const std::string& range,
                                                  one.abi_minor_needed, HK_ABI_MAJOR, HK_ABI_MINOR)
                 : !runs_here(one)  ? fmt::format("has no library for {} and no sources", platform_name())
                                    : "";
-            if (!why.empty())
-                refused.push_back(refused.size() < kMostRefused ? fmt::format("{} {}", one.version, why) : "...");
-            else if (best == nullptr || *plugin::parse_version(best->version) < *plugin::parse_version(one.version))
+            if (!why.empty()) {
+                if (refused.size() <= kMostRefused)
+                    refused.push_back(refused.size() < kMostRefused ? fmt::format("{} {}", one.version, why) : "...");
+                continue;
+            }
+            if (best == nullptr || *plugin::parse_version(best->version) < *plugin::parse_version(one.version))
                 best = &one;
         }
         const std::string by = path.empty() ? "" : fmt::format(", which '{}' needs", path.back());
-        if (refused.size() > kMostRefused) refused.resize(kMostRefused + 1);
         if (best == nullptr && !refused.empty())
             return not_found(fmt::format("{}: no version of the plugin '{}'{}{} can be installed: {}", file_.string(),
                                          wanted, versions.empty() ? "" : " " + versions, by, fmt::join(refused, "; ")));

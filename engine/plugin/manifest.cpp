@@ -26,9 +26,12 @@ struct Reading {
     // Whether unknown keys are errors: not in manifests for another ABI, nor in entries for another host.
     bool strict = true;
 
-    // Returns a text that is kept. Names and descriptions are printed, and those of files by their names.
-    std::string_view keep(const std::string& text, const std::string& where) {
+    // Refuses control characters: names and descriptions are printed, and those of files by their names.
+    void check_text(const std::string& text, const std::string& where) {
         if (has_control_characters(text)) fail(where, fmt::format("has a control character: \"{}\"", printable(text)));
+    }
+    std::string_view keep(const std::string& text, const std::string& where) {
+        check_text(text, where);
         return kept.text(text);
     }
     void fail(const std::string& where, const std::string& what) {
@@ -60,7 +63,7 @@ public:
         if (value == nullptr) return {};
         if (!value->is_string()) return fail(key, expected("a string", *value)), std::string_view();
         const std::string& text = value->get_ref<const std::string&>();
-        if (has_control_characters(text)) fail(key, fmt::format("has a control character: \"{}\"", printable(text)));
+        reading_.check_text(text, path_dot() + key);
         return text;
     }
     uint32_t number(const char* key) {

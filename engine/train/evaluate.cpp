@@ -275,9 +275,8 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
 
     if (!losses.empty() && std::ranges::none_of(losses, [](const Ratio& loss) { return loss.count > 0.0; }))
         return invalid_argument(
-            fmt::format("none of the {} examples of the evaluation has a label within {} tokens, so "
-                        "there is no loss: check the data, or raise train.context_length or "
-                        "train.eval_batches",
+            fmt::format("none of the {} examples of the evaluation has a label within {} tokens, so its loss is "
+                        "undefined: check the data, or raise train.context_length or train.eval_batches",
                         chosen.size(), lengths.back()));
     Evaluation result;
     result.examples = chosen.size();

@@ -94,7 +94,7 @@ public:
 
     const Split& train() const { return *train_; }
     const Split* valid() const { return valid_ ? &*valid_ : nullptr; }
-    // Returns why there is no validation data, with numbers and keys; empty if there is some.
+    // Returns why the run has nothing to validate on, with numbers and keys; empty if it has.
     const std::string& without_valid() const { return without_valid_; }
     const Split* test() const { return test_ ? &*test_ : nullptr; }
     // The text that an objective mixes with rollouts (data.pretrain); null without it. Its examples have a column
@@ -122,7 +122,7 @@ private:
     Result<Split> split_of(std::shared_ptr<const data::EncodedExamples> examples, uint64_t window,
                            const std::string& name) const;
 
-    // Returns why there is no validation data. all: the training data, "10 rows"; least: what it would need.
+    // Returns the text of without_valid(). all: the training data, "10 rows"; least: what it would need.
     std::string nothing_held_out(const std::string& all, const std::string& least) const;
 
     const Recipe* recipe_ = nullptr;

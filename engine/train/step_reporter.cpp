@@ -65,7 +65,7 @@ Status StepReporter::step(const StepResult& result) {
     report.skipped = !labels ? kNoLabel : outcome.skipped ? 1 : 0;
     report.step = progress.step;
     report.max_steps = s.max_steps;
-    // Without a label there is no loss, and that of the network alone (0) would be taken for one.
+    // Without a label the loss is undefined, and the 0 that the network computes would be taken for one.
     report.loss = labels ? loss.total : std::numeric_limits<double>::quiet_NaN();
     report.loss_z = progress.losses.z(report.loss);
     report.gradient_norm = outcome.gradient_norm;

@@ -10,8 +10,8 @@ fail() { printf 'installed_paths.sh: %s\n' "$*" >&2; exit 1; }
 prefix=$place/opt
 cmake --install "$build" --prefix "$prefix" >"$place/install.log" || fail "$(cat "$place/install.log")"
 export XDG_DATA_HOME=$place/data
-mkdir "$place/work"
-cd "$place/work"
+mkdir "$place/user"
+cd "$place/user"
 hekla=$prefix/bin/hekla
 
 # The first page names files of the installation.
