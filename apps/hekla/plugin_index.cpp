@@ -25,7 +25,6 @@ using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "hekla_plugin_index";
 constexpr int kFormatVersion = 1;
-constexpr std::size_t kLongestChain = 64;           // of plugins that need each other
 constexpr uint64_t kMostBytes = uint64_t{16} << 20; // of an index: about 40,000 plugins
 constexpr std::size_t kMostRefused = 8;             // versions that an error lists
 
@@ -234,9 +233,9 @@ PluginIndex::resolve(const std::string& name, const std::string& range,
             return not_found(fmt::format("{}: has no plugin '{}'{}{}", file_.string(), wanted, by,
                                          near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
         }
-        if (path.size() >= kLongestChain)
+        if (path.size() >= plugin::kLongestChain)
             return failed_precondition(fmt::format("{}: the plugin '{}' needs a chain of more than {} plugins",
-                                                   file_.string(), name, kLongestChain));
+                                                   file_.string(), name, plugin::kLongestChain));
         path.push_back(wanted);
         for (const IndexedPlugin::Need& need : best->needs) HK_TRY(self(self, need.plugin, need.version));
         path.pop_back();

@@ -12,6 +12,8 @@
 
 namespace hekla::plugin {
 
+inline constexpr std::size_t kLongestChain = 64; // of plugins that need each other
+
 // These are views into the arena given to read_manifest(), and copies are views too.
 struct TextPair {
     std::string_view from, to;

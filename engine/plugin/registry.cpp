@@ -34,8 +34,6 @@ Status not_supported_yet(std::string_view kind, std::string_view name) {
 // Returns the drafts of this host.
 std::vector<Draft> host_drafts() { return {{HK_ROLLOUT_DRAFT, nullptr}, {HK_REWARD_DRAFT, nullptr}}; }
 
-constexpr std::size_t kLongestChain = 64; // of plugins that need each other
-
 // "hekla.architecture/1" -> "architecture"
 std::string kind_of(std::string_view interface_id) {
     const std::size_t dot = interface_id.find('.'), slash = interface_id.find('/');
@@ -52,27 +50,36 @@ std::string choices_text(std::string_view word, Texts choices) {
                : fmt::format("known are {}{}", fmt::join(choices, ", "), hint);
 }
 
+enum class Owner { may_be_anyone, must_be_trusted };
+
+bool owner_is_a_stranger(const struct stat& info, Owner owner) {
+    return owner == Owner::must_be_trusted && info.st_uid != ::geteuid() && info.st_uid != 0;
+}
+
 // Returns which other users may write to a file or folder; empty: none. The user's own group counts as the user, since
 // many systems have one group per user.
-std::string_view who_may_write(const struct stat& info) {
-    if (info.st_uid != ::geteuid() && info.st_uid != 0) return "its owner, another user";
+std::string_view who_may_write(const struct stat& info, Owner owner) {
+    if (owner_is_a_stranger(info, owner)) return "its owner, another user";
     if ((info.st_mode & S_IWOTH) != 0) return "everyone";
     return (info.st_mode & S_IWGRP) != 0 && info.st_gid != ::getegid() ? "its group" : "";
 }
 
+// Who owns the installation could replace the program as well.
+Owner owner_of(bool built_in) { return built_in ? Owner::may_be_anyone : Owner::must_be_trusted; }
+
 // Returns what to do about who_may_write().
-std::string_view remedy(const struct stat& info) {
-    return info.st_uid != ::geteuid() && info.st_uid != 0 ? "chown it to the user who runs Hekla" : "chmod go-w it";
+std::string_view remedy(const struct stat& info, Owner owner) {
+    return owner_is_a_stranger(info, owner) ? "chown it to the user who runs Hekla" : "chmod go-w it";
 }
 
 // Returns why a plugin's file is not used; empty if it is.
 std::string not_used(const fs::path& file, bool built_in) {
     struct stat info {};
     if (::stat(file.c_str(), &info) != 0) return {};
-    if (built_in) info.st_uid = ::geteuid(); // who owns the installation could replace the program as well
-    if (who_may_write(info).empty()) return {};
-    return fmt::format("plugin {} can be written by {}: not used ({})", file.string(), who_may_write(info),
-                       remedy(info));
+    const Owner owner = owner_of(built_in);
+    const std::string_view who = who_may_write(info, owner);
+    if (who.empty()) return {};
+    return fmt::format("plugin {} can be written by {}: not used ({})", file.string(), who, remedy(info, owner));
 }
 
 // Returns why a folder is not searched; empty if it is. Its parents count too, since a user who may rename them can
@@ -82,16 +89,17 @@ std::string not_searched(const fs::path& folder, bool built_in) {
     struct stat info {};
     if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
         return fmt::format("plugin folder {} does not exist", folder.string());
-    if (built_in) info.st_uid = ::geteuid();
-    if (const std::string_view who = who_may_write(info); !who.empty())
-        return fmt::format("plugin folder {} can be written by {}: not used ({})", folder.string(), who, remedy(info));
+    const Owner owner = owner_of(built_in);
+    if (const std::string_view who = who_may_write(info, owner); !who.empty())
+        return fmt::format("plugin folder {} can be written by {}: not used ({})", folder.string(), who,
+                           remedy(info, owner));
     if (built_in) return {};
     std::error_code problem;
     const fs::path real = fs::canonical(folder, problem);
     for (fs::path above = real.parent_path(); !problem && above != above.parent_path(); above = above.parent_path())
         if (::stat(above.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) == 0) {
-            info.st_uid = ::geteuid(); // in a container the owner of a mounted folder is often unknown
-            if (const std::string_view who = who_may_write(info); !who.empty())
+            // In a container the owner of a mounted folder is often unknown.
+            if (const std::string_view who = who_may_write(info, Owner::may_be_anyone); !who.empty())
                 return fmt::format("plugin folder {} is in {}, which can be written by {}: not used (chmod go-w {})",
                                    folder.string(), above.string(), who, above.string());
         }
