@@ -329,10 +329,8 @@ Status separate_tie(const plugin::Registry& registry, Model& m, plugin::Composit
     return check_separate(*m.untied, tied, graph, where);
 }
 
-} // namespace
-
-Result<Model> describe_model(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
-                             const Log& log) {
+Result<Model> describe_at(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
+                          const Log& log) {
     std::error_code ignored;
     HK_ASSIGN(const fs::path found, model::find_model_folder(given));
     if (fs::is_regular_file(found, ignored)) return describe_exported(registry, given, options);
@@ -364,11 +362,11 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     return m;
 }
 
-Result<Model> open_model(const plugin::Registry& registry, const program::RuntimeSource& device, const fs::path& given,
-                         const ModelOptions& asked, const Log& log) {
+Result<Model> open_at(const plugin::Registry& registry, const program::RuntimeSource& device, const fs::path& given,
+                      const ModelOptions& asked, const Log& log) {
     ModelOptions options = asked;
     if (device.has_device()) options.memory = device.host_memory();
-    HK_ASSIGN(Model m, describe_model(registry, given, options, log));
+    HK_ASSIGN(Model m, describe_at(registry, given, options, log));
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
     m.table = program::parameter_table(graph);
     std::optional<model::ModelFolder> folder, base; // tensors point into them
@@ -423,6 +421,18 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
         loading->loaded(m.store->shared());
     }
     return m;
+}
+
+} // namespace
+
+Result<Model> describe_model(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
+                             const Log& log) {
+    return open_newest(given, [&](const fs::path& at) { return describe_at(registry, at, options, log); });
+}
+
+Result<Model> open_model(const plugin::Registry& registry, const program::RuntimeSource& device, const fs::path& given,
+                         const ModelOptions& options, const Log& log) {
+    return open_newest(given, [&](const fs::path& at) { return open_at(registry, device, at, options, log); });
 }
 
 Result<SlotContent> read_slot_content(const plugin::Registry& registry, const fs::path& adapter, const fs::path& model,

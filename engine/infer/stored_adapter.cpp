@@ -35,16 +35,11 @@ Status check_one_adapter(const json& adapter_config, const fs::path& folder) {
                     folder.string(), (folder / "adapters").string()));
 }
 
-Result<StoredAdapter> open_stored_adapter(const fs::path& folder) {
+namespace {
+
+// Opens an adapter that Hekla trained.
+Result<StoredAdapter> open_own(const fs::path& folder) {
     StoredAdapter adapter;
-    if (is_adapter_folder(folder)) {
-        adapter.path = folder;
-        HK_ASSIGN(adapter.foreign, read_adapter_folder(folder));
-        adapter.id = adapter.foreign->id;
-        adapter.config = adapter.foreign->config;
-        HK_TRY(check_one_adapter(adapter.config, folder));
-        return adapter;
-    }
     HK_ASSIGN(adapter.path, weights_folder(folder));
     HK_ASSIGN(adapter.own, model::ModelFolder::open(adapter.path));
     const std::string file = (adapter.path / "config.json").string();
@@ -67,6 +62,19 @@ Result<StoredAdapter> open_stored_adapter(const fs::path& folder) {
     adapter.config = own.value("adapter_config", json::object());
     HK_TRY(check_one_adapter(adapter.config, adapter.path));
     adapter.weights = base.at("weights").get<std::string>();
+    return adapter;
+}
+
+} // namespace
+
+Result<StoredAdapter> open_stored_adapter(const fs::path& folder) {
+    if (!is_adapter_folder(folder)) return open_newest(folder, open_own);
+    StoredAdapter adapter;
+    adapter.path = folder;
+    HK_ASSIGN(adapter.foreign, read_adapter_folder(folder));
+    adapter.id = adapter.foreign->id;
+    adapter.config = adapter.foreign->config;
+    HK_TRY(check_one_adapter(adapter.config, folder));
     return adapter;
 }
 

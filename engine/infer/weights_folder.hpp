@@ -11,4 +11,18 @@ namespace hekla::infer {
 // Error: not_found, where it is neither.
 Result<std::filesystem::path> weights_folder(const std::filesystem::path& folder);
 
+// Returns open(folder with the weights), a Result, or open(given) where there is none. The training of a run may
+// replace the checkpoint while it is read: then the newest one is opened.
+template<typename Open>
+auto open_newest(const std::filesystem::path& given, const Open& open) {
+    constexpr int kTries = 20;
+    for (int tries = 1;; ++tries) {
+        const Result<std::filesystem::path> from = weights_folder(given);
+        auto opened = open(from.ok() ? from.value() : given);
+        std::error_code ignored;
+        if (opened.ok() || tries == kTries || !from.ok() || std::filesystem::exists(from.value(), ignored))
+            return opened;
+    }
+}
+
 } // namespace hekla::infer

@@ -75,7 +75,8 @@ struct CheckpointSearch {
     std::vector<std::string> rejected; // why each newer one was rejected, newest first
 };
 
-// Searches RUN's checkpoints from the newest on, checking hashes. A run folder that does not exist has none.
+// Searches RUN's checkpoints from the newest on, checking hashes, and again where its training removed one meanwhile. A
+// run folder that does not exist has none.
 Result<CheckpointSearch> newest_complete(const std::filesystem::path& run_dir);
 
 // Returns the steps of the checkpoint-N folders, ascending, complete or not.
@@ -95,7 +96,7 @@ Result<std::vector<int64_t>> prune_checkpoints(const std::filesystem::path& run_
                                                std::optional<int64_t> kept = {});
 
 // Removes leftovers of killed writers in RUN (temporary folders, a half-written RUN/best), but not files of running
-// writers.
+// writers. For the run's own training: who only reads a run changes nothing in it.
 void remove_stale(const std::filesystem::path& run_dir) noexcept;
 
 } // namespace hekla::model

@@ -34,7 +34,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
                                                          const program::RuntimeSource& device, const Log& log,
                                                          const TrainerEvents& events, Purpose purpose,
                                                          exchange::Communicator* ranks) {
-    constexpr int kTries = 5;
+    constexpr int kTries = 20;
     for (int tries = 1;; ++tries) {
         std::unique_ptr<TrainingRun> t(new TrainingRun(recipe, registry, device.host_memory(), log, events));
         if (ranks != nullptr) t->ranks_ = ranks;

@@ -199,6 +199,7 @@ Status TrainingRun::find_checkpoint() {
         return settle_parts(0);
     };
     if (!resumes_) return starts();
+    if (folder_.owned()) model::remove_stale(run_);
     HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
     for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
     found_ = std::move(search.found);
@@ -735,7 +736,8 @@ Status TrainingRun::measure_peak() {
     if (joined_) return {}; // rank 0 reports
     const program::Storage precision = storage_of(recipe_.train);
     HK_ASSIGN(const program::Peak peak, program::peak_of(*runtime_, precision));
-    // A device that others use at the same time measures slower: shares of a run are of the fastest that was measured for it.
+    // A device that others use at the same time measures slower: shares of a run are of the fastest that was measured
+    // for it.
     peak_flops_ = std::max(peak.flops, recorded_peak());
     if (peak.matrix_units && peak_flops_ > 0.0)
         message(fmt::format("100% of peak is {:.0f} TFLOP/s, that of the matrix units in {}", peak_flops_ / 1e12,

@@ -3,6 +3,7 @@
 #include "base/philox.hpp"
 #include "temporary.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <doctest/doctest.h>
@@ -214,6 +215,34 @@ TEST_CASE("any damage falls back to the previous checkpoint, with a reason") {
         CHECK(newest(folder.path(), &why) == 20);
         CHECK(names_in(folder.path()) == "checkpoint-10 checkpoint-20");
     }
+}
+
+TEST_CASE("the newest checkpoint is found while each is removed as soon as there is a newer one") {
+    TemporaryFolder folder;
+    REQUIRE(save(folder.path(), 1).ok());
+    std::atomic<bool> ended = false;
+    std::string problem;
+    std::thread training([&] {
+        for (int64_t step = 2; step <= 300 && problem.empty(); ++step) {
+            const Status saved = save(folder.path(), step);
+            const Result<std::vector<int64_t>> removed = prune_checkpoints(folder.path(), 1, step);
+            if (!saved.ok() || !removed.ok()) problem = saved.ok() ? removed.message() : saved.message();
+        }
+        ended = true;
+    });
+    int64_t before = 1;
+    while (!ended) {
+        const auto search = newest_complete(folder.path());
+        if (!search.ok() || !search->found || search->found->step < before || !search->rejected.empty()) {
+            CHECK_MESSAGE(search.ok(), search.message());
+            if (search.ok()) CHECK(search->found);
+            if (search.ok()) CHECK(search->rejected == std::vector<std::string>());
+            break;
+        }
+        before = search->found->step;
+    }
+    training.join();
+    CHECK(problem == "");
 }
 
 TEST_CASE("if all are damaged there is none, with every reason, newest first") {
