@@ -139,8 +139,14 @@ refused "the entry '/anifest.json' would be written out of the folder" hekla plu
 [ ! -e ifest.json ] && [ ! -e /anifest.json ]
 # Many files.
 mkdir many
-(cd many && for i in $(seq 9990); do : >"$i"; done && logged cmake -E tar cf ../bad/many.zip --format=zip -- *)
+(cd many && for i in $(seq 9990); do echo "$i" >"$i"; done && logged cmake -E tar cf ../bad/many.zip --format=zip -- *)
 refused 'bad/many.zip: has no plugin' hekla plugin install bad/many.zip
+# An archive that another program empties while it is unpacked: what was read and hashed is what counts.
+mkdir unpacked
+(until compgen -G "$place/unpacked/hekla-*/1" >compgen.log; do :; done; : >bad/many.zip) &
+refused 'bad/many.zip: has no plugin' env TMPDIR="$place/unpacked" hekla plugin install bad/many.zip
+wait
+[ ! -s bad/many.zip ]
 head -c 400 bad/sources.zip >bad/short.zip
 refused 'bad/short.zip: its zip archive cannot be read' hekla plugin install bad/short.zip
 printf 'text' >bad/text.tar.gz
