@@ -45,7 +45,7 @@ public:
     Status fill_slot(int64_t slot, const std::vector<std::vector<float>>& values);
 
 private:
-    // model: options.model, or the checkpoint that it stands for.
+    // model: options.model, or a checkpoint of that run.
     static Result<std::unique_ptr<Generation>>
     open(const CallEnvironment& environment, const hk_generate_options& options, const std::filesystem::path& model);
     Generation(const CallEnvironment& environment, const hk_generate_options& options)
