@@ -135,7 +135,11 @@ struct RotarySettings {
     // Refuses settings that do not fit a head.
     void check(int64_t head_dim) const {
         const int64_t width = rotated(head_dim), half = (width + 1) / 2;
-        if (width < 1 || 2 * half > head_dim)
+        if (width < 1 || width > head_dim)
+            throw unsupported("partial_rotary_factor = " + std::to_string(partial_factor) + " rotates " +
+                              std::to_string(width) + " features of a head of " + std::to_string(head_dim) +
+                              "; expected 1 or more, and not more than there are");
+        if (2 * half > head_dim)
             throw unsupported("rotary positions rotate " + std::to_string(2 * half) + " features, but head_dim is " +
                               std::to_string(head_dim) + ": head_dim must be even");
         if (type == "dynamic" && width <= 2)

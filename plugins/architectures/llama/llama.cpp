@@ -141,10 +141,9 @@ private:
                         key + " is '" + type + "', expected full_attention or sliding_attention");
                 wanted = type == kSliding;
             }
-            require(!wanted || windows,
-                    (listed ? key : "layer " + std::to_string(i)) + " is sliding_attention, but " +
-                        (used ? "sliding_window is null" : "use_sliding_window is false") +
-                        ": set the number of tokens that such a layer sees, or make it full_attention");
+            require(!wanted || windows, (listed ? key : "layer " + std::to_string(i)) + " is sliding_attention, but " +
+                                            (used ? "sliding_window is null" : "use_sliding_window is false") +
+                                            ": set it, or make the layer full_attention");
             windowed_[i] = wanted ? 1 : 0;
         }
     }
@@ -169,6 +168,10 @@ public:
         if (!s_.num_key_value_heads) s_.num_key_value_heads = s_.num_heads;
         require_heads(s_.num_heads, *s_.num_key_value_heads, "num_attention_heads", "num_key_value_heads");
         rotary_.check(*s_.head_dim);
+        const int64_t rotated = rotary_.rotated(*s_.head_dim);
+        require(!v_.even_rotation || rotated % 2 == 0,
+                "rotary positions rotate " + std::to_string(rotated) + " of the " + std::to_string(*s_.head_dim) +
+                    " features of a head: partial_rotary_factor must give an even number");
         if (s_.pad_token_id && *s_.pad_token_id >= s_.vocab_size) s_.pad_token_id.reset(); // of a larger vocabulary
         if (v_.query_scalar) {
             require(s_.query_scalar > 0.0, "query_pre_attn_scalar must be above 0");

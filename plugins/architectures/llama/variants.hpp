@@ -61,8 +61,9 @@ struct Variant {
     int64_t period = 0;
     const char* period_key = ""; // an older key with the period
     Rotated rotated = Rotated::all;
-    bool interleaved = false;  // rotated pairs are (2i, 2i + 1)
-    bool rope_by_type = false; // rope_parameters differ by layer type
+    bool interleaved = false;   // rotated pairs are (2i, 2i + 1)
+    bool even_rotation = false; // the reference cannot rotate an odd number of features
+    bool rope_by_type = false;  // rope_parameters differ by layer type
     RotaryDefaults rotary{};
     bool scaled_embedding = false; // by the root of the width
     bool multipliers = false;      // embedding_multiplier, attention_multiplier, residual_multiplier, logits_scaling
@@ -110,7 +111,7 @@ constexpr Variant kVariants[] = {
      .period_key = "sliding_window_pattern", .rotated = Rotated::windows, .interleaved = true, .logit_scale = true},
     {.id = "stablelm", .norm = Norm::layer, .head_norm = HeadNorm::own, .bias_key = "use_qkv_bias",
      .parallel_key = true, .head_dim = false, .epsilon_key = "layer_norm_eps",
-     .residual_dropout_key = "hidden_dropout", .rotary = {.partial_factor = 0.25}},
+     .residual_dropout_key = "hidden_dropout", .even_rotation = true, .rotary = {.partial_factor = 0.25}},
     {.id = "glm4",
      .norms = {"input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"},
      .bias_key = "attention_bias", .joined_gate = true, .interleaved = true, .rotary = {.partial_factor = 0.5}},
