@@ -4,9 +4,10 @@ options, keys that transformers or others know, nulls, missing keys, nested keys
 classes and model types of others. For each the outputs must be equal, or Hekla must refuse the model by name; none may be
 silently different.
 
-Usage: random_configs.py HEKLA PLUGINS [--count N] [--seed N] [--keep FOLDER]
+Usage: random_configs.py HEKLA PLUGINS [--count N] [--seed N] [--keep FOLDER] [--only FAMILY ...]
   PLUGINS   plugins/architectures: the manifests name the classes
   --keep    the folder for those that differ
+  --only    these families alone
 
 Prints a line for each family: equal, refused, and those that transformers itself cannot compute (not counted). The exit
 status is 1 if one differs, 77 without PyTorch or transformers.
@@ -52,8 +53,26 @@ def rotary(r, config):
     if kind != "default": rope["factor"] = r.choice([2.0, 4.0])
     if kind == "llama3": rope.update(low_freq_factor=1.0, high_freq_factor=r.choice([2.0, 4.0]))
     if kind in ("llama3", "yarn") and r.random() < 0.6: rope["original_max_position_embeddings"] = r.choice([8, 16])
-    if kind == "longrope": rope.update(short_factor=[1.0] * 64, long_factor=[2.0] * 64)
+    if kind == "yarn" and r.random() < 0.5:
+        rope.update(r.choice([{"beta_fast": 4.0, "beta_slow": 1.0}, {"attention_factor": 1.3}, {"truncate": False},
+                              {"mscale": 1.0, "mscale_all_dim": 0.5}]))
+    if kind == "longrope":  # fit_longrope() corrects the lengths of most
+        rope.update(short_factor=[1.0] * 64, long_factor=[2.0] * 64)
+        if r.random() < 0.6: rope["original_max_position_embeddings"] = r.choice([4, 16])
+        if r.random() < 0.3: del rope["factor"]
+    if kind == "dynamic": config["max_position_embeddings"] = r.choice([4, 8, 16])  # shorter than the rows
     config["rope_parameters"] = rope
+
+
+def fit_longrope(r, config):
+    """Gives the lists of longrope the length that the heads need."""
+    width = config.get("head_dim") or config.get("hidden_size", 0) // max(config.get("num_attention_heads", 1), 1)
+    rope = config.get("rope_parameters") or {}
+    for one in [rope, *(x for x in rope.values() if isinstance(x, dict))]:
+        if "short_factor" not in one: continue
+        half = int(width * one.get("partial_rotary_factor", 1.0)) // 2
+        one["short_factor"] = [1.0 + r.random() for _ in range(half)]
+        one["long_factor"] = [1.0 + 4 * r.random() for _ in range(half)]
 
 
 def decoder(r):
@@ -80,6 +99,123 @@ def qwen3(r):
              max_window_layers=r.choice([0, 1, 2]))
     if r.random() < 0.3:
         c["layer_types"] = [r.choice(["full_attention", "sliding_attention"]) for _ in range(c["num_hidden_layers"])]
+    return c
+
+
+def layer_types(r, c, share=0.5):
+    if r.random() < share:
+        c["layer_types"] = [r.choice(["full_attention", "sliding_attention"]) for _ in range(c["num_hidden_layers"])]
+
+
+def without(c, *keys):
+    return {k: v for k, v in c.items() if k not in keys}
+
+
+def grouped(r):
+    """A decoder with fewer heads for keys and values."""
+    c = decoder(r)
+    c.update(num_key_value_heads=r.choice([1, c["num_attention_heads"]]), rms_norm_eps=r.choice([1e-6, 1e-5, 1e-2]))
+    return c
+
+
+def qwen2(r):
+    c = without(qwen3(r), "attention_bias", "head_dim")
+    if r.random() < 0.2: c["head_dim"] = 8
+    return c
+
+
+def mistral(r):
+    c = without(grouped(r), "attention_bias")
+    c.update(sliding_window=r.choice([None, 3, 4, 100]), head_dim=r.choice([None, 4, 8]))
+    return c
+
+
+def ministral(r):
+    c = dict(mistral(r), head_dim=r.choice([4, 8]))
+    layer_types(r, c)
+    return c
+
+
+def ministral3(r):
+    c = mistral(r)
+    rope = c.setdefault("rope_parameters", {"rope_type": "default", "rope_theta": 1e4})
+    rope.update(llama_4_scaling_beta=r.choice([0.1, 0.5]), original_max_position_embeddings=r.choice([2, 4]))
+    return c
+
+
+def smollm3(r):
+    c = grouped(r)
+    c.update(mlp_bias=r.random() < 0.4, use_sliding_window=r.random() < 0.5, sliding_window=r.choice([None, 3]),
+             no_rope_layer_interval=r.choice([2, 4]))
+    if r.random() < 0.5: c["no_rope_layers"] = [r.choice([0, 1]) for _ in range(c["num_hidden_layers"])]
+    layer_types(r, c, 0.3)
+    return c
+
+
+def granite(r):
+    return dict(grouped(r), mlp_bias=r.random() < 0.4, embedding_multiplier=r.choice([1.0, 3.0]), logits_scaling=r.choice([1.0, 4.0]),
+                attention_multiplier=r.choice([0.1, 1.0]), residual_multiplier=r.choice([0.3, 1.0]))
+
+
+def olmo3(r):
+    c = dict(grouped(r), sliding_window=r.choice([3, 4]))
+    layer_types(r, c)
+    return c
+
+
+def phi3(r):
+    c = without(grouped(r), "attention_bias")
+    c.update(sliding_window=r.choice([None, 3, 4]), original_max_position_embeddings=r.choice([4, 8, 16]))
+    rope = c.get("rope_parameters")
+    if rope and rope["rope_type"] not in ("default", "longrope"): c["rope_parameters"] = dict(rope_type="default", rope_theta=500.0)
+    if rope and r.random() < 0.6: c["rope_parameters"]["partial_rotary_factor"] = r.choice([0.5, 1.0])
+    return c
+
+
+def gemma(r):
+    return dict(grouped(r), head_dim=r.choice([4, 8]))
+
+
+def gemma2(r):
+    c = gemma(r)
+    c["hidden_activation"] = c.pop("hidden_act")
+    c.update(sliding_window=r.choice([3, 4]), query_pre_attn_scalar=r.choice([4, 12]), attn_logit_softcapping=None,
+             final_logit_softcapping=r.choice([None, 2.0]))
+    layer_types(r, c)
+    return c
+
+
+def gemma3_text(r):
+    c = gemma2(r)
+    rope = {k: c["rope_parameters"] for k in ("full_attention", "sliding_attention") if r.random() < 0.7 and "rope_parameters" in c}
+    c.pop("rope_parameters", None)
+    if rope: c["rope_parameters"] = {k: dict(v) for k, v in rope.items()}
+    if r.random() < 0.3: c["sliding_window_pattern"] = 2
+    return c
+
+
+def arcee(r):
+    return dict(grouped(r), mlp_bias=r.random() < 0.4, head_dim=r.choice([None, 4, 8]), hidden_act=r.choice(["relu2", "silu"]))
+
+
+def cohere2(r):
+    c = without(grouped(r), "rms_norm_eps")
+    c.update(layer_norm_eps=r.choice([1e-5, 1e-2]), logit_scale=r.choice([0.0625, 1.0, 2.0]), sliding_window=r.choice([3, 4]))
+    layer_types(r, c)
+    return c
+
+
+def stablelm(r):
+    c = without(grouped(r), "rms_norm_eps", "attention_bias")
+    c.update(layer_norm_eps=r.choice([1e-5, 1e-2]), use_qkv_bias=r.random() < 0.5, qk_layernorm=r.random() < 0.5,
+             use_parallel_residual=r.random() < 0.5)
+    if "rope_parameters" in c and r.random() < 0.5: c["rope_parameters"]["partial_rotary_factor"] = r.choice([0.5, 1.0])
+    return c
+
+
+def glm4(r):
+    c = dict(grouped(r), head_dim=r.choice([4, 8]))
+    if "rope_parameters" in c and r.random() < 0.5: c["rope_parameters"]["partial_rotary_factor"] = r.choice([0.5, 1.0])
     return c
 
 
@@ -190,7 +326,9 @@ def vit(r):
                 hidden_act=r.choice(["gelu", "relu"]), layer_norm_eps=r.choice([1e-12, 1e-3]))
 
 
-FAMILIES = {"llama": llama, "qwen3": qwen3, "gpt_neox": gpt_neox, "gpt2": gpt2, "openai-gpt": openai_gpt, "bert": bert,
+FAMILIES = {"llama": llama, "qwen3": qwen3, "qwen2": qwen2, "mistral": mistral, "ministral": ministral, "ministral3": ministral3,
+            "smollm3": smollm3, "granite": granite, "olmo2": grouped, "olmo3": olmo3, "phi3": phi3, "gemma": gemma, "gemma2": gemma2,
+            "gemma3_text": gemma3_text, "arcee": arcee, "cohere2": cohere2, "stablelm": stablelm, "glm4": glm4, "gpt_neox": gpt_neox, "gpt2": gpt2, "openai-gpt": openai_gpt, "bert": bert,
             "roberta": roberta, "albert": albert, "deberta": deberta, "deberta-v2": deberta_v2, "distilbert": distilbert,
             "flaubert": flaubert, "xlnet": xlnet, "t5": t5, "bart": bart, "marian": marian, "vit": vit}
 
@@ -261,7 +399,7 @@ def edit(r, config, classes, model_type):
             config["architectures"] = [r.choice(classes)]
             done.append(f"architectures = {config['architectures']}")
         elif r.random() < 0.5:
-            config["model_type"] = r.choice(["llama", "granite", "bert", "gpt2", "mistral"])
+            config["model_type"] = r.choice(["llama", "granite", "bert", "gpt2", "mistral", "cohere", "qwen3_moe"])
             done.append(f"model_type = {config['model_type']}")
     return done
 
@@ -269,7 +407,8 @@ def edit(r, config, classes, model_type):
 def random_model(r, model_type, cls):
     config_class = T.CONFIG_MAPPING[model_type]
     given = FAMILIES[model_type](r)
-    base = config_class()
+    if r.random() < 0.9: fit_longrope(r, given)
+    base = config_class(**({"head_dim": 8} if model_type == "ministral" else {}))
     given.update({k: 0.0 for k, v in base.to_dict().items() if any(d in k for d in DROPOUT) and isinstance(v, float)})
     config = config_class(**given)
     config._attn_implementation = "eager"
@@ -371,13 +510,14 @@ def write_case(r, folder, manifest, model_type, reference, all_classes):
     return done, computed
 
 
-def arguments(about):
+def arguments(about, more={}):
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hekla")
     parser.add_argument("plugins", type=pathlib.Path)
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=pathlib.Path)
+    for flag, options in more.items(): parser.add_argument(flag, **options)
     return parser.parse_args()
 
 
@@ -428,7 +568,7 @@ def compare(a, write, library):
 
 
 def main():
-    a = arguments(__doc__)
+    a = arguments(__doc__, {"--only": {"nargs": "+", "default": [], "metavar": "FAMILY"}})
     cases = []
     for manifest in sorted(a.plugins.glob("*/manifest.json")):
         for part in json.loads(manifest.read_text())["provides"]:
@@ -439,7 +579,7 @@ def main():
     classes = [c["class"] for _, _, c in cases] + ["GraniteForCausalLM", "NoSuchModel"]
     by_type = collections.defaultdict(list)
     for case in cases: by_type[case[1]].append(case)
-    types = sorted(by_type)
+    types = sorted(t for t in by_type if not a.only or t in a.only)
 
     def write(number, folder):
         r = random.Random(f"{a.seed}/{number}")
