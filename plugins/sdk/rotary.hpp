@@ -39,6 +39,7 @@ struct RotarySettings {
     std::vector<double> short_factor, long_factor;                  // of longrope
     std::optional<double> query_scaling;                            // llama_4_scaling_beta
     std::string layer_type{};                                       // as in RotaryDefaults
+    bool from_scaling = false;                                      // rope_scaling was read
 
     static RotarySettings read(const Config& c, const RotaryDefaults& defaults = {}) {
         const auto has_members = [&](const std::string& object) {
@@ -47,9 +48,10 @@ struct RotarySettings {
             return any;
         };
         RotarySettings r;
+        r.from_scaling = defaults.scaling && has_members("rope_scaling.");
         r.layer_type = defaults.layer_type != nullptr ? defaults.layer_type : "";
         const std::string parameters = "rope_parameters." + (r.layer_type.empty() ? "" : r.layer_type + ".");
-        const std::string object = defaults.scaling && has_members("rope_scaling.") ? "rope_scaling." : parameters;
+        const std::string object = r.from_scaling ? "rope_scaling." : parameters;
         r.base = c.real(defaults.theta_key, defaults.theta);
         if (!r.layer_type.empty()) r.base = c.real(parameters + "rope_theta", r.base);
         r.base = c.real(object + "rope_theta", r.base);
@@ -158,6 +160,7 @@ struct RotarySettings {
         const auto given = [&](const char* key, const std::optional<double>& value) {
             if (value) out.set(object + key, *value);
         };
+        if (from_scaling) out.set_null("rope_scaling"); // where it stays in the file, rope_parameters is not read
         out.set(object + "rope_type", type);
         out.set(object + "rope_theta", base);
         if (partial) out.set(object + "partial_rotary_factor", partial_factor);
