@@ -6,7 +6,7 @@ target_compile_definitions(test_parity PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekl
 # Every fixture with subgroups of 4, 8 and 16 (lavapipe's subgroup size is its vector width, fixed per process), 16 KB
 # of shared memory and no 16-bit storage.
 file(GLOB parity_models CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/models/*
-  ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/models-extra/*)
+  ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/models-extra/* ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/families/*)
 foreach(width 128 256 512)
   add_test(NAME parity_width_${width}
     COMMAND hekla verify --shared-memory 16384 --disable storage_16bit ${parity_models})

@@ -107,6 +107,13 @@ TEST_CASE("other sizes: one token, primes, heads of odd width, rows longer than 
     check(verify("--validate verify", folders), folders.size());
 }
 
+TEST_CASE("the decoders of the Llama family") {
+    const std::vector<fs::path> folders = fixtures("families");
+    REQUIRE(folders.size() == 14);
+    check(verify("verify --reference", folders), folders.size());
+    check(verify("verify", folders), folders.size());
+}
+
 TEST_CASE("16 KB of shared memory and no 16-bit storage") {
     std::vector<fs::path> folders = fixtures("models-extra");
     check(verify("verify --shared-memory 16384 --disable storage_16bit", folders), folders.size());
