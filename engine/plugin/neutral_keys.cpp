@@ -34,6 +34,21 @@ bool was_read(const std::set<std::string>& read, const std::string& key) { // it
     return member != read.end() && member->starts_with(below);
 }
 
+// Refuses members of an object, and of objects in it, that were not read.
+Status check_members(const json& object, const std::string& path, const std::set<std::string>& read,
+                     const std::string& where, const std::string& what) {
+    if (!object.is_object()) return {};
+    for (const auto& [member, inner] : object.items()) {
+        const std::string key = fmt::format("{}.{}", path, member);
+        if (inner.is_null() || read.contains(key)) continue;
+        if (!was_read(read, key))
+            return unsupported(fmt::format("{}{} is {}, which {} does not know: use a model without it", where, key,
+                                           in_json(inner), what));
+        HK_TRY(check_members(inner, key, read, where, what));
+    }
+    return {};
+}
+
 bool has_parameter(const Provided& provided, std::string_view key) {
     return std::ranges::find(provided.parameters, key) != provided.parameters.end();
 }
@@ -154,11 +169,7 @@ Status check_neutral_keys(const Provided& provided, const json& given, const jso
         if (value.is_null() || read.contains(key) || !was_read(read, key)) continue;
         if (!value.is_object() && !value.is_array())
             return invalid_argument(fmt::format("{}{} is {}, expected an object", where, key, in_json(value)));
-        if (!value.is_object()) continue;
-        for (const auto& [member, inner] : value.items())
-            if (!inner.is_null() && !was_read(read, fmt::format("{}.{}", key, member)))
-                return unsupported(fmt::format("{}{}.{} is {}, which {} does not know: use a model without it", where,
-                                               key, member, in_json(inner), what));
+        HK_TRY(check_members(value, key, read, where, what));
     }
     return {};
 }
