@@ -7,6 +7,7 @@
 #include "infer/peft_adapter.hpp"
 #include "infer/read_adapter.hpp"
 #include "infer/tensors.hpp"
+#include "model/text_part.hpp"
 #include "model/weights.hpp"
 #include "plugin/model_names.hpp"
 #include "plugin/named_model.hpp"
@@ -96,6 +97,21 @@ void divide_prefix(Fixture& f, std::size_t layers, std::span<const model::Tensor
     }
 }
 
+// Gives gradients and stepped parameters of a multimodal folder the names of the language model alone.
+void rename_text_part(Fixture& f) {
+    Tensors renamed;
+    for (auto& [name, tensor] : f.expected) {
+        std::string own = name;
+        for (const char* part : {".language_model.model.", ".model.language_model."})
+            if (const std::size_t at = own.find(part); at != std::string::npos)
+                own.replace(at, std::string_view(part).size(), ".model.");
+        if (const std::size_t at = own.find(".language_model.lm_head."); at != std::string::npos)
+            own.replace(at, std::string_view(".language_model").size(), "");
+        renamed.emplace(std::move(own), std::move(tensor));
+    }
+    f.expected = std::move(renamed);
+}
+
 // Adds tensors of adapters to the parameters; what is not among them is frozen.
 Status add_adapters(const Fixture& fixture, std::span<const model::TensorView> tensors, FixtureModel& m) {
     for (const auto& [name, value] : m.graph.parameters()) m.frozen.insert(name);
@@ -137,9 +153,11 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
     Fixture f;
     f.folder = folder;
     HK_ASSIGN(const json info, read_json(folder / "fixture.json"));
-    HK_ASSIGN(f.config, read_json(folder / "config.json"));
+    HK_ASSIGN(const json config, read_json(folder / "config.json"));
+    f.config = model::text_part(config);
     HK_ASSIGN(f.inputs, read_tensors(folder / "inputs.safetensors"));
     HK_ASSIGN(f.expected, read_tensors(folder / "expected.safetensors"));
+    if (f.config != config) rename_text_part(f);
     if (infer::is_adapter_folder(folder / kAdapterFolder)) {
         rename_for_adapter(f);
         HK_ASSIGN(const infer::AdapterFolder adapter, infer::read_adapter_folder(folder / kAdapterFolder));

@@ -30,7 +30,8 @@ struct JsonText {
 // Maps the tensor names in a model's files to those of the architecture. Applied by the model room.
 struct NameRules {
     std::string_view prefix; // may be missing in files, e.g. "transformer."
-    TextPairs renames;       // suffix in a file -> suffix of the parameter: "gamma" -> "weight"
+    TextPairs renames;       // ending in a file -> ending of the parameter: "gamma" -> "weight"; with a dot at its
+                             // end a beginning: "language_model." -> ""
     Texts ignore;            // tensors to skip; patterns with *, e.g. "*.attn.bias"
     TextPairs ties;          // name that files may contain in addition -> the parameter that it equals
 };

@@ -8,8 +8,9 @@ namespace hekla::plugin {
 
 model::NameRules model_rules(const NameRules& manifest, bool body) {
     model::NameRules rules;
-    for (const auto& [from, to] : manifest.renames)
-        rules.renames.push_back({model::Rename::Where::suffix, std::string(from), std::string(to)});
+    for (const auto& [from, to] : manifest.renames) // a beginning ends with a dot
+        rules.renames.push_back({from.ends_with('.') ? model::Rename::Where::prefix : model::Rename::Where::suffix,
+                                 std::string(from), std::string(to)});
     if (!manifest.prefix.empty()) rules.optional_prefixes.emplace_back(manifest.prefix);
     rules.ignorable.assign(manifest.ignore.begin(), manifest.ignore.end());
     for (const auto& [alias, parameter] : manifest.ties) {

@@ -49,7 +49,15 @@ model::DType written_type(const model::TensorView& tensor, std::optional<model::
 Result<std::string> config_text(const StoredModel& m, std::optional<model::DType> asked) {
     HK_ASSIGN(const std::string written, m.composition->write_config());
     HK_ASSIGN(ordered_json config, parse_ordered_json_object(written, "config.json"));
-    config["architectures"] = ordered_json::array({m.reference->name});
+    // The class of a multimodal folder is written as the language model's, which its manifest lists before it.
+    const plugin::ReferenceClass* written_class = m.reference;
+    if (m.reference->name.ends_with("ForConditionalGeneration"))
+        for (const plugin::ReferenceClass& one : m.composition->architecture().classes)
+            if (one.head == m.reference->head) {
+                written_class = &one;
+                break;
+            }
+    config["architectures"] = ordered_json::array({written_class->name});
     std::optional<model::DType> type;
     bool uniform = true;
     for (const SavedTensor& tensor : m.tensors) {

@@ -1,0 +1,14 @@
+// The language model of a folder that also reads images or sounds: Gemma 3, Mistral 3 and others have its settings in
+// text_config, which alone is computed here.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+namespace hekla::model {
+
+// Returns the configuration of the language model: text_config, completed by what the whole has for it (classes, special
+// tokens, whether the decoder is the embedding). Returns the configuration unchanged if it has no text_config with a
+// model_type.
+nlohmann::json text_part(const nlohmann::json& config);
+
+} // namespace hekla::model
