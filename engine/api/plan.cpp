@@ -222,7 +222,7 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     events.own_threads = context.own_threads();
     Report report;
     std::optional<train::TrainingRun::Times> times;
-    const auto take = [&](train::TrainingRun::Plan plan) {
+    const auto take = [&](train::TrainingPlan plan) {
         report.rows = plan.rows;
         report.length = plan.length;
         report.units = plan.steps_left;

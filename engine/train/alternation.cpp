@@ -36,6 +36,8 @@ Result<std::set<std::size_t>> losses_of(std::string_view entry, std::span<const 
 
 } // namespace
 
+Alternation::Alternation() : turns_{{{}, {0}, 1.0}}, classes_{{{}, program::kOptimizerState}}, cycle_{0} {}
+
 Result<Alternation> Alternation::create(std::span<const std::string> cycle, const graph::Graph& described,
                                         const std::set<std::string, std::less<>>& frozen) {
     Alternation result;
@@ -49,6 +51,7 @@ Result<Alternation> Alternation::create(std::span<const std::string> cycle, cons
                                             "them in the objective by for_parameters",
                                             fmt::join(names, ", ")));
     result.turns_.clear();
+    result.classes_.clear();
     result.cycle_.clear();
     for (const std::string& entry : cycle) {
         HK_ASSIGN(std::set<std::size_t> losses, losses_of(entry, names));

@@ -13,8 +13,7 @@ namespace hekla::train {
 
 class Alternation {
 public:
-    // One turn of all losses and parameters, for every step.
-    Alternation() : turns_(1), cycle_{0} {}
+    Alternation(); // one turn of all losses and parameters, for every step
     // cycle: train.alternate, the losses of one step after the other, several with '+'. described: the graph before it
     // is differentiated. Errors: a name that no loss has, or a loss that no step minimizes; losses that do not name
     // their parameters; those of loss_groups().
@@ -25,6 +24,9 @@ public:
     struct Class {
         std::set<std::string, std::less<>> parameters; // empty without train.alternate: all
         std::string state;                             // of the store: their OptimizerState
+        bool contains(const std::string& parameter) const {
+            return parameters.empty() || parameters.contains(parameter);
+        }
     };
     struct Turn {
         std::set<std::size_t> losses;     // of the graph; empty: all
@@ -32,8 +34,8 @@ public:
         double share = 1.0;               // of the steps
     };
 
-    bool on() const { return !classes_.empty(); }
-    const std::vector<Turn>& turns() const { return turns_; } // different ones
+    bool on() const { return !classes_.front().parameters.empty(); } // with train.alternate
+    const std::vector<Turn>& turns() const { return turns_; }        // different ones
     const std::vector<Class>& classes() const { return classes_; }
     // Returns the turn of the update that follows `step` applied or skipped ones.
     std::size_t turn_of(int64_t step) const { return cycle_[static_cast<std::size_t>(step) % cycle_.size()]; }

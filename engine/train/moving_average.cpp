@@ -1,6 +1,7 @@
 #include "train/moving_average.hpp"
 
 #include "graph/builder.hpp"
+#include "model/finite.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -40,14 +41,14 @@ Result<MovingAverage::Update> MovingAverage::update_of(const std::vector<program
     return update;
 }
 
-Result<std::unique_ptr<MovingAverage>> MovingAverage::create(program::Runtime& runtime, program::ParameterStore& store,
-                                                             std::vector<std::string> names, double decay) {
-    std::unique_ptr<MovingAverage> average(new MovingAverage());
-    average->store_ = &store;
-    average->names_ = std::move(names);
-    average->decay_ = decay;
-    HK_ASSIGN(const Update update, update_of(store.table(), average->names_));
-    HK_ASSIGN(average->program_, program::Program::compile(runtime, update.graph, store, update.options));
+Result<MovingAverage> MovingAverage::create(program::Runtime& runtime, program::ParameterStore& store,
+                                            std::vector<std::string> names, double decay) {
+    MovingAverage average;
+    average.store_ = &store;
+    average.names_ = std::move(names);
+    average.decay_ = decay;
+    HK_ASSIGN(const Update update, update_of(store.table(), average.names_));
+    HK_ASSIGN(average.program_, program::Program::compile(runtime, update.graph, store, update.options));
     return average;
 }
 
@@ -60,6 +61,7 @@ Status MovingAverage::begin() {
 }
 
 Status MovingAverage::update(uint32_t applied) {
+    if (program_ == nullptr) return {};
     const auto n = static_cast<double>(applied);
     HK_TRY(program_->set_scalar(kDecay, static_cast<float>(std::min(decay_, (1.0 + n) / (10.0 + n)))));
     return program_->run();
@@ -86,35 +88,31 @@ Status MovingAverage::swap() {
     return {};
 }
 
-std::vector<model::TensorSource> MovingAverage::tensors() const {
-    std::vector<model::TensorSource> all;
+StateFile MovingAverage::state() const {
+    StateFile file{"ema"};
     for (const std::string& name : names_) {
-        model::TensorSource source;
-        source.name = name;
-        source.dtype = model::DType::f32;
-        source.dims = store_->find(name)->shape.vector();
-        source.stream = [this, name, size = static_cast<std::size_t>(store_->find(name)->shape.elements())](
-                            const model::Sink& sink) -> Status {
-            HK_ASSIGN(const ResourceArray<std::byte> bytes, store_->download_state(state_of(name)));
+        const graph::Shape shape = store_->find(name)->shape;
+        StateTensor& tensor = file.tensors.emplace_back();
+        tensor.source.name = name;
+        tensor.source.dtype = model::DType::f32;
+        tensor.source.dims = shape.vector();
+        tensor.source.stream = [store = store_, name,
+                                size = static_cast<std::size_t>(shape.elements())](const model::Sink& sink) -> Status {
+            HK_ASSIGN(const ResourceArray<std::byte> bytes, store->download_state(state_of(name)));
             return sink(std::span(bytes).first(size * sizeof(float)));
         };
-        all.push_back(std::move(source));
+        tensor.source = model::finite_source(std::move(tensor.source));
+        tensor.load = [store = store_, name, shape](const model::TensorView& stored,
+                                                    const std::filesystem::path& folder) -> Status {
+            if (stored.dims != shape.vector())
+                return corrupt(fmt::format("{}: the average of {} is {}, this model has {}", folder.string(), name,
+                                           model::format_dims(stored.dims), shape.text()));
+            std::vector<float> values(static_cast<std::size_t>(shape.elements()));
+            HK_TRY(model::load_float32(stored, values));
+            return store->upload_state(state_of(name), std::as_bytes(std::span(values)));
+        };
     }
-    return all;
-}
-
-Status MovingAverage::load(const model::Weights& weights) {
-    for (const std::string& name : names_) {
-        HK_ASSIGN(const model::TensorView* tensor, weights.get(name));
-        const graph::Shape& shape = store_->find(name)->shape;
-        if (tensor->dims != shape.vector())
-            return corrupt(fmt::format("{}: {} is {}, this model has {}", weights.path().string(), name,
-                                       model::format_dims(tensor->dims), shape.text()));
-        std::vector<float> values(static_cast<std::size_t>(shape.elements()));
-        HK_TRY(model::load_float32(*tensor, values));
-        HK_TRY(store_->upload_state(state_of(name), std::as_bytes(std::span(values))));
-    }
-    return {};
+    return file;
 }
 
 } // namespace hekla::train

@@ -2,8 +2,8 @@
 // is evaluated and saved at the end instead of the weights.
 #pragma once
 
-#include "model/weights.hpp"
 #include "program/program.hpp"
+#include "train/run/state_tensor.hpp"
 
 #include <memory>
 #include <string>
@@ -14,10 +14,12 @@ namespace hekla::train {
 // An exponential moving average of a store's parameters. Thread: one at a time, that of the store.
 class MovingAverage {
 public:
+    MovingAverage() = default; // of no parameter: no function does anything
+
     // Averages the parameters `names`. decay: below 1; the first updates have more weight, by (1 + n) / (10 + n). The
     // store must outlive this.
-    static Result<std::unique_ptr<MovingAverage>> create(program::Runtime& runtime, program::ParameterStore& store,
-                                                         std::vector<std::string> names, double decay);
+    static Result<MovingAverage> create(program::Runtime& runtime, program::ParameterStore& store,
+                                        std::vector<std::string> names, double decay);
 
     // The program of an update, which create() compiles for the tensors of a table.
     struct Update {
@@ -32,13 +34,11 @@ public:
     Status rehearse();               // runs an update and drops its result
     Status swap();                   // exchanges weights and averages
 
-    // Returns the averages under the names of the parameters. `this` must outlive the result.
-    std::vector<model::TensorSource> tensors() const;
-    // Errors: a tensor is missing or has another shape.
-    Status load(const model::Weights& weights);
+    // Returns the averages, under the names of the parameters; a file without tensors if there are none. The store must
+    // outlive the result.
+    StateFile state() const;
 
 private:
-    MovingAverage() = default;
     program::ParameterStore* store_ = nullptr;
     std::unique_ptr<program::Program> program_;
     std::vector<std::string> names_;

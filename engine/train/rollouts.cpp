@@ -193,11 +193,21 @@ std::vector<std::string> Rollouts::reward_names() const {
     return names;
 }
 
-bool Rollouts::due(int64_t step) const {
+bool Rollouts::is_due(int64_t step) const {
     return !buffer_ || static_cast<int64_t>(buffer_->iteration) != step / shape_.steps();
 }
 
-int64_t Rollouts::end_of_iteration(int64_t step) const { return (step / shape_.steps() + 1) * shape_.steps(); }
+int64_t Rollouts::end(int64_t step, int64_t last) const {
+    return std::min(last, (step / shape_.steps() + 1) * shape_.steps());
+}
+
+std::vector<std::pair<std::string, double>> Rollouts::metrics() const { return buffer_->metrics; }
+
+Status Rollouts::make_fields(std::span<const batch::DrawnExample> examples, int64_t rows, int64_t length,
+                             std::vector<data::Field>& fields, uint64_t step) const {
+    return batch::make_fields(context_.model.composition, examples, nullptr, static_cast<uint64_t>(recipe().train.seed),
+                              rows, length, fields, context_.memory, step);
+}
 
 batch::DrawnExample Rollouts::draw(uint64_t number) const {
     const data::Position position = order_.at(number);
@@ -444,7 +454,7 @@ Status Rollouts::make_part(RolloutBuffer& part, std::size_t at_once) {
     return {};
 }
 
-Status Rollouts::begin(int64_t step, bool writes, exchange::Communicator& ranks) {
+Status Rollouts::refill(int64_t step, bool writes, exchange::Communicator& ranks) {
     RolloutBuffer part;
     part.iteration = static_cast<uint64_t>(step / shape_.steps());
     part.generations = static_cast<uint32_t>(recipe().rollout.num_generations);

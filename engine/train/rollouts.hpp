@@ -19,6 +19,7 @@
 #include "train/recipe_rollouts.hpp"
 #include "train/reference_model.hpp"
 #include "train/rollout_buffer.hpp"
+#include "train/run/batch_source.hpp"
 #include "train/training_events.hpp"
 
 #include <functional>
@@ -34,11 +35,12 @@ struct RolloutContext {
     const plugin::RolloutUse& use;
     const TrainerEvents& events;
     const Log& log;
-    std::filesystem::path folder; // of the run
+    std::filesystem::path folder;      // of the run
+    std::pmr::memory_resource* memory; // of batches
 };
 
 // Thread: one at a time, except draw(): any.
-class Rollouts {
+class Rollouts final : public BatchSource {
 public:
     // Opens reference and rewards, compiles nothing yet. Errors: rows of data without a prompt or without room for a
     // completion, those of the parts.
@@ -47,32 +49,31 @@ public:
     // Adds what an iteration allocates on a device to an estimate; returns the bytes of the buffer on the host.
     static Result<uint64_t> estimate(program::Estimator& estimator, const RolloutContext& context);
 
-    // Returns whether the rollouts that a step trains with do not exist yet.
-    bool due(int64_t step) const;
+    batch::DrawnExample draw(uint64_t number) const override;
+    Status make_fields(std::span<const batch::DrawnExample> examples, int64_t rows, int64_t length,
+                       std::vector<data::Field>& fields, uint64_t step) const override;
+    bool is_due(int64_t step) const override;
     // Makes the rollouts of the iteration that begins with this step, and writes them to rollouts-N.jsonl in the run's
     // folder if `writes`. cancelled: events.stop, on any rank; nothing has changed then. Errors: no completion could be
     // scored; completions were drawn from another distribution than the one that is computed.
-    Status begin(int64_t step, bool writes, exchange::Communicator& ranks);
-    // Gives all ranks the rollouts that rank 0 has restored from a checkpoint.
-    Status synchronize(exchange::Communicator& ranks);
-    // Returns the example that a run draws at position `number`, counted in rows from the first step on.
-    batch::DrawnExample draw(uint64_t number) const;
-    int64_t end_of_iteration(int64_t step) const; // the first step after it
-    // Of the current iteration.
-    const std::vector<std::pair<std::string, double>>& metrics() const { return buffer_->metrics; }
+    Status refill(int64_t step, bool writes, exchange::Communicator& ranks) override;
+    int64_t end(int64_t step, int64_t last) const override;               // the first step after the iteration
+    std::vector<std::pair<std::string, double>> metrics() const override; // of the current iteration
+    double epochs(int64_t, double) const override { return 0.0; }
+    Status synchronize(exchange::Communicator& ranks) override;
 
     // Writes the most likely completions for the prompts of a split and scores them. The loss is the negative mean
     // score. limit: above 0: that many, evenly spaced.
     Result<Evaluation> evaluate(const Split& split, uint64_t limit, bool predictions, exchange::Communicator& ranks);
     // Writes and scores completions for some prompts, the same ones every time, and adds them to texts.html in the
     // run's folder: as those before training at step 0, otherwise as those after it.
-    Status write_samples(int64_t step);
+    Status write_samples(int64_t step) override;
 
     // For checkpoints. The buffer exists inside an iteration only.
-    nlohmann::json state(int64_t step) const;
-    std::vector<model::TensorView> tensors(int64_t step);
-    Status restore(const nlohmann::json& state, const std::filesystem::path& checkpoint, int64_t step);
-    void restart();
+    nlohmann::json state(int64_t step) const override;
+    std::vector<model::TensorView> tensors(int64_t step) override;
+    Status restore(const nlohmann::json& state, const std::filesystem::path& checkpoint, int64_t step) override;
+    void restart() override;
 
 private:
     explicit Rollouts(const RolloutContext& context) : context_(context) {}

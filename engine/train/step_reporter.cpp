@@ -84,9 +84,7 @@ Status StepReporter::step(const StepResult& result) {
     report.exchange_seconds = exchange.seconds;
     report.taps = step.taps.data();
     report.tap_count = step.taps.size();
-    report.epoch = run_->learns_from_rollouts() ? 0.0
-                                                : run_->examples_per_step() * static_cast<double>(progress.step) /
-                                                      static_cast<double>(run_->data().train().size());
+    report.epoch = run_->epochs();
     report.device_bytes = run_->runtime().gpu().memory->current_bytes();
 
     progress.losses.add(report.loss);

@@ -142,7 +142,7 @@ Result<program::Estimate> estimate_of(const plugin::Registry& registry, const Ke
     }
     HK_ASSIGN(const train::Recipe recipe, train::read_recipe(a.recipe, a.overrides));
     HK_ASSIGN(const program::Target target, use_device());
-    HK_ASSIGN(const train::TrainingRun::Plan plan, train::TrainingRun::plan(recipe, registry, target, log, {}));
+    HK_ASSIGN(const train::TrainingPlan plan, train::TrainingRun::plan(recipe, registry, target, log, {}));
     return plan.estimate;
 }
 
