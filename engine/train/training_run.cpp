@@ -38,10 +38,13 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
 
 Status TrainingRun::open(const Recipe& recipe, const program::RuntimeSource& device, Purpose purpose) {
     const bool several = context_.ranks.size() > 1, trains = purpose == Purpose::train;
-    std::optional<RankStart> from_rank_0;
+    std::unique_ptr<RankStart> from_rank_0;
     RunFolder folder;
     if (several) HK_TRY(greet(context_, recipe));
-    if (purpose == Purpose::join) { HK_ASSIGN(from_rank_0, receive_start(context_, recipe)); }
+    if (purpose == Purpose::join) {
+        HK_ASSIGN(RankStart start, receive_start(context_, recipe));
+        from_rank_0 = std::make_unique<RankStart>(std::move(start));
+    }
     if (trains) { HK_ASSIGN(folder, RunFolder::own(recipe.output.dir)); }
     HK_ASSIGN(prepared_, PreparedRun::read(recipe, context_, purpose, std::move(folder), std::move(from_rank_0)));
     HK_TRY(describe());

@@ -8,8 +8,10 @@
 #include "infer/model.hpp"
 #include "infer/weights_folder.hpp"
 #include "plugin/rollout_use.hpp"
+#include "plugin/text_record.hpp"
 #include "text/files/tokenizer_settings.hpp"
 #include "text/tokenizer_trainer.hpp"
+#include "train/dropout.hpp"
 #include "train/held_out.hpp"
 #include "train/loss_counts.hpp"
 #include "train/model_spec.hpp"
@@ -67,7 +69,7 @@ PreparedRun::PreparedRun(const Recipe& given, const RunContext& shared, Purpose 
     : context(shared), purpose(why), recipe(given), folder(given.output.dir), owned(std::move(locked)) {}
 
 Result<std::unique_ptr<PreparedRun>> PreparedRun::read(const Recipe& recipe, const RunContext& context, Purpose purpose,
-                                                       RunFolder owned, std::optional<RankStart> from_rank_0) {
+                                                       RunFolder owned, std::unique_ptr<RankStart> from_rank_0) {
     constexpr int kTries = 20;
     for (int tries = 1;; ++tries) {
         std::unique_ptr<PreparedRun> run(

@@ -25,7 +25,7 @@ struct PreparedRun {
     // the checkpoint's.
     static Result<std::unique_ptr<PreparedRun>> read(const Recipe& recipe, const RunContext& context, Purpose purpose,
                                                      RunFolder owned = {},
-                                                     std::optional<RankStart> from_rank_0 = std::nullopt);
+                                                     std::unique_ptr<RankStart> from_rank_0 = nullptr);
     // Tokenizes the data for the objective of a described training, and resolves train.max_steps where it follows from
     // the data.
     Status open_data(const DescribedTraining& training);
@@ -77,7 +77,7 @@ private:
     Status save_chat_template() const;
     std::filesystem::path first_generation_settings() const;
 
-    std::optional<RankStart> from_rank_0_;
+    std::unique_ptr<RankStart> from_rank_0_;
     std::optional<double> held_out_; // of the run that is resumed or joined; unset: the recipe's
 };
 
