@@ -152,7 +152,7 @@ std::optional<int64_t> TrainingRun::rewind_step() const {
 
 Status TrainingRun::start() {
     HK_TRY(prepared_->start(*described_));
-    HK_TRY(described_->mask.write(folder() / kMaskFile));
+    if (!described_->mask.empty()) HK_TRY(described_->mask.write(folder() / kMaskFile));
     return write_file_atomically(folder() / kKernelsFile, compiled_->kernels().json().dump(1) + "\n");
 }
 

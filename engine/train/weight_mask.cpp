@@ -42,7 +42,6 @@ Result<WeightMask> WeightMask::read(const std::filesystem::path& file) {
 }
 
 Status WeightMask::write(const std::filesystem::path& file) const {
-    if (empty()) return {};
     std::vector<model::TensorSource> sources;
     for (const auto& [name, tensor] : tensors_) {
         model::TensorView view;

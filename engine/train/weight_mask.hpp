@@ -30,7 +30,7 @@ public:
     // Reads a file with a u8 tensor of zeros and ones for each masked parameter, under the parameter's name. Errors:
     // io, not_found, corrupt; invalid_argument for other types and values, an empty file, and one that keeps nothing.
     static Result<WeightMask> read(const std::filesystem::path& file);
-    // Writes such a file, atomically; nothing without masks.
+    // Writes such a file, atomically.
     Status write(const std::filesystem::path& file) const;
 
     void keep_all(std::string name, std::vector<int64_t> dims); // adds a parameter

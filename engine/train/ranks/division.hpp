@@ -32,11 +32,11 @@ public:
     // What a training does in a step besides the update of adamw or sgd. Empty or false: not.
     struct Used {
         bool rollouts = false;
-        std::string objective;   // of the rollouts
-        bool alternates = false; // train.alternate
-        bool taps = false;       // tap.names
-        std::vector<std::string> written_buffers;
-        std::string updates; // which optimizers, if they are not one kernel
+        std::string objective = {}; // of the rollouts
+        bool alternates = false;    // train.alternate
+        bool taps = false;          // tap.names
+        std::vector<std::string> written_buffers = {};
+        std::string updates = {}; // which optimizers, if they are not one kernel
     };
     // unsupported: what cannot be divided like this, and what to do.
     Status check_supported(const Used& used) const;

@@ -351,7 +351,7 @@ Status TrainingState::save_model(const fs::path& folder) const {
         HK_TRY(save_value(folder / kValueWeights, *training_.policy.value, run_.context.registry, *run_.tokenizer,
                           training_.graph(), *compiled_.store));
     for (std::size_t i = 0; i < run_.recipe.adapter.names.size(); ++i) HK_TRY(save_slot(folder, i, contents));
-    return training_.mask.write(folder / kMaskFile);
+    return training_.mask.empty() ? Status() : training_.mask.write(folder / kMaskFile);
 }
 
 } // namespace hekla::train
