@@ -20,7 +20,7 @@ import time
 
 # Keys of logs and reports that measure instead of compute.
 MEASURED = re.compile(r"seconds|second|time|tokens_per|milliseconds|\bms\b|peak|flops|memory|bytes|share_of|device|driver"
-                      r"|version|speed|started|ended|created|host|rate_measured")
+                      r"|version|speed|started|ended|created|host|absolute")
 
 GPT = """[model]
 architecture = "gpt2"
