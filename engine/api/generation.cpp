@@ -7,6 +7,7 @@
 #include "infer/chat.hpp"
 #include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
+#include "infer/weights_folder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -14,11 +15,18 @@
 #include <nlohmann/json.hpp>
 
 namespace hekla::api {
+
 Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& environment, const hk_generate_options& o) {
+    return infer::open_newest(string_of(o.model),
+                              [&](const std::filesystem::path& model) { return open(environment, o, model); });
+}
+
+Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& environment, const hk_generate_options& o,
+                                                     const std::filesystem::path& model) {
     std::unique_ptr<Generation> g(new Generation(environment, o));
     infer::AdapterUses adapters;
     HK_TRY(g->read_adapters(adapters));
-    HK_ASSIGN(g->model_, infer::open_model(environment.registry, environment.device, string_of(o.model),
+    HK_ASSIGN(g->model_, infer::open_model(environment.registry, environment.device, model,
                                            {.head = "lm",
                                             .weights = static_cast<program::Storage>(o.weights),
                                             .adapters = std::move(adapters),

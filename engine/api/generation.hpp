@@ -8,6 +8,7 @@
 #include "infer/prompt_style.hpp"
 #include "text/chat_template.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,6 +45,9 @@ public:
     Status fill_slot(int64_t slot, const std::vector<std::vector<float>>& values);
 
 private:
+    // model: options.model, or a checkpoint of that run.
+    static Result<std::unique_ptr<Generation>>
+    open(const CallEnvironment& environment, const hk_generate_options& options, const std::filesystem::path& model);
     Generation(const CallEnvironment& environment, const hk_generate_options& options)
         : environment_(environment), options_(options) {}
     Status open_chat();

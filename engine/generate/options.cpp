@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 namespace hekla::generate {
 namespace {
@@ -141,13 +142,18 @@ Status check(const Options& o) {
         if (value >= least) return {};
         return invalid_argument(fmt::format("{} is {}, expected {} or more", name, value, least));
     };
-    HK_TRY(at_least("max_new_tokens", o.max_new_tokens, 1));
-    HK_TRY(at_least("min_new_tokens", o.min_new_tokens, 0));
+    const auto counts = [](const char* name, int64_t value, int64_t least) -> Status {
+        constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+        if (value >= least && value <= kMost) return {};
+        return invalid_argument(fmt::format("{} is {}, expected {} to {}", name, value, least, kMost));
+    };
+    HK_TRY(counts("max_new_tokens", o.max_new_tokens, 1));
+    HK_TRY(counts("min_new_tokens", o.min_new_tokens, 0));
     HK_TRY(at_least("no_repeat_ngram_size", o.no_repeat_ngram_size, 0));
     HK_TRY(at_least("encoder_no_repeat_ngram_size", o.encoder_no_repeat_ngram_size, 0));
     HK_TRY(at_least("top_k", o.top_k, 0));
-    HK_TRY(at_least("num_beams", o.beams, 1));
-    HK_TRY(at_least("num_return_sequences", o.sequences, 1));
+    HK_TRY(counts("num_beams", o.beams, 1));
+    HK_TRY(counts("num_return_sequences", o.sequences, 1));
     if (!(o.repetition_penalty > 0.0) || !std::isfinite(o.repetition_penalty))
         return invalid_argument(
             fmt::format("repetition_penalty is {}, expected above 0 (1: off)", o.repetition_penalty));

@@ -39,6 +39,8 @@ TEST_CASE("options: unknown keys, wrong types and values out of range are named"
     refused({{"top_p", 0.0}}, "top_p");
     refused({{"temperature", 0.0}}, "temperature");
     refused({{"max_new_tokens", 0}}, "max_new_tokens");
+    refused({{"max_new_tokens", INT64_MAX}}, "max_new_tokens is 9223372036854775807, expected 1 to 2147483647");
+    refused({{"num_beams", int64_t{1} << 40}}, "num_beams is 1099511627776, expected 1 to 2147483647");
     refused({{"num_beams", 2}, {"num_return_sequences", 3}}, "num_return_sequences");
     refused({{"num_return_sequences", 2}}, "num_return_sequences");
     refused({{"num_beams", 2}, {"do_sample", true}}, "beams");

@@ -290,6 +290,9 @@ TEST_CASE("leftovers of a killed process are never used, and removed") {
     put(folder / "train_log.jsonl", "{}");
     put(folder / "notes.tmp-abcdef/x", "not ours");
     CHECK(newest(folder.path()) == 10);
+    CHECK(names_in(folder.path()).find("checkpoint-30.tmp-000000") != std::string::npos); // reading removes nothing
+    remove_stale(folder.path());
+    CHECK(newest(folder.path()) == 10);
     CHECK(names_in(folder.path()) == "checkpoint-10 notes.tmp-abcdef train_log.jsonl");
 }
 
@@ -402,6 +405,7 @@ void kill_at_random_moments(int rounds) {
         int status = 0;
         ::waitpid(child, &status, 0);
         REQUIRE(WIFSIGNALED(status)); // all saves succeeded
+        remove_stale(run);            // as a training does that is begun again
         std::string why;
         const int64_t now = newest(run, &why);
         CAPTURE(why);
