@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/status.hpp"
+#include "model/read_beside_training.hpp"
 
 #include <filesystem>
 
@@ -15,14 +16,10 @@ Result<std::filesystem::path> weights_folder(const std::filesystem::path& folder
 // replace the checkpoint while it is read: then the newest one is opened.
 template<typename Open>
 auto open_newest(const std::filesystem::path& given, const Open& open) {
-    constexpr int kTries = 20;
-    for (int tries = 1;; ++tries) {
+    return model::read_beside_training(given, [&] {
         const Result<std::filesystem::path> from = weights_folder(given);
-        auto opened = open(from.ok() ? from.value() : given);
-        std::error_code ignored;
-        if (opened.ok() || tries == kTries || !from.ok() || std::filesystem::exists(from.value(), ignored))
-            return opened;
-    }
+        return open(from.ok() ? from.value() : given);
+    });
 }
 
 } // namespace hekla::infer

@@ -38,9 +38,10 @@ Result<std::set<std::size_t>> losses_of(std::string_view entry, std::span<const 
 
 Alternation::Alternation() : turns_{{{}, {0}, 1.0}}, classes_{{{}, program::kOptimizerState}}, cycle_{0} {}
 
-Result<Alternation> Alternation::create(std::span<const std::string> cycle, const graph::Graph& described,
+Result<Alternation> Alternation::create(const TrainSection& section, const graph::Graph& described,
                                         const std::set<std::string, std::less<>>& frozen) {
     Alternation result;
+    const std::vector<std::string>& cycle = section.alternate;
     HK_ASSIGN(const std::vector<graph::LossGroup> groups, graph::loss_groups(described, frozen));
     if (cycle.empty()) return result;
     std::vector<std::string> names;
@@ -86,6 +87,9 @@ Result<Alternation> Alternation::create(std::span<const std::string> cycle, cons
         }
         result.classes_[at->second].parameters.insert(parameter);
     }
+    if (section.fp16)
+        return unsupported("train.alternate: train.fp16 has one loss scale for all parameters: set train.bf16 instead, "
+                           "or remove the key");
     return result;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/graph.hpp"
+#include "train/recipe.hpp"
 
 #include <functional>
 #include <set>
@@ -14,10 +15,10 @@ namespace hekla::train {
 class Alternation {
 public:
     Alternation(); // one turn of all losses and parameters, for every step
-    // cycle: train.alternate, the losses of one step after the other, several with '+'. described: the graph before it
-    // is differentiated. Errors: a name that no loss has, or a loss that no step minimizes; losses that do not name
-    // their parameters; those of loss_groups().
-    static Result<Alternation> create(std::span<const std::string> cycle, const graph::Graph& described,
+    // section: its `alternate` has the losses of one step after the other, several with '+'. described: the graph
+    // before it is differentiated. Errors: a name that no loss has, or a loss that no step minimizes; losses that do
+    // not name their parameters; train.fp16; those of loss_groups().
+    static Result<Alternation> create(const TrainSection& section, const graph::Graph& described,
                                       const std::set<std::string, std::less<>>& frozen);
 
     // Parameters that the same turns update, so that they count the same steps.

@@ -17,11 +17,14 @@ std::span<const float> floats_of(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-} // namespace
+// The program of an update, for the tensors of a table.
+struct Update {
+    graph::Graph graph;
+    program::CompileOptions options;
+};
 
 // Builds average + (weight - average) * (1 - decay), for every parameter.
-Result<MovingAverage::Update> MovingAverage::update_of(const std::vector<program::ParameterEntry>& table,
-                                                       const std::vector<std::string>& names) {
+Result<Update> update_of(const std::vector<program::ParameterEntry>& table, const std::vector<std::string>& names) {
     using graph::Op;
     graph::Builder b;
     Update update;
@@ -41,15 +44,26 @@ Result<MovingAverage::Update> MovingAverage::update_of(const std::vector<program
     return update;
 }
 
+} // namespace
+
 Result<MovingAverage> MovingAverage::create(program::Runtime& runtime, program::ParameterStore& store,
-                                            std::vector<std::string> names, double decay) {
+                                            std::vector<std::string> names, double decay,
+                                            const exchange::Communicator& ranks) {
     MovingAverage average;
+    if (decay == 0.0 || ranks.rank() != 0) return average;
     average.store_ = &store;
     average.names_ = std::move(names);
     average.decay_ = decay;
     HK_ASSIGN(const Update update, update_of(store.table(), average.names_));
     HK_ASSIGN(average.program_, program::Program::compile(runtime, update.graph, store, update.options));
     return average;
+}
+
+Status MovingAverage::estimate(program::Estimator& estimator, const program::Lowering& step, double decay) {
+    if (decay == 0.0) return {};
+    HK_ASSIGN(const Update update,
+              update_of(estimator.table(), program::parameters_reached(estimator.table(), step)));
+    return estimator.add(update.graph, update.options, 1.0, &program::Estimate::optimizer).status();
 }
 
 Status MovingAverage::begin() {

@@ -2,6 +2,8 @@
 // is evaluated and saved at the end instead of the weights.
 #pragma once
 
+#include "exchange/communicator.hpp"
+#include "program/estimate.hpp"
 #include "program/program.hpp"
 #include "train/run/state_tensor.hpp"
 
@@ -16,18 +18,13 @@ class MovingAverage {
 public:
     MovingAverage() = default; // of no parameter: no function does anything
 
-    // Averages the parameters `names`. decay: below 1; the first updates have more weight, by (1 + n) / (10 + n). The
-    // store must outlive this.
+    // Averages the parameters `names`; of several ranks, rank 0 does. decay: below 1, and 0 for no average; the first
+    // updates have more weight, by (1 + n) / (10 + n). The store must outlive this.
     static Result<MovingAverage> create(program::Runtime& runtime, program::ParameterStore& store,
-                                        std::vector<std::string> names, double decay);
-
-    // The program of an update, which create() compiles for the tensors of a table.
-    struct Update {
-        graph::Graph graph;
-        program::CompileOptions options;
-    };
-    static Result<Update> update_of(const std::vector<program::ParameterEntry>& table,
-                                    const std::vector<std::string>& names);
+                                        std::vector<std::string> names, double decay,
+                                        const exchange::Communicator& ranks);
+    // Adds what one with this decay allocates on a device, for the parameters that a step updates.
+    static Status estimate(program::Estimator& estimator, const program::Lowering& step, double decay);
 
     Status begin();                  // sets the average to the current weights
     Status update(uint32_t applied); // after `applied` updates of the weights

@@ -3,10 +3,12 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/stopwatch.hpp"
+#include "model/read_beside_training.hpp"
 #include "train/fit.hpp"
 #include "train/prune_weights.hpp"
 #include "train/ranks/rank_server.hpp"
 #include "train/ranks/rank_start.hpp"
+#include "train/run/run_mask.hpp"
 #include "train/text_evaluator.hpp"
 #include "train/token_loss.hpp"
 
@@ -25,22 +27,19 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
                                                          const program::RuntimeSource& device, const Log& log,
                                                          const TrainerEvents& events, Purpose purpose,
                                                          exchange::Communicator* ranks) {
-    constexpr int kTries = 20;
-    for (int tries = 1;; ++tries) {
+    const auto open = [&]() -> Result<std::unique_ptr<TrainingRun>> {
         std::unique_ptr<TrainingRun> t(new TrainingRun(registry, device.host_memory(), log, events, ranks));
-        Status opened = t->open(recipe, device, purpose);
-        if (opened.ok()) return t;
-        if (purpose != Purpose::read || tries == kTries || t->prepared_ == nullptr ||
-            !t->prepared_->checkpoint_was_replaced())
-            return opened;
-    }
+        HK_TRY(t->open(recipe, device, purpose));
+        return t;
+    };
+    return purpose == Purpose::read ? model::read_beside_training(recipe.output.dir, open) : open();
 }
 
 Status TrainingRun::open(const Recipe& recipe, const program::RuntimeSource& device, Purpose purpose) {
-    const bool several = context_.ranks.size() > 1, trains = purpose == Purpose::train;
+    const bool trains = purpose == Purpose::train;
     std::unique_ptr<RankStart> from_rank_0;
     RunFolder folder;
-    if (several) HK_TRY(greet(context_, recipe));
+    HK_TRY(greet(context_, recipe));
     if (purpose == Purpose::join) {
         HK_ASSIGN(RankStart start, receive_start(context_, recipe));
         from_rank_0 = std::make_unique<RankStart>(std::move(start));
@@ -55,10 +54,10 @@ Status TrainingRun::open(const Recipe& recipe, const program::RuntimeSource& dev
                       described_->fit_options()));
     HK_TRY(prepared_->open_data(*described_));
     if (trains) HK_TRY(prepared_->check_validation());
-    if (trains) HK_TRY(prepared_->check_labels(*described_));
+    if (trains) HK_TRY(prepared_->origin->check_labels(*prepared_, *described_));
     HK_TRY(prepared_->tell_text_rules(*described_));
-    if (several && trains) HK_TRY(send_start(*prepared_));
-    if (several) HK_TRY(compare_runs(*prepared_, described_->graph(), runtime->gpu().capabilities()));
+    if (trains) HK_TRY(send_start(*prepared_));
+    HK_TRY(compare_runs(*prepared_, described_->graph(), runtime->gpu().capabilities()));
     HK_TRY(context_.events.stop.check_now("preparing the training"));
     Result<std::unique_ptr<CompiledTraining>> compiled = CompiledTraining::create(*described_, *runtime);
     if (compiled.code() == Code::out_of_memory)
@@ -69,10 +68,10 @@ Status TrainingRun::open(const Recipe& recipe, const program::RuntimeSource& dev
     if (purpose != Purpose::join) HK_TRY(compiled_->measure_peak()); // rank 0 reports
     state_ = std::make_unique<TrainingState>(*compiled_);
     HK_TRY(state_->begin(purpose == Purpose::initial));
-    exchange::Communicator* const divided = compiled_->strategy->divides_evaluations() ? &context_.ranks : nullptr;
-    if (data().valid() != nullptr && (trains || (purpose == Purpose::join && divided != nullptr)))
-        HK_TRY(compiled_->validation->rehearse_texts(*data().valid(), step(), divided));
-    return {};
+    if (data().valid() == nullptr || !(trains || purpose == Purpose::join)) return {};
+    return compiled_->strategy->rehearse([this](exchange::Communicator* ranks) {
+        return compiled_->validation->rehearse_texts(*data().valid(), step(), ranks);
+    });
 }
 
 Status TrainingRun::describe() {
@@ -152,7 +151,7 @@ std::optional<int64_t> TrainingRun::rewind_step() const {
 
 Status TrainingRun::start() {
     HK_TRY(prepared_->start(*described_));
-    if (!described_->mask.empty()) HK_TRY(described_->mask.write(folder() / kMaskFile));
+    HK_TRY(keep_mask(described_->mask, folder()));
     return write_file_atomically(folder() / kKernelsFile, compiled_->kernels().json().dump(1) + "\n");
 }
 
@@ -209,7 +208,7 @@ Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, i
 }
 
 Status TrainingRun::begin_step(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
-    if (context_.ranks.rank() == 0) HK_TRY(compiled_->strategy->announce(step));
+    HK_TRY(compiled_->strategy->announce(step));
     HK_TRY(compiled_->prepare_step(step));
     compiled_->taps.begin_step(step + 1);
     return compiled_->strategy->begin(micro, step, learning_rate);
@@ -224,20 +223,13 @@ Result<TakenStep> TrainingRun::end_step() {
 }
 
 Result<Evaluation> TrainingRun::validate(bool whole) {
-    StepStrategy& strategy = *compiled_->strategy;
-    const bool divides = !whole && strategy.divides_evaluations();
-    const auto run = [&](exchange::Communicator* ranks) {
-        return compiled_->validation->run(*data().valid(), whole, step(), ranks);
-    };
-    if (!divides) return run(nullptr);
-    if (context_.ranks.rank() == 0) HK_TRY(command(context_.ranks, {RankCommand::Task::evaluate, step()}));
-    if (recipe().train.ema_decay == 0.0) return run(&context_.ranks);
-    // Only rank 0 has the average, which is in place of its weights now.
     Evaluation result;
-    HK_TRY(strategy.with_parameters_of_rank_0([&]() -> Status {
-        HK_ASSIGN(result, run(&context_.ranks));
+    const auto run = [&](exchange::Communicator* ranks) -> Status {
+        HK_ASSIGN(result, compiled_->validation->run(*data().valid(), whole, step(), ranks));
         return {};
-    }));
+    };
+    // The average of rank 0 is in place of its weights now.
+    HK_TRY(whole ? run(nullptr) : compiled_->strategy->evaluate(step(), recipe().train.ema_decay > 0.0, run));
     return result;
 }
 

@@ -35,6 +35,7 @@ public:
 
     void keep_all(std::string name, std::vector<int64_t> dims); // adds a parameter
     bool empty() const { return tensors_.empty(); }             // nothing is pruned
+    const WeightMask* or_null() const { return empty() ? nullptr : this; }
     const Tensors& tensors() const { return tensors_; }
     Tensors& tensors() { return tensors_; }
     const Tensor* find(std::string_view name) const; // null if there is none

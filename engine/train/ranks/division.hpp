@@ -43,6 +43,8 @@ public:
 
     Kind kind() const { return kind_; }
     int32_t ranks() const { return ranks_; }
+    // Whether several ranks divide the batches of an evaluation.
+    bool divides_evaluations() const { return kind_ == Kind::parts && ranks_ > 1; }
     // Whole steps that are taken at the same time, by different ranks.
     int64_t steps_at_once() const { return kind_ == Kind::islands ? ranks_ : 1; }
     // The share of a step's micro-batches that a rank computes.

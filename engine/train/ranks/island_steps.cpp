@@ -49,7 +49,7 @@ int64_t IslandSteps::steps_at_once(int64_t step) const {
 
 bool IslandSteps::may_stop(int64_t step) const { return step % context_.recipe.distributed.inner_steps == 0; }
 
-Status IslandSteps::announce(int64_t step) {
+Status IslandSteps::command_step(int64_t step) {
     const bool begins = step % context_.recipe.distributed.inner_steps == 0 || step == first_step_;
     return begins ? command(context_.ranks, {Task::steps, step}) : Status();
 }

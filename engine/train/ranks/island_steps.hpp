@@ -11,7 +11,6 @@ class IslandSteps final : public StepStrategy {
 public:
     static Result<std::unique_ptr<StepStrategy>> create(const StepContext& context, StepRunnerOptions runner);
 
-    Status announce(int64_t step) override;
     Status begin(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) override;
     Result<TakenStep> end(int64_t step) override;
     int64_t data_step(int64_t step) const override;
@@ -23,6 +22,7 @@ public:
 
 private:
     IslandSteps(const StepContext& context, StepRunnerOptions runner);
+    Status command_step(int64_t step) override;
     bool is_average_due(int64_t steps) const;
     bool has_moment(program::StoreArena arena) const { return context_.store.has(arena); }
     Result<ResourceArray<float>> read_moment(int32_t island, const program::ParameterEntry& entry,

@@ -71,19 +71,28 @@ json values_of_recipe(const Recipe& recipe) {
 
 } // namespace
 
-Status send(exchange::Communicator& ranks, const json& message) {
+Status tell(exchange::Communicator& ranks, const json& message) {
+    if (ranks.size() == 1 || ranks.rank() != 0) return {};
     std::vector<std::byte> bytes = bytes_of_text(message.dump());
     return ranks.broadcast(bytes);
 }
 
-Result<json> receive(exchange::Communicator& ranks) {
+Result<json> hear(exchange::Communicator& ranks) {
     std::vector<std::byte> bytes;
     HK_TRY(ranks.broadcast(bytes));
     return json_of(bytes);
 }
 
+Result<json> shared(exchange::Communicator* ranks, const std::function<Result<json>()>& make) {
+    if (ranks != nullptr && ranks->rank() != 0) return hear(*ranks);
+    HK_ASSIGN(json message, make());
+    if (ranks != nullptr) HK_TRY(tell(*ranks, message));
+    return message;
+}
+
 // Every rank finds the same difference.
 Status greet(const RunContext& context, const Recipe& recipe) {
+    if (context.ranks.size() == 1) return {};
     const json own{{"process", own_process()}, {"version", kVersion}, {"recipe", values_of_recipe(recipe)}};
     HK_ASSIGN(const std::vector<json> ranks, gather_named(context.ranks, own));
     for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
@@ -100,6 +109,7 @@ Status greet(const RunContext& context, const Recipe& recipe) {
 
 Status compare_runs(const PreparedRun& run, const graph::Graph& described, const gpu::Capabilities& device) {
     exchange::Communicator& communicator = run.context.ranks;
+    if (communicator.size() == 1) return {};
     const json own{{"process", own_process()},
                    {"device", fmt::format(", {}", device.device_name)},
                    {"place", fmt::format("{} {}", own_host(), json(device.device_uuid).dump())},
@@ -131,6 +141,7 @@ Status compare_runs(const PreparedRun& run, const graph::Graph& described, const
 }
 
 Status send_start(const PreparedRun& run) {
+    if (run.context.ranks.size() == 1 || run.context.ranks.rank() != 0) return {};
     HK_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
     HK_TRY(run.tokenizer->save(folder.path()));
     json files = json::object();

@@ -6,6 +6,7 @@
 #include "text/text_encoder.hpp"
 #include "train/run/run_context.hpp"
 
+#include <functional>
 #include <nlohmann/json.hpp>
 
 namespace hekla::train {
@@ -20,7 +21,7 @@ struct RankStart {
     double held_out = 0.0;
 };
 
-// Compares versions and recipes, and lets messages name the ranks by host and process.
+// Compares versions and recipes, and lets messages name the ranks by host and process. One rank alone greets nobody.
 Status greet(const RunContext& context, const Recipe& recipe);
 // Rank 0 sends, the others receive.
 Status send_start(const PreparedRun& run);
@@ -29,8 +30,10 @@ Result<RankStart> receive_start(const RunContext& context, const Recipe& recipe)
 // that share a device.
 Status compare_runs(const PreparedRun& run, const graph::Graph& described, const gpu::Capabilities& device);
 
-// A JSON object from rank 0 to the others.
-Status send(exchange::Communicator& ranks, const nlohmann::json& message);
-Result<nlohmann::json> receive(exchange::Communicator& ranks);
+// A JSON object from rank 0 to the others: on them tell() does nothing.
+Status tell(exchange::Communicator& ranks, const nlohmann::json& message);
+Result<nlohmann::json> hear(exchange::Communicator& ranks);
+// Returns make() of rank 0 on all ranks. ranks: null for one alone.
+Result<nlohmann::json> shared(exchange::Communicator* ranks, const std::function<Result<nlohmann::json>()>& make);
 
 } // namespace hekla::train

@@ -16,7 +16,7 @@ Result<std::unique_ptr<StepStrategy>> StepInParts::create(const Division& divisi
     return std::unique_ptr<StepStrategy>(std::move(parts));
 }
 
-Status StepInParts::announce(int64_t step) { return command(context_.ranks, {Task::steps, step}); }
+Status StepInParts::command_step(int64_t step) { return command(context_.ranks, {Task::steps, step}); }
 
 Status StepInParts::begin(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) {
     return step_->begin(micro, step, learning_rate);
@@ -43,8 +43,15 @@ Result<bool> StepInParts::balance() {
     return true;
 }
 
-Status StepInParts::with_parameters_of_rank_0(const std::function<Status()>& use) {
-    return step_->with_parameters_of_rank_0(use);
+Status StepInParts::evaluate(int64_t step, bool averaged, const Evaluate& run) {
+    exchange::Communicator& ranks = context_.ranks;
+    if (ranks.size() == 1) return run(nullptr);
+    if (ranks.rank() == 0) HK_TRY(command(ranks, {Task::evaluate, step}));
+    return averaged ? step_->with_parameters_of_rank_0([&] { return run(&ranks); }) : run(&ranks);
+}
+
+Status StepInParts::rehearse(const Evaluate& run) {
+    return run(context_.ranks.size() > 1 ? &context_.ranks : nullptr);
 }
 
 Result<ResourceArray<float>> StepInParts::moment(const program::ParameterEntry& entry, program::StoreArena arena) {

@@ -10,14 +10,13 @@ public:
     static Result<std::unique_ptr<StepStrategy>> create(const Division& division, const StepContext& context,
                                                         StepRunnerOptions runner);
 
-    Status announce(int64_t step) override;
     Status begin(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) override;
     Result<TakenStep> end(int64_t step) override;
     ShardedStep::MicroRange micro() const override { return step_->micro(); }
     Status synchronize(int64_t step) override;
     Result<bool> balance() override;
-    bool divides_evaluations() const override { return context_.ranks.size() > 1; }
-    Status with_parameters_of_rank_0(const std::function<Status()>& use) override;
+    Status evaluate(int64_t step, bool averaged, const Evaluate& run) override;
+    Status rehearse(const Evaluate& run) override;
     Result<ResourceArray<float>> moment(const program::ParameterEntry& entry, program::StoreArena arena) override;
     Status set_moment(const program::ParameterEntry& entry, program::StoreArena arena,
                       std::span<const float> values) override;
@@ -25,6 +24,7 @@ public:
 
 private:
     StepInParts(const StepContext& context, const StepRunnerOptions& runner) : StepStrategy(context, runner) {}
+    Status command_step(int64_t step) override;
     std::unique_ptr<ShardedStep> step_;
 };
 

@@ -13,7 +13,6 @@ class SingleDevice final : public StepStrategy {
 public:
     SingleDevice(const StepContext& context, StepRunnerOptions runner) : StepStrategy(context, std::move(runner)) {}
 
-    Status announce(int64_t /*step*/) override { return {}; }
     Status begin(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) override {
         return runner_.begin_update(micro, step, learning_rate);
     }

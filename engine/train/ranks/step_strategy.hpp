@@ -35,8 +35,8 @@ public:
                                                         StepRunnerOptions runner);
     virtual ~StepStrategy() = default;
 
-    // Rank 0: lets the other ranks take the step, before it is prepared here.
-    virtual Status announce(int64_t step) = 0;
+    // Lets the other ranks take the step, before it is prepared here; they call it too, and it does nothing there.
+    Status announce(int64_t step) { return context_.ranks.rank() == 0 ? command_step(step) : Status(); }
     // Submits a step over the micro-batches of this rank, with the optimizers of a turn. end() must follow.
     virtual Status begin(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) = 0;
     virtual Result<TakenStep> end(int64_t step) = 0;
@@ -59,10 +59,12 @@ public:
     // Rank 0: divides the parts by the speed of the ranks, if the recipe asks for it. true: other micro-batches than
     // before belong to this rank.
     virtual Result<bool> balance() { return false; }
-    // Whether ranks divide the batches of an evaluation.
-    virtual bool divides_evaluations() const { return false; }
-    // Calls `use` on all ranks with the trained parameters of rank 0.
-    virtual Status with_parameters_of_rank_0(const std::function<Status()>& use) { return use(); }
+    // Calls `run` for an evaluation at that step: on rank 0 alone, or on all ranks, which divide its batches. averaged:
+    // rank 0 has other parameters than the rest, which count.
+    using Evaluate = std::function<Status(exchange::Communicator* ranks)>;
+    virtual Status evaluate(int64_t /*step*/, bool /*averaged*/, const Evaluate& run) { return run(nullptr); }
+    // Calls `run` on the ranks that an evaluation would run on, without telling them.
+    virtual Status rehearse(const Evaluate& run) { return run(nullptr); }
 
     // Rank 0: a moment of a parameter, on whichever rank it is stored.
     virtual Result<ResourceArray<float>> moment(const program::ParameterEntry& entry, program::StoreArena arena);
@@ -75,6 +77,7 @@ public:
     virtual Status obey(const RankCommand& command);
 
 protected:
+    virtual Status command_step(int64_t /*step*/) { return {}; } // rank 0
     StepStrategy(const StepContext& context, StepRunnerOptions runner);
     StepContext context_;
     StepRunner runner_;

@@ -1,6 +1,7 @@
 #include "train/run/compiled_training.hpp"
 
 #include "model/finite.hpp"
+#include "program/lowering/half.hpp"
 #include "program/program_bench.hpp"
 #include "program/tuning.hpp"
 #include "train/loss_counts.hpp"
@@ -27,30 +28,10 @@ std::vector<std::string> gradients_in(const graph::Graph& graph) {
     return names;
 }
 
-// The training data as it is.
-class DataSource final : public BatchSource {
-public:
-    DataSource(const PreparedRun& run, const plugin::Composition& composition) : run_(run), composition_(composition) {}
-
-    batch::DrawnExample draw(uint64_t number) const override { return run_.data.train().draw(number); }
-    Status make_fields(std::span<const batch::DrawnExample> examples, int64_t rows, int64_t length,
-                       std::vector<data::Field>& fields, uint64_t step) const override {
-        return run_.data.train().make_fields(composition_, examples, static_cast<uint64_t>(run_.recipe.train.seed),
-                                             rows, length, fields, run_.context.host_memory, step);
-    }
-    double epochs(int64_t step, double examples_of_step) const override {
-        return examples_of_step * static_cast<double>(step) / static_cast<double>(run_.data.train().size());
-    }
-
-private:
-    const PreparedRun& run_;
-    const plugin::Composition& composition_;
-};
-
 // The kernels that the run started with, from the checkpoint, the run's folder or rank 0.
 Result<KernelRecord> kernels_before(const PreparedRun& run, const json& identity) {
     if (run.purpose == Purpose::join) {
-        HK_ASSIGN(const json record, receive(run.context.ranks));
+        HK_ASSIGN(const json record, hear(run.context.ranks));
         return KernelRecord::from(record, identity);
     }
     const KernelRecord of_folder = KernelRecord::read(run.folder / kKernelsFile, identity);
@@ -85,12 +66,12 @@ Status CompiledTraining::compile() {
     const Alternation::Turn& first = training.alternation.turns().front();
     if (!first.losses.empty()) { HK_ASSIGN(graph, training.differentiated(s.context_length, first)); }
     HK_ASSIGN(programs, StepPrograms::compile(runtime, *store, training, graph, choices));
-    HK_TRY(open_source(choices));
+    HK_ASSIGN(ExampleOrigin::Opened opened, run.origin->open({training, runtime, *store, scalars, choices, maker_}));
+    source = std::move(opened.source);
+    validation = std::move(opened.validation);
     HK_ASSIGN(optimizers, Optimizers::create(runtime, *store, training.updates.settings(), training.alternation,
                                              reached, training.optimizer_rules()));
-    if (s.ema_decay > 0.0 && run.context.ranks.rank() == 0) {
-        HK_ASSIGN(average, MovingAverage::create(runtime, *store, reached, s.ema_decay));
-    }
+    HK_ASSIGN(average, MovingAverage::create(runtime, *store, reached, s.ema_decay, run.context.ranks));
     StepRunnerOptions steps;
     steps.seed = static_cast<uint64_t>(s.seed);
     steps.rows = s.per_device_train_batch_size;
@@ -105,31 +86,9 @@ Status CompiledTraining::compile() {
                                    {run.recipe, training.graph(), runtime, *store, optimizers, run.context.ranks,
                                     [this](const std::string& text) { run.context.message(text); }},
                                    std::move(steps)));
-    if (run.context.ranks.size() > 1 && run.context.ranks.rank() == 0)
-        HK_TRY(send(run.context.ranks, kernels().json()));
+    HK_TRY(tell(run.context.ranks, kernels().json()));
     // Without the cache the next start compiles again, so this is not an error.
     if (const Status saved = runtime.save_caches(); !saved.ok()) run.context.log.warning(saved.message());
-    return {};
-}
-
-// Opens what the steps and evaluations read.
-Status CompiledTraining::open_source(KernelChoices& choices) {
-    if (run.learns_from_rollouts) {
-        HK_ASSIGN(std::unique_ptr<Rollouts> rollouts,
-                  Rollouts::create(training.rollout_context(&runtime, store.get())));
-        validation = validation_of_rollouts(training, *rollouts);
-        source = std::move(rollouts);
-        return {};
-    }
-    source = std::make_unique<DataSource>(run, *training.composition);
-    // Other ranks evaluate their part of the validation data, if ranks divide it.
-    const bool divides = run.division.kind() == Division::Kind::parts && run.context.ranks.size() > 1;
-    const bool has_data = run.data.valid() != nullptr || run.data.test() != nullptr;
-    if (has_data && (run.purpose != Purpose::join || (divides && run.data.valid() != nullptr))) {
-        HK_ASSIGN(validation, validation_of_model({training, runtime, *store, scalars, choices, maker_}));
-    } else {
-        validation = no_validation();
-    }
     return {};
 }
 
@@ -211,7 +170,7 @@ BatchMaker CompiledTraining::batch_maker() const {
 }
 
 Status CompiledTraining::set_features(program::Program& program, const data::Batch& batch) const {
-    return features_ ? features_->set(program, batch.examples) : Status();
+    return features_.set(program, batch.examples);
 }
 
 Status CompiledTraining::prepare_step(int64_t step) {
@@ -221,14 +180,9 @@ Status CompiledTraining::prepare_step(int64_t step) {
     strategy->use(optimizers.of_turn(turn));
     const TrainerEvents& events = run.context.events;
     HK_TRY(scalars.begin_step(step, s.max_steps, events.scalars ? events.scalars() : StepScalars::Values()));
-    if (!training.cut || features_) return {};
-    run.context.message(fmt::format("computing the frozen layers, {:.0f}% of a forward pass, once for {} examples",
-                                    100.0 * training.cut->share,
-                                    grouped(static_cast<double>(run.data.train().size()))));
-    HK_ASSIGN(features_, Features::compute(runtime, *store, *training.composition, *training.cut, run.data.train(),
-                                           s.per_device_train_batch_size, s.context_length,
-                                           static_cast<uint64_t>(s.seed), run.context.ranks));
-    return {};
+    return features_.prepare({training.frozen_layers, runtime, *store, *training.composition, run.data.train(),
+                              s.per_device_train_batch_size, s.context_length, static_cast<uint64_t>(s.seed),
+                              run.context.ranks, [this](const std::string& text) { run.context.message(text); }});
 }
 
 double CompiledTraining::flops(const std::vector<data::Batch>& micro) const {

@@ -68,11 +68,10 @@ public:
 private:
     CompiledTraining(const DescribedTraining& of, program::Runtime& on);
     Status compile();
-    Status open_source(std::map<std::string, std::string>& choices);
     Status make_batch(data::Batch& batch, int64_t rows) const;
 
     BatchMaker maker_;
-    std::optional<Features> features_; // computed before the first step
+    Features features_; // of frozen layers, computed before the first step
 };
 
 } // namespace hekla::train

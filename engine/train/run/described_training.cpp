@@ -5,11 +5,11 @@
 #include "plugin/text_record.hpp"
 #include "program/lowering/half.hpp"
 #include "train/dropout.hpp"
-#include "train/features.hpp"
 #include "train/model_spec.hpp"
 #include "train/recipe_rollouts.hpp"
 #include "train/report.hpp"
 #include "train/run/prepared_run.hpp"
+#include "train/run/run_mask.hpp"
 #include "train/training_graph.hpp"
 
 #include <fmt/format.h>
@@ -19,9 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-constexpr uint64_t kMostFeatures = uint64_t{2} << 30; // bytes on the host; above this they are computed in every step
-constexpr double kLeastShare = 0.05; // of a forward pass that features must save, or they are computed in every step
 
 // Adds train.context_length to an error of a description that a shorter row does not have.
 Status with_length(const Status& failed, const plugin::Composition& composition, const TrainSection& s) {
@@ -42,7 +39,7 @@ Status with_length(const Status& failed, const plugin::Composition& composition,
 Result<std::unique_ptr<DescribedTraining>> DescribedTraining::create(const PreparedRun& run) {
     std::unique_ptr<DescribedTraining> training(new DescribedTraining(run));
     HK_TRY(training->describe());
-    HK_TRY(training->open_mask());
+    HK_ASSIGN(training->mask, mask_of_run(run, training->parameters()));
     return training;
 }
 
@@ -59,17 +56,14 @@ Status DescribedTraining::describe() {
         return unsupported(
             fmt::format("objective '{}' cannot make batches from text: it only measures given ones", spec.objective));
     policy = spec;
-    if (run.learns_from_rollouts) HK_TRY(describe_rollouts());
+    HK_TRY(run.origin->describe(*this));
     if (s.disable_dropout.value_or(false)) composition->freeze_body();
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition->batch_fields(s.per_device_train_batch_size, s.context_length));
     Result<graph::Graph> step = describe_step(fields);
     if (!step.ok()) return with_length(step.status(), *composition, s);
     graph::Graph& described = by_length[s.context_length] = step.take();
-    if (run.learns_from_rollouts && !composition->body_frozen() && has_dropout(described))
-        context.log.warning(
-            "train.disable_dropout = false: completions are written without dropout and trained with it, so the "
-            "ratios of probabilities are not those of the policy");
+    run.origin->warn_of(*this, described);
     if (spec.adapter_rows == 0 && described.find_leaf(graph::Op::input, plugin::kAdapterRows) != graph::kNone)
         return unsupported(
             recipe.combine.how.empty()
@@ -122,24 +116,10 @@ Result<graph::Graph> DescribedTraining::describe_step(const std::vector<plugin::
     return without_dropout(step);
 }
 
-Status DescribedTraining::describe_rollouts() {
-    policy.objective.clear();
-    policy.objective_config = json::object();
-    policy.teacher.reset();
-    if (!run.recipe.teacher.from.empty())
-        return invalid_argument(
-            fmt::format("teacher.from = {}: objective '{}' has its frozen model in [reference]: move "
-                        "the folder there",
-                        run.recipe.teacher.from, run.recipe.objective.id));
-    HK_ASSIGN(rollout_use, plugin::RolloutUse::create(run.context.registry, run.recipe.objective.id,
-                                                      composition->objective_config()));
-    return check_rollouts(run.recipe, rollout_use->needs());
-}
-
 Status DescribedTraining::describe_updates() {
     const Recipe& recipe = run.recipe;
     HK_ASSIGN(updates, UpdateRules::create(recipe, run.context.registry, graph(), rules, run.context.log));
-    HK_ASSIGN(alternation, Alternation::create(recipe.train.alternate, graph(), rules.frozen));
+    HK_ASSIGN(alternation, Alternation::create(recipe.train, graph(), rules.frozen));
     Division::Used used;
     used.alternates = alternation.on();
     used.taps = !taps.empty();
@@ -148,38 +128,21 @@ Status DescribedTraining::describe_updates() {
     if (!updates.by_kernel()) used.updates = updates.summary();
     HK_TRY(run.division.check_supported(used));
     if (!updates.summary().empty()) run.context.message(updates.summary());
-    if (alternation.on() && recipe.train.fp16)
-        return unsupported("train.alternate: train.fp16 has one loss scale for all parameters: set train.bf16 instead, "
-                           "or remove the key");
     return {};
 }
 
-// Rows are the same in every epoch, so the outputs of frozen layers are too, below the first one that is trained.
+// Where rows are the same in every epoch, the outputs of frozen layers are too, below the first one that is trained.
 Status DescribedTraining::cut_frozen_layers() {
-    const int64_t batch = run.recipe.train.per_device_train_batch_size;
-    if (composition->example_kind() != HK_EXAMPLE_ROW || run.row_lengths().size() > 1 || run.learns_from_rollouts ||
-        !graph::buffer_updates(graph()).empty() || !taps.empty())
+    if (composition->example_kind() != HK_EXAMPLE_ROW || run.row_lengths().size() > 1 ||
+        !run.origin->repeats_rows() || !graph::buffer_updates(graph()).empty() || !taps.empty())
         return {};
-    HK_ASSIGN(cut, graph::cut_frozen(graph(), rules.frozen, batch));
-    if (cut && (cut->share < kLeastShare || Features::bytes(*cut, run.data.table_rows(), batch) > kMostFeatures))
-        cut.reset();
-    return {};
-}
-
-Status DescribedTraining::open_mask() {
-    if (run.recipe.prune.from_mask.empty()) return {};
-    // A run keeps its first mask, as it keeps its tokenizer.
-    const fs::path file = run.checkpoint ? run.folder / kMaskFile : fs::path(run.recipe.prune.from_mask);
-    HK_ASSIGN(mask, WeightMask::read(file));
-    HK_TRY(mask.check(parameters(), file.string()));
-    run.context.message(fmt::format("mask {}: {} of {} weights are left ({:.1f}%)", file.string(),
-                                    grouped(static_cast<double>(mask.kept())),
-                                    grouped(static_cast<double>(mask.weights())), 100.0 * mask.share()));
+    HK_ASSIGN(frozen_layers, FrozenLayers::cut(graph(), rules.frozen, run.recipe.train.per_device_train_batch_size,
+                                               run.data.table_rows()));
     return {};
 }
 
 Result<graph::Graph> DescribedTraining::differentiated(int64_t length, const Alternation::Turn& turn) const {
-    return differentiated(cut ? cut->above : graph(length), turn);
+    return differentiated(frozen_layers.trained_part(graph(length)), turn);
 }
 
 Result<graph::Graph> DescribedTraining::differentiated(const graph::Graph& step, const Alternation::Turn& turn) const {
@@ -236,7 +199,7 @@ FitOptions DescribedTraining::fit_options() const {
 
 OptimizerRules DescribedTraining::optimizer_rules() const {
     OptimizerRules of_parameters = updates.rules(without_decay(graph()));
-    of_parameters.mask = mask.empty() ? nullptr : &mask;
+    of_parameters.mask = mask.or_null();
     for (const graph::BufferUpdate& update : graph::buffer_updates(graph()))
         of_parameters.buffers.push_back({update.buffer, update.shape});
     return of_parameters;

@@ -2,13 +2,13 @@
 // what is known of the data. It needs no device; plans and masks of weights are made of it.
 #pragma once
 
-#include "graph/cut_frozen.hpp"
 #include "graph/graph.hpp"
 #include "plugin/compose.hpp"
 #include "plugin/record.hpp"
 #include "plugin/rollout_use.hpp"
 #include "program/program.hpp"
 #include "train/alternation.hpp"
+#include "train/features.hpp"
 #include "train/fit.hpp"
 #include "train/parameter_rules.hpp"
 #include "train/rollouts.hpp"
@@ -66,7 +66,7 @@ struct DescribedTraining {
     AdaptedBody adapted; // with adapters: the body that stays in its own folder
     UpdateRules updates;
     Alternation alternation;
-    std::optional<graph::FrozenCut> cut; // if the outputs of frozen layers are computed once
+    FrozenLayers frozen_layers; // whose outputs are computed once
     StepScalars scalars;
     Taps taps;
     WeightMask mask; // of prune.from_mask; without masks where it is not set
@@ -74,10 +74,8 @@ struct DescribedTraining {
 private:
     explicit DescribedTraining(const PreparedRun& of) : run(of) {}
     Status describe();
-    Status describe_rollouts();
     Status describe_updates();
     Status cut_frozen_layers();
-    Status open_mask();
     mutable std::map<int32_t, std::optional<plugin::Record>> records_; // by mode
 };
 

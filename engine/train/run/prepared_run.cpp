@@ -7,17 +7,13 @@
 #include "generate/settings.hpp"
 #include "infer/model.hpp"
 #include "infer/weights_folder.hpp"
-#include "plugin/rollout_use.hpp"
 #include "plugin/text_record.hpp"
 #include "text/files/tokenizer_settings.hpp"
 #include "text/tokenizer_trainer.hpp"
-#include "train/dropout.hpp"
 #include "train/held_out.hpp"
-#include "train/loss_counts.hpp"
 #include "train/model_spec.hpp"
 #include "train/recipe_adapters.hpp"
 #include "train/recipe_file.hpp"
-#include "train/recipe_rollouts.hpp"
 #include "train/report.hpp"
 #include "train/resume_check.hpp"
 #include "train/run/described_training.hpp"
@@ -51,18 +47,6 @@ Status check_pretrain(const Recipe& recipe, const plugin::Registry& registry,
                                         recipe.objective.id));
 }
 
-// Leaves the columns that are read from the data, and adds those that rewards read.
-Status add_reward_columns(const Recipe& recipe, const plugin::Registry& registry,
-                          std::vector<plugin::ColumnNeed>& needs) {
-    std::erase_if(needs, [](const plugin::ColumnNeed& need) { return need.optional; }); // made of rollouts
-    const std::vector<reward::RewardSpec> specs = reward_specs(recipe);
-    HK_ASSIGN(const std::vector<std::string> columns, reward::columns_of_rewards(specs, registry));
-    for (const std::string& name : columns)
-        if (std::ranges::find(needs, name, &plugin::ColumnNeed::name) == needs.end())
-            needs.push_back({name, HK_COLUMN_TOKENS, false, true});
-    return {};
-}
-
 } // namespace
 
 PreparedRun::PreparedRun(const Recipe& given, const RunContext& shared, Purpose why, RunFolder locked)
@@ -70,20 +54,11 @@ PreparedRun::PreparedRun(const Recipe& given, const RunContext& shared, Purpose 
 
 Result<std::unique_ptr<PreparedRun>> PreparedRun::read(const Recipe& recipe, const RunContext& context, Purpose purpose,
                                                        RunFolder owned, std::unique_ptr<RankStart> from_rank_0) {
-    constexpr int kTries = 20;
-    for (int tries = 1;; ++tries) {
-        std::unique_ptr<PreparedRun> run(
-            new PreparedRun(from_rank_0 ? from_rank_0->recipe : recipe, context, purpose, std::move(owned)));
-        if (from_rank_0) run->from_rank_0_ = std::move(from_rank_0);
-        Status read = run->read_all();
-        if (read.ok()) return run;
-        if (purpose != Purpose::read || tries == kTries || !run->checkpoint_was_replaced()) return read;
-    }
-}
-
-bool PreparedRun::checkpoint_was_replaced() const {
-    std::error_code ignored;
-    return checkpoint && !fs::exists(checkpoint->path, ignored);
+    std::unique_ptr<PreparedRun> run(
+        new PreparedRun(from_rank_0 ? from_rank_0->recipe : recipe, context, purpose, std::move(owned)));
+    run->from_rank_0_ = std::move(from_rank_0);
+    HK_TRY(run->read_all());
+    return run;
 }
 
 Status PreparedRun::read_all() {
@@ -130,19 +105,14 @@ Status PreparedRun::same_run() {
 Status PreparedRun::read_data() {
     HK_ASSIGN(std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(context.registry, recipe.objective.id, objective_before_data(recipe)));
-    learns_from_rollouts = plugin::learns_from_rollouts(context.registry, recipe.objective.id);
+    origin = ExampleOrigin::of(recipe, context.registry);
     // A run keeps what it began with: those of earlier versions have no value for preferences.
-    if (std::optional<bool>& off = recipe.train.disable_dropout;
-        !off && (learns_from_rollouts || learns_from_preferences(needs)))
-        off = learns_from_rollouts || !checkpoint;
+    if (std::optional<bool>& off = recipe.train.disable_dropout; !off)
+        off = origin->disables_dropout(needs, checkpoint.has_value());
     HK_TRY(check_pretrain(recipe, context.registry, needs));
     HK_TRY(division.check_steps(recipe));
-    HK_TRY(division.check_supported({.rollouts = learns_from_rollouts, .objective = recipe.objective.id}));
-    if (learns_from_rollouts) {
-        HK_TRY(add_reward_columns(recipe, context.registry, needs));
-    } else {
-        HK_TRY(check_without_rollouts(recipe));
-    }
+    HK_TRY(division.check_supported(origin->use(recipe)));
+    HK_TRY(origin->choose_columns(recipe, context.registry, needs));
     HK_ASSIGN(data, RunData::read(recipe, needs, context.host_memory, context.events.stop));
     if (held_out_) data.hold_out(*held_out_);
     // Missing text files are reported before a tokenizer is trained on the others.
@@ -215,15 +185,7 @@ Status PreparedRun::open_data(const DescribedTraining& training) {
                                 fmt::format("{} resumes with the tokenizer that it started with", folder.string()))
                           : opened;
     const TrainSection& s = recipe.train;
-    if (training.rollout_use != nullptr && recipe.rollout.total_episodes > 0) {
-        const IterationShape shape = iteration_shape(recipe, training.rollout_use->needs());
-        const int64_t iterations = (recipe.rollout.total_episodes + shape.completions - 1) / shape.completions;
-        recipe.train.max_steps = iterations * shape.steps();
-        context.message(fmt::format("{} completions: {} iterations of {}, {} steps each, {} steps",
-                                    grouped(static_cast<double>(recipe.rollout.total_episodes)), iterations,
-                                    shape.completions, shape.steps(),
-                                    grouped(static_cast<double>(recipe.train.max_steps))));
-    }
+    origin->resolve_steps(*this, training);
     if (s.num_train_epochs > 0.0) {
         const double steps =
             std::ceil(s.num_train_epochs * static_cast<double>(data.train().size()) / examples_per_step());
@@ -325,28 +287,6 @@ Status PreparedRun::save_chat_template() const {
         if (own) text = own->text;
     }
     return text.empty() ? Status() : write_file_atomically(folder / "chat_template.jinja", text);
-}
-
-// Most data has a label in its first batch; data without any is read to its end.
-Status PreparedRun::check_labels(const DescribedTraining& training) const {
-    if (learns_from_rollouts || recipe.train.max_steps == 0) return {};
-    const Split& split = data.train();
-    const int64_t batch = recipe.train.per_device_train_batch_size, length = recipe.train.context_length;
-    for (uint64_t first = 0; first < split.size(); first += static_cast<uint64_t>(batch)) {
-        HK_TRY(context.events.stop.check("reading data"));
-        std::vector<batch::DrawnExample> examples;
-        for (uint64_t i = first; i < std::min(split.size(), first + static_cast<uint64_t>(batch)); ++i)
-            examples.push_back(split.at(i));
-        std::vector<data::Field> fields;
-        HK_TRY(split.make_fields(*training.composition, examples, static_cast<uint64_t>(recipe.train.seed), batch,
-                                 length, fields, context.host_memory, 0));
-        HK_ASSIGN(const std::vector<double> counts, loss_counts(training.graph(), fields));
-        if (any_label(counts)) return {};
-    }
-    return invalid_argument(fmt::format(
-        "none of the {} examples of data.train has a label for objective '{}' within train.context_length = {}, so "
-        "there is nothing to learn: raise train.context_length if the labels begin after it, or check the data",
-        grouped(static_cast<double>(split.size())), recipe.objective.id, length));
 }
 
 std::vector<int64_t> PreparedRun::row_lengths() const {

@@ -6,6 +6,7 @@
 #include "text/tokenizer.hpp"
 #include "train/ranks/division.hpp"
 #include "train/ranks/rank_start.hpp"
+#include "train/run/example_origin.hpp"
 #include "train/run/run_context.hpp"
 #include "train/run_data.hpp"
 #include "train/run_folder.hpp"
@@ -31,15 +32,10 @@ struct PreparedRun {
     Status open_data(const DescribedTraining& training);
     // Checks that there is validation data, if the training needs some.
     Status check_validation() const;
-    // Checks that there is something to learn.
-    Status check_labels(const DescribedTraining& training) const;
     // Tells how texts become ids, in a run that begins.
     Status tell_text_rules(const DescribedTraining& training) const;
     // Writes what a run's folder has of this, which is kept from now on. failed_precondition without Purpose::train.
     Status start(const DescribedTraining& training);
-
-    // Whether the run's training, another process, has removed the checkpoint since it was found, for a newer one.
-    bool checkpoint_was_replaced() const;
 
     // Lengths of rows, ascending, the recipe's context length last.
     std::vector<int64_t> row_lengths() const;
@@ -55,7 +51,7 @@ struct PreparedRun {
     RunFolder owned;              // Purpose::train
     Division division;
     std::optional<model::Checkpoint> checkpoint; // to resume from
-    bool learns_from_rollouts = false;
+    std::unique_ptr<ExampleOrigin> origin;
     text::TextRules text_rules; // those of the recipe; a resumed run keeps those that it began with
     std::unique_ptr<text::Tokenizer> tokenizer;
 

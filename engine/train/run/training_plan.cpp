@@ -1,9 +1,6 @@
 #include "train/run/training_plan.hpp"
 
-#include "graph/simplify.hpp"
 #include "program/lowering/optimizer.hpp"
-#include "train/evaluate.hpp"
-#include "train/features.hpp"
 #include "train/moving_average.hpp"
 #include "train/run/prepared_run.hpp"
 
@@ -26,27 +23,15 @@ Result<TrainingPlan> plan_training(const DescribedTraining& training, const prog
         if (!turn.losses.empty()) { HK_ASSIGN(graph, training.differentiated(s.context_length, turn)); }
         HK_ASSIGN(step, estimator.add(graph, options, micro * turn.share));
     }
-    if (training.cut) {
-        HK_ASSIGN(const graph::Graph below, graph::simplify(training.cut->below));
-        HK_TRY(estimator.add(below, Features::options(*training.cut), 0.0).status());
-    }
+    HK_TRY(training.frozen_layers.estimate(estimator));
     for (const auto& [length, described] : training.by_length) {
         if (length == s.context_length) continue;
         HK_ASSIGN(const graph::Graph shorter, training.differentiated(described));
         HK_TRY(estimator.add(shorter, options, 0.0).status());
     }
-    if (!run.learns_from_rollouts && (run.data.valid() != nullptr || run.data.test() != nullptr)) {
-        HK_ASSIGN(const auto programs,
-                  Evaluator::describe(*training.composition, run.evaluation_batch(), run.row_lengths(),
-                                      EvaluatorOptions{options.precision, options.kernel_choices}));
-        for (const auto& [length, one] : programs) HK_TRY(estimator.add(one.graph, one.options, 0.0).status());
-    }
+    HK_ASSIGN(const uint64_t on_host, run.origin->estimate(estimator, training, options));
     HK_TRY(Optimizer::estimate(estimator, step, training.updates.settings(), training.optimizer_rules()));
-    if (s.ema_decay > 0.0) {
-        HK_ASSIGN(const MovingAverage::Update average,
-                  MovingAverage::update_of(estimator.table(), program::parameters_reached(estimator.table(), step)));
-        HK_TRY(estimator.add(average.graph, average.options, 1.0, &program::Estimate::optimizer).status());
-    }
+    HK_TRY(MovingAverage::estimate(estimator, step, s.ema_decay));
     const std::vector<program::ParameterEntry> all = program::parameter_table(training.graph());
     std::vector<std::string> names;
     for (const program::ParameterEntry& entry : all) names.push_back(entry.name);
@@ -54,13 +39,9 @@ Result<TrainingPlan> plan_training(const DescribedTraining& training, const prog
     int64_t embeddings = 0;
     for (const program::ParameterEntry& entry : all)
         if (depth.of.at(entry.name) == 0) embeddings += entry.shape.elements();
-    uint64_t rollouts = 0;
-    if (run.learns_from_rollouts) {
-        HK_ASSIGN(rollouts, Rollouts::estimate(estimator, training.rollout_context(nullptr, nullptr)));
-    }
     const std::vector<program::StoreChunk> chunks(estimator.chunks().begin(), estimator.chunks().end());
     TrainingPlan plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, steps_left,
-                      embeddings,         run.data.train().size(),       rollouts,         {}};
+                      embeddings,         run.data.train().size(),       on_host,          {}};
     plan.exchange = run.division.plan(chunks, run.recipe, training.graph(), run.context.planned,
                                       plan.estimate.seconds / std::max(1.0, micro));
     return plan;

@@ -13,6 +13,7 @@
 #include "train/prune_weights.hpp"
 #include "train/recipe_file.hpp"
 #include "train/run/prepared_run.hpp"
+#include "train/run/run_mask.hpp"
 #include "train/schedule.hpp"
 #include "train/value_function.hpp"
 
@@ -21,24 +22,9 @@
 #include <fmt/ranges.h>
 
 namespace hekla::train {
-namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-// Checks that a checkpoint is of a run with this mask.
-Status check_same_mask(const model::Checkpoint& checkpoint, const WeightMask& mask, const fs::path& folder) {
-    if (mask.empty()) return {};
-    const Result<std::string> text = read_file(checkpoint.file("trainer_state.json"));
-    const json state = text.ok() ? json_or_null(text.value()) : json();
-    const json hash = state.is_object() ? state.value("mask", json()) : json();
-    if (hash == json(to_hex(mask.hash()))) return {};
-    return failed_precondition(fmt::format("{}: was made with another mask than {} is now: choose another [output] "
-                                           "dir, or bring the old mask back",
-                                           checkpoint.path.string(), (folder / kMaskFile).string()));
-}
-
-} // namespace
 
 Status TrainingState::begin(bool initial) {
     program::ParameterStore& store = *compiled_.store;
@@ -65,19 +51,23 @@ Status TrainingState::initialize() {
 Status TrainingState::start_masked() {
     const PruneSection& p = run_.recipe.prune;
     const fs::path from = p.weights_from;
-    if (training_.mask.empty()) return {};
-    if (p.reinitialize == "random") {
+    switch (masked_start(p)) {
+    case MaskedStart::initial: break;
+    case MaskedStart::random:
         HK_TRY(draw_again(run_.recipe, training_.graph(), training_.rules.frozen, *compiled_.store));
-    } else if (!from.empty() && p.reinitialize == "none") {
+        break;
+    case MaskedStart::trained:
         HK_TRY(load_weights(from));
         message(fmt::format("starting from the trained weights of {}", from.string()));
-    } else if (!from.empty() && p.rewind_step > 0) {
+        break;
+    case MaskedStart::rewound: {
         HK_ASSIGN(const model::Checkpoint checkpoint,
                   model::verify_checkpoint(model::checkpoint_path(from, p.rewind_step)));
         HK_TRY(load(checkpoint));
         progress = RunProgress();
         progress.step = p.rewind_step;
         message(fmt::format("rewound to step {}: {}", p.rewind_step, checkpoint.path.string()));
+    }
     }
     return apply_mask();
 }
@@ -226,7 +216,7 @@ json TrainingState::to_json() const {
     if (!teacher_.empty()) state["teacher"] = teacher_;
     if (training_.composition->value() != nullptr) state["value"] = true;
     if (training_.adapted.is_kept()) state["base"] = training_.adapted.weights();
-    if (!training_.mask.empty()) state["mask"] = to_hex(training_.mask.hash());
+    add_mask(training_.mask, state);
     state["best_evaluation"] = std::isnan(progress.best_evaluation) ? json() : json(progress.best_evaluation);
     state["best_step"] = progress.best_step;
     state["seconds"] = progress.seconds;
@@ -351,7 +341,7 @@ Status TrainingState::save_model(const fs::path& folder) const {
         HK_TRY(save_value(folder / kValueWeights, *training_.policy.value, run_.context.registry, *run_.tokenizer,
                           training_.graph(), *compiled_.store));
     for (std::size_t i = 0; i < run_.recipe.adapter.names.size(); ++i) HK_TRY(save_slot(folder, i, contents));
-    return training_.mask.empty() ? Status() : training_.mask.write(folder / kMaskFile);
+    return keep_mask(training_.mask, folder);
 }
 
 } // namespace hekla::train

@@ -112,21 +112,12 @@ private:
         return evaluator_->set_scalars(context_.scalars);
     }
 
-    // Those of rank 0; all ranks call it.
-    Result<json> shared_settings(exchange::Communicator& ranks) const {
-        if (ranks.rank() != 0) return receive(ranks);
-        HK_ASSIGN(json settings, run_.generation_settings(*context_.training.composition));
-        HK_TRY(send(ranks, settings));
-        return settings;
-    }
-
     // Generates texts for up to `limit` examples (0: all) and scores them. ranks: that each write a part; may be null.
     Status add_texts(const Split& split, uint64_t limit, bool predictions, int64_t step, Evaluation& result,
                      exchange::Communicator* ranks) {
         const plugin::Composition& composition = *context_.training.composition;
         if (texts_ == nullptr) {
-            HK_ASSIGN(const json settings,
-                      ranks != nullptr ? shared_settings(*ranks) : run_.generation_settings(composition));
+            HK_ASSIGN(const json settings, shared(ranks, [&] { return run_.generation_settings(composition); }));
             HK_ASSIGN(texts_, TextEvaluator::create(context_.runtime, context_.store, composition, *run_.tokenizer,
                                                     settings, run_.recipe.generate.options, run_.evaluation_batch(),
                                                     run_.row_lengths(), static_cast<uint64_t>(run_.recipe.train.seed)));
@@ -134,7 +125,6 @@ private:
         }
         texts_->set_step(static_cast<uint64_t>(last_step(step)));
         HK_ASSIGN(WrittenTexts written, texts_->run(split, limit, ranks));
-        if (ranks != nullptr && ranks->rank() != 0) return {};
         result.scores.insert(result.scores.end(), written.scores.begin(), written.scores.end());
         result.table += written.summary;
         if (!predictions) return {};
