@@ -1,7 +1,7 @@
 // hekla-describe: runs plugins for a host that keeps them out of its own process and starts this program
-// (plugin/out_of_process_plugins.hpp). It does not link Vulkan.
-#include "plugin/messages.hpp"
-#include "plugin/serve.hpp"
+// (plugin/process/out_of_process_plugins.hpp). It does not link Vulkan.
+#include "plugin/process/messages.hpp"
+#include "plugin/process/serve.hpp"
 
 #include <array>
 #include <charconv>

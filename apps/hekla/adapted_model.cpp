@@ -2,11 +2,11 @@
 
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
-#include "infer/base_model.hpp"
-#include "infer/model.hpp"
-#include "infer/read_adapter.hpp"
-#include "infer/separated_tie.hpp"
-#include "infer/weights_folder.hpp"
+#include "infer/adapters/read_adapter.hpp"
+#include "infer/adapters/separated_tie.hpp"
+#include "infer/open/base_model.hpp"
+#include "infer/open/model.hpp"
+#include "infer/open/weights_folder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

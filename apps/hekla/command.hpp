@@ -9,7 +9,7 @@
 #include "base/status.hpp"
 #include "gpu/context.hpp"
 #include "hekla/hekla.h"
-#include "plugin/registry.hpp"
+#include "plugin/registry/registry.hpp"
 #include "program/program.hpp"
 #include "program/runtime_source.hpp"
 

@@ -2,11 +2,11 @@
 
 #include "base/json.hpp"
 #include "model/folder.hpp"
-#include "plugin/named_model.hpp"
+#include "plugin/composition/named_model.hpp"
 #include "text/tokenizer_trainer.hpp"
-#include "train/model_spec.hpp"
-#include "train/run_data.hpp"
-#include "train/tokenizer_choice.hpp"
+#include "train/recipe/tokenizer_choice.hpp"
+#include "train/run/run_data.hpp"
+#include "train/start/model_spec.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

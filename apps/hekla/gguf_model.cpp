@@ -2,7 +2,7 @@
 
 #include "base/json.hpp"
 #include "gguf_tokenizer.hpp"
-#include "infer/lora_slots.hpp"
+#include "infer/adapters/lora_slots.hpp"
 #include "lora_model.hpp"
 #include "model/gguf.hpp"
 

@@ -1,7 +1,7 @@
 #include "lora_model.hpp"
 
-#include "infer/lora_slots.hpp"
-#include "infer/peft_adapter.hpp"
+#include "infer/adapters/lora_slots.hpp"
+#include "infer/adapters/peft_adapter.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "model_cost.hpp"
 
 #include "output.hpp"
-#include "train/report.hpp"
-#include "train/training_graph.hpp"
+#include "train/report/report.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <fmt/format.h>
 

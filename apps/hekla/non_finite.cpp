@@ -1,7 +1,7 @@
 #include "non_finite.hpp"
 
 #include "graph/reference.hpp"
-#include "train/training_graph.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <cmath>
 #include <cstring>

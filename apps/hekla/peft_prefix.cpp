@@ -1,6 +1,6 @@
 #include "peft_prefix.hpp"
 
-#include "infer/tensors.hpp"
+#include "infer/open/tensors.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "base/markup.hpp"
 #include "pages/page.hpp"
 #include "pages/score_chart.hpp"
-#include "train/report.hpp"
+#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include "base/markup.hpp"
 #include "base/svg.hpp"
 #include "pages/page.hpp"
-#include "train/report.hpp"
+#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <cmath>

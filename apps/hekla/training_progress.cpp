@@ -1,6 +1,6 @@
 #include "training_progress.hpp"
 
-#include "train/report.hpp"
+#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <cstdio>

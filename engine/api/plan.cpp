@@ -5,10 +5,10 @@
 #include "api/captured_call.hpp"
 #include "api/context.hpp"
 #include "base/size_text.hpp"
-#include "infer/model_estimate.hpp"
-#include "infer/open_model.hpp"
-#include "train/recipe_file.hpp"
-#include "train/report.hpp"
+#include "infer/open/model_estimate.hpp"
+#include "infer/open/open_model.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/report/report.hpp"
 #include "train/training_run.hpp"
 
 #include <algorithm>

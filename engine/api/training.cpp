@@ -1,7 +1,7 @@
 #include "api/training.hpp"
 
 #include "api/boundary.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 
 #include <exception>
 #include <limits>

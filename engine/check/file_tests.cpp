@@ -4,10 +4,10 @@
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/log.h"
 #include "hekla/plugin/tokenizer.h"
-#include "plugin/host_config.hpp"
-#include "plugin/host_error.hpp"
-#include "plugin/host_graph.hpp"
-#include "plugin/host_tokenizer.hpp"
+#include "plugin/host/host_config.hpp"
+#include "plugin/host/host_error.hpp"
+#include "plugin/host/host_graph.hpp"
+#include "plugin/host/host_tokenizer.hpp"
 
 #include <chrono>
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
 #include "check/tests.hpp"
 
 #include "graph/text.hpp"
-#include "plugin/trace.hpp"
+#include "plugin/trace/trace.hpp"
 
 #include "hekla/plugin/combiner.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/philox.hpp"
 #include "graph/text.hpp"
-#include "plugin/host_operation.hpp"
+#include "plugin/host/host_operation.hpp"
 
 #include <algorithm>
 #include <charconv>

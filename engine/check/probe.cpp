@@ -3,9 +3,9 @@
 #include "base/philox.hpp"
 #include "graph/loss_parameters.hpp"
 #include "graph/simplify.hpp"
-#include "infer/model_tensors.hpp"
+#include "infer/open/model_tensors.hpp"
 #include "program/host_tensor.hpp"
-#include "train/training_graph.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <algorithm>
 #include <cmath>

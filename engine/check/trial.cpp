@@ -3,9 +3,9 @@
 #include "base/file.hpp"
 #include "base/philox.hpp"
 #include "gpu/context.hpp"
-#include "train/initialize.hpp"
-#include "train/model_spec.hpp"
-#include "train/tokenizer_choice.hpp"
+#include "train/recipe/tokenizer_choice.hpp"
+#include "train/start/initialize.hpp"
+#include "train/start/model_spec.hpp"
 
 #include "hekla/plugin/combiner.h"
 #include "hekla/plugin/optimizer.h"

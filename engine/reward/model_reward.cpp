@@ -2,9 +2,9 @@
 
 #include "batch/collate.hpp"
 #include "batch/rows_by_length.hpp"
-#include "infer/forward.hpp"
-#include "infer/open_model.hpp"
-#include "infer/predict.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/passes/forward.hpp"
+#include "infer/passes/predict.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The rewards of a recipe, and the weighted sum of their scores.
 #pragma once
 
-#include "infer/model.hpp"
+#include "infer/open/model.hpp"
 #include "reward/reward.hpp"
 
 #include <memory>

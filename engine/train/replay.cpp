@@ -1,6 +1,6 @@
 #include "train/replay.hpp"
 
-#include "train/schedule.hpp"
+#include "train/update/schedule.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 
 #include "base/stop_poll.hpp"
 #include "hekla/hekla.h"
-#include "train/step_scalars.hpp"
+#include "train/step/step_scalars.hpp"
 
 #include <functional>
 #include <nlohmann/json.hpp>

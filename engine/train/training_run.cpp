@@ -4,13 +4,13 @@
 #include "base/json.hpp"
 #include "base/stopwatch.hpp"
 #include "model/read_beside_training.hpp"
-#include "train/fit.hpp"
-#include "train/prune_weights.hpp"
+#include "train/evaluation/text_evaluator.hpp"
+#include "train/evaluation/token_loss.hpp"
 #include "train/ranks/rank_server.hpp"
 #include "train/ranks/rank_start.hpp"
 #include "train/run/run_mask.hpp"
-#include "train/text_evaluator.hpp"
-#include "train/token_loss.hpp"
+#include "train/start/fit.hpp"
+#include "train/update/prune_weights.hpp"
 
 #include <algorithm>
 #include <chrono>

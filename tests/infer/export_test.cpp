@@ -5,10 +5,10 @@
 #include "base/hash.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
-#include "infer/exported_model.hpp"
-#include "infer/open_model.hpp"
-#include "infer/prompt_fields.hpp"
-#include "infer/weights_folder.hpp"
+#include "infer/exported/exported_model.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/open/weights_folder.hpp"
+#include "infer/texts/prompt_fields.hpp"
 
 #include <cstring>
 #include <fstream>

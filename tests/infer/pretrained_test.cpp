@@ -6,7 +6,7 @@
 
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
-#include "infer/open_model.hpp"
+#include "infer/open/open_model.hpp"
 #include "model/folder.hpp"
 
 #include <cmath>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/file.hpp"
-#include "infer/embed.hpp"
-#include "infer/forward.hpp"
-#include "infer/open_model.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/passes/embed.hpp"
+#include "infer/passes/forward.hpp"
 
 #include <algorithm>
 #include <cstdlib>

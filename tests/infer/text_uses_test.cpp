@@ -7,10 +7,10 @@
 #include "base/temporary_folder.hpp"
 #include "batch/collate.hpp"
 #include "data/task_table.hpp"
-#include "infer/chat.hpp"
-#include "infer/continuation.hpp"
-#include "infer/prompt_fields.hpp"
-#include "infer/prompt_style.hpp"
+#include "infer/texts/chat.hpp"
+#include "infer/texts/continuation.hpp"
+#include "infer/texts/prompt_fields.hpp"
+#include "infer/texts/prompt_style.hpp"
 
 #include <fmt/format.h>
 

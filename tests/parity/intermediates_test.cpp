@@ -2,8 +2,8 @@
 // probabilities, projections, residuals, activation) against the nodes of the gpt2 plugin's graph.
 #include "parity/pretrained.hpp"
 
-#include "infer/model_tensors.hpp"
-#include "plugin/compose.hpp"
+#include "infer/open/model_tensors.hpp"
+#include "plugin/composition/compose.hpp"
 #include "program/harness.hpp"
 
 #include <algorithm>

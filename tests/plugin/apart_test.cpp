@@ -2,8 +2,8 @@
 // error that names the plugin.
 #include "base/temporary_folder.hpp"
 #include "graph/text.hpp"
-#include "plugin/compose.hpp"
-#include "plugin/host_error.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/host/host_error.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The tensors in a model's files: parameters, and buffers, which are not trained.
-#include "infer/model_tensors.hpp"
+#include "infer/open/model_tensors.hpp"
 
 #include "graph/builder.hpp"
 #include "program/harness.hpp"

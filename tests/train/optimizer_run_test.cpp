@@ -3,7 +3,7 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"

@@ -1,5 +1,5 @@
 // The line of progress: all of it, and what is left where it does not fit.
-#include "train/report.hpp"
+#include "train/report/report.hpp"
 
 #include <doctest/doctest.h>
 #include <vector>

@@ -3,8 +3,8 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "graph/builder.hpp"
-#include "train/loss_counts.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/step/loss_counts.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"

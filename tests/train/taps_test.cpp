@@ -1,10 +1,10 @@
 // Taps of a training: statistics and values, which change no bit of it.
-#include "train/taps.hpp"
+#include "train/step/taps.hpp"
 
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"

@@ -5,8 +5,8 @@
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
-#include "infer/open_model.hpp"
-#include "train/recipe_file.hpp"
+#include "infer/open/open_model.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"

@@ -7,7 +7,7 @@
 #include "base/file.hpp"
 #include "base/markup.hpp"
 #include "score/classification.hpp"
-#include "train/report.hpp"
+#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <cmath>

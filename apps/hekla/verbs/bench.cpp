@@ -9,12 +9,12 @@
 #include "graph/builder.hpp"
 #include "program/lowering/matmul_kernels.hpp"
 #include "program/program_bench.hpp"
-#include "train/initialize.hpp"
-#include "train/loss_counts.hpp"
-#include "train/optimizer.hpp"
-#include "train/report.hpp"
-#include "train/step_runner.hpp"
-#include "train/training_graph.hpp"
+#include "train/report/report.hpp"
+#include "train/start/initialize.hpp"
+#include "train/step/loss_counts.hpp"
+#include "train/step/step_runner.hpp"
+#include "train/step/training_graph.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -7,7 +7,7 @@
 
 #include "model/finite.hpp"
 #include "model/staged_folder.hpp"
-#include "plugin/record.hpp"
+#include "plugin/composition/record.hpp"
 
 #include <algorithm>
 #include <charconv>

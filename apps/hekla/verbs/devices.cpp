@@ -9,7 +9,7 @@
 #include "graph/reference.hpp"
 #include "program/lowering/half.hpp"
 #include "program/program_bench.hpp"
-#include "train/report.hpp"
+#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -5,8 +5,8 @@
 #include "base/stopwatch.hpp"
 #include "harness/results.hpp"
 #include "harness/task_file.hpp"
-#include "infer/chat.hpp"
-#include "infer/open_model.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/texts/chat.hpp"
 #include "output.hpp"
 #include "training_progress.hpp"
 

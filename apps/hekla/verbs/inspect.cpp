@@ -9,13 +9,13 @@
 #include "base/json.hpp"
 #include "graph/svg.hpp"
 #include "graph/text.hpp"
-#include "infer/exported_model.hpp"
+#include "infer/exported/exported_model.hpp"
 #include "model/checkpoint.hpp"
 #include "model/model_path.hpp"
-#include "plugin/named_model.hpp"
-#include "train/recipe_file.hpp"
-#include "train/report.hpp"
-#include "train/training_graph.hpp"
+#include "plugin/composition/named_model.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/report/report.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <algorithm>
 #include <cstdio>

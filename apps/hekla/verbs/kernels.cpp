@@ -9,12 +9,12 @@
 #include "base/file.hpp"
 #include "generate/decoder_program.hpp"
 #include "gpu/compiler_report.hpp"
-#include "infer/model_estimate.hpp"
-#include "infer/open_model.hpp"
-#include "train/optimizer.hpp"
-#include "train/recipe_file.hpp"
-#include "train/training_graph.hpp"
+#include "infer/open/model_estimate.hpp"
+#include "infer/open/open_model.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/step/training_graph.hpp"
 #include "train/training_run.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <algorithm>
 #include <cstdio>

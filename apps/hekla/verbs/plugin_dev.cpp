@@ -11,8 +11,8 @@
 #include "graph/text.hpp"
 #include "model/safetensors.hpp"
 #include "model/weights.hpp"
-#include "train/recipe_file.hpp"
-#include "train/report.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -5,8 +5,8 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "infer/open_model.hpp"
-#include "infer/prompt_style.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/texts/prompt_style.hpp"
 
 #include <algorithm>
 #include <cmath>

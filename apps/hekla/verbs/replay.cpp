@@ -9,9 +9,9 @@
 #include "base/file.hpp"
 #include "model/checkpoint.hpp"
 #include "model/weights.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/replay.hpp"
-#include "train/report.hpp"
+#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -11,9 +11,9 @@
 #include "base/json.hpp"
 #include "hekla/plan.h"
 #include "scaling/fit_json.hpp"
-#include "train/recipe_file.hpp"
-#include "train/report.hpp"
-#include "train/resume_check.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/report/report.hpp"
+#include "train/run/resume_check.hpp"
 
 #include <cmath>
 #include <cstdio>

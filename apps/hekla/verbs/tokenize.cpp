@@ -10,7 +10,7 @@
 #include "model/staged_folder.hpp"
 #include "text/text_encoder.hpp"
 #include "text/tokenizer_trainer.hpp"
-#include "train/report.hpp"
+#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <charconv>

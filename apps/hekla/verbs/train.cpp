@@ -7,7 +7,7 @@
 #include "training_progress.hpp"
 
 #include "gpu/device.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 
 #include <cmath>
 #include <cstdio>

@@ -8,7 +8,7 @@
 #include "generate/decoder_reference.hpp"
 #include "program/host_tensor.hpp"
 #include "program/lowering/optimizer.hpp"
-#include "train/optimizer.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <algorithm>
 #include <chrono>

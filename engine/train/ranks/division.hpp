@@ -3,8 +3,8 @@
 
 #include "base/status.hpp"
 #include "program/shards.hpp"
-#include "train/exchange_plan.hpp"
-#include "train/recipe.hpp"
+#include "train/ranks/exchange_plan.hpp"
+#include "train/recipe/recipe.hpp"
 
 #include <filesystem>
 #include <optional>

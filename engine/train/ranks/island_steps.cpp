@@ -1,6 +1,6 @@
 #include "train/ranks/island_steps.hpp"
 
-#include "train/optimizer.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

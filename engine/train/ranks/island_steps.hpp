@@ -2,7 +2,7 @@
 // an outer step gives all the same parameters again.
 #pragma once
 
-#include "train/islands.hpp"
+#include "train/ranks/islands.hpp"
 #include "train/ranks/step_strategy.hpp"
 
 namespace hekla::train {

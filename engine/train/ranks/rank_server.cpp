@@ -1,7 +1,7 @@
 #include "train/ranks/rank_server.hpp"
 
-#include "train/schedule.hpp"
 #include "train/training_run.hpp"
+#include "train/update/schedule.hpp"
 
 namespace hekla::train {
 namespace {

@@ -3,8 +3,8 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "graph/text.hpp"
-#include "train/held_out.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/run/held_out.hpp"
 #include "train/run/prepared_run.hpp"
 
 #include <algorithm>

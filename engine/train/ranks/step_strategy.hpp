@@ -4,11 +4,11 @@
 // Functions that are marked "rank 0" tell the other ranks, which call obey() for them.
 #pragma once
 
-#include "train/optimizers.hpp"
 #include "train/ranks/division.hpp"
 #include "train/ranks/rank_command.hpp"
 #include "train/run/state_tensor.hpp"
-#include "train/step_runner.hpp"
+#include "train/step/step_runner.hpp"
+#include "train/update/optimizers.hpp"
 
 #include <functional>
 #include <memory>

@@ -2,8 +2,8 @@
 
 #include "base/json.hpp"
 #include "base/name_pattern.hpp"
-#include "infer/base_model.hpp"
-#include "train/initial_weights.hpp"
+#include "infer/open/base_model.hpp"
+#include "train/start/initial_weights.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // The body of a model with adapters: what a run does not train and does not save, because it stays in its own folder.
 #pragma once
 
-#include "plugin/compose.hpp"
-#include "train/parameter_rules.hpp"
-#include "train/recipe.hpp"
+#include "plugin/composition/compose.hpp"
+#include "train/recipe/recipe.hpp"
+#include "train/update/parameter_rules.hpp"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // Where a training's examples come from: tables and texts as they are, or rollouts, which the model writes at the start
-// of each iteration (train/rollouts.hpp).
+// of each iteration (train/rollouts/rollouts.hpp).
 #pragma once
 
 #include "base/status.hpp"

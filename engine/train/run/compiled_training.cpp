@@ -4,10 +4,10 @@
 #include "program/lowering/half.hpp"
 #include "program/program_bench.hpp"
 #include "program/tuning.hpp"
-#include "train/loss_counts.hpp"
 #include "train/ranks/rank_start.hpp"
-#include "train/report.hpp"
+#include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"
+#include "train/step/loss_counts.hpp"
 
 #include <algorithm>
 #include <chrono>

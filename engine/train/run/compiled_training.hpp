@@ -3,15 +3,15 @@
 #pragma once
 
 #include "data/batcher.hpp"
-#include "train/batch_wait.hpp"
-#include "train/features.hpp"
-#include "train/moving_average.hpp"
-#include "train/optimizers.hpp"
 #include "train/ranks/step_strategy.hpp"
 #include "train/run/batch_source.hpp"
 #include "train/run/kernel_record.hpp"
 #include "train/run/step_programs.hpp"
 #include "train/run/validation.hpp"
+#include "train/step/batch_wait.hpp"
+#include "train/step/features.hpp"
+#include "train/update/moving_average.hpp"
+#include "train/update/optimizers.hpp"
 
 #include <functional>
 #include <memory>

@@ -1,11 +1,11 @@
 #include "train/run/data_origin.hpp"
 
-#include "train/dropout.hpp"
-#include "train/loss_counts.hpp"
-#include "train/recipe_rollouts.hpp"
-#include "train/report.hpp"
+#include "train/recipe/recipe_rollouts.hpp"
+#include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/validation.hpp"
+#include "train/step/dropout.hpp"
+#include "train/step/loss_counts.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -70,9 +70,8 @@ Result<uint64_t> DataOrigin::estimate(program::Estimator& estimator, const Descr
                                       const program::CompileOptions& options) const {
     const PreparedRun& run = training.run;
     if (run.data.valid() == nullptr && run.data.test() == nullptr) return 0;
-    HK_ASSIGN(const auto programs,
-              Evaluator::describe(*training.composition, run.evaluation_batch(), run.row_lengths(),
-                                  EvaluatorOptions{options.precision, options.kernel_choices}));
+    HK_ASSIGN(const auto programs, Evaluator::describe(*training.composition, run.evaluation_batch(), run.row_lengths(),
+                                                       EvaluatorOptions{options.precision, options.kernel_choices}));
     for (const auto& [length, one] : programs) HK_TRY(estimator.add(one.graph, one.options, 0.0).status());
     return 0;
 }

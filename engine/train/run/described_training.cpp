@@ -2,15 +2,15 @@
 
 #include "graph/buffer_update.hpp"
 #include "graph/taps.hpp"
-#include "plugin/text_record.hpp"
+#include "plugin/composition/text_record.hpp"
 #include "program/lowering/half.hpp"
-#include "train/dropout.hpp"
-#include "train/model_spec.hpp"
-#include "train/recipe_rollouts.hpp"
-#include "train/report.hpp"
+#include "train/recipe/recipe_rollouts.hpp"
+#include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/run_mask.hpp"
-#include "train/training_graph.hpp"
+#include "train/start/model_spec.hpp"
+#include "train/step/dropout.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <fmt/format.h>
 
@@ -133,8 +133,8 @@ Status DescribedTraining::describe_updates() {
 
 // Where rows are the same in every epoch, the outputs of frozen layers are too, below the first one that is trained.
 Status DescribedTraining::cut_frozen_layers() {
-    if (composition->example_kind() != HK_EXAMPLE_ROW || run.row_lengths().size() > 1 ||
-        !run.origin->repeats_rows() || !graph::buffer_updates(graph()).empty() || !taps.empty())
+    if (composition->example_kind() != HK_EXAMPLE_ROW || run.row_lengths().size() > 1 || !run.origin->repeats_rows() ||
+        !graph::buffer_updates(graph()).empty() || !taps.empty())
         return {};
     HK_ASSIGN(frozen_layers, FrozenLayers::cut(graph(), rules.frozen, run.recipe.train.per_device_train_batch_size,
                                                run.data.table_rows()));

@@ -3,20 +3,20 @@
 #pragma once
 
 #include "graph/graph.hpp"
-#include "plugin/compose.hpp"
-#include "plugin/record.hpp"
-#include "plugin/rollout_use.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/record.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "program/program.hpp"
-#include "train/alternation.hpp"
-#include "train/features.hpp"
-#include "train/fit.hpp"
-#include "train/parameter_rules.hpp"
-#include "train/rollouts.hpp"
+#include "train/rollouts/rollouts.hpp"
 #include "train/run/adapted_body.hpp"
-#include "train/step_scalars.hpp"
-#include "train/taps.hpp"
-#include "train/update_rules.hpp"
-#include "train/weight_mask.hpp"
+#include "train/start/fit.hpp"
+#include "train/step/features.hpp"
+#include "train/step/step_scalars.hpp"
+#include "train/step/taps.hpp"
+#include "train/update/alternation.hpp"
+#include "train/update/parameter_rules.hpp"
+#include "train/update/update_rules.hpp"
+#include "train/update/weight_mask.hpp"
 
 #include <map>
 #include <memory>

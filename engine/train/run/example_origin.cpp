@@ -1,6 +1,6 @@
 #include "train/run/example_origin.hpp"
 
-#include "plugin/rollout_use.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "train/run/data_origin.hpp"
 #include "train/run/rollout_origin.hpp"
 

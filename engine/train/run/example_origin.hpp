@@ -2,7 +2,7 @@
 // the model writes at the start of each iteration.
 #pragma once
 
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 #include "program/estimate.hpp"
 #include "train/ranks/division.hpp"
 #include "train/run/batch_source.hpp"

@@ -8,8 +8,8 @@
 #include "train/ranks/rank_start.hpp"
 #include "train/run/example_origin.hpp"
 #include "train/run/run_context.hpp"
-#include "train/run_data.hpp"
-#include "train/run_folder.hpp"
+#include "train/run/run_data.hpp"
+#include "train/run/run_folder.hpp"
 
 #include <filesystem>
 #include <memory>

@@ -1,13 +1,13 @@
 #include "train/run/rollout_origin.hpp"
 
-#include "plugin/rollout_use.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "reward/reward_set.hpp"
-#include "train/dropout.hpp"
-#include "train/model_spec.hpp"
-#include "train/recipe_rollouts.hpp"
-#include "train/report.hpp"
+#include "train/recipe/recipe_rollouts.hpp"
+#include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/validation.hpp"
+#include "train/start/model_spec.hpp"
+#include "train/step/dropout.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 
 #include "base/log.hpp"
 #include "exchange/communicator.hpp"
-#include "plugin/registry.hpp"
-#include "train/exchange_plan.hpp"
+#include "plugin/registry/registry.hpp"
+#include "train/ranks/exchange_plan.hpp"
 #include "train/training_events.hpp"
 
 #include <memory_resource>

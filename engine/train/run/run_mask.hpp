@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/checkpoint.hpp"
-#include "train/weight_mask.hpp"
+#include "train/update/weight_mask.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 #include "train/run/training_plan.hpp"
 
 #include "program/lowering/optimizer.hpp"
-#include "train/moving_average.hpp"
 #include "train/run/prepared_run.hpp"
+#include "train/update/moving_average.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "program/estimate.hpp"
-#include "train/exchange_plan.hpp"
+#include "train/ranks/exchange_plan.hpp"
 #include "train/run/described_training.hpp"
 
 namespace hekla::train {

@@ -5,7 +5,7 @@
 #include "model/checkpoint.hpp"
 #include "model/folder.hpp"
 #include "train/run/compiled_training.hpp"
-#include "train/run_progress.hpp"
+#include "train/run/run_progress.hpp"
 
 #include <filesystem>
 #include <string>

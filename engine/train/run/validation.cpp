@@ -1,11 +1,11 @@
 #include "train/run/validation.hpp"
 
+#include "train/evaluation/routing_report.hpp"
+#include "train/evaluation/text_evaluator.hpp"
 #include "train/ranks/rank_start.hpp"
-#include "train/recipe_adapters.hpp"
-#include "train/rollouts.hpp"
-#include "train/routing_report.hpp"
+#include "train/recipe/recipe_adapters.hpp"
+#include "train/rollouts/rollouts.hpp"
 #include "train/run/prepared_run.hpp"
-#include "train/text_evaluator.hpp"
 
 namespace hekla::train {
 namespace {

@@ -2,7 +2,7 @@
 // of what it writes.
 #pragma once
 
-#include "train/evaluate.hpp"
+#include "train/evaluation/evaluate.hpp"
 #include "train/run/described_training.hpp"
 #include "train/run/step_programs.hpp"
 
