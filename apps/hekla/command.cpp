@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "program/runtime.hpp"
 
 #include "crash_report.hpp"
 

@@ -11,6 +11,7 @@
 #include "hekla/hekla.h"
 #include "plugin/registry/registry.hpp"
 #include "program/program.hpp"
+#include "program/runtime.hpp"
 #include "program/runtime_source.hpp"
 
 #include <CLI/CLI.hpp>

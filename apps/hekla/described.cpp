@@ -1,4 +1,5 @@
 #include "described.hpp"
+#include "program/runtime.hpp"
 
 #include "base/json.hpp"
 #include "model/folder.hpp"

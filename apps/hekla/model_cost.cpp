@@ -1,4 +1,5 @@
 #include "model_cost.hpp"
+#include "program/runtime.hpp"
 
 #include "output.hpp"
 #include "train/report/report.hpp"

@@ -1,4 +1,6 @@
 #include "non_finite.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include "graph/reference.hpp"
 #include "train/step/training_graph.hpp"

@@ -6,6 +6,7 @@
 #include "api/handles.hpp"
 #include "api/host_allocator.hpp"
 #include "hekla/capture.h"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <cstring>

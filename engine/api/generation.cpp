@@ -8,6 +8,7 @@
 #include "infer/open/weights_folder.hpp"
 #include "infer/texts/chat.hpp"
 #include "infer/texts/prompt_fields.hpp"
+#include "program/parameter_store.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // Implementation of hekla/plan.h.
 #include "hekla/plan.h"
+#include "program/runtime.hpp"
 
 #include "api/boundary.hpp"
 #include "api/captured_call.hpp"

@@ -1,6 +1,7 @@
 #include "api/training.hpp"
 
 #include "api/boundary.hpp"
+#include "train/ranks/rank_server.hpp"
 #include "train/recipe/recipe_file.hpp"
 
 #include <exception>
@@ -51,7 +52,7 @@ Result<train::TrainerResult> train_with(const CallEnvironment& place, const hk_t
     silent.stop = nullptr;
     HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
               training_run_of(place, &silent, train::Purpose::join, &ranks));
-    HK_TRY(run->serve());
+    HK_TRY(train::serve_rank_0(*run));
     train::TrainerResult none;
     none.best_evaluation = std::numeric_limits<double>::quiet_NaN();
     return none;

@@ -1,6 +1,7 @@
 #include "check/fenced.hpp"
 #include "check/probe.hpp"
 #include "check/tests.hpp"
+#include "program/runtime.hpp"
 
 #include "base/philox.hpp"
 #include "graph/text.hpp"

@@ -5,6 +5,8 @@
 #include "graph/simplify.hpp"
 #include "infer/open/model_tensors.hpp"
 #include "program/host_tensor.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 #include "train/step/training_graph.hpp"
 
 #include <algorithm>

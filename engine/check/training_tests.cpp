@@ -1,5 +1,6 @@
 #include "check/probe.hpp"
 #include "check/tests.hpp"
+#include "program/runtime.hpp"
 
 #include "base/file.hpp"
 #include "train/training_loop.hpp"

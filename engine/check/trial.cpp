@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/philox.hpp"
 #include "gpu/context.hpp"
+#include "program/runtime.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
 #include "train/start/initialize.hpp"
 #include "train/start/model_spec.hpp"

@@ -5,6 +5,7 @@
 #include "data/encoded.hpp"
 #include "plugin/composition/compose.hpp"
 #include "program/program.hpp"
+#include "program/runtime.hpp"
 #include "train/recipe/recipe.hpp"
 #include "train/run/run_data.hpp"
 

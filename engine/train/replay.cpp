@@ -1,5 +1,6 @@
 #include "train/replay.hpp"
 
+#include "program/parameter_store.hpp"
 #include "train/update/schedule.hpp"
 
 #include <fmt/format.h>

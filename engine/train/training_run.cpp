@@ -4,10 +4,11 @@
 #include "base/json.hpp"
 #include "base/stopwatch.hpp"
 #include "model/read_beside_training.hpp"
+#include "program/runtime.hpp"
 #include "train/evaluation/text_evaluator.hpp"
 #include "train/evaluation/token_loss.hpp"
-#include "train/ranks/rank_server.hpp"
-#include "train/ranks/rank_start.hpp"
+#include "train/ranks/greeting.hpp"
+#include "train/run/choose_origin.hpp"
 #include "train/run/run_mask.hpp"
 #include "train/start/fit.hpp"
 #include "train/update/prune_weights.hpp"
@@ -20,6 +21,14 @@ namespace hekla::train {
 namespace {
 
 constexpr double kLongStep = 2.0; // seconds at the device's peak; longer steps are measured with one example
+
+// Opens the data of a described training, and resolves train.max_steps where it follows from the data.
+Status open_data(PreparedRun& run, const DescribedTraining& training) {
+    HK_TRY(run.open_data(*training.composition));
+    run.origin->resolve_steps(run, training);
+    run.resolve_epochs();
+    return {};
+}
 
 } // namespace
 
@@ -45,17 +54,18 @@ Status TrainingRun::open(const Recipe& recipe, const program::RuntimeSource& dev
         from_rank_0 = std::make_unique<RankStart>(std::move(start));
     }
     if (trains) { HK_ASSIGN(folder, RunFolder::own(recipe.output.dir)); }
-    HK_ASSIGN(prepared_, PreparedRun::read(recipe, context_, purpose, std::move(folder), std::move(from_rank_0)));
+    HK_ASSIGN(prepared_, PreparedRun::read(recipe, context_, purpose, origin_of(recipe, context_.registry),
+                                           std::move(folder), std::move(from_rank_0)));
     HK_TRY(describe());
     HK_ASSIGN(program::Runtime * runtime, device.get());
     const TrainSection& s = prepared_->recipe.train;
     if (s.fit) HK_TRY(fit(*runtime));
     HK_TRY(check_fits(*described_->composition, *runtime, s.per_device_train_batch_size, s.context_length,
                       described_->fit_options()));
-    HK_TRY(prepared_->open_data(*described_));
+    HK_TRY(open_data(*prepared_, *described_));
     if (trains) HK_TRY(prepared_->check_validation());
     if (trains) HK_TRY(prepared_->origin->check_labels(*prepared_, *described_));
-    HK_TRY(prepared_->tell_text_rules(*described_));
+    HK_TRY(prepared_->tell_text_rules(described_->policy, *described_->composition));
     if (trains) HK_TRY(send_start(*prepared_));
     HK_TRY(compare_runs(*prepared_, described_->graph(), runtime->gpu().capabilities()));
     HK_TRY(context_.events.stop.check_now("preparing the training"));
@@ -111,9 +121,10 @@ Result<TrainingPlan> TrainingRun::plan(const Recipe& recipe, const plugin::Regis
             "choose, or plan on that device");
     exchange::Communicator alone;
     const RunContext context{registry, std::pmr::new_delete_resource(), alone, log, events, ranks};
-    HK_ASSIGN(const std::unique_ptr<PreparedRun> prepared, PreparedRun::read(recipe, context, Purpose::read));
+    HK_ASSIGN(const std::unique_ptr<PreparedRun> prepared,
+              PreparedRun::read(recipe, context, Purpose::read, origin_of(recipe, registry)));
     HK_ASSIGN(const std::unique_ptr<DescribedTraining> described, DescribedTraining::create(*prepared));
-    HK_TRY(prepared->open_data(*described)); // for the validation data, and the steps of an epoch
+    HK_TRY(open_data(*prepared, *described)); // for the validation data, and the steps of an epoch
     HK_TRY(prepared->check_validation());
     return plan_training(*described, target, {}, prepared->recipe.train.max_steps);
 }
@@ -131,7 +142,8 @@ Result<WeightMask> TrainingRun::prunable(const Recipe& recipe, const plugin::Reg
                                        recipe.value.from));
     exchange::Communicator alone;
     const RunContext context{registry, std::pmr::new_delete_resource(), alone, log, events};
-    HK_ASSIGN(const std::unique_ptr<PreparedRun> prepared, PreparedRun::read(recipe, context, Purpose::read));
+    HK_ASSIGN(const std::unique_ptr<PreparedRun> prepared,
+              PreparedRun::read(recipe, context, Purpose::read, origin_of(recipe, registry)));
     HK_ASSIGN(const std::unique_ptr<DescribedTraining> described, DescribedTraining::create(*prepared));
     HK_ASSIGN(WeightMask mask, prunable_weights(recipe, described->parameters(), described->body));
     for (const auto& [name, tensor] : described->mask.tensors()) {
@@ -150,7 +162,7 @@ std::optional<int64_t> TrainingRun::rewind_step() const {
 }
 
 Status TrainingRun::start() {
-    HK_TRY(prepared_->start(*described_));
+    HK_TRY(prepared_->start(*described_->composition));
     HK_TRY(keep_mask(described_->mask, folder()));
     return write_file_atomically(folder() / kKernelsFile, compiled_->kernels().json().dump(1) + "\n");
 }
@@ -169,8 +181,6 @@ Status TrainingRun::synchronize() {
 }
 
 Status TrainingRun::end_ranks() { return command(context_.ranks, {RankCommand::Task::end}); }
-
-Status TrainingRun::serve() { return serve_rank_0(context_.ranks, *this, *compiled_); }
 
 Status TrainingRun::roll_out() {
     if (!rollouts_due()) return {};
@@ -228,8 +238,8 @@ Result<Evaluation> TrainingRun::validate(bool whole) {
         HK_ASSIGN(result, compiled_->validation->run(*data().valid(), whole, step(), ranks));
         return {};
     };
-    // The average of rank 0 is in place of its weights now.
-    HK_TRY(whole ? run(nullptr) : compiled_->strategy->evaluate(step(), recipe().train.ema_decay > 0.0, run));
+    const bool averaged = recipe().train.ema_decay > 0.0; // in place of rank 0's weights now
+    HK_TRY(whole ? run(nullptr) : compiled_->strategy->evaluate(step(), averaged, run));
     return result;
 }
 

@@ -86,8 +86,6 @@ public:
     std::optional<int64_t> rewind_step() const;
     bool resumed() const { return prepared_->checkpoint.has_value(); } // from a checkpoint of its own folder
 
-    // Takes part in the training of rank 0 until that ends it (Purpose::join).
-    Status serve();
     const exchange::Communicator& ranks() const { return context_.ranks; }
 
     // For TrainingLoop and Replayer:
@@ -99,7 +97,7 @@ public:
     Result<bool> balance_ranks() { return compiled_->strategy->balance(); }
     // Whether the training may stop now: islands stop after an average.
     bool may_stop() const { return compiled_->strategy->may_stop(step()); }
-    // Ends serve() of the other ranks.
+    // Ends serve_rank_0() of the other ranks.
     Status end_ranks();
 
     // Writes the tokenizer, the resolved recipe and the kernel choices into the run's folder, which is kept from now
@@ -150,6 +148,7 @@ public:
     // Ends the threads of a training that was asked to stop: those of `batcher` and of an evaluation.
     void end_batches(data::Batcher& batcher);
     double peak_flops() const { return compiled_->peak_flops; } // measured, per second; 0: not known
+    CompiledTraining& compiled() { return *compiled_; }         // for serve_rank_0()
     std::vector<std::string> gradient_names() const { return program().gradient_names(); }
     Result<double> loss_scale() const { return compiled_->optimizers.first().loss_scale(); }
 

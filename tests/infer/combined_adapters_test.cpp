@@ -5,6 +5,7 @@
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "infer/passes/likelihood.hpp"
+#include "program/runtime.hpp"
 #include "support.hpp"
 
 #include <cmath>

@@ -2,6 +2,7 @@
 // and rows that do not fit.
 #include "infer/passes/likelihood.hpp"
 #include "infer/texts/continuation.hpp"
+#include "program/runtime.hpp"
 #include "support.hpp"
 
 #include <cmath>

@@ -2,6 +2,7 @@
 // encoder-decoder of Transformers that transliterates Arabic names into Latin letters, and GRUs that convert English
 // words to pronunciations. Files with other systems' names are first renamed into a Hugging Face folder, as a converter
 // would.
+#include "program/runtime.hpp"
 #include "support.hpp"
 
 #include "generate/decoder_program.hpp"

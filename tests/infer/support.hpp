@@ -5,6 +5,7 @@
 #include "infer/open/open_model.hpp"
 #include "infer/passes/embed.hpp"
 #include "infer/passes/forward.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <cstdlib>

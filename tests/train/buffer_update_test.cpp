@@ -2,6 +2,7 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/weights.hpp"
+#include "program/runtime.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 

@@ -1,6 +1,7 @@
 // How many command buffers a step is recorded into: each costs the host time in every step.
 #include "plugin/composition/compose.hpp"
 #include "program/estimate.hpp"
+#include "program/parameter_store.hpp"
 #include "program/speed.hpp"
 #include "train/step/training_graph.hpp"
 #include "train/update/optimizer.hpp"

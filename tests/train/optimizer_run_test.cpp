@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
+#include "program/parameter_store.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 

@@ -2,6 +2,7 @@
 // the twins.
 #include "base/file.hpp"
 #include "graph/builder.hpp"
+#include "program/parameter_store.hpp"
 #include "train/recipe/recipe_optimizer.hpp"
 #include "train/step/training_graph.hpp"
 #include "train/update/update_rules.hpp"

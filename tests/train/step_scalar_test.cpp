@@ -1,6 +1,7 @@
 // Step scalars of a training: set by schedules and the host, and equal in a resumed run.
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
+#include "program/runtime.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 #include "train/update/schedule.hpp"

@@ -1,6 +1,7 @@
 // Objectives that see the step: in the batch, and in the graph by the scalars that a training sets itself.
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
+#include "program/runtime.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 

@@ -1,4 +1,5 @@
 // Taps of a training: statistics and values, which change no bit of it.
+#include "program/runtime.hpp"
 #include "train/step/taps.hpp"
 
 #include "base/file.hpp"

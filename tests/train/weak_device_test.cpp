@@ -6,6 +6,7 @@
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "infer/open/open_model.hpp"
+#include "program/runtime.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 

@@ -1,4 +1,5 @@
 #include "pages/alignment.hpp"
+#include "program/runtime.hpp"
 
 #include "attention.hpp"
 #include "generate/options.hpp"

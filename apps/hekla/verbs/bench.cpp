@@ -2,6 +2,8 @@
 #include "bench_case.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include "base/philox.hpp"
 #include "generate/decoder_program.hpp"

@@ -2,6 +2,8 @@
 // what is wrong.
 #include "command.hpp"
 #include "output.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include "base/philox.hpp"
 #include "gpu/driver_advice.hpp"

@@ -1,4 +1,5 @@
 #include "verbs/eval_tasks.hpp"
+#include "program/runtime.hpp"
 
 #include "base/file.hpp"
 #include "base/installed_path.hpp"

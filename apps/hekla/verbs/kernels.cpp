@@ -4,6 +4,8 @@
 #include "command.hpp"
 #include "fixture.hpp"
 #include "output.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 #include "training_progress.hpp"
 
 #include "base/file.hpp"

@@ -5,6 +5,8 @@
 #include "described.hpp"
 #include "non_finite.hpp"
 #include "output.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include "base/file.hpp"
 #include "model/checkpoint.hpp"

@@ -3,6 +3,8 @@
 #include "bisect.hpp"
 #include "command.hpp"
 #include "comparison.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"

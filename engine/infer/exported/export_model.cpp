@@ -14,6 +14,7 @@
 #include "model/finite.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "plugin/process/stored_plugins.hpp"
+#include "program/parameter_store.hpp"
 #include "text/files/tokenizer_files.hpp"
 
 #include <algorithm>

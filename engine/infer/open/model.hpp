@@ -8,6 +8,7 @@
 #include "infer/open/tensors.hpp"
 #include "model/folder.hpp"
 #include "plugin/composition/compose.hpp"
+#include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"

@@ -9,6 +9,8 @@
 #include "infer/open/weights_folder.hpp"
 #include "model/model_path.hpp"
 #include "plugin/composition/record.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <deque>

@@ -2,6 +2,8 @@
 
 #include "infer/passes/head_outputs.hpp"
 #include "program/host_tensor.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 #include "train/evaluation/gathered.hpp"
 #include "train/evaluation/task_scores.hpp"
 #include "train/step/training_graph.hpp"

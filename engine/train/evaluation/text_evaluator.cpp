@@ -4,6 +4,8 @@
 #include "base/trimmed.hpp"
 #include "generate/decoder_program.hpp"
 #include "infer/texts/prompt_fields.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 #include "score/translation.hpp"
 #include "train/evaluation/gathered.hpp"
 

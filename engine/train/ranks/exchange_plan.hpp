@@ -2,6 +2,7 @@
 // over a link: estimated before a run.
 #pragma once
 
+#include "train/ranks/planned_ranks.hpp"
 #include "train/ranks/sharded_step.hpp"
 #include "train/recipe/recipe.hpp"
 
@@ -9,15 +10,6 @@
 #include <span>
 
 namespace hekla::train {
-
-// Ranks that need not exist.
-struct PlannedRanks {
-    int32_t ranks = 0;             // 0: those of the run
-    int32_t nodes = 0;             // machines with a link each; 0: as many as ranks
-    double bytes_per_second = 0.0; // of a link, in each direction; 0: not known
-    double latency = 0.0;          // seconds
-    double micro_seconds = 0.0;    // measured: forward and backward of a micro-batch; 0: estimated
-};
 
 struct ExchangePlan {
     int32_t ranks = 1;

@@ -1,5 +1,6 @@
 #include "train/ranks/island_steps.hpp"
 
+#include "program/parameter_store.hpp"
 #include "train/update/optimizer.hpp"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // an outer step gives all the same parameters again.
 #pragma once
 
+#include "program/parameter_store.hpp"
 #include "train/ranks/islands.hpp"
 #include "train/ranks/step_strategy.hpp"
 

@@ -2,6 +2,7 @@
 
 #include "exchange/tree_sum.hpp"
 #include "program/lowering/half.hpp"
+#include "program/parameter_store.hpp"
 
 #include <algorithm>
 

@@ -8,9 +8,19 @@ namespace {
 
 class RankServer {
 public:
-    RankServer(exchange::Communicator& ranks, TrainingRun& run, CompiledTraining& compiled)
-        : ranks_(ranks), run_(run), compiled_(compiled) {}
+    explicit RankServer(TrainingRun& run)
+        : ranks_(run.compiled().run.context.ranks), run_(run), compiled_(run.compiled()) {}
 
+    Status serve() {
+        for (bool goes_on = true; goes_on;) {
+            RankCommand command;
+            HK_TRY(ranks_.broadcast(command));
+            HK_ASSIGN(goes_on, obey(command));
+        }
+        return {};
+    }
+
+private:
     // Returns whether the training goes on.
     Result<bool> obey(const RankCommand& command) {
         using Task = RankCommand::Task;
@@ -36,7 +46,6 @@ public:
         }
     }
 
-private:
     // Rank 0 decides what follows.
     static Status unless_cancelled(const Status& done) { return done.code() == Code::cancelled ? Status() : done; }
 
@@ -67,14 +76,6 @@ private:
 
 } // namespace
 
-Status serve_rank_0(exchange::Communicator& ranks, TrainingRun& run, CompiledTraining& compiled) {
-    RankServer server(ranks, run, compiled);
-    for (bool goes_on = true; goes_on;) {
-        RankCommand command;
-        HK_TRY(ranks.broadcast(command));
-        HK_ASSIGN(goes_on, server.obey(command));
-    }
-    return {};
-}
+Status serve_rank_0(TrainingRun& run) { return RankServer(run).serve(); }
 
 } // namespace hekla::train

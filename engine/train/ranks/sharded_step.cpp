@@ -2,7 +2,10 @@
 
 #include "base/hash.hpp"
 #include "base/stopwatch.hpp"
+#include "program/gradient_reader.hpp"
 #include "program/lowering/half.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 #include "train/step/loss_counts.hpp"
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 
 #include "exchange/communicator.hpp"
 #include "exchange/tree_sum.hpp"
+#include "program/gradient_reader.hpp"
 #include "program/parameter_store.hpp"
 #include "train/step/step_runner.hpp"
 

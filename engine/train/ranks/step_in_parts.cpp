@@ -1,5 +1,7 @@
 #include "train/ranks/step_in_parts.hpp"
 
+#include "program/parameter_store.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -50,9 +52,7 @@ Status StepInParts::evaluate(int64_t step, bool averaged, const Evaluate& run) {
     return averaged ? step_->with_parameters_of_rank_0([&] { return run(&ranks); }) : run(&ranks);
 }
 
-Status StepInParts::rehearse(const Evaluate& run) {
-    return run(context_.ranks.size() > 1 ? &context_.ranks : nullptr);
-}
+Status StepInParts::rehearse(const Evaluate& run) { return run(context_.ranks.size() > 1 ? &context_.ranks : nullptr); }
 
 Result<ResourceArray<float>> StepInParts::moment(const program::ParameterEntry& entry, program::StoreArena arena) {
     HK_TRY(command(context_.ranks, moment_command(Task::gather, context_.store, entry, arena)));

@@ -1,6 +1,8 @@
 // Steps whose parts are computed by several ranks, or one after the other on one.
 #pragma once
 
+#include "program/parameter_store.hpp"
+#include "train/ranks/division.hpp"
 #include "train/ranks/step_strategy.hpp"
 
 namespace hekla::train {

@@ -4,8 +4,9 @@
 // Functions that are marked "rank 0" tell the other ranks, which call obey() for them.
 #pragma once
 
-#include "train/ranks/division.hpp"
+#include "program/parameter_store.hpp"
 #include "train/ranks/rank_command.hpp"
+#include "train/ranks/sharded_step.hpp"
 #include "train/run/state_tensor.hpp"
 #include "train/step/step_runner.hpp"
 #include "train/update/optimizers.hpp"
@@ -31,8 +32,6 @@ struct StepContext {
 
 class StepStrategy {
 public:
-    static Result<std::unique_ptr<StepStrategy>> create(const Division& division, const StepContext& context,
-                                                        StepRunnerOptions runner);
     virtual ~StepStrategy() = default;
 
     // Lets the other ranks take the step, before it is prepared here; they call it too, and it does nothing there.

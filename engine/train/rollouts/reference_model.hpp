@@ -3,6 +3,7 @@
 
 #include "infer/open/open_model.hpp"
 #include "infer/passes/likelihood.hpp"
+#include "program/parameter_store.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <memory>

@@ -3,6 +3,8 @@
 #include "base/json.hpp"
 #include "base/name_pattern.hpp"
 #include "infer/open/base_model.hpp"
+#include "infer/open/weights_folder.hpp"
+#include "train/recipe/recipe_adapters.hpp"
 #include "train/start/initial_weights.hpp"
 
 #include <algorithm>
@@ -90,6 +92,18 @@ Result<std::string> AdaptedBody::config_text(const std::string& of_model, const 
     HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(of_model, "config.json"));
     config["hekla"]["base"] = infer::base_from(base_, folder);
     return config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Status check_tokenizer_of_body(const Recipe& recipe, const text::Tokenizer& tokenizer) {
+    if (!has_adapters(recipe) || recipe.model.from.empty()) return {}; // a plugin check has no trained body
+    HK_ASSIGN(const std::filesystem::path body, infer::weights_folder(recipe.model.from));
+    const Result<std::unique_ptr<text::Tokenizer>> own = text::load_tokenizer(body);
+    if (own.ok() && own.value()->hash() != tokenizer.hash())
+        return invalid_argument(fmt::format("the tokenizer of [tokenizer] is not that of model.from = {}, and adapters "
+                                            "leave the embeddings of its tokens as they are: set tokenizer.from to "
+                                            "that folder, or remove [tokenizer]",
+                                            recipe.model.from));
+    return {};
 }
 
 } // namespace hekla::train

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plugin/composition/compose.hpp"
+#include "text/tokenizer.hpp"
 #include "train/recipe/recipe.hpp"
 #include "train/update/parameter_rules.hpp"
 
@@ -12,6 +13,10 @@
 #include <vector>
 
 namespace hekla::train {
+
+// Checks that the tokenizer of a training with adapters is its body's: adapters leave the body's embeddings as they
+// are, and other ids would mean other tokens.
+Status check_tokenizer_of_body(const Recipe& recipe, const text::Tokenizer& tokenizer);
 
 class AdaptedBody {
 public:

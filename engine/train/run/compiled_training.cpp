@@ -2,9 +2,12 @@
 
 #include "model/finite.hpp"
 #include "program/lowering/half.hpp"
+#include "program/parameter_store.hpp"
 #include "program/program_bench.hpp"
+#include "program/runtime.hpp"
 #include "program/tuning.hpp"
-#include "train/ranks/rank_start.hpp"
+#include "train/ranks/choose_strategy.hpp"
+#include "train/ranks/rank_messages.hpp"
 #include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/step/loss_counts.hpp"
@@ -81,11 +84,10 @@ Status CompiledTraining::compile() {
         return set_features(program, batch);
     };
     if (!taps.empty()) steps.observe = [this](program::Program& program) { return taps.read(program); };
-    HK_ASSIGN(strategy,
-              StepStrategy::create(run.division,
-                                   {run.recipe, training.graph(), runtime, *store, optimizers, run.context.ranks,
-                                    [this](const std::string& text) { run.context.message(text); }},
-                                   std::move(steps)));
+    HK_ASSIGN(strategy, strategy_of(run.division,
+                                    {run.recipe, training.graph(), runtime, *store, optimizers, run.context.ranks,
+                                     [this](const std::string& text) { run.context.message(text); }},
+                                    std::move(steps)));
     HK_TRY(tell(run.context.ranks, kernels().json()));
     // Without the cache the next start compiles again, so this is not an error.
     if (const Status saved = runtime.save_caches(); !saved.ok()) run.context.log.warning(saved.message());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/batcher.hpp"
+#include "program/parameter_store.hpp"
 #include "train/ranks/step_strategy.hpp"
 #include "train/run/batch_source.hpp"
 #include "train/run/kernel_record.hpp"

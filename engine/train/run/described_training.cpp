@@ -4,6 +4,8 @@
 #include "graph/taps.hpp"
 #include "plugin/composition/text_record.hpp"
 #include "program/lowering/half.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
 #include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"

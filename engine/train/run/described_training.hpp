@@ -6,6 +6,7 @@
 #include "plugin/composition/compose.hpp"
 #include "plugin/composition/record.hpp"
 #include "plugin/instances/rollout_use.hpp"
+#include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "train/rollouts/rollouts.hpp"
 #include "train/run/adapted_body.hpp"

@@ -22,8 +22,6 @@ struct ValidationContext;
 // All of it outlives the training's stages, which call it in this order.
 class ExampleOrigin {
 public:
-    // The one that a recipe's objective learns from.
-    static std::unique_ptr<ExampleOrigin> of(const Recipe& recipe, const plugin::Registry& registry);
     virtual ~ExampleOrigin() = default;
 
     // What the recipe's [train] disable_dropout is if it does not say. needs: columns of the objective; resumes: a run

@@ -15,7 +15,7 @@
 #include "train/recipe/tokenizer_choice.hpp"
 #include "train/report/report.hpp"
 #include "train/report/text_rules_report.hpp"
-#include "train/run/described_training.hpp"
+#include "train/run/adapted_body.hpp"
 #include "train/run/held_out.hpp"
 #include "train/run/resume_check.hpp"
 #include "train/start/model_spec.hpp"
@@ -49,13 +49,16 @@ Status check_pretrain(const Recipe& recipe, const plugin::Registry& registry,
 
 } // namespace
 
-PreparedRun::PreparedRun(const Recipe& given, const RunContext& shared, Purpose why, RunFolder locked)
-    : context(shared), purpose(why), recipe(given), folder(given.output.dir), owned(std::move(locked)) {}
+PreparedRun::PreparedRun(const Recipe& given, const RunContext& shared, Purpose why, RunFolder locked,
+                         std::unique_ptr<ExampleOrigin> of)
+    : context(shared), purpose(why), recipe(given), folder(given.output.dir), owned(std::move(locked)),
+      origin(std::move(of)) {}
 
 Result<std::unique_ptr<PreparedRun>> PreparedRun::read(const Recipe& recipe, const RunContext& context, Purpose purpose,
-                                                       RunFolder owned, std::unique_ptr<RankStart> from_rank_0) {
-    std::unique_ptr<PreparedRun> run(
-        new PreparedRun(from_rank_0 ? from_rank_0->recipe : recipe, context, purpose, std::move(owned)));
+                                                       std::unique_ptr<ExampleOrigin> origin, RunFolder owned,
+                                                       std::unique_ptr<RankStart> from_rank_0) {
+    std::unique_ptr<PreparedRun> run(new PreparedRun(from_rank_0 ? from_rank_0->recipe : recipe, context, purpose,
+                                                     std::move(owned), std::move(origin)));
     run->from_rank_0_ = std::move(from_rank_0);
     HK_TRY(run->read_all());
     return run;
@@ -105,7 +108,6 @@ Status PreparedRun::same_run() {
 Status PreparedRun::read_data() {
     HK_ASSIGN(std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(context.registry, recipe.objective.id, objective_before_data(recipe)));
-    origin = ExampleOrigin::of(recipe, context.registry);
     // A run keeps what it began with: those of earlier versions have no value for preferences.
     if (std::optional<bool>& off = recipe.train.disable_dropout; !off)
         off = origin->disables_dropout(needs, checkpoint.has_value());
@@ -156,19 +158,10 @@ Result<std::unique_ptr<text::Tokenizer>> PreparedRun::find_tokenizer() const {
 Status PreparedRun::open_tokenizer() {
     HK_ASSIGN(std::unique_ptr<text::Tokenizer> found, find_tokenizer());
     HK_ASSIGN(tokenizer, text::lying_in(context.host_memory, std::move(found)));
-    if (!has_adapters(recipe) || recipe.model.from.empty()) return {}; // a plugin check has no trained body
-    // Adapters leave the body's embeddings as they are, and other ids would mean other tokens.
-    HK_ASSIGN(const fs::path body, infer::weights_folder(recipe.model.from));
-    const Result<std::unique_ptr<text::Tokenizer>> own = text::load_tokenizer(body);
-    if (own.ok() && own.value()->hash() != tokenizer->hash())
-        return invalid_argument(fmt::format("the tokenizer of [tokenizer] is not that of model.from = {}, and adapters "
-                                            "leave the embeddings of its tokens as they are: set tokenizer.from to "
-                                            "that folder, or remove [tokenizer]",
-                                            recipe.model.from));
-    return {};
+    return check_tokenizer_of_body(recipe, *tokenizer);
 }
 
-Status PreparedRun::open_data(const DescribedTraining& training) {
+Status PreparedRun::open_data(const plugin::Composition& composition) {
     fs::path cache = recipe.data.cache.empty() ? folder / "cache" : fs::path(recipe.data.cache);
     std::error_code problem;
     if (!owned.owned() && !fs::exists(cache, problem)) {
@@ -178,23 +171,23 @@ Status PreparedRun::open_data(const DescribedTraining& training) {
         cache = temporary_->path();
     }
     const Status opened = data.open(
-        *tokenizer, *training.composition, cache, [this](const std::string& m) { context.message(m); },
+        *tokenizer, composition, cache, [this](const std::string& m) { context.message(m); },
         context.events.own_threads);
     if (!opened.ok())
         return checkpoint ? opened.with_context(
                                 fmt::format("{} resumes with the tokenizer that it started with", folder.string()))
                           : opened;
-    const TrainSection& s = recipe.train;
-    origin->resolve_steps(*this, training);
-    if (s.num_train_epochs > 0.0) {
-        const double steps =
-            std::ceil(s.num_train_epochs * static_cast<double>(data.train().size()) / examples_per_step());
-        recipe.train.max_steps = std::max<int64_t>(1, static_cast<int64_t>(steps));
-        context.message(fmt::format("{} epochs of {} examples: {} steps", s.num_train_epochs,
-                                    grouped(static_cast<double>(data.train().size())),
-                                    grouped(static_cast<double>(recipe.train.max_steps))));
-    }
     return {};
+}
+
+void PreparedRun::resolve_epochs() {
+    const TrainSection& s = recipe.train;
+    if (s.num_train_epochs <= 0.0) return;
+    const double steps = std::ceil(s.num_train_epochs * static_cast<double>(data.train().size()) / examples_per_step());
+    recipe.train.max_steps = std::max<int64_t>(1, static_cast<int64_t>(steps));
+    context.message(fmt::format("{} epochs of {} examples: {} steps", s.num_train_epochs,
+                                grouped(static_cast<double>(data.train().size())),
+                                grouped(static_cast<double>(recipe.train.max_steps))));
 }
 
 double PreparedRun::examples_per_step() const {
@@ -232,26 +225,26 @@ Status PreparedRun::check_validation() const {
     return {};
 }
 
-Status PreparedRun::tell_text_rules(const DescribedTraining& training) const {
+Status PreparedRun::tell_text_rules(const plugin::CompositionSpec& policy,
+                                    const plugin::Composition& composition) const {
     if (checkpoint || !owned.owned()) return {};
     HK_ASSIGN(const std::vector<std::string> messages,
-              report_text_rules(recipe, context.registry, training.policy, *training.composition, *tokenizer, data));
+              report_text_rules(recipe, context.registry, policy, composition, *tokenizer, data));
     for (const std::string& one : messages) context.message(one);
     return {};
 }
 
-Status PreparedRun::start(const DescribedTraining& training) {
+Status PreparedRun::start(const plugin::Composition& composition) {
     if (!owned.owned()) return failed_precondition("this run was opened for reading: open it with Purpose::train");
     owned.keep();
     HK_TRY(tokenizer->save(folder));
     if (const std::string from = tokenizer_folder(recipe); !from.empty())
         HK_TRY(text::keep_tokenizer_settings(FilePlace(from), folder));
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields,
-              training.composition->batch_fields(1, row_lengths().front()));
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, row_lengths().front()));
     if (std::ranges::find(fields, "token_type_ids", &plugin::BatchField::name) != fields.end())
         HK_TRY(text::write_token_types(folder));
     HK_TRY(save_chat_template());
-    HK_TRY(save_generation_settings(*training.composition));
+    HK_TRY(save_generation_settings(composition));
     return write_file_atomically(folder / "recipe.toml", write_recipe(recipe));
 }
 

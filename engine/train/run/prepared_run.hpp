@@ -18,24 +18,22 @@
 
 namespace hekla::train {
 
-struct DescribedTraining;
-
 struct PreparedRun {
-    // Reads what `recipe` names. folder: the run's, if a training uses it. from_rank_0: what another rank than 0 begins
-    // with. `context` must outlive the result. Errors: files and keys; failed_precondition if the recipe differs from
-    // the checkpoint's.
+    // Reads what `recipe` names. origin: origin_of() the recipe. owned: the run's folder, if a training uses it.
+    // from_rank_0: what another rank than 0 begins with. `context` must outlive the result. Errors: files and keys;
+    // failed_precondition if the recipe differs from the checkpoint's.
     static Result<std::unique_ptr<PreparedRun>> read(const Recipe& recipe, const RunContext& context, Purpose purpose,
-                                                     RunFolder owned = {},
+                                                     std::unique_ptr<ExampleOrigin> origin, RunFolder owned = {},
                                                      std::unique_ptr<RankStart> from_rank_0 = nullptr);
-    // Tokenizes the data for the objective of a described training, and resolves train.max_steps where it follows from
-    // the data.
-    Status open_data(const DescribedTraining& training);
+    // Tokenizes the data for the objective of a model.
+    Status open_data(const plugin::Composition& composition);
+    void resolve_epochs(); // replaces train.max_steps where the recipe counts epochs of the open data
     // Checks that there is validation data, if the training needs some.
     Status check_validation() const;
     // Tells how texts become ids, in a run that begins.
-    Status tell_text_rules(const DescribedTraining& training) const;
+    Status tell_text_rules(const plugin::CompositionSpec& policy, const plugin::Composition& composition) const;
     // Writes what a run's folder has of this, which is kept from now on. failed_precondition without Purpose::train.
-    Status start(const DescribedTraining& training);
+    Status start(const plugin::Composition& composition);
 
     // Lengths of rows, ascending, the recipe's context length last.
     std::vector<int64_t> row_lengths() const;
@@ -62,7 +60,8 @@ public:
     RunData data; // may have files in temporary_
 
 private:
-    PreparedRun(const Recipe& given, const RunContext& shared, Purpose why, RunFolder locked);
+    PreparedRun(const Recipe& given, const RunContext& shared, Purpose why, RunFolder locked,
+                std::unique_ptr<ExampleOrigin> of);
     Status read_all();
     Status find_checkpoint();
     Status same_run();

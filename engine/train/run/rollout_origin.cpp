@@ -16,6 +16,32 @@ namespace hekla::train {
 
 using nlohmann::json;
 
+namespace {
+
+class RolloutValidation final : public Validation {
+public:
+    RolloutValidation(const Recipe& recipe, int64_t batch, Rollouts& rollouts)
+        : recipe_(recipe), batch_(batch), rollouts_(rollouts) {}
+
+    Result<Evaluation> run(const Split& split, bool whole, int64_t /*step*/, exchange::Communicator* ranks) override {
+        exchange::Communicator alone;
+        return rollouts_.evaluate(split, limit(), whole || recipe_.generate.examples_while_training > 0,
+                                  ranks != nullptr ? *ranks : alone);
+    }
+    Result<Evaluation> report(const Split& split, bool test, int64_t /*step*/, std::optional<uint64_t>) override {
+        exchange::Communicator alone;
+        return rollouts_.evaluate(split, test ? 0 : limit(), true, alone); // test data is read whole
+    }
+
+private:
+    uint64_t limit() const { return static_cast<uint64_t>(std::max<int64_t>(recipe_.train.eval_batches, 0) * batch_); }
+    const Recipe& recipe_;
+    int64_t batch_;
+    Rollouts& rollouts_;
+};
+
+} // namespace
+
 Division::Used RolloutOrigin::use(const Recipe& recipe) const {
     return {.rollouts = true, .objective = recipe.objective.id};
 }
@@ -75,7 +101,8 @@ Result<ExampleOrigin::Opened> RolloutOrigin::open(const ValidationContext& conte
     HK_ASSIGN(std::unique_ptr<Rollouts> rollouts,
               Rollouts::create(context.training.rollout_context(&context.runtime, &context.store)));
     Opened opened;
-    opened.validation = validation_of_rollouts(context.training, *rollouts);
+    const PreparedRun& run = context.training.run;
+    opened.validation = std::make_unique<RolloutValidation>(run.recipe, run.evaluation_batch(), *rollouts);
     opened.source = std::move(rollouts);
     return opened;
 }

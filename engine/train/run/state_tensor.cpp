@@ -61,12 +61,14 @@ StateTensor bytes_state(std::string name, std::size_t bytes, std::function<Resul
 }
 
 Status write_state(model::CheckpointWriter& writer, const StateFile& file) {
+    if (file.tensors.empty()) return {};
     std::vector<model::TensorSource> sources;
     for (const StateTensor& tensor : file.tensors) sources.push_back(tensor.source);
     return writer.add_sharded(file.name, sources);
 }
 
 Status load_state(const fs::path& folder, const StateFile& file) {
+    if (file.tensors.empty()) return {};
     const Result<model::Weights> stored = model::Weights::open(folder, file.name);
     if (stored.code() == Code::not_found && file.begin_without) return file.begin_without();
     if (!stored.ok()) return stored.status();

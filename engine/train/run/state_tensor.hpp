@@ -37,6 +37,7 @@ StateTensor float_state(const std::string& prefix, const program::ParameterEntry
 StateTensor bytes_state(std::string name, std::size_t bytes, std::function<Result<std::vector<std::byte>>()> read,
                         std::function<Status(std::span<const std::byte>)> write);
 
+// A file without tensors is not written, and not looked for.
 Status write_state(model::CheckpointWriter& writer, const StateFile& file);
 // Errors: failed_precondition for other shapes; corrupt for a tensor that is not finite.
 Status load_state(const std::filesystem::path& folder, const StateFile& file);

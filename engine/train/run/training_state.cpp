@@ -7,6 +7,8 @@
 #include "infer/open/model_tensors.hpp"
 #include "model/finite.hpp"
 #include "plugin/composition/text_record.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 #include "program/tuning.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/run/held_out.hpp"
@@ -256,8 +258,7 @@ Result<model::CheckpointWriter> TrainingState::write_checkpoint() {
     for (const StateFile& file : all) HK_TRY(write_state(writer, file));
     if (const std::vector<model::TensorView> of_source = compiled_.source->tensors(progress.step); !of_source.empty())
         HK_TRY(writer.add_sharded("rollouts", model::sources_of(of_source)));
-    if (const StateFile averages = compiled_.average.state(); !averages.tensors.empty())
-        HK_TRY(write_state(writer, averages));
+    HK_TRY(write_state(writer, compiled_.average.state()));
     return writer;
 }
 
@@ -290,8 +291,7 @@ Status TrainingState::load_weights(const fs::path& folder) {
 
 Status TrainingState::load_parameters(const model::Checkpoint& checkpoint) {
     HK_TRY(load_weights(checkpoint.path));
-    const StateFile averages = compiled_.average.state();
-    return averages.tensors.empty() ? Status() : load_state(checkpoint.path, averages);
+    return load_state(checkpoint.path, compiled_.average.state());
 }
 
 Status TrainingState::load_best() {

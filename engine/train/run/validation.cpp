@@ -2,9 +2,8 @@
 
 #include "train/evaluation/routing_report.hpp"
 #include "train/evaluation/text_evaluator.hpp"
-#include "train/ranks/rank_start.hpp"
+#include "train/ranks/rank_messages.hpp"
 #include "train/recipe/recipe_adapters.hpp"
-#include "train/rollouts/rollouts.hpp"
 #include "train/run/prepared_run.hpp"
 
 namespace hekla::train {
@@ -21,28 +20,6 @@ public:
 
 private:
     static Status nothing() { return internal_error("an evaluation of a run without data to evaluate on"); }
-};
-
-class RolloutValidation final : public Validation {
-public:
-    RolloutValidation(const Recipe& recipe, int64_t batch, Rollouts& rollouts)
-        : recipe_(recipe), batch_(batch), rollouts_(rollouts) {}
-
-    Result<Evaluation> run(const Split& split, bool whole, int64_t /*step*/, exchange::Communicator* ranks) override {
-        exchange::Communicator alone;
-        return rollouts_.evaluate(split, limit(), whole || recipe_.generate.examples_while_training > 0,
-                                  ranks != nullptr ? *ranks : alone);
-    }
-    Result<Evaluation> report(const Split& split, bool test, int64_t /*step*/, std::optional<uint64_t>) override {
-        exchange::Communicator alone;
-        return rollouts_.evaluate(split, test ? 0 : limit(), true, alone); // test data is read whole
-    }
-
-private:
-    uint64_t limit() const { return static_cast<uint64_t>(std::max<int64_t>(recipe_.train.eval_batches, 0) * batch_); }
-    const Recipe& recipe_;
-    int64_t batch_;
-    Rollouts& rollouts_;
 };
 
 class ModelValidation final : public Validation {
@@ -152,10 +129,6 @@ Result<std::unique_ptr<Validation>> validation_of_model(const ValidationContext&
     auto validation = std::make_unique<ModelValidation>(context);
     HK_TRY(validation->open());
     return std::unique_ptr<Validation>(std::move(validation));
-}
-
-std::unique_ptr<Validation> validation_of_rollouts(const DescribedTraining& training, Rollouts& rollouts) {
-    return std::make_unique<RolloutValidation>(training.run.recipe, training.run.evaluation_batch(), rollouts);
 }
 
 std::unique_ptr<Validation> no_validation() { return std::make_unique<NoValidation>(); }

@@ -1,5 +1,5 @@
 // Evaluations of a run on its held-out data: by the model's losses and scores (validation_of_model), or by the rewards
-// of what it writes.
+// of what it writes (rollout_origin.cpp).
 #pragma once
 
 #include "train/evaluation/evaluate.hpp"
@@ -12,8 +12,6 @@
 #include <vector>
 
 namespace hekla::train {
-
-class Rollouts;
 
 class Validation {
 public:
@@ -45,7 +43,6 @@ struct ValidationContext {
     const BatchMaker& maker;
 };
 Result<std::unique_ptr<Validation>> validation_of_model(const ValidationContext& context);
-std::unique_ptr<Validation> validation_of_rollouts(const DescribedTraining& training, Rollouts& rollouts);
 std::unique_ptr<Validation> no_validation(); // of a run without validation and test data
 
 } // namespace hekla::train

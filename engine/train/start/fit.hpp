@@ -3,6 +3,7 @@
 
 #include "graph/recompute.hpp"
 #include "plugin/composition/compose.hpp"
+#include "program/parameter_store.hpp"
 #include "program/program.hpp"
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include "model/folder.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "plugin/composition/named_model.hpp"
+#include "program/parameter_store.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/start/adapter_weights.hpp"
 #include "train/start/initialize.hpp"

@@ -5,6 +5,7 @@
 #include "infer/open/model_tensors.hpp"
 #include "infer/open/weights_folder.hpp"
 #include "model/finite.hpp"
+#include "program/parameter_store.hpp"
 #include "text/tokenizer.hpp"
 
 #include <algorithm>

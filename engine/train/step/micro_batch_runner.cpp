@@ -1,5 +1,7 @@
 #include "train/step/micro_batch_runner.hpp"
 
+#include "program/gradient_reader.hpp"
+
 #include <fmt/format.h>
 
 #include <limits>

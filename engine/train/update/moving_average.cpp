@@ -2,6 +2,8 @@
 
 #include "graph/builder.hpp"
 #include "model/finite.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

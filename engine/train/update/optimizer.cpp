@@ -1,5 +1,8 @@
 #include "train/update/optimizer.hpp"
 
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>

@@ -5,6 +5,7 @@
 
 #include "program/estimate.hpp"
 #include "program/lowering/optimizer.hpp"
+#include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "train/recipe/recipe.hpp"
 #include "train/update/update_program.hpp"

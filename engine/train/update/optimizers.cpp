@@ -1,6 +1,8 @@
 #include "train/update/optimizers.hpp"
 
 #include "model/finite.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

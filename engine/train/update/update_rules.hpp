@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plugin/instances/optimizers.hpp"
+#include "program/parameter_store.hpp"
 #include "train/update/optimizer.hpp"
 #include "train/update/parameter_rules.hpp"
 

@@ -2,6 +2,7 @@
 
 #include "base/nearest_name.hpp"
 #include "model/safetensors.hpp"
+#include "program/parameter_store.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "train/run/example_origin.hpp"
+#include "train/run/choose_origin.hpp"
 
 #include "plugin/instances/rollout_use.hpp"
 #include "train/run/data_origin.hpp"
@@ -6,7 +6,7 @@
 
 namespace hekla::train {
 
-std::unique_ptr<ExampleOrigin> ExampleOrigin::of(const Recipe& recipe, const plugin::Registry& registry) {
+std::unique_ptr<ExampleOrigin> origin_of(const Recipe& recipe, const plugin::Registry& registry) {
     if (plugin::learns_from_rollouts(registry, recipe.objective.id)) return std::make_unique<RolloutOrigin>();
     return std::make_unique<DataOrigin>();
 }

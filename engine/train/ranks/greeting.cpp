@@ -1,8 +1,8 @@
-#include "train/ranks/rank_start.hpp"
+#include "train/ranks/greeting.hpp"
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "graph/text.hpp"
+#include "train/ranks/rank_messages.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/run/held_out.hpp"
 #include "train/run/prepared_run.hpp"
@@ -19,25 +19,13 @@ using nlohmann::json;
 
 constexpr const char* kVersion = HEKLA_VERSION;
 
-std::vector<std::byte> bytes_of_text(const std::string& text) {
-    const auto bytes = std::as_bytes(std::span(text));
-    return {bytes.begin(), bytes.end()};
-}
-
-Result<json> json_of(std::span<const std::byte> bytes) {
-    return parse_json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "a message between ranks");
-}
-
 // Returns the messages of all ranks, which are called by their "process" and "device" from then on.
 Result<std::vector<json>> gather_named(exchange::Communicator& ranks, const json& own) {
-    HK_ASSIGN(const auto all, ranks.gather(bytes_of_text(own.dump())));
-    std::vector<json> messages;
+    HK_ASSIGN(std::vector<json> messages, gather_messages(ranks, own));
     std::vector<std::string> names, processes;
-    for (const std::vector<std::byte>& bytes : all) {
-        HK_ASSIGN(json message, json_of(bytes));
+    for (const json& message : messages) {
         processes.push_back(message.value("process", std::string()));
         names.push_back(processes.back() + message.value("device", std::string()));
-        messages.push_back(std::move(message));
     }
     ranks.set_names(std::move(names), std::move(processes));
     return messages;
@@ -70,25 +58,6 @@ json values_of_recipe(const Recipe& recipe) {
 }
 
 } // namespace
-
-Status tell(exchange::Communicator& ranks, const json& message) {
-    if (ranks.size() == 1 || ranks.rank() != 0) return {};
-    std::vector<std::byte> bytes = bytes_of_text(message.dump());
-    return ranks.broadcast(bytes);
-}
-
-Result<json> hear(exchange::Communicator& ranks) {
-    std::vector<std::byte> bytes;
-    HK_TRY(ranks.broadcast(bytes));
-    return json_of(bytes);
-}
-
-Result<json> shared(exchange::Communicator* ranks, const std::function<Result<json>()>& make) {
-    if (ranks != nullptr && ranks->rank() != 0) return hear(*ranks);
-    HK_ASSIGN(json message, make());
-    if (ranks != nullptr) HK_TRY(tell(*ranks, message));
-    return message;
-}
 
 // Every rank finds the same difference.
 Status greet(const RunContext& context, const Recipe& recipe) {
