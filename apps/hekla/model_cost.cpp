@@ -1,8 +1,8 @@
 #include "model_cost.hpp"
 #include "program/runtime.hpp"
 
+#include "base/number_text.hpp"
 #include "output.hpp"
-#include "train/report/report.hpp"
 #include "train/step/training_graph.hpp"
 
 #include <fmt/format.h>
@@ -38,8 +38,8 @@ nlohmann::ordered_json as_json(const Planned& planned, double tokens) {
 } // namespace
 
 std::string ModelCost::text() const {
-    std::string out = fmt::format("{} parameters; {} x {} tokens take\n",
-                                  train::grouped(static_cast<double>(parameters)), batch, length);
+    std::string out =
+        fmt::format("{} parameters; {} x {} tokens take\n", grouped(static_cast<double>(parameters)), batch, length);
     out += line("inference", inference, tokens());
     out += training ? line("training", *training, tokens())
                     : std::string("  training   unknown: the class in config.json has no objective\n");

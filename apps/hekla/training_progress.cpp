@@ -1,6 +1,7 @@
 #include "training_progress.hpp"
 
-#include "train/report/report.hpp"
+#include "base/number_text.hpp"
+#include "progress_line.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -33,7 +34,7 @@ std::string StepMeans::line(const hk_train_step& last) {
         s.metrics = metrics.data();
     }
     *this = {};
-    return train::progress_line(s);
+    return progress_line(s);
 }
 
 void StepMeans::add(std::vector<double>& sums, const hk_score* scores, uint64_t count) {
@@ -71,7 +72,7 @@ std::string bar_and_line(const hk_train_step& s, std::size_t columns) {
         bar.resize(static_cast<std::size_t>(width), '.');
         bar = fmt::format("[{}] ", bar);
     }
-    return bar + train::progress_line(s, std::max<std::size_t>(columns, bar.size() + 2) - 1 - bar.size());
+    return bar + progress_line(s, std::max<std::size_t>(columns, bar.size() + 2) - 1 - bar.size());
 }
 
 } // namespace
@@ -85,7 +86,7 @@ void Progress::step(const hk_train_step& s) {
         std::fprintf(stderr, "\r\x1b[K%s", bar_and_line(s, terminal_columns()).c_str());
         open = true;
     } else if (s.skipped != 0) {
-        std::fprintf(stderr, "%s\n", train::progress_line(s).c_str());
+        std::fprintf(stderr, "%s\n", progress_line(s).c_str());
     } else if (s.step % logging_steps == 0 || s.step == s.max_steps) {
         std::fprintf(stderr, "%s\n", means.line(s).c_str());
     }
@@ -113,7 +114,7 @@ hk_train_options training_options(const std::string& recipe, const std::vector<h
             scores += fmt::format(" | {} {:.4f}", view(e->scores[i].name), e->scores[i].value);
         static_cast<Progress*>(user)->line(fmt::format("step {} | validation loss {:.4f}{}{} | {}", e->step, e->loss,
                                                        scores, e->best != 0 ? " (best)" : "",
-                                                       train::duration_text(e->seconds)));
+                                                       duration_text(e->seconds)));
     };
     options.message = [](void* user, hk_string m) { static_cast<Progress*>(user)->line(std::string(view(m))); };
     options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };

@@ -11,7 +11,6 @@
 #include "graph/builder.hpp"
 #include "program/lowering/matmul_kernels.hpp"
 #include "program/program_bench.hpp"
-#include "train/report/report.hpp"
 #include "train/start/initialize.hpp"
 #include "train/step/loss_counts.hpp"
 #include "train/step/step_runner.hpp"

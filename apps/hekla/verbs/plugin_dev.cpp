@@ -3,8 +3,10 @@
 #include "command.hpp"
 #include "watched_files.hpp"
 
+#include "base/curves.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/number_text.hpp"
 #include "base/shell_word.hpp"
 #include "check/check.hpp"
 #include "check/child.hpp"
@@ -12,7 +14,6 @@
 #include "model/safetensors.hpp"
 #include "model/weights.hpp"
 #include "train/recipe/recipe_file.hpp"
-#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -123,7 +124,7 @@ private:
         HK_ASSIGN(const std::string command, build_command());
         HK_ASSIGN(const check::ChildResult built, run(command, kBuildSeconds));
         if (built.status == 0) {
-            fmt::print("built in {}\n", train::duration_text(built.seconds));
+            fmt::print("built in {}\n", duration_text(built.seconds));
             return {};
         }
         return failed_precondition(fmt::format("the build failed:\n{}{}", built.out, built.error));
@@ -270,11 +271,10 @@ private:
             fmt::print("{:>8} {:>12} {:>12.4f}\n", step,
                        at < last_.losses.size() ? fmt::format("{:.4f}", last_.losses[at].second) : "-", loss);
         }
-        std::vector<train::Curve> curves{{"this version", "#0b6e99", now.losses}};
+        std::vector<Curve> curves{{"this version", "#0b6e99", now.losses}};
         if (!last_.losses.empty()) curves.push_back({"last version", "#9fb6c6", last_.losses});
         const fs::path picture = kept_ / "loss.svg";
-        if (const Status drawn = write_file_atomically(picture, train::curve_svg("Loss of two versions", curves));
-            drawn.ok())
+        if (const Status drawn = write_file_atomically(picture, curve_svg("Loss of two versions", curves)); drawn.ok())
             fmt::print("{}\n", picture.string());
         std::fflush(stdout);
     }

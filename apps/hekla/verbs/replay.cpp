@@ -13,7 +13,6 @@
 #include "model/weights.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/replay.hpp"
-#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <cmath>

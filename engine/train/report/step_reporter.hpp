@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/batcher.hpp"
-#include "train/report/report.hpp"
+#include "train/report/run_log.hpp"
 #include "train/training_run.hpp"
 
 #include <optional>
@@ -19,8 +19,6 @@ struct StepResult {
 };
 
 class StepReporter {
-    using NamedValues = std::vector<std::pair<std::string, double>>;
-
 public:
     // Opens the run's log after its current step. `run` must outlive this.
     static Result<StepReporter> open(TrainingRun& run);
@@ -34,19 +32,11 @@ public:
 
 private:
     StepReporter(TrainingRun& run, RunLog log) : run_(&run), log_(std::move(log)), peak_flops_(run.peak_flops()) {}
-    // A step that is not logged yet, and what its report points to.
-    struct Unwritten {
-        hk_train_step report{};
-        NamedValues loss_values, metric_values, scalar_values;
-        std::vector<hk_score> losses, metrics, scalars;
-        std::vector<TapStatistics> tap_values;
-        std::vector<hk_tap> taps;
-    };
     TrainingRun* run_;
     RunLog log_;
-    std::optional<Unwritten> unwritten_;
-    double average_seconds_ = 0.0; // moving average per step; 0: none yet
-    double peak_flops_ = 0.0;      // 0: unknown
+    std::optional<StepRecord> unwritten_; // a step that is not logged yet
+    double average_seconds_ = 0.0;        // moving average per step; 0: none yet
+    double peak_flops_ = 0.0;             // 0: unknown
 };
 
 } // namespace hekla::train

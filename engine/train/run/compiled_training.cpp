@@ -8,7 +8,6 @@
 #include "program/tuning.hpp"
 #include "train/ranks/choose_strategy.hpp"
 #include "train/ranks/rank_messages.hpp"
-#include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/step/loss_counts.hpp"
 

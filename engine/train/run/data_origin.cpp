@@ -1,7 +1,7 @@
 #include "train/run/data_origin.hpp"
 
+#include "base/number_text.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
-#include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/validation.hpp"
 #include "train/step/dropout.hpp"

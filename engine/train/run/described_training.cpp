@@ -7,7 +7,6 @@
 #include "program/parameter_store.hpp"
 #include "program/runtime.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
-#include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/run_mask.hpp"
 #include "train/start/model_spec.hpp"

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/number_text.hpp"
 #include "batch/collate.hpp"
 #include "data/text_files.hpp"
 #include "generate/settings.hpp"
@@ -13,7 +14,6 @@
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
-#include "train/report/report.hpp"
 #include "train/report/text_rules_report.hpp"
 #include "train/run/adapted_body.hpp"
 #include "train/run/held_out.hpp"

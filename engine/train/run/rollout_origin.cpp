@@ -1,9 +1,9 @@
 #include "train/run/rollout_origin.hpp"
 
+#include "base/number_text.hpp"
 #include "plugin/instances/rollout_use.hpp"
 #include "reward/reward_set.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
-#include "train/report/report.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/validation.hpp"
 #include "train/start/model_spec.hpp"

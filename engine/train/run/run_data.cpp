@@ -1,9 +1,9 @@
 #include "train/run/run_data.hpp"
 
 #include "base/nearest_name.hpp"
+#include "base/number_text.hpp"
 #include "data/documents.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
-#include "train/report/report.hpp"
 #include "train/run/held_out.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "train/report/report.hpp"
+#include "base/number_text.hpp"
 #include "train/run/prepared_run.hpp"
 
 #include <fmt/format.h>

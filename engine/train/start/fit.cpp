@@ -1,9 +1,8 @@
 #include "train/start/fit.hpp"
 
-#include "base/size_text.hpp"
+#include "base/number_text.hpp"
 #include "program/parameter_store.hpp"
 #include "program/runtime.hpp"
-#include "train/report/report.hpp"
 #include "train/step/training_graph.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "train/step/features.hpp"
 
+#include "base/number_text.hpp"
 #include "exchange/tree_sum.hpp"
 #include "graph/simplify.hpp"
-#include "train/report/report.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // The line of progress: all of it, and what is left where it does not fit.
-#include "train/report/report.hpp"
+#include "progress_line.hpp"
 
 #include <doctest/doctest.h>
 #include <vector>
@@ -33,16 +33,15 @@ TEST_CASE("a line of progress fits the columns, and keeps step, loss and the tim
     step.metric_count = 1;
     const std::string all = "step 80/2000 | loss 2.5713 (lm 2.0000, balance 0.5000) | norm 1.15 | accuracy 0.2500 | "
                             "epoch 1.26 | lr 1.0e-03 | 41 ms | 18,700 tok/s | 12% of peak | 47.0 MiB | ETA 1:20";
-    CHECK(train::progress_line(step) == all);
-    CHECK(train::progress_line(step, all.size()) == all);
-    CHECK(train::progress_line(step, all.size() - 1).find("of peak") == std::string::npos);
-    CHECK(train::progress_line(step, 79) ==
+    CHECK(app::progress_line(step) == all);
+    CHECK(app::progress_line(step, all.size()) == all);
+    CHECK(app::progress_line(step, all.size() - 1).find("of peak") == std::string::npos);
+    CHECK(app::progress_line(step, 79) ==
           "step 80/2000 | loss 2.5713 | epoch 1.26 | lr 1.0e-03 | 18,700 tok/s | ETA 1:20");
-    CHECK(train::progress_line(step, 40) == "step 80/2000 | loss 2.5713 | ETA 1:20");
-    CHECK(train::progress_line(step, 12) == "step 80/2000");
-    CHECK(train::progress_line(step, 5) == "step ");
-    for (std::size_t columns = 1; columns < 160; ++columns)
-        CHECK(train::progress_line(step, columns).size() <= columns);
+    CHECK(app::progress_line(step, 40) == "step 80/2000 | loss 2.5713 | ETA 1:20");
+    CHECK(app::progress_line(step, 12) == "step 80/2000");
+    CHECK(app::progress_line(step, 5) == "step ");
+    for (std::size_t columns = 1; columns < 160; ++columns) CHECK(app::progress_line(step, columns).size() <= columns);
     step.skipped = 1;
-    CHECK(train::progress_line(step, 60) == "step 80/2000 | SKIPPED: loss or gradient is not finite");
+    CHECK(app::progress_line(step, 60) == "step 80/2000 | SKIPPED: loss or gradient is not finite");
 }
