@@ -99,7 +99,7 @@ int main(int count, char** words) {
     limit(memory);
     watch_crashes();
     end_with_host();
-    hekla::Result<hekla::SharedMemory> shared = hekla::SharedMemory::of(hekla::Descriptor(ChildProcess::kMemory));
+    hekla::Result<hekla::SharedMemory> shared = hekla::SharedMemory::of(hekla::FileHandle(ChildProcess::kMemory));
     if (!shared.ok()) return 1;
-    return hekla::plugin::serve(hekla::Descriptor(ChildProcess::kSocket), shared.take());
+    return hekla::plugin::serve(hekla::FileHandle(ChildProcess::kSocket), shared.take());
 }

@@ -7,9 +7,9 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/number_text.hpp"
+#include "base/run_child.hpp"
 #include "base/shell_word.hpp"
 #include "check/check.hpp"
-#include "check/child.hpp"
 #include "graph/text.hpp"
 #include "model/safetensors.hpp"
 #include "model/weights.hpp"
@@ -115,14 +115,14 @@ private:
     }
 
     // Runs a shell command in the plugin's folder.
-    Result<check::ChildResult> run(const std::string& command, double seconds) const {
-        return check::run_child({"/bin/sh", "-c", fmt::format("cd {} && {}", shell_word(folder_.string()), command)},
-                                {.seconds = seconds});
+    Result<ChildResult> run(const std::string& command, double seconds) const {
+        return run_child({"/bin/sh", "-c", fmt::format("cd {} && {}", shell_word(folder_.string()), command)},
+                         {.seconds = seconds});
     }
 
     Status build() {
         HK_ASSIGN(const std::string command, build_command());
-        HK_ASSIGN(const check::ChildResult built, run(command, kBuildSeconds));
+        HK_ASSIGN(const ChildResult built, run(command, kBuildSeconds));
         if (built.status == 0) {
             fmt::print("built in {}\n", duration_text(built.seconds));
             return {};
@@ -179,7 +179,7 @@ private:
 
     Status describe(Version& now) {
         const std::string command = shell({"inspect", recipe_.string(), "--graph", "text"});
-        HK_ASSIGN(const check::ChildResult described, run(command, kDescribeSeconds));
+        HK_ASSIGN(const ChildResult described, run(command, kDescribeSeconds));
         if (described.status != 0)
             return failed_precondition(fmt::format("the graph cannot be described: {}", described.error));
         now.graph = described.out;
@@ -189,7 +189,7 @@ private:
     Status trained(const std::vector<std::string>& overrides) const {
         std::vector<std::string> arguments{"train", recipe_.string()};
         arguments.insert(arguments.end(), overrides.begin(), overrides.end());
-        HK_ASSIGN(const check::ChildResult ran, run(shell(arguments), kTrainSeconds));
+        HK_ASSIGN(const ChildResult ran, run(shell(arguments), kTrainSeconds));
         if (ran.status == 0) return {};
         return failed_precondition(fmt::format("training failed: {}", ran.error));
     }

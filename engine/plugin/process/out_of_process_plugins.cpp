@@ -1,5 +1,6 @@
 #include "plugin/process/out_of_process_plugins.hpp"
 
+#include "base/host.hpp"
 #include "base/json.hpp"
 #include "base/module.hpp"
 #include "graph/reference.hpp"
@@ -18,7 +19,6 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 namespace hekla::plugin {
 namespace {
@@ -37,7 +37,7 @@ Result<fs::path> worker_program(const fs::path& given) {
                                     (own.parent_path() / "libexec" / "hekla-describe").string()}
                       : std::vector{given.string()};
     for (const std::string& place : places)
-        if (::access(place.c_str(), X_OK) == 0) return fs::absolute(place);
+        if (is_executable(place)) return fs::absolute(place);
     return not_found(
         fmt::format("hekla-describe, the program that runs plugins in their own process, was not found at {}: "
                     "give its path (--describe-program), or run plugins in this process (--describe-in process, "

@@ -2,6 +2,7 @@
 
 #include "graph/text.hpp"
 #include "plugin/host/host_error.hpp"
+#include "plugin/host/host_struct.hpp"
 #include "plugin/host/host_tokenizer.hpp"
 #include "plugin/process/in_process_plugins.hpp"
 #include "plugin/process/messages.hpp"
@@ -20,7 +21,7 @@ struct HostGone : std::runtime_error {
 
 class Server {
 public:
-    Server(Descriptor socket, SharedMemory memory) : channel_(std::move(socket)), memory_(std::move(memory)) {}
+    Server(FileHandle socket, SharedMemory memory) : channel_(std::move(socket)), memory_(std::move(memory)) {}
 
     int run() {
         while (true) {
@@ -407,7 +408,7 @@ private:
 
 } // namespace
 
-int serve(Descriptor socket, SharedMemory memory) {
+int serve(FileHandle socket, SharedMemory memory) {
     auto server = std::make_unique<Server>(std::move(socket), std::move(memory));
     return server->run();
 }

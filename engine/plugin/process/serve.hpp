@@ -7,6 +7,6 @@ namespace hekla::plugin {
 
 // Answers requests of the host on the socket until it is closed. Returns the exit status: 0, or 1 after an invalid
 // message.
-int serve(Descriptor socket, SharedMemory memory);
+int serve(FileHandle socket, SharedMemory memory);
 
 } // namespace hekla::plugin

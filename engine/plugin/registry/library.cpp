@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -48,10 +47,10 @@ struct Library::Shared {
     }
 };
 
-// The initialized files, by dlopen's handle. Global, like the dynamic linker's state.
+// The initialized files. Global, like the loaded libraries.
 struct Library::Process {
     std::mutex lock;
-    std::map<void*, std::unique_ptr<Shared>> shared;
+    std::map<const SharedLibrary*, std::unique_ptr<Shared>> shared;
     static Process& get() {
         static Process* process = new Process(); // never destroyed, since static destructors may still use it
         return *process;
@@ -164,10 +163,10 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
                             "changed the file on purpose, set \"sha256\": \"{0}\" there",
                             found, manifest.file, manifest.sha256));
     }
-    const Result<void*> opened = file.take().load();
-    if (!opened.ok()) return refuse(opened.code(), opened.message());
-    void* const library = opened.value();
-    void* symbol = ::dlsym(library, HK_ENTRY_SYMBOL);
+    const Result<const SharedLibrary*> loaded = file.take().load();
+    if (!loaded.ok()) return refuse(loaded.code(), loaded.message());
+    const SharedLibrary* const library = loaded.value();
+    void* symbol = library->symbol(HK_ENTRY_SYMBOL);
     if (symbol == nullptr)
         return refuse(Code::unsupported, fmt::format("does not export {}: it is not a Hekla plugin", HK_ENTRY_SYMBOL));
     const auto entry_function = reinterpret_cast<const hk_plugin_entry* (*)()>(symbol);

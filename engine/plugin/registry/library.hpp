@@ -21,7 +21,7 @@ struct Draft {
 // last calls deinit(). [entry.8] Its messages are logged by the context that loaded it last.
 class Library {
 public:
-    // Opens the file once, compares its hash with the manifest, loads the same open file with RTLD_NOW | RTLD_LOCAL,
+    // Opens the file once, compares its hash with the manifest, loads the same open file hidden from other libraries,
     // checks the entry, calls init, and checks that everything that the manifest declares exists and is complete (for
     // interfaces that this host knows). On an error, which contains what was requested, what is offered and which line
     // to change, nothing of the library is used. drafts: those of this host. Thread: any.

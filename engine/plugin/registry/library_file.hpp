@@ -2,7 +2,8 @@
 // between.
 #pragma once
 
-#include "base/descriptor.hpp"
+#include "base/file_handle.hpp"
+#include "base/shared_library.hpp"
 #include "base/status.hpp"
 
 #include <string>
@@ -17,14 +18,13 @@ public:
     // Returns the SHA-256 of the whole file, in hexadecimal.
     Result<std::string> sha256() const;
 
-    // Loads the open file with RTLD_NOW | RTLD_LOCAL and returns the handle of dlopen(). It stays loaded until the
-    // process ends. Debuggers, dladdr() and backtraces show the path that it was opened by. Errors: not_found.
-    Result<void*> load() &&;
+    // Loads the open file (load_open_file). Errors: not_found.
+    Result<const SharedLibrary*> load() &&;
 
 private:
-    LibraryFile(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+    LibraryFile(std::string path, FileHandle file) : path_(std::move(path)), file_(std::move(file)) {}
     std::string path_;
-    Descriptor file_;
+    FileHandle file_;
 };
 
 } // namespace hekla::plugin

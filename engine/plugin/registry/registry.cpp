@@ -3,6 +3,7 @@
 #include "base/installed_path.hpp"
 #include "base/module.hpp"
 #include "base/nearest_name.hpp"
+#include "base/system_file.hpp"
 #include "plugin/host/host_adapter.hpp"
 #include "plugin/registry/version_range.hpp"
 
@@ -14,8 +15,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <set>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace hekla::plugin {
 namespace {
@@ -52,57 +51,60 @@ std::string choices_text(std::string_view word, Texts choices) {
 
 enum class Owner { may_be_anyone, must_be_trusted };
 
-bool owner_is_a_stranger(const struct stat& info, Owner owner) {
-    return owner == Owner::must_be_trusted && info.st_uid != ::geteuid() && info.st_uid != 0;
+bool owner_is_a_stranger(const Writers& writers, Owner owner) {
+    return owner == Owner::must_be_trusted && writers.owner;
 }
 
 // Returns which other users may write to a file or folder; empty: none. The user's own group counts as the user, since
 // many systems have one group per user.
-std::string_view who_may_write(const struct stat& info, Owner owner) {
-    if (owner_is_a_stranger(info, owner)) return "its owner, another user";
-    if ((info.st_mode & S_IWOTH) != 0) return "everyone";
-    return (info.st_mode & S_IWGRP) != 0 && info.st_gid != ::getegid() ? "its group" : "";
+std::string_view who_may_write(const Writers& writers, Owner owner) {
+    if (owner_is_a_stranger(writers, owner)) return "its owner, another user";
+    if (writers.everyone) return "everyone";
+    return writers.group ? "its group" : "";
 }
 
 // Who owns the installation could replace the program as well.
 Owner owner_of(bool built_in) { return built_in ? Owner::may_be_anyone : Owner::must_be_trusted; }
 
 // Returns what to do about who_may_write().
-std::string_view remedy(const struct stat& info, Owner owner) {
-    return owner_is_a_stranger(info, owner) ? "chown it to the user who runs Hekla" : "chmod go-w it";
+std::string_view remedy(const Writers& writers, Owner owner) {
+    return owner_is_a_stranger(writers, owner) ? "chown it to the user who runs Hekla" : "chmod go-w it";
 }
 
 // Returns why a plugin's file is not used; empty if it is.
 std::string not_used(const fs::path& file, bool built_in) {
-    struct stat info {};
-    if (::stat(file.c_str(), &info) != 0) return {};
+    std::error_code problem;
+    const Writers writers = writers_of(file, problem);
+    if (problem) return {};
     const Owner owner = owner_of(built_in);
-    const std::string_view who = who_may_write(info, owner);
+    const std::string_view who = who_may_write(writers, owner);
     if (who.empty()) return {};
-    return fmt::format("plugin {} can be written by {}: not used ({})", file.string(), who, remedy(info, owner));
+    return fmt::format("plugin {} can be written by {}: not used ({})", file.string(), who, remedy(writers, owner));
 }
 
 // Returns why a folder is not searched; empty if it is. Its parents count too, since a user who may rename them can
 // replace the folder. The installation's own folder is an exception, since such a user could replace the program as
 // well.
 std::string not_searched(const fs::path& folder, bool built_in) {
-    struct stat info {};
-    if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
-        return fmt::format("plugin folder {} does not exist", folder.string());
-    const Owner owner = owner_of(built_in);
-    if (const std::string_view who = who_may_write(info, owner); !who.empty())
-        return fmt::format("plugin folder {} can be written by {}: not used ({})", folder.string(), who,
-                           remedy(info, owner));
-    if (built_in) return {};
     std::error_code problem;
+    const Writers writers = writers_of(folder, problem);
+    if (problem || !writers.is_folder) return fmt::format("plugin folder {} does not exist", folder.string());
+    const Owner owner = owner_of(built_in);
+    if (const std::string_view who = who_may_write(writers, owner); !who.empty())
+        return fmt::format("plugin folder {} can be written by {}: not used ({})", folder.string(), who,
+                           remedy(writers, owner));
+    if (built_in) return {};
     const fs::path real = fs::canonical(folder, problem);
-    for (fs::path above = real.parent_path(); !problem && above != above.parent_path(); above = above.parent_path())
-        if (::stat(above.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) == 0) {
+    if (problem) return {};
+    for (fs::path above = real.parent_path(); above != above.parent_path(); above = above.parent_path()) {
+        const Writers writers_above = writers_of(above, problem);
+        if (!problem && !writers_above.renames_own_only) {
             // In a container the owner of a mounted folder is often unknown.
-            if (const std::string_view who = who_may_write(info, Owner::may_be_anyone); !who.empty())
+            if (const std::string_view who = who_may_write(writers_above, Owner::may_be_anyone); !who.empty())
                 return fmt::format("plugin folder {} is in {}, which can be written by {}: not used (chmod go-w {})",
                                    folder.string(), above.string(), who, above.string());
         }
+    }
     return {};
 }
 

@@ -1,11 +1,11 @@
 #include "plugin/trace/trace.hpp"
 
+#include "base/path_text.hpp"
+#include "base/system_file.hpp"
 #include "plugin/trace/trace_host.hpp"
 #include "plugin/trace/trace_log.hpp"
 #include "plugin/trace/trace_plugin.hpp"
 
-#include <cerrno>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <memory>
 #include <system_error>
@@ -17,10 +17,11 @@ Status start_trace(const TraceOptions& options) {
     auto started = std::make_unique<trace::Trace>();
     started->json = options.json;
     if (!options.file.empty()) {
-        started->file = ::open(options.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        if (started->file < 0)
-            return io_error(fmt::format("{}: the trace cannot be written: {}", options.file.string(),
-                                        std::system_category().message(errno)));
+        std::error_code problem;
+        started->file = open_to_append(options.file, Missing::create, problem);
+        if (problem)
+            return io_error(
+                fmt::format("{}: the trace cannot be written: {}", path_text(options.file), problem.message()));
     }
     trace::current_trace() = started.release(); // never freed: plugins keep the tables
     return {};

@@ -1,8 +1,9 @@
 #include "plugin/trace/trace_log.hpp"
 
+#include "base/system_file.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace hekla::plugin::trace {
 
@@ -41,13 +42,9 @@ std::vector<Frame>& frames() {
 
 void write_line(std::string line) {
     line += '\n';
-    const char* at = line.data();
-    for (std::size_t left = line.size(); left > 0;) { // one write per line, since several processes may share the file
-        const ssize_t put = ::write(current_trace()->file, at, left);
-        if (put <= 0) return; // a failed write must not end the program
-        at += put;
-        left -= static_cast<std::size_t>(put);
-    }
+    // One write per line, since several processes may share the file. A failed write must not end the program.
+    const FileHandle& file = current_trace()->file;
+    (void)(file.is_open() ? write_all(file, line) : write_to_standard_error(line));
 }
 
 double milliseconds() {

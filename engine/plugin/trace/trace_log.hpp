@@ -1,6 +1,7 @@
 // The trace of this process: its state, its lines, and the number of violations of each rule.
 #pragma once
 
+#include "base/file_handle.hpp"
 #include "plugin/trace/trace_arguments.hpp"
 
 #include "hekla/plugin/graph.h"
@@ -32,7 +33,7 @@ struct BuilderState {
 };
 
 struct Trace {
-    int file = 2;
+    FileHandle file; // none: standard error
     bool json = false;
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     std::atomic<uint64_t> calls{0};

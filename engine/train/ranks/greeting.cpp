@@ -1,6 +1,7 @@
 #include "train/ranks/greeting.hpp"
 
 #include "base/file.hpp"
+#include "base/host.hpp"
 #include "graph/text.hpp"
 #include "train/ranks/rank_messages.hpp"
 #include "train/recipe/recipe_file.hpp"
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace hekla::train {
 namespace {
@@ -31,13 +31,7 @@ Result<std::vector<json>> gather_named(exchange::Communicator& ranks, const json
     return messages;
 }
 
-std::string own_host() {
-    char host[256] = "unknown";
-    ::gethostname(host, sizeof host - 1);
-    return host;
-}
-
-std::string own_process() { return fmt::format("host {}, process {}", own_host(), ::getpid()); }
+std::string own_process() { return fmt::format("host {}, process {}", host_name(), process_id()); }
 
 // Returns the first key with different values, "train.seed = 1, and 2 on rank 0"; empty if there is none.
 std::string difference(const json& recipe, const json& of_rank_0) {
@@ -81,7 +75,7 @@ Status compare_runs(const PreparedRun& run, const graph::Graph& described, const
     if (communicator.size() == 1) return {};
     const json own{{"process", own_process()},
                    {"device", fmt::format(", {}", device.device_name)},
-                   {"place", fmt::format("{} {}", own_host(), json(device.device_uuid).dump())},
+                   {"place", fmt::format("{} {}", host_name(), json(device.device_uuid).dump())},
                    {"tokenizer", to_hex(run.tokenizer->hash())},
                    {"data", run.data.identity()},
                    {"graph", to_hex(graph::hash(described))}};

@@ -3,14 +3,12 @@
 #include "base/curves.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/path_text.hpp"
+#include "base/system_file.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace hekla::train {
 namespace {
@@ -33,13 +31,13 @@ nlohmann::ordered_json object_of(const std::vector<TapStatistics>& taps) {
 } // namespace
 
 RunLog::RunLog(RunLog&& other) noexcept
-    : file_(std::move(other.file_)), descriptor_(std::exchange(other.descriptor_, -1)),
-      losses_(std::move(other.losses_)), evaluations_(std::move(other.evaluations_)),
-      named_losses_(std::move(other.named_losses_)), metrics_(std::move(other.metrics_)) {}
+    : file_(std::move(other.file_)), log_(std::move(other.log_)), losses_(std::move(other.losses_)),
+      evaluations_(std::move(other.evaluations_)), named_losses_(std::move(other.named_losses_)),
+      metrics_(std::move(other.metrics_)) {}
 
 RunLog& RunLog::operator=(RunLog&& other) noexcept {
     std::swap(file_, other.file_);
-    std::swap(descriptor_, other.descriptor_);
+    std::swap(log_, other.log_);
     std::swap(losses_, other.losses_);
     std::swap(evaluations_, other.evaluations_);
     std::swap(named_losses_, other.named_losses_);
@@ -47,9 +45,7 @@ RunLog& RunLog::operator=(RunLog&& other) noexcept {
     return *this;
 }
 
-RunLog::~RunLog() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-}
+RunLog::~RunLog() = default;
 
 Result<RunLog> RunLog::open(const std::filesystem::path& file, int64_t step) {
     RunLog log;
@@ -72,21 +68,14 @@ Result<RunLog> RunLog::open(const std::filesystem::path& file, int64_t step) {
         }
     }
     HK_TRY(write_file_atomically(file, kept));
-    log.descriptor_ = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (log.descriptor_ < 0) return io_error(fmt::format("{}: cannot open: {}", file.string(), std::strerror(errno)));
+    log.log_ = open_to_append(file, Missing::fail, problem);
+    if (problem) return io_error(fmt::format("{}: cannot open: {}", path_text(file), problem.message()));
     return log;
 }
 
 Status RunLog::line(const std::string& text) {
-    const std::string whole = text + "\n";
-    std::string_view left = whole;
-    while (!left.empty()) {
-        const ssize_t put = ::write(descriptor_, left.data(), left.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return io_error(fmt::format("{}: cannot write: {}", file_.string(), std::strerror(errno)));
-        left.remove_prefix(static_cast<std::size_t>(put));
-    }
-    return {};
+    const std::error_code problem = write_all(log_, text + "\n");
+    return problem ? io_error(fmt::format("{}: cannot write: {}", path_text(file_), problem.message())) : Status();
 }
 
 void RunLog::note(const nlohmann::ordered_json& record, int64_t step) {

@@ -1,6 +1,7 @@
 // The log of a training (JSON lines) and its curves (SVG).
 #pragma once
 
+#include "base/file_handle.hpp"
 #include "base/status.hpp"
 #include "train/report/step_record.hpp"
 
@@ -33,7 +34,7 @@ private:
     Status line(const std::string& text);
     void note(const nlohmann::ordered_json& record, int64_t step);
     std::filesystem::path file_;
-    int descriptor_ = -1;
+    FileHandle log_;
     Points losses_, evaluations_;
     std::vector<std::pair<std::string, Points>> named_losses_, metrics_; // in the order of the log
 };

@@ -1,6 +1,7 @@
 // The folder of a run, locked by the training that uses it. If the training does not start, nothing is left in it.
 #pragma once
 
+#include "base/file_handle.hpp"
 #include "base/status.hpp"
 
 #include <filesystem>
@@ -22,7 +23,7 @@ public:
     RunFolder& operator=(RunFolder&& other) noexcept;
     ~RunFolder(); // releases the lock; without keep(), new files are removed first
 
-    bool owned() const { return lock_ >= 0; }
+    bool owned() const { return lock_.is_open(); }
     // Keeps the files from now on, because the training starts.
     void keep() { kept_ = true; }
 
@@ -33,7 +34,7 @@ private:
     std::filesystem::path path_;
     std::vector<std::filesystem::path> made_; // folders created by own(), the outermost first
     std::set<std::string> before_;            // names that were already in the folder
-    int lock_ = -1;
+    FileHandle lock_;
     bool kept_ = false;
 };
 

@@ -21,7 +21,8 @@ Status gone() { return io_error("the other process does not listen any more"); }
 
 } // namespace
 
-Status Channel::wait(short events, Clock::time_point deadline) {
+Status Channel::wait(Need need, Clock::time_point deadline) {
+    const short events = need == Need::read ? POLLIN : POLLOUT;
     while (true) {
         int milliseconds = -1;
         if (deadline != Clock::time_point::max()) {
@@ -33,7 +34,7 @@ Status Channel::wait(short events, Clock::time_point deadline) {
         const int ready = ::poll(open.data(), open.size(), milliseconds);
         if (ready < 0 && errno != EINTR) return io_error(fmt::format("poll: {}", std::strerror(errno)));
         if (ready <= 0) continue;
-        if (open[1].revents != 0 && !readable_()) watched_ = -1;
+        if (open[1].revents != 0 && !readable_()) watched_ = FileHandle::kNone;
         if (open[0].revents != 0) return {};
     }
 }
@@ -50,7 +51,7 @@ Status Channel::send(uint32_t kind, std::string_view bytes, Clock::time_point de
             if (sent >= 0) {
                 rest.remove_prefix(static_cast<std::size_t>(sent));
             } else if (errno == EAGAIN) {
-                HK_TRY(wait(POLLOUT, deadline));
+                HK_TRY(wait(Need::write, deadline));
             } else if (errno != EINTR) {
                 return gone();
             }
@@ -60,7 +61,7 @@ Status Channel::send(uint32_t kind, std::string_view bytes, Clock::time_point de
 
 Status Channel::read(char* into, std::size_t size, Clock::time_point deadline) {
     while (size > 0) {
-        HK_TRY(wait(POLLIN, deadline));
+        HK_TRY(wait(Need::read, deadline));
         const ssize_t got = ::recv(socket_.get(), into, size, MSG_DONTWAIT);
         if (got > 0) {
             into += got;

@@ -1,6 +1,6 @@
-#include "check/child.hpp"
+#include "base/run_child.hpp"
 
-#include "base/descriptor.hpp"
+#include "base/file_handle.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,27 +15,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace hekla::check {
+namespace hekla {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t kMost = std::size_t{1} << 20;
+constexpr std::size_t kMostKept = std::size_t{1} << 20; // bytes of each output
 
 struct Pipe {
-    Descriptor read, write;
+    FileHandle read, write;
 };
 
 Result<Pipe> make_pipe() {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return io_error(fmt::format("no pipe: {}", std::strerror(errno)));
-    return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+    return Pipe{FileHandle(ends[0]), FileHandle(ends[1])};
 }
 
 // Drops the middle of long output.
 void keep(std::string& kept, std::string_view more) {
     kept += more;
-    if (kept.size() > kMost) kept = kept.substr(0, kMost / 2) + "\n...\n" + kept.substr(kept.size() - kMost / 4);
+    if (kept.size() > kMostKept)
+        kept = kept.substr(0, kMostKept / 2) + "\n...\n" + kept.substr(kept.size() - kMostKept / 4);
 }
 
 // Runs after fork, so nothing here may allocate.
@@ -62,6 +61,7 @@ Result<ChildResult> run_child(const std::vector<std::string>& command, const Chi
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
+    using Clock = std::chrono::steady_clock;
     const Clock::time_point start = Clock::now();
     const pid_t child = ::fork();
     if (child < 0) return io_error(fmt::format("{}: no process: {}", command[0], std::strerror(errno)));
@@ -104,4 +104,4 @@ Result<ChildResult> run_child(const std::vector<std::string>& command, const Chi
     return result;
 }
 
-} // namespace hekla::check
+} // namespace hekla

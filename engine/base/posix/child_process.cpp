@@ -22,10 +22,8 @@ constexpr std::size_t kLastWords = 600;
 
 std::string with_reason(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
 
-// Returns the descriptor with a number above those that the child uses.
-Descriptor above_childs_own(Descriptor descriptor) {
-    return Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 16));
-}
+// Returns the file under a number above those that the child uses.
+FileHandle above_childs_own(FileHandle file) { return FileHandle(::fcntl(file.get(), F_DUPFD_CLOEXEC, 16)); }
 
 // The arguments of posix_spawn, freed with the object.
 struct SpawnActions {
@@ -48,27 +46,27 @@ std::string signal_text(int signal) {
 
 Result<SharedMemory> SharedMemory::make() {
     SharedMemory memory;
-    memory.descriptor_ = above_childs_own(Descriptor(::memfd_create("hekla", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
+    memory.handle_ = above_childs_own(FileHandle(::memfd_create("hekla", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
     // Without the seal the other side could shrink it, and reading here would raise SIGBUS.
-    if (memory.descriptor_.get() < 0 || ::fcntl(memory.descriptor_.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+    if (memory.handle_.get() < 0 || ::fcntl(memory.handle_.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
         return io_error(with_reason("cannot create shared memory"));
     return memory;
 }
 
-Result<SharedMemory> SharedMemory::of(Descriptor descriptor) {
+Result<SharedMemory> SharedMemory::of(FileHandle handle) {
     SharedMemory memory;
-    memory.descriptor_ = std::move(descriptor);
+    memory.handle_ = std::move(handle);
     return memory;
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : descriptor_(std::move(other.descriptor_)), data_(std::exchange(other.data_, nullptr)),
+    : handle_(std::move(other.handle_)), data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
     if (this != &other) {
         unmap();
-        descriptor_ = std::move(other.descriptor_);
+        handle_ = std::move(other.handle_);
         data_ = std::exchange(other.data_, nullptr);
         size_ = std::exchange(other.size_, 0);
     }
@@ -87,7 +85,7 @@ Status SharedMemory::grow(std::size_t size) {
     if (size <= size_) return {};
     std::size_t whole = std::size_t{1} << 16;
     while (whole < size) whole *= 2;
-    if (::ftruncate(descriptor_.get(), static_cast<off_t>(whole)) != 0)
+    if (::ftruncate(handle_.get(), static_cast<off_t>(whole)) != 0)
         return out_of_memory(with_reason(fmt::format("cannot extend the shared memory to {} bytes", whole).c_str()));
     return map(whole);
 }
@@ -95,10 +93,10 @@ Status SharedMemory::grow(std::size_t size) {
 Status SharedMemory::map(std::size_t size) {
     if (size <= size_) return {};
     struct stat info {};
-    if (::fstat(descriptor_.get(), &info) != 0 || info.st_size < static_cast<off_t>(size))
+    if (::fstat(handle_.get(), &info) != 0 || info.st_size < static_cast<off_t>(size))
         return corrupt(fmt::format("the shared memory has fewer than {} bytes", size));
     unmap();
-    void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
+    void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, handle_.get(), 0);
     if (data == MAP_FAILED)
         return out_of_memory(with_reason(fmt::format("cannot map {} bytes of shared memory", size).c_str()));
     data_ = static_cast<std::byte*>(data);
@@ -112,11 +110,11 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::filesystem:
     std::array<int, 2> sockets{-1, -1}, pipes{-1, -1};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
         return io_error(with_reason("cannot create a socket"));
-    Descriptor ours(sockets[0]);
-    const Descriptor theirs = above_childs_own(Descriptor(sockets[1]));
+    FileHandle ours(sockets[0]);
+    const FileHandle theirs = above_childs_own(FileHandle(sockets[1]));
     if (::pipe2(pipes.data(), O_CLOEXEC) != 0) return io_error(with_reason("cannot create a pipe"));
-    Descriptor output(pipes[0]);
-    const Descriptor output_end = above_childs_own(Descriptor(pipes[1]));
+    FileHandle output(pipes[0]);
+    const FileHandle output_end = above_childs_own(FileHandle(pipes[1]));
     if (theirs.get() < 0 || output_end.get() < 0) return io_error(with_reason("cannot duplicate a descriptor"));
     ::fcntl(output.get(), F_SETFL, O_NONBLOCK);
     HK_ASSIGN(SharedMemory memory, SharedMemory::make());
@@ -126,7 +124,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::filesystem:
     ::posix_spawn_file_actions_adddup2(&actions.files, output_end.get(), 1);
     ::posix_spawn_file_actions_adddup2(&actions.files, output_end.get(), 2);
     ::posix_spawn_file_actions_adddup2(&actions.files, theirs.get(), kSocket);
-    ::posix_spawn_file_actions_adddup2(&actions.files, memory.descriptor(), kMemory);
+    ::posix_spawn_file_actions_adddup2(&actions.files, memory.handle(), kMemory);
     sigset_t none, all;
     ::sigemptyset(&none);
     ::sigfillset(&all);
@@ -148,7 +146,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::filesystem:
         new ChildProcess(id, std::move(ours), std::move(output), std::move(memory), std::move(say)));
 }
 
-ChildProcess::ChildProcess(pid_t id, Descriptor socket, Descriptor output, SharedMemory memory,
+ChildProcess::ChildProcess(int64_t id, FileHandle socket, FileHandle output, SharedMemory memory,
                            std::function<void(std::string_view)> say)
     : id_(id), channel_(std::move(socket)), output_(std::move(output)), memory_(std::move(memory)),
       say_(std::move(say)) {
@@ -179,7 +177,7 @@ bool ChildProcess::collect(double seconds) {
     const auto until = Channel::Clock::now() + std::chrono::duration<double>(seconds);
     while (!ended_) {
         int status = 0;
-        const pid_t got = ::waitpid(id_, &status, WNOHANG);
+        const pid_t got = ::waitpid(static_cast<pid_t>(id_), &status, WNOHANG);
         if (got == id_ || (got < 0 && errno != EINTR)) {
             ended_ = true;
             // A host that waits for all child processes, or ignores SIGCHLD, has taken the status; the number may be
@@ -201,11 +199,11 @@ ProcessEnd ChildProcess::end() {
         // A program that waits for messages ends when the socket is closed; any other is stuck.
         ::shutdown(channel_.socket(), SHUT_RDWR);
         if (!collect(0.2)) {
-            ::kill(-id_, SIGKILL);
+            ::kill(static_cast<pid_t>(-id_), SIGKILL);
             collect(10.0);
         }
     }
-    if (!taken_) ::kill(-id_, SIGKILL); // its child processes
+    if (!taken_) ::kill(static_cast<pid_t>(-id_), SIGKILL); // its child processes
     for (errno = 0; read_output() && errno != EAGAIN; errno = 0) {}
     return end_;
 }
@@ -214,7 +212,7 @@ ChildProcess::~ChildProcess() {
     if (ended_) return;
     channel_.close();
     if (collect(2.0)) return;
-    ::kill(-id_, SIGKILL);
+    ::kill(static_cast<pid_t>(-id_), SIGKILL);
     collect(10.0);
 }
 

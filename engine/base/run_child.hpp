@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace hekla::check {
+namespace hekla {
 
 struct ChildLimits {
     double seconds = 60.0;           // wall time, after which it is killed with its children
@@ -27,4 +27,4 @@ struct ChildResult {
 // command: the program's absolute path and its arguments. Error: the program cannot be started. Thread: any.
 Result<ChildResult> run_child(const std::vector<std::string>& command, const ChildLimits& limits);
 
-} // namespace hekla::check
+} // namespace hekla
