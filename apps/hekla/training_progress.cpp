@@ -1,5 +1,6 @@
 #include "training_progress.hpp"
 
+#include "base/host.hpp"
 #include "base/number_text.hpp"
 #include "progress_line.hpp"
 
@@ -8,8 +9,6 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <string_view>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 namespace hekla::app {
 
@@ -51,15 +50,15 @@ std::vector<hk_score> StepMeans::means(const std::vector<double>& sums, const hk
 
 bool Progress::is_terminal() {
     const char* kind = std::getenv("TERM");
-    return ::isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+    return hekla::is_terminal(stderr) && (kind == nullptr || std::string_view(kind) != "dumb");
 }
 
 namespace {
 
 // Returns how many characters a line of the terminal has.
-std::size_t terminal_columns() {
-    winsize size{};
-    return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+std::size_t line_length() {
+    const std::size_t columns = terminal_columns(stderr);
+    return columns > 0 ? columns : 80;
 }
 
 // Returns the bar and the line of a step, in one character less than the columns: some terminals begin a new line after
@@ -83,7 +82,7 @@ void Progress::step(const hk_train_step& s) {
         const auto now = std::chrono::steady_clock::now();
         if (now - drawn < std::chrono::milliseconds(50) && s.skipped == 0 && s.step != s.max_steps) return;
         drawn = now;
-        std::fprintf(stderr, "\r\x1b[K%s", bar_and_line(s, terminal_columns()).c_str());
+        std::fprintf(stderr, "\r\x1b[K%s", bar_and_line(s, line_length()).c_str());
         open = true;
     } else if (s.skipped != 0) {
         std::fprintf(stderr, "%s\n", progress_line(s).c_str());

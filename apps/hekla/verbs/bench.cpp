@@ -5,6 +5,7 @@
 #include "program/parameter_store.hpp"
 #include "program/runtime.hpp"
 
+#include "base/host.hpp"
 #include "base/philox.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
@@ -26,7 +27,6 @@
 #include <map>
 #include <set>
 #include <span>
-#include <sys/resource.h>
 #include <tuple>
 
 namespace hekla::app {
@@ -359,8 +359,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     j["steps"] = times.size();
     j["compile_s"] = rounded(compile_seconds, 100.0);
     j["memory_bytes"] = program->memory_plan().total();
-    rusage usage{};
-    if (getrusage(RUSAGE_SELF, &usage) == 0) j["peak_resident_bytes"] = int64_t{usage.ru_maxrss} * 1024;
+    if (const uint64_t peak = peak_memory_bytes(); peak > 0) j["peak_resident_bytes"] = peak;
     j["recompute"] = recompute;
     if (c.lora()) {
         int64_t trained = 0;

@@ -4,6 +4,7 @@
 #include "training_progress.hpp"
 
 #include "base/file.hpp"
+#include "base/host.hpp"
 #include "base/number_text.hpp"
 #include "base/printable.hpp"
 #include "data/corpus.hpp"
@@ -22,7 +23,6 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 namespace hekla::app {
 namespace {
@@ -194,7 +194,7 @@ int run_decode(const TokenizeArguments& a) {
         return kDone;
     }
     std::fwrite(text.data(), 1, text.size(), stdout);
-    if (::isatty(STDOUT_FILENO) == 1 && !text.ends_with('\n')) std::printf("\n"); // a pipe gets only the text
+    if (is_terminal(stdout) && !text.ends_with('\n')) std::printf("\n"); // a pipe gets only the text
     return kDone;
 }
 
