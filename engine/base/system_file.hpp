@@ -38,7 +38,7 @@ enum class Missing : uint8_t { fail, create };
 // Opens anything for reading, a folder too, and never waits for the other end of a pipe.
 FileHandle open_to_read(const std::filesystem::path& path, std::error_code& problem, Links links = Links::follow);
 FileHandle open_folder(const std::filesystem::path& path, std::error_code& problem);
-// Each write goes to the end, also if several processes write.
+// Each write is appended at the end, also if several processes write.
 FileHandle open_to_append(const std::filesystem::path& path, Missing missing, std::error_code& problem);
 // Creates a file, or empties an existing one.
 FileHandle create_or_empty(const std::filesystem::path& path, std::error_code& problem);
