@@ -1,4 +1,5 @@
 #include "described.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 
 #include "base/json.hpp"

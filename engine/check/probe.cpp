@@ -6,6 +6,7 @@
 #include "infer/open/model_tensors.hpp"
 #include "program/host_tensor.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "train/step/training_graph.hpp"
 

@@ -2,6 +2,7 @@
 #include "attention.hpp"
 #include "command.hpp"
 #include "described.hpp"
+#include "model/folder.hpp"
 #include "model_cost.hpp"
 #include "output.hpp"
 

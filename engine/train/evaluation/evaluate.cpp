@@ -3,6 +3,7 @@
 #include "infer/passes/head_outputs.hpp"
 #include "program/host_tensor.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "train/evaluation/gathered.hpp"
 #include "train/evaluation/task_scores.hpp"

@@ -1,6 +1,7 @@
 #include "train/evaluation/routing_report.hpp"
 
 #include "plugin/composition/combination.hpp"
+#include "program/program.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,6 +3,7 @@
 #include "model/finite.hpp"
 #include "program/lowering/half.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/program_bench.hpp"
 #include "program/runtime.hpp"
 #include "program/tuning.hpp"

@@ -1,6 +1,7 @@
 #include "train/run/data_origin.hpp"
 
 #include "base/number_text.hpp"
+#include "program/program.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/validation.hpp"

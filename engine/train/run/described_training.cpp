@@ -5,6 +5,7 @@
 #include "plugin/composition/text_record.hpp"
 #include "program/lowering/half.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
 #include "train/run/prepared_run.hpp"

@@ -2,6 +2,7 @@
 
 #include "base/number_text.hpp"
 #include "plugin/instances/rollout_use.hpp"
+#include "program/program.hpp"
 #include "reward/reward_set.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
 #include "train/run/prepared_run.hpp"

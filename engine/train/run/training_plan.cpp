@@ -1,6 +1,7 @@
 #include "train/run/training_plan.hpp"
 
 #include "program/lowering/optimizer.hpp"
+#include "program/program.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/update/moving_average.hpp"
 

@@ -1,6 +1,7 @@
 #include "train/step/micro_batch_runner.hpp"
 
 #include "program/gradient_reader.hpp"
+#include "program/program.hpp"
 
 #include <fmt/format.h>
 

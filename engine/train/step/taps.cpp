@@ -2,6 +2,7 @@
 
 #include "graph/taps.hpp"
 #include "model/safetensors.hpp"
+#include "program/program.hpp"
 
 #include <algorithm>
 #include <cmath>
