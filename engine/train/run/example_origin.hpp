@@ -24,8 +24,8 @@ class ExampleOrigin {
 public:
     virtual ~ExampleOrigin() = default;
 
-    // What the recipe's [train] disable_dropout is if it does not say. needs: columns of the objective; resumes: a run
-    // of an earlier version may not have had it.
+    // What the recipe's [train] disable_dropout is if it does not say. needs: columns of the objective. resumes: the
+    // run may be of a version without that default.
     virtual std::optional<bool> disables_dropout(const std::vector<plugin::ColumnNeed>& needs, bool resumes) const = 0;
     // What Division::check_supported() has to know.
     virtual Division::Used use(const Recipe& recipe) const = 0;
