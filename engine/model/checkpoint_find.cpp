@@ -143,7 +143,7 @@ Result<Checkpoint> verify_checkpoint(const fs::path& folder, Check check) {
 }
 
 Result<CheckpointSearch> newest_complete(const fs::path& run_dir) {
-    constexpr int kTries = 20;
+    constexpr int kTries = 100; // a try is short where checkpoints are small enough to be replaced that fast
     for (int tries = 1;; ++tries) {
         HK_ASSIGN(std::optional<CheckpointSearch> search, search_once(run_dir));
         if (search) return std::move(*search);
