@@ -1,4 +1,7 @@
 #include "adapted_model.hpp"
+#include "infer/adapters/adapter_use.hpp"
+#include "model/folder.hpp"
+#include "plugin/composition/model_names.hpp"
 
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"

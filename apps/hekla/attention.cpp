@@ -1,4 +1,6 @@
 #include "attention.hpp"
+#include "program/runtime_source.hpp"
+#include "text/text_encoder.hpp"
 
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"

@@ -1,5 +1,6 @@
 #include "bisect.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 
 #include "base/file.hpp"

@@ -274,6 +274,8 @@ bool interrupted() {
     return g_interrupts > 0;
 }
 
+void leave_interrupts_to_another() { g_polled = 1; }
+
 void watch_interrupts() {
     std::signal(SIGINT, on_interrupt);
     std::signal(SIGTERM, on_interrupt);

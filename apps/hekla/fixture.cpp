@@ -1,4 +1,6 @@
 #include "fixture.hpp"
+#include "infer/adapters/adapter_folder.hpp"
+#include "program/program.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"

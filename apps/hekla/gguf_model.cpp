@@ -1,4 +1,5 @@
 #include "gguf_model.hpp"
+#include "infer/adapters/adapter_use.hpp"
 
 #include "base/json.hpp"
 #include "gguf_tokenizer.hpp"

@@ -1,4 +1,6 @@
 #include "lora_model.hpp"
+#include "infer/adapters/adapter_use.hpp"
+#include "model/folder.hpp"
 
 #include "infer/adapters/lora_slots.hpp"
 #include "infer/adapters/peft_adapter.hpp"

@@ -1,4 +1,5 @@
 #include "model_cost.hpp"
+#include "graph/output.hpp"
 #include "program/runtime.hpp"
 
 #include "base/number_text.hpp"
@@ -63,7 +64,8 @@ Result<ModelCost> cost_of(DeviceOnDemand& device, const plugin::Registry& regist
     // A pass computes the scores of the head, or the body's output for a model without a head.
     HK_ASSIGN(const graph::Graph offered,
               described.composition->build(HK_MODE_EVALUATE, described.fields, {}, /*all_ports=*/true));
-    const std::vector<std::string> wanted{offered.outputs.contains("port.logits") ? "logits" : "hidden"};
+    const std::vector<std::string> wanted{
+        offered.outputs.contains(graph::output_name(graph::OutputKind::port, "logits")) ? "logits" : "hidden"};
     HK_ASSIGN(graph::Graph forward, described.composition->build(HK_MODE_EVALUATE, described.fields, wanted));
     forward.losses.clear();
     forward.metrics.clear();

@@ -1,5 +1,6 @@
 #include "non_finite.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 
 #include "graph/reference.hpp"

@@ -1,4 +1,6 @@
 #include "peft_prefix.hpp"
+#include "infer/adapters/adapter_use.hpp"
+#include "model/folder.hpp"
 
 #include "infer/open/tensors.hpp"
 

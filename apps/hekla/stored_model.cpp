@@ -1,4 +1,5 @@
 #include "stored_model.hpp"
+#include "model/folder.hpp"
 
 #include "base/json.hpp"
 #include "infer/open/weights_folder.hpp"

@@ -7,6 +7,7 @@
 #include "api/host_allocator.hpp"
 #include "hekla/capture.h"
 #include "program/runtime.hpp"
+#include "program/runtime_source.hpp"
 
 #include <algorithm>
 #include <cstring>

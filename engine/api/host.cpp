@@ -1,5 +1,7 @@
 // hekla.h: calls on a context: train, evaluate, predict, generate, embed.
 #include "hekla/hekla.h"
+#include "program/runtime_source.hpp"
+#include "text/text_encoder.hpp"
 
 #include "api/boundary.hpp"
 #include "api/capture.hpp"

@@ -5,6 +5,8 @@
 #include "infer/open/open_model.hpp"
 #include "infer/passes/forward.hpp"
 #include "infer/passes/predict.hpp"
+#include "program/runtime_source.hpp"
+#include "text/text_encoder.hpp"
 
 #include <algorithm>
 #include <cmath>

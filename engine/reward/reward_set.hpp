@@ -2,6 +2,7 @@
 #pragma once
 
 #include "infer/open/model.hpp"
+#include "program/runtime_source.hpp"
 #include "reward/reward.hpp"
 
 #include <memory>

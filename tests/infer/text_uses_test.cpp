@@ -2,6 +2,7 @@
 // small folder of each family of tokenizers, and table.json; tests/pytorch_comparison/ids_table.py makes both, and
 // larger tables, whose path HEKLA_IDS_TABLE has.
 #include "support.hpp"
+#include "text/text_encoder.hpp"
 
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"

@@ -269,3 +269,27 @@ TEST_CASE("the stages of a training have no conditionals on its modes") {
     CHECK(files > 30);
     CHECK_MESSAGE(findings.empty(), joined(findings));
 }
+
+// A name that two modules build and a third parses is a protocol without an owner.
+TEST_CASE("only graph/output.cpp knows the reserved names of outputs") {
+    const std::regex reserved(R"("(loss_sum|loss_count|metric_sum|metric_count|grad|port|buffer_update)\.)");
+    CHECK(std::regex_search("names.push_back(\"grad.\" + name);", reserved));
+    CHECK(std::regex_search("fmt::format(\"loss_sum.{}\", i)", reserved));
+    CHECK(!std::regex_search("\"gradient.\" + name", reserved));
+    std::vector<std::string> findings;
+    uint64_t files = 0;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / "engine")) {
+        const std::string name = fs::relative(entry.path(), kRoot).generic_string();
+        if (!entry.is_regular_file() || !name.ends_with("pp") || name == "engine/graph/output.cpp") continue;
+        ++files;
+        std::istringstream lines(read(entry.path()));
+        int number = 0;
+        for (std::string line; std::getline(lines, line);) {
+            ++number;
+            if (std::regex_search(line.substr(0, line.find("//")), reserved))
+                findings.push_back(fmt::format("{}:{}: {}", name, number, line));
+        }
+    }
+    CHECK(files > 500);
+    CHECK_MESSAGE(findings.empty(), joined(findings));
+}

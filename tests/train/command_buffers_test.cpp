@@ -2,6 +2,7 @@
 #include "plugin/composition/compose.hpp"
 #include "program/estimate.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/speed.hpp"
 #include "train/step/training_graph.hpp"
 #include "train/update/optimizer.hpp"

@@ -2,6 +2,7 @@
 // planned memory.
 #include "plugin/composition/compose.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "train/start/initialize.hpp"
 #include "train/step/training_graph.hpp"

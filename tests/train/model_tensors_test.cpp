@@ -1,6 +1,7 @@
 // The tensors in a model's files: parameters, and buffers, which are not trained.
 #include "infer/open/model_tensors.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 
 #include "graph/builder.hpp"

@@ -83,7 +83,7 @@ TEST_CASE("a run with several optimizers resumes with the same bits, and its sta
         REQUIRE_MESSAGE(done.ok(), done.message());
         int64_t at = 0;
         TrainerEvents stop_at_three;
-        stop_at_three.step = [&](const hk_train_step& report) { at = report.step; };
+        stop_at_three.step = [&](const train::StepRecord& report) { at = report.step; };
         stop_at_three.stop = [&] { return at >= 3; };
         const auto stopped = place.train(again, kMuon, {more}, stop_at_three);
         REQUIRE_MESSAGE(stopped.ok(), stopped.message());

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "graph/builder.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "train/recipe/recipe_optimizer.hpp"
 #include "train/step/training_graph.hpp"
 #include "train/update/update_rules.hpp"

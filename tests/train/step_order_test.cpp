@@ -70,7 +70,7 @@ TEST_CASE("a step is logged while the next one computes, before a checkpoint is 
     };
     std::vector<int64_t> at_step, at_save;
     TrainerEvents events;
-    events.step = [&](const hk_train_step&) { at_step.push_back(logged()); };
+    events.step = [&](const train::StepRecord&) { at_step.push_back(logged()); };
     events.message = [&](const std::string& message) {
         if (message.starts_with("saved ")) at_save.push_back(logged());
     };

@@ -92,7 +92,7 @@ Trained trained(const Device& device) {
     const Place place;
     Trained result;
     TrainerEvents events;
-    events.step = [&](const hk_train_step& step) { result.losses.push_back(step.loss); };
+    events.step = [&](const train::StepRecord& step) { result.losses.push_back(step.loss); };
     {
         auto run = TrainingRun::create(place.recipe(), place.registry, *bench, {}, events, Purpose::train);
         REQUIRE_MESSAGE(run.ok(), run.message());

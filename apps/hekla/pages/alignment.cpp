@@ -1,5 +1,6 @@
 #include "pages/alignment.hpp"
 #include "program/runtime.hpp"
+#include "text/text_encoder.hpp"
 
 #include "attention.hpp"
 #include "generate/options.hpp"

@@ -5,6 +5,7 @@
 #include "infer/open/model.hpp"
 #include "infer/open/weights_folder.hpp"
 #include "lora_model.hpp"
+#include "model/folder.hpp"
 #include "output.hpp"
 #include "plugin/composition/model_names.hpp"
 

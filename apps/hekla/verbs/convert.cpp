@@ -2,6 +2,7 @@
 #include "base/json.hpp"
 #include "command.hpp"
 #include "gguf_model.hpp"
+#include "model/folder.hpp"
 #include "output.hpp"
 #include "stored_model.hpp"
 

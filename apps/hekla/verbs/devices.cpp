@@ -3,6 +3,7 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 
 #include "base/number_text.hpp"

@@ -1,5 +1,6 @@
 #include "verbs/eval_tasks.hpp"
 #include "program/runtime.hpp"
+#include "program/runtime_source.hpp"
 
 #include "base/file.hpp"
 #include "base/installed_path.hpp"

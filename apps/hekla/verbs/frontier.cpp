@@ -3,6 +3,7 @@
 #include "frontier_chart.hpp"
 #include "output.hpp"
 #include "sampled_completions.hpp"
+#include "text/text_encoder.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"

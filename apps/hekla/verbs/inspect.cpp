@@ -2,6 +2,8 @@
 #include "attention.hpp"
 #include "command.hpp"
 #include "described.hpp"
+#include "graph/output.hpp"
+#include "model/folder.hpp"
 #include "model_cost.hpp"
 #include "output.hpp"
 
@@ -213,7 +215,7 @@ std::string graph_text(const graph::Graph& graph, const std::string& title) {
     for (const graph::Metric& metric : graph.metrics) out += fmt::format("  metric     {}\n", metric.name);
     std::size_t gradients = 0;
     for (const auto& [name, value] : graph.outputs) {
-        if (name.starts_with("grad."))
+        if (graph::output_of(graph::OutputKind::gradient, name))
             ++gradients;
         else
             out += fmt::format("  output     {} {}\n", name, graph.shape(value).text());

@@ -5,6 +5,7 @@
 #include "fixture.hpp"
 #include "output.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "training_progress.hpp"
 

@@ -2,6 +2,7 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "sampled_completions.hpp"
+#include "text/text_encoder.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"

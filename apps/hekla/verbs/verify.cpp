@@ -4,6 +4,7 @@
 #include "command.hpp"
 #include "comparison.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 
 #include "generate/decoder_program.hpp"

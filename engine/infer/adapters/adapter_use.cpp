@@ -6,6 +6,7 @@
 #include "base/read_real.hpp"
 #include "model/finite.hpp"
 #include "plugin/composition/combination.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "text/unicode/utf8.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "infer/adapters/adapterhub_lora.hpp"
 
+#include "infer/adapters/adapter_folder.hpp"
 #include "infer/adapters/adapter_keys.hpp"
 #include "plugin/composition/plugin_set.hpp"
 

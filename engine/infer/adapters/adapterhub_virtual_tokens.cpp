@@ -1,5 +1,6 @@
 #include "infer/adapters/adapterhub_virtual_tokens.hpp"
 
+#include "infer/adapters/adapter_folder.hpp"
 #include "infer/adapters/adapter_keys.hpp"
 #include "infer/adapters/adapterhub_lora.hpp"
 #include "plugin/composition/plugin_set.hpp"

@@ -3,6 +3,7 @@
 #include "base/nearest_name.hpp"
 #include "base/trimmed.hpp"
 #include "model/finite.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "text/expression.hpp"
 
 #include <algorithm>

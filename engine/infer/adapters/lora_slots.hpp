@@ -2,15 +2,23 @@
 // its own: matrices of one size, in which a smaller rank, and a module that an adapter leaves out, are zeros.
 #pragma once
 
-#include "infer/adapters/stored_adapter.hpp"
 #include "infer/open/tensors.hpp"
-#include "plugin/composition/compose.hpp"
-#include "plugin/composition/model_names.hpp"
 
+#include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::plugin {
+struct AdapterSpec;
+struct ModelTensor;
+} // namespace hekla::plugin
 
 namespace hekla::infer {
+
+struct StoredAdapter;
 
 // Returns lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora, for a module, by the adapter's alpha_pattern.
 // Error: the pattern is not a regular expression.

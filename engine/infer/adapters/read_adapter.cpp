@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "infer/adapters/adapter_folder.hpp"
 #include "infer/adapters/adapterhub_adapter.hpp"
 #include "infer/adapters/peft_adapter.hpp"
 #include "model/finite.hpp"

@@ -1,5 +1,6 @@
 #include "infer/adapters/separated_tie.hpp"
 
+#include "infer/adapters/adapter_folder.hpp"
 #include "model/tensor.hpp"
 
 #include <algorithm>

@@ -3,13 +3,23 @@
 // never tied them.
 #pragma once
 
-#include "graph/graph.hpp"
-#include "infer/adapters/adapter_folder.hpp"
-#include "plugin/composition/compose.hpp"
+#include "base/status.hpp"
 
 #include <optional>
+#include <string>
+
+namespace hekla::graph {
+struct Graph;
+}
+namespace hekla::plugin {
+struct CompositionSpec;
+struct NameRules;
+struct Provided;
+} // namespace hekla::plugin
 
 namespace hekla::infer {
+
+struct AdapterFolder;
 
 struct SeparatedTie {
     std::string alias;     // "lm_head.weight"

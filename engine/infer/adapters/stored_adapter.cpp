@@ -3,6 +3,7 @@
 #include "base/json.hpp"
 #include "infer/adapters/read_adapter.hpp"
 #include "infer/open/weights_folder.hpp"
+#include "model/folder.hpp"
 
 #include <fmt/format.h>
 

@@ -12,6 +12,7 @@
 #include "infer/texts/prompt_style.hpp"
 #include "model/auxiliary_files.hpp"
 #include "model/finite.hpp"
+#include "model/folder.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "plugin/process/stored_plugins.hpp"
 #include "program/parameter_store.hpp"

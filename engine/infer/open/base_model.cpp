@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "infer/open/weights_folder.hpp"
+#include "model/folder.hpp"
 
 #include <fmt/format.h>
 

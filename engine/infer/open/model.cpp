@@ -2,8 +2,10 @@
 
 #include "base/json.hpp"
 #include "infer/adapters/stored_adapter.hpp"
+#include "model/folder.hpp"
 #include "plugin/composition/named_model.hpp"
 #include "plugin/composition/text_record.hpp"
+#include "text/text_encoder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -3,22 +3,32 @@
 #pragma once
 
 #include "base/stop_poll.hpp"
-#include "infer/adapters/adapter_use.hpp"
+#include "infer/adapters/adapter_uses.hpp"
+#include "infer/adapters/lora_slots.hpp"
 #include "infer/adapters/separated_tie.hpp"
+#include "infer/adapters/stored_adapter.hpp"
 #include "infer/open/tensors.hpp"
-#include "model/folder.hpp"
 #include "plugin/composition/compose.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "program/parameter_store.hpp"
-#include "program/program.hpp"
-#include "program/runtime_source.hpp"
-#include "program/shared_weights.hpp"
-#include "text/text_encoder.hpp"
+#include "text/tokenizer.hpp"
 
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
+
+namespace hekla::model {
+class ModelFolder;
+}
+namespace hekla::program {
+class Runtime;
+class WeightsPool;
+} // namespace hekla::program
+namespace hekla::text {
+class TextEncoder;
+}
 
 namespace hekla::infer {
 

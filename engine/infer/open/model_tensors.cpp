@@ -1,6 +1,7 @@
 #include "infer/open/model_tensors.hpp"
 
 #include "plugin/composition/compose.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "program/parameter_store.hpp"
 
 namespace hekla::infer {

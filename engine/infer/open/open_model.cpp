@@ -2,15 +2,20 @@
 
 #include "base/json.hpp"
 #include "generate/settings.hpp"
+#include "infer/adapters/adapter_use.hpp"
 #include "infer/adapters/combined_parameters.hpp"
 #include "infer/exported/exported_model.hpp"
 #include "infer/open/base_model.hpp"
 #include "infer/open/model_tensors.hpp"
 #include "infer/open/weights_folder.hpp"
+#include "model/folder.hpp"
 #include "model/model_path.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "plugin/composition/record.hpp"
 #include "program/parameter_store.hpp"
 #include "program/runtime.hpp"
+#include "program/runtime_source.hpp"
+#include "program/shared_weights.hpp"
 
 #include <algorithm>
 #include <deque>

@@ -2,10 +2,12 @@
 
 #include "graph/id_range.hpp"
 #include "graph/logit_lens.hpp"
+#include "graph/output.hpp"
 #include "graph/reference.hpp"
 #include "graph/simplify.hpp"
 #include "infer/passes/field_tensors.hpp"
 #include "program/host_tensor.hpp"
+#include "program/program.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -20,11 +22,11 @@ constexpr const char* kAttentionPort = "attention";
 
 // Returns every port of a graph that was described with all of them, and removes them from its outputs.
 std::map<std::string, graph::ValueId> take_ports(graph::Graph& graph) {
-    constexpr std::string_view kPrefix = "port.";
     std::map<std::string, graph::ValueId> ports;
-    for (const auto& [name, value] : graph.outputs)
-        if (name.starts_with(kPrefix)) ports.emplace(name.substr(kPrefix.size()), value);
-    for (const auto& [name, value] : ports) graph.outputs.erase(std::string(kPrefix) + name);
+    for (const auto& [name, value] : graph::outputs_of(graph, graph::OutputKind::port)) {
+        ports.emplace(name, value);
+        graph.outputs.erase(graph::output_name(graph::OutputKind::port, name));
+    }
     return ports;
 }
 

@@ -4,6 +4,7 @@
 #include "graph/attention_maps.hpp"
 #include "infer/open/model.hpp"
 #include "program/estimate.hpp"
+#include "program/program.hpp"
 
 namespace hekla::infer {
 

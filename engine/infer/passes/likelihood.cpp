@@ -8,6 +8,7 @@
 #include "graph/simplify.hpp"
 #include "infer/passes/field_tensors.hpp"
 #include "program/host_tensor.hpp"
+#include "program/program.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,7 @@
 #include "infer/texts/continuation.hpp"
 
 #include "infer/texts/prompt_fields.hpp"
+#include "text/text_encoder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -4,6 +4,7 @@
 #include "infer/exported/exported_model.hpp"
 #include "infer/texts/source_layout.hpp"
 #include "plugin/composition/text_record.hpp"
+#include "text/text_encoder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

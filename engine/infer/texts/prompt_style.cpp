@@ -1,6 +1,8 @@
 #include "infer/texts/prompt_style.hpp"
 
 #include "infer/exported/exported_file.hpp"
+#include "model/folder.hpp"
+#include "text/text_encoder.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,7 @@
 #include "plugin/host/host_graph.hpp"
 
 #include "graph/buffer_update.hpp"
+#include "graph/output.hpp"
 #include "plugin/composition/plugin_set.hpp"
 #include "plugin/host/host_error.hpp"
 #include "plugin/host/host_operation.hpp"
@@ -305,7 +306,8 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
         if (!builder.ok() || (own == nullptr && o->op == graph::Op::tap && !name_tap(b, given))) return false;
         made = own != nullptr ? emit_own(b->joint, b->tag, *own, in, given) : builder.emit(o->op, in, given);
         if (own == nullptr && o->op == graph::Op::buffer_update && b->joint.mode != HK_MODE_TRAIN && builder.ok())
-            builder.drop_output(std::string(graph::kBufferUpdate) + builder.graph().producer(in[0]).text("name"));
+            builder.drop_output(
+                graph::output_name(graph::OutputKind::buffer_update, builder.graph().producer(in[0]).text("name")));
         // The products that a convolution becomes are not sites of adapters, and neither is what a loop is known by.
         const bool may_be_site = own != nullptr || (!graph::is_expanded(o->op) && o->op != graph::Op::loop_index &&
                                                     o->op != graph::Op::loop_state);

@@ -1,5 +1,6 @@
 #include "plugin/process/in_process_plugins.hpp"
 
+#include "graph/output.hpp"
 #include "plugin/composition/adapters_in_graph.hpp"
 #include "plugin/host/host_config.hpp"
 #include "plugin/host/host_error.hpp"
@@ -156,7 +157,8 @@ public:
             joint.builder.output(port, found->second);
         }
         if (request.all_ports)
-            for (const auto& [name, value] : joint.ports) joint.builder.output("port." + name, value);
+            for (const auto& [name, value] : joint.ports)
+                joint.builder.output(graph::output_name(graph::OutputKind::port, name), value);
         if (request.merged) HK_TRY(adapters_.check_merged(described.sites));
         if (request.initial)
             for (const auto& [name, value] : joint.initial) joint.builder.output(kInitial + name, value);

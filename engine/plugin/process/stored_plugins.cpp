@@ -1,5 +1,6 @@
 #include "plugin/process/stored_plugins.hpp"
 
+#include "graph/output.hpp"
 #include "graph/sized_text.hpp"
 #include "graph/text.hpp"
 
@@ -14,7 +15,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kModeNames[] = {"train", "evaluate", "encode", "decode"};
-constexpr std::string_view kPortPrefix = "port.";
 
 std::string text_of(const BuildRequest& request) {
     std::string text = request.mode >= 0 && request.mode < 4 ? kModeNames[request.mode] : "another mode";
@@ -105,15 +105,16 @@ private:
     static Status keep_ports(const BuildRequest& request, graph::Graph& graph) {
         std::vector<std::string> names;
         for (const auto& [name, value] : graph.outputs)
-            if (name.starts_with(kPortPrefix)) names.push_back(name.substr(kPortPrefix.size()));
+            if (const auto port = graph::output_of(graph::OutputKind::port, name)) names.emplace_back(*port);
         for (const std::string& port : request.ports) {
-            const auto found = graph.outputs.find(std::string(kPortPrefix) + port);
+            const auto found = graph.outputs.find(graph::output_name(graph::OutputKind::port, port));
             if (found == graph.outputs.end())
                 return not_found(fmt::format("no port '{}' (known ports: {})", port, fmt::join(names, ", ")));
             graph.outputs[port] = found->second;
         }
         if (!request.all_ports)
-            for (const std::string& name : names) graph.outputs.erase(std::string(kPortPrefix) + name);
+            for (const std::string& name : names)
+                graph.outputs.erase(graph::output_name(graph::OutputKind::port, name));
         return {};
     }
 

@@ -1,8 +1,10 @@
 #include "train/evaluation/evaluate.hpp"
 
+#include "graph/output.hpp"
 #include "infer/passes/head_outputs.hpp"
 #include "program/host_tensor.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "train/evaluation/gathered.hpp"
 #include "train/evaluation/task_scores.hpp"
@@ -16,6 +18,8 @@
 
 namespace hekla::train {
 namespace {
+
+using graph::OutputKind;
 
 using nlohmann::json;
 
@@ -80,12 +84,12 @@ Result<std::map<int64_t, Evaluator::Described>> Evaluator::describe(const plugin
         Described& one = all[length];
         HK_ASSIGN(one.graph, evaluation_graph(described));
         for (std::size_t i = 0; i < one.graph.losses.size(); ++i) {
-            one.options.outputs.push_back(fmt::format("loss_sum.{}", i));
-            one.options.outputs.push_back(fmt::format("loss_count.{}", i));
+            one.options.outputs.push_back(graph::output_name(OutputKind::loss_sum, i));
+            one.options.outputs.push_back(graph::output_name(OutputKind::loss_count, i));
         }
         for (const graph::Metric& metric : one.graph.metrics) {
-            one.options.outputs.push_back("metric_sum." + metric.name);
-            one.options.outputs.push_back("metric_count." + metric.name);
+            one.options.outputs.push_back(graph::output_name(OutputKind::metric_sum, metric.name));
+            one.options.outputs.push_back(graph::output_name(OutputKind::metric_count, metric.name));
         }
         for (const std::string& port : ports) one.options.outputs.push_back(port);
         one.options.gradients = program::Gradients::ignore;
@@ -158,12 +162,12 @@ Result<Evaluator::BatchResult> Evaluator::run_batch(Length& length, data::Batch&
     HK_TRY(program.run({.seed = seed_}));
     BatchResult result;
     for (std::size_t i = 0; i < length.graph.losses.size(); ++i) {
-        HK_TRY(read_number(program, fmt::format("loss_sum.{}", i), result.numbers));
-        HK_TRY(read_number(program, fmt::format("loss_count.{}", i), result.numbers));
+        HK_TRY(read_number(program, graph::output_name(OutputKind::loss_sum, i), result.numbers));
+        HK_TRY(read_number(program, graph::output_name(OutputKind::loss_count, i), result.numbers));
     }
     for (const graph::Metric& metric : length.graph.metrics) {
-        HK_TRY(read_number(program, "metric_sum." + metric.name, result.numbers));
-        HK_TRY(read_number(program, "metric_count." + metric.name, result.numbers));
+        HK_TRY(read_number(program, graph::output_name(OutputKind::metric_sum, metric.name), result.numbers));
+        HK_TRY(read_number(program, graph::output_name(OutputKind::metric_count, metric.name), result.numbers));
     }
     if (observer_) HK_TRY(observer_(program, batch.fields, rows));
     if (decode_ports_.empty()) return result;

@@ -1,6 +1,8 @@
 #include "train/evaluation/routing_report.hpp"
 
+#include "graph/output.hpp"
 #include "plugin/composition/combination.hpp"
+#include "program/program.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -68,11 +70,9 @@ Result<RoutingReport> RoutingReport::find(const plugin::Composition& composition
     const bool decodes =
         std::ranges::find(fields, "decoder_input_ids", &plugin::BatchField::name) != std::ranges::end(fields);
     std::vector<std::pair<graph::ValueId, Site>> found;
-    for (const auto& [output, value] : graph.outputs) {
-        constexpr std::string_view kPort = "port.";
-        if (!output.starts_with(kPort) || !std::string_view(output).substr(kPort.size()).starts_with(kRouting))
-            continue;
-        const std::string port = output.substr(kPort.size()), rest = port.substr(kRouting.size());
+    for (const auto& [port, value] : graph::outputs_of(graph, graph::OutputKind::port)) {
+        if (!port.starts_with(kRouting)) continue;
+        const std::string rest = port.substr(kRouting.size());
         // "routing.SITE" of the whole, "routing.1.SITE" of its second part: the longest that fits.
         const auto fits = std::find_if(combiners.rbegin(), combiners.rend(),
                                        [&](const auto& one) { return rest.starts_with(one.first); });

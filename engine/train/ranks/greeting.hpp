@@ -1,6 +1,6 @@
 // What ranks tell each other before a training: rank 0 gives the others everything of the run's folder, and all compare
-// what they must have in common. All ranks call a function of the same name together; one rank alone has nobody to
-// tell.
+// what they must have in common. All ranks call a function of the same name together; for one rank alone it
+// does nothing.
 #pragma once
 
 #include "gpu/capabilities.hpp"

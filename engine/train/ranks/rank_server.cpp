@@ -12,16 +12,16 @@ public:
         : ranks_(run.compiled().run.context.ranks), run_(run), compiled_(run.compiled()) {}
 
     Status serve() {
-        for (bool goes_on = true; goes_on;) {
+        for (bool continues = true; continues;) {
             RankCommand command;
             HK_TRY(ranks_.broadcast(command));
-            HK_ASSIGN(goes_on, obey(command));
+            HK_ASSIGN(continues, obey(command));
         }
         return {};
     }
 
 private:
-    // Returns whether the training goes on.
+    // Returns whether the training continues.
     Result<bool> obey(const RankCommand& command) {
         using Task = RankCommand::Task;
         switch (command.task) {

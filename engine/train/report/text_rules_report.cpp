@@ -5,6 +5,7 @@
 #include "infer/open/weights_folder.hpp"
 #include "model/folder.hpp"
 #include "plugin/composition/text_record.hpp"
+#include "text/text_encoder.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

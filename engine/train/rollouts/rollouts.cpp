@@ -4,6 +4,7 @@
 #include "base/stopwatch.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
+#include "text/text_encoder.hpp"
 #include "train/rollouts/rollout_page.hpp"
 
 #include <algorithm>

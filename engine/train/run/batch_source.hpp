@@ -34,7 +34,7 @@ public:
     virtual int64_t end(int64_t /*step*/, int64_t last) const { return last; }
     // Reported with each step.
     virtual std::vector<std::pair<std::string, double>> metrics() const { return {}; }
-    // Epochs of the data after so many steps of so many examples; 0: not defined.
+    // Epochs of the data after `step` steps of that many examples; 0: not defined.
     virtual double epochs(int64_t step, double examples_of_step) const = 0;
     // Shows what the model writes now, in the run's folder.
     virtual Status write_samples(int64_t /*step*/) { return {}; }

@@ -1,8 +1,10 @@
 #include "train/run/compiled_training.hpp"
 
+#include "graph/output.hpp"
 #include "model/finite.hpp"
 #include "program/lowering/half.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/program_bench.hpp"
 #include "program/runtime.hpp"
 #include "program/tuning.hpp"
@@ -23,10 +25,8 @@ using nlohmann::json;
 
 // Returns the parameters whose gradients a differentiated graph has.
 std::vector<std::string> gradients_in(const graph::Graph& graph) {
-    constexpr std::string_view kGradient = "grad.";
     std::vector<std::string> names;
-    for (const auto& [name, value] : graph.outputs)
-        if (name.starts_with(kGradient)) names.push_back(name.substr(kGradient.size()));
+    for (auto& [name, value] : graph::outputs_of(graph, graph::OutputKind::gradient)) names.push_back(name);
     return names;
 }
 

@@ -1,6 +1,7 @@
 #include "train/run/data_origin.hpp"
 
 #include "base/number_text.hpp"
+#include "program/program.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/validation.hpp"
@@ -66,14 +67,14 @@ Status DataOrigin::check_labels(const PreparedRun& run, const DescribedTraining&
         grouped(static_cast<double>(split.size())), recipe.objective.id, length));
 }
 
-Result<uint64_t> DataOrigin::estimate(program::Estimator& estimator, const DescribedTraining& training,
-                                      const program::CompileOptions& options) const {
+Status DataOrigin::estimate_evaluations(program::Estimator& estimator, const DescribedTraining& training,
+                                        const program::CompileOptions& options) const {
     const PreparedRun& run = training.run;
-    if (run.data.valid() == nullptr && run.data.test() == nullptr) return 0;
+    if (run.data.valid() == nullptr && run.data.test() == nullptr) return {};
     HK_ASSIGN(const auto programs, Evaluator::describe(*training.composition, run.evaluation_batch(), run.row_lengths(),
                                                        EvaluatorOptions{options.precision, options.kernel_choices}));
     for (const auto& [length, one] : programs) HK_TRY(estimator.add(one.graph, one.options, 0.0).status());
-    return 0;
+    return {};
 }
 
 // Another rank than 0 evaluates its part of the validation data, if ranks divide it.

@@ -14,8 +14,8 @@ public:
     bool repeats_rows() const override { return true; }
     // Most data has a label in its first batch; data without any is read to its end.
     Status check_labels(const PreparedRun& run, const DescribedTraining& training) const override;
-    Result<uint64_t> estimate(program::Estimator& estimator, const DescribedTraining& training,
-                              const program::CompileOptions& options) const override;
+    Status estimate_evaluations(program::Estimator& estimator, const DescribedTraining& training,
+                                const program::CompileOptions& options) const override;
     Result<Opened> open(const ValidationContext& context) const override;
 };
 

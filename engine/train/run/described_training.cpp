@@ -1,10 +1,12 @@
 #include "train/run/described_training.hpp"
 
 #include "graph/buffer_update.hpp"
+#include "graph/output.hpp"
 #include "graph/taps.hpp"
 #include "plugin/composition/text_record.hpp"
 #include "program/lowering/half.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
 #include "train/run/prepared_run.hpp"
@@ -174,17 +176,18 @@ program::StoreOptions DescribedTraining::store_options() const {
 
 program::CompileOptions DescribedTraining::step_options(std::map<std::string, std::string> choices) const {
     program::CompileOptions options;
-    options.outputs = {"loss"};
+    using graph::output_name, graph::OutputKind;
+    options.outputs = {graph::kLossOutput};
     for (std::size_t i = 0; graph().losses.size() > 1 && i < graph().losses.size(); ++i)
-        options.outputs.push_back(fmt::format("loss_sum.{}", i));
+        options.outputs.push_back(output_name(OutputKind::loss_sum, i));
     for (const graph::Metric& metric : graph().metrics) {
-        options.outputs.push_back("metric_sum." + metric.name);
-        options.outputs.push_back("metric_count." + metric.name);
+        options.outputs.push_back(output_name(OutputKind::metric_sum, metric.name));
+        options.outputs.push_back(output_name(OutputKind::metric_count, metric.name));
     }
-    for (const std::string& name : taps.names()) options.outputs.push_back(std::string(graph::kTap) + name);
+    for (const std::string& name : taps.names()) options.outputs.push_back(output_name(OutputKind::tap, name));
     options.precision = storage_of(run.recipe.train);
     options.kernel_choices = std::move(choices);
-    options.state_outputs = {{"loss", kLossState}}; // the optimizer checks it with the norm
+    options.state_outputs = {{graph::kLossOutput, kLossState}}; // the optimizer checks it with the norm
     for (const graph::BufferUpdate& update : graph::buffer_updates(graph()))
         options.state_sums[update.output] = program::buffer_sum_state(update.buffer);
     options.gradients = run.recipe.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate

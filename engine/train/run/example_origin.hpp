@@ -24,8 +24,8 @@ class ExampleOrigin {
 public:
     virtual ~ExampleOrigin() = default;
 
-    // What the recipe's [train] disable_dropout is if it does not say. needs: columns of the objective; resumes: a run
-    // of an earlier version may not have had it.
+    // What the recipe's [train] disable_dropout is if it does not say. needs: columns of the objective. resumes: the
+    // run may be of a version without that default.
     virtual std::optional<bool> disables_dropout(const std::vector<plugin::ColumnNeed>& needs, bool resumes) const = 0;
     // What Division::check_supported() has to know.
     virtual Division::Used use(const Recipe& recipe) const = 0;
@@ -43,9 +43,16 @@ public:
     virtual void resolve_steps(PreparedRun& /*run*/, const DescribedTraining& /*training*/) const {}
     // Checks that there is something to learn.
     virtual Status check_labels(const PreparedRun& run, const DescribedTraining& training) const = 0;
-    // Adds what evaluations and iterations allocate; returns bytes on the host.
-    virtual Result<uint64_t> estimate(program::Estimator& estimator, const DescribedTraining& training,
-                                      const program::CompileOptions& options) const = 0;
+    // Adds what evaluations allocate besides the training.
+    virtual Status estimate_evaluations(program::Estimator& /*estimator*/, const DescribedTraining& /*training*/,
+                                        const program::CompileOptions& /*options*/) const {
+        return {};
+    }
+    // Adds what making examples allocates; returns bytes on the host.
+    virtual Result<uint64_t> estimate_examples(program::Estimator& /*estimator*/,
+                                               const DescribedTraining& /*training*/) const {
+        return 0;
+    }
 
     struct Opened {
         std::unique_ptr<BatchSource> source;

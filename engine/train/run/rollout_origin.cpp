@@ -2,6 +2,7 @@
 
 #include "base/number_text.hpp"
 #include "plugin/instances/rollout_use.hpp"
+#include "program/program.hpp"
 #include "reward/reward_set.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
 #include "train/run/prepared_run.hpp"
@@ -92,8 +93,8 @@ void RolloutOrigin::resolve_steps(PreparedRun& run, const DescribedTraining& tra
                                     grouped(static_cast<double>(recipe.train.max_steps))));
 }
 
-Result<uint64_t> RolloutOrigin::estimate(program::Estimator& estimator, const DescribedTraining& training,
-                                         const program::CompileOptions& /*options*/) const {
+Result<uint64_t> RolloutOrigin::estimate_examples(program::Estimator& estimator,
+                                                  const DescribedTraining& training) const {
     return Rollouts::estimate(estimator, training.rollout_context(nullptr, nullptr));
 }
 

@@ -16,8 +16,7 @@ public:
     bool repeats_rows() const override { return false; }
     void resolve_steps(PreparedRun& run, const DescribedTraining& training) const override;
     Status check_labels(const PreparedRun&, const DescribedTraining&) const override { return {}; }
-    Result<uint64_t> estimate(program::Estimator& estimator, const DescribedTraining& training,
-                              const program::CompileOptions& options) const override;
+    Result<uint64_t> estimate_examples(program::Estimator& estimator, const DescribedTraining& training) const override;
     Result<Opened> open(const ValidationContext& context) const override;
 };
 

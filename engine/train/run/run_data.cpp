@@ -3,6 +3,7 @@
 #include "base/nearest_name.hpp"
 #include "base/number_text.hpp"
 #include "data/documents.hpp"
+#include "text/text_encoder.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
 #include "train/run/held_out.hpp"
 

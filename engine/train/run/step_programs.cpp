@@ -1,6 +1,7 @@
 #include "train/run/step_programs.hpp"
 
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "train/run/kernel_record.hpp"
 

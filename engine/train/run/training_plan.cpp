@@ -1,6 +1,7 @@
 #include "train/run/training_plan.hpp"
 
 #include "program/lowering/optimizer.hpp"
+#include "program/program.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/update/moving_average.hpp"
 
@@ -29,7 +30,7 @@ Result<TrainingPlan> plan_training(const DescribedTraining& training, const prog
         HK_ASSIGN(const graph::Graph shorter, training.differentiated(described));
         HK_TRY(estimator.add(shorter, options, 0.0).status());
     }
-    HK_ASSIGN(const uint64_t on_host, run.origin->estimate(estimator, training, options));
+    HK_TRY(run.origin->estimate_evaluations(estimator, training, options));
     HK_TRY(Optimizer::estimate(estimator, step, training.updates.settings(), training.optimizer_rules()));
     HK_TRY(MovingAverage::estimate(estimator, step, s.ema_decay));
     const std::vector<program::ParameterEntry> all = program::parameter_table(training.graph());
@@ -39,6 +40,7 @@ Result<TrainingPlan> plan_training(const DescribedTraining& training, const prog
     int64_t embeddings = 0;
     for (const program::ParameterEntry& entry : all)
         if (depth.of.at(entry.name) == 0) embeddings += entry.shape.elements();
+    HK_ASSIGN(const uint64_t on_host, run.origin->estimate_examples(estimator, training));
     const std::vector<program::StoreChunk> chunks(estimator.chunks().begin(), estimator.chunks().end());
     TrainingPlan plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, steps_left,
                       embeddings,         run.data.train().size(),       on_host,          {}};

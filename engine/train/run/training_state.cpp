@@ -6,6 +6,8 @@
 #include "infer/open/base_model.hpp"
 #include "infer/open/model_tensors.hpp"
 #include "model/finite.hpp"
+#include "model/folder.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "plugin/composition/text_record.hpp"
 #include "program/parameter_store.hpp"
 #include "program/runtime.hpp"

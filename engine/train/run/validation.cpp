@@ -1,5 +1,6 @@
 #include "train/run/validation.hpp"
 
+#include "program/program.hpp"
 #include "train/evaluation/routing_report.hpp"
 #include "train/evaluation/text_evaluator.hpp"
 #include "train/ranks/rank_messages.hpp"

@@ -3,6 +3,7 @@
 #include "infer/adapters/adapter_use.hpp"
 #include "infer/open/base_model.hpp"
 #include "infer/open/model_tensors.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "program/parameter_store.hpp"
 
 #include <fmt/format.h>

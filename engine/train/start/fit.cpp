@@ -2,6 +2,7 @@
 
 #include "base/number_text.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "train/step/training_graph.hpp"
 

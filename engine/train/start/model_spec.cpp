@@ -6,6 +6,7 @@
 #include "model/folder.hpp"
 #include "plugin/composition/named_model.hpp"
 #include "plugin/instances/rollout_use.hpp"
+#include "text/text_encoder.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/start/value_function.hpp"
 

@@ -5,6 +5,8 @@
 #include "infer/open/model_tensors.hpp"
 #include "infer/open/weights_folder.hpp"
 #include "model/finite.hpp"
+#include "model/folder.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "program/parameter_store.hpp"
 #include "text/tokenizer.hpp"
 

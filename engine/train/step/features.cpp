@@ -3,6 +3,7 @@
 #include "base/number_text.hpp"
 #include "exchange/tree_sum.hpp"
 #include "graph/simplify.hpp"
+#include "program/program.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,8 @@
 #include "train/step/micro_batch_runner.hpp"
 
+#include "graph/output.hpp"
 #include "program/gradient_reader.hpp"
+#include "program/program.hpp"
 
 #include <fmt/format.h>
 
@@ -116,14 +118,15 @@ Result<std::vector<double>> MicroBatchRunner::read_oldest() {
         numbers.push_back(static_cast<double>(number));
         return {};
     };
-    HK_TRY(read("loss"));
+    using graph::output_name, graph::OutputKind;
+    HK_TRY(read(graph::kLossOutput));
     numbers[0] /= scale_;
     if (described_.losses.size() > 1)
         for (std::size_t term = 0; term < described_.losses.size(); ++term)
-            HK_TRY(read(fmt::format("loss_sum.{}", term)));
+            HK_TRY(read(output_name(OutputKind::loss_sum, term)));
     for (const graph::Metric& metric : described_.metrics) {
-        HK_TRY(read("metric_sum." + metric.name));
-        HK_TRY(read("metric_count." + metric.name));
+        HK_TRY(read(output_name(OutputKind::metric_sum, metric.name)));
+        HK_TRY(read(output_name(OutputKind::metric_count, metric.name)));
     }
     return numbers;
 }

@@ -1,5 +1,6 @@
 #include "train/step/step_runner.hpp"
 
+#include "program/program.hpp"
 #include "train/step/loss_counts.hpp"
 
 namespace hekla::train {

@@ -1,6 +1,7 @@
 #include "train/step/step_scalars.hpp"
 
 #include "base/nearest_name.hpp"
+#include "program/program.hpp"
 #include "train/update/schedule.hpp"
 
 #include <algorithm>

@@ -1,7 +1,9 @@
 #include "train/step/taps.hpp"
 
+#include "graph/output.hpp"
 #include "graph/taps.hpp"
 #include "model/safetensors.hpp"
+#include "program/program.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -93,7 +95,8 @@ Status Taps::read(program::Program& program) {
     if (step_ == 0) return {};
     std::vector<program::HostTensor> values;
     for (std::size_t i = 0; i < names_.size(); ++i) {
-        HK_ASSIGN(program::HostTensor tensor, program.read_output(std::string(graph::kTap) + names_[i]));
+        HK_ASSIGN(program::HostTensor tensor,
+                  program.read_output(graph::output_name(graph::OutputKind::tap, names_[i])));
         std::vector<double> numbers;
         if (tensor.kind == graph::Kind::int32)
             numbers.assign(tensor.ints().begin(), tensor.ints().end());

@@ -3,6 +3,7 @@
 #include "graph/builder.hpp"
 #include "model/finite.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "train/update/optimizer.hpp"
 
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 
 #include <algorithm>
