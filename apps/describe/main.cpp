@@ -1,7 +1,7 @@
 // hekla-describe: runs plugins for a host that keeps them out of its own process and starts this program
-// (plugin/out_of_process_plugins.hpp). It does not link Vulkan.
-#include "plugin/messages.hpp"
-#include "plugin/serve.hpp"
+// (plugin/process/out_of_process_plugins.hpp). It does not link Vulkan.
+#include "plugin/process/messages.hpp"
+#include "plugin/process/serve.hpp"
 
 #include <array>
 #include <charconv>
@@ -99,7 +99,7 @@ int main(int count, char** words) {
     limit(memory);
     watch_crashes();
     end_with_host();
-    hekla::Result<hekla::SharedMemory> shared = hekla::SharedMemory::of(hekla::Descriptor(ChildProcess::kMemory));
+    hekla::Result<hekla::SharedMemory> shared = hekla::SharedMemory::of(hekla::FileHandle(ChildProcess::kMemory));
     if (!shared.ok()) return 1;
-    return hekla::plugin::serve(hekla::Descriptor(ChildProcess::kSocket), shared.take());
+    return hekla::plugin::serve(hekla::FileHandle(ChildProcess::kSocket), shared.take());
 }

@@ -1,12 +1,15 @@
 #include "adapted_model.hpp"
+#include "infer/adapters/adapter_use.hpp"
+#include "model/folder.hpp"
+#include "plugin/composition/model_names.hpp"
 
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
-#include "infer/base_model.hpp"
-#include "infer/model.hpp"
-#include "infer/read_adapter.hpp"
-#include "infer/separated_tie.hpp"
-#include "infer/weights_folder.hpp"
+#include "infer/adapters/read_adapter.hpp"
+#include "infer/adapters/separated_tie.hpp"
+#include "infer/open/base_model.hpp"
+#include "infer/open/model.hpp"
+#include "infer/open/weights_folder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

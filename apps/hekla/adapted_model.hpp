@@ -1,10 +1,10 @@
 // An adapter with the body that it was trained with: of a run's folder, or as PEFT or AdapterHub saved it.
 #pragma once
 
-#include "infer/adapter_folder.hpp"
+#include "infer/adapters/adapter_folder.hpp"
 #include "model/folder.hpp"
-#include "plugin/compose.hpp"
-#include "plugin/model_names.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/model_names.hpp"
 
 #include <optional>
 

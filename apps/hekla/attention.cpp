@@ -1,12 +1,14 @@
 #include "attention.hpp"
+#include "program/runtime_source.hpp"
+#include "text/text_encoder.hpp"
 
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
-#include "infer/embed.hpp"
-#include "infer/forward.hpp"
-#include "infer/open_model.hpp"
-#include "infer/prompt_fields.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/passes/embed.hpp"
+#include "infer/passes/forward.hpp"
+#include "infer/texts/prompt_fields.hpp"
 #include "pages/attention_page.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "bench_case.hpp"
 
-#include "infer/lora_slots.hpp"
+#include "infer/adapters/lora_slots.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -3,9 +3,9 @@
 
 #include "base/log.hpp"
 #include "generate/decoder.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 #include "program/lowering/compile_options.hpp"
-#include "train/recipe.hpp"
+#include "train/recipe/recipe.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,4 +1,7 @@
 #include "bisect.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 
 #include "base/file.hpp"
 #include "graph/builder.hpp"

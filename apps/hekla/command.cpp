@@ -1,9 +1,12 @@
 #include "command.hpp"
+#include "program/runtime.hpp"
 
 #include "crash_report.hpp"
 
 #include "base/home_folder.hpp"
+#include "base/host.hpp"
 #include "base/printable.hpp"
+#include "base/shared_library.hpp"
 #include "hekla/capture.h"
 
 #include <atomic>
@@ -82,7 +85,7 @@ void choose_vector_width() {
     }
     ::close(ends[1]);
     char wide = 0;
-    if (child > 0 && ::read(ends[0], &wide, 1) == 1 && wide == 1) ::setenv("LP_NATIVE_VECTOR_WIDTH", "512", 0);
+    if (child > 0 && ::read(ends[0], &wide, 1) == 1 && wide == 1) set_environment("LP_NATIVE_VECTOR_WIDTH", "512");
     ::close(ends[0]);
     if (child > 0) ::waitpid(child, nullptr, 0);
 #endif
@@ -104,7 +107,7 @@ std::vector<fs::path> Globals::plugin_folders() const {
 
 Result<fs::path> own_path() {
     std::error_code problem;
-    fs::path program = fs::read_symlink("/proc/self/exe", problem);
+    fs::path program = fs::read_symlink(program_file(), problem);
     if (problem) return io_error(fmt::format("the path of this program cannot be read: {}", problem.message()));
     return program;
 }
@@ -270,6 +273,8 @@ bool interrupted() {
     g_polled = 1;
     return g_interrupts > 0;
 }
+
+void leave_interrupts_to_another() { g_polled = 1; }
 
 void watch_interrupts() {
     std::signal(SIGINT, on_interrupt);

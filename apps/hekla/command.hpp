@@ -9,8 +9,9 @@
 #include "base/status.hpp"
 #include "gpu/context.hpp"
 #include "hekla/hekla.h"
-#include "plugin/registry.hpp"
+#include "plugin/registry/registry.hpp"
 #include "program/program.hpp"
+#include "program/runtime.hpp"
 #include "program/runtime_source.hpp"
 
 #include <CLI/CLI.hpp>
@@ -163,7 +164,9 @@ inline std::string_view view(hk_string s) { return {s.data, static_cast<std::siz
 // as a configuration, may take long.
 bool interrupted();
 void watch_interrupts(); // a SIGHUP that is ignored (nohup) stays ignored
-int stopped_status();    // 128 + the number of the first signal, as shells report it: 130 after Ctrl+C
+// Lets the first signal end nothing from now on, for a process whose work ends when another one decides.
+void leave_interrupts_to_another();
+int stopped_status(); // 128 + the number of the first signal, as shells report it: 130 after Ctrl+C
 // Makes writing to a closed pipe fail instead of ending the program.
 void outlive_closed_output();
 

@@ -1,12 +1,15 @@
 #include "described.hpp"
+#include "graph/output.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 
 #include "base/json.hpp"
 #include "model/folder.hpp"
-#include "plugin/named_model.hpp"
+#include "plugin/composition/named_model.hpp"
 #include "text/tokenizer_trainer.hpp"
-#include "train/model_spec.hpp"
-#include "train/run_data.hpp"
-#include "train/tokenizer_choice.hpp"
+#include "train/recipe/tokenizer_choice.hpp"
+#include "train/run/run_data.hpp"
+#include "train/start/model_spec.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -118,7 +121,7 @@ Result<Planned> plan_of(const program::Runtime& runtime, const graph::Graph& gra
     program::CompileOptions options;
     bool gradients = false;
     for (const auto& [name, value] : graph.outputs) {
-        if (name.starts_with("grad."))
+        if (graph::output_of(graph::OutputKind::gradient, name))
             gradients = true;
         else
             options.outputs.push_back(name);
@@ -126,7 +129,8 @@ Result<Planned> plan_of(const program::Runtime& runtime, const graph::Graph& gra
     if (gradients) options.outputs = {"loss"}; // other outputs are only for reports; a training step does not keep them
     options.gradients = gradients ? program::Gradients::overwrite : program::Gradients::ignore;
     if (options.outputs.empty())
-        for (std::size_t i = 0; i < graph.losses.size(); ++i) options.outputs.push_back(fmt::format("loss_sum.{}", i));
+        for (std::size_t i = 0; i < graph.losses.size(); ++i)
+            options.outputs.push_back(graph::output_name(graph::OutputKind::loss_sum, i));
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
     Planned planned;
     for (const program::Dispatch& dispatch : lowering.dispatches) planned.flops += dispatch.flops;

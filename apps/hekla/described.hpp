@@ -1,10 +1,10 @@
 // Graphs of models, built without training: from recipes and from model folders.
 #pragma once
 
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 #include "program/program.hpp"
 #include "text/tokenizer.hpp"
-#include "train/recipe.hpp"
+#include "train/recipe/recipe.hpp"
 
 #include <memory>
 

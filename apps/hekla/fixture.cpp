@@ -1,17 +1,19 @@
 #include "fixture.hpp"
+#include "infer/adapters/adapter_folder.hpp"
+#include "program/program.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "graph/gradient.hpp"
 #include "graph/simplify.hpp"
-#include "infer/peft_adapter.hpp"
-#include "infer/read_adapter.hpp"
-#include "infer/tensors.hpp"
+#include "infer/adapters/peft_adapter.hpp"
+#include "infer/adapters/read_adapter.hpp"
+#include "infer/open/tensors.hpp"
 #include "model/text_part.hpp"
 #include "model/weights.hpp"
-#include "plugin/model_names.hpp"
-#include "plugin/named_model.hpp"
-#include "train/optimizer.hpp"
+#include "plugin/composition/model_names.hpp"
+#include "plugin/composition/named_model.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <fmt/format.h>
 

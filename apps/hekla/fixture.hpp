@@ -3,7 +3,7 @@
 
 #include "generate/recorded_case.hpp"
 #include "graph/reference.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 #include "program/lowering/compile_options.hpp"
 
 #include <filesystem>

@@ -1,8 +1,9 @@
 #include "gguf_model.hpp"
+#include "infer/adapters/adapter_use.hpp"
 
 #include "base/json.hpp"
 #include "gguf_tokenizer.hpp"
-#include "infer/lora_slots.hpp"
+#include "infer/adapters/lora_slots.hpp"
 #include "lora_model.hpp"
 #include "model/gguf.hpp"
 

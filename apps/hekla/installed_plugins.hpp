@@ -2,7 +2,7 @@
 // plugin is replaced by one rename, and programs that run keep the library that they have.
 #pragma once
 
-#include "plugin/registry.hpp"
+#include "plugin/registry/registry.hpp"
 
 #include <filesystem>
 #include <string>

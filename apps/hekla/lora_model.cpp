@@ -1,7 +1,9 @@
 #include "lora_model.hpp"
+#include "infer/adapters/adapter_use.hpp"
+#include "model/folder.hpp"
 
-#include "infer/lora_slots.hpp"
-#include "infer/peft_adapter.hpp"
+#include "infer/adapters/lora_slots.hpp"
+#include "infer/adapters/peft_adapter.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

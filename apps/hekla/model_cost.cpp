@@ -1,8 +1,10 @@
 #include "model_cost.hpp"
+#include "graph/output.hpp"
+#include "program/runtime.hpp"
 
+#include "base/number_text.hpp"
 #include "output.hpp"
-#include "train/report.hpp"
-#include "train/training_graph.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <fmt/format.h>
 
@@ -37,8 +39,8 @@ nlohmann::ordered_json as_json(const Planned& planned, double tokens) {
 } // namespace
 
 std::string ModelCost::text() const {
-    std::string out = fmt::format("{} parameters; {} x {} tokens take\n",
-                                  train::grouped(static_cast<double>(parameters)), batch, length);
+    std::string out =
+        fmt::format("{} parameters; {} x {} tokens take\n", grouped(static_cast<double>(parameters)), batch, length);
     out += line("inference", inference, tokens());
     out += training ? line("training", *training, tokens())
                     : std::string("  training   unknown: the class in config.json has no objective\n");
@@ -62,7 +64,8 @@ Result<ModelCost> cost_of(DeviceOnDemand& device, const plugin::Registry& regist
     // A pass computes the scores of the head, or the body's output for a model without a head.
     HK_ASSIGN(const graph::Graph offered,
               described.composition->build(HK_MODE_EVALUATE, described.fields, {}, /*all_ports=*/true));
-    const std::vector<std::string> wanted{offered.outputs.contains("port.logits") ? "logits" : "hidden"};
+    const std::vector<std::string> wanted{
+        offered.outputs.contains(graph::output_name(graph::OutputKind::port, "logits")) ? "logits" : "hidden"};
     HK_ASSIGN(graph::Graph forward, described.composition->build(HK_MODE_EVALUATE, described.fields, wanted));
     forward.losses.clear();
     forward.metrics.clear();

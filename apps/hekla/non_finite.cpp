@@ -1,7 +1,10 @@
 #include "non_finite.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 
 #include "graph/reference.hpp"
-#include "train/training_graph.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -4,7 +4,7 @@
 
 #include "data/batcher.hpp"
 #include "program/program.hpp"
-#include "train/recipe.hpp"
+#include "train/recipe/recipe.hpp"
 
 #include <optional>
 #include <string>

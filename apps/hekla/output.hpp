@@ -1,7 +1,7 @@
 // Output of the verbs: JSON, and text for standard output or a file.
 #pragma once
 
-#include "base/size_text.hpp"
+#include "base/number_text.hpp"
 #include "base/status.hpp"
 
 #include <cstdint>

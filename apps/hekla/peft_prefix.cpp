@@ -1,6 +1,8 @@
 #include "peft_prefix.hpp"
+#include "infer/adapters/adapter_use.hpp"
+#include "model/folder.hpp"
 
-#include "infer/tensors.hpp"
+#include "infer/open/tensors.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -8,8 +8,8 @@
 #include "base/sha256.hpp"
 #include "base/shell_word.hpp"
 #include "hekla/plugin/abi.h"
-#include "plugin/manifest.hpp"
-#include "plugin/version_range.hpp"
+#include "plugin/registry/manifest.hpp"
+#include "plugin/registry/version_range.hpp"
 #include "plugin_package.hpp"
 
 #include <algorithm>

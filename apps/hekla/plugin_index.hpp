@@ -4,7 +4,7 @@
 
 #include "base/status.hpp"
 #include "base/stop_poll.hpp"
-#include "plugin/manifest.hpp"
+#include "plugin/registry/manifest.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,9 +1,10 @@
 #include "plugin_package.hpp"
 
 #include "base/file.hpp"
+#include "base/host.hpp"
 #include "base/json.hpp"
+#include "base/run_child.hpp"
 #include "base/sha256.hpp"
-#include "check/child.hpp"
 #include "model/zip_archive.hpp"
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <fstream>
 #include <set>
 #include <span>
-#include <sys/utsname.h>
 
 namespace hekla::app {
 namespace {
@@ -123,9 +123,7 @@ bool is_installation(const fs::path& prefix) {
 }
 
 std::string platform_name() {
-    utsname system{};
-    if (::uname(&system) != 0) return "unknown";
-    std::string name = fmt::format("{}-{}", system.sysname, system.machine);
+    std::string name = system_name();
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return name;
 }
@@ -234,7 +232,7 @@ Result<std::vector<fs::path>> PluginPackage::build(const fs::path& prefix, const
                      "-DCMAKE_PREFIX_PATH=" + prefix.string(), "-DCMAKE_BUILD_TYPE=Release"},
                     {"/usr/bin/env", "cmake", "--build", build.string()}};
     for (const std::vector<std::string>& command : commands) {
-        HK_ASSIGN(const check::ChildResult ran, check::run_child(command, {kLongestBuildSeconds, 0, stop}));
+        HK_ASSIGN(const ChildResult ran, run_child(command, {kLongestBuildSeconds, 0, stop}));
         if (ran.stopped) return Status(Code::cancelled, "stopped while it was built; nothing was installed");
         const std::string shown = fmt::format("{}", fmt::join(command.begin() + 1, command.end(), " "));
         if (ran.timed_out)

@@ -1,4 +1,5 @@
 #include "sampled_completions.hpp"
+#include "text/text_encoder.hpp"
 
 #include "training_progress.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "base/stop_poll.hpp"
 #include "data/task_table.hpp"
-#include "infer/model.hpp"
+#include "infer/open/model.hpp"
 #include "reward/reward_set.hpp"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/nearest_name.hpp"
-#include "train/toml_text.hpp"
+#include "train/recipe/toml_text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

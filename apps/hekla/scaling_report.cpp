@@ -1,10 +1,10 @@
 #include "scaling_report.hpp"
 
 #include "base/markup.hpp"
+#include "base/number_text.hpp"
 #include "base/svg.hpp"
 #include "pages/page.hpp"
 #include "scaling/fit_json.hpp"
-#include "train/report.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -430,10 +430,10 @@ std::string ScalingReport::page(const std::string& title) const {
                          "<th class=\"number\">Without embeddings</th><th class=\"number\">Tokens</th>"
                          "<th class=\"number\">FLOPs</th><th class=\"number\">Loss</th></tr>\n";
     for (const Point& p : points_)
-        models += fmt::format(
-            "<tr><td>{}</td>{}{}{}{}{}</tr>\n", escape_markup(p.name), cell(train::grouped(p.parameters)),
-            cell(p.without_embeddings > 0.0 ? train::grouped(p.without_embeddings) : ""),
-            cell(train::grouped(p.tokens)), cell(short_number(fit.flops_of(p))), cell(fmt::format("{:.4f}", p.loss)));
+        models +=
+            fmt::format("<tr><td>{}</td>{}{}{}{}{}</tr>\n", escape_markup(p.name), cell(grouped(p.parameters)),
+                        cell(p.without_embeddings > 0.0 ? grouped(p.without_embeddings) : ""), cell(grouped(p.tokens)),
+                        cell(short_number(fit.flops_of(p))), cell(fmt::format("{:.4f}", p.loss)));
     models += "</table>";
     return fill_page(
         "evaluation.html",

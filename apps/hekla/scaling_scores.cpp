@@ -1,9 +1,9 @@
 #include "scaling_scores.hpp"
 
 #include "base/markup.hpp"
+#include "base/number_text.hpp"
 #include "pages/page.hpp"
 #include "pages/score_chart.hpp"
-#include "train/report.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ using scaling::Point;
 using scaling::Trend;
 using scaling::TrendScore;
 
-std::string whole_number(double value) { return train::grouped(std::round(value)); }
+std::string whole_number(double value) { return grouped(std::round(value)); }
 
 } // namespace
 

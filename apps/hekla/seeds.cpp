@@ -2,7 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,10 @@
 #include "stored_model.hpp"
+#include "model/folder.hpp"
 
 #include "base/json.hpp"
-#include "infer/weights_folder.hpp"
-#include "plugin/model_names.hpp"
-#include "plugin/named_model.hpp"
+#include "infer/open/weights_folder.hpp"
+#include "plugin/composition/model_names.hpp"
+#include "plugin/composition/named_model.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/folder.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 
 #include <memory>
 

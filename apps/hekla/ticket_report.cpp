@@ -2,9 +2,9 @@
 
 #include "base/json.hpp"
 #include "base/markup.hpp"
+#include "base/number_text.hpp"
 #include "base/svg.hpp"
 #include "pages/page.hpp"
-#include "train/report.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -146,8 +146,8 @@ std::string TicketReport::table() const {
             step += static_cast<double>(run.best_step) / static_cast<double>(point.runs.size());
         }
         text += fmt::format("{:>5}  {:<14}  {:>15}  {:>6}  {:>8.4f}{}  {:>8.4f}  {:>7.0f}\n", point.round,
-                            run_name(point.kind, point.round, point.share()),
-                            train::grouped(static_cast<double>(point.kept)), percent(point.share()), point.mean(),
+                            run_name(point.kind, point.round, point.share()), grouped(static_cast<double>(point.kept)),
+                            percent(point.share()), point.mean(),
                             seeds ? fmt::format("  {:>9.4f}", point.deviation()) : "", best, step);
     }
     return text;
@@ -247,7 +247,7 @@ std::string TicketReport::page(const std::string& title, const std::string& reci
                         "</td><td class=\"number\">{:.4f}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
                         "</tr>\n",
                         point.round, run_name(point.kind, point.round, point.share()),
-                        train::grouped(static_cast<double>(point.kept)), percent(point.share()), point.mean(),
+                        grouped(static_cast<double>(point.kept)), percent(point.share()), point.mean(),
                         point.runs.size() > 1 ? fmt::format("{:.4f}", point.deviation()) : "", point.runs.size());
     rows += "</table>";
     return fill_page(

@@ -1,14 +1,14 @@
 #include "training_progress.hpp"
 
-#include "train/report.hpp"
+#include "base/host.hpp"
+#include "base/number_text.hpp"
+#include "progress_line.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <string_view>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 namespace hekla::app {
 
@@ -33,7 +33,7 @@ std::string StepMeans::line(const hk_train_step& last) {
         s.metrics = metrics.data();
     }
     *this = {};
-    return train::progress_line(s);
+    return progress_line(s);
 }
 
 void StepMeans::add(std::vector<double>& sums, const hk_score* scores, uint64_t count) {
@@ -50,15 +50,15 @@ std::vector<hk_score> StepMeans::means(const std::vector<double>& sums, const hk
 
 bool Progress::is_terminal() {
     const char* kind = std::getenv("TERM");
-    return ::isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+    return hekla::is_terminal(stderr) && (kind == nullptr || std::string_view(kind) != "dumb");
 }
 
 namespace {
 
 // Returns how many characters a line of the terminal has.
-std::size_t terminal_columns() {
-    winsize size{};
-    return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+std::size_t line_length() {
+    const std::size_t columns = terminal_columns(stderr);
+    return columns > 0 ? columns : 80;
 }
 
 // Returns the bar and the line of a step, in one character less than the columns: some terminals begin a new line after
@@ -71,7 +71,7 @@ std::string bar_and_line(const hk_train_step& s, std::size_t columns) {
         bar.resize(static_cast<std::size_t>(width), '.');
         bar = fmt::format("[{}] ", bar);
     }
-    return bar + train::progress_line(s, std::max<std::size_t>(columns, bar.size() + 2) - 1 - bar.size());
+    return bar + progress_line(s, std::max<std::size_t>(columns, bar.size() + 2) - 1 - bar.size());
 }
 
 } // namespace
@@ -82,10 +82,10 @@ void Progress::step(const hk_train_step& s) {
         const auto now = std::chrono::steady_clock::now();
         if (now - drawn < std::chrono::milliseconds(50) && s.skipped == 0 && s.step != s.max_steps) return;
         drawn = now;
-        std::fprintf(stderr, "\r\x1b[K%s", bar_and_line(s, terminal_columns()).c_str());
+        std::fprintf(stderr, "\r\x1b[K%s", bar_and_line(s, line_length()).c_str());
         open = true;
     } else if (s.skipped != 0) {
-        std::fprintf(stderr, "%s\n", train::progress_line(s).c_str());
+        std::fprintf(stderr, "%s\n", progress_line(s).c_str());
     } else if (s.step % logging_steps == 0 || s.step == s.max_steps) {
         std::fprintf(stderr, "%s\n", means.line(s).c_str());
     }
@@ -113,7 +113,7 @@ hk_train_options training_options(const std::string& recipe, const std::vector<h
             scores += fmt::format(" | {} {:.4f}", view(e->scores[i].name), e->scores[i].value);
         static_cast<Progress*>(user)->line(fmt::format("step {} | validation loss {:.4f}{}{} | {}", e->step, e->loss,
                                                        scores, e->best != 0 ? " (best)" : "",
-                                                       train::duration_text(e->seconds)));
+                                                       duration_text(e->seconds)));
     };
     options.message = [](void* user, hk_string m) { static_cast<Progress*>(user)->line(std::string(view(m))); };
     options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };

@@ -1,6 +1,6 @@
 #include "api/boundary.hpp"
 
-#include "plugin/host_error.hpp"
+#include "plugin/host/host_error.hpp"
 
 #include <cstring>
 

@@ -3,7 +3,7 @@
 
 #include "base/log.hpp"
 #include "base/stop_poll.hpp"
-#include "plugin/registry.hpp"
+#include "plugin/registry/registry.hpp"
 #include "program/program.hpp"
 #include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"

@@ -3,18 +3,17 @@
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "base/stopwatch.hpp"
-
-#include <cerrno>
-#include <cstring>
+#include "base/system_file.hpp"
 
 namespace hekla::api {
 
 using nlohmann::ordered_json;
 
 Result<std::shared_ptr<Capture>> Capture::begin(const std::string& path, const ordered_json& first, const Log& log) {
-    std::FILE* file = std::fopen(path.c_str(), "we");
-    if (file == nullptr) return io_error(fmt::format("{}: {}", path, std::strerror(errno)));
-    const std::shared_ptr<Capture> capture(new Capture(file, log));
+    std::error_code problem;
+    FileHandle file = create_or_empty(path, problem);
+    if (problem) return io_error(fmt::format("{}: {}", path, problem.message()));
+    const std::shared_ptr<Capture> capture(new Capture(std::move(file), log));
     capture->write(first);
     return capture;
 }
@@ -23,12 +22,12 @@ void Capture::write(const ordered_json& line) {
     // A piece of text may end in the middle of a character.
     const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     const std::lock_guard guard(mutex_);
-    if (file_ == nullptr) return;
-    // Flushed immediately, because the lines before a crash are the useful ones.
-    if (std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() && std::fflush(file_.get()) == 0) return;
-    file_.reset();
-    log_.warning(
-        fmt::format("the capture of calls ends, because its file cannot be written: {}", std::strerror(errno)));
+    if (!file_.is_open()) return;
+    // Written immediately, because the lines before a crash are the useful ones.
+    const std::error_code problem = write_all(file_, text);
+    if (!problem) return;
+    file_.close();
+    log_.warning(fmt::format("the capture of calls ends, because its file cannot be written: {}", problem.message()));
 }
 
 void Capture::call(const char* name, uint64_t session, ordered_json arguments, Clock::time_point begun, int32_t code,

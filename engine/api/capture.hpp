@@ -1,12 +1,12 @@
 // Implementation of hekla/capture.h: the file to which calls are captured.
 #pragma once
 
+#include "base/file_handle.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "hekla/hekla.h"
 
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -29,14 +29,11 @@ public:
     void text(uint64_t session, uint64_t row, hk_string piece);
 
 private:
-    struct Close {
-        void operator()(std::FILE* file) const { std::fclose(file); }
-    };
-    Capture(std::FILE* file, const Log& log) : file_(file), log_(log) {}
+    Capture(FileHandle file, const Log& log) : file_(std::move(file)), log_(log) {}
     void write(const nlohmann::ordered_json& line);
 
     std::mutex mutex_;
-    std::unique_ptr<std::FILE, Close> file_; // null after a failed write
+    FileHandle file_; // not open after a failed write
     Log log_;
     Clock::time_point begun_ = Clock::now();
 };

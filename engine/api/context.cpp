@@ -6,6 +6,8 @@
 #include "api/handles.hpp"
 #include "api/host_allocator.hpp"
 #include "hekla/capture.h"
+#include "program/runtime.hpp"
+#include "program/runtime_source.hpp"
 
 #include <algorithm>
 #include <cstring>

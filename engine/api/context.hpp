@@ -5,8 +5,9 @@
 #include "api/session_executor.hpp"
 #include "base/log.hpp"
 #include "hekla/hekla.h"
-#include "plugin/registry.hpp"
+#include "plugin/registry/registry.hpp"
 #include "program/program.hpp"
+#include "program/runtime.hpp"
 #include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
-#include "infer/open_model.hpp"
+#include "infer/open/open_model.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/session.hpp"
-#include "infer/forward.hpp"
+#include "infer/passes/forward.hpp"
 
 #include <map>
 

@@ -4,10 +4,11 @@
 #include "base/json.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
-#include "infer/chat.hpp"
-#include "infer/open_model.hpp"
-#include "infer/prompt_fields.hpp"
-#include "infer/weights_folder.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/open/weights_folder.hpp"
+#include "infer/texts/chat.hpp"
+#include "infer/texts/prompt_fields.hpp"
+#include "program/parameter_store.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -4,8 +4,8 @@
 #include "api/call_environment.hpp"
 #include "generate/generator.hpp"
 #include "hekla/hekla.h"
-#include "infer/model.hpp"
-#include "infer/prompt_style.hpp"
+#include "infer/open/model.hpp"
+#include "infer/texts/prompt_style.hpp"
 #include "text/chat_template.hpp"
 
 #include <filesystem>

@@ -3,6 +3,7 @@
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/generation.hpp"
+#include "plugin/composition/model_names.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,6 +4,7 @@
 // are not called then.
 #pragma once
 
+#include "base/host.hpp"
 #include "base/status.hpp"
 
 #include <atomic>
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 #include <memory>
 #include <mutex>
-#include <unistd.h>
 #include <unordered_map>
 
 namespace hekla::api {
@@ -24,7 +24,7 @@ public:
     static Handles& all() {
         static std::atomic<Handles*> current{nullptr};
         Handles* table = current.load();
-        const pid_t process = ::getpid();
+        const int64_t process = process_id();
         while (table == nullptr || table->process_ != process) {
             auto* const made = new Handles(process, table);
             if (current.compare_exchange_strong(table, made))
@@ -70,11 +70,11 @@ public:
 
 private:
     // parent: the table of the process that forked this one, of which only constants and atomics may be read; or null.
-    Handles(pid_t process, const Handles* parent)
+    Handles(int64_t process, const Handles* parent)
         : process_(process), parent_(parent != nullptr ? parent->process_ : 0),
           first_(parent != nullptr ? parent->last_.load() : 0), last_(first_) {}
 
-    const pid_t process_, parent_;
+    const int64_t process_, parent_;
     const uint64_t first_; // the parent's last number
     std::atomic<uint64_t> last_;
     mutable std::mutex mutex_;

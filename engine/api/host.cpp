@@ -1,5 +1,7 @@
 // hekla.h: calls on a context: train, evaluate, predict, generate, embed.
 #include "hekla/hekla.h"
+#include "program/runtime_source.hpp"
+#include "text/text_encoder.hpp"
 
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
@@ -10,14 +12,14 @@
 #include "base/file.hpp"
 #include "exchange/thread_communicator.hpp"
 #include "graph/simplify.hpp"
-#include "infer/embed.hpp"
-#include "infer/exported_file.hpp"
-#include "infer/feature_rows.hpp"
-#include "infer/open_model.hpp"
-#include "infer/predict.hpp"
-#include "infer/prompt_fields.hpp"
-#include "train/recipe_adapters.hpp"
-#include "train/recipe_file.hpp"
+#include "infer/exported/exported_file.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/passes/embed.hpp"
+#include "infer/passes/predict.hpp"
+#include "infer/texts/feature_rows.hpp"
+#include "infer/texts/prompt_fields.hpp"
+#include "train/recipe/recipe_adapters.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include <algorithm>

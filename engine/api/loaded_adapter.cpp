@@ -3,7 +3,7 @@
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/handles.hpp"
-#include "infer/open_model.hpp"
+#include "infer/open/open_model.hpp"
 
 namespace hekla::api {
 

@@ -3,7 +3,7 @@
 
 #include "api/context.hpp"
 #include "hekla/session.h"
-#include "infer/lora_slots.hpp"
+#include "infer/adapters/lora_slots.hpp"
 
 #include <memory>
 #include <string>

@@ -7,12 +7,12 @@
 #include "api/handles.hpp"
 #include "api/parameter.hpp"
 #include "generate/options.hpp"
-#include "infer/exported_model.hpp"
-#include "infer/model.hpp"
-#include "infer/open_model.hpp"
-#include "infer/prompt_fields.hpp"
-#include "infer/source_layout.hpp"
-#include "plugin/text_record.hpp"
+#include "infer/exported/exported_model.hpp"
+#include "infer/open/model.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/texts/prompt_fields.hpp"
+#include "infer/texts/source_layout.hpp"
+#include "plugin/composition/text_record.hpp"
 #include "text/text_encoder.hpp"
 
 #include <algorithm>

@@ -1,14 +1,14 @@
 // Implementation of hekla/plan.h.
 #include "hekla/plan.h"
+#include "program/runtime.hpp"
 
 #include "api/boundary.hpp"
 #include "api/captured_call.hpp"
 #include "api/context.hpp"
-#include "base/size_text.hpp"
-#include "infer/model_estimate.hpp"
-#include "infer/open_model.hpp"
-#include "train/recipe_file.hpp"
-#include "train/report.hpp"
+#include "base/number_text.hpp"
+#include "infer/open/model_estimate.hpp"
+#include "infer/open/open_model.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_run.hpp"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ Result<PlannedOn> planned_on(const Context::Call& call, const hk_plan_options& o
 std::string time_text(double seconds) {
     return seconds < 1e-3  ? fmt::format("{:.0f} us", seconds * 1e6)
            : seconds < 0.1 ? fmt::format("{:.1f} ms", seconds * 1e3)
-                           : train::duration_text(seconds);
+                           : duration_text(seconds);
 }
 
 // A report, and the data that it points to.
@@ -138,16 +138,15 @@ std::string Report::text(uint64_t available) const {
     if (rollouts > 0)
         text += fmt::format("  {:<12} {:>12} of the host's memory: completions of an iteration\n", "rollouts",
                             size_text(rollouts));
-    text += fmt::format("  {} parameters; the largest allocation is {}{}\n",
-                        train::grouped(static_cast<double>(e.parameters)), size_text(e.largest),
-                        available > 0 ? fmt::format("; {} are free", size_text(available)) : "");
+    text += fmt::format("  {} parameters; the largest allocation is {}{}\n", grouped(static_cast<double>(e.parameters)),
+                        size_text(e.largest), available > 0 ? fmt::format("; {} are free", size_text(available)) : "");
     const double tokens = static_cast<double>(rows * length);
     const char* how = time == HK_TIME_ESTIMATED  ? "estimated from operations and bytes"
                       : time == HK_TIME_MEASURED ? "measured"
                                                  : "measured with one example";
     text += fmt::format(
         "\n{} rows of {} tokens: {} dispatches, {:.3g} floating-point operations, {} read and written\n", rows, length,
-        train::grouped(static_cast<double>(e.dispatches)), e.flops, size_text(static_cast<uint64_t>(e.bytes)));
+        grouped(static_cast<double>(e.dispatches)), e.flops, size_text(static_cast<uint64_t>(e.bytes)));
     if (mode == HK_PLAN_TRAIN) {
         text += fmt::format("{} of one step: {}, {}; {}\n",
                             time == HK_TIME_ESTIMATED ? "forward, backward and update" : "forward and backward",
@@ -158,10 +157,9 @@ std::string Report::text(uint64_t available) const {
         if (exchange.ranks > 1) text += exchange_text();
     } else if (mode == HK_PLAN_GENERATE) {
         text += fmt::format("a token of every row: {} ({} tokens/s), {}\n", time_text(seconds),
-                            train::grouped(static_cast<double>(rows) / seconds), how);
+                            grouped(static_cast<double>(rows) / seconds), how);
     } else {
-        text +=
-            fmt::format("a pass: {} ({} tokens/s), {}\n", time_text(seconds), train::grouped(tokens / seconds), how);
+        text += fmt::format("a pass: {} ({} tokens/s), {}\n", time_text(seconds), grouped(tokens / seconds), how);
     }
     double all = 0.0;
     for (const program::NodeCost& node : e.nodes) all += node.seconds;
@@ -222,7 +220,7 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     events.own_threads = context.own_threads();
     Report report;
     std::optional<train::TrainingRun::Times> times;
-    const auto take = [&](train::TrainingRun::Plan plan) {
+    const auto take = [&](train::TrainingPlan plan) {
         report.rows = plan.rows;
         report.length = plan.length;
         report.units = plan.steps_left;

@@ -3,6 +3,7 @@
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/handles.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <cstring>

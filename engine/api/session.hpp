@@ -9,6 +9,7 @@
 #include "gpu/budgeted_queue.hpp"
 #include "hekla/model.h"
 #include "hekla/session.h"
+#include "program/runtime.hpp"
 
 #include <atomic>
 #include <functional>

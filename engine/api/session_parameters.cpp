@@ -4,6 +4,8 @@
 #include "api/handles.hpp"
 #include "api/parameter.hpp"
 #include "api/session.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 namespace hekla::api {
 

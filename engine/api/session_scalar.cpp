@@ -1,7 +1,7 @@
 // hk_session_set_scalar: step scalars that the host sets.
 #include "api/session.hpp"
 
-#include "train/step_scalars.hpp"
+#include "train/step/step_scalars.hpp"
 
 namespace hekla::api {
 

@@ -1,7 +1,9 @@
 #include "api/training.hpp"
 
 #include "api/boundary.hpp"
-#include "train/recipe_file.hpp"
+#include "api/training_reports.hpp"
+#include "train/ranks/rank_server.hpp"
+#include "train/recipe/recipe_file.hpp"
 
 #include <exception>
 #include <limits>
@@ -12,9 +14,12 @@ namespace {
 
 train::TrainerEvents events_of(const hk_train_options& o, const CallEnvironment& place) {
     train::TrainerEvents events;
-    if (o.step != nullptr) events.step = [o](const hk_train_step& step) { o.step(o.user, &step); };
+    if (o.step != nullptr)
+        events.step = [o](const train::StepRecord& record) { o.step(o.user, StepReport(record).get()); };
     if (o.evaluation != nullptr)
-        events.evaluation = [o](const hk_train_evaluation& evaluation) { o.evaluation(o.user, &evaluation); };
+        events.evaluation = [o](const train::EvaluationRecord& record) {
+            o.evaluation(o.user, EvaluationReport(record).get());
+        };
     if (o.message != nullptr) events.message = [o](const std::string& m) { o.message(o.user, view(m)); };
     if (o.abandoned != nullptr) events.abandoned = [o](const std::string& m) { o.abandoned(o.user, view(m)); };
     events.stop = [o, stop = place.stop] { return stop.stopped() || (o.stop != nullptr && o.stop(o.user) != 0); };
@@ -51,7 +56,7 @@ Result<train::TrainerResult> train_with(const CallEnvironment& place, const hk_t
     silent.stop = nullptr;
     HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
               training_run_of(place, &silent, train::Purpose::join, &ranks));
-    HK_TRY(run->serve());
+    HK_TRY(train::serve_rank_0(*run));
     train::TrainerResult none;
     none.best_evaluation = std::numeric_limits<double>::quiet_NaN();
     return none;

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <sys/types.h>
 #include <vector>
 
 namespace hekla {
@@ -19,18 +18,18 @@ struct ProcessEnd {
 // Returns "SIGSEGV (Segmentation fault)".
 std::string signal_text(int signal);
 
-// Memory shared by two processes, which only grows. The host creates it and passes the descriptor on. Thread: one at a
+// Memory shared by two processes, which only grows. The host creates it and passes the handle on. Thread: one at a
 // time.
 class SharedMemory {
 public:
     static Result<SharedMemory> make(); // of size 0
-    static Result<SharedMemory> of(Descriptor descriptor);
+    static Result<SharedMemory> of(FileHandle handle);
     SharedMemory() = default;
     SharedMemory(SharedMemory&& other) noexcept;
     SharedMemory& operator=(SharedMemory&& other) noexcept;
     ~SharedMemory();
 
-    int descriptor() const { return descriptor_.get(); }
+    NativeFile handle() const { return handle_.get(); }
     // Map at least `size` bytes; earlier addresses become invalid. grow(): for the creator, extends the memory; map():
     // for the other side, maps the existing memory.
     Status grow(std::size_t size);
@@ -40,7 +39,7 @@ public:
 
 private:
     void unmap();
-    Descriptor descriptor_;
+    FileHandle handle_;
     std::byte* data_ = nullptr;
     std::size_t size_ = 0;
 };
@@ -48,7 +47,7 @@ private:
 // A running program with a message socket. Thread: one at a time.
 class ChildProcess {
 public:
-    static constexpr int kSocket = 3, kMemory = 4; // the program's descriptors
+    static constexpr NativeFile kSocket = 3, kMemory = 4; // the program's handles
 
     // Starts the program in a new process group, with /dev/null as its standard input, default signal handlers, and its
     // output and errors passed to `say` line by line. arguments: without the program's name. Errors: it cannot be
@@ -67,13 +66,13 @@ public:
     const std::string& last_words() const { return last_words_; } // the last part of its output and errors
 
 private:
-    ChildProcess(pid_t id, Descriptor socket, Descriptor output, SharedMemory memory,
+    ChildProcess(int64_t id, FileHandle socket, FileHandle output, SharedMemory memory,
                  std::function<void(std::string_view)> say);
     bool read_output();
     bool collect(double seconds);
-    pid_t id_;
+    int64_t id_; // the system's number of the process
     Channel channel_;
-    Descriptor output_;
+    FileHandle output_;
     SharedMemory memory_;
     std::function<void(std::string_view)> say_;
     std::string line_, last_words_;

@@ -1,42 +1,43 @@
 #include "base/file.hpp"
 
-#include "base/descriptor.hpp"
+#include "base/path_text.hpp"
+#include "base/system_file.hpp"
 #include "base/unique_name.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <vector>
 
 namespace hekla {
 namespace {
 
-Status system_error(const char* what, const std::filesystem::path& path, int number) {
-    const Code code = number == ENOENT ? Code::not_found : Code::io;
-    return {code, fmt::format("{}: {}: {}", path.string(), what, std::strerror(number))};
+Status system_error(const char* what, const std::filesystem::path& path, const std::error_code& problem) {
+    const Code code = problem == std::errc::no_such_file_or_directory ? Code::not_found : Code::io;
+    return {code, fmt::format("{}: {}: {}", path_text(path), what, problem.message())};
 }
 
-const char* kind_of(mode_t mode) {
-    if (S_ISDIR(mode)) return "a folder";
-    if (S_ISFIFO(mode)) return "a pipe";
-    if (S_ISSOCK(mode)) return "a socket";
+const char* name_of(FileKind kind) {
+    switch (kind) {
+    case FileKind::regular: return "a regular file";
+    case FileKind::folder: return "a folder";
+    case FileKind::pipe: return "a pipe";
+    case FileKind::socket: return "a socket";
+    case FileKind::device: break;
+    }
     return "a device";
 }
 
 // Opens a regular file for reading. Never blocks: other file types, such as a pipe without a writer, are refused.
-Result<Descriptor> open_regular(const std::filesystem::path& path, struct stat& info) {
-    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (file.get() < 0) return system_error("cannot open", path, errno);
-    if (::fstat(file.get(), &info) != 0) return system_error("cannot inspect", path, errno);
-    if (!S_ISREG(info.st_mode))
-        return io_error(fmt::format("{}: is {}, a regular file was expected", path.string(), kind_of(info.st_mode)));
+Result<FileHandle> open_regular(const std::filesystem::path& path, uint64_t& size) {
+    std::error_code problem;
+    FileHandle file = open_to_read(path, problem);
+    if (problem) return system_error("cannot open", path, problem);
+    const FileFacts facts = facts_of(file, problem);
+    if (problem) return system_error("cannot inspect", path, problem);
+    if (facts.kind != FileKind::regular)
+        return io_error(fmt::format("{}: is {}, a regular file was expected", path_text(path), name_of(facts.kind)));
+    size = facts.size;
     return file;
 }
 
@@ -47,21 +48,22 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 } // namespace
 
 Result<std::string> read_file(const std::filesystem::path& path, uint64_t most_bytes) {
-    struct stat info {};
-    HK_ASSIGN(const Descriptor file, open_regular(path, info));
+    uint64_t expected = 0;
+    HK_ASSIGN(const FileHandle file, open_regular(path, expected));
     const auto too_long = [&](uint64_t size) {
-        return corrupt(fmt::format("{}: is {} bytes long, at most {} were expected", path.string(), size, most_bytes));
+        return corrupt(
+            fmt::format("{}: is {} bytes long, at most {} were expected", path_text(path), size, most_bytes));
     };
-    if (static_cast<uint64_t>(info.st_size) > most_bytes) return too_long(static_cast<uint64_t>(info.st_size));
+    if (expected > most_bytes) return too_long(expected);
     std::string content;
-    content.reserve(static_cast<std::size_t>(info.st_size));
+    content.reserve(static_cast<std::size_t>(expected));
     char buffer[1 << 16];
     for (;;) {
-        const ssize_t got = ::read(file.get(), buffer, sizeof buffer);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return system_error("cannot read", path, errno);
+        std::error_code problem;
+        const std::size_t got = read_some(file, buffer, sizeof buffer, problem);
+        if (problem) return system_error("cannot read", path, problem);
         if (got == 0) return content;
-        content.append(buffer, static_cast<std::size_t>(got));
+        content.append(buffer, got);
         if (content.size() > most_bytes) return too_long(content.size()); // the file grew meanwhile
     }
 }
@@ -75,10 +77,12 @@ bool is_plain_file_name(std::string_view name) {
 }
 
 Status sync_path(const std::filesystem::path& path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.get() < 0) return system_error("cannot open", path, errno);
-    // Some file systems cannot sync a folder and return EINVAL.
-    if (::fsync(file.get()) != 0 && errno != EINVAL) return system_error("cannot sync", path, errno);
+    std::error_code problem;
+    const FileHandle file = open_to_read(path, problem);
+    if (problem) return system_error("cannot open", path, problem);
+    problem = sync_file(file);
+    // Some file systems cannot sync a folder.
+    if (problem && problem != std::errc::invalid_argument) return system_error("cannot sync", path, problem);
     return {};
 }
 
@@ -89,41 +93,40 @@ Status write_file_atomically(const std::filesystem::path& path, std::string_view
 }
 
 void remove_leftovers(const std::filesystem::path& path) noexcept {
-    constexpr std::size_t kDrawn = 6; // letters that make_unique_name() draws
-    constexpr time_t kFresh = 10;     // seconds; a writer locks its file shortly after creating it
+    constexpr std::size_t kDrawn = 6;  // letters that make_unique_name() draws
+    constexpr std::time_t kFresh = 10; // seconds; a writer locks its file shortly after creating it
     try {
-        const std::string stem = path.filename().string() + ".tmp.";
+        const std::string stem = path_text(path.filename()) + ".tmp.";
         std::error_code error;
         std::vector<std::filesystem::path> leftovers;
         for (std::filesystem::directory_iterator entry(folder_of(path), error), end; !error && entry != end;
              entry.increment(error)) {
-            const std::string name = entry->path().filename().string();
+            const std::string name = path_text(entry->path().filename());
             if (name.size() == stem.size() + kDrawn && name.starts_with(stem)) leftovers.push_back(entry->path());
         }
         for (const std::filesystem::path& leftover : leftovers) {
-            const Descriptor file(::open(leftover.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
-            struct stat info {};
-            if (file.get() < 0 || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
-            const bool is_fresh = info.st_mtime + kFresh > ::time(nullptr);
-            if (!is_fresh && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(leftover.c_str());
+            const FileHandle file = open_to_read(leftover, error, Links::refuse);
+            if (error) continue;
+            const FileFacts facts = facts_of(file, error);
+            if (error || facts.kind != FileKind::regular) continue;
+            const bool is_fresh = facts.modified + kFresh > std::time(nullptr);
+            if (!is_fresh && try_lock_file(file, error) == Lock::taken) remove_file(leftover);
         }
     } catch (const std::exception&) { // out of memory: retried next time
     }
 }
 
-AtomicFile::AtomicFile(std::filesystem::path path, std::filesystem::path temporary, int descriptor)
-    : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
+AtomicFile::AtomicFile(std::filesystem::path path, std::filesystem::path temporary, FileHandle file)
+    : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
 
-AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : path_(std::move(other.path_)), temporary_(std::move(other.temporary_)),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept = default;
 
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
     if (this != &other) {
         discard();
         path_ = std::move(other.path_);
         temporary_ = std::move(other.temporary_);
-        descriptor_ = std::exchange(other.descriptor_, -1);
+        file_ = std::move(other.file_);
     }
     return *this;
 }
@@ -131,32 +134,27 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
 AtomicFile::~AtomicFile() { discard(); }
 
 void AtomicFile::discard() noexcept {
-    if (descriptor_ < 0) return;
-    ::close(std::exchange(descriptor_, -1));
-    ::unlink(temporary_.c_str());
+    if (!file_.is_open()) return;
+    file_.close();
+    remove_file(temporary_);
 }
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
-    std::string temporary = path.string() + ".tmp.XXXXXX";
-    int descriptor = -1;
-    const auto create_file = [&](const char* name) {
-        descriptor = ::open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        return descriptor >= 0;
-    };
-    if (!make_unique_name(temporary, create_file))
-        return system_error("cannot create a temporary file in its folder", path, errno);
-    (void)::flock(descriptor, LOCK_EX | LOCK_NB); // tells remove_leftovers() that the writer is alive
-    return AtomicFile(path, temporary, descriptor);
+    std::string temporary = path_text(path) + ".tmp.XXXXXX";
+    FileHandle file;
+    std::error_code problem = make_unique_name(temporary, [&file](const std::string& name) {
+        std::error_code refused;
+        file = create_new(path_of(name), refused);
+        return refused;
+    });
+    if (problem) return system_error("cannot create a temporary file in its folder", path, problem);
+    (void)try_lock_file(file, problem); // tells remove_leftovers() that the writer is alive
+    return AtomicFile(path, path_of(temporary), std::move(file));
 }
 
 Status AtomicFile::write(std::string_view bytes) {
-    while (!bytes.empty()) {
-        const ssize_t put = ::write(descriptor_, bytes.data(), bytes.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return system_error("cannot write", path_, errno);
-        bytes.remove_prefix(static_cast<std::size_t>(put));
-    }
-    return {};
+    const std::error_code problem = write_all(file_, bytes);
+    return problem ? system_error("cannot write", path_, problem) : Status();
 }
 
 Status AtomicFile::write(std::span<const std::byte> bytes) {
@@ -164,32 +162,27 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 Status AtomicFile::commit() {
-    if (::fsync(descriptor_) != 0) return system_error("cannot sync", path_, errno);
-    if (::close(std::exchange(descriptor_, -1)) != 0) {
-        const int number = errno;
-        ::unlink(temporary_.c_str());
-        return system_error("cannot close", path_, number);
+    if (const std::error_code problem = sync_file(file_)) return system_error("cannot sync", path_, problem);
+    if (const std::error_code problem = file_.close()) {
+        remove_file(temporary_);
+        return system_error("cannot close", path_, problem);
     }
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-        const int number = errno;
-        ::unlink(temporary_.c_str());
-        return system_error("cannot rename a new file to it", path_, number);
+    if (const std::error_code problem = rename_path(temporary_, path_)) {
+        remove_file(temporary_);
+        return system_error("cannot rename a new file to it", path_, problem);
     }
     return sync_path(folder_of(path_));
 }
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-    struct stat info {};
-    HK_ASSIGN(const Descriptor file, open_regular(path, info));
+    uint64_t size = 0;
+    HK_ASSIGN(const FileHandle file, open_regular(path, size));
     MappedFile mapped;
-    mapped.size_ = static_cast<std::size_t>(info.st_size);
-    if (mapped.size_ == 0) return mapped;
-    void* data = ::mmap(nullptr, mapped.size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
-    if (data == MAP_FAILED) {
-        mapped.size_ = 0;
-        return system_error("cannot map", path, errno);
-    }
-    mapped.data_ = data;
+    if (size == 0) return mapped;
+    std::error_code problem;
+    mapped.data_ = map_file(file, static_cast<std::size_t>(size), problem);
+    if (problem) return system_error("cannot map", path, problem);
+    mapped.size_ = static_cast<std::size_t>(size);
     return mapped;
 }
 
@@ -203,7 +196,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-    if (data_ != nullptr) ::munmap(const_cast<void*>(data_), size_);
+    if (data_ != nullptr) unmap_file(data_, size_);
 }
 
 } // namespace hekla

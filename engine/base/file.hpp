@@ -1,6 +1,7 @@
 // Files: whole reads, read-only maps, and writes that are either complete or absent.
 #pragma once
 
+#include "base/file_handle.hpp"
 #include "base/status.hpp"
 
 #include <cstddef>
@@ -45,11 +46,11 @@ public:
     Status commit(); // sync, rename, sync the folder
 
 private:
-    AtomicFile(std::filesystem::path path, std::filesystem::path temporary, int descriptor);
+    AtomicFile(std::filesystem::path path, std::filesystem::path temporary, FileHandle file);
     void discard() noexcept;
     std::filesystem::path path_;
     std::filesystem::path temporary_;
-    int descriptor_ = -1;
+    FileHandle file_;
 };
 
 // A file mapped read-only; its bytes are valid as long as the object. An empty file maps to an empty span; everything

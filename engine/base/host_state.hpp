@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cfenv>
-#include <clocale>
-#include <locale.h>
 
 namespace hekla {
 
@@ -11,23 +9,13 @@ namespace hekla {
 // default one (round to nearest, subnormal numbers kept, no traps). Thread: destroyed on the one that created it.
 class HostState {
 public:
-    HostState() : locale_(::uselocale(classic())) {
-        std::fegetenv(&environment_);
-        std::fesetenv(FE_DFL_ENV);
-    }
-    ~HostState() {
-        std::fesetenv(&environment_);
-        ::uselocale(locale_);
-    }
+    HostState();
+    ~HostState();
     HostState(const HostState&) = delete;
     HostState& operator=(const HostState&) = delete;
 
 private:
-    static locale_t classic() {
-        static const locale_t kClassic = ::newlocale(LC_ALL_MASK, "C", nullptr); // never freed
-        return kClassic;
-    }
-    locale_t locale_;
+    void* locale_; // the system's
     std::fenv_t environment_{};
 };
 

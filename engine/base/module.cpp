@@ -1,8 +1,8 @@
 #include "base/module.hpp"
 
-#include <dlfcn.h>
+#include "base/path_text.hpp"
+
 #include <fmt/format.h>
-#include <string_view>
 #include <vector>
 
 namespace hekla {
@@ -11,10 +11,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> places_of(const ModuleName& name, const fs::path& path) {
-    if (!path.empty()) return {path.string()};
+    if (!path.empty()) return {path_text(path)};
     std::vector<std::string> places;
     if (const fs::path here = own_folder(); !here.empty())
-        places = {(here / name.file).string(), (here.parent_path() / "lib" / name.file).string()};
+        places = {path_text(here / name.file), path_text(here.parent_path() / "lib" / name.file)};
     places.emplace_back(name.file);
     return places;
 }
@@ -22,32 +22,30 @@ std::vector<std::string> places_of(const ModuleName& name, const fs::path& path)
 } // namespace
 
 std::filesystem::path own_folder() {
-    Dl_info info{};
-    if (!dladdr(reinterpret_cast<const void*>(&own_folder), &info) || !info.dli_fname) return {};
+    const std::string file = file_of(reinterpret_cast<const void*>(&own_folder));
+    if (file.empty()) return {};
     std::error_code error;
     // A program found by PATH has its bare name here, which does not refer to a file in the current folder.
-    const bool bare = std::string_view(info.dli_fname).find('/') == std::string_view::npos;
-    const fs::path path = fs::canonical(bare ? "/proc/self/exe" : info.dli_fname, error);
+    const bool bare = !path_of(file).has_parent_path();
+    const fs::path path = fs::canonical(bare ? program_file() : path_of(file), error);
     return error ? fs::path() : path.parent_path();
 }
 
-void CloseLibrary::operator()(void* library) const { dlclose(library); }
-
-Result<OpenLibrary> open_library(const ModuleName& name, const fs::path& path,
-                                 const std::function<bool(void* entry)>& accept) {
+Result<SharedLibrary> open_library(const ModuleName& name, const fs::path& path,
+                                   const std::function<bool(void* entry)>& accept) {
     std::string tried;
     for (const std::string& place : places_of(name, path)) {
-        OpenLibrary library(dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL));
-        if (library == nullptr) {
-            const char* why = dlerror();
-            tried += fmt::format("\n  {}", why != nullptr ? why : place);
+        std::string why;
+        SharedLibrary library = SharedLibrary::open(place, why);
+        if (!library) {
+            tried += fmt::format("\n  {}", why.empty() ? place : why);
             continue;
         }
-        void* const entry = dlsym(library.get(), name.entry);
+        void* const entry = library.symbol(name.entry);
         if (entry != nullptr && accept(entry)) {
             // Never unloaded, because it uses thread-local keys of the process, which are limited (a thousand; glslang
             // takes two each time it is loaded), and threads run their destructors.
-            if (void* kept = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(kept);
+            library.pin();
             return library;
         }
         tried += fmt::format("\n  {}: is not {} of this version", place, name.what);

@@ -1,13 +1,13 @@
-// Modules: parts of the engine that use third-party libraries. They are loaded with RTLD_LOCAL when needed, and the
-// engine works without them.
+// Modules: parts of the engine that use third-party libraries. They are loaded when needed, hidden from other
+// libraries, and the engine works without them.
 #pragma once
 
+#include "base/shared_library.hpp"
 #include "base/status.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 
 namespace hekla {
 
@@ -22,15 +22,10 @@ struct ModuleName {
     const char* lack;  // message if no file is usable: what is missing, and which features need it
 };
 
-struct CloseLibrary {
-    void operator()(void* library) const;
-};
-using OpenLibrary = std::unique_ptr<void, CloseLibrary>;
-
-// Loads `path`, or, if that is empty, name.file: from own_folder(), from own_folder()/../lib, then by dlopen's search.
-// Takes the first for which `accept(entry)` returns true. Error: unsupported, with all attempts.
-Result<OpenLibrary> open_library(const ModuleName& name, const std::filesystem::path& path,
-                                 const std::function<bool(void* entry)>& accept);
+// Loads `path`, or, if that is empty, name.file: from own_folder(), from own_folder()/../lib, then by the system's
+// search. Takes the first for which `accept(entry)` returns true. Error: unsupported, with all attempts.
+Result<SharedLibrary> open_library(const ModuleName& name, const std::filesystem::path& path,
+                                   const std::function<bool(void* entry)>& accept);
 
 // A loaded module, which stays in the process. Interface: a C struct that begins with its size, uint32_t struct_size.
 template<class Interface>
@@ -46,11 +41,11 @@ public:
                   }));
         return module;
     }
-    explicit operator bool() const { return library_ != nullptr; }
+    explicit operator bool() const { return static_cast<bool>(library_); }
     const Interface* operator->() const { return interface_; }
 
 private:
-    OpenLibrary library_;
+    SharedLibrary library_;
     const Interface* interface_ = nullptr;
 };
 

@@ -1,8 +1,8 @@
 #include "base/temporary_folder.hpp"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
+#include "base/path_text.hpp"
+#include "base/system_file.hpp"
+
 #include <fmt/format.h>
 #include <utility>
 
@@ -10,11 +10,11 @@ namespace hekla {
 
 Result<TemporaryFolder> TemporaryFolder::make() {
     std::error_code problem;
-    std::string name = (std::filesystem::temp_directory_path(problem) / "hekla-XXXXXX").string();
+    std::string name = path_text(std::filesystem::temp_directory_path(problem) / "hekla-XXXXXX");
     if (problem) return io_error(fmt::format("the system has no folder for temporary files: {}", problem.message()));
-    if (::mkdtemp(name.data()) == nullptr)
-        return io_error(fmt::format("{}: cannot create a folder: {}", name, std::strerror(errno)));
-    return TemporaryFolder(std::filesystem::path(name));
+    if (const std::error_code refused = make_private_folder(name))
+        return io_error(fmt::format("{}: cannot create a folder: {}", name, refused.message()));
+    return TemporaryFolder(path_of(name));
 }
 
 TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}

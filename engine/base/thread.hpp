@@ -1,10 +1,9 @@
 // The only place that creates threads of the engine.
 #pragma once
 
+#include "base/host.hpp"
 #include "base/host_state.hpp"
 
-#include <csignal>
-#include <pthread.h>
 #include <thread>
 #include <utility>
 
@@ -15,23 +14,9 @@ namespace hekla {
 // debuggers. Throws std::system_error if there are no more threads.
 template<class F>
 std::thread start_thread(const char* name, F&& f) {
-    class Blocked {
-    public:
-        Blocked() {
-            sigset_t all;
-            sigfillset(&all);
-            pthread_sigmask(SIG_SETMASK, &all, &before_);
-        }
-        ~Blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-        Blocked(const Blocked&) = delete;
-        Blocked& operator=(const Blocked&) = delete;
-
-    private:
-        sigset_t before_{};
-    };
-    const Blocked blocked; // inherited by the new thread
+    const BlockedSignals blocked; // inherited by the new thread
     return std::thread([name, body = std::forward<F>(f)]() mutable {
-        pthread_setname_np(pthread_self(), name);
+        name_this_thread(name);
         const HostState host;
         body();
     });

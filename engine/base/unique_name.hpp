@@ -1,26 +1,27 @@
 // New files and folders with the modes that the process's umask leaves, which mkstemp() and mkdtemp() do not obey.
 #pragma once
 
-#include <cerrno>
 #include <random>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace hekla {
 
-// Calls make(NAME) with the last six characters of `name` drawn at random, until it is not false with errno EEXIST.
-// Returns its result; then `name` is the one that was made, or errno is set.
+// Calls make(NAME) with the last six characters of `name` drawn at random, until its result, an error code, is not
+// file_exists. Returns that result; if it is empty, `name` is the one that was made.
 template<class F>
-bool make_unique_name(std::string& name, F&& make) {
+std::error_code make_unique_name(std::string& name, F&& make) {
     constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     constexpr int kTries = 100;
     std::random_device random;
+    std::error_code problem;
     for (int i = 0; i < kTries; ++i) {
         for (std::size_t at = name.size() - 6; at < name.size(); ++at) name[at] = kLetters[random() % kLetters.size()];
-        if (make(name.c_str())) return true;
-        if (errno != EEXIST) return false;
+        problem = make(name);
+        if (problem != std::errc::file_exists) break;
     }
-    return false;
+    return problem;
 }
 
 } // namespace hekla

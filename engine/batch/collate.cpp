@@ -1,7 +1,7 @@
 #include "batch/collate.hpp"
 
-#include "plugin/host_error.hpp"
-#include "plugin/host_struct.hpp"
+#include "plugin/host/host_error.hpp"
+#include "plugin/host/host_struct.hpp"
 
 #include <algorithm>
 #include <cstring>

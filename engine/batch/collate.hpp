@@ -4,7 +4,7 @@
 #include "data/batcher.hpp"
 #include "data/encoded.hpp"
 #include "graph/reference.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 
 #include <span>
 #include <vector>

@@ -1,7 +1,7 @@
 #include "check/fenced.hpp"
 #include "check/tests.hpp"
 
-#include "infer/head_outputs.hpp"
+#include "infer/passes/head_outputs.hpp"
 
 #include <algorithm>
 #include <cstring>

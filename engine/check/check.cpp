@@ -1,11 +1,11 @@
 #include "check/check.hpp"
 
 #include "base/json.hpp"
-#include "check/child.hpp"
 #include "check/tests.hpp"
 
 #include "base/child_process.hpp"
 #include "base/nearest_name.hpp"
+#include "base/run_child.hpp"
 #include "base/shell_word.hpp"
 #include "base/temporary_folder.hpp"
 #include "hekla/plugin/adapter.h"

@@ -1,7 +1,7 @@
 #include "check/elf_file.hpp"
 
 #include "base/file.hpp"
-#include "plugin/processor.hpp"
+#include "plugin/registry/processor.hpp"
 
 #include <algorithm>
 #include <cstring>

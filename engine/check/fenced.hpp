@@ -1,11 +1,11 @@
 // A buffer followed by a guard page; a canary before it detects underruns.
 #pragma once
 
+#include "base/pages.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace hekla::check {
 
@@ -13,20 +13,19 @@ namespace hekla::check {
 class Fenced {
 public:
     explicit Fenced(std::size_t bytes) {
-        const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+        const std::size_t page = page_size();
         size_ = (bytes + page - 1) / page * page + 2 * page;
-        void* at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (at == MAP_FAILED) return;
-        begin_ = static_cast<std::byte*>(at);
-        ::mprotect(begin_, page, PROT_NONE);
-        ::mprotect(begin_ + size_ - page, page, PROT_NONE);
+        begin_ = reserve_pages(size_);
+        if (begin_ == nullptr) return;
+        forbid_pages(begin_, page);
+        forbid_pages(begin_ + size_ - page, page);
         data_ = begin_ + size_ - page - bytes;
         before_ = std::span(begin_ + page, data_);
     }
     Fenced(const Fenced&) = delete;
     Fenced& operator=(const Fenced&) = delete;
     ~Fenced() {
-        if (begin_ != nullptr) ::munmap(begin_, size_);
+        if (begin_ != nullptr) release_pages(begin_, size_);
     }
     std::byte* data() const { return data_; }
     // Returns whether the canary between the beginning of the page and data() was overwritten.

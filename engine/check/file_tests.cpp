@@ -1,21 +1,19 @@
+#include "base/host.hpp"
+#include "base/shared_library.hpp"
 #include "check/elf_file.hpp"
 #include "check/tests.hpp"
 
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/log.h"
 #include "hekla/plugin/tokenizer.h"
-#include "plugin/host_config.hpp"
-#include "plugin/host_error.hpp"
-#include "plugin/host_graph.hpp"
-#include "plugin/host_tokenizer.hpp"
+#include "plugin/host/host_config.hpp"
+#include "plugin/host/host_error.hpp"
+#include "plugin/host/host_graph.hpp"
+#include "plugin/host/host_tokenizer.hpp"
 
 #include <chrono>
-#include <dlfcn.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <iterator>
-#include <system_error>
 #include <thread>
 
 namespace hekla::check {
@@ -25,9 +23,11 @@ namespace {
 Result<const hk_plugin_entry*> entry_of(const Trial& trial) {
     const std::string path(trial.manifest().library);
     trial.doing("opening the library");
-    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return not_found(fmt::format("it cannot be loaded: {}", ::dlerror()));
-    void* symbol = ::dlsym(library, HK_ENTRY_SYMBOL);
+    std::string reason;
+    const SharedLibrary library = SharedLibrary::open(path, reason);
+    if (!library) return not_found(fmt::format("it cannot be loaded: {}", reason));
+    library.pin();
+    void* symbol = library.symbol(HK_ENTRY_SYMBOL);
     if (symbol == nullptr) return not_found(fmt::format("it does not export {}", HK_ENTRY_SYMBOL));
     trial.doing("calling " HK_ENTRY_SYMBOL "()");
     const auto* entry = reinterpret_cast<const hk_plugin_entry* (*)()>(symbol)();
@@ -128,15 +128,6 @@ Status test_entry(Trial& trial) {
     if (entry_of(trial).value() != entry) trial.fail("two calls of " HK_ENTRY_SYMBOL "() give different entries");
     return {};
 }
-
-namespace {
-// Returns the number of threads of this process.
-std::size_t thread_count() {
-    std::error_code problem;
-    std::filesystem::directory_iterator tasks("/proc/self/task", problem);
-    return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
-}
-} // namespace
 
 Status test_unknown_ids(Trial& trial) {
     HK_ASSIGN(const hk_plugin_entry* entry, entry_of(trial));

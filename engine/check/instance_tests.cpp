@@ -1,9 +1,10 @@
+#include "base/host.hpp"
 #include "base/json.hpp"
 #include "check/probe.hpp"
 #include "check/tests.hpp"
 
 #include "graph/text.hpp"
-#include "plugin/trace.hpp"
+#include "plugin/trace/trace.hpp"
 
 #include "hekla/plugin/combiner.h"
 
@@ -11,7 +12,6 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
-#include <malloc.h>
 #include <thread>
 
 namespace hekla::check {
@@ -269,7 +269,7 @@ Status test_used_abi(Trial& trial) {
 }
 
 Status test_leaks(Trial& trial) {
-    ::mallopt(M_ARENA_MAX, 1); // one count for all threads
+    share_one_heap(); // one count for all threads
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const Small small, small_network(trial, provided));
         const auto cycle = [&]() -> Status {
@@ -286,13 +286,13 @@ Status test_leaks(Trial& trial) {
         constexpr std::size_t kCycles = 100, kLeak = kCycles * 8;
         std::size_t least = SIZE_MAX;
         for (int window = 0; window < 4; ++window) {
-            const std::size_t before = ::mallinfo2().uordblks;
+            const std::size_t before = heap_bytes();
             Status ran;
             std::thread([&] {
                 for (std::size_t i = 0; i < kCycles && ran.ok(); ++i) ran = cycle();
             }).join();
             HK_TRY(ran);
-            const std::size_t after = ::mallinfo2().uordblks;
+            const std::size_t after = heap_bytes();
             if (window > 0) least = std::min(least, after > before ? after - before : 0);
         }
         if (least >= kLeak)

@@ -2,7 +2,7 @@
 #include "check/tests.hpp"
 
 #include "graph/text.hpp"
-#include "infer/head_outputs.hpp"
+#include "infer/passes/head_outputs.hpp"
 
 #include <fmt/format.h>
 #include <functional>

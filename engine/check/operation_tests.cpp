@@ -1,10 +1,11 @@
 #include "check/fenced.hpp"
 #include "check/probe.hpp"
 #include "check/tests.hpp"
+#include "program/runtime.hpp"
 
 #include "base/philox.hpp"
 #include "graph/text.hpp"
-#include "plugin/host_operation.hpp"
+#include "plugin/host/host_operation.hpp"
 
 #include <algorithm>
 #include <charconv>

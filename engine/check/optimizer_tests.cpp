@@ -3,7 +3,7 @@
 
 #include "graph/reference.hpp"
 #include "graph/text.hpp"
-#include "plugin/optimizers.hpp"
+#include "plugin/instances/optimizers.hpp"
 
 #include <algorithm>
 #include <cmath>

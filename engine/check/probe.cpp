@@ -2,10 +2,14 @@
 
 #include "base/philox.hpp"
 #include "graph/loss_parameters.hpp"
+#include "graph/output.hpp"
 #include "graph/simplify.hpp"
-#include "infer/model_tensors.hpp"
+#include "infer/open/model_tensors.hpp"
 #include "program/host_tensor.hpp"
-#include "train/training_graph.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +21,6 @@ namespace {
 
 using program::Storage;
 
-constexpr std::string_view kGradientOutput = "grad.";
 constexpr double kLargestHalf = 65504.0;
 
 const char* precision_name(Storage precision) {
@@ -89,7 +92,8 @@ Status set_fields(program::Program& program, const graph::Feeds& feeds) {
 // Returns the losses' counts, which a trainer divides by.
 Result<std::vector<double>> loss_counts(const graph::Graph& training, std::size_t losses, const graph::Feeds& feeds) {
     std::vector<graph::ValueId> wanted;
-    for (std::size_t i = 0; i < losses; ++i) wanted.push_back(training.outputs.at(fmt::format("loss_count.{}", i)));
+    for (std::size_t i = 0; i < losses; ++i)
+        wanted.push_back(training.outputs.at(graph::output_name(graph::OutputKind::loss_count, i)));
     HK_ASSIGN(const std::vector<graph::Tensor> counts, graph::evaluate(training, feeds, wanted));
     std::vector<double> all;
     for (const graph::Tensor& count : counts) all.push_back(count.data[0]);
@@ -110,9 +114,8 @@ struct Gradients {
 };
 Gradients gradients_of(const graph::Graph& training) {
     Gradients all;
-    for (const auto& [name, value] : training.outputs) {
-        if (!name.starts_with(kGradientOutput)) continue;
-        all.names.push_back(name.substr(kGradientOutput.size()));
+    for (const auto& [name, value] : graph::outputs_of(training, graph::OutputKind::gradient)) {
+        all.names.push_back(name);
         all.values.push_back(value);
     }
     return all;
@@ -189,7 +192,8 @@ Status compare_with_differences(Trial& trial, const Probe& probe) {
             if (!named || group.parameters.contains(parameter))
                 terms.insert(terms.end(), group.losses.begin(), group.losses.end());
         std::vector<graph::ValueId> sums;
-        for (const std::size_t i : terms) sums.push_back(training.outputs.at(fmt::format("loss_sum.{}", i)));
+        for (const std::size_t i : terms)
+            sums.push_back(training.outputs.at(graph::output_name(graph::OutputKind::loss_sum, i)));
         HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(training, feeds, sums));
         double total = 0.0;
         for (std::size_t i = 0; i < terms.size(); ++i)

@@ -1,5 +1,6 @@
 #include "check/probe.hpp"
 #include "check/tests.hpp"
+#include "program/runtime.hpp"
 
 #include "base/file.hpp"
 #include "train/training_loop.hpp"
@@ -19,7 +20,7 @@ Result<std::vector<double>> train(const Trial& trial, program::Runtime& runtime,
     recipe.train.max_steps = steps;
     std::vector<double> losses;
     train::TrainerEvents events;
-    events.step = [&](const hk_train_step& report) { losses.push_back(report.loss); };
+    events.step = [&](const train::StepRecord& record) { losses.push_back(record.loss); };
     HK_ASSIGN(const auto opened,
               train::TrainingRun::create(recipe, trial.registry(), runtime, {}, events, train::Purpose::train));
     HK_TRY(train::TrainingLoop(*opened).run().status());

@@ -1,11 +1,13 @@
 #include "check/trial.hpp"
 
 #include "base/file.hpp"
+#include "base/host.hpp"
 #include "base/philox.hpp"
 #include "gpu/context.hpp"
-#include "train/initialize.hpp"
-#include "train/model_spec.hpp"
-#include "train/tokenizer_choice.hpp"
+#include "program/runtime.hpp"
+#include "train/recipe/tokenizer_choice.hpp"
+#include "train/start/initialize.hpp"
+#include "train/start/model_spec.hpp"
 
 #include "hekla/plugin/combiner.h"
 #include "hekla/plugin/optimizer.h"
@@ -260,7 +262,7 @@ Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial, const
     options.cache = folder_cache(trial.cache_folder());
     options.memory.poison = true; // makes missing writes visible
     // A software driver's subgroup size is its vector width, in floats.
-    if (setting.subgroup > 0) ::setenv("LP_NATIVE_VECTOR_WIDTH", fmt::format("{}", setting.subgroup * 32).c_str(), 1);
+    if (setting.subgroup > 0) set_environment("LP_NATIVE_VECTOR_WIDTH", fmt::format("{}", setting.subgroup * 32));
     if (setting.shared_memory_bytes > 0) options.device.overrides.shared_memory_bytes = setting.shared_memory_bytes;
     if (setting.assisted) options.device.validation = gpu::Validation::gpu_assisted;
     Result<gpu::Context> context = gpu::create_context(options);

@@ -3,10 +3,11 @@
 
 #include "batch/collate.hpp"
 #include "data/encoded.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 #include "program/program.hpp"
-#include "train/recipe.hpp"
-#include "train/run_data.hpp"
+#include "program/runtime.hpp"
+#include "train/recipe/recipe.hpp"
+#include "train/run/run_data.hpp"
 
 #include <cstdint>
 #include <filesystem>

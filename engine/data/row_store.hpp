@@ -2,6 +2,7 @@
 // the system pages in and out, so that a table can be larger than memory.
 #pragma once
 
+#include "base/file_handle.hpp"
 #include "base/resource_allocator.hpp"
 #include "base/status.hpp"
 
@@ -40,7 +41,7 @@ private:
     std::size_t in_memory_;
     ResourceVector<char> buffer_; // all rows, or those that are not in the file yet
     ResourceVector<uint64_t> ends_;
-    int descriptor_ = -1;
+    FileHandle file_;
     std::string folder_;
     const char* mapped_ = nullptr;
     std::size_t mapped_size_ = 0;

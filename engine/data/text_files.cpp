@@ -1,8 +1,9 @@
 #include "data/text_files.hpp"
 
+#include "base/file_pattern.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
-#include <fnmatch.h>
 #include <unordered_set>
 
 namespace hekla::data {
@@ -66,7 +67,7 @@ Status match(const fs::path& folder, std::span<const fs::path> parts, std::vecto
             if (!is_hidden(path) && is_own_folder(path)) HK_TRY(match(path, parts, found));
             continue;
         }
-        if (::fnmatch(part.c_str(), path.filename().c_str(), FNM_PERIOD) != 0) continue;
+        if (!matches_file_name(part, path.filename())) continue;
         if (rest.empty() && fs::is_regular_file(path, ignored)) found.push_back(path);
         if (!rest.empty() && fs::is_directory(path, ignored)) HK_TRY(match(path, rest, found));
     }

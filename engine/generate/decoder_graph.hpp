@@ -3,7 +3,7 @@
 #pragma once
 
 #include "generate/decoder.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 
 #include <map>
 

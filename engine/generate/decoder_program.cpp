@@ -4,6 +4,8 @@
 #include "generate/virtual_token_decoder.hpp"
 #include "program/host_tensor.hpp"
 #include "program/lowering/choose.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

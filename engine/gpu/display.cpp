@@ -1,8 +1,8 @@
 #include "gpu/display.hpp"
 
-#include <fmt/format.h>
+#include "base/file.hpp"
 
-#include <fstream>
+#include <fmt/format.h>
 #include <string>
 #include <system_error>
 
@@ -12,9 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool connected(const fs::path& connector) {
-    std::ifstream file(connector / "status");
-    std::string status;
-    return std::getline(file, status) && status == "connected";
+    const Result<std::string> status = read_file(connector / "status");
+    return status.ok() && status.value().substr(0, status.value().find('\n')) == "connected";
 }
 
 } // namespace

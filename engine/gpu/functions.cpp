@@ -1,8 +1,8 @@
 #include "gpu/functions.hpp"
 
+#include "base/shared_library.hpp"
 #include "gpu/driver_advice.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <string_view>
 
@@ -65,17 +65,14 @@ Status Functions::load_device(VkDevice device, uint32_t api_version) {
 
 Result<std::shared_ptr<Loader>> Loader::open(const std::string& path) {
     const std::string name = path.empty() ? "libvulkan.so.1" : path;
-    void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!handle) {
-        const char* why = dlerror();
+    std::string why;
+    const SharedLibrary library = SharedLibrary::open(name, why);
+    if (!library)
         return not_found(fmt::format("the Vulkan loader {} cannot be opened ({}): {}", name,
-                                     why ? why : "no reason given", driver_advice()));
-    }
-    auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(handle, "vkGetInstanceProcAddr"));
-    if (!get) {
-        dlclose(handle);
-        return unsupported(fmt::format("{} has no vkGetInstanceProcAddr: it is not a Vulkan loader", name));
-    }
+                                     why.empty() ? "no reason given" : why, driver_advice()));
+    library.pin();
+    auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(library.symbol("vkGetInstanceProcAddr"));
+    if (!get) return unsupported(fmt::format("{} has no vkGetInstanceProcAddr: it is not a Vulkan loader", name));
     auto loader = std::shared_ptr<Loader>(new Loader);
     loader->get_instance_proc_addr_ = get;
     return loader;

@@ -1,6 +1,6 @@
 #include "gpu/memory.hpp"
 
-#include "base/size_text.hpp"
+#include "base/number_text.hpp"
 #include "base/within_memory.hpp"
 #include "gpu/result.hpp"
 #include "gpu/vma.hpp"

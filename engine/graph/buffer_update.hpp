@@ -10,9 +10,6 @@
 
 namespace hekla::graph {
 
-// Outputs with this prefix are updates, before the name of the buffer.
-inline constexpr std::string_view kBufferUpdate = "buffer_update.";
-
 struct BufferUpdate {
     std::string buffer; // its name
     std::string output; // of the graph

@@ -3,6 +3,7 @@
 #include "graph/backward.hpp"
 #include "graph/given_gradient.hpp"
 #include "graph/loss_parameters.hpp"
+#include "graph/output.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -240,9 +241,9 @@ public:
             });
             const auto found = gradients_.find(name);
             if (found != gradients_.end())
-                b.output("grad." + name, found->second);
+                b.output(output_name(OutputKind::gradient, name), found->second);
             else if (rests)
-                b.output("grad." + name, b.fill(Kind::float32, b.shape(value), 0.0));
+                b.output(output_name(OutputKind::gradient, name), b.fill(Kind::float32, b.shape(value), 0.0));
         }
         return b.finish();
     }
@@ -284,10 +285,10 @@ private:
                 const ValueId term = backward.mul(scales_[i], sum);
                 total = total == kNone ? term : backward.add(total, term);
             }
-            b.output(fmt::format("loss_sum.{}", i), loss.sum);
-            b.output(fmt::format("loss_count.{}", i), loss.count);
+            b.output(output_name(OutputKind::loss_sum, i), loss.sum);
+            b.output(output_name(OutputKind::loss_count, i), loss.count);
         }
-        b.output("loss", total);
+        b.output(kLossOutput, total);
     }
 
     void seed(Backward& backward, std::size_t i) {

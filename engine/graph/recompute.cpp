@@ -1,5 +1,6 @@
 #include "graph/recompute.hpp"
 
+#include "graph/output.hpp"
 #include "graph/rewrite.hpp"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ std::vector<bool> forward_nodes(const Graph& graph) {
         if (value != kNone) forward[graph.value(value).node] = true;
     };
     for (const auto& [name, value] : graph.outputs)
-        if (!name.starts_with("grad.")) need(value);
+        if (!output_of(OutputKind::gradient, name)) need(value);
     for (const LossTerm& loss : graph.losses) need(loss.sum), need(loss.count);
     for (const Metric& metric : graph.metrics) need(metric.sum), need(metric.count);
     for (std::size_t id = graph.nodes.size(); id-- > 0;)

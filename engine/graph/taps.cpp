@@ -2,6 +2,7 @@
 
 #include "base/name_pattern.hpp"
 #include "base/nearest_name.hpp"
+#include "graph/output.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -42,7 +43,7 @@ Result<std::vector<std::string>> selected_taps(const Graph& graph, std::span<con
 void add_tap_outputs(Graph& graph, std::span<const std::string> names) {
     for (const Node& node : graph.nodes)
         if (node.op == Op::tap && std::ranges::find(names, node.text("name")) != names.end())
-            graph.outputs[std::string(kTap) + node.text("name")] = node.outputs[0];
+            graph.outputs[output_name(OutputKind::tap, node.text("name"))] = node.outputs[0];
 }
 
 } // namespace hekla::graph

@@ -10,9 +10,6 @@
 
 namespace hekla::graph {
 
-// Outputs with this prefix are taps that were asked for, before their names.
-inline constexpr std::string_view kTap = "tap.";
-
 // Returns the names of a graph's taps, in its order.
 std::vector<std::string> tap_names(const Graph& graph);
 
@@ -20,7 +17,7 @@ std::vector<std::string> tap_names(const Graph& graph);
 // message lists the taps.
 Result<std::vector<std::string>> selected_taps(const Graph& graph, std::span<const std::string> patterns);
 
-// Makes taps outputs of the graph, kTap + name. Names that it does not have are left out.
+// Makes taps outputs of the graph, OutputKind::tap. Names that it does not have are left out.
 void add_tap_outputs(Graph& graph, std::span<const std::string> names);
 
 } // namespace hekla::graph

@@ -4,7 +4,7 @@
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
-#include "infer/prompt_fields.hpp"
+#include "infer/texts/prompt_fields.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -5,7 +5,7 @@
 #include "generate/decoder.hpp"
 #include "harness/metrics.hpp"
 #include "harness/prompt.hpp"
-#include "infer/continuation.hpp"
+#include "infer/texts/continuation.hpp"
 
 #include <functional>
 #include <memory>

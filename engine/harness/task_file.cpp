@@ -4,8 +4,8 @@
 #include "base/nearest_name.hpp"
 #include "harness/metrics.hpp"
 #include "text/expression.hpp"
-#include "train/recipe_reader.hpp"
-#include "train/toml_text.hpp"
+#include "train/recipe/recipe_reader.hpp"
+#include "train/recipe/toml_text.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 #include "model/checkpoint.hpp"
 
 #include "base/json.hpp"
+#include "model/read_beside_training.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -92,26 +93,17 @@ Status check_file(const fs::path& path, const FileRecord& expected, Check check)
     return {};
 }
 
-// Returns nothing if no checkpoint is complete, and one that was rejected has been removed since it was listed.
-Result<std::optional<CheckpointSearch>> search_once(const fs::path& run_dir) {
+Result<CheckpointSearch> search_once(const fs::path& run_dir) {
     HK_ASSIGN(const std::vector<int64_t> steps, list_checkpoints(run_dir));
     CheckpointSearch search;
-    bool removed = false;
-    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-        const fs::path folder = checkpoint_path(run_dir, *step);
-        auto checkpoint = verify_checkpoint(folder);
-        if (checkpoint.ok()) {
+    for (auto step = steps.rbegin(); step != steps.rend() && !search.found; ++step) {
+        auto checkpoint = verify_checkpoint(checkpoint_path(run_dir, *step));
+        if (checkpoint.ok())
             search.found = checkpoint.take();
-            return std::optional(std::move(search));
-        }
-        std::error_code ignored;
-        if (fs::exists(folder, ignored))
-            search.rejected.push_back(checkpoint.message());
         else
-            removed = true;
+            search.rejected.push_back(checkpoint.message());
     }
-    if (removed) return std::optional<CheckpointSearch>();
-    return std::optional(std::move(search));
+    return search;
 }
 
 } // namespace
@@ -143,16 +135,9 @@ Result<Checkpoint> verify_checkpoint(const fs::path& folder, Check check) {
 }
 
 Result<CheckpointSearch> newest_complete(const fs::path& run_dir) {
-    constexpr int kTries = 20;
-    for (int tries = 1;; ++tries) {
-        HK_ASSIGN(std::optional<CheckpointSearch> search, search_once(run_dir));
-        if (search) return std::move(*search);
-        if (tries == kTries)
-            return failed_precondition(
-                fmt::format("{}: its training replaces checkpoints faster than they can be read; "
-                            "raise train.save_total_limit, or wait for its end",
-                            run_dir.string()));
-    }
+    return read_beside_training(
+        run_dir, [&] { return search_once(run_dir); },
+        [](const Result<CheckpointSearch>& search) { return search.ok() && search.value().rejected.empty(); });
 }
 
 Status set_best(const fs::path& run_dir, int64_t step) {

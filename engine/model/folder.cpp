@@ -2,15 +2,13 @@
 
 #include "base/json.hpp"
 #include "base/name_pattern.hpp"
+#include "base/system_file.hpp"
 #include "model/auxiliary_files.hpp"
 #include "model/model_path.hpp"
 #include "model/staged_folder.hpp"
 #include "model/text_part.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fmt/format.h>
 #include <set>
 
@@ -177,8 +175,8 @@ Status save_into_folder(const fs::path& folder, const ModelContents& contents) {
          written) { // weights were written last, so they are moved last; an index after its shards
         const fs::path from = staged.path() / record.name;
         const fs::path to = folder / record.name;
-        if (std::rename(from.c_str(), to.c_str()) != 0)
-            return {Code::io, fmt::format("{}: cannot rename a new file to it: {}", to.string(), std::strerror(errno))};
+        if (const std::error_code refused = rename_path(from, to))
+            return {Code::io, fmt::format("{}: cannot rename a new file to it: {}", to.string(), refused.message())};
     }
     HK_ASSIGN(const std::vector<Entry> now, list(folder));
     for (const Entry& entry : now)

@@ -1,11 +1,9 @@
 #include "model/hashed_file.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
+#include "base/path_text.hpp"
+#include "base/system_file.hpp"
+
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <vector>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -29,7 +27,7 @@ HashedFile::~HashedFile() = default;
 
 Result<HashedFile> HashedFile::create(const std::filesystem::path& path) {
     HK_ASSIGN(AtomicFile file, AtomicFile::create(path));
-    return HashedFile(std::move(file), path.filename().string(), std::make_unique<State>());
+    return HashedFile(std::move(file), path_text(path.filename()), std::make_unique<State>());
 }
 
 Status HashedFile::write(std::span<const std::byte> bytes) {
@@ -49,33 +47,27 @@ Result<FileRecord> HashedFile::commit() {
 }
 
 Result<FileRecord> hash_file(const std::filesystem::path& path) {
-    struct Descriptor {
-        int number;
-        ~Descriptor() {
-            if (number >= 0) ::close(number);
-        }
+    std::error_code problem;
+    const auto failed = [&path, &problem](const char* what) {
+        const Code code = problem == std::errc::no_such_file_or_directory ? Code::not_found : Code::io;
+        return Status(code, fmt::format("{}: {}: {}", path_text(path), what, problem.message()));
     };
-    const auto failed = [&path](const char* what) {
-        const Code code = errno == ENOENT ? Code::not_found : Code::io;
-        return Status(code, fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
-    };
-    // Without O_NONBLOCK a pipe in place of the file would block open().
-    const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    if (file.number < 0) return failed("cannot open");
-    struct stat info {};
-    if (::fstat(file.number, &info) != 0) return failed("cannot inspect");
-    if (!S_ISREG(info.st_mode)) return Status(Code::io, fmt::format("{}: is not a regular file", path.string()));
+    const FileHandle file = open_to_read(path, problem);
+    if (problem) return failed("cannot open");
+    const FileFacts facts = facts_of(file, problem);
+    if (problem) return failed("cannot inspect");
+    if (facts.kind != FileKind::regular)
+        return Status(Code::io, fmt::format("{}: is not a regular file", path_text(path)));
     XXH3_state_t state;
     XXH3_128bits_reset(&state);
-    FileRecord record{path.filename().string(), 0, {}};
+    FileRecord record{path_text(path.filename()), 0, {}};
     std::vector<char> buffer(std::size_t{1} << 20);
     for (;;) {
-        const ssize_t got = ::read(file.number, buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return failed("cannot read");
+        const std::size_t got = read_some(file, buffer.data(), buffer.size(), problem);
+        if (problem) return failed("cannot read");
         if (got == 0) break;
-        XXH3_128bits_update(&state, buffer.data(), static_cast<std::size_t>(got));
-        record.size += static_cast<uint64_t>(got);
+        XXH3_128bits_update(&state, buffer.data(), got);
+        record.size += got;
     }
     const XXH128_hash_t hash = XXH3_128bits_digest(&state);
     record.hash = {hash.high64, hash.low64};

@@ -1,18 +1,12 @@
 #include "model/staged_folder.hpp"
 
 #include "base/file.hpp"
+#include "base/path_text.hpp"
+#include "base/system_file.hpp"
 #include "base/unique_name.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <vector>
 
 namespace hekla::model {
@@ -20,27 +14,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Status system_error(const char* what, const fs::path& path, int number) {
-    return {Code::io, fmt::format("{}: {}: {}", path.string(), what, std::strerror(number))};
+Status system_error(const char* what, const fs::path& path, const std::error_code& problem) {
+    return {Code::io, fmt::format("{}: {}: {}", path_text(path), what, problem.message())};
 }
 
 fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 // Creates a new empty folder TARGET.KIND-XXXXXX.
 Result<fs::path> make_temporary_name(const fs::path& target, const char* kind) {
-    std::string name = fmt::format("{}.{}-XXXXXX", target.string(), kind);
-    if (!make_unique_name(name, [](const char* made) { return ::mkdir(made, 0777) == 0; }))
-        return system_error("cannot create a temporary folder in its parent", target, errno);
-    return fs::path(name);
-}
-
-bool exchange(const fs::path& a, const fs::path& b) {
-#ifdef RENAME_EXCHANGE
-    return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
-#else
-    (void)a, (void)b;
-    return false;
-#endif
+    std::string name = fmt::format("{}.{}-XXXXXX", path_text(target), kind);
+    if (const std::error_code problem =
+            make_unique_name(name, [](const std::string& made) { return make_folder(path_of(made)); }))
+        return system_error("cannot create a temporary folder in its parent", target, problem);
+    return path_of(name);
 }
 
 void remove_quietly(const fs::path& path) noexcept {
@@ -50,18 +36,18 @@ void remove_quietly(const fs::path& path) noexcept {
 
 } // namespace
 
-StagedFolder::StagedFolder(fs::path target, fs::path path, int lock)
-    : target_(std::move(target)), path_(std::move(path)), lock_(lock) {}
+StagedFolder::StagedFolder(fs::path target, fs::path path, FileHandle lock)
+    : target_(std::move(target)), path_(std::move(path)), lock_(std::move(lock)) {}
 
 StagedFolder::StagedFolder(StagedFolder&& other) noexcept
-    : target_(std::move(other.target_)), path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)) {}
+    : target_(std::move(other.target_)), path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 StagedFolder& StagedFolder::operator=(StagedFolder&& other) noexcept {
     if (this != &other) {
         discard();
         target_ = std::move(other.target_);
         path_ = std::exchange(other.path_, {});
-        lock_ = std::exchange(other.lock_, -1);
+        lock_ = std::move(other.lock_);
     }
     return *this;
 }
@@ -71,27 +57,27 @@ StagedFolder::~StagedFolder() { discard(); }
 void StagedFolder::discard() noexcept {
     if (!path_.empty()) remove_quietly(path_);
     path_.clear();
-    if (lock_ >= 0) ::close(std::exchange(lock_, -1));
+    lock_.close();
 }
 
 Result<StagedFolder> StagedFolder::create(const fs::path& given) {
     fs::path target = given.lexically_normal();
     if (!target.has_filename()) target = target.parent_path(); // "out/" is the folder "out"
     if (!target.has_filename() || target.filename() == "." || target.filename() == "..")
-        return invalid_argument(fmt::format("{}: is not a name that a new folder can be given", given.string()));
+        return invalid_argument(fmt::format("{}: is not a name that a new folder can be given", path_text(given)));
     std::error_code error;
     fs::create_directories(parent_of(target), error);
     if (error)
         return Status(Code::io,
-                      fmt::format("{}: cannot create the folder: {}", parent_of(target).string(), error.message()));
+                      fmt::format("{}: cannot create the folder: {}", path_text(parent_of(target)), error.message()));
     HK_ASSIGN(fs::path path, make_temporary_name(target, "tmp"));
-    const int lock = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock >= 0) (void)::flock(lock, LOCK_EX | LOCK_NB); // without file locks, leftovers cannot be recognized
-    return StagedFolder(std::move(target), std::move(path), lock);
+    FileHandle lock = open_folder(path, error);
+    if (lock.is_open()) (void)try_lock_file(lock, error); // without file locks, leftovers cannot be recognized
+    return StagedFolder(std::move(target), std::move(path), std::move(lock));
 }
 
 Status StagedFolder::commit(Existing existing) {
-    if (path_.empty()) return failed_precondition(target_.string() + ": was committed already");
+    if (path_.empty()) return failed_precondition(path_text(target_) + ": was committed already");
     HK_TRY(sync_path(path_));
     const Status named = give_name(existing);
     discard(); // after a swap, the previous content
@@ -104,21 +90,23 @@ Status StagedFolder::give_name(Existing existing) {
         path_.clear(); // the folder has been committed or moved
         return Status();
     };
-    if (::rename(path_.c_str(), target_.c_str()) == 0) return named();
-    if (errno != ENOTEMPTY && errno != EEXIST) return system_error("cannot rename a new folder to it", target_, errno);
+    std::error_code problem = rename_path(path_, target_);
+    if (!problem) return named();
+    if (problem != std::errc::directory_not_empty && problem != std::errc::file_exists)
+        return system_error("cannot rename a new folder to it", target_, problem);
     if (existing == Existing::refuse)
-        return failed_precondition(target_.string() + ": exists and is not empty; it was left as it is");
-    if (exchange(path_, target_)) return {}; // path_ is now the old folder, and discard() removes it
+        return failed_precondition(path_text(target_) + ": exists and is not empty; it was left as it is");
+    if (!exchange_paths(path_, target_)) return {}; // path_ is now the old folder, and discard() removes it
     HK_ASSIGN(const fs::path aside, make_temporary_name(target_, "old"));
-    if (::rename(target_.c_str(), aside.c_str()) != 0) {
-        const int number = errno;
-        ::rmdir(aside.c_str());
-        return system_error("cannot rename it", target_, number);
+    problem = rename_path(target_, aside);
+    if (problem) {
+        remove_empty_folder(aside);
+        return system_error("cannot rename it", target_, problem);
     }
-    if (::rename(path_.c_str(), target_.c_str()) != 0) {
-        const int number = errno;
-        ::rename(aside.c_str(), target_.c_str());
-        return system_error("cannot rename a new folder to it", target_, number);
+    problem = rename_path(path_, target_);
+    if (problem) {
+        rename_path(aside, target_);
+        return system_error("cannot rename a new folder to it", target_, problem);
     }
     path_ = aside;
     return {};
@@ -126,14 +114,13 @@ Status StagedFolder::give_name(Existing existing) {
 
 Status remove_folder(const fs::path& folder) {
     HK_ASSIGN(const fs::path aside, make_temporary_name(folder, "tmp"));
-    if (::rename(folder.c_str(), aside.c_str()) != 0) {
-        const int number = errno;
-        ::rmdir(aside.c_str());
-        return system_error("cannot remove it", folder, number);
+    if (const std::error_code problem = rename_path(folder, aside)) {
+        remove_empty_folder(aside);
+        return system_error("cannot remove it", folder, problem);
     }
     std::error_code error;
     fs::remove_all(aside, error);
-    if (error) return Status(Code::io, fmt::format("{}: cannot be removed: {}", aside.string(), error.message()));
+    if (error) return Status(Code::io, fmt::format("{}: cannot be removed: {}", path_text(aside), error.message()));
     return sync_path(parent_of(folder));
 }
 
@@ -153,11 +140,9 @@ namespace {
 
 // Returns whether the lock is free, so that no running writer holds it. Also true if the file system has no locks.
 bool is_abandoned(const fs::path& folder) {
-    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return false;
-    const bool held = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    ::close(descriptor);
-    return !held;
+    std::error_code problem;
+    const FileHandle handle = open_folder(folder, problem);
+    return !problem && try_lock_file(handle, problem) != Lock::held_elsewhere;
 }
 
 } // namespace
@@ -167,15 +152,14 @@ void recover_folders(const fs::path& parent, std::string_view stem) noexcept {
         std::error_code error;
         std::vector<fs::path> leftovers;
         for (fs::directory_iterator entry(parent, error), end; !error && entry != end; entry.increment(error)) {
-            const std::string name = entry->path().filename().string();
+            const std::string name = path_text(entry->path().filename());
             if (leftover_stem(name) == stem) leftovers.push_back(entry->path());
         }
         for (const fs::path& leftover : leftovers) {
             if (!fs::is_directory(fs::symlink_status(leftover, error)) || !is_abandoned(leftover)) continue;
-            const bool aside = leftover.string().find(".old-", leftover.string().size() - 11) != std::string::npos;
-            // rename() fails if the target exists and is not empty, so a replacement that was already renamed is kept.
-            if (aside && !fs::is_empty(leftover, error) && ::rename(leftover.c_str(), (parent / stem).c_str()) == 0)
-                continue;
+            const bool aside = path_text(leftover).find(".old-", path_text(leftover).size() - 11) != std::string::npos;
+            // Renaming fails if the target exists and is not empty, so a replacement that was already renamed is kept.
+            if (aside && !fs::is_empty(leftover, error) && !rename_path(leftover, parent / path_of(stem))) continue;
             remove_quietly(leftover);
         }
     } catch (const std::exception&) { // out of memory: retried next time

@@ -1,6 +1,7 @@
 // A folder that appears atomically: written under a temporary name in the same parent, synced, renamed.
 #pragma once
 
+#include "base/file_handle.hpp"
 #include "base/status.hpp"
 
 #include <filesystem>
@@ -32,12 +33,12 @@ public:
     Status commit(Existing existing);
 
 private:
-    StagedFolder(std::filesystem::path target, std::filesystem::path path, int lock);
+    StagedFolder(std::filesystem::path target, std::filesystem::path path, FileHandle lock);
     Status give_name(Existing existing);
     void discard() noexcept;
     std::filesystem::path target_;
     std::filesystem::path path_;
-    int lock_ = -1;
+    FileHandle lock_;
 };
 
 // Removes a folder. Renames it first, so that a half-deleted one never has its name.

@@ -1,7 +1,9 @@
 // Program::compile() of a graph: lowers it, with kernels measured if the runtime measures them.
 #include "program/lowering/lower.hpp"
+#include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "program/program_bench.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,9 @@
 #include "program/estimate.hpp"
 
 #include "program/memory_plan.hpp"
+#include "program/parameter_store.hpp"
 #include "program/resource_locations.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

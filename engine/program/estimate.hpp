@@ -2,9 +2,9 @@
 // dispatches, time. Placement and splitting are the real ones, so the bytes are exact; times are estimates.
 #pragma once
 
+#include "program/lowering/limits.hpp"
 #include "program/lowering/lower.hpp"
 #include "program/parameter_store.hpp"
-#include "program/runtime.hpp"
 #include "program/speed.hpp"
 
 #include <map>
@@ -13,6 +13,8 @@
 #include <vector>
 
 namespace hekla::program {
+
+class Runtime;
 
 // A device for an estimate: a real one, or only a description.
 struct Target {

@@ -1,5 +1,8 @@
 #include "program/gradient_reader.hpp"
 
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
+
 #include <algorithm>
 #include <cstring>
 

@@ -3,7 +3,6 @@
 
 #include "gpu/commands.hpp"
 #include "program/parameter_store.hpp"
-#include "program/runtime.hpp"
 
 #include <memory>
 #include <span>

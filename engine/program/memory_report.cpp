@@ -1,5 +1,5 @@
 // The memory plan for people: a table, JSON, and a drawing of the arena over time.
-#include "base/size_text.hpp"
+#include "base/number_text.hpp"
 #include "base/svg.hpp"
 #include "program/memory_plan.hpp"
 

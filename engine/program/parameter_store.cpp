@@ -2,6 +2,7 @@
 
 #include "program/lowering/half.hpp"
 #include "program/lowering/storage16.hpp"
+#include "program/runtime.hpp"
 #include "program/shared_weights.hpp"
 
 #include <fmt/format.h>
@@ -359,6 +360,8 @@ Status ParameterStore::zero_state(std::string_view name) {
     if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
     return runtime_->gpu().staging->fill(*buffer, 0, buffer->bytes(), 0);
 }
+
+std::pmr::memory_resource* ParameterStore::host_memory() const { return runtime_->gpu().device->host_memory(); }
 
 uint64_t ParameterStore::bytes() const {
     uint64_t sum = 0;

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "base/resource_array.hpp"
+#include "gpu/memory.hpp"
+#include "program/lowering/limits.hpp"
 #include "program/lowering/parameter_table.hpp"
-#include "program/runtime.hpp"
 #include "program/shards.hpp"
 
 #include <map>
@@ -18,7 +19,9 @@
 
 namespace hekla::program {
 
+class Runtime;
 class SharedWeights;
+struct CompiledKernels;
 
 // What the optimizer keeps of each trained parameter.
 struct Moments {
@@ -122,7 +125,7 @@ public:
 
     const CompiledKernels* kernels() const { return kernels_.get(); } // StoreOptions::kernels
     uint64_t bytes() const;                                           // everything, for the memory plan
-    std::pmr::memory_resource* host_memory() const { return runtime_->gpu().device->host_memory(); }
+    std::pmr::memory_resource* host_memory() const;
 
 private:
     ParameterStore() = default;

@@ -3,11 +3,14 @@
 #include "base/resource_allocator.hpp"
 #include "base/resource_array.hpp"
 #include "base/within_memory.hpp"
+#include "program/gradient_reader.hpp"
 #include "program/hazards.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/records.hpp"
 #include "program/ordering_check.hpp"
+#include "program/parameter_store.hpp"
 #include "program/resource_locations.hpp"
+#include "program/runtime.hpp"
 #include "program/speed.hpp"
 
 #include <fmt/format.h>

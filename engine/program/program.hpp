@@ -13,13 +13,11 @@
 // a runtime and everything created with it.
 #pragma once
 
+#include "base/resource_array.hpp"
 #include "program/host_tensor.hpp"
-#include "program/gradient_reader.hpp"
 #include "program/lowering/lower.hpp"
 #include "program/memory_plan.hpp"
 #include "program/ordering_check.hpp"
-#include "program/parameter_store.hpp"
-#include "program/runtime.hpp"
 
 #include <memory>
 #include <span>
@@ -28,6 +26,10 @@
 #include <vector>
 
 namespace hekla::program {
+
+class GradientReader;
+class ParameterStore;
+class Runtime;
 
 // Scalars that every replay reads, in addition to fields and step scalars.
 struct RunScalars {
@@ -88,8 +90,8 @@ public:
     // The same for one replay each of several programs of one runtime, in this order and submitted together. After an
     // error none of them runs.
     static Status submit(std::span<const Replay> replays);
-    // As submit(), in pieces: each ends when a range of the reader has its gradients, which are then copied to the host.
-    // Returns, for each range, the value of the queue's timeline for GradientReader::read().
+    // As submit(), in pieces: each ends when a range of the reader has its gradients, which are then copied to the
+    // host. Returns, for each range, the value of the queue's timeline for GradientReader::read().
     Result<std::vector<uint64_t>> submit_by_range(const RunScalars& scalars, const GradientReader& reader);
     Status wait();
     Status run(const RunScalars& scalars = {}); // submit and wait

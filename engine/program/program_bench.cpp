@@ -1,8 +1,10 @@
 #include "program/program_bench.hpp"
 
 #include "base/stopwatch.hpp"
+#include "program/parameter_store.hpp"
 #include "program/peak.hpp"
 #include "program/program.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,7 @@
 #include "program/runtime_source.hpp"
 
 #include "program/program.hpp"
+#include "program/runtime.hpp"
 
 namespace hekla::program {
 

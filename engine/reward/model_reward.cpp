@@ -2,9 +2,11 @@
 
 #include "batch/collate.hpp"
 #include "batch/rows_by_length.hpp"
-#include "infer/forward.hpp"
-#include "infer/open_model.hpp"
-#include "infer/predict.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/passes/forward.hpp"
+#include "infer/passes/predict.hpp"
+#include "program/runtime_source.hpp"
+#include "text/text_encoder.hpp"
 
 #include <algorithm>
 #include <cmath>

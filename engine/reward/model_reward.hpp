@@ -1,7 +1,8 @@
 // A reward that is a trained model: the number of a reward model, or the log odds of a class.
 #pragma once
 
-#include "infer/model.hpp"
+#include "infer/open/model.hpp"
+#include "program/runtime_source.hpp"
 #include "reward/reward.hpp"
 #include "reward/reward_keys.hpp"
 

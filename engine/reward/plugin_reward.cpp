@@ -1,7 +1,7 @@
 #include "reward/plugin_reward.hpp"
 
 #include "base/nearest_name.hpp"
-#include "plugin/instance.hpp"
+#include "plugin/instances/instance.hpp"
 
 #include "hekla/plugin/draft/reward.h"
 

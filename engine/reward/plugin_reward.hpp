@@ -1,7 +1,7 @@
 // A reward of a plugin, which provides hekla.reward.draft/1.
 #pragma once
 
-#include "plugin/registry.hpp"
+#include "plugin/registry/registry.hpp"
 #include "reward/reward.hpp"
 
 #include <memory>

@@ -1,6 +1,7 @@
 #include "reward/reward_set.hpp"
 
 #include "base/nearest_name.hpp"
+#include "program/runtime_source.hpp"
 #include "reward/lexicon.hpp"
 #include "reward/model_reward.hpp"
 #include "reward/plugin_reward.hpp"

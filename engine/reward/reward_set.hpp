@@ -1,7 +1,8 @@
 // The rewards of a recipe, and the weighted sum of their scores.
 #pragma once
 
-#include "infer/model.hpp"
+#include "infer/open/model.hpp"
+#include "program/runtime_source.hpp"
 #include "reward/reward.hpp"
 
 #include <memory>

@@ -1,6 +1,7 @@
 #include "train/replay.hpp"
 
-#include "train/schedule.hpp"
+#include "program/parameter_store.hpp"
+#include "train/update/schedule.hpp"
 
 #include <fmt/format.h>
 

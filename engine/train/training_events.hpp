@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/stop_poll.hpp"
-#include "hekla/hekla.h"
-#include "train/step_scalars.hpp"
+#include "train/report/step_record.hpp"
+#include "train/step/step_scalars.hpp"
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -13,8 +13,8 @@ namespace hekla::train {
 
 // Called on the thread that prepares and runs the training. Any can be empty.
 struct TrainerEvents {
-    std::function<void(const hk_train_step&)> step;
-    std::function<void(const hk_train_evaluation&)> evaluation;
+    std::function<void(const StepRecord&)> step;
+    std::function<void(const EvaluationRecord&)> evaluation;
     std::function<void(const std::string&)> message; // one line about the current work
     // Called during preparation, after every step and while a batch is awaited. True ends the training: after the first
     // step with a resumable checkpoint, during preparation with Code::cancelled.

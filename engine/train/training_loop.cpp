@@ -3,7 +3,7 @@
 #include "base/file.hpp"
 #include "base/stopwatch.hpp"
 #include "batch/collate.hpp"
-#include "train/schedule.hpp"
+#include "train/update/schedule.hpp"
 
 #include <chrono>
 #include <cmath>

@@ -5,7 +5,7 @@
 // computed once more instead. So every checkpoint of a run can be resumed, whatever happens after it.
 #pragma once
 
-#include "train/step_reporter.hpp"
+#include "train/report/step_reporter.hpp"
 #include "train/training_run.hpp"
 
 #include <chrono>

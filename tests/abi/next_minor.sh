@@ -41,7 +41,7 @@ for golden in "$root"/tests/abi/golden/1.*.txt; do
     "$cc" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -DHK_TARGET_ABI_MINOR="$target" -I"$include" "$place/asserts.c"
   done
 done
-cmp "$root/engine/plugin/first_sizes.inc" "$place/next/engine/plugin/first_sizes.inc"
+cmp "$root/engine/plugin/host/first_sizes.inc" "$place/next/engine/plugin/host/first_sizes.inc"
 
 # The additions are hidden from older targets.
 printf '#include "hekla/plugin/plugin.h"\n' >"$place/all.c"

@@ -1,30 +1,16 @@
 // Verbs that read a run while its training replaces the checkpoint all the time.
 #include "program.hpp"
 
+#include "model/checkpoint.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <doctest/doctest.h>
-#include <filesystem>
 #include <thread>
 
 namespace read_while_training_test {
 
 using namespace hekla::test;
-
-namespace {
-
-// Whether there is any: a certain one may be replaced before it is looked for.
-bool has_checkpoint(const Place& place) {
-    std::error_code problem; // there is no folder yet
-    for (std::filesystem::directory_iterator entry(place.path("out"), problem), end; !problem && entry != end;
-         entry.increment(problem)) {
-        const std::string name = entry->path().filename().string();
-        if (name.starts_with("checkpoint-") && !has(name, ".tmp")) return true;
-    }
-    return false;
-}
-
-} // namespace
 
 TEST_CASE("a run can be evaluated, embedded and continued in text while its training replaces the checkpoint") {
     const Place place;
@@ -59,7 +45,12 @@ dir = "out"
                                         "kill -0 $training; do sleep 0.05; done; kill -INT $training; wait $training"});
         ended = true;
     });
-    while (!ended && !has_checkpoint(place)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    // Any checkpoint: a certain one may be replaced before it is looked for.
+    const auto has_checkpoint = [&] {
+        const auto steps = hekla::model::list_checkpoints(place.path("out"));
+        return steps.ok() && !steps.value().empty();
+    };
+    while (!ended && !has_checkpoint()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     for (int i = 0; i < 5; ++i)
         for (const Arguments& arguments :
              {Arguments{"eval", "out"}, Arguments{"generate", "out", "--prompt", "line", "--max-new-tokens", "2"},

@@ -12,10 +12,10 @@ using namespace hekla;
 
 namespace {
 
-std::pair<Channel, Descriptor> ends() {
+std::pair<Channel, FileHandle> ends() {
     std::array<int, 2> sockets{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) == 0);
-    return {Channel(Descriptor(sockets[0])), Descriptor(sockets[1])};
+    return {Channel(FileHandle(sockets[0])), FileHandle(sockets[1])};
 }
 
 } // namespace

@@ -217,8 +217,8 @@ def make_copy(place: pathlib.Path, build: pathlib.Path, limited: bool) -> pathli
     """Creates the copy: sources that are also training text, recipes, and a script for the program that limits trainings."""
     copy = place / "hekla"
     (copy / "build/bin").mkdir(parents=True)
-    for name in ("apps", "docs") + (("engine",) if limited else ()):
-        shutil.copytree(SOURCE / name, copy / name)
+    for name in ("apps", "docs") + (("engine", "plugins", "shaders", "tests") if limited else ()):
+        shutil.copytree(SOURCE / name, copy / name, ignore=shutil.ignore_patterns("fixtures", "__pycache__"))
     for file in SOURCE.glob("*.md"):
         shutil.copy(file, copy)
     (copy / "build/lib").symlink_to(build / "lib")

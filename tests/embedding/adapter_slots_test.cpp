@@ -2,7 +2,7 @@
 #include "work.hpp"
 
 #include "hekla/plan.h"
-#include "infer/exported_model.hpp"
+#include "infer/exported/exported_model.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -2,6 +2,8 @@
 #include "generate/device_choice.hpp"
 #include "generate/sampler.hpp"
 #include "program/lowering/choose.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include "support.hpp"
 

@@ -2,7 +2,7 @@
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "graph/builder.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 
 #include "models.hpp"
 

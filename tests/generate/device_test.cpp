@@ -2,6 +2,8 @@
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include "../program/harness.hpp"
 #include "generate/decoder_graph.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "generate/decoder.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 
 #include "support.hpp"
 

@@ -1,7 +1,8 @@
 // Keys of adapters' configurations: those that change the computation and are not read are refused unless they are
 // neutral, also where their null or their absence means something else than the default.
 #include "base/temporary_folder.hpp"
-#include "infer/read_adapter.hpp"
+#include "infer/adapters/adapter_folder.hpp"
+#include "infer/adapters/read_adapter.hpp"
 #include "support.hpp"
 
 #include <tuple>

@@ -4,7 +4,8 @@
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
-#include "infer/likelihood.hpp"
+#include "infer/passes/likelihood.hpp"
+#include "program/runtime.hpp"
 #include "support.hpp"
 
 #include <cmath>

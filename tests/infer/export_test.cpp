@@ -1,14 +1,16 @@
 // Exported models: the same bits as the folders they were exported from, without plugins and without a compiler; and
 // damaged or invalid files.
+#include "model/folder.hpp"
+#include "program/runtime.hpp"
 #include "support.hpp"
 
 #include "base/hash.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
-#include "infer/exported_model.hpp"
-#include "infer/open_model.hpp"
-#include "infer/prompt_fields.hpp"
-#include "infer/weights_folder.hpp"
+#include "infer/exported/exported_model.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/open/weights_folder.hpp"
+#include "infer/texts/prompt_fields.hpp"
 
 #include <cstring>
 #include <fstream>

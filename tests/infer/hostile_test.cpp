@@ -2,7 +2,7 @@
 // paragraph, that names the key or the tensor; nothing is allocated for it and nothing crashes.
 #include "support.hpp"
 
-#include "infer/open_model.hpp"
+#include "infer/open/open_model.hpp"
 #include "model/folder.hpp"
 
 #include <functional>

@@ -1,7 +1,8 @@
 // Likelihoods of rows: equal to PyTorch's and transformers' (tests/fixtures/likelihood), the same bits in any company,
 // and rows that do not fit.
-#include "infer/continuation.hpp"
-#include "infer/likelihood.hpp"
+#include "infer/passes/likelihood.hpp"
+#include "infer/texts/continuation.hpp"
+#include "program/runtime.hpp"
 #include "support.hpp"
 
 #include <cmath>

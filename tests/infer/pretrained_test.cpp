@@ -2,11 +2,12 @@
 // encoder-decoder of Transformers that transliterates Arabic names into Latin letters, and GRUs that convert English
 // words to pronunciations. Files with other systems' names are first renamed into a Hugging Face folder, as a converter
 // would.
+#include "program/runtime.hpp"
 #include "support.hpp"
 
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
-#include "infer/open_model.hpp"
+#include "infer/open/open_model.hpp"
 #include "model/folder.hpp"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // Modules of folders of sentence-transformers: values computed by sentence-transformers 5.2 (its Pooling, Dense and
 // Normalize in float64), and errors.
-#include "infer/sentence_modules.hpp"
+#include "infer/open/sentence_modules.hpp"
 #include "model/safetensors.hpp"
 
 #include <cstdlib>

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "base/file.hpp"
-#include "infer/embed.hpp"
-#include "infer/forward.hpp"
-#include "infer/open_model.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/passes/embed.hpp"
+#include "infer/passes/forward.hpp"
+#include "program/runtime.hpp"
 
 #include <algorithm>
 #include <cstdlib>

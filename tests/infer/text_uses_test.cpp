@@ -2,15 +2,16 @@
 // small folder of each family of tokenizers, and table.json; tests/pytorch_comparison/ids_table.py makes both, and
 // larger tables, whose path HEKLA_IDS_TABLE has.
 #include "support.hpp"
+#include "text/text_encoder.hpp"
 
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "batch/collate.hpp"
 #include "data/task_table.hpp"
-#include "infer/chat.hpp"
-#include "infer/continuation.hpp"
-#include "infer/prompt_fields.hpp"
-#include "infer/prompt_style.hpp"
+#include "infer/texts/chat.hpp"
+#include "infer/texts/continuation.hpp"
+#include "infer/texts/prompt_fields.hpp"
+#include "infer/texts/prompt_style.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include "bench.hpp"
 
 #include "graph/gradient.hpp"
-#include "plugin/rollout_use.hpp"
+#include "plugin/instances/rollout_use.hpp"
 
 #include <algorithm>
 #include <cmath>

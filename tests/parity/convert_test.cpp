@@ -2,7 +2,7 @@
 #include "base/file.hpp"
 #include "graph/text.hpp"
 #include "model/weights.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 
 #include <algorithm>
 #include <cstdio>

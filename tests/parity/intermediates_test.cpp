@@ -1,9 +1,11 @@
 // gpt_nano_sort inside its first block: every intermediate tensor of PyTorch (norms, queries, keys, values, scores,
 // probabilities, projections, residuals, activation) against the nodes of the gpt2 plugin's graph.
+#include "model/folder.hpp"
 #include "parity/pretrained.hpp"
+#include "program/parameter_store.hpp"
 
-#include "infer/model_tensors.hpp"
-#include "plugin/compose.hpp"
+#include "infer/open/model_tensors.hpp"
+#include "plugin/composition/compose.hpp"
 #include "program/harness.hpp"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "graph/reference.hpp"
 #include "graph/text.hpp"
 #include "hekla/plugin/adapter.h"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 
 #include <algorithm>
 #include <cstdlib>

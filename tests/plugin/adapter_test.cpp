@@ -1,5 +1,6 @@
 // The draft interface for adapters: what a model computes at the sites of an adapter, and what is rejected.
 #include "adapter_case.hpp"
+#include "hang_limit.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -579,9 +580,9 @@ TEST_CASE("adapter: one that throws or hangs, and such a combiner, is named and 
         return spec;
     };
     const std::tuple<const char*, const char*, const char*> faults[] = {
-        {"hangs", "timed out after 0.7 s", "adapt"},
-        {"hangs_in_wants", "timed out after 0.7 s", "wants"},
-        {"combiner_hangs", "timed out after 0.7 s", "combine"},
+        {"hangs", test::kHangText, "adapt"},
+        {"hangs_in_wants", test::kHangText, "wants"},
+        {"combiner_hangs", test::kHangText, "combine"},
         {"throws_out_of_adapt", "thrown by adapt", "adapt"},
         {"throws_out_of_combine", "thrown by combine", "combine"},
     };
@@ -589,7 +590,7 @@ TEST_CASE("adapter: one that throws or hangs, and such a combiner, is named and 
         CAPTURE(name);
         Registry registry = adapters(Processes::Describe::child);
         Processes processes = registry.processes();
-        processes.seconds = 0.7;
+        processes.seconds = test::kHangLimit;
         processes.disable_failing = true;
         registry.set_processes(processes);
         const std::string in = fmt::format("in {}()", function);

@@ -2,8 +2,9 @@
 // error that names the plugin.
 #include "base/temporary_folder.hpp"
 #include "graph/text.hpp"
-#include "plugin/compose.hpp"
-#include "plugin/host_error.hpp"
+#include "hang_limit.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/host/host_error.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <algorithm>
@@ -261,7 +262,7 @@ TEST_CASE("out of process: a plugin that exits, hangs or throws is named, with f
                  Case{"throw_in_build", "build", "the plugin threw an exception; plugins must not (thrown by build)"},
                  Case{"abort_in_build", "build", "crashed with SIGABRT (Aborted)"},
                  Case{"exit_in_build", "build", "ended its process with status 0"},
-                 Case{"hang_in_build", "build", "timed out after 0.7 s", 0.7},
+                 Case{"hang_in_build", "build", test::kHangText, test::kHangLimit},
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
                  Case{"eats_memory", "build", "exceeded the memory limit of its process (512 MiB)"},
 #endif

@@ -1,7 +1,7 @@
 // Several adapters on one body: the text of a combination, what combiners describe, and what they must not do.
 #include "adapter_case.hpp"
 
-#include "plugin/combination.hpp"
+#include "plugin/composition/combination.hpp"
 
 #include <cmath>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
-#include "plugin/host_config.hpp"
+#include "plugin/host/host_config.hpp"
 
-#include "plugin/host_error.hpp"
-#include "plugin/part_config.hpp"
+#include "plugin/composition/part_config.hpp"
+#include "plugin/host/host_error.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
-#include "plugin/host_graph.hpp"
+#include "plugin/host/host_graph.hpp"
 
 #include "graph/buffer_update.hpp"
 #include "graph/taps.hpp"
-#include "plugin/host_error.hpp"
+#include "plugin/host/host_error.hpp"
 
 #include <doctest/doctest.h>
 #include <functional>

@@ -1,7 +1,7 @@
 // hekla.operation/1 from the plugin's side, with plain C tables: what the host calls, caches and rejects.
-#include "plugin/host_error.hpp"
-#include "plugin/host_graph.hpp"
-#include "plugin/host_operation.hpp"
+#include "plugin/host/host_error.hpp"
+#include "plugin/host/host_graph.hpp"
+#include "plugin/host/host_operation.hpp"
 
 #include "graph/check.hpp"
 #include "graph/gradient.hpp"

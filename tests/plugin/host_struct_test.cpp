@@ -1,7 +1,7 @@
-#include "plugin/host_struct.hpp"
+#include "plugin/host/host_struct.hpp"
 
-#include "plugin/host_error.hpp"
-#include "plugin/host_graph.hpp"
+#include "plugin/host/host_error.hpp"
+#include "plugin/host/host_graph.hpp"
 
 #include <array>
 #include <cstring>

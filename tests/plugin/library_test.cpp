@@ -1,10 +1,10 @@
-#include "plugin/library.hpp"
+#include "plugin/registry/library.hpp"
 
 #include "base/file.hpp"
 #include "base/sha256.hpp"
-#include "plugin/compose.hpp"
-#include "plugin/processor.hpp"
-#include "plugin/registry.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/registry/processor.hpp"
+#include "plugin/registry/registry.hpp"
 
 #include <atomic>
 #include <dlfcn.h>

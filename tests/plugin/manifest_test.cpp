@@ -1,8 +1,8 @@
-#include "plugin/manifest.hpp"
+#include "plugin/registry/manifest.hpp"
 
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
-#include "plugin/registry.hpp"
+#include "plugin/registry/registry.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Optimizers as plugins: what they describe, in this process and in another one, and what they must not do.
 #include "adapter_case.hpp"
 
-#include "plugin/optimizers.hpp"
+#include "plugin/instances/optimizers.hpp"
 
 namespace optimizer_plugin_test {
 

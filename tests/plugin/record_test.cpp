@@ -1,6 +1,6 @@
 // The graphs that plugins described, recorded with a model: a build that describes a different graph is detected, with
 // the difference.
-#include "plugin/record.hpp"
+#include "plugin/composition/record.hpp"
 
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"

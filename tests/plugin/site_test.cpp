@@ -1,7 +1,7 @@
 // Sites: what the host finds in the networks of the built-in architectures, which do nothing for it.
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>

@@ -1,12 +1,12 @@
 // Every rule that a trace can check is broken once by a plugin of plain C tables; also tests the format of a trace.
-#include "plugin/trace.hpp"
+#include "plugin/trace/trace.hpp"
 
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
-#include "plugin/host_config.hpp"
-#include "plugin/host_error.hpp"
-#include "plugin/host_graph.hpp"
-#include "plugin/host_tokenizer.hpp"
+#include "plugin/host/host_config.hpp"
+#include "plugin/host/host_error.hpp"
+#include "plugin/host/host_graph.hpp"
+#include "plugin/host/host_tokenizer.hpp"
 
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
@@ -422,7 +422,7 @@ TEST_CASE("trace: every rule that it can check is reported at its place, and no 
     Rules traced;
 #define HK_RULE(id, is_traced, text)                                                                                   \
     if (is_traced) traced.insert(id);
-#include "plugin/rules.inc"
+#include "plugin/trace/rules.inc"
 #undef HK_RULE
     CHECK(seen == traced); // every rule marked as traced is broken above
 }

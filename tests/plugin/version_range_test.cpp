@@ -1,4 +1,4 @@
-#include "plugin/version_range.hpp"
+#include "plugin/registry/version_range.hpp"
 
 #include <doctest/doctest.h>
 #include <string>

@@ -1,5 +1,6 @@
 // attention over a cache: chunks appended one after the other, ragged rows, and reading other rows through cache_row.
 #include "program/kernel_case.hpp"
+#include "program/parameter_store.hpp"
 
 namespace attention_cached_test {
 

@@ -1,6 +1,7 @@
 // attention with each of its options, forward and backward: the device against the interpreter.
 #include "program/kernel_case.hpp"
 #include "program/lowering/half.hpp"
+#include "program/runtime.hpp"
 
 namespace attention_test {
 

@@ -4,6 +4,8 @@
 #include "graph/gradient.hpp"
 #include "program/harness.hpp"
 #include "program/lowering/optimizer.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include <limits>
 

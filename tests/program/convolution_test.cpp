@@ -1,5 +1,6 @@
 // Convolutions and pools: the device against the interpreter, and a small network against PyTorch.
 #include "program/kernel_case.hpp"
+#include "program/parameter_store.hpp"
 
 #include <numeric>
 

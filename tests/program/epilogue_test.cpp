@@ -1,6 +1,7 @@
 // Linears with a fused epilogue: the same bits as with two kernels, with fewer dispatches.
 #include "program/kernel_case.hpp"
 #include "program/lowering/matmul_kernels.hpp"
+#include "program/runtime.hpp"
 
 namespace epilogue_test {
 

@@ -4,7 +4,9 @@
 #include "gpu/budgeted_queue.hpp"
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
+#include "program/parameter_store.hpp"
 #include "program/program.hpp"
+#include "program/runtime.hpp"
 #include "validation.hpp"
 #ifdef HEKLA_KERNELS_AS_WRITTEN
 #include "kernels_as_written_shaders.hpp"

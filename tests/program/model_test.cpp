@@ -1,6 +1,8 @@
 // Whole models on the device, forward and backward, against the interpreter.
 #include "graph/gradient.hpp"
 #include "program/harness.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 #include "program/speed.hpp"
 
 #include <cstdlib>

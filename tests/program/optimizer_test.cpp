@@ -1,6 +1,7 @@
 // The optimizer's dispatches against plain arithmetic on the host: AdamW, SGD, clipping, groups, skipped steps.
 #include "program/harness.hpp"
 #include "program/lowering/optimizer.hpp"
+#include "program/parameter_store.hpp"
 
 #include <algorithm>
 #include <bit>

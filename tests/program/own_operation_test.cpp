@@ -1,6 +1,8 @@
 // A plugin's custom operation on the device, against its reference: sizes, storage, accessors, counters, errors.
 #include "own_operations.hpp"
 #include "program/kernel_case.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 namespace own_operation_test {
 

@@ -3,6 +3,7 @@
 #include "program/kernel_case.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/storage16.hpp"
+#include "program/parameter_store.hpp"
 
 #include <set>
 

@@ -230,6 +230,36 @@ TEST_CASE("a rank is killed before all have connected: each of the others finds 
     }
 }
 
+// As srun and mpirun do, which pass a signal on to all processes.
+TEST_CASE("a signal for all processes stops the training at a checkpoint, one for another than rank 0 does not") {
+    const std::vector<Mpi> all = installed_mpi();
+    if (all.empty()) return;
+    const Folder folder;
+    begin(folder);
+    constexpr int kSteps = 60;
+    succeeds(run(folder, job_arguments("undisturbed", kSteps)));
+    const Job job(all.front(), 2, job_arguments("run", kSteps));
+    {
+        Process process(folder, job.words, job.around);
+        wait_for_step(folder, process, 12);
+        for (const auto& [rank, id] : ranks_in(folder)) CHECK(::kill(id, SIGTERM) == 0);
+        const Ended ended = process.wait();
+        CAPTURE(ended.err);
+        CHECK(count_of(ended.err, "hekla: error: ") == 0);
+        CHECK(has(ended.err, "stopped after step "));
+        CHECK(!is_finished(folder, "run", kSteps));
+        CHECK(leftovers(folder) == "");
+    }
+    {
+        Process process(folder, job.words, job.around);
+        const int before = count_of(folder.read("run/train_log.jsonl"), "\n");
+        wait_for_step(folder, process, before + 2);
+        CHECK(::kill(ranks_in(folder).at(1), SIGTERM) == 0);
+        succeeds(process.wait());
+    }
+    CHECK(outcome(folder, "run", kSteps) == outcome(folder, "undisturbed", kSteps));
+}
+
 TEST_CASE("a rank is killed or stopped, and the same command goes on" * doctest::test_suite("long")) {
     const std::vector<Mpi> all = installed_mpi();
     if (all.empty()) return;

@@ -52,7 +52,7 @@ public:
     bool running();
     // Waits until it has a handler for the signal, at most a minute. Returns false if it has none by then, or ended.
     bool wait_until_handled(int signal);
-    Ended wait(double seconds = 120.0); // kills it afterwards: status 128 + SIGKILL
+    Ended wait(double seconds = 600.0); // kills it afterwards: status 128 + SIGKILL
     pid_t id() const { return id_; }
     std::string errors() const; // standard error so far
 

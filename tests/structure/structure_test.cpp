@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <functional>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -157,6 +158,26 @@ std::string joined(const std::vector<std::string>& findings) {
     return text;
 }
 
+// Conditionals on a mode of training, in the text of a source file: "3: if (ranks.size() > 1)".
+std::vector<std::string> mode_conditionals(const std::string& text) {
+    static const std::regex kConditional(R"(\bif \(|\?|&&|\|\||\bwhile \(|\bswitch \()");
+    static const std::regex kMode(
+        R"(learns_from_rollouts|rollout_use [!=]=|has_islands|is_sharded|shards\(\) [!=]=|Division::Kind|)"
+        R"(rank_count\(\)|ranks_?(\.|->)(size|rank)\(\) [!=<>]|alternation_?\.on|ema_decay [!=<>]|mask_?\.empty|)"
+        R"(from_mask\.empty|features_?( [!=&?]|\.empty)|has_adapters|fp16|bf16)");
+    static const std::regex kText(R"("(\\.|[^"\\])*")");
+    std::vector<std::string> found;
+    std::istringstream lines(text);
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+        ++number;
+        const std::string code = std::regex_replace(line.substr(0, line.find("//")), kText, "");
+        if (std::regex_search(code, kConditional) && std::regex_search(code, kMode))
+            found.push_back(fmt::format("{}: {}", number, code));
+    }
+    return found;
+}
+
 } // namespace
 
 TEST_CASE("planted violations are detected, and valid includes are not") {
@@ -225,4 +246,50 @@ TEST_CASE("includes follow the order of the rooms, without cycles") {
         edges.merge(ideas_of(includes, root));
     const std::vector<std::string> found = circles(edges);
     CHECK_MESSAGE(found.empty(), joined(found));
+}
+
+// A mode of training (ranks, islands, rollouts, turns, masks, averages, 16 bits) is a strategy or an object that does
+// nothing without it, with its conditions in its own file; what all modes share does not ask which one it is.
+TEST_CASE("the stages of a training have no conditionals on its modes") {
+    CHECK(mode_conditionals("    if (run.context.ranks.size() > 1) greet();\n").size() == 1);
+    CHECK(mode_conditionals("return mask_.empty() ? Status() : mask_.write(file);\n").size() == 1);
+    CHECK(mode_conditionals("// if (ranks.size() > 1)\nif (step == 0) start(\"ranks.size() > 1\");\n").empty());
+    const std::set<std::string> of_modes{"data_origin.cpp", "choose_origin.cpp", "rollout_origin.cpp", "run_mask.cpp",
+                                         "adapted_body.cpp"};
+    std::vector<std::string> findings;
+    uint64_t files = 0;
+    for (const char* folder : {"engine/train", "engine/train/run"})
+        for (const fs::directory_entry& entry : fs::directory_iterator(kRoot / folder)) {
+            const std::string name = entry.path().filename().string();
+            if (!entry.is_regular_file() || of_modes.contains(name)) continue;
+            ++files;
+            for (const std::string& line : mode_conditionals(read(entry.path())))
+                findings.push_back(fmt::format("{}/{}:{}", folder, name, line));
+        }
+    CHECK(files > 30);
+    CHECK_MESSAGE(findings.empty(), joined(findings));
+}
+
+// A name that two modules build and a third parses is a protocol without an owner.
+TEST_CASE("only graph/output.cpp knows the reserved names of outputs") {
+    const std::regex reserved(R"("(loss_sum|loss_count|metric_sum|metric_count|grad|port|buffer_update)\.)");
+    CHECK(std::regex_search("names.push_back(\"grad.\" + name);", reserved));
+    CHECK(std::regex_search("fmt::format(\"loss_sum.{}\", i)", reserved));
+    CHECK(!std::regex_search("\"gradient.\" + name", reserved));
+    std::vector<std::string> findings;
+    uint64_t files = 0;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / "engine")) {
+        const std::string name = fs::relative(entry.path(), kRoot).generic_string();
+        if (!entry.is_regular_file() || !name.ends_with("pp") || name == "engine/graph/output.cpp") continue;
+        ++files;
+        std::istringstream lines(read(entry.path()));
+        int number = 0;
+        for (std::string line; std::getline(lines, line);) {
+            ++number;
+            if (std::regex_search(line.substr(0, line.find("//")), reserved))
+                findings.push_back(fmt::format("{}:{}: {}", name, number, line));
+        }
+    }
+    CHECK(files > 500);
+    CHECK_MESSAGE(findings.empty(), joined(findings));
 }

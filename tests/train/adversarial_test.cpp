@@ -3,7 +3,8 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/weights.hpp"
-#include "train/recipe_file.hpp"
+#include "program/runtime.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"
@@ -189,7 +190,7 @@ TEST_CASE("turns: a resumed run has the same bits, with kernels, graphs, average
     REQUIRE(gan.train(*bench, whole.value()).ok());
     int64_t step = 0;
     TrainerEvents stop;
-    stop.step = [&](const hk_train_step& report) { step = report.step; };
+    stop.step = [&](const train::StepRecord& report) { step = report.step; };
     stop.stop = [&] { return step >= 11; }; // the generator's turn is next
     REQUIRE(gan.train(*bench, parts.value(), stop)->stopped);
     const auto resumed = gan.train(*bench, parts.value());

@@ -2,7 +2,8 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/weights.hpp"
-#include "train/recipe_file.hpp"
+#include "program/runtime.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"
@@ -77,7 +78,7 @@ TEST_CASE("buffers that steps write are in checkpoints, and a resumed run has th
     const auto second = runs.recipe("second");
     int steps = 0;
     TrainerEvents stop_at_three;
-    stop_at_three.step = [&](const hk_train_step& report) { steps = static_cast<int>(report.step); };
+    stop_at_three.step = [&](const train::StepRecord& report) { steps = static_cast<int>(report.step); };
     stop_at_three.stop = [&] { return steps >= 3; };
     REQUIRE(runs.train(*bench, second.value(), stop_at_three)->stopped);
     const auto resumed = runs.train(*bench, second.value());

@@ -1,9 +1,11 @@
 // How many command buffers a step is recorded into: each costs the host time in every step.
-#include "plugin/compose.hpp"
+#include "plugin/composition/compose.hpp"
 #include "program/estimate.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/speed.hpp"
-#include "train/optimizer.hpp"
-#include "train/training_graph.hpp"
+#include "train/step/training_graph.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <doctest/doctest.h>
 

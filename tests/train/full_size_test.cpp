@@ -1,9 +1,12 @@
 // Models at their published sizes, with random weights: a forward pass, a backward pass and a step of AdamW, within the
 // planned memory.
-#include "plugin/compose.hpp"
-#include "train/initialize.hpp"
-#include "train/optimizer.hpp"
-#include "train/training_graph.hpp"
+#include "plugin/composition/compose.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
+#include "train/start/initialize.hpp"
+#include "train/step/training_graph.hpp"
+#include "train/update/optimizer.hpp"
 
 #include "program/harness.hpp"
 

@@ -1,5 +1,5 @@
 // What a resumed run holds out: what it began with, also if a version began it that did not record the share.
-#include "train/held_out.hpp"
+#include "train/run/held_out.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"
@@ -122,7 +122,7 @@ TEST_CASE("pruned weights and their moments are exactly zero in every checkpoint
 
         int64_t at = 0;
         TrainerEvents stop_at_three;
-        stop_at_three.step = [&](const hk_train_step& report) { at = report.step; };
+        stop_at_three.step = [&](const train::StepRecord& report) { at = report.step; };
         stop_at_three.stop = [&] { return at >= 3; };
         const auto stopped = place.train(again, {mask, more}, stop_at_three);
         REQUIRE_MESSAGE(stopped.ok(), stopped.message());

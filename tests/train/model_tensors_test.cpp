@@ -1,5 +1,8 @@
 // The tensors in a model's files: parameters, and buffers, which are not trained.
-#include "infer/model_tensors.hpp"
+#include "infer/open/model_tensors.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 
 #include "graph/builder.hpp"
 #include "program/harness.hpp"

@@ -3,7 +3,8 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
-#include "train/recipe_file.hpp"
+#include "program/parameter_store.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"
@@ -82,7 +83,7 @@ TEST_CASE("a run with several optimizers resumes with the same bits, and its sta
         REQUIRE_MESSAGE(done.ok(), done.message());
         int64_t at = 0;
         TrainerEvents stop_at_three;
-        stop_at_three.step = [&](const hk_train_step& report) { at = report.step; };
+        stop_at_three.step = [&](const train::StepRecord& report) { at = report.step; };
         stop_at_three.stop = [&] { return at >= 3; };
         const auto stopped = place.train(again, kMuon, {more}, stop_at_three);
         REQUIRE_MESSAGE(stopped.ok(), stopped.message());

@@ -1,5 +1,5 @@
 // Which parameters are frozen, and which have another learning rate.
-#include "train/parameter_rules.hpp"
+#include "train/update/parameter_rules.hpp"
 
 #include <doctest/doctest.h>
 

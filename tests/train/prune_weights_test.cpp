@@ -2,8 +2,8 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
-#include "train/prune_weights.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/update/prune_weights.hpp"
 
 #include <algorithm>
 #include <cmath>

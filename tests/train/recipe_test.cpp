@@ -3,12 +3,12 @@
 #include "base/file.hpp"
 #include "base/home_folder.hpp"
 #include "base/temporary_folder.hpp"
-#include "train/recipe_file.hpp"
-#include "train/recipe_key.hpp"
-#include "train/recipe_reference.hpp"
-#include "train/recipe_sections.hpp"
-#include "train/resume_check.hpp"
-#include "train/schedule.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/recipe/recipe_key.hpp"
+#include "train/recipe/recipe_reference.hpp"
+#include "train/recipe/recipe_sections.hpp"
+#include "train/run/resume_check.hpp"
+#include "train/update/schedule.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -136,7 +136,7 @@ TEST_CASE("what is written in place of a key of another trainer is a key of a re
     const auto exists = [&](const std::string& name) { return std::ranges::find(own, name) != own.end(); };
     const char* const meant[] = {
 #define HK_FOREIGN_KEY(names, key, what_to_do) key,
-#include "train/foreign_keys.inc"
+#include "train/recipe/foreign_keys.inc"
 #undef HK_FOREIGN_KEY
     };
     for (const std::string key : meant) {

@@ -1,7 +1,9 @@
 // Recomputation as set in a recipe: blocks are marked by the plugin SDK, the plan needs less memory, the bits are the
 // same.
-#include "plugin/compose.hpp"
-#include "train/training_graph.hpp"
+#include "plugin/composition/compose.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
+#include "train/step/training_graph.hpp"
 
 #include "program/harness.hpp"
 

@@ -2,8 +2,8 @@
 // and is refused, warns or continues silently as the table of keys has it.
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
-#include "train/recipe_file.hpp"
-#include "train/recipe_sections.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/recipe/recipe_sections.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"

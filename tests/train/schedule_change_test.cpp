@@ -1,5 +1,5 @@
 // The warning of a resume that changes the schedule: learning rates before and after.
-#include "train/schedule.hpp"
+#include "train/update/schedule.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,8 +3,8 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "graph/builder.hpp"
-#include "train/loss_counts.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/step/loss_counts.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"
@@ -70,7 +70,7 @@ TEST_CASE("a step is logged while the next one computes, before a checkpoint is 
     };
     std::vector<int64_t> at_step, at_save;
     TrainerEvents events;
-    events.step = [&](const hk_train_step&) { at_step.push_back(logged()); };
+    events.step = [&](const train::StepRecord&) { at_step.push_back(logged()); };
     events.message = [&](const std::string& message) {
         if (message.starts_with("saved ")) at_save.push_back(logged());
     };

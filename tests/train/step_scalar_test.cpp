@@ -1,9 +1,10 @@
 // Step scalars of a training: set by schedules and the host, and equal in a resumed run.
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
-#include "train/recipe_file.hpp"
-#include "train/schedule.hpp"
+#include "program/runtime.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
+#include "train/update/schedule.hpp"
 
 #include "program/harness.hpp"
 
@@ -87,7 +88,7 @@ TEST_CASE("a schedule sets the scalar of every step, logs it, and a resumed run 
     auto second = place.recipe(schedule, "second");
     int asked = 0;
     TrainerEvents stop_at_three;
-    stop_at_three.step = [&](const hk_train_step& report) { asked = static_cast<int>(report.step); };
+    stop_at_three.step = [&](const train::StepRecord& report) { asked = static_cast<int>(report.step); };
     stop_at_three.stop = [&] { return asked >= 3; };
     REQUIRE(trained(place, *bench, second.value(), stop_at_three)->stopped);
     REQUIRE(trained(place, *bench, second.value()).ok());
@@ -120,7 +121,7 @@ TEST_CASE("values set by the host replace the schedule, and a checkpoint stores 
     auto recipe = place.recipe({"schedules.gate=0.5"});
     TrainerEvents events;
     int64_t step = 0;
-    events.step = [&](const hk_train_step& report) { step = report.step; };
+    events.step = [&](const train::StepRecord& report) { step = report.step; };
     events.scalars = [&] { return step >= 2 ? StepScalars::Values{{"gate", 0.1}} : StepScalars::Values(); };
     events.stop = [&] { return step >= 4; };
     REQUIRE(trained(place, *bench, recipe.value(), events)->stopped);

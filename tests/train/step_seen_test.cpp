@@ -1,7 +1,8 @@
 // Objectives that see the step: in the batch, and in the graph by the scalars that a training sets itself.
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
-#include "train/recipe_file.hpp"
+#include "program/runtime.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"
@@ -84,7 +85,7 @@ TEST_CASE("the step reaches the batch and the graph, in steps, evaluations and r
     CHECK(evaluations == 2);
     int64_t taken = 0;
     TrainerEvents stop;
-    stop.step = [&](const hk_train_step& report) { taken = report.step; };
+    stop.step = [&](const train::StepRecord& report) { taken = report.step; };
     stop.stop = [&] { return taken >= 3; };
     REQUIRE(paced.train(*bench, parts.value(), stop)->stopped);
     REQUIRE(paced.train(*bench, parts.value()).ok());

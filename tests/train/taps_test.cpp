@@ -1,10 +1,11 @@
 // Taps of a training: statistics and values, which change no bit of it.
-#include "train/taps.hpp"
+#include "program/runtime.hpp"
+#include "train/step/taps.hpp"
 
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"
@@ -88,9 +89,9 @@ TEST_CASE("taps are shown in every step and stored, and the training has the sam
     const std::string values = (tapped.folder.path() / "values").string();
     std::vector<std::vector<double>> means;
     TrainerEvents events;
-    events.step = [&](const hk_train_step& report) {
-        REQUIRE(report.tap_count == 1);
-        CHECK(std::string(report.taps[0].name.data, report.taps[0].name.size) == "generator.points");
+    events.step = [&](const train::StepRecord& report) {
+        REQUIRE(report.taps.size() == 1);
+        CHECK(report.taps[0].name == "generator.points");
         CHECK(report.taps[0].elements == 6); // 3 rows of 2
         means.push_back(
             {report.taps[0].mean, report.taps[0].deviation, report.taps[0].minimum, report.taps[0].maximum});

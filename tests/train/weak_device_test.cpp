@@ -5,8 +5,9 @@
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
-#include "infer/open_model.hpp"
-#include "train/recipe_file.hpp"
+#include "infer/open/open_model.hpp"
+#include "program/runtime.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include "program/harness.hpp"
@@ -91,7 +92,7 @@ Trained trained(const Device& device) {
     const Place place;
     Trained result;
     TrainerEvents events;
-    events.step = [&](const hk_train_step& step) { result.losses.push_back(step.loss); };
+    events.step = [&](const train::StepRecord& step) { result.losses.push_back(step.loss); };
     {
         auto run = TrainingRun::create(place.recipe(), place.registry, *bench, {}, events, Purpose::train);
         REQUIRE_MESSAGE(run.ok(), run.message());

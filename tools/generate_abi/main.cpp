@@ -8,9 +8,9 @@
 //   plugins/sdk/zig/operations.zig           the operations for Zig
 //   plugins/reference/*.md                   the reference pages
 //   engine/plugin/abi_layout.txt             every struct, member and slot
-//   engine/plugin/table_slots.inc            what the loader requires of a plugin's function tables
-//   engine/plugin/first_sizes.inc            minimum sizes of a plugin's data structs
-//   engine/plugin/rules.inc, traced.inc      rules and functions, for traces that report them
+//   engine/plugin/instances/table_slots.inc  what the loader requires of a plugin's function tables
+//   engine/plugin/host/first_sizes.inc        minimum sizes of a plugin's data structs
+//   engine/plugin/trace/rules.inc, traced.inc rules and functions, for traces that report them
 //   engine/graph/operation_table.inc         the engine's table
 // The results are committed; a test runs this again and fails if they differ.
 #include "description.hpp"
@@ -71,10 +71,10 @@ std::vector<std::pair<fs::path, std::string>> files_of(const Description& d) {
     files.emplace_back("plugins/sdk/zig/hekla_plugin.zig", zig_bindings(d));
     files.emplace_back("plugins/sdk/zig/operations.zig", zig_operations(d));
     files.emplace_back("engine/plugin/abi_layout.txt", layout(d));
-    files.emplace_back("engine/plugin/table_slots.inc", table_slots(d));
-    files.emplace_back("engine/plugin/first_sizes.inc", first_sizes(d));
-    files.emplace_back("engine/plugin/rules.inc", rule_table(d));
-    files.emplace_back("engine/plugin/traced.inc", traced_functions(d));
+    files.emplace_back("engine/plugin/instances/table_slots.inc", table_slots(d));
+    files.emplace_back("engine/plugin/host/first_sizes.inc", first_sizes(d));
+    files.emplace_back("engine/plugin/trace/rules.inc", rule_table(d));
+    files.emplace_back("engine/plugin/trace/traced.inc", traced_functions(d));
     files.emplace_back("engine/graph/operation_table.inc", engine_table(d.operations));
     return files;
 }

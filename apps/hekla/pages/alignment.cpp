@@ -1,10 +1,12 @@
 #include "pages/alignment.hpp"
+#include "program/runtime.hpp"
+#include "text/text_encoder.hpp"
 
 #include "attention.hpp"
 #include "generate/options.hpp"
-#include "infer/forward.hpp"
-#include "infer/open_model.hpp"
-#include "infer/prompt_fields.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/passes/forward.hpp"
+#include "infer/texts/prompt_fields.hpp"
 #include "pages/heat_map.hpp"
 
 #include <fmt/format.h>

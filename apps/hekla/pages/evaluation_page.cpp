@@ -4,10 +4,10 @@
 #include "pages/page.hpp"
 #include "pages/routing.hpp"
 
+#include "base/curves.hpp"
 #include "base/file.hpp"
 #include "base/markup.hpp"
 #include "score/classification.hpp"
-#include "train/report.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -80,8 +80,8 @@ std::string class_tables(const ClassPairs& pairs) {
 std::string curves(const std::string& log_file) {
     const Result<std::string> text = read_file(log_file);
     if (!text.ok()) return {};
-    train::Curve loss{"training loss", "#9fb6c6", {}}, valid{"validation loss", "#b3402a", {}};
-    std::map<std::string, train::Curve> scores, losses, metrics; // of evaluations; of training steps, by name
+    Curve loss{"training loss", "#9fb6c6", {}}, valid{"validation loss", "#b3402a", {}};
+    std::map<std::string, Curve> scores, losses, metrics; // of evaluations; of training steps, by name
     std::istringstream lines(text.value());
     for (std::string line; std::getline(lines, line);) {
         const ordered_json record = ordered_json_or_null(line);
@@ -91,7 +91,7 @@ std::string curves(const std::string& log_file) {
             loss.points.emplace_back(step, record["loss"].get<double>());
         for (const auto& [key, value] : record.items()) {
             if (!key.starts_with("eval_") || key == "eval_seconds" || !value.is_number()) continue;
-            train::Curve& curve = key == "eval_loss" ? valid : scores[key.substr(5)];
+            Curve& curve = key == "eval_loss" ? valid : scores[key.substr(5)];
             curve.points.emplace_back(step, value.get<double>());
         }
         for (const auto& [key, named] : {std::pair("losses", &losses), std::pair("metrics", &metrics)}) {
@@ -102,23 +102,23 @@ std::string curves(const std::string& log_file) {
         }
     }
     std::string out;
-    std::vector<train::Curve> all{loss, valid};
+    std::vector<Curve> all{loss, valid};
     constexpr const char* kColors[] = {"#3d8f5f", "#8a56a8", "#b08a1e", "#4a4a4a"};
     for (auto& [name, curve] : losses) {
         curve.name = "training loss " + name;
         curve.color = kColors[all.size() % std::size(kColors)];
         all.push_back(curve);
     }
-    if (!loss.points.empty() || !valid.points.empty()) out += train::curve_svg("Loss", all);
+    if (!loss.points.empty() || !valid.points.empty()) out += curve_svg("Loss", all);
     for (auto& [name, curve] : metrics) {
         curve.name = "training " + name;
         curve.color = "#3d8f5f";
-        out += train::curve_svg(curve.name, {curve});
+        out += curve_svg(curve.name, {curve});
     }
     for (auto& [name, curve] : scores) {
         curve.name = name;
         curve.color = "#0b6e99";
-        if (curve.points.size() > 1) out += train::curve_svg(name, {curve});
+        if (curve.points.size() > 1) out += curve_svg(name, {curve});
     }
     return out;
 }
@@ -129,9 +129,9 @@ std::string group_section(const EvaluationPage& page) {
     if (page.group.empty() || groups.empty()) return {};
     std::string out;
     if (const auto numbers = group_numbers(groups); numbers && groups.size() > 1) {
-        train::Curve curve{"share of correct examples", "#0b6e99", {}};
+        Curve curve{"share of correct examples", "#0b6e99", {}};
         for (std::size_t i = 0; i < groups.size(); ++i) curve.points.emplace_back((*numbers)[i], groups[i].correct);
-        out += train::curve_svg("Correct, by " + page.group, {curve}, page.group);
+        out += curve_svg("Correct, by " + page.group, {curve}, page.group);
     }
     out += "<table><tr><th>" + escape_markup(page.group) + "</th><th>examples</th><th>correct</th></tr>";
     for (const Group& group : groups)

@@ -1,8 +1,10 @@
 // hekla adapter combine: one LoRA adapter from several, as PEFT's add_weighted_adapter makes it.
 #include "adapted_model.hpp"
 #include "command.hpp"
+#include "infer/adapters/adapter_use.hpp"
 #include "lora/combination.hpp"
 #include "lora_model.hpp"
+#include "model/folder.hpp"
 
 #include <algorithm>
 #include <cmath>

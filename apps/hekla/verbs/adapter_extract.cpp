@@ -1,12 +1,13 @@
 // hekla adapter extract: LoRA from the difference of two models, by singular value decompositions.
 #include "base/json.hpp"
 #include "command.hpp"
-#include "infer/model.hpp"
-#include "infer/peft_adapter.hpp"
-#include "infer/weights_folder.hpp"
+#include "infer/adapters/peft_adapter.hpp"
+#include "infer/open/model.hpp"
+#include "infer/open/weights_folder.hpp"
 #include "lora_model.hpp"
+#include "model/folder.hpp"
 #include "output.hpp"
-#include "plugin/model_names.hpp"
+#include "plugin/composition/model_names.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,11 @@
 #include "adapted_model.hpp"
 #include "base/json.hpp"
 #include "command.hpp"
-#include "infer/read_adapter.hpp"
-#include "infer/weights_folder.hpp"
+#include "infer/adapters/adapter_folder.hpp"
+#include "infer/adapters/adapter_use.hpp"
+#include "infer/adapters/read_adapter.hpp"
+#include "infer/open/weights_folder.hpp"
+#include "model/folder.hpp"
 #include "output.hpp"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "base/file.hpp"
 #include "model/safetensors.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/training_run.hpp"
 
 #include <filesystem>

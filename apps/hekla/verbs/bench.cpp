@@ -2,19 +2,22 @@
 #include "bench_case.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 
+#include "base/host.hpp"
 #include "base/philox.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
 #include "graph/builder.hpp"
 #include "program/lowering/matmul_kernels.hpp"
 #include "program/program_bench.hpp"
-#include "train/initialize.hpp"
-#include "train/loss_counts.hpp"
-#include "train/optimizer.hpp"
-#include "train/report.hpp"
-#include "train/step_runner.hpp"
-#include "train/training_graph.hpp"
+#include "train/start/initialize.hpp"
+#include "train/step/loss_counts.hpp"
+#include "train/step/step_runner.hpp"
+#include "train/step/training_graph.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -25,7 +28,6 @@
 #include <map>
 #include <set>
 #include <span>
-#include <sys/resource.h>
 #include <tuple>
 
 namespace hekla::app {
@@ -358,8 +360,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     j["steps"] = times.size();
     j["compile_s"] = rounded(compile_seconds, 100.0);
     j["memory_bytes"] = program->memory_plan().total();
-    rusage usage{};
-    if (getrusage(RUSAGE_SELF, &usage) == 0) j["peak_resident_bytes"] = int64_t{usage.ru_maxrss} * 1024;
+    if (const uint64_t peak = peak_memory_bytes(); peak > 0) j["peak_resident_bytes"] = peak;
     j["recompute"] = recompute;
     if (c.lora()) {
         int64_t trained = 0;

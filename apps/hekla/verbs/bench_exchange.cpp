@@ -4,7 +4,7 @@
 #include "output.hpp"
 
 #include "base/file.hpp"
-#include "base/size_text.hpp"
+#include "base/number_text.hpp"
 #include "base/stopwatch.hpp"
 #include "exchange/communicator.hpp"
 #include "exchange/thread_communicator.hpp"

@@ -4,7 +4,7 @@
 #include "help/completions.hpp"
 #include "help/reference.hpp"
 #include "output.hpp"
-#include "train/recipe_sections.hpp"
+#include "train/recipe/recipe_sections.hpp"
 
 namespace hekla::app {
 

@@ -2,12 +2,13 @@
 #include "base/json.hpp"
 #include "command.hpp"
 #include "gguf_model.hpp"
+#include "model/folder.hpp"
 #include "output.hpp"
 #include "stored_model.hpp"
 
 #include "model/finite.hpp"
 #include "model/staged_folder.hpp"
-#include "plugin/record.hpp"
+#include "plugin/composition/record.hpp"
 
 #include <algorithm>
 #include <charconv>

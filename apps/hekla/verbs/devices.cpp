@@ -2,14 +2,17 @@
 // what is wrong.
 #include "command.hpp"
 #include "output.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 
+#include "base/number_text.hpp"
 #include "base/philox.hpp"
 #include "gpu/driver_advice.hpp"
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
 #include "program/lowering/half.hpp"
 #include "program/program_bench.hpp"
-#include "train/report.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -355,7 +358,7 @@ int run_doctor(const Globals& globals, bool json) {
     doctor.number("gpt2_124m_tokens_per_s", model_speed / per_token);
     doctor.good("GPT-2 124M",
                 fmt::format("trains at most {} tokens/s here (estimated: its matmuls reach {:.1f} GFLOP/s)",
-                            train::grouped(model_speed / per_token), model_speed / 1e9));
+                            grouped(model_speed / per_token), model_speed / 1e9));
     return doctor.finish();
 }
 

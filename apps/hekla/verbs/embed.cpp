@@ -8,7 +8,7 @@
 #include "word_vectors.hpp"
 
 #include "base/file.hpp"
-#include "infer/weights_folder.hpp"
+#include "infer/open/weights_folder.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,14 @@
 #include "verbs/eval_tasks.hpp"
+#include "program/runtime.hpp"
+#include "program/runtime_source.hpp"
 
 #include "base/file.hpp"
 #include "base/installed_path.hpp"
 #include "base/stopwatch.hpp"
 #include "harness/results.hpp"
 #include "harness/task_file.hpp"
-#include "infer/chat.hpp"
-#include "infer/open_model.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/texts/chat.hpp"
 #include "output.hpp"
 #include "training_progress.hpp"
 

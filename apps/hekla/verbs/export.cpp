@@ -2,7 +2,7 @@
 #include "command.hpp"
 #include "output.hpp"
 
-#include "infer/exported_model.hpp"
+#include "infer/exported/exported_model.hpp"
 
 #include <cstdio>
 #include <fmt/ranges.h>

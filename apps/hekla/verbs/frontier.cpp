@@ -3,14 +3,15 @@
 #include "frontier_chart.hpp"
 #include "output.hpp"
 #include "sampled_completions.hpp"
+#include "text/text_encoder.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "infer/likelihood.hpp"
-#include "infer/open_model.hpp"
-#include "infer/prompt_style.hpp"
-#include "train/recipe_file.hpp"
-#include "train/recipe_rollouts.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/passes/likelihood.hpp"
+#include "infer/texts/prompt_style.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/recipe/recipe_rollouts.hpp"
 
 #include <algorithm>
 #include <cmath>

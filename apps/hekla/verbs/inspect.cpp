@@ -2,20 +2,22 @@
 #include "attention.hpp"
 #include "command.hpp"
 #include "described.hpp"
+#include "graph/output.hpp"
+#include "model/folder.hpp"
 #include "model_cost.hpp"
 #include "output.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/number_text.hpp"
 #include "graph/svg.hpp"
 #include "graph/text.hpp"
-#include "infer/exported_model.hpp"
+#include "infer/exported/exported_model.hpp"
 #include "model/checkpoint.hpp"
 #include "model/model_path.hpp"
-#include "plugin/named_model.hpp"
-#include "train/recipe_file.hpp"
-#include "train/report.hpp"
-#include "train/training_graph.hpp"
+#include "plugin/composition/named_model.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -71,8 +73,8 @@ Result<std::string> weights_text(const model::Weights& weights) {
         out += fmt::format("  {:<{}}  {:<5} {:<20} {:>10}\n", tensor.name, widest, model::name_of(tensor.dtype),
                            model::format_dims(tensor.dims), size_text(tensor.bytes.size()));
     HK_ASSIGN(const int64_t elements, elements_in(weights));
-    out += fmt::format("{} tensors, {} numbers, {}\n", weights.tensors().size(),
-                       train::grouped(static_cast<double>(elements)), size_text(weights.byte_count()));
+    out += fmt::format("{} tensors, {} numbers, {}\n", weights.tensors().size(), grouped(static_cast<double>(elements)),
+                       size_text(weights.byte_count()));
     return out;
 }
 
@@ -202,8 +204,8 @@ std::string graph_text(const graph::Graph& graph, const std::string& title) {
         return x.first != y.first ? x.first > y.first : x.second < y.second;
     });
     std::string out = fmt::format("{}: {} nodes, {} parameters in {} tensors, hash {}\n", title, graph.nodes.size(),
-                                  train::grouped(static_cast<double>(parameter_count(graph))),
-                                  graph.parameters().size(), to_hex(graph::hash(graph)));
+                                  grouped(static_cast<double>(parameter_count(graph))), graph.parameters().size(),
+                                  to_hex(graph::hash(graph)));
     for (const graph::Node& node : graph.nodes)
         if (node.op == graph::Op::input)
             out += fmt::format("  field      {} {} {}\n", node.text("field"),
@@ -213,7 +215,7 @@ std::string graph_text(const graph::Graph& graph, const std::string& title) {
     for (const graph::Metric& metric : graph.metrics) out += fmt::format("  metric     {}\n", metric.name);
     std::size_t gradients = 0;
     for (const auto& [name, value] : graph.outputs) {
-        if (name.starts_with("grad."))
+        if (graph::output_of(graph::OutputKind::gradient, name))
             ++gradients;
         else
             out += fmt::format("  output     {} {}\n", name, graph.shape(value).text());

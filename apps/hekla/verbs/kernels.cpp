@@ -4,17 +4,20 @@
 #include "command.hpp"
 #include "fixture.hpp"
 #include "output.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 #include "training_progress.hpp"
 
 #include "base/file.hpp"
 #include "generate/decoder_program.hpp"
 #include "gpu/compiler_report.hpp"
-#include "infer/model_estimate.hpp"
-#include "infer/open_model.hpp"
-#include "train/optimizer.hpp"
-#include "train/recipe_file.hpp"
-#include "train/training_graph.hpp"
+#include "infer/open/model_estimate.hpp"
+#include "infer/open/open_model.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/step/training_graph.hpp"
 #include "train/training_run.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -142,7 +145,7 @@ Result<program::Estimate> estimate_of(const plugin::Registry& registry, const Ke
     }
     HK_ASSIGN(const train::Recipe recipe, train::read_recipe(a.recipe, a.overrides));
     HK_ASSIGN(const program::Target target, use_device());
-    HK_ASSIGN(const train::TrainingRun::Plan plan, train::TrainingRun::plan(recipe, registry, target, log, {}));
+    HK_ASSIGN(const train::TrainingPlan plan, train::TrainingRun::plan(recipe, registry, target, log, {}));
     return plan.estimate;
 }
 

@@ -7,8 +7,8 @@
 #include "base/file.hpp"
 #include "graph/taps.hpp"
 #include "graph/text.hpp"
-#include "plugin/compose.hpp"
-#include "train/training_graph.hpp"
+#include "plugin/composition/compose.hpp"
+#include "train/step/training_graph.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -3,16 +3,17 @@
 #include "command.hpp"
 #include "watched_files.hpp"
 
+#include "base/curves.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/number_text.hpp"
+#include "base/run_child.hpp"
 #include "base/shell_word.hpp"
 #include "check/check.hpp"
-#include "check/child.hpp"
 #include "graph/text.hpp"
 #include "model/safetensors.hpp"
 #include "model/weights.hpp"
-#include "train/recipe_file.hpp"
-#include "train/report.hpp"
+#include "train/recipe/recipe_file.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -114,16 +115,16 @@ private:
     }
 
     // Runs a shell command in the plugin's folder.
-    Result<check::ChildResult> run(const std::string& command, double seconds) const {
-        return check::run_child({"/bin/sh", "-c", fmt::format("cd {} && {}", shell_word(folder_.string()), command)},
-                                {.seconds = seconds});
+    Result<ChildResult> run(const std::string& command, double seconds) const {
+        return run_child({"/bin/sh", "-c", fmt::format("cd {} && {}", shell_word(folder_.string()), command)},
+                         {.seconds = seconds});
     }
 
     Status build() {
         HK_ASSIGN(const std::string command, build_command());
-        HK_ASSIGN(const check::ChildResult built, run(command, kBuildSeconds));
+        HK_ASSIGN(const ChildResult built, run(command, kBuildSeconds));
         if (built.status == 0) {
-            fmt::print("built in {}\n", train::duration_text(built.seconds));
+            fmt::print("built in {}\n", duration_text(built.seconds));
             return {};
         }
         return failed_precondition(fmt::format("the build failed:\n{}{}", built.out, built.error));
@@ -178,7 +179,7 @@ private:
 
     Status describe(Version& now) {
         const std::string command = shell({"inspect", recipe_.string(), "--graph", "text"});
-        HK_ASSIGN(const check::ChildResult described, run(command, kDescribeSeconds));
+        HK_ASSIGN(const ChildResult described, run(command, kDescribeSeconds));
         if (described.status != 0)
             return failed_precondition(fmt::format("the graph cannot be described: {}", described.error));
         now.graph = described.out;
@@ -188,7 +189,7 @@ private:
     Status trained(const std::vector<std::string>& overrides) const {
         std::vector<std::string> arguments{"train", recipe_.string()};
         arguments.insert(arguments.end(), overrides.begin(), overrides.end());
-        HK_ASSIGN(const check::ChildResult ran, run(shell(arguments), kTrainSeconds));
+        HK_ASSIGN(const ChildResult ran, run(shell(arguments), kTrainSeconds));
         if (ran.status == 0) return {};
         return failed_precondition(fmt::format("training failed: {}", ran.error));
     }
@@ -270,11 +271,10 @@ private:
             fmt::print("{:>8} {:>12} {:>12.4f}\n", step,
                        at < last_.losses.size() ? fmt::format("{:.4f}", last_.losses[at].second) : "-", loss);
         }
-        std::vector<train::Curve> curves{{"this version", "#0b6e99", now.losses}};
+        std::vector<Curve> curves{{"this version", "#0b6e99", now.losses}};
         if (!last_.losses.empty()) curves.push_back({"last version", "#9fb6c6", last_.losses});
         const fs::path picture = kept_ / "loss.svg";
-        if (const Status drawn = write_file_atomically(picture, train::curve_svg("Loss of two versions", curves));
-            drawn.ok())
+        if (const Status drawn = write_file_atomically(picture, curve_svg("Loss of two versions", curves)); drawn.ok())
             fmt::print("{}\n", picture.string());
         std::fflush(stdout);
     }

@@ -9,7 +9,7 @@
 #include "base/read_only_arena.hpp"
 #include "base/sha256.hpp"
 #include "check/check.hpp"
-#include "plugin/version_range.hpp"
+#include "plugin/registry/version_range.hpp"
 
 #include <algorithm>
 #include <cstdio>

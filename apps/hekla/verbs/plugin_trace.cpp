@@ -2,7 +2,7 @@
 #include "command.hpp"
 
 #include "base/file.hpp"
-#include "plugin/trace.hpp"
+#include "plugin/trace/trace.hpp"
 
 #include <cerrno>
 #include <cstdio>

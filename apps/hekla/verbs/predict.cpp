@@ -6,7 +6,7 @@
 #include "output.hpp"
 #include "pages/evaluation_page.hpp"
 #include "seeds.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "verbs/eval_tasks.hpp"
 
 #include <algorithm>

@@ -2,11 +2,12 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "sampled_completions.hpp"
+#include "text/text_encoder.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "infer/open_model.hpp"
-#include "infer/prompt_style.hpp"
+#include "infer/open/open_model.hpp"
+#include "infer/texts/prompt_style.hpp"
 
 #include <algorithm>
 #include <cmath>

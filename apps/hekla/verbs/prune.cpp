@@ -7,12 +7,12 @@
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
-#include "train/prune_weights.hpp"
-#include "train/recipe_adapters.hpp"
-#include "train/recipe_file.hpp"
-#include "train/resume_check.hpp"
-#include "train/run_folder.hpp"
+#include "train/recipe/recipe_adapters.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/run/resume_check.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/training_run.hpp"
+#include "train/update/prune_weights.hpp"
 
 #include <cmath>
 #include <cstdio>

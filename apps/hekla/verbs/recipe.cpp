@@ -2,7 +2,7 @@
 #include "command.hpp"
 #include "output.hpp"
 
-#include "train/recipe_reference.hpp"
+#include "train/recipe/recipe_reference.hpp"
 
 namespace hekla::app {
 namespace {

@@ -5,13 +5,14 @@
 #include "described.hpp"
 #include "non_finite.hpp"
 #include "output.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
 
 #include "base/file.hpp"
 #include "model/checkpoint.hpp"
 #include "model/weights.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 #include "train/replay.hpp"
-#include "train/report.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,11 +9,11 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/number_text.hpp"
 #include "hekla/plan.h"
 #include "scaling/fit_json.hpp"
-#include "train/recipe_file.hpp"
-#include "train/report.hpp"
-#include "train/resume_check.hpp"
+#include "train/recipe/recipe_file.hpp"
+#include "train/run/resume_check.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -152,9 +152,9 @@ int run_predict(const PredictionArguments& a) {
         std::printf("%s\n", j.dump().c_str());
         return kDone;
     }
-    fmt::printf("%s parameters%s, %s tokens, %.3g FLOPs%s\nloss %.4f%s\n",
-                train::grouped(std::round(at.parameters)).c_str(), fit->without_embeddings ? " without embeddings" : "",
-                train::grouped(std::round(at.tokens)).c_str(), flops, best ? ", the best for as many" : "", at.loss,
+    fmt::printf("%s parameters%s, %s tokens, %.3g FLOPs%s\nloss %.4f%s\n", grouped(std::round(at.parameters)).c_str(),
+                fit->without_embeddings ? " without embeddings" : "", grouped(std::round(at.tokens)).c_str(), flops,
+                best ? ", the best for as many" : "", at.loss,
                 ranged ? fmt::format(", with a probability of 95 % {:.4f} to {:.4f}", range.low, range.high).c_str()
                        : "");
     return kDone;
@@ -275,9 +275,8 @@ private:
         const Result<train::Recipe> recipe = train::read_recipe(ladder_.recipe, overrides);
         if (!recipe.ok()) return fail(recipe.status());
         progress.logging_steps = recipe->train.logging_steps;
-        progress.line(fmt::format("{}: {} parameters, {} tokens, {:.3g} FLOPs, {}", run.name,
-                                  train::grouped(size.parameters),
-                                  train::grouped(static_cast<double>(steps.value() * size.tokens_per_step)),
+        progress.line(fmt::format("{}: {} parameters, {} tokens, {:.3g} FLOPs, {}", run.name, grouped(size.parameters),
+                                  grouped(static_cast<double>(steps.value() * size.tokens_per_step)),
                                   size.flops * static_cast<double>(steps.value()), folder(run).string()));
         const std::vector<hk_string> given = host_strings(overrides);
         const hk_train_options options = training_options(ladder_.recipe, given, progress);
@@ -318,8 +317,8 @@ private:
             return invalid_argument(fmt::format("{}: '{}' trains on {} tokens, and the training data has {}: repeated "
                                                 "data bends a scaling law; use more "
                                                 "data, or set repeat_data = true",
-                                                ladder_.file, run.name, train::grouped(static_cast<double>(run.tokens)),
-                                                train::grouped(static_cast<double>(size.tokens_of_data))));
+                                                ladder_.file, run.name, grouped(static_cast<double>(run.tokens)),
+                                                grouped(static_cast<double>(size.tokens_of_data))));
         return run.tokens / size.tokens_per_step;
     }
 
@@ -339,9 +338,9 @@ int list_runs(LadderTraining& training, const Ladder& ladder) {
         if (const int code = training.plan(run, size); code != kDone) return code;
         const double flops = size.flops * static_cast<double>(run.tokens / size.tokens_per_step);
         sum += flops;
-        fmt::printf("%-24s %12s %12s %12s %10.3g%s\n", run.name.c_str(), train::grouped(size.parameters).c_str(),
-                    train::grouped(size.without_embeddings).c_str(),
-                    train::grouped(static_cast<double>(run.tokens)).c_str(), flops, run.target ? "  target" : "");
+        fmt::printf("%-24s %12s %12s %12s %10.3g%s\n", run.name.c_str(), grouped(size.parameters).c_str(),
+                    grouped(size.without_embeddings).c_str(), grouped(static_cast<double>(run.tokens)).c_str(), flops,
+                    run.target ? "  target" : "");
     }
     fmt::printf("%-24s %12s %12s %12s %10.3g\n", "all", "", "", "", sum);
     return kDone;

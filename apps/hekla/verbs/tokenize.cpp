@@ -4,13 +4,14 @@
 #include "training_progress.hpp"
 
 #include "base/file.hpp"
+#include "base/host.hpp"
+#include "base/number_text.hpp"
 #include "base/printable.hpp"
 #include "data/corpus.hpp"
 #include "data/text_files.hpp"
 #include "model/staged_folder.hpp"
 #include "text/text_encoder.hpp"
 #include "text/tokenizer_trainer.hpp"
-#include "train/report.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -22,7 +23,6 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 namespace hekla::app {
 namespace {
@@ -194,7 +194,7 @@ int run_decode(const TokenizeArguments& a) {
         return kDone;
     }
     std::fwrite(text.data(), 1, text.size(), stdout);
-    if (::isatty(STDOUT_FILENO) == 1 && !text.ends_with('\n')) std::printf("\n"); // a pipe gets only the text
+    if (is_terminal(stdout) && !text.ends_with('\n')) std::printf("\n"); // a pipe gets only the text
     return kDone;
 }
 
@@ -242,8 +242,8 @@ int run_inspect(const TokenizeArguments& a) {
         std::printf("%s\n", json_line(j).c_str());
         return kDone;
     }
-    fmt::print("{}: {}, {} tokens, hash {}\n", a.tokenizer, tokenizer.kind(),
-               train::grouped(tokenizer.vocabulary_size()), j["hash"].get<std::string>());
+    fmt::print("{}: {}, {} tokens, hash {}\n", a.tokenizer, tokenizer.kind(), grouped(tokenizer.vocabulary_size()),
+               j["hash"].get<std::string>());
     for (const auto& token : j["special"])
         fmt::print("  special {:>6}  {}{}\n", token["id"].get<int32_t>(), printable(token["token"].get<std::string>()),
                    token["roles"].empty()
@@ -252,9 +252,8 @@ int run_inspect(const TokenizeArguments& a) {
     for (const auto& token : j["longest"])
         fmt::print("  long    {:>6}  {}\n", token["id"].get<int32_t>(), json_line(token["text"]));
     if (j.contains("text"))
-        fmt::print("text: {} bytes, {} tokens, {:.2f} bytes per token\n",
-                   train::grouped(j["text"]["bytes"].get<double>()), train::grouped(j["text"]["tokens"].get<double>()),
-                   j["text"]["bytes_per_token"].get<double>());
+        fmt::print("text: {} bytes, {} tokens, {:.2f} bytes per token\n", grouped(j["text"]["bytes"].get<double>()),
+                   grouped(j["text"]["tokens"].get<double>()), j["text"]["bytes_per_token"].get<double>());
     return kDone;
 }
 
@@ -271,7 +270,7 @@ int run_add(const TokenizeArguments& a) {
                     json_line({{"tokenizer", a.output}, {"vocabulary_size", more.value()->vocabulary_size()}}).c_str());
         return kDone;
     }
-    fmt::print("{}: {} tokens, {} of them new\n", a.output, train::grouped(more.value()->vocabulary_size()),
+    fmt::print("{}: {} tokens, {} of them new\n", a.output, grouped(more.value()->vocabulary_size()),
                more.value()->vocabulary_size() - opened.value()->vocabulary_size());
     return kDone;
 }
@@ -320,7 +319,7 @@ int run_speed(const TokenizeArguments& a) {
         return kDone;
     }
     fmt::print("{}: {:.1f} MB/s on one thread ({:.2f} MB, {} tokens, median of {} runs)\n", opened.value()->kind(),
-               median, megabytes, train::grouped(static_cast<double>(tokens)), rates.size());
+               median, megabytes, grouped(static_cast<double>(tokens)), rates.size());
     return kDone;
 }
 

@@ -7,7 +7,7 @@
 #include "training_progress.hpp"
 
 #include "gpu/device.hpp"
-#include "train/recipe_file.hpp"
+#include "train/recipe/recipe_file.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -139,6 +139,7 @@ int run_process(const Globals& globals, const TrainArguments& a, const train::Re
     const Result<std::vector<std::string>> devices = devices_of(globals, a, job);
     if (!devices.ok()) return job.fail(devices.status());
     if (const Status connected = job.connect(devices->size()); !connected.ok()) return job.fail(connected);
+    if (!job.leads()) leave_interrupts_to_another(); // a launcher passes a signal on to all: rank 0 stops the training
     std::vector<const hk_communicator*> communicators;
     for (const hk_communicator& one : job.communicators()) communicators.push_back(&one);
     Progress progress;

@@ -3,12 +3,15 @@
 #include "bisect.hpp"
 #include "command.hpp"
 #include "comparison.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "program/host_tensor.hpp"
 #include "program/lowering/optimizer.hpp"
-#include "train/optimizer.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <algorithm>
 #include <chrono>

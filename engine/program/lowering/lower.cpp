@@ -1,5 +1,6 @@
 #include "program/lowering/lower.hpp"
 
+#include "graph/output.hpp"
 #include "program/lowering/chain.hpp"
 #include "program/lowering/choose.hpp"
 #include "program/lowering/concat.hpp"
@@ -104,7 +105,7 @@ LowerNode family_of(Op op) {
 // The values that the caller requested, by name, checked.
 struct Wanted {
     std::vector<std::pair<std::string, graph::ValueId>> outputs;
-    std::vector<std::pair<std::string, graph::ValueId>> gradients; // without "grad."
+    std::vector<std::pair<std::string, graph::ValueId>> gradients; // by parameter
     std::vector<std::pair<std::string, graph::ValueId>> states;    // state name -> value
     std::vector<std::pair<std::string, graph::ValueId>> sums;      // state name -> value that is added
     std::vector<std::pair<std::string, graph::ValueId>> updates;   // of CompileOptions::store_updates, in their order
@@ -112,13 +113,14 @@ struct Wanted {
 
 std::optional<graph::ValueId> find_output(const graph::Graph& graph, const std::string& name) {
     if (const auto it = graph.outputs.find(name); it != graph.outputs.end()) return it->second;
+    using graph::output_name, graph::OutputKind;
     for (std::size_t i = 0; i < graph.losses.size(); ++i) {
-        if (name == fmt::format("loss_sum.{}", i)) return graph.losses[i].sum;
-        if (name == fmt::format("loss_count.{}", i)) return graph.losses[i].count;
+        if (name == output_name(OutputKind::loss_sum, i)) return graph.losses[i].sum;
+        if (name == output_name(OutputKind::loss_count, i)) return graph.losses[i].count;
     }
     for (const graph::Metric& metric : graph.metrics) {
-        if (name == "metric_sum." + metric.name) return metric.sum;
-        if (name == "metric_count." + metric.name) return metric.count;
+        if (name == output_name(OutputKind::metric_sum, metric.name)) return metric.sum;
+        if (name == output_name(OutputKind::metric_count, metric.name)) return metric.count;
     }
     return std::nullopt;
 }
@@ -135,10 +137,8 @@ Result<Wanted> find_wanted(const graph::Graph& graph, const CompileOptions& opti
         }
         wanted.outputs.emplace_back(name, *value);
     }
-    constexpr std::string_view kGradient = "grad.";
     if (options.gradients != Gradients::ignore)
-        for (const auto& [name, value] : graph.outputs)
-            if (name.starts_with(kGradient)) wanted.gradients.emplace_back(name.substr(kGradient.size()), value);
+        wanted.gradients = graph::outputs_of(graph, graph::OutputKind::gradient);
     for (const auto& [name, state] : options.state_outputs) {
         const auto value = find_output(graph, name);
         if (!value)

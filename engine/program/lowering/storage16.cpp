@@ -2,6 +2,7 @@
 
 #include "graph/buffer_update.hpp"
 #include "graph/fuse.hpp"
+#include "graph/output.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/pointwise.hpp"
 
@@ -51,7 +52,8 @@ template<class Reads, class IsView, class Counted>
 std::vector<bool> read_only_by(const graph::Graph& graph, Reads&& reads, IsView&& is_view, Counted&& counted) {
     std::vector<bool> readable(graph.values.size(), true);
     for (const auto& [name, value] : graph.outputs)
-        if (name.starts_with("grad.") || name.starts_with(graph::kBufferUpdate))
+        if (graph::output_of(graph::OutputKind::gradient, name) ||
+            graph::output_of(graph::OutputKind::buffer_update, name))
             readable[value] = false; // gradients of parameters and updates of buffers are float32
     for (graph::NodeId id = static_cast<graph::NodeId>(graph.nodes.size()); id-- > 0;) {
         const graph::Node& node = graph.nodes[id];

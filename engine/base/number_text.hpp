@@ -1,0 +1,13 @@
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hekla {
+
+std::string size_text(uint64_t bytes);     // "512 B", "3.2 MiB"
+std::string duration_text(double seconds); // "41 ms", "3.2 s", "1:20", "2:03:04"
+std::string grouped(double number);        // 18700 -> "18,700"
+
+} // namespace hekla

@@ -1,0 +1,98 @@
+#include "plugin/trace/trace_rules.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <optional>
+
+namespace hekla::plugin::trace {
+
+namespace {
+
+bool is_text(hk_string s) { return (s.data != nullptr || s.size == 0) && is_utf8(view(s)); }
+
+} // namespace
+
+void check_text(hk_string s) {
+    if (s.data == nullptr && s.size > 0)
+        report_broken("abi.1", fmt::format("a string is a null pointer with a size of {}", s.size));
+    else if (!is_text(s))
+        report_broken("abi.1", fmt::format("{} is not UTF-8", quoted_text(view(s))));
+}
+
+void check_dims(const char* what, const int64_t* dims, uint32_t rank) {
+    if (rank > HK_MAX_RANK || (rank > 0 && dims == nullptr))
+        return report_broken("graph.4", fmt::format("{}: a rank of {}, or no dimensions", what, rank));
+    double elements = 1;
+    for (uint32_t i = 0; i < rank; ++i) {
+        if (dims[i] < 0) report_broken("graph.4", fmt::format("{}: dimension {} is {}", what, i, dims[i]));
+        elements *= static_cast<double>(std::max<int64_t>(dims[i], 0));
+    }
+    if (elements > 0x1p46) report_broken("graph.4", fmt::format("{}: {} elements", what, elements));
+}
+
+void check_name(const char* what, hk_string name) {
+    if (name.size == 0 || !is_text(name))
+        report_broken("graph.5", fmt::format("{} of the name {}", what, quoted_text(view(name))));
+}
+
+void check_numbers(const char* what, const int64_t* dims, uint32_t rank, const double* values) {
+    if (values == nullptr || rank > HK_MAX_RANK || (rank > 0 && dims == nullptr)) return;
+    int64_t count = 1;
+    for (uint32_t i = 0; i < rank; ++i) {
+        if (dims[i] < 0 || (dims[i] > 0 && count > (int64_t{1} << 46) / dims[i])) return;
+        count *= dims[i];
+    }
+    for (int64_t i = 0; i < count; ++i)
+        if (std::isnan(values[i])) return report_broken("graph.6", fmt::format("{}: value {} is NaN", what, i));
+}
+
+BuilderState* state_of(const hk_builder* builder, std::string_view function) {
+    Trace& t = *current_trace();
+    std::unique_lock hold(t.lock);
+    const auto found = t.builders.find(builder);
+    if (found == t.builders.end()) {
+        hold.unlock();
+        report_broken("graph.8",
+                      fmt::format("{}() with a builder whose build call is over; it is not carried out", function));
+        return nullptr;
+    }
+    BuilderState* state = &found->second;
+    const bool other = state->thread != std::this_thread::get_id();
+    hold.unlock();
+    if (other) report_broken("abi.9", fmt::format("{}() from another thread than the build call's", function));
+    return state;
+}
+
+void check_value(const BuilderState& state, hk_value value, std::string_view function) {
+    if (value != 0 && !state.values.contains(value))
+        report_broken("graph.3",
+                      fmt::format("{}() with the value {}, which this builder did not give", function, value));
+}
+
+void check_not_in_gradient(const BuilderState& state, const char* function) {
+    if (state.in_gradient) report_broken("operation.7", fmt::format("{}() in a gradient", function));
+}
+
+uint32_t check_description(const hk_operation_description* given) {
+    const std::optional<hk_operation_description> d = struct_of(given);
+    if (!d) {
+        report_broken("abi.5", "a description that is null or whose struct_size is not possible");
+        return 0;
+    }
+    if (d->reserved != 0) report_broken("abi.8", "a description whose reserved member is not 0");
+    const auto check = [](std::string_view name) {
+        const bool good = !name.empty() && name[0] >= 'a' && name[0] <= 'z' && std::ranges::all_of(name, [](char c) {
+            return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+        });
+        if (!good) report_broken("operation.4", fmt::format("the name {}", quoted_text(name)));
+    };
+    for (uint32_t i = 0; d->inputs != nullptr && i < std::min(d->input_count, 256u); ++i)
+        if (const std::optional<hk_operation_input> input = struct_at(d->inputs, i)) check(view(input->name));
+    for (uint32_t i = 0; d->attributes != nullptr && i < std::min(d->attribute_count, 256u); ++i)
+        if (const std::optional<hk_operation_attribute> a = struct_at(d->attributes, i)) check(view(a->name));
+    for (uint32_t i = 0; d->outputs != nullptr && i < std::min(d->output_count, 256u); ++i) check(view(d->outputs[i]));
+    return d->local_size;
+}
+
+} // namespace hekla::plugin::trace
