@@ -58,8 +58,9 @@ using Verbs = std::vector<Verb>;
 // Each is defined in its own file.
 void add_train(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_prune(CLI::App& app, const Globals& globals, Verbs& verbs);
-void add_scale(CLI::App& app, const Globals& globals, Verbs& verbs);   // scale run, fit, predict, table
-void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs); // eval, predict
+void add_scale(CLI::App& app, const Globals& globals, Verbs& verbs); // scale run, fit, predict, table
+void add_eval(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_preferences(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_frontier(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
@@ -85,7 +86,8 @@ void add_adapter_extract(CLI::App& adapter, const Globals& globals, Verbs& verbs
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_export(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
-void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
+void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_diff(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay_calls(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_recipe(CLI::App& app, Verbs& verbs);     // recipe keys
 void add_completion(CLI::App& app, Verbs& verbs); // completion, reference

@@ -3,9 +3,8 @@
 #include "program/program.hpp"
 #include "program/runtime.hpp"
 
-#include "base/json.hpp"
+#include "infer/open/model.hpp"
 #include "model/folder.hpp"
-#include "plugin/composition/named_model.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
 #include "train/run/run_data.hpp"
@@ -94,19 +93,7 @@ Result<Described> describe_folder(const plugin::Registry& registry, const fs::pa
                                   int64_t length, const Log& log) {
     HK_ASSIGN(const model::ModelFolder opened, model::ModelFolder::open(folder));
     Described d;
-    plugin::CompositionSpec spec;
-    spec.file = (opened.path() / "config.json").string();
-    HK_ASSIGN(spec.config, parse_json_object(opened.config_json(), spec.file));
-    spec.refuse_unknown_keys = false;
-    HK_ASSIGN(const plugin::NamedModel named, plugin::named_model(registry, spec.config, spec.file));
-    spec.config.erase("hekla");
-    spec.architecture = named.architecture.provided->id;
-    if (named.reference != nullptr) {
-        spec.head = named.reference->head;
-        spec.head_config = named.reference->head_config.parse();
-        spec.objective = named.reference->objective;
-        spec.objective_config = named.reference->objective_config.parse();
-    }
+    HK_ASSIGN(const plugin::CompositionSpec spec, infer::stored_spec(registry, opened, {.objective = true}));
     HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, nullptr, log));
     if (spec.objective.empty()) {
         d.fields = {{"input_ids", graph::Kind::int32, {batch, length}}};

@@ -8,6 +8,7 @@
 #include "graph/simplify.hpp"
 #include "infer/adapters/peft_adapter.hpp"
 #include "infer/adapters/read_adapter.hpp"
+#include "infer/open/model.hpp"
 #include "infer/open/tensors.hpp"
 #include "model/text_part.hpp"
 #include "model/weights.hpp"
@@ -203,20 +204,14 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
 
 Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fixture& fixture, const Log& log) {
     FixtureModel m;
-    plugin::CompositionSpec spec;
-    spec.file = (fixture.folder / "config.json").string();
-    HK_ASSIGN(const plugin::NamedModel parts,
-              plugin::named_model(registry, fixture.config, spec.file, fixture.class_name));
+    const std::string file = (fixture.folder / "config.json").string();
+    HK_ASSIGN(const plugin::NamedModel parts, plugin::named_model(registry, fixture.config, file, fixture.class_name));
     m.reference = parts.reference;
-    spec.architecture = parts.architecture.provided->id;
-    spec.config = fixture.config;
-    spec.head = m.reference->head;
-    spec.head_config = m.reference->head_config.parse();
-    if (fixture.expected.contains("loss")) { // a batch without labels has outputs alone
-        spec.objective = m.reference->objective;
-        spec.objective_config = m.reference->objective_config.parse();
+    plugin::CompositionSpec spec = infer::class_spec(*parts.architecture.provided, *m.reference, fixture.config, file);
+    if (!fixture.expected.contains("loss")) { // a batch without labels has outputs alone
+        spec.objective.clear();
+        spec.objective_config = nlohmann::json::object();
     }
-    spec.refuse_unknown_keys = false;
     std::optional<infer::AdapterFolder> adapter;
     if (infer::is_adapter_folder(fixture.folder / kAdapterFolder)) {
         HK_ASSIGN(adapter, infer::read_adapter_folder(fixture.folder / kAdapterFolder));

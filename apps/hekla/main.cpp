@@ -74,6 +74,7 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_train(app, globals, verbs);
     add_prune(app, globals, verbs);
     add_scale(app, globals, verbs);
+    add_eval(app, globals, verbs);
     add_predict(app, globals, verbs);
     add_preferences(app, globals, verbs);
     add_frontier(app, globals, verbs);
@@ -87,6 +88,7 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_export(app, globals, verbs);
     add_batches(app, globals, verbs);
     add_replay(app, globals, verbs);
+    add_diff(app, globals, verbs);
     add_replay_calls(app, globals, verbs);
     add_recipe(app, verbs);
     add_devices(app, globals, verbs);

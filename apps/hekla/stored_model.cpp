@@ -2,6 +2,7 @@
 #include "model/folder.hpp"
 
 #include "base/json.hpp"
+#include "infer/open/model.hpp"
 #include "infer/open/weights_folder.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "plugin/composition/named_model.hpp"
@@ -54,14 +55,12 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
                             const model::ModelFolder& folder, const Log& log) {
     StoredModel m;
     m.reference = candidate.reference;
-    plugin::CompositionSpec spec;
-    spec.architecture = candidate.architecture.provided->id;
-    spec.file = (folder.path() / "config.json").string();
-    HK_ASSIGN(spec.config, parse_json_object(folder.config_json(), spec.file));
-    spec.config.erase("hekla");
-    spec.head = m.reference->head;
-    spec.head_config = m.reference->head_config.parse();
-    spec.refuse_unknown_keys = false;
+    std::string file = (folder.path() / "config.json").string();
+    HK_ASSIGN(json config, parse_json_object(folder.config_json(), file));
+    plugin::CompositionSpec spec =
+        infer::class_spec(*candidate.architecture.provided, *m.reference, std::move(config), std::move(file));
+    spec.objective.clear(); // its weights are the head's
+    spec.objective_config = json::object();
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
     HK_ASSIGN(const graph::Graph graph, any_graph(*m.composition));
     const plugin::NameRules& names = candidate.architecture.provided->names;

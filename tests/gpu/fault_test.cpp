@@ -2,7 +2,7 @@
 #include "test_context.hpp"
 
 #include "fault_driver.hpp"
-#include "gpu/measure.hpp"
+#include "measure.hpp"
 
 #include <set>
 

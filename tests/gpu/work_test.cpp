@@ -4,7 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/philox.hpp"
-#include "gpu/measure.hpp"
+#include "measure.hpp"
 
 #include <chrono>
 #include <numeric>

@@ -1,9 +1,9 @@
 // A plugin's own operation in a graph: its checks, its gradient, its text, the passes.
+#include "drawing/svg.hpp"
 #include "gradient_check.hpp"
 #include "graph/fuse.hpp"
 #include "graph/recompute.hpp"
 #include "graph/simplify.hpp"
-#include "graph/svg.hpp"
 #include "graph/text.hpp"
 #include "own_operations.hpp"
 
@@ -210,7 +210,7 @@ TEST_CASE("text round-trips, with gradients, and its kernel is part of the hash"
 }
 
 TEST_CASE("a picture shows it with its name and its own line of the text") {
-    const std::string picture = svg(whole());
+    const std::string picture = drawing::svg(whole());
     CHECK(contains(picture, " acme.swish_gate<"));
     CHECK(contains(picture, "= acme.swish_gate/1("));
 }

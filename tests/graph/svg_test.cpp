@@ -1,12 +1,14 @@
 // The picture of a graph: well-formed and complete, with nodes that do not overlap.
+#include "drawing/layered_layout.hpp"
+#include "drawing/svg.hpp"
 #include "graph/gradient.hpp"
-#include "graph/layered_layout.hpp"
 #include "graph/simplify.hpp"
-#include "graph/svg.hpp"
 #include "random_graph.hpp"
 
 namespace hekla::graph::test::svg_test {
 namespace {
+
+using namespace hekla::drawing;
 
 // Checks that tags open and close in order, and that attributes have no stray brackets or quotes.
 bool well_formed(const std::string& text) {

@@ -1,7 +1,7 @@
 // Likelihoods of rows: equal to PyTorch's and transformers' (tests/fixtures/likelihood), the same bits in any company,
 // and rows that do not fit.
+#include "harness/continuation.hpp"
 #include "infer/passes/likelihood.hpp"
-#include "infer/texts/continuation.hpp"
 #include "program/runtime.hpp"
 #include "support.hpp"
 
@@ -192,11 +192,12 @@ TEST_CASE("a context and its continuation are tokenized together") {
     const Result<infer::Model> model = infer::open_model(
         registry(), nullptr, fs::path(HEKLA_SOURCE_DIR) / "tests/fixtures/llama-bos/add-bos", options, {});
     REQUIRE_MESSAGE(model.ok(), model.message());
-    const Result<infer::ContinuationEncoder> encoder = infer::ContinuationEncoder::create(registry(), model.value());
+    const Result<harness::ContinuationEncoder> encoder =
+        harness::ContinuationEncoder::create(registry(), model.value());
     REQUIRE_MESSAGE(encoder.ok(), encoder.message());
     const auto encode = [&](const std::string& text) { return model->tokenizer->encode(text).value(); };
-    const infer::TextPair pairs[] = {{"the cat", " sat"}, {"the cat ", "sat"}, {"the ca", "t sat"}, {"", "the cat"}};
-    const Result<infer::EncodedPairs> encoded = encoder->pairs(pairs);
+    const harness::TextPair pairs[] = {{"the cat", " sat"}, {"the cat ", "sat"}, {"the ca", "t sat"}, {"", "the cat"}};
+    const Result<harness::EncodedPairs> encoded = encoder->pairs(pairs);
     REQUIRE_MESSAGE(encoded.ok(), encoded.message());
     std::vector<int32_t> whole = encode("the cat sat");
     whole.insert(whole.begin(), 1); // BOS
@@ -208,7 +209,7 @@ TEST_CASE("a context and its continuation are tokenized together") {
     CHECK(encoded->rows[2].from == 1 + encode("the ca").size());
     CHECK(encoded->joined == (encode("the ca").back() == encode("the cat")[encode("the ca").size() - 1] ? 0 : 1));
     CHECK(encoded->rows[3].from == 1);
-    const infer::TextPair nothing[] = {{"the", " cat"}, {"the cat", ""}};
+    const harness::TextPair nothing[] = {{"the", " cat"}, {"the cat", ""}};
     CHECK(encoder->pairs(nothing).status().message() ==
           "continuation 2 (\"\") has no tokens of its own; give a text with at least one");
 

@@ -8,8 +8,8 @@
 #include "base/temporary_folder.hpp"
 #include "batch/collate.hpp"
 #include "data/task_table.hpp"
+#include "harness/continuation.hpp"
 #include "infer/texts/chat.hpp"
-#include "infer/texts/continuation.hpp"
 #include "infer/texts/prompt_fields.hpp"
 #include "infer/texts/prompt_style.hpp"
 
@@ -92,9 +92,9 @@ Result<json> ids_of(const infer::Model& m, const json& one) {
         HK_ASSIGN(const auto rows, infer::source_ids(registry(), m, std::span(&text, 1)));
         ids = rows[0];
     } else if (use == "task") {
-        HK_ASSIGN(const auto encoder, infer::ContinuationEncoder::create(registry(), m));
-        const infer::TextPair pair{text, one["continuation"]};
-        HK_ASSIGN(const infer::EncodedPairs rows, encoder.pairs(std::span(&pair, 1)));
+        HK_ASSIGN(const auto encoder, harness::ContinuationEncoder::create(registry(), m));
+        const harness::TextPair pair{text, one["continuation"]};
+        HK_ASSIGN(const harness::EncodedPairs rows, encoder.pairs(std::span(&pair, 1)));
         return json{{"source", rows.rows[0].source}, {"ids", rows.rows[0].ids}, {"from", rows.rows[0].from}};
     } else if (use == "document") {
         const text::DocumentFrame frame = infer::text_encoder(m).document_frame();

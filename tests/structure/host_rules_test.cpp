@@ -26,8 +26,7 @@ const std::vector<Rule>& rules() {
     static const std::vector<Rule> kRules{
         {R"(std::j?thread\(|std::j?thread [a-z_]+[({]|std::jthread|pthread_create|std::async)",
          "start_thread (base/thread.hpp)",
-         {"engine/base/thread.hpp", "engine/exchange/mpi_module/hekla_mpi.c",  // a module with C alone
-          "engine/check/batch_tests.cpp", "engine/check/instance_tests.cpp"}}, // run in processes of their own
+         {"engine/base/thread.hpp", "engine/exchange/mpi_module/hekla_mpi.c"}}, // a module with C alone
         {R"((std::|[^:\w]|^)[a-z]*printf\(.*%[-+ #0-9.*]*l?[aefgAEFG])",
          "fmt::format, fmt::printf or std::to_chars",
          {},

@@ -152,6 +152,42 @@ std::vector<std::string> guests_inside(const Includes& includes, const std::vect
     return findings;
 }
 
+// Returns the headers of engine/ that nothing reaches from the sources of hekla.h and the plugin ABI: api/, library/,
+// modules, the process that describes and holds plugins, the lowerings that program/lowering/families.hpp lists. A
+// header reaches the sources that implement it, those of its name and those that include it first.
+std::vector<std::string> unreached(const Includes& includes) {
+    const auto path_of = [&](const std::string& from, const std::string& included) {
+        for (const std::string& path : {"engine/" + included, "engine/include/" + included,
+                                        (fs::path(from).parent_path() / included).lexically_normal().generic_string()})
+            if (includes.contains(path)) return path;
+        return std::string();
+    };
+    std::map<std::string, std::vector<std::string>> sources; // of a header
+    std::vector<std::string> left;
+    for (const auto& [path, included] : includes) {
+        if (path.starts_with("engine/api/") || path.starts_with("engine/library/") ||
+            path.starts_with("engine/include/") || path.find("_module/") != std::string::npos ||
+            path.starts_with("engine/program/lowering/") || path.starts_with("apps/describe/"))
+            left.push_back(path);
+        if (!path.ends_with(".cpp") || !path.starts_with("engine/")) continue;
+        const std::string own = path.substr(0, path.size() - 3) + "hpp";
+        sources[includes.contains(own) || included.empty() ? own : path_of(path, included.front())].push_back(path);
+    }
+    std::set<std::string> reached;
+    while (!left.empty()) {
+        const std::string path = std::move(left.back());
+        left.pop_back();
+        if (path.empty() || !reached.insert(path).second) continue;
+        for (const std::string& one : includes.at(path)) left.push_back(path_of(path, one));
+        if (const auto found = sources.find(path); found != sources.end())
+            left.insert(left.end(), found->second.begin(), found->second.end());
+    }
+    std::vector<std::string> found;
+    for (const auto& [path, included] : includes)
+        if (path.starts_with("engine/") && path.ends_with(".hpp") && !reached.contains(path)) found.push_back(path);
+    return found;
+}
+
 std::string joined(const std::vector<std::string>& findings) {
     std::string text = fmt::format("{} findings:\n", findings.size());
     for (const std::string& finding : findings) text += finding + "\n";
@@ -246,6 +282,29 @@ TEST_CASE("includes follow the order of the rooms, without cycles") {
         edges.merge(ideas_of(includes, root));
     const std::vector<std::string> found = circles(edges);
     CHECK_MESSAGE(found.empty(), joined(found));
+}
+
+// What only the program or a test uses is theirs.
+TEST_CASE("the engine has what hekla.h and the plugin ABI need, and nothing else") {
+    const Includes planted{{"engine/api/a.cpp", {"room/used.hpp"}},
+                           {"engine/room/used.hpp", {}},
+                           {"engine/room/part.cpp", {"room/used.hpp", "room/inner.hpp"}},
+                           {"engine/room/inner.hpp", {}},
+                           {"engine/room/left.hpp", {}},
+                           {"engine/room/left.cpp", {"room/left.hpp", "room/used.hpp"}}};
+    CHECK(unreached(planted) == std::vector<std::string>{"engine/room/left.hpp"});
+
+    const std::map<std::string, std::string> reasons{
+        {"engine/base/run_child.hpp", "calls of the system are in base"},
+        {"engine/base/pages.hpp", "calls of the system are in base"},
+        {"engine/gpu/compiler_report.hpp", "calls of Vulkan are in gpu"},
+        {"engine/model/gguf.hpp", "the format of a file of models"},
+        {"engine/train/recipe/recipe_reference.hpp", "the table of keys that the reader has"},
+    };
+    std::vector<std::string> findings = unreached(read_tree(kRoot, {"engine", "apps/describe"}));
+    for (const auto& [path, reason] : reasons)
+        CHECK_MESSAGE(std::erase(findings, path) == 1, fmt::format("{} is reached: remove the exception", path));
+    CHECK_MESSAGE(findings.empty(), fmt::format("move to the program or the tests:\n{}", joined(findings)));
 }
 
 // A mode of training (ranks, islands, rollouts, turns, masks, averages, 16 bits) is a strategy or an object that does

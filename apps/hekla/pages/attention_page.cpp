@@ -3,8 +3,8 @@
 #include "output.hpp"
 #include "pages/page.hpp"
 
-#include "base/base64.hpp"
 #include "base/markup.hpp"
+#include "text/files/base64.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,14 +15,14 @@ namespace {
 
 // Weights use 16 bits each, which keeps a page of GPT-2's 144 heads over 64 tokens at 1.6 MB.
 std::string packed(const std::vector<float>& weights) {
-    std::vector<std::byte> bytes;
+    std::string bytes;
     bytes.reserve(weights.size() * 2);
     for (const float w : weights) {
         const auto level = static_cast<unsigned>(std::lround(std::clamp(w, 0.0F, 1.0F) * 65535.0F));
-        bytes.push_back(static_cast<std::byte>(level & 0xffU));
-        bytes.push_back(static_cast<std::byte>(level >> 8));
+        bytes.push_back(static_cast<char>(level & 0xffU));
+        bytes.push_back(static_cast<char>(level >> 8));
     }
-    return base64(bytes);
+    return text::to_base64(bytes);
 }
 
 } // namespace

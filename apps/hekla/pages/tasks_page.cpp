@@ -46,8 +46,7 @@ std::string score_table(std::span<const EvaluatedModel> models) {
             out += "</tr>";
         }
     }
-    return out +
-           "</table><p>↑: higher is better, ↓: lower is better. ±: standard error over documents.</p>";
+    return out + "</table><p>↑: higher is better, ↓: lower is better. ±: standard error over documents.</p>";
 }
 
 // Returns the place after the results of the task that begins at `first`: one for each number of demonstrations.
@@ -88,7 +87,7 @@ std::string scores_over_shots(std::span<const EvaluatedModel> models) {
 // Accuracy over confidence: a bar per bin, whose opacity shows how many predictions it has.
 std::string reliability_svg(std::span<const Answer> answers) {
     constexpr double kSide = 260.0, kLeft = 44.0, kTop = 10.0;
-    const score::Calibration calibration = harness::calibration_of(answers);
+    const harness::Calibration calibration = harness::calibration_of(answers);
     SvgWriter svg(kLeft + kSide + 14.0, kTop + kSide + 44.0, "sans-serif", 11.0);
     const auto x = [](double value) { return kLeft + kSide * value; };
     const auto y = [](double value) { return kTop + kSide * (1.0 - value); };
@@ -98,8 +97,8 @@ std::string reliability_svg(std::span<const Answer> answers) {
         svg.text(x(mark), y(0.0) + 16.0, fmt::format("{:.1f}", mark), R"(text-anchor="middle" fill="#66727f")");
     }
     uint64_t most = 1;
-    for (const score::ConfidenceBin& bin : calibration.bins()) most = std::max(most, bin.count);
-    for (const score::ConfidenceBin& bin : calibration.bins()) {
+    for (const harness::ConfidenceBin& bin : calibration.bins()) most = std::max(most, bin.count);
+    for (const harness::ConfidenceBin& bin : calibration.bins()) {
         if (bin.count == 0) continue;
         const double opacity = 0.25 + 0.75 * static_cast<double>(bin.count) / static_cast<double>(most);
         svg.rect(
@@ -119,7 +118,7 @@ std::string reliability(std::span<const EvaluatedModel> models, std::size_t task
     for (const EvaluatedModel& model : models) {
         const std::vector<Answer>& answers = model.results[task].answers;
         double brier = 0.0;
-        for (const Answer& answer : answers) brier += score::brier(answer.probabilities, answer.document.gold);
+        for (const Answer& answer : answers) brier += harness::brier(answer.probabilities, answer.document.gold);
         out += fmt::format("<figure><figcaption>{}<br>ECE {:.4f}, Brier score {:.4f}</figcaption>{}</figure>",
                            escape_markup(model.name), harness::calibration_of(answers).expected_error(),
                            brier / static_cast<double>(answers.size()), reliability_svg(answers));

@@ -10,7 +10,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/number_text.hpp"
-#include "graph/svg.hpp"
+#include "drawing/svg.hpp"
 #include "graph/text.hpp"
 #include "infer/exported/exported_model.hpp"
 #include "model/checkpoint.hpp"
@@ -245,7 +245,7 @@ ordered_json graph_json(const graph::Graph& graph) {
 Result<std::string> show_graph(const Globals& globals, const InspectArguments& a, const graph::Graph& shown,
                                const graph::Graph& planned, const std::string& title, bool plan) {
     if (a.graph == "text") return graph::print(shown);
-    if (a.graph == "svg") return graph::svg(shown, {.title = title});
+    if (a.graph == "svg") return drawing::svg(shown, {.title = title});
     if (!a.memory.empty() || (plan && !a.json)) {
         HK_ASSIGN(const auto runtime, create_runtime(globals));
         HK_ASSIGN(const Planned plan_made, plan_of(*runtime, planned));

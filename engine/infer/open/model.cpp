@@ -40,9 +40,14 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
         spec.combination = own.value("combination", "");
         spec.combination_config = own.value("combination_config", json::object());
     } else if (named.reference != nullptr) {
-        spec.head = named.reference->head;
-        spec.head_config = named.reference->head_config.parse();
-        take_objective(named.reference->objective, named.reference->objective_config.parse());
+        plugin::CompositionSpec published =
+            class_spec(*named.architecture.provided, *named.reference, std::move(spec.config), std::move(spec.file));
+        published.text_rules = spec.text_rules;
+        if (!options.objective) {
+            published.objective.clear();
+            published.objective_config = json::object();
+        }
+        spec = std::move(published);
     }
     spec.architecture = named.architecture.provided->id;
     if (!options.head.empty() && !has_head(spec.head, options.head)) {
@@ -67,6 +72,21 @@ Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, co
     spec.refuse_unknown_keys = false;
     spec.text_rules = plugin::text_rules_of(spec.config);
     HK_TRY(choose_parts(registry, folder, options, spec));
+    return spec;
+}
+
+plugin::CompositionSpec class_spec(const plugin::Provided& architecture, const plugin::ReferenceClass& reference,
+                                   json config, std::string file) {
+    plugin::CompositionSpec spec;
+    spec.architecture = architecture.id;
+    spec.file = std::move(file);
+    config.erase("hekla");
+    spec.config = std::move(config);
+    spec.refuse_unknown_keys = false;
+    spec.head = reference.head;
+    spec.head_config = reference.head_config.parse();
+    spec.objective = reference.objective;
+    spec.objective_config = reference.objective_config.parse();
     return spec;
 }
 

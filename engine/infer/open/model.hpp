@@ -60,6 +60,11 @@ bool has_head(std::string_view heads, std::string_view head);
 Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
                                             const ModelOptions& options = {});
 
+// Returns what a class of the reference implementation computes with this configuration, which `file` contains, with
+// its objective and without what Hekla's training wrote there.
+plugin::CompositionSpec class_spec(const plugin::Provided& architecture, const plugin::ReferenceClass& reference,
+                                   nlohmann::json config, std::string file);
+
 class ExportedFile;
 
 // An opened model. Ownership: registry and runtime outlive it. Thread: one at a time.

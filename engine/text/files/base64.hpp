@@ -1,4 +1,4 @@
-// Base64 (RFC 4648), which tokenizer.json uses for SentencePiece's map of characters.
+// Base64 (RFC 4648) with padding, which tokenizer.json uses for SentencePiece's map of characters.
 #pragma once
 
 #include <optional>

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace hekla::graph {
+namespace hekla::drawing {
 
 struct SvgOptions {
     std::string title;
@@ -17,6 +17,6 @@ struct SvgOptions {
 
 // Returns a self-contained SVG document. Parameters, constants and numbers are written into the nodes that read them;
 // the tooltip of a node is its line of print(). Meant for graphs of up to some thousands of nodes.
-std::string svg(const Graph& graph, const SvgOptions& options = {});
+std::string svg(const graph::Graph& graph, const SvgOptions& options = {});
 
-} // namespace hekla::graph
+} // namespace hekla::drawing

@@ -1,4 +1,4 @@
-#include "graph/layered_layout.hpp"
+#include "drawing/layered_layout.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-namespace hekla::graph {
+namespace hekla::drawing {
 namespace {
 
 constexpr double kGap = 14;      // between neighbors in a layer
@@ -311,4 +311,4 @@ std::vector<LayoutLine> layout(std::vector<LayoutItem>& items, const std::vector
     return layout.run();
 }
 
-} // namespace hekla::graph
+} // namespace hekla::drawing

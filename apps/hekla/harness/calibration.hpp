@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace hekla::score {
+namespace hekla::harness {
 
 // Returns exp(x) / sum exp(x), without overflow.
 std::vector<double> softmax(std::span<const double> logarithms);
@@ -41,4 +41,4 @@ private:
     std::vector<Sums> sums_;
 };
 
-} // namespace hekla::score
+} // namespace hekla::harness

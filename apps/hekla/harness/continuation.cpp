@@ -1,4 +1,4 @@
-#include "infer/texts/continuation.hpp"
+#include "harness/continuation.hpp"
 
 #include "infer/texts/prompt_fields.hpp"
 #include "text/text_encoder.hpp"
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace hekla::infer {
+namespace hekla::harness {
 namespace {
 
 using Ids = std::vector<int32_t>;
@@ -32,10 +32,10 @@ Status nothing_to_score(std::size_t pair, const std::string& continuation) {
 
 } // namespace
 
-Result<ContinuationEncoder> ContinuationEncoder::create(const plugin::Registry& registry, const Model& model) {
+Result<ContinuationEncoder> ContinuationEncoder::create(const plugin::Registry& registry, const infer::Model& model) {
     ContinuationEncoder encoder(registry, model);
-    HK_ASSIGN(encoder.style_, prompt_style(registry, model));
-    HK_ASSIGN(encoder.encodes_, encoder_decoder(model));
+    HK_ASSIGN(encoder.style_, infer::prompt_style(registry, model));
+    HK_ASSIGN(encoder.encodes_, infer::encoder_decoder(model));
     return encoder;
 }
 
@@ -50,15 +50,15 @@ Result<Ids> ContinuationEncoder::beginning() const {
 }
 
 Result<EncodedPairs> ContinuationEncoder::pairs(std::span<const TextPair> pairs) const {
-    const text::TextEncoder encoder = text_encoder(*model_);
+    const text::TextEncoder encoder = infer::text_encoder(*model_);
     EncodedPairs encoded;
     std::vector<std::string> sources;
-    const std::string prefix = trained_prefix(model_->config, "prompt");
+    const std::string prefix = infer::trained_prefix(model_->config, "prompt");
     for (std::size_t i = 0; i < pairs.size(); ++i) {
         const std::size_t kept = trimmed_size(pairs[i].context);
         std::string context = pairs[i].context.substr(0, kept);
         const std::string continuation = pairs[i].context.substr(kept) + pairs[i].continuation;
-        LikelihoodRow& row = encoded.rows.emplace_back();
+        infer::LikelihoodRow& row = encoded.rows.emplace_back();
         if (encodes_) {
             HK_ASSIGN(row.ids, encoder.encode(text::TextUse::continuation, continuation));
             if (row.ids.empty()) return nothing_to_score(i, pairs[i].continuation);
@@ -66,7 +66,7 @@ Result<EncodedPairs> ContinuationEncoder::pairs(std::span<const TextPair> pairs)
             sources.push_back(std::move(context));
             continue;
         }
-        context = with_prefix(prefix, context);
+        context = infer::with_prefix(prefix, context);
         HK_ASSIGN(const Ids alone, encoder.encode(text::TextUse::continuation, context));
         HK_ASSIGN(const Ids whole, encoder.encode(text::TextUse::continuation, context + continuation));
         if (whole.size() <= alone.size()) return nothing_to_score(i, pairs[i].continuation);
@@ -80,22 +80,22 @@ Result<EncodedPairs> ContinuationEncoder::pairs(std::span<const TextPair> pairs)
         row.ids.insert(row.ids.end(), whole.begin(), whole.end());
     }
     if (!encodes_ || sources.empty()) return encoded;
-    HK_ASSIGN(std::vector<Ids> rows, source_ids(*registry_, *model_, sources));
+    HK_ASSIGN(std::vector<Ids> rows, infer::source_ids(*registry_, *model_, sources));
     for (std::size_t i = 0; i < rows.size(); ++i) encoded.rows[i].source = std::move(rows[i]);
     return encoded;
 }
 
-Result<std::vector<LikelihoodRow>> ContinuationEncoder::rolling(const std::string& text, int64_t longest) const {
+Result<std::vector<infer::LikelihoodRow>> ContinuationEncoder::rolling(const std::string& text, int64_t longest) const {
     if (encodes_)
         return unsupported("the likelihood of a whole text needs a language model without an encoder; an "
                            "encoder-decoder scores continuations of a context");
-    HK_ASSIGN(const Ids tokens, text_encoder(*model_).encode(text::TextUse::continuation, text));
+    HK_ASSIGN(const Ids tokens, infer::text_encoder(*model_).encode(text::TextUse::continuation, text));
     if (tokens.empty()) return invalid_argument("the text has no tokens; give at least one character");
     HK_ASSIGN(const Ids before, beginning());
-    std::vector<LikelihoodRow> rows;
+    std::vector<infer::LikelihoodRow> rows;
     const auto most = static_cast<std::size_t>(longest);
     for (std::size_t done = 0; done < tokens.size();) {
-        LikelihoodRow& row = rows.emplace_back();
+        infer::LikelihoodRow& row = rows.emplace_back();
         // The first window begins with the tokens that begin a text, and has room for the others.
         const std::size_t room = done == 0 ? most + 1 - std::min(before.size(), most) : most;
         const std::size_t scored = std::min(tokens.size() - done, room), end = done + scored;
@@ -113,4 +113,4 @@ Result<std::vector<LikelihoodRow>> ContinuationEncoder::rolling(const std::strin
     return rows;
 }
 
-} // namespace hekla::infer
+} // namespace hekla::harness

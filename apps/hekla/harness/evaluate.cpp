@@ -109,13 +109,13 @@ struct Evaluator::Rows {
     std::vector<std::pair<std::size_t, std::size_t>> places; // answer, and its continuation
 };
 
-Evaluator::Evaluator(infer::Model& model, RunOptions options, infer::ContinuationEncoder encoder)
+Evaluator::Evaluator(infer::Model& model, RunOptions options, ContinuationEncoder encoder)
     : model_(&model), options_(std::move(options)), encoder_(std::move(encoder)) {}
 Evaluator::~Evaluator() = default;
 
 Result<std::unique_ptr<Evaluator>> Evaluator::create(const plugin::Registry& registry, infer::Model& model,
                                                      RunOptions options) {
-    HK_ASSIGN(infer::ContinuationEncoder encoder, infer::ContinuationEncoder::create(registry, model));
+    HK_ASSIGN(ContinuationEncoder encoder, ContinuationEncoder::create(registry, model));
     std::unique_ptr<Evaluator> e(new Evaluator(model, std::move(options), std::move(encoder)));
     e->registry_ = &registry;
     infer::LikelihoodOptions likelihood;
@@ -147,7 +147,7 @@ Status Evaluator::add_rows(const Task& task, TaskResult& result, Rows& rows) {
         }
         return {};
     }
-    std::vector<infer::TextPair> pairs;
+    std::vector<TextPair> pairs;
     for (std::size_t i = 0; i < result.answers.size(); ++i) {
         Answer& answer = result.answers[i];
         const std::vector<std::string> only{answer.document.target};
@@ -159,10 +159,10 @@ Status Evaluator::add_rows(const Task& task, TaskResult& result, Rows& rows) {
             rows.places.emplace_back(i, answer.scored.size() - 1);
         }
     }
-    Result<infer::EncodedPairs> encoded = encoder_.pairs(pairs);
+    Result<EncodedPairs> encoded = encoder_.pairs(pairs);
     if (!encoded.ok()) { // the document is told
         for (std::size_t i = 0; i < pairs.size(); ++i)
-            if (const Result<infer::EncodedPairs> one = encoder_.pairs(std::span(&pairs[i], 1)); !one.ok())
+            if (const Result<EncodedPairs> one = encoder_.pairs(std::span(&pairs[i], 1)); !one.ok())
                 return one.status().with_context(result.answers[rows.places[i].first].document.place);
         return encoded.status();
     }

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-namespace hekla::infer {
+namespace hekla::harness {
 
 struct TextPair {
     std::string context, continuation;
 };
 
 struct EncodedPairs {
-    std::vector<LikelihoodRow> rows;
+    std::vector<infer::LikelihoodRow> rows;
     // Pairs whose joined text begins with other tokens than the context alone, so that a token may belong to both.
     uint64_t joined = 0;
 };
@@ -24,7 +24,7 @@ struct EncodedPairs {
 // Reads texts for a model as its prompts are read. Ownership: registry and model outlive it. Thread: one at a time.
 class ContinuationEncoder {
 public:
-    static Result<ContinuationEncoder> create(const plugin::Registry& registry, const Model& model);
+    static Result<ContinuationEncoder> create(const plugin::Registry& registry, const infer::Model& model);
 
     // Returns the rows that score each continuation after its context. White space at the end of a context belongs to
     // the continuation. Both are tokenized together and cut after as many tokens as the context has alone; an
@@ -35,19 +35,20 @@ public:
 
     // Returns rows that together score every token of a text once: windows of `longest` tokens, each after the token
     // before it, as many tokens of the last one as are left, with the context before them. Not for an encoder-decoder.
-    Result<std::vector<LikelihoodRow>> rolling(const std::string& text, int64_t longest) const;
+    Result<std::vector<infer::LikelihoodRow>> rolling(const std::string& text, int64_t longest) const;
 
-    const PromptStyle& style() const { return style_; }
+    const infer::PromptStyle& style() const { return style_; }
     bool encodes() const { return encodes_; }
 
 private:
-    ContinuationEncoder(const plugin::Registry& registry, const Model& model) : registry_(&registry), model_(&model) {}
+    ContinuationEncoder(const plugin::Registry& registry, const infer::Model& model)
+        : registry_(&registry), model_(&model) {}
     Result<std::vector<int32_t>> beginning() const;
 
     const plugin::Registry* registry_;
-    const Model* model_;
-    PromptStyle style_;
+    const infer::Model* model_;
+    infer::PromptStyle style_;
     bool encodes_ = false;
 };
 
-} // namespace hekla::infer
+} // namespace hekla::harness

@@ -2,11 +2,11 @@
 
 #include "base/philox.hpp"
 #include "base/trimmed.hpp"
+#include "harness/calibration.hpp"
 #include "harness/filter.hpp"
-#include "score/calibration.hpp"
+#include "harness/text_overlap.hpp"
 #include "score/classification.hpp"
 #include "score/regression.hpp"
-#include "score/text_overlap.hpp"
 #include "score/translation.hpp"
 #include "text/unicode/utf8.hpp"
 
@@ -100,16 +100,16 @@ double choice_metric(const std::string& metric, const Answer& answer) {
         return best_choice(answer, [](const std::string& text) { return static_cast<double>(text.size()); }) == gold
                    ? 1.0
                    : 0.0;
-    if (metric == "brier_score") return score::brier(answer.probabilities, gold);
+    if (metric == "brier_score") return brier(answer.probabilities, gold);
     if (metric == "exact_match") return answer.scored[gold].greedy ? 1.0 : 0.0;
     return answer.predicted == gold ? 1.0 : 0.0;
 }
 
 double text_metric(const MetricUse& use, const std::string& answer, const std::string& target) {
-    if (use.name == "f1") return score::squad_f1(answer, target);
-    if (use.name == "rouge1") return score::rouge_n(answer, target, 1);
-    if (use.name == "rouge2") return score::rouge_n(answer, target, 2);
-    if (use.name == "rougeL") return score::rouge_l(answer, target);
+    if (use.name == "f1") return squad_f1(answer, target);
+    if (use.name == "rouge1") return rouge_n(answer, target, 1);
+    if (use.name == "rouge2") return rouge_n(answer, target, 2);
+    if (use.name == "rougeL") return rouge_l(answer, target);
     return for_match(answer, use) == for_match(target, use) ? 1.0 : 0.0;
 }
 
@@ -120,7 +120,7 @@ double value_of(const Task& task, const MetricUse& use, const std::string& filte
     return answer.scored[0].greedy ? 1.0 : 0.0;
 }
 
-void add_to(score::Calibration& calibration, const Answer& answer) {
+void add_to(Calibration& calibration, const Answer& answer) {
     if (!answer.probabilities.empty())
         calibration.add(answer.probabilities[answer.predicted], answer.predicted == answer.document.gold);
 }
@@ -148,7 +148,7 @@ Result<double> class_metric(const std::string& metric, const Task& task, const A
 Result<double> of_answers(const Task& task, const std::string& metric, const Answers& answers) {
     if (metric == "f1" || metric == "mcc") return class_metric(metric, task, answers);
     if (metric == "ece") {
-        score::Calibration calibration;
+        Calibration calibration;
         for (const Answer* answer : answers) add_to(calibration, *answer);
         return calibration.expected_error();
     }
@@ -226,7 +226,7 @@ Status set_score(Score& score, const OfPlaces& metric, std::size_t documents) {
 void set_choice(Answer& answer) {
     std::vector<double> logarithms;
     for (const ScoredText& one : answer.scored) logarithms.push_back(one.log_likelihood);
-    answer.probabilities = score::softmax(logarithms);
+    answer.probabilities = softmax(logarithms);
     answer.predicted = best_choice(answer, [](const std::string&) { return 1.0; });
 }
 
@@ -249,8 +249,8 @@ std::vector<std::string> default_metrics(OutputType type) {
     return {};
 }
 
-score::Calibration calibration_of(std::span<const Answer> answers) {
-    score::Calibration calibration;
+Calibration calibration_of(std::span<const Answer> answers) {
+    Calibration calibration;
     for (const Answer& answer : answers) add_to(calibration, answer);
     return calibration;
 }

@@ -1,14 +1,25 @@
-#include "gpu/measure.hpp"
+// Time spent on the device: timestamps where it has them, the wall clock where not.
+#pragma once
 
+#include "gpu/submit.hpp"
 #include "gpu/timer.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace hekla::gpu {
 
-Result<Measurement> measure(Queue& queue, const CommandBuffer& secondary, uint32_t warm_up, uint32_t runs) {
+struct Measurement {
+    std::vector<double> seconds; // one a run, in order
+    double median_seconds = 0;
+    bool from_timestamps = false; // false: wall clock, submit and wait included
+};
+
+// Runs a finished secondary `warm_up + runs` times, each waited for, and times the last `runs`.
+inline Result<Measurement> measure(Queue& queue, const CommandBuffer& secondary, uint32_t warm_up, uint32_t runs) {
     const std::shared_ptr<Device>& device = queue.device();
     if (runs == 0) return invalid_argument("measure: 0 runs");
     Measurement measured;

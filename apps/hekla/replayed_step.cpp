@@ -1,15 +1,15 @@
-#include "train/replay.hpp"
+#include "replayed_step.hpp"
 
 #include "program/parameter_store.hpp"
 #include "train/update/schedule.hpp"
 
 #include <fmt/format.h>
 
-namespace hekla::train {
+namespace hekla::app {
 namespace {
 
 // Loads the newest complete checkpoint before `step`, or the state before the first step; returns its step.
-Result<int64_t> load_before(TrainingRun& run, int64_t step) {
+Result<int64_t> load_before(train::TrainingRun& run, int64_t step) {
     HK_ASSIGN(const std::vector<int64_t> all, model::list_checkpoints(run.folder()));
     for (auto it = all.rbegin(); it != all.rend(); ++it) {
         if (*it >= step) continue;
@@ -25,8 +25,8 @@ Result<int64_t> load_before(TrainingRun& run, int64_t step) {
 
 } // namespace
 
-Result<Replay> replay(TrainingRun& run, int64_t step) {
-    const TrainSection& settings = run.recipe().train;
+Result<Replay> replay(train::TrainingRun& run, int64_t step) {
+    const train::TrainSection& settings = run.recipe().train;
     if (step < 1 || step > settings.max_steps)
         return invalid_argument(fmt::format("step {} is outside 1 to {}", step, settings.max_steps));
     Replay result;
@@ -45,7 +45,7 @@ Result<Replay> replay(TrainingRun& run, int64_t step) {
             result.batches = std::move(*micro);
             break;
         }
-        HK_TRY(run.begin_step(*micro, run.step(), learning_rate(settings, run.step())));
+        HK_TRY(run.begin_step(*micro, run.step(), train::learning_rate(settings, run.step())));
         HK_TRY(run.end_step().status());
         ++run.progress().step;
     }
@@ -58,4 +58,4 @@ Result<Replay> replay(TrainingRun& run, int64_t step) {
     return result;
 }
 
-} // namespace hekla::train
+} // namespace hekla::app

@@ -1,10 +1,10 @@
-#include "score/text_overlap.hpp"
+#include "harness/text_overlap.hpp"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-namespace hekla::score {
+namespace hekla::harness {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -102,4 +102,4 @@ double rouge_l(std::string_view prediction, std::string_view reference) {
                      static_cast<double>(referenced.size()));
 }
 
-} // namespace hekla::score
+} // namespace hekla::harness

@@ -1,14 +1,16 @@
-#include "graph/svg.hpp"
+#include "drawing/svg.hpp"
 
 #include "base/svg.hpp"
-#include "graph/layered_layout.hpp"
+#include "drawing/layered_layout.hpp"
 #include "graph/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace hekla::graph {
+namespace hekla::drawing {
 namespace {
+
+using namespace hekla::graph;
 
 constexpr double kCharacter = 6.1; // upper bound of a character's width at the font size below
 constexpr double kLine = 13;
@@ -201,4 +203,4 @@ std::string svg(const Graph& graph, const SvgOptions& options) {
     return std::move(out).finish();
 }
 
-} // namespace hekla::graph
+} // namespace hekla::drawing

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "harness/answer.hpp"
+#include "harness/calibration.hpp"
 #include "harness/task.hpp"
-#include "score/calibration.hpp"
 
 #include <optional>
 #include <span>
@@ -38,6 +38,6 @@ struct Score {
 Result<std::vector<Score>> score_answers(const Task& task, std::span<Answer> answers);
 
 // Returns the calibration of the probabilities of the predicted choices.
-score::Calibration calibration_of(std::span<const Answer> answers);
+Calibration calibration_of(std::span<const Answer> answers);
 
 } // namespace hekla::harness

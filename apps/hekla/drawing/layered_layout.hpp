@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace hekla::graph {
+namespace hekla::drawing {
 
 inline constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
 
@@ -36,4 +36,4 @@ struct LayoutLine {
 
 std::vector<LayoutLine> layout(std::vector<LayoutItem>& items, const std::vector<LayoutEdge>& edges);
 
-} // namespace hekla::graph
+} // namespace hekla::drawing

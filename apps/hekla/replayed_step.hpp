@@ -3,17 +3,17 @@
 
 #include "train/training_run.hpp"
 
-namespace hekla::train {
+namespace hekla::app {
 
 struct Replay {
     int64_t from_checkpoint = 0; // the step after which the replay began; 0: the start of the run
     std::vector<data::Batch> batches;
-    StepLoss loss;
+    train::StepLoss loss;
     std::vector<std::pair<std::string, ResourceArray<float>>> gradients; // by parameter
 };
 
 // Restores the state after `step` - 1 updates from the nearest checkpoint and recomputes the gradients of step `step`,
 // bit for bit. The run's files do not change; `run` is at that step afterwards.
-Result<Replay> replay(TrainingRun& run, int64_t step);
+Result<Replay> replay(train::TrainingRun& run, int64_t step);
 
-} // namespace hekla::train
+} // namespace hekla::app

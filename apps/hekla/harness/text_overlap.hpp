@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace hekla::score {
+namespace hekla::harness {
 
 // Returns the words that squad_f1() compares (Rajpurkar et al. 2016): in lower case, without ASCII punctuation and the
 // articles a, an and the. Letters outside ASCII keep their case.
@@ -23,4 +23,4 @@ double rouge_n(std::string_view prediction, std::string_view reference, std::siz
 // ROUGE-L of the texts as one sentence each: the F-measure of their longest common subsequence of words, 0 to 1.
 double rouge_l(std::string_view prediction, std::string_view reference);
 
-} // namespace hekla::score
+} // namespace hekla::harness

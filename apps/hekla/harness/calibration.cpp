@@ -1,9 +1,9 @@
-#include "score/calibration.hpp"
+#include "harness/calibration.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-namespace hekla::score {
+namespace hekla::harness {
 
 std::vector<double> softmax(std::span<const double> logarithms) {
     std::vector<double> all(logarithms.begin(), logarithms.end());
@@ -58,4 +58,4 @@ double Calibration::expected_error() const {
     return all > 0.0 ? sum / all : 0.0;
 }
 
-} // namespace hekla::score
+} // namespace hekla::harness

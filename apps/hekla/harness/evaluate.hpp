@@ -3,9 +3,9 @@
 
 #include "base/stop_poll.hpp"
 #include "generate/decoder.hpp"
+#include "harness/continuation.hpp"
 #include "harness/metrics.hpp"
 #include "harness/prompt.hpp"
-#include "infer/texts/continuation.hpp"
 
 #include <functional>
 #include <memory>
@@ -32,7 +32,7 @@ struct TaskResult {
     std::vector<Score> scores;   // by filter, then metric
     uint64_t cut = 0;            // prompts that lost tokens on the left, for want of positions
     uint64_t without_system = 0; // prompts whose system message the chat template refuses
-    uint64_t joined = 0;         // continuations whose first token may belong to the prompt (infer::EncodedPairs)
+    uint64_t joined = 0;         // continuations whose first token may belong to the prompt (EncodedPairs)
 };
 
 // A model that answers tasks. Ownership: registry and model outlive it; the model has a head "lm" and a tokenizer.
@@ -49,7 +49,7 @@ public:
     Result<TaskResult> run(const Task& task);
 
 private:
-    Evaluator(infer::Model& model, RunOptions options, infer::ContinuationEncoder encoder);
+    Evaluator(infer::Model& model, RunOptions options, ContinuationEncoder encoder);
     Status score(const Task& task, TaskResult& result);
     Status write(const Task& task, TaskResult& result);
     // The rows that are scored, and the answer and continuation of each.
@@ -58,7 +58,7 @@ private:
 
     infer::Model* model_;
     RunOptions options_;
-    infer::ContinuationEncoder encoder_;
+    ContinuationEncoder encoder_;
     const plugin::Registry* registry_ = nullptr;
     std::unique_ptr<infer::Likelihood> likelihood_;
     const Task* running_ = nullptr;              // whose progress is reported

@@ -1,12 +1,12 @@
 // F1, ROUGE and calibration against numbers that were computed by hand.
-#include "score/calibration.hpp"
-#include "score/text_overlap.hpp"
+#include "harness/calibration.hpp"
+#include "harness/text_overlap.hpp"
 
 #include <array>
 #include <cmath>
 #include <doctest/doctest.h>
 
-using namespace hekla::score;
+using namespace hekla::harness;
 using Words = std::vector<std::string>;
 
 TEST_CASE("SQuAD's F1 ignores case, punctuation and articles") {
