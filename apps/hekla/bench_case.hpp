@@ -1,4 +1,4 @@
-// The models of `hekla bench` and `hekla kernels --case`: GPT-2 in four sizes, and LoRA on Llamas.
+// The models of `hekla bench` and `hekla doctor --kernels --case`: GPT-2 in four sizes, and LoRA on Llamas.
 #pragma once
 
 #include "base/log.hpp"

@@ -65,11 +65,9 @@ void add_preferences(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_frontier(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs);
-void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_bench_exchange(CLI::App& bench, const Globals& globals, Verbs& verbs); // bench exchange
-void add_kernels(CLI::App& app, const Globals& globals, Verbs& verbs);
-void add_devices(CLI::App& app, const Globals& globals, Verbs& verbs); // devices, doctor
+void add_doctor(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_tokenize(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs);          // plugin list, describe

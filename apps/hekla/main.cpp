@@ -48,7 +48,7 @@ void add_plugin_options(CLI::App& app, Globals& globals) {
 void add_global_options(CLI::App& app, Globals& globals) {
     const char* const kDevice = "Device";
     app.add_option("--device", globals.device,
-                   "device to use: an index of `hekla devices`, or a part of a device's name")
+                   "device to use: an index of `hekla doctor --list`, or a part of a device's name")
         ->group(kDevice);
     app.add_option("--measure-kernels", globals.measure_kernels,
                    "measure which kernels are fastest, once per shape and for 10 seconds at most, in train, eval, "
@@ -91,10 +91,8 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_diff(app, globals, verbs);
     add_replay_calls(app, globals, verbs);
     add_recipe(app, verbs);
-    add_devices(app, globals, verbs);
-    add_verify(app, globals, verbs);
+    add_doctor(app, globals, verbs);
     add_bench(app, globals, verbs);
-    add_kernels(app, globals, verbs);
     add_completion(app, verbs);
     // Headings of the program's help, in the order of the first verb under each.
     constexpr std::pair<const char*, const char*> kGroups[] = {{"train", "Train and evaluate"},
@@ -118,11 +116,8 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
                                                                {"diff", "Look into models"},
                                                                {"replay-calls", "Look into models"},
                                                                {"plugin", "Plugins"},
-                                                               {"devices", "This machine"},
                                                                {"doctor", "This machine"},
-                                                               {"verify", "This machine"},
-                                                               {"bench", "This machine"},
-                                                               {"kernels", "This machine"}};
+                                                               {"bench", "This machine"}};
     for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
         for (const auto& [name, group] : kGroups)
             if (verb->get_name() == name) verb->group(group);

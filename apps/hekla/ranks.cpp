@@ -39,7 +39,7 @@ Result<std::vector<std::string>> named_devices(const Globals& globals, const std
             std::ranges::any_of(usable, [](const gpu::DeviceInfo& d) { return d.type != gpu::DeviceType::cpu; });
         for (const gpu::DeviceInfo& d : usable)
             if (!gpus || d.type != gpu::DeviceType::cpu) names.push_back(std::to_string(d.index));
-        if (names.empty()) return not_found("--devices all: no device is usable; run `hekla doctor`");
+        if (names.empty()) return not_found("--devices all: no device is usable; run `hekla doctor --list`");
         return names;
     }
     std::vector<std::string> known;

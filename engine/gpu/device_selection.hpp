@@ -12,7 +12,7 @@
 
 namespace hekla::gpu {
 
-// A row of `hekla devices`.
+// A row of `hekla doctor --list`.
 struct DeviceInfo {
     uint32_t index = 0;
     std::string name;
@@ -59,7 +59,7 @@ QueueAdvice advise_queue(std::span<const VkQueueFamilyProperties> families);
 // Returns the Vulkan version to use: at most 1.3. instance_version 0: the device's own.
 uint32_t version_in_use(uint32_t device_version, uint32_t instance_version);
 
-// Describes a device as a row of `hekla devices`, with the reason if it is not usable.
+// Describes a device as a row of `hekla doctor --list`, with the reason if it is not usable.
 DeviceInfo describe_device(const PhysicalDevice& device, uint32_t index);
 
 // Returns the usable devices, each once: one that several drivers list is that of the first of them.

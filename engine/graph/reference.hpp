@@ -1,5 +1,5 @@
 // The float64 interpreter: a simple CPU implementation of every operation. Kernels, passes and plugins are compared
-// with it, and `hekla verify --reference` runs whole models on it.
+// with it, and `hekla doctor --test --reference` runs whole models on it.
 #pragma once
 
 #include "graph/feeds.hpp"

@@ -54,17 +54,37 @@ void write_text(const Place& place) {
 
 } // namespace
 
-TEST_CASE("devices and doctor") {
+TEST_CASE("doctor examines the machine, lists its devices and compares fixtures, by its old names too") {
     const Place place;
-    const json devices = json::parse(succeed(place.run({"devices", "--json"})).out);
-    CHECK(std::ranges::any_of(devices, [](const json& d) { return d["usable"].get<bool>(); }));
-    const json report = json::parse(succeed(place.run({"doctor", "--json"})).out);
+    const std::string listed = succeed(place.run({"doctor", "--list", "--json"})).out;
+    CHECK(std::ranges::any_of(json::parse(listed), [](const json& d) { return d["usable"].get<bool>(); }));
+    CHECK(place.run({"devices", "--json"}).out == listed);
+    const json report = json::parse(succeed(place.run({"doctor", "--json", "--report", "report.json"})).out);
+    CHECK(json::parse(place.read("report.json")) == report);
     CHECK(report["healthy"] == true);
     CHECK(report["kernel_error"].get<double>() < 1e-6);
     CHECK(report["matmul_gflops"].get<double>() > 0.0);
     const Ran none = place.run({"--device", "no such device", "doctor"});
     CHECK(none.status == 1);
     CHECK(has(none.out, "no such device"));
+
+    const std::string fixture = HEKLA_SOURCE_DIR "/tests/fixtures/models/gpt2-lm";
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"doctor", "--test", fixture, "--reference"}, {"verify", fixture, "--reference"}})
+        CHECK(has(succeed(place.run(words)).out, "1 of 1 pass"));
+    const std::string kernels = succeed(place.run({"doctor", "--kernels", "--case", "shakespeare-char-cpu"})).out;
+    CHECK(place.run({"kernels", "--case", "shakespeare-char-cpu"}).out == kernels);
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"doctor", "--test"},
+          {"doctor", fixture},
+          {"doctor", "--bisect"},
+          {"doctor", "--list", "--test", fixture},
+          {"doctor", "--kernels", "--report", "x.json"}}) {
+        const Ran wrong = place.run(words);
+        CAPTURE(wrong.err);
+        CHECK(wrong.status == 2);
+        CHECK(has(wrong.err, "hekla doctor --help"));
+    }
 }
 
 TEST_CASE("bench matmul checks its product and counts") {

@@ -43,7 +43,7 @@ std::string target() {
     return name != nullptr ? name : "";
 }
 
-// The assembly that `hekla kernels --isa isa` wrote for kernel `number`, counted from 1; "" if the driver prints none.
+// The assembly that `hekla doctor --kernels --isa isa` wrote for kernel `number`, counted from 1; "" if the driver prints none.
 std::string assembly_of(const Folder& folder, std::size_t number) {
     if (!folder.exists("isa")) return {};
     const std::string beginning = fmt::format("{:02}-", number);
@@ -79,7 +79,7 @@ json check_kernels(const Folder& folder, std::vector<std::string> arguments, Ker
 
 // One line per kernel: its name, constants, and the numbers that a change of a kernel moves.
 std::string table_of(const json& report) {
-    std::string lines = fmt::format("# hekla kernels --case gpt2-124m on {} ({})\n"
+    std::string lines = fmt::format("# hekla doctor --kernels --case gpt2-124m on {} ({})\n"
                                     "# registers spills scratch shared waves instructions kernel constants\n",
                                     report["device"].get<std::string>(), report["driver"].get<std::string>());
     for (const json& kernel : report["kernels"]) {

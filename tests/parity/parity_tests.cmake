@@ -9,7 +9,7 @@ file(GLOB parity_models CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/m
   ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/models-extra/* ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/families/*)
 foreach(width 128 256 512)
   add_test(NAME parity_width_${width}
-    COMMAND hekla verify --shared-memory 16384 --disable storage_16bit ${parity_models})
+    COMMAND hekla doctor --test --shared-memory 16384 --disable storage_16bit ${parity_models})
   set_tests_properties(parity_width_${width} PROPERTIES LABELS "long" TIMEOUT 1800
     ENVIRONMENT "LP_NATIVE_VECTOR_WIDTH=${width}")
 endforeach()
@@ -18,18 +18,18 @@ add_test(NAME parity_validation COMMAND hekla --validate verify ${parity_models}
 set_tests_properties(parity_validation PROPERTIES LABELS "long" TIMEOUT 3600 FAIL_REGULAR_EXPRESSION
   "Vulkan validation")
 # Every fixture in shaders without 64-bit integers.
-add_test(NAME parity_without_int64 COMMAND hekla verify --disable int64 ${parity_models})
+add_test(NAME parity_without_int64 COMMAND hekla doctor --test --disable int64 ${parity_models})
 set_tests_properties(parity_without_int64 PROPERTIES LABELS "long" TIMEOUT 1800)
 # Adapters against PEFT: outputs, gradients, training steps, merged weights.
 file(GLOB parity_adapters CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/adapters/*)
-add_test(NAME parity_adapters COMMAND hekla verify ${parity_adapters})
+add_test(NAME parity_adapters COMMAND hekla doctor --test ${parity_adapters})
 set_tests_properties(parity_adapters PROPERTIES TIMEOUT 1800)
 # Every fixture with the kernels of GPUs, and a training step in 16 bits with the kernels of CPUs and of GPUs.
-add_test(NAME parity_kernels_of_gpus COMMAND hekla verify --gpu-kernels --disable uniform_loads ${parity_models})
-add_test(NAME parity_float16 COMMAND hekla verify --dtype f16 ${parity_models})
-add_test(NAME parity_bfloat16 COMMAND hekla verify --dtype bf16 ${parity_models})
+add_test(NAME parity_kernels_of_gpus COMMAND hekla doctor --test --gpu-kernels --disable uniform_loads ${parity_models})
+add_test(NAME parity_float16 COMMAND hekla doctor --test --dtype f16 ${parity_models})
+add_test(NAME parity_bfloat16 COMMAND hekla doctor --test --dtype bf16 ${parity_models})
 add_test(NAME parity_bfloat16_kernels_of_gpus
-  COMMAND hekla verify --dtype bf16 --gpu-kernels --disable uniform_loads ${parity_models})
+  COMMAND hekla doctor --test --dtype bf16 --gpu-kernels --disable uniform_loads ${parity_models})
 set_tests_properties(parity_kernels_of_gpus parity_float16 parity_bfloat16 parity_bfloat16_kernels_of_gpus PROPERTIES
   LABELS "long" TIMEOUT 1800)
 # lavapipe optimizes the kernels of GPUs, which are long, for half a minute per fixture; without it, for seconds.
@@ -39,7 +39,7 @@ set_tests_properties(parity_kernels_of_gpus parity_bfloat16_kernels_of_gpus PROP
 # chromium-common).
 find_file(HEKLA_SWIFTSHADER vk_swiftshader_icd.json PATHS /usr/lib/chromium NO_DEFAULT_PATH)
 if(HEKLA_SWIFTSHADER)
-  add_test(NAME parity_swiftshader COMMAND hekla verify ${parity_models})
+  add_test(NAME parity_swiftshader COMMAND hekla doctor --test ${parity_models})
   set_tests_properties(parity_swiftshader PROPERTIES LABELS "long" TIMEOUT 3600
     ENVIRONMENT "VK_ICD_FILENAMES=${HEKLA_SWIFTSHADER};VK_DRIVER_FILES=${HEKLA_SWIFTSHADER}")
 endif()

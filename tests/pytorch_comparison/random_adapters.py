@@ -123,7 +123,7 @@ def edit(r, config):
 
 
 def write_case(r, folder, kind, model_type):
-    """Writes a fixture for `hekla verify`. Returns (what was done, whether PEFT computes it)."""
+    """Writes a fixture for `hekla doctor --test`. Returns (what was done, whether PEFT computes it)."""
     cls = getattr(T, CLASSES[model_type])
     for _ in range(100):  # until the options go together
         try:

@@ -473,7 +473,7 @@ def double(model):
 
 
 def write_case(r, folder, manifest, model_type, reference, all_classes):
-    """Writes a fixture for `hekla verify`. Returns (what was done, whether the reference computes it)."""
+    """Writes a fixture for `hekla doctor --test`. Returns (what was done, whether the reference computes it)."""
     cls = getattr(T, reference["class"])
     while True:  # until the options go together
         try:
@@ -540,7 +540,7 @@ def compare(a, write, library):
             try:
                 reports = json.loads(ran.stdout)
             except json.JSONDecodeError:
-                sys.exit(f"hekla verify: {ran.stdout[-500:]} {ran.stderr[-2000:]}")
+                sys.exit(f"hekla doctor --test: {ran.stdout[-500:]} {ran.stderr[-2000:]}")
             for report in reports:
                 family, name, done, computed = batch[report["fixture"]]
                 problem = report.get("problem") or report.get("error") or ""

@@ -1,7 +1,7 @@
-// hekla kernels: the kernels of a training step, a pass or a generated token, and what the driver's compiler reports
-// about them. Compiles every pipeline and runs nothing.
+// Compiles every pipeline and runs nothing.
+#include "verbs/kernels.hpp"
+
 #include "bench_case.hpp"
-#include "command.hpp"
 #include "fixture.hpp"
 #include "output.hpp"
 #include "program/parameter_store.hpp"
@@ -29,17 +29,6 @@ namespace hekla::app {
 namespace {
 
 using nlohmann::ordered_json;
-
-struct KernelsArguments {
-    std::string recipe, bench_case, model;
-    std::vector<std::string> overrides, fixtures;
-    bool generate = false;
-    std::string type = "f32";
-    int64_t rows = 1, length = 128;
-    bool json = false;
-    std::string isa;         // folder for the kernels' code; empty: not written
-    bool candidates = false; // the kernels that could be chosen, in place of those that are
-};
 
 // ---- which kernels -------------------------------------------------------------------------------------------------
 
@@ -268,12 +257,12 @@ std::string line_of(const CompiledKernel& kernel) {
     return line;
 }
 
-Result<int> run_kernels(const Globals& globals, const KernelsArguments& a) {
+Result<int> list_kernels(const Globals& globals, const KernelsArguments& a) {
     const int given = (a.recipe.empty() ? 0 : 1) + (a.bench_case.empty() ? 0 : 1) + (a.model.empty() ? 0 : 1) +
                       (a.fixtures.empty() ? 0 : 1);
     if (given != 1)
-        return invalid_argument("kernels needs one of: a recipe, --case NAME, --model FOLDER, --fixture FOLDER\n"
-                                "See: hekla kernels --help");
+        return invalid_argument("--kernels needs one of: a recipe, --case NAME, --model FOLDER, --fixture FOLDER\n"
+                                "See: hekla doctor --help");
     if (a.generate && a.bench_case.empty() && a.model.empty())
         return invalid_argument("--generate is for --model and --case; other kernels are those of a training step");
     const plugin::Registry registry = scan_plugins(globals);
@@ -336,42 +325,24 @@ Result<int> run_kernels(const Globals& globals, const KernelsArguments& a) {
 
 } // namespace
 
-void add_kernels(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser = app.add_subcommand(
-        "kernels", "List the kernels of a training step, a pass or a token, and what the driver's compiler reports "
-                   "about them. Runs nothing.");
-    const auto a = std::make_shared<KernelsArguments>();
-    parser->add_option("recipe", a->recipe,
-                       "recipe file (TOML) or the folder of a run: the kernels of a training step");
-    parser->add_option("overrides", a->overrides, "recipe keys to override: train.bf16=true");
-    parser->add_option("--case", a->bench_case, "a model of `hekla bench` in place of a recipe")
+int run_kernels(const Globals& globals, const KernelsArguments& a) { return finish(list_kernels(globals, a)); }
+
+void add_kernels_options(CLI::App& parser, KernelsArguments& a) {
+    parser.add_option("--case", a.bench_case, "a model of `hekla bench` in place of a recipe")
         ->check(CLI::IsMember(bench_case_names()));
-    parser->add_option("--model", a->model, "a model folder or exported file: the kernels of a pass");
-    parser->add_option(
-        "--fixture", a->fixtures,
-        "folders of `hekla verify`: the kernels of one AdamW step and of generated tokens of each, together");
-    parser->add_flag("--generate", a->generate, "with --model and --case: the kernels of a generated token");
-    parser->add_option("--dtype", a->type, "with --model and --case: storage of the matrices; the rest is float32")
-        ->check(CLI::IsMember({"f32", "f16", "bf16"}))
-        ->capture_default_str();
-    parser->add_option("--rows", a->rows, "with --model: rows of the batch")
+    parser.add_option("--model", a.model, "a model folder or exported file: the kernels of a pass");
+    parser.add_option("--fixture", a.fixtures,
+                      "folders of --test: the kernels of one AdamW step and of generated tokens of each, together");
+    parser.add_flag("--generate", a.generate, "with --model and --case: the kernels of a generated token");
+    parser.add_option("--rows", a.rows, "with --model: rows of the batch")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
-    parser->add_option("--length", a->length, "with --model: tokens of a row")
+    parser.add_option("--length", a.length, "with --model: tokens of a row")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
-    parser->add_flag("--candidates", a->candidates,
-                     "the kernels that each matrix product and attention could use, alone, in place of those chosen");
-    parser->add_flag("--json", a->json, "print one line of JSON, with all of the driver's statistics by its own names");
-    parser->add_option("--isa", a->isa, "write the code of every kernel, as the driver prints it, into this folder");
-    parser->footer(
-        "A line per pipeline: dispatches and workgroups of a step or token; registers of an invocation; registers\n"
-        "spilled to memory; bytes of scratch memory an invocation; bytes of shared memory a workgroup; waves\n"
-        "(subgroups that a core or SIMD unit holds at the same time); instructions. `-`: the driver does not\n"
-        "report it. None of these is a speed.\n"
-        "\n"
-        "Example: hekla kernels --case gpt2-124m --json");
-    verbs.push_back({parser, [&globals, a] { return finish(run_kernels(globals, *a)); }});
+    parser.add_flag("--candidates", a.candidates,
+                    "the kernels that each matrix product and attention could use, alone, in place of those chosen");
+    parser.add_option("--isa", a.isa, "write the code of every kernel, as the driver prints it, into this folder");
 }
 
 } // namespace hekla::app

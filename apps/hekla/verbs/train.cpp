@@ -208,7 +208,7 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser
         ->add_option(
             "--devices", arguments->devices,
-            "train on several devices, one rank each: their numbers in `hekla devices`, like 0,2, or all; under "
+            "train on several devices, one rank each: their numbers in `hekla doctor --list`, like 0,2, or all; under "
             "mpirun or srun they are divided among the processes of a machine")
         ->excludes(parser->get_option("--seeds"));
     parser->add_option("--link", arguments->link,

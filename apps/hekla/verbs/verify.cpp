@@ -1,7 +1,6 @@
-// hekla verify: compares this device, or the float64 interpreter, with the reference implementation.
+#include "verbs/verify.hpp"
+
 #include "bench_case.hpp"
-#include "bisect.hpp"
-#include "command.hpp"
 #include "comparison.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
@@ -21,18 +20,6 @@
 
 namespace hekla::app {
 namespace {
-
-struct VerifyArguments {
-    std::vector<std::string> folders;
-    bool json = false, reference = false;
-    bool bisect = false;
-    BisectOptions bisection;
-    // Tighter limits than the device's, for tests.
-    gpu::CapabilityOverrides overrides;
-    bool gpu_kernels = false;
-    bool gpu_assisted = false;
-    std::string dtype = "f32";
-};
 
 // Returns the scale of the graph's gradients, weight / count, by the name of the step scalar. Counts depend on fields
 // alone.
@@ -184,6 +171,8 @@ Result<std::unique_ptr<program::Runtime>> make_runtime(const Globals& globals, c
     return program::Runtime::create(std::move(context), runtime);
 }
 
+} // namespace
+
 int run_verify(const Globals& globals, const VerifyArguments& a) {
     if (a.reference && a.bisect) {
         std::fprintf(stderr, "hekla: error: --bisect compares this device with the interpreter: remove --reference\n");
@@ -252,49 +241,28 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
     return passed == a.folders.size() ? kDone : kFailed;
 }
 
-} // namespace
-
-void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser =
-        app.add_subcommand("verify", "Compare the results of this device with the reference implementation.");
-    const auto arguments = std::make_shared<VerifyArguments>();
-    parser->add_option("folders", arguments->folders, "fixture folders (config.json, model, inputs, expected)")
-        ->required();
-    parser->add_flag("--json", arguments->json, "print a JSON array with one object per folder");
-    parser->add_flag("--reference", arguments->reference, "check the float64 interpreter instead of the device");
-    parser->add_flag("--bisect", arguments->bisect,
-                     "find the first operation that this device computes wrongly, and write a reproducer");
-    arguments->bisection.folder = "hekla-reproducer";
-    parser->add_option("--output", arguments->bisection.folder, "folder for the reproducers of --bisect")
-        ->capture_default_str();
-    parser->add_option("--bar", arguments->bisection.bar, "error above which --bisect considers an operation wrong")
+void add_verify_options(CLI::App& parser, VerifyArguments& a) {
+    parser.add_flag("--reference", a.reference, "check the float64 interpreter instead of the device");
+    parser.add_flag("--bisect", a.bisect,
+                    "find the first operation that this device computes wrongly, and write a reproducer");
+    a.bisection.folder = "hekla-reproducer";
+    parser.add_option("--output", a.bisection.folder, "folder for the reproducers of --bisect")->capture_default_str();
+    parser.add_option("--bar", a.bisection.bar, "error above which --bisect considers an operation wrong")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
-    parser
-        ->add_option("--dtype", arguments->dtype,
-                     "precision of the training step; 16 bits have wider bounds, and generate nothing")
-        ->check(CLI::IsMember({"f32", "f16", "bf16"}))
-        ->capture_default_str();
-    parser->add_flag("--gpu-kernels", arguments->gpu_kernels, "use the kernels of GPUs, if the device is a CPU");
-    parser->add_option("--disable", arguments->overrides.disable, "do not use this capability of the device")
+    parser.add_flag("--gpu-kernels", a.gpu_kernels, "use the kernels of GPUs, if the device is a CPU");
+    parser.add_option("--disable", a.overrides.disable, "do not use this capability of the device")
         ->allow_extra_args(false)
         ->group("Lower limits");
     parser
-        ->add_option("--shared-memory", arguments->overrides.shared_memory_bytes,
-                     "limit of shared memory per workgroup in bytes")
+        .add_option("--shared-memory", a.overrides.shared_memory_bytes, "limit of shared memory per workgroup in bytes")
         ->group("Lower limits");
-    parser
-        ->add_option("--invocations", arguments->overrides.max_workgroup_invocations,
-                     "limit of invocations per workgroup")
+    parser.add_option("--invocations", a.overrides.max_workgroup_invocations, "limit of invocations per workgroup")
         ->group("Lower limits");
-    parser
-        ->add_option("--allocation", arguments->overrides.max_allocation_bytes,
-                     "limit of one memory allocation in bytes")
+    parser.add_option("--allocation", a.overrides.max_allocation_bytes, "limit of one memory allocation in bytes")
         ->group("Lower limits");
-    parser->add_flag("--gpu-assisted", arguments->gpu_assisted,
-                     "use GPU-assisted validation, which finds addresses out of bounds (slow)");
-    parser->footer("Example: hekla verify fixtures/*");
-    verbs.push_back({parser, [&globals, arguments] { return run_verify(globals, *arguments); }});
+    parser.add_flag("--gpu-assisted", a.gpu_assisted,
+                    "use GPU-assisted validation, which finds addresses out of bounds (slow)");
 }
 
 } // namespace hekla::app

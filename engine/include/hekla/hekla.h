@@ -96,7 +96,7 @@ typedef struct hk_context_options {
     uint32_t struct_size;
     // Vulkan validation of HK_DEVICE_OWN: 0 off (default), 1 validation layer, 2 GPU-assisted.
     int32_t validation;
-    // Device of HK_DEVICE_OWN: an index of `hekla devices`, or a part of a name. "" (default): the best one.
+    // Device of HK_DEVICE_OWN: an index of `hekla doctor --list`, or a part of a name. "" (default): the best one.
     hk_string device;
     // Folders that are searched for plugins, in this order. Null (default): none, so that only exported models run.
     const hk_string* plugin_folders;

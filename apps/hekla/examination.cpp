@@ -1,6 +1,5 @@
-// hekla devices, hekla doctor: the Vulkan devices of this machine, what the engine can do with them, and how to repair
-// what is wrong.
-#include "command.hpp"
+#include "examination.hpp"
+
 #include "output.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
@@ -44,73 +43,6 @@ ordered_json device_json(const gpu::DeviceInfo& d) {
     if (!d.usable) j["why_not"] = d.why_not;
     return j;
 }
-
-int run_devices(const Globals& globals, bool json) {
-    choose_vector_width();
-    const auto listed = gpu::Device::list(context_options(globals).device);
-    if (!listed.ok()) return fail(listed.status());
-    if (json) {
-        ordered_json j = ordered_json::array();
-        for (const gpu::DeviceInfo& d : listed.value()) j.push_back(device_json(d));
-        std::printf("%s\n", json_line(j).c_str());
-        return kDone;
-    }
-    for (const gpu::DeviceInfo& d : listed.value()) {
-        fmt::print("{}: {} [{}], {}, Vulkan {}, {}\n", d.index, d.name, gpu::device_type_name(d.type), d.driver,
-                   version_text(d.api_version), size_text(d.memory_bytes));
-        if (!d.usable) fmt::print("   not usable: {}\n", d.why_not);
-    }
-    if (listed.value().empty()) return fail(fmt::format("Vulkan lists no device: {}", gpu::driver_advice()));
-    return kDone;
-}
-
-// ---- doctor --------------------------------------------------------------------------------------------------------
-
-// The result of one check. `advice` is what to do if it is not good.
-struct Finding {
-    std::string what, value, advice;
-    bool good = true;
-    bool fatal = false; // the engine cannot run
-};
-
-class Doctor {
-public:
-    explicit Doctor(bool json) : json_(json) {}
-    void add(Finding finding) {
-        if (!json_) {
-            fmt::print("{} {:<22} {}\n",
-                       finding.good    ? "ok  "
-                       : finding.fatal ? "FAIL"
-                                       : "note",
-                       finding.what, finding.value);
-            if (!finding.advice.empty()) fmt::print("     {:<22} -> {}\n", "", finding.advice);
-            std::fflush(stdout);
-        }
-        failed_ = failed_ || finding.fatal;
-        ordered_json j{{"what", finding.what}, {"value", finding.value}, {"good", finding.good}};
-        if (!finding.advice.empty()) j["advice"] = finding.advice;
-        report_["findings"].push_back(std::move(j));
-    }
-    void good(const std::string& what, const std::string& value) { add({what, value, "", true, false}); }
-    void note(const std::string& what, const std::string& value, const std::string& advice) {
-        add({what, value, advice, false, false});
-    }
-    int bad(const std::string& what, const std::string& value, const std::string& advice) {
-        add({what, value, advice, false, true});
-        return finish();
-    }
-    void number(const char* key, const ordered_json& value) { report_[key] = value; }
-    int finish() {
-        report_["healthy"] = !failed_;
-        if (json_) std::printf("%s\n", json_line(report_).c_str());
-        return failed_ ? kFailed : kDone;
-    }
-
-private:
-    bool json_;
-    bool failed_ = false;
-    ordered_json report_{{"healthy", false}, {"findings", ordered_json::array()}};
-};
 
 // Checks the Vulkan loader and its layers. False ends the examination.
 bool examine_loader(Doctor& doctor) {
@@ -297,9 +229,51 @@ Result<double> matmul_seconds(program::Runtime& runtime, int64_t m, int64_t n, i
     return best;
 }
 
-int run_doctor(const Globals& globals, bool json) {
-    Doctor doctor(json);
-    if (!examine_loader(doctor) || !examine_list(doctor, globals)) return kFailed;
+} // namespace
+
+void Doctor::add(Finding finding) {
+    if (!quiet_) {
+        fmt::print("{} {:<22} {}\n",
+                   finding.good    ? "ok  "
+                   : finding.fatal ? "FAIL"
+                                   : "note",
+                   finding.what, finding.value);
+        if (!finding.advice.empty()) fmt::print("     {:<22} -> {}\n", "", finding.advice);
+        std::fflush(stdout);
+    }
+    failed_ = failed_ || finding.fatal;
+    ordered_json j{{"what", finding.what}, {"value", finding.value}, {"good", finding.good}};
+    if (!finding.advice.empty()) j["advice"] = finding.advice;
+    report_["findings"].push_back(std::move(j));
+}
+
+ordered_json Doctor::report() const {
+    ordered_json all = report_;
+    all["healthy"] = healthy();
+    return all;
+}
+
+int list_devices(const Globals& globals, bool json) {
+    choose_vector_width();
+    const auto listed = gpu::Device::list(context_options(globals).device);
+    if (!listed.ok()) return fail(listed.status());
+    if (json) {
+        ordered_json j = ordered_json::array();
+        for (const gpu::DeviceInfo& d : listed.value()) j.push_back(device_json(d));
+        std::printf("%s\n", json_line(j).c_str());
+        return kDone;
+    }
+    for (const gpu::DeviceInfo& d : listed.value()) {
+        fmt::print("{}: {} [{}], {}, Vulkan {}, {}\n", d.index, d.name, gpu::device_type_name(d.type), d.driver,
+                   version_text(d.api_version), size_text(d.memory_bytes));
+        if (!d.usable) fmt::print("   not usable: {}\n", d.why_not);
+    }
+    if (listed.value().empty()) return fail(fmt::format("Vulkan lists no device: {}", gpu::driver_advice()));
+    return kDone;
+}
+
+void examine(Doctor& doctor, const Globals& globals) {
+    if (!examine_loader(doctor) || !examine_list(doctor, globals)) return;
     auto created = gpu::create_context(context_options(globals));
     if (!created.ok()) return doctor.bad("device", created.message(), "try another with --device INDEX");
     examine_capabilities(doctor, created.value());
@@ -316,7 +290,8 @@ int run_doctor(const Globals& globals, bool json) {
     const Result<double> error = kernel_error(*runtime.value());
     if (!error.ok())
         return doctor.bad("kernels", error.message(),
-                          "run `hekla verify --bisect` and send its reproducer to the vendor of the driver");
+                          "run `hekla doctor --test --bisect` with fixture folders, and send its reproducer to the "
+                          "vendor of the driver");
     doctor.number("kernel_error", error.value());
     if (!(error.value() <= 1e-6))
         return doctor.bad("kernels",
@@ -359,23 +334,6 @@ int run_doctor(const Globals& globals, bool json) {
     doctor.good("GPT-2 124M",
                 fmt::format("trains at most {} tokens/s here (estimated: its matmuls reach {:.1f} GFLOP/s)",
                             grouped(model_speed / per_token), model_speed / 1e9));
-    return doctor.finish();
-}
-
-} // namespace
-
-void add_devices(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    const auto add = [&](const char* name, const char* about, const char* example, int (*run)(const Globals&, bool)) {
-        CLI::App* parser = app.add_subcommand(name, about);
-        const auto json = std::make_shared<bool>(false);
-        parser->add_flag("--json", *json, "print JSON");
-        parser->footer(example);
-        verbs.push_back({parser, [&globals, json, run] { return run(globals, *json); }});
-    };
-    add("devices", "List the Vulkan devices of this machine and whether they can be used.", "Example: hekla devices",
-        run_devices);
-    add("doctor", "Check this machine (loader, driver, features, correctness, speed) and advise how to repair it.",
-        "Example: hekla --device 0 doctor", run_doctor);
 }
 
 } // namespace hekla::app

@@ -1,0 +1,155 @@
+// hekla doctor: this machine's devices, whether they compute correctly, and their kernels.
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "examination.hpp"
+#include "output.hpp"
+#include "verbs/kernels.hpp"
+#include "verbs/verify.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace hekla::app {
+namespace {
+
+struct DoctorArguments {
+    bool list = false, test = false, kernels = false, json = false;
+    std::string report, dtype = "f32";
+    std::vector<std::string> what;
+    VerifyArguments verify;
+    KernelsArguments listed;
+};
+
+int run_examination(const Globals& globals, const DoctorArguments& a) {
+    Doctor doctor(a.json);
+    examine(doctor, globals);
+    const std::string report = json_line(doctor.report()) + "\n";
+    if (a.json) std::fwrite(report.data(), 1, report.size(), stdout);
+    if (!a.report.empty())
+        if (const Status written = write_file_atomically(a.report, report); !written.ok()) return fail(written);
+    return doctor.healthy() ? kDone : kFailed;
+}
+
+int usage(const char* message) {
+    std::fprintf(stderr, "hekla: error: 'hekla doctor': %s\nSee: hekla doctor --help\n", message);
+    return kUsage;
+}
+
+int run_doctor(const Globals& globals, const DoctorArguments& a) {
+    if (!a.what.empty() && !a.test && !a.kernels)
+        return usage("expected --test before fixture folders, or --kernels before a recipe");
+    if (a.list) return list_devices(globals, a.json);
+    if (a.test) {
+        if (a.what.empty()) return usage("--test needs fixture folders, such as tests/fixtures/models/*");
+        VerifyArguments verify = a.verify;
+        verify.folders = a.what;
+        verify.json = a.json;
+        verify.dtype = a.dtype;
+        return run_verify(globals, verify);
+    }
+    if (a.kernels) {
+        KernelsArguments kernels = a.listed;
+        if (!a.what.empty()) kernels.recipe = a.what.front();
+        if (a.what.size() > 1) kernels.overrides.assign(a.what.begin() + 1, a.what.end());
+        kernels.json = a.json;
+        kernels.type = a.dtype;
+        return run_kernels(globals, kernels);
+    }
+    return run_examination(globals, a);
+}
+
+// Puts the options that `add` defines under a heading; they need `mode`.
+template<class Add>
+void add_options_of(CLI::App& parser, CLI::Option* mode, const Add& add) {
+    const std::vector<CLI::Option*> before = parser.get_options();
+    add();
+    for (CLI::Option* option : parser.get_options()) {
+        if (std::ranges::find(before, option) != before.end()) continue;
+        option->needs(mode);
+        option->group("With " + mode->get_name());
+    }
+}
+
+CLI::Option* add_dtype(CLI::App& parser, std::string& dtype, const char* about) {
+    return parser.add_option("--dtype", dtype, about)
+        ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+        ->capture_default_str();
+}
+
+// The verbs of which doctor was made.
+void add_old_names(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    const auto a = std::make_shared<DoctorArguments>();
+    const auto add = [&](const char* name, const char* about) {
+        CLI::App* parser = app.add_subcommand(name, about)->group("");
+        parser->add_flag("--json", a->json, "print JSON");
+        return parser;
+    };
+    CLI::App* devices = add("devices", "The same as: hekla doctor --list");
+    verbs.push_back({devices, [&globals, a] {
+                         a->list = true;
+                         return run_doctor(globals, *a);
+                     }});
+    CLI::App* verify = add("verify", "The same as: hekla doctor --test");
+    verify->add_option("folders", a->what, "fixture folders")->required();
+    add_dtype(*verify, a->dtype, "precision of the training step");
+    add_verify_options(*verify, a->verify);
+    verbs.push_back({verify, [&globals, a] {
+                         a->test = true;
+                         return run_doctor(globals, *a);
+                     }});
+    CLI::App* kernels = add("kernels", "The same as: hekla doctor --kernels");
+    kernels->add_option("recipe", a->what, "recipe and overrides");
+    add_dtype(*kernels, a->dtype, "storage of the matrices");
+    add_kernels_options(*kernels, a->listed);
+    verbs.push_back({kernels, [&globals, a] {
+                         a->kernels = true;
+                         return run_doctor(globals, *a);
+                     }});
+}
+
+} // namespace
+
+void add_doctor(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    CLI::App* parser = app.add_subcommand(
+        "doctor", "Check this machine (loader, driver, features, correctness, speed) and advise how to repair it.");
+    const auto a = std::make_shared<DoctorArguments>();
+    parser->add_option("what", a->what,
+                       "with --test: fixture folders (config.json, model, inputs, expected); with --kernels: a recipe "
+                       "(TOML) or the folder of a run, and recipe keys to override");
+    CLI::Option* list = parser->add_flag("--list", a->list, "list the Vulkan devices and whether they can be used");
+    CLI::Option* test =
+        parser->add_flag("--test", a->test, "compare the results of this device with the reference implementation")
+            ->excludes(list);
+    CLI::Option* kernels =
+        parser
+            ->add_flag("--kernels", a->kernels,
+                       "list the kernels of a training step, a pass or a token, and what the driver's compiler reports "
+                       "about them; runs nothing")
+            ->excludes(list)
+            ->excludes(test);
+    parser->add_option("--report", a->report, "also write the findings as JSON into this file")
+        ->excludes(list)
+        ->excludes(test)
+        ->excludes(kernels);
+    parser->add_flag("--json", a->json, "print JSON");
+    add_dtype(*parser, a->dtype,
+              "with --test: precision of the training step (16 bits have wider bounds, and generate nothing); with "
+              "--kernels: storage of the matrices of --model and --case");
+    add_options_of(*parser, test, [&] { add_verify_options(*parser, a->verify); });
+    add_options_of(*parser, kernels, [&] { add_kernels_options(*parser, a->listed); });
+    parser->footer(
+        "--kernels prints a line per pipeline: dispatches and workgroups of a step or token; registers of an\n"
+        "invocation; registers spilled to memory; bytes of scratch memory an invocation; bytes of shared memory a\n"
+        "workgroup; waves (subgroups that a core or SIMD unit holds at the same time); instructions. `-`: the driver\n"
+        "does not report it. None of these is a speed.\n"
+        "\n"
+        "Examples:\n"
+        "  hekla --device 0 doctor\n"
+        "  hekla doctor --list\n"
+        "  hekla doctor --test tests/fixtures/models/*\n"
+        "  hekla doctor --kernels --case gpt2-124m --json");
+    verbs.push_back({parser, [&globals, a] { return run_doctor(globals, *a); }});
+    add_old_names(app, globals, verbs);
+}
+
+} // namespace hekla::app
