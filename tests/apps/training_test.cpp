@@ -68,18 +68,17 @@ TEST_CASE("doctor examines the machine, lists its devices and compares fixtures,
     CHECK(none.status == 1);
     CHECK(has(none.out, "no such device"));
 
-    const std::string fixture = HEKLA_SOURCE_DIR "/tests/fixtures/models/gpt2-lm";
+    const std::string fixture = HEKLA_SOURCE_DIR "/tests/fixtures/models/gpt2-clm";
     for (const std::vector<std::string>& words :
          {std::vector<std::string>{"doctor", "--test", fixture, "--reference"}, {"verify", fixture, "--reference"}})
         CHECK(has(succeed(place.run(words)).out, "1 of 1 pass"));
     const std::string kernels = succeed(place.run({"doctor", "--kernels", "--case", "shakespeare-char-cpu"})).out;
     CHECK(place.run({"kernels", "--case", "shakespeare-char-cpu"}).out == kernels);
-    for (const std::vector<std::string>& words :
-         {std::vector<std::string>{"doctor", "--test"},
-          {"doctor", fixture},
-          {"doctor", "--bisect"},
-          {"doctor", "--list", "--test", fixture},
-          {"doctor", "--kernels", "--report", "x.json"}}) {
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"doctor", "--test"},
+                                                  {"doctor", fixture},
+                                                  {"doctor", "--bisect"},
+                                                  {"doctor", "--list", "--test", fixture},
+                                                  {"doctor", "--kernels", "--report", "x.json"}}) {
         const Ran wrong = place.run(words);
         CAPTURE(wrong.err);
         CHECK(wrong.status == 2);

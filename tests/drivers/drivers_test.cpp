@@ -30,7 +30,7 @@ Ended run_program(const Folder& folder, std::vector<std::string> arguments) {
 
 // Ends the test as skipped if the installed driver refuses the shim's device, as NVK of Mesa 25.0 does.
 void require_device(const Folder& folder) {
-    const Ended listed = run_program(folder, {"devices"});
+    const Ended listed = run_program(folder, {"doctor", "--list"});
     if (listed.err.find("vkEnumeratePhysicalDevices: VK_ERROR_INITIALIZATION_FAILED") == std::string::npos) return;
     std::printf("skipped: this version of Mesa has no device behind its shim: %s", listed.err.c_str());
     std::fflush(stdout);
@@ -43,7 +43,8 @@ std::string target() {
     return name != nullptr ? name : "";
 }
 
-// The assembly that `hekla doctor --kernels --isa isa` wrote for kernel `number`, counted from 1; "" if the driver prints none.
+// The assembly that `hekla doctor --kernels --isa isa` wrote for kernel `number`, counted from 1; "" if the driver
+// prints none.
 std::string assembly_of(const Folder& folder, std::size_t number) {
     if (!folder.exists("isa")) return {};
     const std::string beginning = fmt::format("{:02}-", number);
@@ -61,7 +62,7 @@ std::string assembly_of(const Folder& folder, std::size_t number) {
 json check_kernels(const Folder& folder, std::vector<std::string> arguments, Kernels kind) {
     CAPTURE(fmt::format("{}", fmt::join(arguments, " ")));
     fs::remove_all(folder.path("isa"));
-    arguments.insert(arguments.begin(), "kernels");
+    arguments.insert(arguments.begin(), {"doctor", "--kernels"});
     arguments.insert(arguments.end(), {"--json", "--isa", "isa"});
     const Ended ended = run_program(folder, arguments);
     CAPTURE(ended.err);
