@@ -282,6 +282,13 @@ void watch_interrupts() {
     if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
+void forget_interrupts() {
+    std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGTERM, SIG_DFL);
+    g_interrupts = 0;
+    g_polled = 0;
+}
+
 int stopped_status() { return 128 + g_first_signal; }
 
 void outlive_closed_output() {

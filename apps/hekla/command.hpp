@@ -1,8 +1,8 @@
 // What the verbs of the command line share: global options, the folders of plugins and caches, and how errors are
 // reported.
 //
-// train, prune, scale, eval, generate, predict, embed and replay-calls use the engine through hekla.h alone, as any
-// host would, except eval --tasks; that and the other verbs use the rooms of the engine directly.
+// train, prune, scale, eval, generate, chat, predict, embed and replay-calls use the engine through hekla.h alone, as
+// any host would, except eval --tasks; that and the other verbs use the rooms of the engine directly.
 #pragma once
 
 #include "base/log.hpp"
@@ -64,6 +64,7 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_preferences(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_frontier(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_chat(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_bench_exchange(CLI::App& bench, const Globals& globals, Verbs& verbs); // bench exchange
@@ -166,6 +167,9 @@ bool interrupted();
 void watch_interrupts(); // a SIGHUP that is ignored (nohup) stays ignored
 // Lets the first signal end nothing from now on, for a process whose work ends when another one decides.
 void leave_interrupts_to_another();
+// Forgets the signals that came, and lets the next one end the program until watch_interrupts(): between two pieces of
+// work of which each may be stopped alone.
+void forget_interrupts();
 int stopped_status(); // 128 + the number of the first signal, as shells report it: 130 after Ctrl+C
 // Makes writing to a closed pipe fail instead of ending the program.
 void outlive_closed_output();

@@ -79,6 +79,7 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_preferences(app, globals, verbs);
     add_frontier(app, globals, verbs);
     add_generate(app, globals, verbs);
+    add_chat(app, globals, verbs);
     add_embed(app, globals, verbs);
     add_tokenize(app, globals, verbs);
     add_inspect(app, globals, verbs);
@@ -103,6 +104,7 @@ void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
                                                                {"frontier", "Train and evaluate"},
                                                                {"predict", "Use a model"},
                                                                {"generate", "Use a model"},
+                                                               {"chat", "Use a model"},
                                                                {"embed", "Use a model"},
                                                                {"tokenize", "Data and files"},
                                                                {"convert", "Data and files"},

@@ -129,6 +129,50 @@ TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template
     CHECK(succeed(place.run(joined(ask, {"--chat-template", "chatml"}))).out == "a moon\n");
 }
 
+// What is typed into `hekla chat`, and what it prints.
+TEST_CASE("hekla chat answers line by line, as generate answers the same messages") {
+    const Place place;
+    write_files(place);
+    succeed(place.run({"train", "chat.toml"}));
+    const Arguments chat{"chat", "run", "--greedy", "--max-new-tokens", "40", "--context", "16"};
+    const Ran talked = succeed(place.run(chat, "moon\nbye\n/save talk.json\n/new\ncat\n\n/quit\nsun\n"));
+    CHECK(talked.out == "a moon\nbye bye\na cat\n");
+    const json talk = json::parse(place.read("talk.json"));
+    CHECK(talk == json{message("user", "moon"), message("assistant", "a moon"), message("user", "bye"),
+                       message("assistant", "bye bye")});
+    // It goes on from what was saved, with another message of the system.
+    const std::string more = "/system be brief\n/save more.json\nbye\n";
+    const std::string after = succeed(place.run(joined(chat, {"--messages", "talk.json"}), more)).out;
+    json asked = json::parse(place.read("more.json"));
+    CHECK(asked.size() == 5);
+    CHECK(asked[0] == message("system", "be brief"));
+    asked.push_back(message("user", "bye"));
+    place.write("asked.json", asked.dump());
+    CHECK(after == succeed(place.run({"generate", "run", "--chat", "--greedy", "--max-new-tokens", "40", "--messages",
+                                      "asked.json"}))
+                       .out);
+    // A line that goes on, and a message that begins with a slash.
+    succeed(place.run(chat, "sun\\\nmoon\n//bye\n/save lines.json\n"));
+    const json lines = json::parse(place.read("lines.json"));
+    CHECK(lines[0]["content"] == "sun\nmoon");
+    CHECK(lines[2]["content"] == "/bye");
+    // Without an adapter it answers as before.
+    CHECK(succeed(place.run(chat, "moon\n/adapter\nmoon\n")).out.starts_with("a moon\n"));
+
+    const auto refused = [&](const Arguments& arguments, const std::string& input) {
+        const Ran ran = place.run(arguments, input);
+        CHECK(ran.status == 1);
+        return ran.err;
+    };
+    CHECK(has(refused(chat, "/sytem x\n"), "'/sytem' is no command"));
+    CHECK(has(refused(chat, "/save\n"), "/save needs the name of a file"));
+    CHECK(has(refused(chat, "/adapter nowhere\nmoon\n"), "nowhere"));
+    CHECK(has(refused({"chat", "nowhere"}, "moon\n"), "nowhere"));
+    place.write("wrong.json", R"({"role": "user"})");
+    CHECK(has(refused(joined(chat, {"--messages", "wrong.json"}), "moon\n"), "expected a list of messages"));
+    CHECK(has(refused(joined(chat, {"--chat-template", "chatlm"}), "moon\n"), "'chatlm' is not a chat template"));
+}
+
 TEST_CASE("chat: data that cannot be used is one error with its line") {
     const Place place;
     write_files(place);

@@ -1,6 +1,7 @@
 // hekla generate: writes text with a model, through hekla.h as any host would.
 #include "adapter_option.hpp"
 #include "command.hpp"
+#include "generation_options.hpp"
 #include "output.hpp"
 #include "plan_output.hpp"
 
@@ -17,16 +18,16 @@ namespace hekla::app {
 namespace {
 
 struct GenerateArguments {
-    std::string model, prompt_file, dtype = "f32";
+    std::string model, prompt_file;
     std::vector<std::string> prompts, adapters;
     std::string adapter_rows;
     std::string system, messages_file, chat_template = "auto", date;
     bool chat = false;
-    hk_generate_options options{};
+    GenerationChoice choice;
     std::string plan, plan_for; // "ROWSxTOKENS"; a device to estimate for
     hk_plan_options slots{};    // of the plan
     std::string targets;
-    bool greedy = false, reference = false, json = false;
+    bool reference = false, json = false;
 };
 
 struct Texts {
@@ -34,8 +35,6 @@ struct Texts {
     bool stream = false;  // one prompt: text is printed as it is generated
     bool printed = false; // something was printed
 };
-
-int weights_of(const GenerateArguments& a) { return a.dtype == "f16" ? 1 : a.dtype == "bf16" ? 2 : 0; }
 
 // Plans instead of generating.
 int run_plan(const Globals& globals, const GenerateArguments& a) {
@@ -56,7 +55,7 @@ int run_plan(const Globals& globals, const GenerateArguments& a) {
     options.rows = rows;
     options.length = length;
     options.model = text(a.model);
-    options.weights = weights_of(a);
+    options.weights = a.choice.weights();
     options.adapters = adapters.data();
     options.adapter_count = adapters.size();
     options.adapters_by_row = a.adapter_rows.empty() ? 0 : 1;
@@ -115,12 +114,8 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     Texts texts;
     texts.rows.resize(std::max<std::size_t>(1, prompts.size()));
     texts.stream = prompts.size() <= 1 && !a.json;
-    hk_generate_options options = a.options;
-    const bool greedy = a.greedy || options.temperature == 0.0;
-    options.greedy = greedy ? 1 : 0;
-    if (greedy) options.temperature = 1.0;
+    hk_generate_options options = a.choice.chosen();
     options.reference = a.reference ? 1 : 0;
-    options.weights = weights_of(a);
     options.model = text(a.model);
     options.echo_prompt = a.json || a.chat ? 0 : 1;
     options.chat_template = text(a.chat ? std::string_view(a.chat_template) : "");
@@ -181,7 +176,6 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = app.add_subcommand("generate", "Write text with a model.");
     const auto a = std::make_shared<GenerateArguments>();
-    hk_generate_defaults(&a->options);
     parser
         ->add_option("model", a->model,
                      "folder of a run, a checkpoint or a Hugging Face model, or a file that `hekla export` wrote")
@@ -206,33 +200,9 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->add_option("--date", a->date,
                      "date that the chat template prints where it asks for one, as 2026-01-31; not given: today")
         ->needs(chat);
-    parser->add_option("--max-new-tokens", a->options.max_new_tokens, "length limit in tokens")->capture_default_str();
-    parser->add_flag("--greedy", a->greedy, "always take the most likely token");
-    parser
-        ->add_option("--temperature", a->options.temperature,
-                     "divides the logits: above 1 more varied, below 1 more predictable text; 0: as --greedy")
-        ->capture_default_str();
-    parser->add_option("--top-k", a->options.top_k, "sample from the K most likely tokens; 0: from all")
-        ->capture_default_str();
-    parser
-        ->add_option("--top-p", a->options.top_p,
-                     "sample from the most likely tokens whose probabilities add up to P; 1: from all")
-        ->capture_default_str();
-    parser
-        ->add_option("--repetition-penalty", a->options.repetition_penalty,
-                     "above 1: tokens that were used become less likely")
-        ->capture_default_str();
-    parser->add_option("--no-repeat-ngram-size", a->options.no_repeat_ngram_size, "repeat no N-gram; 0: off")
-        ->capture_default_str();
-    parser->add_option("--beams", a->options.beams, "beam search with N beams");
-    parser->add_option("--seed", a->options.seed, "seed of the sampling")->capture_default_str();
+    add_generation_options(*parser, a->choice);
+    parser->add_option("--beams", a->choice.options.beams, "beam search with N beams");
     parser->add_flag("--reference", a->reference, "compute with the float64 interpreter instead of the device (slow)");
-    parser
-        ->add_option(
-            "--dtype", a->dtype,
-            "storage of the model's matrices, and of the keys and values of past tokens; 16 bits take half the memory")
-        ->check(CLI::IsMember({"f32", "f16", "bf16"}))
-        ->capture_default_str();
     add_adapter_option(*parser, a->adapters);
     parser->add_option("--adapter-rows", a->adapter_rows,
                        "the name of each prompt's adapter, separated by commas; \"-\" for none");

@@ -1,0 +1,43 @@
+#include "generation_options.hpp"
+
+namespace hekla::app {
+
+int GenerationChoice::weights() const { return dtype == "f16" ? 1 : dtype == "bf16" ? 2 : 0; }
+
+hk_generate_options GenerationChoice::chosen() const {
+    hk_generate_options all = options;
+    const bool likeliest = greedy || all.temperature == 0.0;
+    all.greedy = likeliest ? 1 : 0;
+    if (likeliest) all.temperature = 1.0;
+    all.weights = weights();
+    return all;
+}
+
+void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
+    hk_generate_options& o = choice.options;
+    parser.add_option("--max-new-tokens", o.max_new_tokens, "length limit in tokens")->capture_default_str();
+    parser.add_flag("--greedy", choice.greedy, "always take the most likely token");
+    parser
+        .add_option("--temperature", o.temperature,
+                    "divides the logits: above 1 more varied, below 1 more predictable text; 0: as --greedy")
+        ->capture_default_str();
+    parser.add_option("--top-k", o.top_k, "sample from the K most likely tokens; 0: from all")->capture_default_str();
+    parser
+        .add_option("--top-p", o.top_p,
+                    "sample from the most likely tokens whose probabilities add up to P; 1: from all")
+        ->capture_default_str();
+    parser
+        .add_option("--repetition-penalty", o.repetition_penalty, "above 1: tokens that were used become less likely")
+        ->capture_default_str();
+    parser.add_option("--no-repeat-ngram-size", o.no_repeat_ngram_size, "repeat no N-gram; 0: off")
+        ->capture_default_str();
+    parser.add_option("--seed", o.seed, "seed of the sampling")->capture_default_str();
+    parser
+        .add_option(
+            "--dtype", choice.dtype,
+            "storage of the model's matrices, and of the keys and values of past tokens; 16 bits take half the memory")
+        ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+        ->capture_default_str();
+}
+
+} // namespace hekla::app
