@@ -58,7 +58,8 @@ foreach(file \${files})
   file(WRITE \"\${file}\" \"\${text}\")
 endforeach()")
 # The documents, in the repository's folders, since they refer to each other.
-install(FILES ${hekla_SOURCE_DIR}/README.md ${hekla_SOURCE_DIR}/CHANGELOG.md ${hekla_SOURCE_DIR}/LICENSE DESTINATION share/doc/hekla)
+install(FILES ${hekla_SOURCE_DIR}/README.md ${hekla_SOURCE_DIR}/CHANGELOG.md ${hekla_SOURCE_DIR}/CONTRIBUTING.md ${hekla_SOURCE_DIR}/SECURITY.md
+  ${hekla_SOURCE_DIR}/LICENSE DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/third_party/LICENSES.md DESTINATION share/doc/hekla/third_party)
 install(DIRECTORY ${hekla_SOURCE_DIR}/docs DESTINATION share/doc/hekla)
 foreach(app examples observatory recipes)
