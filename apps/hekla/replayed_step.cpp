@@ -25,11 +25,11 @@ Result<int64_t> load_before(train::TrainingRun& run, int64_t step) {
 
 } // namespace
 
-Result<Replay> replay(train::TrainingRun& run, int64_t step) {
+Result<ReplayedStep> replay_step(train::TrainingRun& run, int64_t step) {
     const train::TrainSection& settings = run.recipe().train;
     if (step < 1 || step > settings.max_steps)
         return invalid_argument(fmt::format("step {} is outside 1 to {}", step, settings.max_steps));
-    Replay result;
+    ReplayedStep result;
     HK_ASSIGN(result.from_checkpoint, load_before(run, step));
     std::unique_ptr<data::Batcher> batcher;
     for (;;) {

@@ -5,7 +5,7 @@
 
 namespace hekla::app {
 
-struct Replay {
+struct ReplayedStep {
     int64_t from_checkpoint = 0; // the step after which the replay began; 0: the start of the run
     std::vector<data::Batch> batches;
     train::StepLoss loss;
@@ -14,6 +14,6 @@ struct Replay {
 
 // Restores the state after `step` - 1 updates from the nearest checkpoint and recomputes the gradients of step `step`,
 // bit for bit. The run's files do not change; `run` is at that step afterwards.
-Result<Replay> replay(train::TrainingRun& run, int64_t step);
+Result<ReplayedStep> replay_step(train::TrainingRun& run, int64_t step);
 
 } // namespace hekla::app

@@ -43,7 +43,7 @@ struct ChatArguments {
     GenerationChoice choice;
 };
 
-struct Answer {
+struct Reply {
     std::string text;
     bool stopped = false; // by a signal
 };
@@ -62,7 +62,7 @@ public:
         adapters_ = std::move(adapters);
     }
     // Prints the answer to a list of messages as it is generated. After an error the next call opens the model again.
-    Result<Answer> answer(const json& messages) {
+    Result<Reply> answer(const json& messages) {
         const std::string prompt = messages.dump(-1, ' ', false, json::error_handler_t::replace);
         answer_ = {};
         Status done = ask(prompt);
@@ -168,7 +168,7 @@ private:
     HostContext context_;
     bool created_ = false;
     hk_session session_{}, retired_{};
-    Answer answer_; // its text is written by the session's thread
+    Reply answer_; // its text is written by the session's thread
 };
 
 // The messages so far; that of the system is kept by a new conversation.
@@ -246,7 +246,7 @@ private:
         if (message.starts_with("//")) message.erase(0, 1);
         talk_.add("user", message);
         watch_interrupts();
-        Result<Answer> answer = partner_.answer(talk_.messages());
+        Result<Reply> answer = partner_.answer(talk_.messages());
         if (!answer.ok()) {
             talk_.remove_last();
             forget_interrupts();
@@ -325,7 +325,7 @@ void add_chat(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "/help lists the commands: /system, /adapter, /new, /save, /quit. Ctrl+C ends an answer.\n"
         "Where standard input is no terminal, each of its lines is a message, and answers alone are printed.\n"
         "Example: hekla chat SmolLM2-135M-Instruct --temperature 0.7\n"
-        "Example: hekla chat out/chat --adapter style=out/style --system \"Answer in one sentence.\"");
+        "Example: hekla chat out/chat --adapter style=out/style --system \"Reply in one sentence.\"");
     verbs.push_back({parser, [&globals, a] { return Chat(globals, *a).run(a->messages_file); }});
 }
 

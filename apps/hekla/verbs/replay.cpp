@@ -92,7 +92,7 @@ ordered_json batch_json(const std::vector<data::Batch>& batches) {
     return list;
 }
 
-Status save_gradients(const fs::path& file, const Replay& replay, const program::ParameterStore& store) {
+Status save_gradients(const fs::path& file, const ReplayedStep& replay, const program::ParameterStore& store) {
     std::vector<model::TensorSource> sources;
     for (const auto& [name, values] : replay.gradients) {
         model::TensorSource source;
@@ -119,7 +119,7 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
     train::TrainerEvents events;
     if (globals.verbose) events.message = [&](const std::string& line) { globals.log().info(line); };
     HK_ASSIGN(const auto trainer, train::TrainingRun::create(recipe, registry, device.source(), globals.log(), events));
-    HK_ASSIGN(const Replay replayed, replay(*trainer, a.step));
+    HK_ASSIGN(const ReplayedStep replayed, replay_step(*trainer, a.step));
 
     bool finite = std::isfinite(replayed.loss.total);
     std::vector<std::pair<double, std::string>> largest;
