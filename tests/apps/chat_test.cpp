@@ -140,7 +140,7 @@ TEST_CASE("hekla chat answers line by line, as generate answers the same message
     const json talk = json::parse(place.read("talk.json"));
     CHECK(talk == json{message("user", "moon"), message("assistant", "a moon"), message("user", "bye"),
                        message("assistant", "bye bye")});
-    // It goes on from what was saved, with another message of the system.
+    // It continues from what was saved, with another message of the system.
     const std::string more = "/system be brief\n/save more.json\nbye\n";
     const std::string after = succeed(place.run(joined(chat, {"--messages", "talk.json"}), more)).out;
     json asked = json::parse(place.read("more.json"));
@@ -151,7 +151,7 @@ TEST_CASE("hekla chat answers line by line, as generate answers the same message
     CHECK(after == succeed(place.run({"generate", "run", "--chat", "--greedy", "--max-new-tokens", "40", "--messages",
                                       "asked.json"}))
                        .out);
-    // A line that goes on, and a message that begins with a slash.
+    // A line that continues, and a message that begins with a slash.
     succeed(place.run(chat, "sun\\\nmoon\n//bye\n/save lines.json\n"));
     const json lines = json::parse(place.read("lines.json"));
     CHECK(lines[0]["content"] == "sun\nmoon");
@@ -164,7 +164,7 @@ TEST_CASE("hekla chat answers line by line, as generate answers the same message
         CHECK(ran.status == 1);
         return ran.err;
     };
-    CHECK(has(refused(chat, "/sytem x\n"), "'/sytem' is no command"));
+    CHECK(has(refused(chat, "/sytem x\n"), "'/sytem' is not a command"));
     CHECK(has(refused(chat, "/save\n"), "/save needs the name of a file"));
     CHECK(has(refused(chat, "/adapter nowhere\nmoon\n"), "nowhere"));
     CHECK(has(refused({"chat", "nowhere"}, "moon\n"), "nowhere"));

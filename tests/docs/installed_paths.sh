@@ -27,7 +27,7 @@ XDG_CACHE_HOME=$build/tests_docs_cache "$hekla" $command train.max_steps=1 train
 
 # The message for a model that is not supported names documents that exist.
 mkdir model
-echo '{"model_type": "granite"}' >model/config.json
+echo '{"model_type": "unheard-of"}' >model/config.json
 cp "$(find out -name model.safetensors | head -n 1)" model/
 if "$hekla" inspect model >log 2>&1; then fail "inspect accepts an unknown model_type"; fi
 names=$(grep -o "$prefix/[^ ]*" log) || fail "no document is named: $(cat log)"

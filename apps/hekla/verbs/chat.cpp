@@ -33,7 +33,7 @@ constexpr const char* kHelp =
     "/new           begin a new conversation\n"
     "/save FILE     write the messages as JSON, for --messages\n"
     "/help, /quit\n"
-    "A line that ends with a backslash goes on in the next one; a message that begins with a\n"
+    "A line that ends with a backslash continues in the next one; a message that begins with a\n"
     "slash begins with two. Ctrl+C ends an answer, or the program between answers.\n";
 
 struct ChatArguments {
@@ -226,7 +226,7 @@ public:
     int run(const std::string& messages_file) {
         if (!messages_file.empty())
             if (const Status read = talk_.read(messages_file); !read.ok()) return fail(read);
-        if (terminal_) fmt::print("/help lists what else can be said. Ctrl+D ends.\n");
+        if (terminal_) fmt::print("/help lists the commands; Ctrl+D ends the conversation.\n");
         while (!ended_) {
             std::optional<std::string> message = read_message(terminal_);
             if (!message) break;
@@ -277,9 +277,10 @@ private:
             if (rest.empty()) return invalid_argument("/save needs the name of a file");
             return talk_.save(rest);
         } else {
-            return invalid_argument(fmt::format("'{}' is no command: expected /system, /adapter, /new, /save, /help or "
-                                                "/quit; a message that begins with a slash begins with two",
-                                                name));
+            return invalid_argument(
+                fmt::format("'{}' is not a command: expected /system, /adapter, /new, /save, /help or "
+                            "/quit; a message that begins with a slash begins with two",
+                            name));
         }
         return {};
     }
@@ -304,8 +305,9 @@ void add_chat(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->required();
     CLI::Option* const system = parser->add_option("--system", a->system, "message of the system");
     parser
-        ->add_option("--messages", a->messages_file,
-                     "file with a JSON list of earlier messages, as /save writes: the conversation goes on from there")
+        ->add_option(
+            "--messages", a->messages_file,
+            "file with a JSON list of earlier messages, as /save writes: the conversation continues from there")
         ->excludes(system);
     parser
         ->add_option("--chat-template", a->chat_template,
@@ -323,7 +325,7 @@ void add_chat(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_adapter_option(*parser, a->adapters);
     parser->footer(
         "/help lists the commands: /system, /adapter, /new, /save, /quit. Ctrl+C ends an answer.\n"
-        "Where standard input is no terminal, each of its lines is a message, and answers alone are printed.\n"
+        "Where standard input is not a terminal, each of its lines is a message, and answers alone are printed.\n"
         "Example: hekla chat SmolLM2-135M-Instruct --temperature 0.7\n"
         "Example: hekla chat out/chat --adapter style=out/style --system \"Reply in one sentence.\"");
     verbs.push_back({parser, [&globals, a] { return Chat(globals, *a).run(a->messages_file); }});
