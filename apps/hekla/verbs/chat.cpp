@@ -253,8 +253,12 @@ private:
             return answer.status();
         }
         fmt::print("\n");
-        talk_.add("assistant", answer->text);
-        stopped_ = answer->stopped && !(terminal_ && stopped_status() == kInterrupted);
+        if (answer->text.empty() && answer->stopped)
+            talk_.remove_last(); // as if it was not asked
+        else
+            talk_.add("assistant", answer->text);
+        ended_ = output_failed();
+        stopped_ = answer->stopped && !ended_ && !(terminal_ && stopped_status() == kInterrupted);
         if (!stopped_) forget_interrupts();
         return flush_output();
     }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fmt/format.h>
 
 namespace hekla::app {
 namespace {
@@ -58,7 +59,7 @@ int run_doctor(const Globals& globals, const DoctorArguments& a) {
     return run_examination(globals, a);
 }
 
-// Puts the options that `add` defines under a heading; they need `mode`.
+// The options that `add` defines need `mode`, and say so.
 template<class Add>
 void add_options_of(CLI::App& parser, CLI::Option* mode, const Add& add) {
     const std::vector<CLI::Option*> before = parser.get_options();
@@ -66,7 +67,7 @@ void add_options_of(CLI::App& parser, CLI::Option* mode, const Add& add) {
     for (CLI::Option* option : parser.get_options()) {
         if (std::ranges::find(before, option) != before.end()) continue;
         option->needs(mode);
-        option->group("With " + mode->get_name());
+        option->description(fmt::format("with {}: {}", mode->get_name(), option->get_description()));
     }
 }
 

@@ -226,18 +226,16 @@ void add_eval(CLI::App& app, const Globals& globals, Verbs& verbs) {
                        "its run has trained otherwise")
         ->excludes(seeds);
     CLI::Option* test = parser->add_flag("--test", a->test, "use data.test instead of the validation data");
-    CLI::Option* tasks =
-        parser
-            ->add_option("--tasks", a->tasks,
-                         "task files (TOML) or folders of them, for language models; 'list': print "
-                         "the tasks that follow it, or those that Hekla has")
-            ->excludes(seeds)
-            ->excludes(test);
+    CLI::Option* tasks = parser
+                             ->add_option("--tasks", a->tasks,
+                                          "task files (TOML) or folders of them, for language models; 'list': print "
+                                          "the tasks that follow it, or those that Hekla has")
+                             ->excludes(seeds)
+                             ->excludes(test);
     parser
-        ->add_option(
-            "--num-fewshot", a->num_fewshot,
-            "demonstrations in a prompt, instead of the tasks' own; loglikelihood_rolling has none. Several "
-            "numbers (0,1,2,4): the scores over them")
+        ->add_option("--num-fewshot", a->num_fewshot,
+                     "demonstrations in a prompt, instead of the tasks' own; loglikelihood_rolling has none. Several "
+                     "numbers (0,1,2,4): the scores over them")
         ->delimiter(',')
         ->check(CLI::Range(0, 10'000))
         ->needs(tasks);
@@ -249,10 +247,9 @@ void add_eval(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->needs(tasks);
     CLI::Option* chat =
         parser
-            ->add_option(
-                "--apply-chat-template", a->chat_template,
-                "make prompts conversations: by the model's chat template (without a value), a built-in one "
-                "or a file")
+            ->add_option("--apply-chat-template", a->chat_template,
+                         "make prompts conversations: by the model's chat template (without a value), a built-in one "
+                         "or a file")
             ->expected(0, 1)
             ->default_str("auto")
             ->needs(tasks);
@@ -272,15 +269,13 @@ void add_eval(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->check(CLI::IsMember({"true", "false"}))
         ->capture_default_str()
         ->needs(chat);
-    CLI::Option* output =
-        parser->add_option("-o,--output", a->output,
-                           "file for the predictions, one JSON object per example; with --tasks a "
-                           "folder for results.json and report.html");
+    CLI::Option* output = parser->add_option("-o,--output", a->output,
+                                             "file for the predictions, one JSON object per example; with --tasks a "
+                                             "folder for results.json and report.html");
     parser->add_flag("--log-samples", a->log_samples, "also write samples_TASK.jsonl: prompts, answers and scores")
         ->needs(tasks)
         ->needs(output);
-    parser
-        ->add_flag("--reference", a->reference, "compute with the float64 interpreter instead of the device (slow)")
+    parser->add_flag("--reference", a->reference, "compute with the float64 interpreter instead of the device (slow)")
         ->needs(tasks);
     parser
         ->add_option("--report", a->report,
@@ -288,11 +283,10 @@ void add_eval(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "adapters that are combined")
         ->excludes(tasks);
     parser->add_flag("--json", a->json, "print the scores as JSON");
-    parser->footer(
-        "Perplexity is printed where the loss is a mean over tokens.\n"
-        "Example: hekla eval recipe.toml\n"
-        "Tasks have the keys of lm-evaluation-harness, and so have the results (docs/tasks.md): hekla eval "
-        "out/gpt out/other --tasks copying.toml -o out/scores");
+    parser->footer("Perplexity is printed where the loss is a mean over tokens.\n"
+                   "Example: hekla eval recipe.toml\n"
+                   "Tasks have the keys of lm-evaluation-harness, and so have the results (docs/tasks.md): hekla eval "
+                   "out/gpt out/other --tasks copying.toml -o out/scores");
     verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});
 }
 
