@@ -41,7 +41,7 @@ int run_doctor(const Globals& globals, const DoctorArguments& a) {
         return usage("expected --test before fixture folders, or --kernels before a recipe");
     if (a.list) return list_devices(globals, a.json);
     if (a.test) {
-        if (a.what.empty()) return usage("--test needs fixture folders, such as tests/fixtures/models/*");
+        if (a.what.empty()) return usage("--test needs fixture folders (config.json, model, inputs, expected)");
         VerifyArguments verify = a.verify;
         verify.folders = a.what;
         verify.json = a.json;
@@ -147,7 +147,7 @@ void add_doctor(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "Examples:\n"
         "  hekla --device 0 doctor\n"
         "  hekla doctor --list\n"
-        "  hekla doctor --test tests/fixtures/models/*\n"
+        "  hekla doctor --test fixtures/*\n"
         "  hekla doctor --kernels --case gpt2-124m --json");
     verbs.push_back({parser, [&globals, a] { return run_doctor(globals, *a); }});
     add_old_names(app, globals, verbs);

@@ -22,7 +22,7 @@ struct Settings {
     bool mlp_bias = false, parallel = false, norm_each_head = false;
     double embedding_multiplier = 1, attention_multiplier = 0, residual_multiplier = 1, logits_scaling = 1;
     double logit_scale = 1, query_scalar = 0;
-    std::optional<double> logit_cap, score_cap;
+    std::optional<double> logit_cap;
     int64_t original_positions = 0;
 
     template<class V>
@@ -60,7 +60,6 @@ struct Settings {
         if (variant->logit_scale) v("logit_scale", logit_scale);
         if (variant->query_scalar) v("query_pre_attn_scalar", query_scalar);
         if (variant->logit_cap) v("final_logit_softcapping", logit_cap);
-        if (variant->score_cap) v("attn_logit_softcapping", score_cap);
         if (variant->original_positions) v("original_max_position_embeddings", original_positions);
     }
 };
@@ -179,9 +178,6 @@ public:
         }
         require(!v_.multipliers || s_.attention_multiplier > 0.0, "attention_multiplier must be above 0");
         require(s_.logits_scaling != 0.0, "logits_scaling must not be 0");
-        if (s_.score_cap)
-            throw unsupported("attn_logit_softcapping = " + std::to_string(*s_.score_cap) +
-                              ": a soft cap of attention scores is not computed yet; expected null");
         layers_.emplace(c, variant, s_.num_layers);
     }
 
@@ -400,10 +396,9 @@ template<std::size_t Index>
 Offer offer() {
     return {HK_ARCHITECTURE_INTERFACE, kVariants[Index].id, architecture<Of<Index>>()};
 }
-static_assert(std::size(kVariants) == 18, "an offer for each variant");
+static_assert(std::size(kVariants) == 17, "an offer for each variant");
 
 } // namespace
 
 HEKLA_PLUGIN(offer<0>(), offer<1>(), offer<2>(), offer<3>(), offer<4>(), offer<5>(), offer<6>(), offer<7>(), offer<8>(),
-             offer<9>(), offer<10>(), offer<11>(), offer<12>(), offer<13>(), offer<14>(), offer<15>(), offer<16>(),
-             offer<17>())
+             offer<9>(), offer<10>(), offer<11>(), offer<12>(), offer<13>(), offer<14>(), offer<15>(), offer<16>())
