@@ -39,6 +39,7 @@ int32_t describe_of(const Globals& globals) {
 volatile std::sig_atomic_t g_interrupts = 0;
 volatile std::sig_atomic_t g_first_signal = SIGINT;
 volatile std::sig_atomic_t g_polled = 0;
+volatile std::sig_atomic_t g_silent = 0;
 
 void on_interrupt(int signal) {
     const int before = g_interrupts;
@@ -47,7 +48,7 @@ void on_interrupt(int signal) {
         g_first_signal = signal;
     } else {
         constexpr std::string_view kStopped = "hekla: error: stopped before the work began\n";
-        if (before == 0) static_cast<void>(!::write(STDERR_FILENO, kStopped.data(), kStopped.size()));
+        if (before == 0 && g_silent == 0) static_cast<void>(!::write(STDERR_FILENO, kStopped.data(), kStopped.size()));
         std::signal(signal, SIG_DFL);
         std::raise(signal);
     }
@@ -273,6 +274,8 @@ bool interrupted() {
     g_polled = 1;
     return g_interrupts > 0;
 }
+
+void end_silently() { g_silent = 1; }
 
 void leave_interrupts_to_another() { g_polled = 1; }
 

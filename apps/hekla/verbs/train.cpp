@@ -163,9 +163,11 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     if (a.seeds > 0) return run_seeds(context.context, error, a);
     const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);
     if (!recipe.ok()) return fail(recipe.status());
+    const bool of_a_job = MpiJob::launched() > 1;
+    if (of_a_job) end_silently();
     watch_interrupts();
     outlive_closed_output();
-    if (MpiJob::launched() > 1) return run_process(globals, a, recipe.value());
+    if (of_a_job) return run_process(globals, a, recipe.value());
     if (recipe->tokenizer.kind != "from") // training a tokenizer takes long: a machine without a driver is told before
         if (const auto listed = gpu::Device::list(context_options(globals).device); !listed.ok())
             return fail(listed.status());
