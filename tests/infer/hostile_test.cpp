@@ -240,7 +240,7 @@ TEST_CASE("rotary positions: unknown members, types and spellings") {
     one["beta_fast"] = 32.0;
     CHECK(status_with(one, nullptr).find("rope_parameters.beta_fast is 32.0") != std::string::npos);
     CHECK(status_with({{"rope_type", "ntk"}, {"factor", 2.0}}, nullptr).find("'ntk'") != std::string::npos);
-    CHECK(status_with({{"rope_type", "yarn"}}, nullptr).find("factor") != std::string::npos);
+    CHECK(status_with({{"rope_type", "yarn"}, {"factor", 0.0}}, nullptr).find("factor") != std::string::npos);
     CHECK(status_with({{"rope_type", "linear"}}, nullptr).find("factor") != std::string::npos);
     // rope_scaling is used where both are there, and the other must say nothing else.
     CHECK(status_with(plain, {{"type", "linear"}, {"factor", 2.0}}) == "");

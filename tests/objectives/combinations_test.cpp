@@ -53,6 +53,7 @@ json small_config(const plugin::Provided& provided, int64_t vocabulary) {
                                              {"patch_size", 4},
                                              {"position_buckets", 8},
                                              {"max_position_embeddings", 64},
+                                             {"partial_rotary_factor", 0.5},
                                              {"n_positions", 64},
                                              {"vocab_size", vocabulary},
                                              {"source_vocab_size", vocabulary},

@@ -178,9 +178,9 @@ public:
 
     void set_system(const std::string& text) {
         if (!messages_.empty() && messages_[0]["role"] == "system") messages_.erase(0);
-        if (!text.empty()) messages_.insert(messages_.begin(), {{"role", "system"}, {"content", text}});
+        if (!text.empty()) messages_.insert(messages_.begin(), message("system", text));
     }
-    void add(const char* role, const std::string& text) { messages_.push_back({{"role", role}, {"content", text}}); }
+    void add(const char* role, const std::string& text) { messages_.push_back(message(role, text)); }
     void remove_last() { messages_.erase(messages_.size() - 1); }
     void begin_again() {
         while (!messages_.empty() && messages_.back()["role"] != "system") remove_last();
@@ -200,6 +200,13 @@ public:
     const json& messages() const { return messages_; }
 
 private:
+    static json message(const char* role, const std::string& text) {
+        json one = json::object();
+        one["role"] = role;
+        one["content"] = text;
+        return one;
+    }
+
     json messages_ = json::array();
 };
 
