@@ -1,4 +1,5 @@
-// Writes GPT-2 and Llama models as GGUF with the names of llama.cpp, with their tokenizers, and LoRA adapters of them.
+// Writes GPT-2 and decoders of the Llama family as GGUF with the names of llama.cpp, with their tokenizers, and LoRA
+// adapters of them.
 #pragma once
 
 #include "adapted_model.hpp"
