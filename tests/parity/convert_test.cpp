@@ -712,3 +712,40 @@ TEST_CASE("Llama as GGUF") {
     CHECK(file.at("blk.0.attn_v.weight", 9) == stored_at(weights, "model.layers.0.self_attn.v_proj.weight", 9));
     CHECK(file.tensors.contains("output.weight"));
 }
+
+// What each decoder of the family is called there, and what its norms are.
+TEST_CASE("decoders of the Llama family as GGUF, or refused for what llama.cpp cannot compute") {
+    const Place place;
+    const fs::path families = fs::path(HEKLA_SOURCE_DIR) / "tests/fixtures/families";
+    const auto converted = [&](const char* name) {
+        const Ran ran = convert(families / name, place / (std::string(name) + ".gguf"));
+        CAPTURE(ran.output);
+        REQUIRE(ran.status == 0);
+        return Gguf(place / (std::string(name) + ".gguf"));
+    };
+    const Gguf yarn = converted("llama-yarn");
+    CHECK(yarn.keys.at("general.architecture") == "llama");
+    CHECK(yarn.keys.at("llama.rope.scaling.type") == "yarn");
+    const Gguf granite = converted("granite");
+    const json config = read_json(families / "granite" / "config.json");
+    CHECK(granite.keys.at("general.architecture") == "granite");
+    CHECK(granite.keys.at("granite.logit_scale").get<double>() ==
+          doctest::Approx(config.at("logits_scaling").get<double>()));
+    CHECK(granite.tensors.contains("blk.1.ffn_norm.weight"));
+    const Gguf smollm3 = converted("smollm3");
+    CHECK(smollm3.keys.at("general.architecture") == "smollm3");
+    const Gguf phi3 = converted("phi3-longrope");
+    CHECK(phi3.keys.at("general.architecture") == "phi3");
+    CHECK(phi3.tensors.contains("rope_factors_long.weight"));
+    CHECK(phi3.tensors.contains("blk.0.attn_qkv.weight"));
+    for (const auto& [name, why] : {std::pair<const char*, const char*>{"gemma3", "layer_types must be"},
+                                    {"llama-dynamic", "rope_parameters.rope_type must be another one than 'dynamic'"},
+                                    {"glm4", "is a Glm4ForCausalLM; GGUF is written of language models of the types"},
+                                    {"cohere2", "gpt2, llama, mistral, qwen2"}}) {
+        const Ran ran = convert(families / name, place / "no.gguf");
+        CAPTURE(ran.output);
+        CHECK(ran.status == 1);
+        CHECK(has(ran.output, why));
+        CHECK(!fs::exists(place / "no.gguf"));
+    }
+}

@@ -46,19 +46,20 @@ model::DType written_type(const model::TensorView& tensor, std::optional<model::
     return asked && model::is_floating(tensor.dtype) ? *asked : tensor.dtype;
 }
 
+// Returns the class that is written: of a multimodal folder that of its language model, which the manifest lists before
+// it.
+const plugin::ReferenceClass& written_class(const StoredModel& m) {
+    if (m.reference->name.ends_with("ForConditionalGeneration"))
+        for (const plugin::ReferenceClass& one : m.composition->architecture().classes)
+            if (one.head == m.reference->head) return one;
+    return *m.reference;
+}
+
 // config.json as the architecture writes it, with the "torch_dtype" of the tensors.
 Result<std::string> config_text(const StoredModel& m, std::optional<model::DType> asked) {
     HK_ASSIGN(const std::string written, m.composition->write_config());
     HK_ASSIGN(ordered_json config, parse_ordered_json_object(written, "config.json"));
-    // The class of a multimodal folder is written as the language model's, which its manifest lists before it.
-    const plugin::ReferenceClass* written_class = m.reference;
-    if (m.reference->name.ends_with("ForConditionalGeneration"))
-        for (const plugin::ReferenceClass& one : m.composition->architecture().classes)
-            if (one.head == m.reference->head) {
-                written_class = &one;
-                break;
-            }
-    config["architectures"] = ordered_json::array({written_class->name});
+    config["architectures"] = ordered_json::array({written_class(m).name});
     std::optional<model::DType> type;
     bool uniform = true;
     for (const SavedTensor& tensor : m.tensors) {
@@ -121,7 +122,7 @@ Status convert(const Globals& globals, const ConvertArguments& a, std::string& s
         HK_ASSIGN(const int64_t size, model::byte_count(written_type(*tensor.stored, asked), tensor.stored->dims));
         bytes += static_cast<uint64_t>(size);
     }
-    summary = fmt::format("{}: {} as {}, {} tensors, {}", a.to, m.reference->name, gguf ? "GGUF" : "safetensors",
+    summary = fmt::format("{}: {} as {}, {} tensors, {}", a.to, written_class(m).name, gguf ? "GGUF" : "safetensors",
                           m.tensors.size(), size_text(bytes));
     if (!m.ignored.empty())
         summary += fmt::format(
