@@ -60,36 +60,32 @@ constexpr Mapping kGemma3[] = {
     {"model.norm.weight", "output_norm.weight", Form::plus_one},
 };
 
-Status require(bool same, const char* key, const std::string& expected) {
-    return same ? Status() : unsupported(fmt::format("llama.cpp cannot run this model: {} must be {}", key, expected));
-}
-
 // Whether a key has one of two values, which mean the same.
 bool is_one_of(const ordered_json& value, const char* a, const char* b) { return value == a || value == b; }
 
 Status check_silu(const GgufSettings& s) {
-    return require(is_one_of(s.get("hidden_act"), "silu", "swish"), "hidden_act", "silu");
+    return require_key(is_one_of(s.get("hidden_act"), "silu", "swish"), "hidden_act", "silu");
 }
 Status check_no_biases(const GgufSettings& s) {
     HK_TRY(check_silu(s));
-    HK_TRY(require(s.get("attention_bias", false) == false, "attention_bias", "false"));
-    return require(s.get("mlp_bias", false) == false, "mlp_bias", "false");
+    HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
+    return require_key(s.get("mlp_bias", false) == false, "mlp_bias", "false");
 }
 Status check_whole_heads(const GgufSettings& s) {
     HK_TRY(check_silu(s));
-    return require(s.count("head_dim") * s.count("num_attention_heads") == s.count("hidden_size"), "head_dim",
-                   "hidden_size / num_attention_heads");
+    return require_key(s.count("head_dim") * s.count("num_attention_heads") == s.count("hidden_size"), "head_dim",
+                       "hidden_size / num_attention_heads");
 }
 Status check_smollm3(const GgufSettings& s) {
     HK_TRY(check_no_biases(s));
     const ordered_json rotated = s.get("no_rope_layers", ordered_json::array());
     bool usual = true; // which layers have positions is not a key of llama.cpp
     for (std::size_t i = 0; i < rotated.size(); ++i) usual = usual && (rotated[i] != 0) == ((i + 1) % 4 != 0);
-    return require(usual, "no_rope_layers", "0 in every fourth layer alone");
+    return require_key(usual, "no_rope_layers", "0 in every fourth layer alone");
 }
 Status check_gelu(const GgufSettings& s, const char* key) {
-    HK_TRY(require(s.get("attention_bias", false) == false, "attention_bias", "false"));
-    return require(is_one_of(s.get(key), "gelu_pytorch_tanh", "gelu_new"), key, "gelu_pytorch_tanh");
+    HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
+    return require_key(is_one_of(s.get(key), "gelu_pytorch_tanh", "gelu_new"), key, "gelu_pytorch_tanh");
 }
 Status check_gemma(const GgufSettings& s) { return check_gelu(s, "hidden_act"); }
 Status check_gemma3(const GgufSettings& s) {
@@ -98,14 +94,14 @@ Status check_gemma3(const GgufSettings& s) {
     bool usual = true;
     for (std::size_t i = 0; i < types.size(); ++i)
         usual = usual && (types[i] == "full_attention") == ((i + 1) % 6 == 0);
-    HK_TRY(require(usual, "layer_types", "full_attention in every sixth layer alone"));
+    HK_TRY(require_key(usual, "layer_types", "full_attention in every sixth layer alone"));
     // llama.cpp knows the largest Gemma 3 by its layers, whose scores have another scale.
     const uint32_t width = s.count("num_hidden_layers") == 62 ? s.count("hidden_size") / s.count("num_attention_heads")
                                                               : s.count("head_dim");
-    HK_TRY(require(s.real("query_pre_attn_scalar") == static_cast<float>(width), "query_pre_attn_scalar",
-                   std::to_string(width)));
+    HK_TRY(require_key(s.real("query_pre_attn_scalar") == static_cast<float>(width), "query_pre_attn_scalar",
+                       std::to_string(width)));
     const ordered_json local = s.json().at("rope_parameters").at("sliding_attention");
-    return require(local.at("rope_type") == "default", "rope_parameters.sliding_attention.rope_type", "default");
+    return require_key(local.at("rope_type") == "default", "rope_parameters.sliding_attention.rope_type", "default");
 }
 
 // Llama 3's scaling of low frequencies, as a divisor for each: 1 for short waves, `factor` for long ones.
@@ -190,7 +186,8 @@ Status GgufDecoder::add_rotary(const GgufSettings& s, model::GgufKeys& keys, std
     const ordered_json& rotary = by_type ? parameters.at("full_attention") : parameters;
     const uint32_t width = s.count("head_dim");
     const auto rotated = static_cast<uint32_t>(rotary.value("partial_rotary_factor", 1.0) * width);
-    HK_TRY(require(rotated % 2 == 0 && (rotated == width || is("phi3")), "head_dim", "even, and turned as a whole"));
+    HK_TRY(
+        require_key(rotated % 2 == 0 && (rotated == width || is("phi3")), "head_dim", "even, and turned as a whole"));
     keys.emplace_back(key("rope.dimension_count"), rotated);
     keys.emplace_back(key("rope.freq_base"), rotary.at("rope_theta").get<float>());
     if (by_type)
@@ -202,9 +199,9 @@ Status GgufDecoder::add_rotary(const GgufSettings& s, model::GgufKeys& keys, std
     } else if (type == "llama3" && std::string_view(name_) == "llama") {
         vectors.push_back({"rope_freqs.weight", frequency_divisors(rotary, width)});
     } else if (type == "yarn" && !is("phi3")) {
-        HK_TRY(require(rotary.value("attention_factor", ordered_json()).is_null() &&
-                           rotary.value("mscale", ordered_json()).is_null() && rotary.value("truncate", true),
-                       "rope_parameters", "yarn without attention_factor, mscale and truncate"));
+        HK_TRY(require_key(rotary.value("attention_factor", ordered_json()).is_null() &&
+                               rotary.value("mscale", ordered_json()).is_null() && rotary.value("truncate", true),
+                           "rope_parameters", "yarn without attention_factor, mscale and truncate"));
         keys.emplace_back(key("rope.scaling.type"), "yarn");
         keys.emplace_back(key("rope.scaling.factor"), rotary.at("factor").get<float>());
         keys.emplace_back(key("rope.scaling.original_context_length"),
@@ -214,15 +211,15 @@ Status GgufDecoder::add_rotary(const GgufSettings& s, model::GgufKeys& keys, std
     } else if (type == "longrope" && is("phi3")) {
         const auto original = s.count("original_max_position_embeddings");
         const double grown = static_cast<double>(s.count("max_position_embeddings")) / original;
-        HK_TRY(require(rotary.value("attention_factor", ordered_json()).is_null(), "rope_parameters.attention_factor",
-                       "missing"));
+        HK_TRY(require_key(rotary.value("attention_factor", ordered_json()).is_null(),
+                           "rope_parameters.attention_factor", "missing"));
         vectors.push_back({"rope_factors_long.weight", rotary.at("long_factor").get<std::vector<float>>()});
         vectors.push_back({"rope_factors_short.weight", rotary.at("short_factor").get<std::vector<float>>()});
         keys.emplace_back(
             key("rope.scaling.attn_factor"),
             static_cast<float>(grown > 1.0 ? std::sqrt(1.0 + std::log(grown) / std::log(original)) : 1.0));
     } else {
-        HK_TRY(require(type == "default", "rope_parameters.rope_type", fmt::format("another one than '{}'", type)));
+        HK_TRY(require_key(type == "default", "rope_parameters.rope_type", fmt::format("another one than '{}'", type)));
     }
     if (is("phi3"))
         keys.emplace_back(key("rope.scaling.original_context_length"), s.count("original_max_position_embeddings"));

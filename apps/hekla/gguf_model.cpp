@@ -40,16 +40,12 @@ constexpr Mapping kGpt2[] = {
     {"lm_head.weight", "output.weight"},
 };
 
-// llama.cpp hard-codes these values; a model with others is rejected.
-Status require(bool same, const char* key, const std::string& expected) {
-    return same ? Status() : unsupported(fmt::format("llama.cpp cannot run this model: {} must be {}", key, expected));
-}
-
 Status gpt2_keys(const GgufSettings& s, model::GgufKeys& keys) {
-    HK_TRY(require(s.get("activation_function") == "gelu_new" || s.get("activation_function") == "gelu_pytorch_tanh",
-                   "activation_function", "gelu_new"));
-    HK_TRY(require(s.get("scale_attn_weights") == true, "scale_attn_weights", "true"));
-    HK_TRY(require(s.get("scale_attn_by_inverse_layer_idx") == false, "scale_attn_by_inverse_layer_idx", "false"));
+    HK_TRY(
+        require_key(s.get("activation_function") == "gelu_new" || s.get("activation_function") == "gelu_pytorch_tanh",
+                    "activation_function", "gelu_new"));
+    HK_TRY(require_key(s.get("scale_attn_weights") == true, "scale_attn_weights", "true"));
+    HK_TRY(require_key(s.get("scale_attn_by_inverse_layer_idx") == false, "scale_attn_by_inverse_layer_idx", "false"));
     const uint32_t width = s.count("n_embd");
     keys.emplace_back("gpt2.context_length", s.count("n_positions"));
     keys.emplace_back("gpt2.embedding_length", width);

@@ -1,6 +1,7 @@
 #include "gguf_tensors.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,10 @@ void transpose(std::size_t rows, std::size_t columns, std::span<const float> in,
 }
 
 } // namespace
+
+Status require_key(bool same, const char* key, const std::string& expected) {
+    return same ? Status() : unsupported(fmt::format("llama.cpp cannot run this model: {} must be {}", key, expected));
+}
 
 std::optional<std::string> mapped_name(const Mapping& mapping, std::string_view name) {
     const std::string_view from = mapping.from;

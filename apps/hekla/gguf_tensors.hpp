@@ -46,6 +46,9 @@ private:
     nlohmann::ordered_json config_;
 };
 
+// llama.cpp hard-codes some values; a model with others is unsupported.
+Status require_key(bool same, const char* key, const std::string& expected);
+
 // Returns the bytes of a tensor after `change`, with the new shape.
 model::TensorSource changed_source(const model::TensorInfo& info, const model::TensorView& view,
                                    std::function<void(std::span<const float>, std::span<float>)> change);
