@@ -723,22 +723,22 @@ TEST_CASE("decoders of the Llama family as GGUF, or refused for what llama.cpp c
         REQUIRE(ran.status == 0);
         return Gguf(place / (std::string(name) + ".gguf"));
     };
-    const Gguf yarn = converted("llama-yarn");
-    CHECK(yarn.keys.at("general.architecture") == "llama");
-    CHECK(yarn.keys.at("llama.rope.scaling.type") == "yarn");
     const Gguf granite = converted("granite");
     const json config = read_json(families / "granite" / "config.json");
     CHECK(granite.keys.at("general.architecture") == "granite");
     CHECK(granite.keys.at("granite.logit_scale").get<double>() ==
           doctest::Approx(config.at("logits_scaling").get<double>()));
     CHECK(granite.tensors.contains("blk.1.ffn_norm.weight"));
-    const Gguf smollm3 = converted("smollm3");
-    CHECK(smollm3.keys.at("general.architecture") == "smollm3");
+    const Gguf qwen2 = converted("qwen2-window");
+    CHECK(qwen2.keys.at("general.architecture") == "qwen2");
+    CHECK(qwen2.tensors.contains("blk.0.attn_q.bias"));
     const Gguf phi3 = converted("phi3-longrope");
     CHECK(phi3.keys.at("general.architecture") == "phi3");
     CHECK(phi3.tensors.contains("rope_factors_long.weight"));
     CHECK(phi3.tensors.contains("blk.0.attn_qkv.weight"));
     for (const auto& [name, why] : {std::pair<const char*, const char*>{"gemma3", "layer_types must be"},
+                                    {"smollm3", "no_rope_layers must be 0 in every fourth layer alone"},
+                                    {"llama-yarn", "rope_parameters must be yarn without attention_factor"},
                                     {"llama-dynamic", "rope_parameters.rope_type must be another one than 'dynamic'"},
                                     {"glm4", "is a Glm4ForCausalLM; GGUF is written of language models of the types"},
                                     {"cohere2", "gpt2, llama, mistral, qwen2"}}) {
