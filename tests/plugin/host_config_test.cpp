@@ -32,17 +32,17 @@ TEST_CASE("arrays of a configuration are written element by element") {
     Writer w;
     CHECK(w.array("kinds", 2) == HK_OK);
     CHECK(w.string("kinds.1", "full") == HK_OK);
-    CHECK(check_complete(w.writer).message() == "'kinds.0' is an element of an array and was not written");
+    CHECK(written_json(w.writer).status().message() == "'kinds.0' is an element of an array and was not written");
     CHECK(w.string("kinds.0", "sliding") == HK_OK);
-    CHECK(check_complete(w.writer).ok());
+    CHECK(written_json(w.writer).ok());
     CHECK(w.array("none", 0) == HK_OK);
     CHECK(w.array("deep.list", 2) == HK_OK);
     CHECK(w.integer("deep.list.0.size", 4) == HK_OK);
     CHECK(w.array("deep.list.1", 1) == HK_OK);
-    CHECK(check_complete(w.writer).message().find("'deep.list.1.0'") == 0);
+    CHECK(written_json(w.writer).status().message().find("'deep.list.1.0'") == 0);
     CHECK(w.integer("deep.list.1.0", 7) == HK_OK);
-    CHECK(check_complete(w.writer).ok());
-    CHECK(w.writer.values.dump() == R"({"kinds":["sliding","full"],"none":[],"deep":{"list":[{"size":4},[7]]}})");
+    CHECK(written_json(w.writer).ok());
+    CHECK(written_json(w.writer).value().dump() == R"({"kinds":["sliding","full"],"none":[],"deep":{"list":[{"size":4},[7]]}})");
 }
 
 TEST_CASE("an index outside of an array is rejected") {

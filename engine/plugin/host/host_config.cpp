@@ -13,11 +13,11 @@ namespace {
 
 using nlohmann::json;
 
-// Best effort: a key that is not marked is only reported as unread in a warning.
+// For functions that return no code: the instance is refused for what could not be noted.
 void note_read(const hk_config& config, hk_string key) noexcept {
     try {
         config.read.emplace(view(key));
-    } catch (...) {}
+    } catch (...) { config.unnoted = true; }
 }
 
 const char* type_of(const json& value) {
@@ -34,7 +34,7 @@ const char* type_of(const json& value) {
 template<class Fits, class Take>
 int32_t get(const hk_config* config, hk_string key, hk_error* error, const char* expected, Fits fits, Take take) {
     try {
-        note_read(*config, key);
+        config->read.emplace(view(key));
         const json* value = find_value(*config, view(key));
         if (value == nullptr || value->is_null())
             return refuse(error, HK_NOT_FOUND,
@@ -55,39 +55,47 @@ std::optional<std::size_t> index_from(std::string_view text) {
     return problem == std::errc() && end == text.data() + text.size() ? std::optional(index) : std::nullopt;
 }
 
+WrittenValue& member_of(WrittenValue::Object& object, std::string_view key) {
+    const auto found = std::ranges::find(object, key, &WrittenMember::key);
+    return found != object.end() ? found->value : object.emplace_back(std::string(key), WrittenValue()).value;
+}
+
 // Returns where to write a key's value, creating intermediate objects. Null, with the error set, if that is not
 // possible.
-nlohmann::ordered_json* place(hk_config_writer& writer, std::string_view key, hk_error* error) {
-    nlohmann::ordered_json* at = &writer.values;
+WrittenValue* place(hk_config_writer& writer, std::string_view key, hk_error* error) {
+    WrittenValue* at = &writer.root;
     for (std::string_view path = key;;) {
         const std::size_t dot = path.find('.');
         const std::string_view head = path.substr(0, dot);
-        if (at->is_array()) {
+        if (auto* const array = std::get_if<WrittenValue::Array>(&at->value)) {
             const std::optional<std::size_t> index = index_from(head);
-            if (!index || *index >= at->size()) {
+            if (!index || *index >= array->size()) {
                 refuse(error, HK_INVALID_ARGUMENT,
-                       fmt::format("'{}': '{}' is not an index of an array of {}", key, head, at->size()));
+                       fmt::format("'{}': '{}' is not an index of an array of {}", key, head, array->size()));
                 return nullptr;
             }
-            at = &(*at)[*index];
-        } else if (at->is_object() || at->is_null() || at->is_discarded()) {
-            if (!at->is_object()) *at = nlohmann::ordered_json::object();
-            at = &(*at)[std::string(head)];
+            at = &(*array)[*index];
         } else {
-            refuse(error, HK_INVALID_ARGUMENT, fmt::format("'{}' passes through a key that is not an object", key));
-            return nullptr;
+            if (std::holds_alternative<std::monostate>(at->value) || std::holds_alternative<std::nullptr_t>(at->value))
+                at->value = WrittenValue::Object();
+            auto* const object = std::get_if<WrittenValue::Object>(&at->value);
+            if (object == nullptr) {
+                refuse(error, HK_INVALID_ARGUMENT, fmt::format("'{}' passes through a key that is not an object", key));
+                return nullptr;
+            }
+            at = &member_of(*object, head);
         }
         if (dot == std::string_view::npos) return at;
         path.remove_prefix(dot + 1);
     }
 }
 
-template<class T>
-int32_t set(hk_config_writer* writer, hk_string key, T value, hk_error* error) {
+template<class Stored, class Given>
+int32_t set(hk_config_writer* writer, hk_string key, Given&& value, hk_error* error) {
     try {
-        nlohmann::ordered_json* at = place(*writer, view(key), error);
+        WrittenValue* at = place(*writer, view(key), error);
         if (at == nullptr) return HK_INVALID_ARGUMENT;
-        *at = std::move(value);
+        at->value.template emplace<Stored>(std::forward<Given>(value));
         return HK_OK;
     } catch (const std::exception& e) { return refuse_exception(error, e); }
 }
@@ -98,18 +106,35 @@ int32_t set_array(hk_config_writer* writer, hk_string key, uint64_t count, hk_er
             return refuse(
                 error, HK_INVALID_ARGUMENT,
                 fmt::format("'{}': an array of {} elements, at most {} are possible", view(key), count, kLongestArray));
-        const nlohmann::ordered_json unwritten(nlohmann::ordered_json::value_t::discarded);
-        return set(writer, key, nlohmann::ordered_json::array_t(static_cast<std::size_t>(count), unwritten), error);
+        return set<WrittenValue::Array>(writer, key, static_cast<std::size_t>(count), error);
     } catch (const std::exception& e) { return refuse_exception(error, e); }
 }
 
-std::string unwritten_key(const nlohmann::ordered_json& value) {
-    if (!value.is_structured()) return {};
-    for (const auto& [key, element] : value.items()) {
-        if (element.is_discarded()) return key;
-        if (const std::string below = unwritten_key(element); !below.empty()) return fmt::format("{}.{}", key, below);
+// path: of the value, for the error.
+Result<nlohmann::ordered_json> json_of(const WrittenValue& written, const std::string& path) {
+    using nlohmann::ordered_json;
+    const auto below = [&](std::string_view key) {
+        return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
+    };
+    if (const auto* array = std::get_if<WrittenValue::Array>(&written.value)) {
+        ordered_json all = ordered_json::array();
+        for (std::size_t i = 0; i < array->size(); ++i) {
+            HK_ASSIGN(ordered_json one, json_of((*array)[i], below(std::to_string(i))));
+            all.push_back(std::move(one));
+        }
+        return all;
     }
-    return {};
+    if (const auto* object = std::get_if<WrittenValue::Object>(&written.value)) {
+        ordered_json all = ordered_json::object();
+        for (const auto& [key, value] : *object) { HK_ASSIGN(all[key], json_of(value, below(key))); }
+        return all;
+    }
+    if (const auto* value = std::get_if<bool>(&written.value)) return ordered_json(*value);
+    if (const auto* value = std::get_if<int64_t>(&written.value)) return ordered_json(*value);
+    if (const auto* value = std::get_if<double>(&written.value)) return ordered_json(*value);
+    if (const auto* value = std::get_if<std::string>(&written.value)) return ordered_json(*value);
+    if (std::holds_alternative<std::nullptr_t>(written.value)) return ordered_json(nullptr);
+    return invalid_argument(fmt::format("'{}' is an element of an array and was not written", path));
 }
 
 } // namespace
@@ -173,11 +198,13 @@ const hk_config_interface* host_config_interface() {
                 config, key, error, "an object or an array", [](const json& v) { return v.is_structured(); },
                 [&](const json& v) { *out = v.size(); });
         },
-        [](hk_config_writer* w, hk_string key, int64_t value, hk_error* e) { return set(w, key, value, e); },
-        [](hk_config_writer* w, hk_string key, double value, hk_error* e) { return set(w, key, value, e); },
-        [](hk_config_writer* w, hk_string key, int32_t value, hk_error* e) { return set(w, key, value != 0, e); },
-        [](hk_config_writer* w, hk_string key, hk_string value, hk_error* e) { return set(w, key, view(value), e); },
-        [](hk_config_writer* w, hk_string key, hk_error* e) { return set(w, key, nullptr, e); },
+        [](hk_config_writer* w, hk_string key, int64_t value, hk_error* e) { return set<int64_t>(w, key, value, e); },
+        [](hk_config_writer* w, hk_string key, double value, hk_error* e) { return set<double>(w, key, value, e); },
+        [](hk_config_writer* w, hk_string key, int32_t value, hk_error* e) { return set<bool>(w, key, value != 0, e); },
+        [](hk_config_writer* w, hk_string key, hk_string value, hk_error* e) {
+            return set<std::string>(w, key, view(value), e);
+        },
+        [](hk_config_writer* w, hk_string key, hk_error* e) { return set<std::nullptr_t>(w, key, nullptr, e); },
         set_array,
         [](const hk_config* config, hk_string key) -> int32_t {
             note_read(*config, key);
@@ -188,11 +215,7 @@ const hk_config_interface* host_config_interface() {
     return &kTable;
 }
 
-Status check_complete(const hk_config_writer& writer) {
-    const std::string key = unwritten_key(writer.values);
-    return key.empty() ? Status()
-                       : invalid_argument(fmt::format("'{}' is an element of an array and was not written", key));
-}
+Result<nlohmann::ordered_json> written_json(const hk_config_writer& writer) { return json_of(writer.root, ""); }
 
 std::vector<std::string> unread_keys(const hk_config& config) {
     std::vector<std::string> unread;

@@ -59,8 +59,9 @@ Result<nlohmann::ordered_json> AdapterInstance::write_config() const {
     hk_config_writer writer;
     HK_TRY(call(registry_, instance_, instance_.what + ": write_config", "write_config",
                 [&](hk_error* e) { return instance_.table->write_config(instance_.self, &writer, e); }));
-    HK_TRY(check_complete(writer).with_context(instance_.what + ": write_config"));
-    return std::move(writer.values);
+    Result<nlohmann::ordered_json> written = written_json(writer);
+    HK_TRY(written.status().with_context(instance_.what + ": write_config"));
+    return written;
 }
 
 std::string AdapterInstance::prefix(const Site& site) const {

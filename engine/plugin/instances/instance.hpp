@@ -60,7 +60,7 @@ Status call(const Registry& registry, const Instance<Table>& instance, const std
 }
 
 // Makes the instance by create(const hk_config*, void** self, hk_error*). read: gets the keys that it has read. Errors:
-// its own; no instance in spite of HK_OK.
+// its own; no instance in spite of HK_OK; out_of_memory if the keys that it has read are not known.
 template<class Table, class F>
 Status create_instance(const Registry& registry, Instance<Table>& instance, const nlohmann::json& values,
                        std::set<std::string>& read, F&& create) {
@@ -70,6 +70,8 @@ Status create_instance(const Registry& registry, Instance<Table>& instance, cons
     HK_TRY(call(registry, instance, instance.what, "create", [&](hk_error* e) { return create(&config, &made, e); }));
     if (made == nullptr) return corrupt(fmt::format("{}: create() returned HK_OK and no instance", instance.what));
     instance.self = made;
+    if (config.unnoted)
+        return Status(Code::out_of_memory, fmt::format("{}: no memory to note the keys that it reads", instance.what));
     read = std::move(config.read);
     return {};
 }

@@ -185,8 +185,9 @@ public:
         hk_config_writer writer;
         HK_TRY(call(registry_, architecture_, architecture_.what + ": write_config", "write_config",
                     [&](hk_error* e) { return architecture_.table->write_config(architecture_.self, &writer, e); }));
-        HK_TRY(check_complete(writer).with_context(architecture_.what + ": write_config"));
-        return std::move(writer.values);
+        Result<nlohmann::ordered_json> written = written_json(writer);
+        HK_TRY(written.status().with_context(architecture_.what + ": write_config"));
+        return written;
     }
 
     Result<nlohmann::ordered_json> write_adapter_config() override { return adapters_.write_config(); }
