@@ -162,10 +162,15 @@ Status test_unknown_ids(Trial& trial) {
                                                      {longer_interface, id},
                                                      {i, std::string()},
                                                      {std::string(), id},
-                                                     {std::string("hekla.unknown/1"), id}})
+                                                     {std::string("hekla.unknown/1"), id}}) {
+            const auto listed = [&, &interface_id = other_interface, &made_up = other](const plugin::Provided& p) {
+                return p.interface_id == interface_id && p.id == made_up;
+            };
+            if (std::ranges::any_of(trial.manifest().provides, listed)) continue;
             if (ask(other_interface, other) != nullptr)
                 trial.fail(fmt::format("get_interface(\"{}\", \"{}\") gives a table; null was expected",
                                        other_interface, other));
+        }
     }
     trial.doing("get_interface() with null strings");
     if (entry->get_interface({nullptr, 0}, {nullptr, 0}) != nullptr)
