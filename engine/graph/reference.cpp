@@ -114,6 +114,10 @@ public:
                const std::function<void(NodeId, std::span<const Tensor>)>* visit)
         : graph_(graph), feeds_(feeds), caches_(caches), visit_(visit), slots_(graph.values.size()) {}
 
+    void round(const std::vector<bool>& chosen, const std::function<double(double)>& to) {
+        rounded_ = &chosen;
+        round_ = &to;
+    }
     Result<std::vector<Tensor>> run_all(std::span<const ValueId> wanted);
 
 private:
@@ -121,6 +125,7 @@ private:
     Status run_leaf(const Node& node);
     Status run_node(NodeId id);
     Status feed(const Node& node, const Tensor& tensor);
+    void round(ValueId id);
     void release(ValueId id);
     Tensor& make(ValueId id); // filled with zeros
 
@@ -128,6 +133,8 @@ private:
     const Feeds& feeds_;
     std::map<std::string, Tensor>* caches_;
     const std::function<void(NodeId, std::span<const Tensor>)>* visit_;
+    const std::vector<bool>* rounded_ = nullptr; // by value
+    const std::function<double(double)>* round_ = nullptr;
     std::vector<Slot> slots_;
     std::vector<bool> needed_;
 };
@@ -158,6 +165,14 @@ Tensor& Evaluation::make(ValueId id) {
     slot.own.data.assign(reference::at(slot.own.shape.elements()), 0.0);
     slot.tensor = &slot.own;
     return slot.own;
+}
+
+void Evaluation::round(ValueId id) {
+    if (!(*rounded_)[id] || !is_float(graph_.kind(id))) return;
+    Slot& slot = slots_[id];
+    if (slot.tensor != &slot.own) slot.own = *slot.tensor; // of the feeds
+    slot.tensor = &slot.own;
+    for (double& value : slot.own.data) value = (*round_)(value);
 }
 
 void Evaluation::release(ValueId id) {
@@ -241,6 +256,8 @@ Status Evaluation::run_node(NodeId id) {
         HK_TRY(run({graph_, node, inputs, outputs, feeds_, caches_}));
         for (std::size_t i = 0; i < outputs.size(); ++i) slots_[node.outputs[i]].own = std::move(outputs[i]);
     }
+    if (rounded_ != nullptr)
+        for (const ValueId output : node.outputs) round(output);
     if (visit_ != nullptr && *visit_) {
         std::vector<Tensor> outputs;
         for (const ValueId output : node.outputs) outputs.push_back(*slots_[output].tensor);
@@ -280,6 +297,14 @@ Result<std::vector<Tensor>> evaluate(const Graph& graph, const Feeds& feeds, std
 Result<std::vector<Tensor>> evaluate_visiting(const Graph& graph, const Feeds& feeds, std::span<const ValueId> wanted,
                                               const std::function<void(NodeId, std::span<const Tensor>)>& visit) {
     return Evaluation(graph, feeds, nullptr, &visit).run_all(wanted);
+}
+
+Result<std::vector<Tensor>> evaluate_rounded(const Graph& graph, const Feeds& feeds, std::span<const ValueId> wanted,
+                                             const std::vector<bool>& chosen,
+                                             const std::function<double(double)>& round) {
+    Evaluation evaluation(graph, feeds, nullptr, nullptr);
+    evaluation.round(chosen, round);
+    return evaluation.run_all(wanted);
 }
 
 } // namespace hekla::graph

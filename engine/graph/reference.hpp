@@ -32,4 +32,10 @@ Result<std::vector<Tensor>> evaluate(const Graph& graph, const Feeds& feeds, std
 Result<std::vector<Tensor>> evaluate_visiting(const Graph& graph, const Feeds& feeds, std::span<const ValueId> wanted,
                                               const std::function<void(NodeId, std::span<const Tensor>)>& visit);
 
+// Like evaluate(), with the float values that `chosen` (by value) contains replaced by round() of each element before
+// anything reads them: what storing them in fewer bits does to the results.
+Result<std::vector<Tensor>> evaluate_rounded(const Graph& graph, const Feeds& feeds, std::span<const ValueId> wanted,
+                                             const std::vector<bool>& chosen,
+                                             const std::function<double(double)>& round);
+
 } // namespace hekla::graph

@@ -230,6 +230,32 @@ TEST_CASE("visiting passes every computed node with its values") {
     CHECK(seen == std::vector<std::string>{"input", "exp", "once", "log"});
 }
 
+TEST_CASE("chosen values are rounded before they are read, and the feeds stay as they are") {
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {2});
+    const ValueId ids = b.input("ids", Kind::int32, {2});
+    const ValueId doubled = b(Op::add, {x, x});
+    const ValueId y = b(Op::add, {doubled, doubled});
+    auto graph = b.finish();
+    REQUIRE(graph.ok());
+    Feeds feeds;
+    feeds.fields["x"] = floats({2}, {0.3, 1.3});
+    feeds.fields["ids"] = ints({2}, {3, 4});
+    const ValueId wanted[] = {y, x, ids};
+    const auto rounded = [&](std::initializer_list<ValueId> of) {
+        std::vector<bool> chosen(graph->values.size(), false);
+        for (const ValueId value : of) chosen[value] = true;
+        const auto values =
+            evaluate_rounded(graph.value(), feeds, wanted, chosen, [](double v) { return std::round(v); });
+        REQUIRE(values.ok());
+        check_tensor(values.value()[2], {2}, {3, 4});
+        return std::pair(values.value()[0].data, values.value()[1].data);
+    };
+    CHECK(rounded({doubled, ids}) == std::pair(std::vector<double>{2, 6}, std::vector<double>{0.3, 1.3}));
+    CHECK(rounded({x}) == std::pair(std::vector<double>{0, 4}, std::vector<double>{0, 1}));
+    CHECK(rounded({}).second == feeds.fields["x"].data);
+}
+
 TEST_CASE("leaves") {
     Builder b;
     const std::vector<ValueId> wanted = {b.constant(Kind::int32, {2}, {4, 5}),
