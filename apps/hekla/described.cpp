@@ -5,6 +5,7 @@
 
 #include "infer/open/model.hpp"
 #include "model/folder.hpp"
+#include "plugin/composition/named_model.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
 #include "train/run/run_data.hpp"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace hekla::app {
 namespace {
@@ -89,11 +91,11 @@ Result<Described> describe_recipe(const plugin::Registry& registry, const train:
     return d;
 }
 
-Result<Described> describe_folder(const plugin::Registry& registry, const fs::path& folder, int64_t batch,
-                                  int64_t length, const Log& log) {
-    HK_ASSIGN(const model::ModelFolder opened, model::ModelFolder::open(folder));
+namespace {
+
+Result<Described> describe_spec(const plugin::Registry& registry, const plugin::CompositionSpec& spec, int64_t batch,
+                                int64_t length, const Log& log) {
     Described d;
-    HK_ASSIGN(const plugin::CompositionSpec spec, infer::stored_spec(registry, opened, {.objective = true}));
     HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, nullptr, log));
     if (spec.objective.empty()) {
         d.fields = {{"input_ids", graph::Kind::int32, {batch, length}}};
@@ -102,6 +104,31 @@ Result<Described> describe_folder(const plugin::Registry& registry, const fs::pa
     }
     HK_ASSIGN(d.graph, d.composition->build(HK_MODE_EVALUATE, d.fields));
     return d;
+}
+
+} // namespace
+
+Result<Described> describe_folder(const plugin::Registry& registry, const fs::path& folder, int64_t batch,
+                                  int64_t length, const Log& log) {
+    HK_ASSIGN(const model::ModelFolder opened, model::ModelFolder::open(folder));
+    HK_ASSIGN(plugin::CompositionSpec spec, infer::stored_spec(registry, opened, {.objective = true}));
+    Result<Described> own = describe_spec(registry, spec, batch, length, log);
+    if (own.ok() || spec.objective.empty()) return own;
+    // Objectives of preferences, rollouts and distillation read models that the folder does not contain.
+    const std::string trained_with = std::exchange(spec.objective, "");
+    spec.objective_config = json::object();
+    HK_ASSIGN(const plugin::NamedModel named, plugin::named_model(registry, spec.config, spec.file));
+    if (named.reference != nullptr && named.reference->objective != trained_with) {
+        spec.objective = named.reference->objective;
+        spec.objective_config = named.reference->objective_config.parse();
+    }
+    Result<Described> published = describe_spec(registry, spec, batch, length, log);
+    if (!published.ok()) return own;
+    log.info(fmt::format("described {}: the objective it was trained with, {}, reads more than the folder contains",
+                         spec.objective.empty() ? "without an objective"
+                                                : fmt::format("with the objective {}", spec.objective),
+                         trained_with));
+    return published;
 }
 
 Result<Planned> plan_of(const program::Runtime& runtime, const graph::Graph& graph) {

@@ -21,7 +21,9 @@ struct Described {
 // [tokenizer] from, or trained on the data (in memory) if only a trained one defines the vocabulary.
 Result<Described> describe_recipe(const plugin::Registry& registry, const train::Recipe& recipe, const Log& log);
 
-// Builds the model of a Hugging Face folder or checkpoint in mode evaluate, for rows of `length` tokens.
+// Builds the model of a Hugging Face folder or checkpoint in mode evaluate, for rows of `length` tokens, with the
+// objective it was trained with; if that needs models that the folder lacks, with its class's or without one, with a
+// line in the log.
 Result<Described> describe_folder(const plugin::Registry& registry, const std::filesystem::path& folder, int64_t batch,
                                   int64_t length, const Log& log);
 
